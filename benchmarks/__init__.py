@@ -1,0 +1,1 @@
+"""`make bench`: the figures of the budgets, measured, never asserted in timed tests."""
