@@ -1,0 +1,134 @@
+"""The one error tree: whose fault it is, and whether trying again can help.
+
+    TrainyardError
+    ├── UsersFault            the user mends the job file or the program        never tried again
+    │   ├── JobRefused          a fault in the job file, its program or its data
+    │   └── ProgramFailed       the user's program ended by itself with an error
+    ├── Capacity              EC2 has no room now                               another pool, later
+    │   ├── CapacityRefused     a pool refused the gang
+    │   ├── QuotaExceeded       the account's vCPU quota is full                another quota only
+    │   ├── NoOffer             no pool can hold the gang, or all refused in time   the run ends
+    │   └── Interrupted         EC2 takes a spot host back                      new attempt
+    ├── Access                the operator mends a policy                       never tried again
+    │   └── AccessDenied        a role may not do what the run needs
+    ├── Configuration         the operator mends a template, image or parameter never tried again
+    │   └── Misconfigured
+    └── Infrastructure        a host or a service failed                        new attempt
+        ├── StartFailed         a host could not start the program
+        ├── HostLost            a host is gone without warning
+        └── MusterTimeout       a host did not get ready in time
+
+The name of a class is the error's word everywhere: a Lambda that raises one fails its state with that name,
+SendTaskFailure sends it, Catch routes on it, recovery.py decides on it.
+"""
+
+from enum import StrEnum
+
+
+class Blame(StrEnum):
+    """Whose fault an error is."""
+
+    USER = "user"
+    CAPACITY = "capacity"
+    ACCESS = "access"
+    CONFIGURATION = "configuration"
+    INFRASTRUCTURE = "infrastructure"
+    UNKNOWN = "unknown"
+
+
+class TrainyardError(Exception):
+    """An error with a reason for people: what happened, what it means, what to do."""
+
+    blame = Blame.UNKNOWN
+    retry_can_help = False
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class UsersFault(TrainyardError):
+    blame = Blame.USER
+
+
+class JobRefused(UsersFault):
+    """The job cannot run as it is written; the reason names every fault."""
+
+
+class ProgramFailed(UsersFault):
+    """The user's program ended by itself with an error."""
+
+
+class Capacity(TrainyardError):
+    blame = Blame.CAPACITY
+    retry_can_help = True
+
+
+class CapacityRefused(Capacity):
+    """A pool has no room for the gang now; another pool or a later time may have."""
+
+
+class QuotaExceeded(Capacity):
+    """The account's vCPU quota does not hold the gang; only another quota or a raised one does."""
+
+
+class NoOffer(Capacity):
+    """No pool can hold the gang, or every pool refused for as long as the job waits."""
+
+    retry_can_help = False
+
+
+class Interrupted(Capacity):
+    """EC2 takes a spot host back, two minutes after saying so."""
+
+
+class Access(TrainyardError):
+    blame = Blame.ACCESS
+
+
+class AccessDenied(Access):
+    """A role may not do what the run needs; the reason names the action."""
+
+
+class Configuration(TrainyardError):
+    blame = Blame.CONFIGURATION
+
+
+class Misconfigured(Configuration):
+    """The yard itself is set up wrongly: image, launch template, subnet, parameter."""
+
+
+class Infrastructure(TrainyardError):
+    blame = Blame.INFRASTRUCTURE
+    retry_can_help = True
+
+
+class StartFailed(Infrastructure):
+    """A host could not start the program: fetch, disk, environment or command trouble."""
+
+
+class HostLost(Infrastructure):
+    """A host is gone, and nobody warned."""
+
+
+class MusterTimeout(Infrastructure):
+    """A host was launched but did not get ready in time."""
+
+
+WORDS: dict[str, type[TrainyardError]] = {
+    error.__name__: error
+    for error in (
+        JobRefused,
+        ProgramFailed,
+        CapacityRefused,
+        QuotaExceeded,
+        NoOffer,
+        Interrupted,
+        AccessDenied,
+        Misconfigured,
+        StartFailed,
+        HostLost,
+        MusterTimeout,
+    )
+}
+"""Every word of the tree a state can fail with, and its class."""

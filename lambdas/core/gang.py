@@ -1,0 +1,67 @@
+"""The gang: which host has which role, what cluster.json says, which hosts are missing."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from lambdas.core.job import Job
+
+PORT = 2222
+
+
+class Role(StrEnum):
+    CHIEF = "chief"
+    WORKER = "worker"
+    PS = "ps"
+    EVALUATOR = "evaluator"
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """One host's place in the cluster."""
+
+    instance: str
+    role: Role
+    index: int
+    address: str
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A whole checkpoint in the bucket: the one every host restores, and no other."""
+
+    step: int
+    key: str
+
+
+def seats(addresses: Mapping[str, str]) -> tuple[Seat, ...]:
+    """A seat per instance id (to address); sorted by id, the first is chief.
+
+    Sorting makes a retried call give every host the seat it had before.
+    """
+    raise NotImplementedError
+
+
+def cluster_document(
+    job: Job,
+    *,
+    run: str,
+    attempt: int,
+    seats: Iterable[Seat],
+    checkpoint: Checkpoint | None,
+    deadline: datetime,
+) -> dict[str, Any]:
+    """What `runs/<run>/attempts/<attempt>/cluster.json` holds."""
+    raise NotImplementedError
+
+
+def missing(job: Job, survivors: Iterable[str]) -> int:
+    """How many hosts to launch beside those that survive."""
+    raise NotImplementedError
+
+
+def checkpoint_of(latest: Mapping[str, Any] | None) -> Checkpoint | None:
+    """The checkpoint that `checkpoints/latest.json` names; None when there is none yet."""
+    raise NotImplementedError

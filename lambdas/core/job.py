@@ -1,0 +1,178 @@
+"""The job: what the user wrote, checked, with every default filled in.
+
+`parse` reads an uploaded file, `check` an inline mapping; both answer a Job or every fault at once.
+docs/job-file.md is the reference for people.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, ClassVar
+
+from lambdas.core import wire
+from lambdas.core.catalogue import Market
+
+MOST_BYTES = 64 * 1024
+
+Scalar = str | int | float | bool
+
+
+class Strategy(StrEnum):
+    SINGLE = "single"
+    MIRRORED = "mirrored"
+    MULTI_WORKER = "multi_worker"
+    PARAMETER_SERVER = "parameter_server"
+
+
+class MarketChoice(StrEnum):
+    SPOT = "spot"
+    ON_DEMAND = "on_demand"
+    SPOT_THEN_ON_DEMAND = "spot_then_on_demand"
+
+    @property
+    def markets(self) -> tuple[Market, ...]:
+        """The markets to try, in this order."""
+        if self is MarketChoice.SPOT_THEN_ON_DEMAND:
+            return (Market.SPOT, Market.ON_DEMAND)
+        return (Market(self.value),)
+
+
+class Hosts(StrEnum):
+    """What happens to the hosts after the run."""
+
+    TERMINATE = "terminate"
+    STOP = "stop"
+
+
+class Image(StrEnum):
+    """When the chief's disk becomes an image after the run."""
+
+    NEVER = "never"
+    ON_SUCCESS = "on_success"
+    ALWAYS = "always"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    module: str
+    source: str | None = None
+    args: Mapping[str, Scalar] = field(default_factory=dict)
+    requirements: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cluster:
+    strategy: Strategy = Strategy.SINGLE
+    workers: int = 1
+    parameter_servers: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hardware:
+    instance_types: tuple[str, ...] = ("g6.xlarge", "g5.xlarge", "g4dn.xlarge")
+    market: MarketChoice = MarketChoice.SPOT_THEN_ON_DEMAND
+    max_dollars_per_hour: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    hours: float = 6.0
+    dollars: float = 20.0
+    restarts: int = 5
+    wait_minutes: float = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class After:
+    hosts: Hosts = Hosts.TERMINATE
+    image: Image = Image.NEVER
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """A job without faults: s3 URIs are whole (BUCKET resolved), every default filled in."""
+
+    name: str
+    program: Program
+    data: Mapping[str, str] = field(default_factory=dict)
+    cluster: Cluster = field(default_factory=Cluster)
+    hardware: Hardware = field(default_factory=Hardware)
+    limits: Limits = field(default_factory=Limits)
+    after: After = field(default_factory=After)
+
+    @property
+    def gang(self) -> int:
+        """How many hosts one attempt needs."""
+        return self.cluster.workers + self.cluster.parameter_servers
+
+    def to_json(self) -> dict[str, Any]:
+        """As admitted: what job.json, cluster.json and the ledger hold."""
+        document: dict[str, Any] = wire.to_json(self)
+        return document
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> "Job":
+        """A job that was admitted before; for anything else use `check`."""
+        return wire.from_json(Job, data)
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One fault: where it is, what was found, what is allowed."""
+
+    path: str
+    problem: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.problem}" if self.path else self.problem
+
+
+@dataclass(frozen=True, slots=True)
+class JobFaults:
+    """Every fault of one job file, in the file's order. `reason` is the text for people."""
+
+    source: str
+    faults: tuple[Fault, ...]
+
+    @property
+    def reason(self) -> str:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True)
+class Uploaded:
+    """The execution's input names an object under jobs/."""
+
+    kind: ClassVar[str] = "uploaded"
+    key: str
+    version_id: str | None
+    etag: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Inline:
+    """The execution's input holds the job itself."""
+
+    kind: ClassVar[str] = "inline"
+    job: Mapping[str, Any]
+
+
+def read_input(execution_input: Mapping[str, Any]) -> Uploaded | Inline | JobFaults:
+    """What to run: exactly one of `job_key` (with `version_id`, `etag`) and `job`."""
+    raise NotImplementedError
+
+
+def parse(text: bytes, *, source: str, bucket: str) -> Job | JobFaults:
+    """The job an uploaded file says, or every fault of it. `source` is the key, named in the reason;
+    `bucket` is the yard's, the only one URIs may name (as itself or as the placeholder BUCKET)."""
+    raise NotImplementedError
+
+
+def check(document: object, *, source: str, bucket: str) -> Job | JobFaults:
+    """The job a mapping says (an inline `{"job": {...}}`), or every fault of it."""
+    raise NotImplementedError
+
+
+def name_of(text: bytes, *, key: str) -> str:
+    """A legal job name for the run id: the one the file says if that is legal, else one from the key."""
+    raise NotImplementedError
