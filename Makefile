@@ -1,0 +1,78 @@
+# Everything is a target: what a person types, what the continuous integration runs.
+# `make help` lists them. Prerequisites: Linux, Python 3.11 to 3.13 with venv, make.
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-builtin-rules --no-print-directory
+export PATH := $(CURDIR)/.tools/bin:$(CURDIR)/.venv/bin:$(PATH)
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+unexport VIRTUAL_ENV PYTHONPATH PYTHONHOME
+
+VENV := .venv/bin/python
+HOST := .venv-host/bin/python
+UV := .venv/bin/uv
+# An index of Python's own pip configuration is not known to uv: where uv cannot install, pip does.
+install = $(UV) pip install --quiet --python $(1) $(2) || $(1) -m pip install --quiet $(2)
+
+.PHONY: help setup demo deploy test check format bench clean
+help: ## list the targets
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
+
+setup: .venv/.ready .tools/cdk/.ready .tools/awscli/.ready .venv-host/.ready ## everything the other targets need (they call it)
+
+demo: setup ## a run from nothing to an evaluated model; JOB=path runs another job file, KEEP=1 leaves the cloud up
+	@$(VENV) -m demo
+
+deploy: .venv/.ready .tools/cdk/.ready .tools/awscli/.ready ## put the yard into the account or endpoint the environment names
+	@scripts/deploy
+
+test: setup ## every test: core, templates, local cloud, host software, whole runs
+	@scripts/test $(ARGS)
+
+check: .venv/.ready ## format, lint, types, layers (seconds)
+	@scripts/check
+
+format: .venv/.ready ## mend what can be mended by itself
+	@ruff check --quiet --fix . ; ruff format --quiet .
+
+bench: setup ## measure the budgets and write build/bench.json
+	@$(VENV) -m benchmarks
+
+clean: ## stop the local cloud and remove what was built (environments stay: .venv, .venv-host, .tools)
+	@if [ -x $(VENV) ] && [ -d .localcloud ]; then $(VENV) -m localcloud down; fi
+	rm -rf .localcloud build cdk.out .mypy_cache .ruff_cache .import_linter_cache
+	find . -name __pycache__ -not -path './.venv*' -not -path './.tools/*' -prune -exec rm -rf {} +
+
+.venv/.ready: requirements.txt requirements-lambda.txt requirements-localcloud.txt requirements-dev.txt
+	@echo "setup: Python environment (.venv)"
+	@python=$$(PYTHON='$(PYTHON)' sh scripts/interpreter) && { [ -x $(VENV) ] || "$$python" -m venv .venv; }
+	@$(VENV) -m pip install --quiet uv==0.9.30
+	@$(call install,$(VENV),-r requirements-dev.txt)
+	@touch $@
+
+.tools/cdk/.ready: tools/package.json tools/package-lock.json .venv/.ready
+	@echo "setup: the cdk command (.tools/cdk)"
+	@mkdir -p .tools/cdk .tools/bin && cp tools/package.json tools/package-lock.json .tools/cdk/
+	@npm ci --prefix .tools/cdk --silent --no-audit --no-fund --no-update-notifier
+	@ln -sf ../cdk/node_modules/.bin/cdk .tools/bin/cdk
+	@touch $@
+
+.tools/awscli/.ready: requirements-awscli.txt .venv/.ready
+	@echo "setup: the aws command (.tools/awscli)"
+	@mkdir -p .tools/bin && { [ -x .tools/awscli/bin/python ] || $(VENV) -m venv .tools/awscli; }
+	@$(call install,.tools/awscli/bin/python,-r requirements-awscli.txt)
+	@ln -sf ../awscli/bin/aws .tools/bin/aws
+	@touch $@
+
+# What the local cloud's base image carries instead of a way to the package index, downloaded once for both.
+.tools/wheels/.ready: requirements-host.txt requirements-host-local.txt .venv/.ready
+	@echo "setup: wheels for the local cloud's base image (.tools/wheels; TensorFlow, about 300 MB)"
+	@mkdir -p .tools/wheels
+	@$(VENV) -m pip download --quiet --only-binary :all: --dest .tools/wheels -r requirements-host-local.txt
+	@touch $@
+
+.venv-host/.ready: .tools/wheels/.ready requirements-host-dev.txt
+	@echo "setup: TensorFlow environment for evaluation and tests (.venv-host)"
+	@[ -x $(HOST) ] || $(VENV) -m venv .venv-host
+	@$(call install,$(HOST),--find-links .tools/wheels -r requirements-host-dev.txt)
+	@touch $@
