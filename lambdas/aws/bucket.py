@@ -1,0 +1,100 @@
+"""The yard's bucket: objects read and written, prefixes looked at."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from lambdas.aws.clients import client
+
+GONE = ("NoSuchKey", "NoSuchVersion", "404", "MethodNotAllowed")
+"""MethodNotAllowed: the version asked for is a delete marker."""
+EMPTY = "InvalidRange"
+TAKEN = ("PreconditionFailed", "ConditionalRequestConflict")
+
+
+@dataclass(frozen=True, slots=True)
+class Object:
+    """The first bytes of an object, and the size of the whole."""
+
+    head: bytes
+    size: int
+
+
+def head(bucket: str, key: str, *, most: int, version: str | None = None) -> Object | None:
+    """At most so many first bytes of the object; None when there is no such object (or version)."""
+    request = {"Bucket": bucket, "Key": key, "Range": f"bytes=0-{most - 1}"}
+    if version:
+        request["VersionId"] = version
+    try:
+        answer = client("s3").get_object(**request)
+    except ClientError as error:
+        code = error.response["Error"]["Code"]
+        if code == EMPTY:
+            return Object(b"", 0)
+        if code in GONE:
+            return None
+        raise
+    whole = str(answer.get("ContentRange", "")).rpartition("/")[2]
+    content: bytes = answer["Body"].read()
+    return Object(content, int(whole) if whole.isdigit() else len(content))
+
+
+def read(bucket: str, key: str) -> bytes | None:
+    """The whole object; None when there is none."""
+    try:
+        content: bytes = client("s3").get_object(Bucket=bucket, Key=key)["Body"].read()
+    except ClientError as error:
+        if error.response["Error"]["Code"] in GONE:
+            return None
+        raise
+    return content
+
+
+def read_json(bucket: str, key: str) -> dict[str, Any] | None:
+    """The JSON object under that key; None when there is none."""
+    content = read(bucket, key)
+    if content is None:
+        return None
+    document = json.loads(content)
+    return document if isinstance(document, dict) else None
+
+
+def write(bucket: str, key: str, content: bytes, *, media_type: str) -> None:
+    client("s3").put_object(Bucket=bucket, Key=key, Body=content, ContentType=media_type)
+
+
+def write_json(bucket: str, key: str, document: Mapping[str, Any]) -> None:
+    content = json.dumps(document, indent=2, ensure_ascii=False).encode()
+    write(bucket, key, content + b"\n", media_type="application/json")
+
+
+def write_json_once(bucket: str, key: str, document: Mapping[str, Any]) -> bool:
+    """Write unless the key is taken; False when it is. Of two writers one wins and both can read what it wrote."""
+    try:
+        client("s3").put_object(
+            Bucket=bucket,
+            Key=key,
+            Body=json.dumps(document, indent=2, ensure_ascii=False).encode() + b"\n",
+            ContentType="application/json",
+            IfNoneMatch="*",
+        )
+    except ClientError as error:
+        if error.response["Error"]["Code"] in TAKEN:
+            return False
+        raise
+    return True
+
+
+def first_page(bucket: str, prefix: str) -> tuple[tuple[str, int], ...]:
+    """(key, size) of the first thousand objects under a prefix."""
+    answer = client("s3").list_objects_v2(Bucket=bucket, Prefix=prefix)
+    return tuple((found["Key"], found["Size"]) for found in answer.get("Contents", []))
+
+
+def keys(bucket: str, prefix: str) -> tuple[str, ...]:
+    """Every key under a prefix."""
+    pages = client("s3").get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
+    return tuple(found["Key"] for page in pages for found in page.get("Contents", []))

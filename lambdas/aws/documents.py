@@ -1,0 +1,80 @@
+"""Systems Manager: which hosts it knows, documents sent to them, what a command said, parameters."""
+
+from collections.abc import Collection, Mapping, Sequence
+
+from botocore.exceptions import ClientError
+
+from lambdas.aws.clients import client
+
+MOST_IDS = 50
+LAST_LINES = 4000
+
+
+class NotRegisteredError(Exception):
+    """Systems Manager does not know an instance that a document was to be sent to; nothing was sent."""
+
+
+def online(ids: Collection[str]) -> frozenset[str]:
+    """Those of these instances whose agent is registered and answers."""
+    found: set[str] = set()
+    ordered = sorted(ids)
+    for first in range(0, len(ordered), MOST_IDS):
+        chosen = [{"Key": "InstanceIds", "Values": ordered[first : first + MOST_IDS]}]
+        pages = client("ssm").get_paginator("describe_instance_information").paginate(Filters=chosen)
+        for page in pages:
+            for host in page["InstanceInformationList"]:
+                if host["PingStatus"] == "Online":
+                    found.add(host["InstanceId"])
+    return frozenset(found)
+
+
+def send(
+    document: str, ids: Sequence[str], parameters: Mapping[str, str], *, comment: str
+) -> tuple[str, ...]:
+    """Send the document to all these hosts; the ids of the commands (one for each 50 hosts).
+
+    A repeated call sends again: documents are written so that this changes nothing on the host."""
+    commands = []
+    for first in range(0, len(ids), MOST_IDS):
+        try:
+            answer = client("ssm").send_command(
+                DocumentName=document,
+                InstanceIds=list(ids[first : first + MOST_IDS]),
+                Parameters={name: [value] for name, value in parameters.items()},
+                MaxConcurrency="100%",
+                MaxErrors="0",
+                TimeoutSeconds=300,
+                Comment=comment[:100],
+            )
+        except ClientError as error:
+            if error.response["Error"]["Code"] == "InvalidInstanceId":
+                raise NotRegisteredError(str(error)) from error
+            raise
+        commands.append(str(answer["Command"]["CommandId"]))
+    return tuple(commands)
+
+
+def last_lines(command: str, instance: str) -> str:
+    """The end of what the command printed on that host (errors last), with its status and exit code."""
+    try:
+        said = client("ssm").get_command_invocation(CommandId=command, InstanceId=instance)
+    except ClientError as error:
+        if error.response["Error"]["Code"] == "InvocationDoesNotExist":
+            return "the command never reached the host"
+        raise
+    output = f"{said.get('StandardOutputContent', '')}\n{said.get('StandardErrorContent', '')}".strip()
+    return f"{said['StatusDetails']} (exit code {said.get('ResponseCode', -1)}): {output[-LAST_LINES:]}"
+
+
+def parameter(name: str) -> str | None:
+    """The parameter's value; None when there is no such parameter."""
+    try:
+        return str(client("ssm").get_parameter(Name=name)["Parameter"]["Value"])
+    except ClientError as error:
+        if error.response["Error"]["Code"] == "ParameterNotFound":
+            return None
+        raise
+
+
+def set_parameter(name: str, value: str) -> None:
+    client("ssm").put_parameter(Name=name, Value=value, Type="String", Overwrite=True)

@@ -1,0 +1,55 @@
+"""Step Functions: executions started, task tokens answered.
+
+A token that was answered before, or whose task is over, is not an error: somebody else was faster.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from lambdas.aws.clients import client
+from lambdas.core.recovery import Trouble
+
+OVER = ("TaskTimedOut", "TaskDoesNotExist")
+
+
+def start(machine: str, name: str, execution_input: Mapping[str, Any]) -> bool:
+    """Start an execution of that name; False when there is one already (the same event came twice)."""
+    try:
+        client("stepfunctions").start_execution(
+            stateMachineArn=machine, name=name, input=json.dumps(execution_input)
+        )
+    except ClientError as error:
+        if error.response["Error"]["Code"] == "ExecutionAlreadyExists":
+            return False
+        raise
+    return True
+
+
+def succeed(token: str, output: Mapping[str, Any]) -> bool:
+    """Answer the token; False when it was answered before."""
+    return _answer("send_task_success", taskToken=token, output=json.dumps(output))
+
+
+def fail(token: str, trouble: Trouble) -> bool:
+    """Fail the task of this token; False when it was answered before."""
+    return _answer(
+        "send_task_failure", taskToken=token, error=trouble.error[:256], cause=trouble.to_cause()
+    )
+
+
+def heartbeat(token: str) -> bool:
+    """Say that the task is alive; False when it is over."""
+    return _answer("send_task_heartbeat", taskToken=token)
+
+
+def _answer(operation: str, **request: str) -> bool:
+    try:
+        getattr(client("stepfunctions"), operation)(**request)
+    except ClientError as error:
+        if error.response["Error"]["Code"] in OVER:
+            return False
+        raise
+    return True

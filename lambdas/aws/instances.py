@@ -1,0 +1,118 @@
+"""EC2 instances: found by their run's tag, ended, and the builder of an image."""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from lambdas.aws.clients import client
+from lambdas.core.catalogue import Market
+
+LIVE = ("pending", "running", "stopping", "stopped")
+CHUNK = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    id: str
+    type: str
+    zone: str
+    market: Market
+    state: str
+    state_reason: str
+    address: str | None
+    launched: datetime
+    tags: Mapping[str, str]
+
+    @property
+    def gone(self) -> bool:
+        return self.state in ("shutting-down", "terminated", "stopping", "stopped")
+
+
+def of_run(run: str, *, attempt: int | None = None, states: Iterable[str] = LIVE) -> tuple[Instance, ...]:
+    """Every instance that carries this run's tag, whatever the ledger knows: a crash cannot hide one."""
+    filters = [
+        {"Name": "tag:trainyard:run", "Values": [run]},
+        {"Name": "instance-state-name", "Values": list(states)},
+    ]
+    if attempt is not None:
+        filters.append({"Name": "tag:trainyard:attempt", "Values": [str(attempt)]})
+    return _describe(Filters=filters)
+
+
+def of_ids(ids: Collection[str]) -> tuple[Instance, ...]:
+    """These instances, as far as EC2 knows them (a filter, not ids: one that is not visible yet is no error)."""
+    return _describe(Filters=[{"Name": "instance-id", "Values": sorted(ids)}]) if ids else ()
+
+
+def live() -> dict[str, tuple[str, Market]]:
+    """(type, market) of every instance of the account in this region that counts against a vCPU quota."""
+    states = [{"Name": "instance-state-name", "Values": ["pending", "running", "stopping"]}]
+    return {instance.id: (instance.type, instance.market) for instance in _describe(Filters=states)}
+
+
+def terminate(ids: Collection[str]) -> None:
+    """End these; ending one twice is fine."""
+    for chunk in _chunks(ids):
+        client("ec2").terminate_instances(InstanceIds=chunk)
+
+
+def stop(ids: Collection[str]) -> None:
+    """Stop these; on-demand only, EC2 refuses it for the spot hosts of a fleet."""
+    for chunk in _chunks(ids):
+        client("ec2").stop_instances(InstanceIds=chunk)
+
+
+def run_builder(
+    template: str, image: str, *, subnet: str | None, token: str, tags: Mapping[str, str]
+) -> Instance:
+    """One instance from the builder's launch template; the same token never launches twice."""
+    marks = [{"Key": key, "Value": value} for key, value in tags.items()]
+    request: dict[str, Any] = {
+        "LaunchTemplate": {"LaunchTemplateId": template, "Version": "$Default"},
+        "ImageId": image,
+        "MinCount": 1,
+        "MaxCount": 1,
+        "ClientToken": token,
+        "TagSpecifications": [
+            {"ResourceType": kind, "Tags": marks} for kind in ("instance", "volume", "network-interface")
+        ],
+    }
+    if subnet:
+        request["SubnetId"] = subnet
+    return _instance(client("ec2").run_instances(**request)["Instances"][0])
+
+
+def subnets(ids: Iterable[str]) -> tuple[tuple[str, str], ...]:
+    """(subnet id, Availability Zone) of each."""
+    answer = client("ec2").describe_subnets(SubnetIds=list(ids))
+    return tuple((subnet["SubnetId"], subnet["AvailabilityZone"]) for subnet in answer["Subnets"])
+
+
+def _describe(**request: Any) -> tuple[Instance, ...]:
+    pages = client("ec2").get_paginator("describe_instances").paginate(**request)
+    return tuple(
+        _instance(instance)
+        for page in pages
+        for reservation in page["Reservations"]
+        for instance in reservation["Instances"]
+    )
+
+
+def _instance(data: Mapping[str, Any]) -> Instance:
+    return Instance(
+        id=data["InstanceId"],
+        type=data["InstanceType"],
+        zone=data["Placement"]["AvailabilityZone"],
+        market=Market.SPOT if data.get("InstanceLifecycle") == "spot" else Market.ON_DEMAND,
+        state=data["State"]["Name"],
+        state_reason=data.get("StateReason", {}).get("Message", ""),
+        address=data.get("PrivateIpAddress"),
+        launched=data["LaunchTime"],
+        tags={tag["Key"]: tag["Value"] for tag in data.get("Tags", [])},
+    )
+
+
+def _chunks(ids: Collection[str]) -> list[list[str]]:
+    ordered = sorted(ids)
+    return [ordered[first : first + CHUNK] for first in range(0, len(ordered), CHUNK)]

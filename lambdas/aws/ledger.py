@@ -1,0 +1,170 @@
+"""The ledger: one DynamoDB table. Keys and attributes are docs/contracts.md's; nouns are core.records'.
+
+Rows that belong together are written in one transaction: a crash leaves all of them or none.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
+from botocore.exceptions import ClientError
+
+from lambdas.aws.clients import client
+from lambdas.core import records, wire
+from lambdas.core.records import Records, TokenRow
+from lambdas.core.timeline import Entry
+
+MOST_WRITES = 100
+LOOK_UPS_LIVE = timedelta(days=90)
+PACK, UNPACK = TypeSerializer(), TypeDeserializer()
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """One row to write. `put` replaces the row; otherwise `values` are set on it (None removes nothing and
+    is left out). `unless` names an attribute that must not be there yet, `only` one that must."""
+
+    pk: str
+    sk: str
+    values: Mapping[str, Any] = field(default_factory=dict)
+    put: bool = False
+    unless: str | None = None
+    only: str | None = None
+
+
+class AlreadyWrittenError(Exception):
+    """A condition of a write did not hold: somebody was here before, which callers expect and handle."""
+
+
+def run_row(run: str, values: Mapping[str, Any]) -> Write:
+    return Write(f"run#{run}", "run", values)
+
+
+def plan_row(run: str, values: Mapping[str, Any]) -> Write:
+    return Write(f"run#{run}", "plan", values, put=True)
+
+
+def intent_row(run: str, attempt: int, offer: int, round_: int, values: Mapping[str, Any]) -> Write:
+    return Write(f"run#{run}", f"intent#{attempt:04d}#{offer:03d}#{round_:03d}", values)
+
+
+def attempt_row(run: str, attempt: int, values: Mapping[str, Any], *, unless: str | None = None) -> Write:
+    return Write(f"run#{run}", f"attempt#{attempt:04d}", values, unless=unless)
+
+
+def host_row(run: str, instance: str, values: Mapping[str, Any], *, only: str | None = None) -> Write:
+    return Write(f"run#{run}", f"host#{instance}", values, only=only)
+
+
+def token_row(run: str, attempt: int, wait: str, values: Mapping[str, Any]) -> Write:
+    return Write(f"run#{run}", f"token#{attempt:04d}#{wait}", values)
+
+
+def event_row(run: str, entry: Entry) -> Write:
+    return Write(f"run#{run}", entry.key, wire.to_json(entry), put=True)
+
+
+def look_up_row(noun: str, name: str, run: str, *, now: datetime, **more: Any) -> Write:
+    """`noun` is instance, image or command: which run that thing belongs to."""
+    expires = int((now + LOOK_UPS_LIVE).timestamp())
+    return Write(f"{noun}#{name}", "run", {"run": run, "expires": expires, **more}, put=True)
+
+
+class Ledger:
+    def __init__(self, table: str) -> None:
+        self.table = table
+        self.dynamodb = client("dynamodb")
+
+    def write(self, *writes: Write) -> None:
+        """All rows of a call in one transaction of up to 100 (the conditions belong into the first 100).
+
+        Raises AlreadyWrittenError, having written nothing, when a condition does not hold."""
+        for first in range(0, len(writes), MOST_WRITES):
+            chunk = writes[first : first + MOST_WRITES]
+            try:
+                self.dynamodb.transact_write_items(TransactItems=[self._item(write) for write in chunk])
+            except ClientError as error:
+                if error.response["Error"]["Code"] != "TransactionCanceledException":
+                    raise
+                reasons = [reason.get("Code") for reason in error.response.get("CancellationReasons", [])]
+                if "ConditionalCheckFailed" not in reasons and "ConditionalCheckFailed" not in str(error):
+                    raise
+                raise AlreadyWrittenError(str(error)) from error
+
+    def read(self, run: str) -> Records | None:
+        """All rows of a run but its timeline; None for a run the ledger does not know."""
+        before = self._query(run, "sk < :edge", "event#")
+        after = self._query(run, "sk > :edge", "event#~")
+        return records.read(run, [*before, *after])
+
+    def timeline(self, run: str) -> tuple[Entry, ...]:
+        """Every timeline entry of a run, in order."""
+        return tuple(
+            wire.from_json(Entry, row) for row in self._query(run, "begins_with(sk, :edge)", "event#")
+        )
+
+    def token(self, run: str, attempt: int, wait: str) -> TokenRow | None:
+        row = self._get(f"run#{run}", f"token#{attempt:04d}#{wait}")
+        return wire.from_json(TokenRow, {**row, "attempt": attempt, "wait": wait}) if row else None
+
+    def owner(self, noun: str, name: str) -> Mapping[str, Any] | None:
+        """The look-up row of an instance, image or command: its `run` and what else was noted there."""
+        return self._get(f"{noun}#{name}", "run")
+
+    def _get(self, pk: str, sk: str) -> dict[str, Any] | None:
+        answer = self.dynamodb.get_item(
+            TableName=self.table, Key={"pk": {"S": pk}, "sk": {"S": sk}}, ConsistentRead=True
+        )
+        return _unpack(answer["Item"]) if "Item" in answer else None
+
+    def _query(self, run: str, condition: str, edge: str) -> Iterable[dict[str, Any]]:
+        pages = self.dynamodb.get_paginator("query").paginate(
+            TableName=self.table,
+            KeyConditionExpression=f"pk = :run AND {condition}",
+            ExpressionAttributeValues={":run": {"S": f"run#{run}"}, ":edge": {"S": edge}},
+            ConsistentRead=True,
+        )
+        return [_unpack(item) for page in pages for item in page["Items"]]
+
+    def _item(self, write: Write) -> dict[str, Any]:
+        key = {"pk": {"S": write.pk}, "sk": {"S": write.sk}}
+        values = {name: _pack(value) for name, value in write.values.items() if value is not None}
+        if write.put:
+            return {"Put": {"TableName": self.table, "Item": key | values}}
+        names = {f"#v{n}": name for n, name in enumerate(values)}
+        update: dict[str, Any] = {
+            "TableName": self.table,
+            "Key": key,
+            "UpdateExpression": "SET " + ", ".join(f"{alias} = :v{alias[2:]}" for alias in names),
+            "ExpressionAttributeValues": {f":v{alias[2:]}": values[name] for alias, name in names.items()},
+        }
+        if write.unless:
+            names["#unless"] = write.unless
+            update["ConditionExpression"] = "attribute_not_exists(#unless)"
+        elif write.only:
+            names["#only"] = write.only
+            update["ConditionExpression"] = "attribute_exists(#only)"
+        return {"Update": update | {"ExpressionAttributeNames": names}}
+
+
+def _pack(value: Any) -> dict[str, Any]:
+    packed: dict[str, Any] = PACK.serialize(_exact(wire.to_json(value)))
+    return packed
+
+
+def _exact(value: Any) -> Any:
+    if isinstance(value, float):
+        return Decimal(str(value))
+    if isinstance(value, dict):
+        return {key: _exact(item) for key, item in value.items() if item is not None}
+    if isinstance(value, list):
+        return [_exact(item) for item in value]
+    return value
+
+
+def _unpack(item: Mapping[str, Any]) -> dict[str, Any]:
+    unpacked: dict[str, Any] = wire.to_json({name: UNPACK.deserialize(value) for name, value in item.items()})
+    return unpacked

@@ -1,0 +1,253 @@
+"""What the ledger knows about one run: its rows, as nouns. The keys are docs/contracts.md's."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from lambdas.core import wire
+from lambdas.core.catalogue import Market
+from lambdas.core.cost import HostLife
+from lambdas.core.gang import Seat
+from lambdas.core.job import Job
+from lambdas.core.offers import Plan
+from lambdas.core.placement import Refusal, RefusalKind
+from lambdas.core.recovery import Trouble
+from lambdas.core.summary import AttemptFacts, Ending
+
+WAITING = ("train", "muster")
+"""The tokens an attempt's end can answer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRow:
+    """The run itself. `job` is None for a bake and for a job that could not be read."""
+
+    run: str
+    kind: str
+    state: str
+    attempt: int
+    created: datetime
+    execution_arn: str
+    job: Job | None = None
+    job_key: str | None = None
+    deadline: datetime | None = None
+    progress: Mapping[str, Any] | None = None
+    image: str | None = None
+    ended: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostRow:
+    """One host. `ready` and `stopped` are attempt numbers: the last one it said so for."""
+
+    instance: str
+    attempt: int
+    type: str
+    zone: str
+    market: Market
+    price: float
+    on_demand_price: float | None
+    launched: datetime
+    address: str | None = None
+    ready: int = 0
+    stopped: int = 0
+    why: str | None = None
+    warned: str | None = None
+    lost: str | None = None
+    ended: datetime | None = None
+
+    @property
+    def lives(self) -> bool:
+        return self.ended is None and self.lost is None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IntentRow:
+    """One ask, written before EC2 was asked. `answer` is None when nobody knows what came of it."""
+
+    attempt: int
+    offer: int
+    round: int
+    token: str
+    at: datetime
+    answer: str | None = None
+    refusal: str | None = None
+    code: str | None = None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptRow:
+    """One attempt. `error` and `cause` are what its token was, or will be, answered with."""
+
+    attempt: int
+    offer: Mapping[str, Any]
+    hosts: tuple[str, ...]
+    launched: datetime
+    mustered: datetime | None = None
+    started: datetime | None = None
+    ended: datetime | None = None
+    ending: Ending | None = None
+    reason: str | None = None
+    error: str | None = None
+    cause: str | None = None
+    from_step: int | None = None
+    to_step: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenRow:
+    attempt: int
+    wait: str
+    token: str
+    stored: datetime
+    answered: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """All rows of a run but its timeline."""
+
+    run: RunRow
+    plan: Plan | None
+    hosts: Mapping[str, HostRow] = field(default_factory=dict)
+    attempts: Mapping[int, AttemptRow] = field(default_factory=dict)
+    intents: tuple[IntentRow, ...] = ()
+    tokens: Mapping[tuple[int, str], TokenRow] = field(default_factory=dict)
+
+    def waiting(self, attempt: int, waits: Iterable[str] = WAITING) -> TokenRow | None:
+        """The token that waits for this attempt's news, if one does."""
+        rows = (self.tokens.get((attempt, wait)) for wait in waits)
+        return next((row for row in rows if row is not None and row.answered is None), None)
+
+    def members(self, attempt: int) -> tuple[HostRow, ...]:
+        """The hosts of that attempt's gang, sorted by id: the first is the chief."""
+        row = self.attempts.get(attempt)
+        return tuple(self.hosts[host] for host in sorted(row.hosts) if host in self.hosts) if row else ()
+
+    def survivors(self, attempt: int) -> tuple[HostRow, ...]:
+        """The hosts that an attempt before this one launched and that still live."""
+        return tuple(host for host in self.hosts.values() if host.attempt < attempt and host.lives)
+
+    def refusals(self, attempt: int) -> tuple[Refusal, ...]:
+        """The noes of this attempt's search, oldest first."""
+        refused = [row for row in self.intents if row.attempt == attempt and row.answer == "refused"]
+        return tuple(
+            Refusal(
+                offer=row.offer,
+                round=row.round,
+                kind=RefusalKind(row.refusal or RefusalKind.CAPACITY),
+                code=row.code or "",
+                reason=row.reason or "",
+                at=row.at,
+            )
+            for row in sorted(refused, key=lambda row: (row.round, row.at))
+        )
+
+    def unanswered(self, attempt: int) -> IntentRow | None:
+        """The ask of this attempt whose answer was never written: the function died in between."""
+        return next((row for row in self.intents if row.attempt == attempt and row.answer is None), None)
+
+    def searching_since(self, attempt: int, now: datetime) -> datetime:
+        """When this attempt's search for capacity began."""
+        return min((row.at for row in self.intents if row.attempt == attempt), default=now)
+
+    def held_offer(self, attempt: int) -> int | None:
+        """The index of the offer in which survivors live."""
+        pools = {(host.type, host.zone, host.market) for host in self.survivors(attempt)}
+        offers = self.plan.offers if self.plan else ()
+        places = (n for n, offer in enumerate(offers) if (offer.type, offer.zone, offer.market) in pools)
+        return next(places, None)
+
+    def lives(self) -> tuple[HostLife, ...]:
+        """What each host's time costs."""
+        return tuple(
+            HostLife(
+                instance=host.instance,
+                type=host.type,
+                market=host.market,
+                price=host.price,
+                on_demand_price=host.on_demand_price,
+                launched=host.launched,
+                ended=host.ended,
+            )
+            for host in self.hosts.values()
+        )
+
+    def attempt_facts(self) -> tuple[AttemptFacts, ...]:
+        """The attempts, for the summary."""
+        return tuple(
+            AttemptFacts(
+                attempt=row.attempt,
+                pool=str(row.offer.get("pool", "")),
+                hosts=row.hosts,
+                launched=row.launched,
+                mustered=row.mustered,
+                started=row.started,
+                ended=row.ended,
+                ending=row.ending,
+                reason=row.reason,
+                from_step=row.from_step,
+                to_step=row.to_step,
+            )
+            for _, row in sorted(self.attempts.items())
+        )
+
+
+def read(run: str, rows: Iterable[Mapping[str, Any]]) -> Records | None:
+    """The records these rows hold; None when the run itself is not among them."""
+    found: RunRow | None = None
+    plan: Plan | None = None
+    hosts: dict[str, HostRow] = {}
+    attempts: dict[int, AttemptRow] = {}
+    intents: list[IntentRow] = []
+    tokens: dict[tuple[int, str], TokenRow] = {}
+    for row in rows:
+        kind, _, rest = str(row["sk"]).partition("#")
+        match kind:
+            case "run":
+                found = wire.from_json(RunRow, {**row, "run": run})
+            case "plan":
+                plan = wire.from_json(Plan, row)
+            case "host":
+                hosts[rest] = wire.from_json(HostRow, {**row, "instance": rest})
+            case "attempt":
+                attempts[int(rest)] = wire.from_json(AttemptRow, {**row, "attempt": int(rest)})
+            case "intent":
+                attempt, offer, round_ = (int(part) for part in rest.split("#"))
+                intent = {**row, "attempt": attempt, "offer": offer, "round": round_}
+                intents.append(wire.from_json(IntentRow, intent))
+            case "token":
+                attempt_text, _, wait = rest.partition("#")
+                token = {**row, "attempt": int(attempt_text), "wait": wait}
+                tokens[int(attempt_text), wait] = wire.from_json(TokenRow, token)
+            case _:
+                continue
+    return Records(found, plan, hosts, attempts, tuple(intents), tokens) if found else None
+
+
+def gang_has_stopped(records: Records, attempt: int) -> bool:
+    """Whether the gang's last checkpoint is made: all members that live left with the restart code, or the chief did."""
+    members = records.members(attempt)
+    stopped = [host for host in members if host.stopped >= attempt]
+    living = [host for host in members if host.lives or host.stopped >= attempt]
+    return bool(stopped) and (members[0] in stopped or len(stopped) == len(living))
+
+
+def interruption(records: Records, attempt: int, step: int | None) -> Trouble:
+    """What to tell Recover when a gang has left for an interruption: the hosts that go, and the step reached."""
+    members = records.members(attempt)
+    going = tuple(host.instance for host in members if host.why == "interrupted" or host.warned or host.lost)
+    who = ", ".join(going) if going else "nobody we know of"
+    return Trouble(
+        error="Interrupted",
+        reason=f"the gang checkpointed and stopped because hosts are going away: {who}",
+        lost=going,
+        step=step,
+    )
+
+
+def seats_without_address(seats: Iterable[Seat]) -> tuple[str, ...]:
+    """Instance ids whose address nobody reported."""
+    return tuple(seat.instance for seat in seats if not seat.address)
