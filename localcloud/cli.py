@@ -1,0 +1,241 @@
+"""`python -m localcloud`: up, down, status, env, fault."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
+
+import typer
+
+from localcloud import supervisor
+from localcloud.context import REGION
+
+READY_SECONDS = 60.0
+LOG_TAIL = 25
+
+app = typer.Typer(
+    help="AWS on this machine: an endpoint for cdk, aws and boto3, and hosts that really run. No account, no Docker.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+fault = typer.Typer(help="Make something go wrong, as it does on AWS.", no_args_is_help=True)
+app.add_typer(fault, name="fault")
+
+State = Annotated[Path, typer.Option("--state", help="Folder that holds everything and survives a restart.")]
+DEFAULT_STATE = Path(".localcloud")
+
+
+def main() -> None:
+    """The command line's entry point."""
+    app()
+
+
+@app.command()
+def up(
+    state: State = DEFAULT_STATE,
+    port: Annotated[int, typer.Option(help="Port of the endpoint on 127.0.0.1.", min=1, max=65535)] = 4566,
+    detach: Annotated[bool, typer.Option("--detach", help="Return when it is ready; it runs on.")] = False,
+    facts: Annotated[
+        Path | None,
+        typer.Option(help="YAML laid over the shipped facts: prices, capacity, quotas, latencies.", exists=True),
+    ] = None,
+) -> None:
+    """Start the local cloud: the stacks, buckets, images and stopped instances of the last time are there."""
+    state = _prepared(state)
+    facts = facts.resolve() if facts else None
+    already = supervisor.running(state)
+    if already:
+        _fail(
+            f"It is already up on port {already.port} (state {state}). "
+            f"`python -m localcloud env --state {state}` prints what a shell needs; `down` ends it."
+        )
+    try:
+        listening = supervisor.listen(port)
+        if detach:
+            _up_detached(state, port, facts, listening.detach())
+            return
+        print(f"The local cloud listens on http://127.0.0.1:{port}. Ctrl-C ends it.")
+        raise typer.Exit(supervisor.supervise(state, port, facts, listening))
+    except supervisor.CannotStart as refusal:
+        _fail(str(refusal))
+
+
+@app.command()
+def down(
+    state: State = DEFAULT_STATE,
+    forget: Annotated[bool, typer.Option("--forget", help="Delete the state folder as well.")] = False,
+) -> None:
+    """End the local cloud and everything it started. Doing it twice is fine."""
+    ended = supervisor.stop(state.resolve())
+    print("The local cloud is down." if ended else "Nothing was up.")
+    if forget:
+        shutil.rmtree(state, ignore_errors=True)
+
+
+@app.command()
+def status(
+    state: State = DEFAULT_STATE,
+    as_json: Annotated[bool, typer.Option("--json", help="For a program to read.")] = False,
+) -> None:
+    """Say whether it is up and what runs on it. Exits with 1 when it is not up."""
+    port = _port(state)
+    answer = _ask(port, "GET", "/status")
+    if as_json:
+        print(json.dumps(answer, indent=2))
+        return
+    print(f"up on http://127.0.0.1:{port}, state in {state.resolve()}")
+    for name, value in answer.items():
+        print(f"  {name}: {value if isinstance(value, str | int | float) else json.dumps(value)}")
+
+
+@app.command()
+def env(state: State = DEFAULT_STATE) -> None:
+    """Print the lines a shell needs: `eval "$(python -m localcloud env)"`."""
+    port = _port(state)
+    print("unset AWS_PROFILE AWS_SESSION_TOKEN")
+    for name, value in client_environment(port).items():
+        print(f"export {name}={value}")
+
+
+def client_environment(port: int) -> dict[str, str]:
+    """What cdk, aws and boto3 need to talk to the local cloud, as the account's root."""
+    return {
+        "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",
+        "AWS_ACCESS_KEY_ID": "test",
+        "AWS_SECRET_ACCESS_KEY": "test",
+        "AWS_REGION": REGION,
+        "AWS_DEFAULT_REGION": REGION,
+        "AWS_EC2_METADATA_DISABLED": "true",
+    }
+
+
+@fault.command()
+def interrupt(
+    instance_id: str,
+    state: State = DEFAULT_STATE,
+    seconds: Annotated[float | None, typer.Option(help="Warning time; AWS and the facts say 120.", min=0)] = None,
+) -> None:
+    """Interrupt a spot host: the warning on the bus and in its metadata, then its end."""
+    _fault(state, "interrupt", {"instance_id": instance_id, "seconds": seconds})
+
+
+@fault.command()
+def kill(instance_id: str, state: State = DEFAULT_STATE) -> None:
+    """Make a host vanish without warning, as failing hardware does."""
+    _fault(state, "kill", {"instance_id": instance_id})
+
+
+@fault.command()
+def refuse(
+    instance_type: Annotated[str, typer.Argument(help="An instance type, or * for all.")] = "*",
+    zone: Annotated[str, typer.Argument(help="An Availability Zone, or * for all.")] = "*",
+    market: Annotated[str, typer.Argument(help="spot, on-demand, or * for both.")] = "*",
+    slots: Annotated[int, typer.Option(help="How many hosts the pool still takes.", min=0)] = 0,
+    state: State = DEFAULT_STATE,
+) -> None:
+    """Take the capacity out of a pool: launches there fail with InsufficientInstanceCapacity."""
+    pool = {"instance_type": instance_type, "zone": zone, "market": market}
+    _fault(state, "refuse", {**pool, "slots": slots})
+
+
+@fault.command()
+def clear(state: State = DEFAULT_STATE) -> None:
+    """End all faults that last: every pool has the capacity of the facts again."""
+    _fault(state, "clear", {})
+
+
+# ------------------------------------------------------------------------------------------------------- the rest
+
+
+def _prepared(state: Path) -> Path:
+    state = state.resolve()
+    try:
+        state.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        _fail(f"The state folder {state} cannot be made: {error.strerror}. Name another with --state.")
+    return state
+
+
+def _up_detached(state: Path, port: int, facts: Path | None, listening: int) -> None:
+    log = state / "server.log"
+    command = [sys.executable, "-m", "localcloud.supervisor", str(state), str(port), str(listening)]
+    with log.open("ab") as output:
+        child = subprocess.Popen(
+            [*command, str(facts)] if facts else command,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+            pass_fds=[listening],
+            cwd=Path(__file__).resolve().parent.parent,
+        )
+    deadline = time.monotonic() + READY_SECONDS
+    while time.monotonic() < deadline:
+        if child.poll() is not None:
+            _fail(f"The local cloud ended while it started. The end of {log}:\n{_tail(log)}")
+        if _is_ready(port):
+            print(f"The local cloud is up: http://127.0.0.1:{port}, state in {state}.")
+            return
+        time.sleep(0.1)
+    supervisor.stop(state)
+    _fail(f"The local cloud was not ready after {READY_SECONDS:.0f} seconds. The end of {log}:\n{_tail(log)}")
+
+
+def _tail(log: Path) -> str:
+    return "\n".join(log.read_text(errors="replace").splitlines()[-LOG_TAIL:])
+
+
+def _is_ready(port: int) -> bool:
+    try:
+        _request(port, "GET", "/status", None, seconds=5)
+    except OSError:
+        return False
+    return True
+
+
+def _port(state: Path) -> int:
+    found = supervisor.running(state.resolve())
+    if found is None:
+        _fail(f"No local cloud is up on {state.resolve()}. `python -m localcloud up --detach` starts one.")
+    return found.port
+
+
+def _fault(state: Path, kind: str, details: dict[str, Any]) -> None:
+    answer = _ask(_port(state), "POST", f"/faults/{kind}", {k: v for k, v in details.items() if v is not None})
+    print(json.dumps(answer, indent=2))
+
+
+def _ask(port: int, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+    try:
+        return _request(port, method, path, body, seconds=30)
+    except urllib.error.HTTPError as refusal:
+        answer = json.loads(refusal.read() or b"{}")
+        _fail(str(answer.get("error", refusal)))
+    except OSError as error:
+        _fail(f"The local cloud does not answer on port {port}: {error}. `down` and `up` again.")
+
+
+def _request(port: int, method: str, path: str, body: dict[str, Any] | None, seconds: float) -> dict[str, Any]:
+    request = urllib.request.Request(  # noqa: S310 - always our own http address
+        f"http://127.0.0.1:{port}/_localcloud{path}",
+        data=json.dumps(body).encode() if body is not None else None,
+        method=method,
+    )
+    # Never through a proxy that the environment names: this is this machine.
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    with opener.open(request, timeout=seconds) as reply:
+        answer: dict[str, Any] = json.load(reply)
+        return answer
+
+
+def _fail(message: str) -> NoReturn:
+    typer.echo(message, err=True)
+    raise typer.Exit(1)

@@ -1,0 +1,65 @@
+"""Events that AWS services put on the default bus by themselves (aws.ec2, aws.ssm, ...).
+
+`emit` only queues: callers hold moto's lock, and a target (a Lambda that calls EC2) must never be awaited
+under it. One thread delivers, so events keep the order in which they were emitted.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import json
+import logging
+import queue
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from localcloud.context import Context
+
+log = logging.getLogger(__name__)
+Event = dict[str, Any]
+Filter = Callable[[Event], Iterable[Event]]
+
+_outbox: queue.Queue[tuple[contextvars.Context, Event]] = queue.Queue()
+_filters: list[Filter] = []
+
+
+def emit(source: str, detail_type: str, detail: Mapping[str, Any], resources: Iterable[str] = ()) -> None:
+    """Put one event on the default bus of the current request's account and region, later but in order."""
+    event = {
+        "Source": source,
+        "DetailType": detail_type,
+        "Detail": json.dumps(detail),
+        "Resources": list(resources),
+    }
+    _outbox.put((contextvars.copy_context(), event))
+
+
+def through(event_filter: Filter) -> None:
+    """Have every emitted event pass `event_filter`, which answers what to deliver: nothing, it, or it twice."""
+    _filters.append(event_filter)
+
+
+def install(context: Context) -> None:
+    """Start the delivery thread."""
+    threading.Thread(target=_deliver_forever, name="events", daemon=True).start()
+
+
+def _deliver_forever() -> None:
+    while True:
+        request, event = _outbox.get()
+        try:
+            request.run(_deliver, event)
+        except Exception:  # delivery is best effort, as on AWS; the next event must still go out
+            log.exception("event %s of %s was not delivered", event["DetailType"], event["Source"])
+
+
+def _deliver(event: Event) -> None:
+    from ministack.services import eventbridge  # imported late: the server sets its environment first
+
+    events = [event]
+    for event_filter in _filters:
+        events = [kept for given in events for kept in event_filter(given)]
+    if events:
+        eventbridge._put_events({"Entries": events}, allow_aws_source=True)

@@ -1,0 +1,95 @@
+"""What survives a restart: ministack's stores, and what the other parts ask to keep.
+
+Written a moment after every change, and once more at shutdown, each file by replacing it: a killed server
+loses at most the last moment.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+log = logging.getLogger(__name__)
+
+PAUSE = 1.0
+"""Seconds between a change and its being written; changes in between share one write."""
+LONGEST = 10.0
+"""Seconds after which it is written without being told: executions and schedules change things by themselves."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A thing to keep: `save` answers its bytes (None: nothing to keep yet), `restore` takes them back."""
+
+    name: str
+    save: Callable[[], bytes | None]
+    restore: Callable[[bytes], None]
+
+
+class Store:
+    """The folder of kept parts, and the thread that writes them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.parts: list[Part] = []
+        self._written: dict[str, str] = {}
+        self._changed = threading.Event()
+        self._writing = threading.Lock()
+
+    def keep(self, name: str, save: Callable[[], bytes | None], restore: Callable[[bytes], None]) -> None:
+        """Write what `save` answers whenever something changed; give it to `restore` at the next start.
+
+        `save` runs in the store's thread: it must take whatever lock protects what it reads.
+        Parts are restored in the order in which they were kept.
+        """
+        self.parts.append(Part(name, save, restore))
+
+    def changed(self) -> None:
+        """Something may have changed: write soon."""
+        self._changed.set()
+
+    def restore(self) -> None:
+        """Give every part what it had when the last server ended. A part that refuses stops the start."""
+        for part in self.parts:
+            path = self._path(part.name)
+            if path.exists():
+                part.restore(path.read_bytes())
+                log.info("restored %s", part.name)
+
+    def write(self) -> None:
+        """Write every part that differs from what is on disk."""
+        with self._writing:
+            for part in self.parts:
+                try:
+                    self._write(part)
+                except Exception:  # one part that cannot be saved must not lose the others
+                    log.exception("%s could not be saved; the last version stays", part.name)
+
+    def write_forever(self) -> None:
+        """Write a moment after each change; for a daemon thread."""
+        while True:
+            if self._changed.wait(LONGEST):
+                time.sleep(PAUSE)
+            self._changed.clear()
+            self.write()
+
+    def _write(self, part: Part) -> None:
+        content = part.save()
+        if content is None:
+            return
+        digest = hashlib.blake2b(content).hexdigest()
+        if self._written.get(part.name) == digest:
+            return
+        self.folder.mkdir(parents=True, exist_ok=True)
+        new = self._path(part.name).with_suffix(".new")
+        new.write_bytes(content)
+        new.replace(self._path(part.name))
+        self._written[part.name] = digest
+
+    def _path(self, name: str) -> Path:
+        return self.folder / f"{name}.kept"
