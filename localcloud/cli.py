@@ -45,7 +45,9 @@ def up(
     detach: Annotated[bool, typer.Option("--detach", help="Return when it is ready; it runs on.")] = False,
     facts: Annotated[
         Path | None,
-        typer.Option(help="YAML laid over the shipped facts: prices, capacity, quotas, latencies.", exists=True),
+        typer.Option(
+            help="YAML laid over the shipped facts: prices, capacity, quotas, latencies.", exists=True
+        ),
     ] = None,
 ) -> None:
     """Start the local cloud: the stacks, buckets, images and stopped instances of the last time are there."""
@@ -121,7 +123,9 @@ def client_environment(port: int) -> dict[str, str]:
 def interrupt(
     instance_id: str,
     state: State = DEFAULT_STATE,
-    seconds: Annotated[float | None, typer.Option(help="Warning time; AWS and the facts say 120.", min=0)] = None,
+    seconds: Annotated[
+        float | None, typer.Option(help="Warning time; AWS and the facts say 120.", min=0)
+    ] = None,
 ) -> None:
     """Interrupt a spot host: the warning on the bus and in its metadata, then its end."""
     _fault(state, "interrupt", {"instance_id": instance_id, "seconds": seconds})
@@ -152,7 +156,7 @@ def clear(state: State = DEFAULT_STATE) -> None:
     _fault(state, "clear", {})
 
 
-# ------------------------------------------------------------------------------------------------------- the rest
+# ------------------------------------------------------------------------------------------------- the rest
 
 
 def _prepared(state: Path) -> Path:
@@ -209,7 +213,9 @@ def _port(state: Path) -> int:
 
 
 def _fault(state: Path, kind: str, details: dict[str, Any]) -> None:
-    answer = _ask(_port(state), "POST", f"/faults/{kind}", {k: v for k, v in details.items() if v is not None})
+    answer = _ask(
+        _port(state), "POST", f"/faults/{kind}", {k: v for k, v in details.items() if v is not None}
+    )
     print(json.dumps(answer, indent=2))
 
 
@@ -223,8 +229,10 @@ def _ask(port: int, method: str, path: str, body: dict[str, Any] | None = None) 
         _fail(f"The local cloud does not answer on port {port}: {error}. `down` and `up` again.")
 
 
-def _request(port: int, method: str, path: str, body: dict[str, Any] | None, seconds: float) -> dict[str, Any]:
-    request = urllib.request.Request(  # noqa: S310 - always our own http address
+def _request(
+    port: int, method: str, path: str, body: dict[str, Any] | None, seconds: float
+) -> dict[str, Any]:
+    request = urllib.request.Request(
         f"http://127.0.0.1:{port}/_localcloud{path}",
         data=json.dumps(body).encode() if body is not None else None,
         method=method,

@@ -28,7 +28,9 @@ def install(context: Context) -> None:
     for key, module_name in app._state_map.items():
         if key not in ELSEWHERE:
             context.store.keep(
-                f"ministack-{key}", partial(_save, module_name), partial(_restore, app._get_module, module_name)
+                f"ministack-{key}",
+                partial(_save, module_name),
+                partial(_restore, app._get_module, module_name),
             )
 
 

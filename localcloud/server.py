@@ -13,7 +13,6 @@ import importlib.util
 import logging
 import os
 import signal
-import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -51,7 +50,9 @@ def main() -> None:
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="The local cloud's server; `python -m localcloud up` starts it.")
+    parser = argparse.ArgumentParser(
+        description="The local cloud's server; `python -m localcloud up` starts it."
+    )
     parser.add_argument("--state", type=Path, required=True)
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--socket", type=int, required=True, help="file descriptor that listens outside")
@@ -102,6 +103,7 @@ def install_everything(state: Path, port: int, facts_file: Path | None) -> Conte
     from ministack import app as ministack_app
 
     from localcloud.facts import Facts
+
     try:
         from localcloud.hypervisor import Hypervisor
     except ImportError as error:
@@ -189,4 +191,4 @@ def _noticing_changes(application: admin.Application, context: Context) -> admin
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

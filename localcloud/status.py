@@ -16,6 +16,10 @@ def install(context: Context) -> None:
     since = time.time()
 
     def status(request: dict[str, Any]) -> dict[str, Any]:
-        return {"account": context.account, "region": context.region, "up_seconds": round(time.time() - since, 1)}
+        return {
+            "account": context.account,
+            "region": context.region,
+            "up_seconds": round(time.time() - since, 1),
+        }
 
     admin.route("GET", "/status", status)

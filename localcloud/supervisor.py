@@ -29,7 +29,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import FrameType
-from typing import NoReturn
+from typing import NoReturn, TextIO
 
 CLONE_NEWNS = 0x00020000
 CLONE_NEWUSER = 0x10000000
@@ -131,16 +131,18 @@ def supervise(state: Path, port: int, facts: Path | None, listening: socket.sock
         lock.close()
 
 
-# ------------------------------------------------------------------------------------------- the supervisor itself
+# ------------------------------------------------------------------------------------ the supervisor itself
 
 
-def _lock(state: Path) -> socket.socket | object:
+def _lock(state: Path) -> TextIO:
     """Hold the state folder: two local clouds on one folder would overwrite each other."""
     handle = (state / "lock").open("w")
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
-        raise CannotStart(f"{state} is in use by another local cloud: `python -m localcloud down` ends it.") from error
+        raise CannotStart(
+            f"{state} is in use by another local cloud: `python -m localcloud down` ends it."
+        ) from error
     return handle
 
 
@@ -172,12 +174,15 @@ def _write_pid_file(state: Path, init: int, port: int) -> None:
     new.replace(pid_file(state))
 
 
-# ------------------------------------------------------------------------------------------------- namespaces
+# ----------------------------------------------------------------------------------------------- namespaces
 
 
 def _enter_namespaces() -> None:
-    """New net, mount and (for children) pid namespaces; inside a user namespace where that is needed."""
-    wanted = CLONE_NEWNET | CLONE_NEWNS | CLONE_NEWPID
+    """A new net and (for children) pid namespace; inside a user namespace where that is needed.
+
+    The mount namespace is init's alone: its /proc would show the supervisor the wrong processes.
+    """
+    wanted = CLONE_NEWNET | CLONE_NEWPID
     if os.geteuid() == 0 and _unshare(wanted) == 0:
         return
     user, group = os.geteuid(), os.getegid()
@@ -222,7 +227,7 @@ def _mount(source: str, target: str, kind: str | None, flags: int, data: str | N
         raise OSError(number, f"mount {kind or ''} on {target}: {os.strerror(number)}")
 
 
-# ----------------------------------------------------------------------------------------------------- init (PID 1)
+# --------------------------------------------------------------------------------------------- init (PID 1)
 
 
 def _be_init(arguments: list[str], listening: socket.socket) -> NoReturn:
@@ -231,6 +236,8 @@ def _be_init(arguments: list[str], listening: socket.socket) -> NoReturn:
     try:
         _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the supervisor asks us
+        if failed := _unshare(CLONE_NEWNS):
+            raise CannotStart(_why_no_namespaces(failed))
         _mount("none", "/", None, MS_REC | MS_PRIVATE)
         _mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)
         _mount("tmpfs", "/run", "tmpfs", MS_NOSUID | MS_NODEV, "mode=755")
@@ -249,7 +256,11 @@ def _run_server(arguments: list[str], listening: socket.socket) -> int:
         listening.set_inheritable(True)
         command = [sys.executable, "-m", "localcloud.server", *arguments]
         os.execve(sys.executable, command, _server_environment())
-    signal.signal(signal.SIGTERM, lambda number, frame: os.kill(server, signal.SIGTERM))
+
+    def pass_on(number: int, frame: FrameType | None) -> None:
+        os.kill(server, number)
+
+    signal.signal(signal.SIGTERM, pass_on)
     while True:
         ended, status = os.wait()  # reaps orphans too
         if ended == server:
@@ -258,12 +269,13 @@ def _run_server(arguments: list[str], listening: socket.socket) -> int:
 
 def _server_environment() -> dict[str, str]:
     """What the server needs and no more: the caller's credentials and settings are none of its business."""
-    kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "LC_ALL", "LOCALCLOUD_LOG") if name in os.environ}
+    wanted = ("PATH", "HOME", "LANG", "LC_ALL", "LOCALCLOUD_LOG")
+    kept = {name: os.environ[name] for name in wanted if name in os.environ}
     package = Path(__file__).resolve().parent.parent
     return {**kept, "PYTHONPATH": str(package), "PYTHONUNBUFFERED": "1"}
 
 
-# ------------------------------------------------------------------------------------------------------- processes
+# ------------------------------------------------------------------------------------------------ processes
 
 
 def _start_time(pid: int) -> int | None:
@@ -277,9 +289,8 @@ def _start_time(pid: int) -> int | None:
 
 
 def _alive(found: Running) -> bool:
-    return (
-        _start_time(found.supervisor) == found.supervisor_started or _start_time(found.init) == found.init_started
-    )
+    anchors = ((found.supervisor, found.supervisor_started), (found.init, found.init_started))
+    return any(_start_time(pid) == started for pid, started in anchors)
 
 
 def _send(pid: int, started: int, number: signal.Signals) -> None:
