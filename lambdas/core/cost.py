@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from lambdas.core.catalogue import Market
 
@@ -37,7 +37,35 @@ class Bill:
 
 def bill(hosts: Iterable[HostLife], *, now: datetime) -> Bill:
     """What these hosts cost until they ended, or until now. `on_demand_dollars` is None when a price is unknown."""
-    raise NotImplementedError
+    lives = [(host, hours_of(host, now=now)) for host in hosts]
+    dollars_by_market: dict[str, float] = {}
+    hours_by_market: dict[str, float] = {}
+    for host, hours in lives:
+        market = host.market.value
+        dollars_by_market[market] = dollars_by_market.get(market, 0.0) + hours * host.price
+        hours_by_market[market] = hours_by_market.get(market, 0.0) + hours
+    dollars = sum(dollars_by_market.values())
+    known = all(host.on_demand_price is not None for host, _ in lives)
+    on_demand = sum(hours * (host.on_demand_price or 0.0) for host, hours in lives) if known else None
+    return Bill(
+        dollars=_cents(dollars),
+        hours=_cents(sum(hours_by_market.values())),
+        dollars_by_market={market: _cents(value) for market, value in dollars_by_market.items()},
+        hours_by_market={market: _cents(value) for market, value in hours_by_market.items()},
+        on_demand_dollars=None if on_demand is None else _cents(on_demand),
+        saved_dollars=None if on_demand is None else _cents(on_demand - dollars),
+    )
+
+
+def hours_of(host: HostLife, *, now: datetime) -> float:
+    """Billed hours of one host."""
+    seconds = ((host.ended or now) - host.launched).total_seconds()
+    return max(seconds, LEAST_SECONDS) / 3600
+
+
+def dollars_of(host: HostLife, *, now: datetime) -> float:
+    """What one host cost."""
+    return _cents(hours_of(host, now=now) * host.price)
 
 
 def deadline(
@@ -45,4 +73,15 @@ def deadline(
 ) -> datetime:
     """When the run must be over: `hours` after it was admitted, or when a gang of `dollars_per_hour` has
     used what is left of `dollars`, whichever is first. Never before `now`."""
-    raise NotImplementedError
+    by_hours = begun + timedelta(hours=hours)
+    if dollars_per_hour <= 0:
+        return max(now, by_hours)
+    hours_left = min(
+        max(0.0, dollars - spent) / dollars_per_hour, hours
+    )  # a cent an hour must not overflow the calendar
+    return max(now, min(by_hours, now + timedelta(hours=hours_left)))
+
+
+def _cents(value: float) -> float:
+    """To a thousandth of a cent: sums of binary fractions look like mistakes."""
+    return round(value, 5)

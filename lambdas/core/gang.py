@@ -6,6 +6,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
+from lambdas.core import wire
 from lambdas.core.job import Job
 
 PORT = 2222
@@ -41,7 +42,10 @@ def seats(addresses: Mapping[str, str]) -> tuple[Seat, ...]:
 
     Sorting makes a retried call give every host the seat it had before.
     """
-    raise NotImplementedError
+    return tuple(
+        Seat(instance, Role.WORKER if index else Role.CHIEF, index, addresses[instance])
+        for index, instance in enumerate(sorted(addresses))
+    )
 
 
 def cluster_document(
@@ -54,14 +58,23 @@ def cluster_document(
     deadline: datetime,
 ) -> dict[str, Any]:
     """What `runs/<run>/attempts/<attempt>/cluster.json` holds."""
-    raise NotImplementedError
+    return {
+        "run": run,
+        "attempt": attempt,
+        "strategy": job.cluster.strategy.value,
+        "port": PORT,
+        "hosts": wire.to_json(tuple(seats)),
+        "checkpoint": wire.to_json(checkpoint),
+        "deadline": wire.stamp(deadline),
+        "job": job.to_json(),
+    }
 
 
 def missing(job: Job, survivors: Iterable[str]) -> int:
     """How many hosts to launch beside those that survive."""
-    raise NotImplementedError
+    return max(0, job.gang - len(set(survivors)))
 
 
 def checkpoint_of(latest: Mapping[str, Any] | None) -> Checkpoint | None:
     """The checkpoint that `checkpoints/latest.json` names; None when there is none yet."""
-    raise NotImplementedError
+    return Checkpoint(int(latest["step"]), str(latest["key"])) if latest else None

@@ -1,18 +1,17 @@
-"""The job: what the user wrote, checked, with every default filled in.
+"""The job: what the user wrote, with every default filled in. jobfile.py reads and checks it.
 
-`parse` reads an uploaded file, `check` an inline mapping; both answer a Job or every fault at once.
 docs/job-file.md is the reference for people.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, ClassVar
+from typing import Any
 
 from lambdas.core import wire
 from lambdas.core.catalogue import Market
 
-MOST_BYTES = 64 * 1024
+MOST_FAULTS_SHOWN = 40
 
 Scalar = str | int | float | bool
 
@@ -136,43 +135,9 @@ class JobFaults:
 
     @property
     def reason(self) -> str:
-        raise NotImplementedError
-
-
-@dataclass(frozen=True, slots=True)
-class Uploaded:
-    """The execution's input names an object under jobs/."""
-
-    kind: ClassVar[str] = "uploaded"
-    key: str
-    version_id: str | None
-    etag: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class Inline:
-    """The execution's input holds the job itself."""
-
-    kind: ClassVar[str] = "inline"
-    job: Mapping[str, Any]
-
-
-def read_input(execution_input: Mapping[str, Any]) -> Uploaded | Inline | JobFaults:
-    """What to run: exactly one of `job_key` (with `version_id`, `etag`) and `job`."""
-    raise NotImplementedError
-
-
-def parse(text: bytes, *, source: str, bucket: str) -> Job | JobFaults:
-    """The job an uploaded file says, or every fault of it. `source` is the key, named in the reason;
-    `bucket` is the yard's, the only one URIs may name (as itself or as the placeholder BUCKET)."""
-    raise NotImplementedError
-
-
-def check(document: object, *, source: str, bucket: str) -> Job | JobFaults:
-    """The job a mapping says (an inline `{"job": {...}}`), or every fault of it."""
-    raise NotImplementedError
-
-
-def name_of(text: bytes, *, key: str) -> str:
-    """A legal job name for the run id: the one the file says if that is legal, else one from the key."""
-    raise NotImplementedError
+        count = "a fault" if len(self.faults) == 1 else f"{len(self.faults)} faults"
+        lines = [f"{self.source} has {count} and was not run; nothing was launched."]
+        lines += [f"- {fault}" for fault in self.faults[:MOST_FAULTS_SHOWN]]
+        if len(self.faults) > MOST_FAULTS_SHOWN:
+            lines.append(f"- and {len(self.faults) - MOST_FAULTS_SHOWN} more")
+        return "\n".join(lines)

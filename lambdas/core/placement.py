@@ -3,13 +3,21 @@
 Rounds: every open offer is asked once per round, in order; between rounds the loop waits, longer each time.
 """
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import ClassVar
 
+from lambdas.core.catalogue import gpu_type, quota
 from lambdas.core.offers import Offer
+
+FIRST_PAUSE = timedelta(seconds=30)
+LONGEST_PAUSE = timedelta(minutes=2)
+MOST_TRIES = 100
+"""An execution's history holds 25,000 events, a try takes about ten, and a run may search again 20 times."""
+MOST_REASON = 300
 
 
 class RefusalKind(StrEnum):
@@ -21,6 +29,13 @@ class RefusalKind(StrEnum):
     UNSUPPORTED = "unsupported"  # this pool will never hold this gang (type not offered in the zone ...)
     CONFIGURATION = "configuration"  # the yard is set up wrongly: every pool would refuse
     ACCESS = "access"  # a role may not: every pool would refuse
+
+
+ENDS_AT_ONCE: Mapping[RefusalKind, str] = {
+    RefusalKind.ACCESS: "AccessDenied",
+    RefusalKind.CONFIGURATION: "Misconfigured",
+}
+"""Kinds that no other pool and no later time can change, with the error they end the search with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +100,127 @@ def next_step(
     `refusals` are those of this search (this attempt) only; `since` is when the search began. `held` is the
     offer in which surviving hosts of the last attempt live: a gang is one pool, so only that one is asked.
     """
-    raise NotImplementedError
+    for refusal in refusals:
+        if refusal.kind in ENDS_AT_ONCE:
+            return GiveUp(ENDS_AT_ONCE[refusal.kind], _every_pool_alike(offers, refusal))
+    if held is not None:
+        return _beside_survivors(offers, refusals, held)
+    still_open = [index for index in range(len(offers)) if not _is_excluded(index, offers, refusals)]
+    if not still_open:
+        return GiveUp(_word(refusals), _all_refused("Every pool refused for good.", offers, refusals))
+    round_now = max((refusal.round for refusal in refusals), default=0)
+    asked = {refusal.offer for refusal in refusals if refusal.round == round_now}
+    for index in still_open:
+        if index not in asked:
+            return Try(index, round_now, _why_try(offers[index], refusals, round_now))
+    return _after_round(offers, refusals, still_open, round_now, now=now, since=since, give_up_at=give_up_at)
 
 
 def give_up_at(since: datetime, wait_minutes: float, deadline: datetime) -> datetime:
     """When a search that began at `since` ends: the job's patience, and never after the run's deadline."""
-    raise NotImplementedError
+    return min(since + timedelta(minutes=wait_minutes), deadline)
+
+
+def pause_after(round_over: int, *, patience: timedelta, pools: int) -> timedelta:
+    """How long to wait after a round: doubling, until a whole search stays within MOST_TRIES."""
+    longest = max(LONGEST_PAUSE, patience * pools / MOST_TRIES)
+    return min(FIRST_PAUSE * 2 ** min(round_over, 16), longest)
+
+
+def _after_round(
+    offers: Sequence[Offer],
+    refusals: Sequence[Refusal],
+    still_open: Sequence[int],
+    round_over: int,
+    *,
+    now: datetime,
+    since: datetime,
+    give_up_at: datetime,
+) -> Try | Wait | GiveUp:
+    """Every open offer refused in this round: give up, wait, or begin the next. The last round begins when
+    patience ends, so that a pool which frees up in the last minute is not missed."""
+    last = max(refusal.at for refusal in refusals)
+    if last >= give_up_at:
+        waited = _minutes(give_up_at - since)
+        return GiveUp("NoOffer", _all_refused(f"No pool had room within {waited}.", offers, refusals))
+    pause = pause_after(round_over, patience=give_up_at - since, pools=len(still_open))
+    next_at = min(last + pause, give_up_at)
+    if now >= next_at:
+        index = still_open[0]
+        return Try(index, round_over + 1, _why_try(offers[index], refusals, round_over + 1))
+    seconds = math.ceil((next_at - now).total_seconds())
+    rounds = f"{round_over + 1} round{'s' if round_over else ''}"
+    return Wait(seconds, f"all {len(still_open)} open pools refused in {rounds}; asking again in {seconds} s")
+
+
+def _beside_survivors(offers: Sequence[Offer], refusals: Sequence[Refusal], held: int) -> Try | StartOver:
+    no = next((refusal for refusal in refusals if refusal.offer == held), None)
+    if no is None:
+        return Try(held, 0, f"the survivors are {offers[held].pool}; the missing hosts must join them there")
+    return StartOver(
+        f"{offers[held].pool}, where the survivors are, has no room for the missing hosts ({no.code}: {no.reason}); "
+        "a gang is one pool, so the survivors are released and a whole gang is asked for"
+    )
+
+
+def _is_excluded(index: int, offers: Sequence[Offer], refusals: Sequence[Refusal]) -> bool:
+    """A pool that said never, or that needs as much of a quota as one that was refused for it."""
+    for refusal in refusals:
+        if refusal.offer == index and refusal.kind in (RefusalKind.UNSUPPORTED, RefusalKind.QUOTA):
+            return True
+        if refusal.kind is RefusalKind.QUOTA and _needs_no_less(offers[index], offers[refusal.offer]):
+            return True
+    return False
+
+
+def _needs_no_less(offer: Offer, refused: Offer) -> bool:
+    mine, theirs = gpu_type(offer.type), gpu_type(refused.type)
+    counted = quota(mine, offer.market)
+    return counted is not None and counted == quota(theirs, refused.market) and mine.vcpus >= theirs.vcpus
+
+
+def _why_try(offer: Offer, refusals: Sequence[Refusal], round_now: int) -> str:
+    if not refusals:
+        return f"{offer.pool}, is the first offer (${offer.price:.3f} per host and hour)"
+    again = (
+        "the next offer"
+        if round_now == max(refusal.round for refusal in refusals)
+        else "the first open offer again"
+    )
+    return f"{offer.pool}, is {again} after {len(refusals)} refusal{'s' if len(refusals) > 1 else ''}"
+
+
+def _word(refusals: Sequence[Refusal]) -> str:
+    return "QuotaExceeded" if all(refusal.kind is RefusalKind.QUOTA for refusal in refusals) else "NoOffer"
+
+
+def _every_pool_alike(offers: Sequence[Offer], refusal: Refusal) -> str:
+    asked = offers[refusal.offer].pool
+    what = {
+        RefusalKind.ACCESS: "A role may not launch hosts, and no other pool can change that; give it the permission",
+        RefusalKind.CONFIGURATION: "The yard is set up wrongly for every pool; mend it (deploy or bake again)",
+    }[refusal.kind]
+    return f"{what}. Asked: {asked}. Answer: {refusal.code}: {refusal.reason}"
+
+
+def _all_refused(headline: str, offers: Sequence[Offer], refusals: Sequence[Refusal]) -> str:
+    """The headline, then every pool's last reason and how often it was asked."""
+    lines = [f"{headline} Nothing is left running."]
+    for index, offer in enumerate(offers):
+        mine = [refusal for refusal in refusals if refusal.offer == index]
+        if mine:
+            times = "once" if len(mine) == 1 else f"{len(mine)} times"
+            lines.append(f"- {offer.pool}: asked {times}; {mine[-1].code}: {mine[-1].reason[:MOST_REASON]}")
+        else:
+            lines.append(f"- {offer.pool}: not asked, it needs as much of a quota that is full")
+    lines.append("Allow more instance types or a longer limits.wait_minutes, or try later.")
+    return "\n".join(lines)
+
+
+def _minutes(span: timedelta) -> str:
+    minutes = span.total_seconds() / 60
+    return (
+        f"{minutes:g} minute{'' if minutes == 1 else 's'}"
+        if minutes == round(minutes, 2)
+        else f"{minutes:.1f} minutes"
+    )

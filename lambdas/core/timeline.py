@@ -1,10 +1,14 @@
 """The timeline: every transition and signal of a run with its time and reason, as rows and as JSON lines."""
 
+import hashlib
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
+
+from lambdas.core import wire
 
 
 class Source(StrEnum):
@@ -26,14 +30,19 @@ class Entry:
     @property
     def key(self) -> str:
         """The sort key `event#<time>#<hash>`: the same entry written twice is one row."""
-        raise NotImplementedError
+        text = json.dumps(wire.to_json(self), sort_keys=True)
+        return f"event#{wire.stamp(self.at)}#{hashlib.sha256(text.encode()).hexdigest()[:12]}"
 
 
 def ordered(entries: Iterable[Entry]) -> tuple[Entry, ...]:
     """By time; entries of the same millisecond in a fixed order; each once."""
-    raise NotImplementedError
+    return tuple(by_key for _, by_key in sorted({entry.key: entry for entry in entries}.items()))
 
 
 def to_jsonl(entries: Iterable[Entry]) -> str:
     """timeline.jsonl: one ordered entry a line, without empty keys."""
-    raise NotImplementedError
+    return "".join(f"{json.dumps(_filled(entry), ensure_ascii=False)}\n" for entry in ordered(entries))
+
+
+def _filled(entry: Entry) -> dict[str, Any]:
+    return {key: value for key, value in wire.to_json(entry).items() if value not in (None, "", {})}

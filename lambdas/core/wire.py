@@ -67,7 +67,7 @@ def _read(hint: Any, value: Any) -> Any:
         return tuple(_read(inside[0], item) for item in value)
     if origin is not None and issubclass(origin, Mapping):
         return {key: _read(inside[1], item) for key, item in value.items()}
-    if not isinstance(hint, type):
+    if hint is Any or not isinstance(hint, type):  # Any is a class
         return to_json(value)
     if dataclasses.is_dataclass(hint):
         return from_json(hint, value)

@@ -1,0 +1,165 @@
+"""Reading one mapping of a job file: every wrong value becomes a fault, and reading goes on.
+
+A `Section` hands out values that have the type asked for. After a fault it hands out the default (or None),
+which nobody sees: a document with faults never becomes a job.
+"""
+
+import json
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import date
+from typing import Any
+
+from lambdas.core.document import BareWord
+
+MOST_SHOWN = 80
+
+
+class Faults:
+    """The faults so far, in the order of reading."""
+
+    def __init__(self) -> None:
+        self.found: list[tuple[str, str]] = []
+
+    def add(self, path: str, problem: str) -> None:
+        self.found.append((path, problem))
+
+
+class Section:
+    """One mapping of the document. `known` are the keys it may have; every other key is a fault at once."""
+
+    def __init__(self, value: object, path: str, known: Sequence[str], faults: Faults) -> None:
+        self.path, self.faults = path, faults
+        self.values: Mapping[str, Any] = {}
+        if value is None:
+            return
+        if not isinstance(value, Mapping):
+            faults.add(path, f"found {shown(value)}; a mapping with the keys {any_of(known)} is allowed")
+            return
+        self.values = {key: item for key, item in value.items() if key in known}
+        for key in value:
+            if key not in known:
+                faults.add(
+                    self.at(key), f"unknown key; allowed are {any_of(known)}{did_you_mean(key, known)}"
+                )
+
+    def at(self, key: object) -> str:
+        name = key if isinstance(key, str) else json.dumps(key, default=str)
+        name = name if len(name) <= MOST_SHOWN else f"{name[:MOST_SHOWN]}..."
+        return f"{self.path}.{name}" if self.path else name
+
+    def fault(self, key: str, problem: str) -> None:
+        self.faults.add(self.at(key), problem)
+
+    def given(self, key: str) -> bool:
+        return self.values.get(key) is not None
+
+    def section(self, key: str, known: Sequence[str]) -> "Section":
+        """The mapping under this key; an empty one when it is omitted."""
+        return Section(self.values.get(key), self.at(key), known, self.faults)
+
+    def text(self, key: str, *, pattern: str, allowed: str, required: bool = False) -> str | None:
+        """A text that matches the whole pattern; `allowed` says the pattern in words."""
+        value = self.values.get(key)
+        if value is None:
+            if required:
+                self.fault(key, f"is missing; {allowed} is required")
+            return None
+        if isinstance(value, BareWord):
+            self.fault(key, bare_word(value))
+        elif not isinstance(value, str):
+            self.fault(key, f"found {shown(value)}; {allowed} is allowed")
+        elif not re.fullmatch(pattern, value, re.ASCII):
+            self.fault(key, f"{shown(value)} is not {allowed}")
+        else:
+            return value
+        return None
+
+    def number(self, key: str, default: float, *, most: float, unit: str) -> float:
+        """A number above zero. Booleans are not numbers, and neither are nan and infinity."""
+        value = self.values.get(key)
+        if value is None:
+            return default
+        if isinstance(value, bool) or not isinstance(value, int | float) or not _within(value, most):
+            self.fault(key, f"found {shown(value)}; a number of {unit} above 0 and up to {most:g} is allowed")
+            return default
+        return float(value)
+
+    def count(self, key: str, default: int, *, least: int, most: int) -> int:
+        """A whole number. 2.0 is not one, and neither is true."""
+        value = self.values.get(key)
+        if value is None:
+            return default
+        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+            self.fault(key, f"found {shown(value)}; a whole number from {least} to {most} is allowed")
+            return default
+        return value
+
+    def choice(self, key: str, default: str, choices: Iterable[str]) -> str:
+        value = self.values.get(key)
+        names = [str(choice) for choice in choices]
+        if value is None or (isinstance(value, str) and value in names):
+            return default if value is None else str(value)
+        if isinstance(value, BareWord):
+            self.fault(key, bare_word(value))
+        else:
+            self.fault(key, f"found {shown(value)}; allowed are {any_of(names)}{did_you_mean(value, names)}")
+        return default
+
+    def entries(self, key: str, *, name: str, named: str, most: int) -> list[tuple[str, str, Any]]:
+        """(path, name, value) of a mapping whose keys the user chooses; wrong names are faults."""
+        value = self.values.get(key)
+        if value is None:
+            return []
+        if not isinstance(value, Mapping):
+            self.fault(key, f"found {shown(value)}; a mapping of names to values is allowed")
+            return []
+        if len(value) > most:
+            self.fault(key, f"has {len(value)} entries; up to {most} are allowed")
+        inside = Section({}, self.at(key), (), self.faults)
+        wrong = [
+            item for item in value if not isinstance(item, str) or not re.fullmatch(name, item, re.ASCII)
+        ]
+        for item in wrong:
+            self.faults.add(inside.at(item), f"the name {shown(item)} is not {named}")
+        return [(inside.at(item), item, value[item]) for item in value if item not in wrong]
+
+
+def _within(value: float, most: float) -> bool:
+    return math.isfinite(value) and 0 < value <= most
+
+
+def shown(value: object) -> str:
+    """The value as a person wrote it, short, with the name of its type where that is the trouble."""
+    if value is None:
+        return "nothing"
+    if isinstance(value, bool):
+        return f"the boolean {str(value).lower()}"
+    if isinstance(value, Mapping):
+        return "a mapping"
+    if isinstance(value, list):
+        return "a list"
+    if isinstance(value, float) and not math.isfinite(value):
+        return f"the number {value}"
+    if isinstance(value, date | bytes):
+        return f"a {type(value).__name__}"
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    text = text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}..."
+    return text if isinstance(value, str) else f"the number {text}"
+
+
+def bare_word(word: str) -> str:
+    return f'found the bare word {word}, which may mean text or a boolean; write "{word}" in quotes, true or false'
+
+
+def any_of(names: Sequence[str]) -> str:
+    return ", ".join(names)
+
+
+def did_you_mean(found: object, names: Sequence[str]) -> str:
+    """`; did you mean "x"?` where something is close, else nothing."""
+    import difflib  # only a faulty file pays for it
+
+    close = difflib.get_close_matches(found, names, n=1) if isinstance(found, str) else []
+    return f"; did you mean {json.dumps(close[0])}?" if close else ""
