@@ -3,6 +3,7 @@
     TrainyardError
     ├── UsersFault            the user mends the job file or the program        never tried again
     │   ├── JobRefused          a fault in the job file, its program or its data
+    │   ├── LimitReached        the job's own hours or dollars are used up
     │   └── ProgramFailed       the user's program ended by itself with an error
     ├── Capacity              EC2 has no room now                               another pool, later
     │   ├── CapacityRefused     a pool refused the gang
@@ -21,6 +22,8 @@
 The name of a class is the error's word everywhere: a Lambda that raises one fails its state with that name,
 SendTaskFailure sends it, Catch routes on it, recovery.py decides on it.
 """
+
+# ruff: noqa: N818 - a class's name is the word that states fail with, and words do not end in Error
 
 from enum import StrEnum
 
@@ -53,6 +56,10 @@ class UsersFault(TrainyardError):
 
 class JobRefused(UsersFault):
     """The job cannot run as it is written; the reason names every fault."""
+
+
+class LimitReached(UsersFault):
+    """The hours or dollars that the job allows are used up."""
 
 
 class ProgramFailed(UsersFault):
@@ -119,6 +126,7 @@ WORDS: dict[str, type[TrainyardError]] = {
     error.__name__: error
     for error in (
         JobRefused,
+        LimitReached,
         ProgramFailed,
         CapacityRefused,
         QuotaExceeded,

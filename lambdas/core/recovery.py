@@ -3,9 +3,32 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, ClassVar
+
+from lambdas.core import errors
+
+MOST_TAIL = 8_000
+MOST_REASON = 4_000
+"""Characters. Step Functions takes a cause of 32,768."""
+LONGEST_PAUSE = 300
+LOST_WITH_NAME = ("Interrupted", "HostLost", "StartFailed", "MusterTimeout")
+"""Troubles that name their hosts: the others may stay."""
+FIRST_PAUSE = {"Interrupted": 0, "HostLost": 5}
+"""Seconds before the second attempt, doubled each time; 10 for every other trouble."""
+NOBODY_KNOWS = ("States.HeartbeatTimeout", "States.Timeout")
+SERVICE_TROUBLE = ("Lambda.", "Sandbox.")
+"""Beginnings of the error names by which AWS says that it, not our code, failed."""
+WHAT_HAPPENED = {
+    "Interrupted": "EC2 takes spot hosts back",
+    "HostLost": "a host is gone",
+    "StartFailed": "a host could not start the program",
+    "MusterTimeout": "a host was not ready in time",
+    "CapacityRefused": "EC2 had no room",
+    "States.HeartbeatTimeout": "no host has reported for too long",
+    "States.Timeout": "a state took longer than it may",
+}
 
 
 class Keep(StrEnum):
@@ -30,11 +53,33 @@ class Trouble:
     @staticmethod
     def caught(error: str, cause: str) -> "Trouble":
         """From `$states.errorOutput`: the cause is our JSON facts, a Lambda's error JSON, or plain text."""
-        raise NotImplementedError
+        facts = _facts(cause)
+        if facts is None:
+            return Trouble(error=error, reason=cause.strip())
+        if "errorMessage" in facts:
+            return Trouble(error=error, reason=str(facts["errorMessage"]))
+        step, exit_code = facts.get("step"), facts.get("exit_code")
+        return Trouble(
+            error=error,
+            reason=str(facts.get("reason") or ""),
+            lost=tuple(str(host) for host in facts.get("lost") or ()),
+            step=None if step is None else int(step),
+            tail=str(facts.get("tail") or ""),
+            exit_code=None if exit_code is None else int(exit_code),
+            final=bool(facts.get("final")),
+        )
 
     def to_cause(self) -> str:
-        """What SendTaskFailure sends as cause; at most 32 KB as Step Functions allows."""
-        raise NotImplementedError
+        """What SendTaskFailure sends as cause, in less than the 32,768 characters that Step Functions takes."""
+        facts = {
+            "reason": self.reason[:MOST_REASON],
+            "lost": list(self.lost),
+            "step": self.step,
+            "tail": self.tail[-MOST_TAIL:],
+            "exit_code": self.exit_code,
+            "final": self.final,
+        }
+        return json.dumps(facts, ensure_ascii=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +103,95 @@ class Stop:
 
 
 def decide(
-    trouble: Trouble, *, attempt: int, restarts: int, now: datetime, deadline: datetime, hosts: int
+    trouble: Trouble, *, attempt: int, restarts: int, now: datetime, deadline: datetime
 ) -> Again | Stop:
-    """`attempt` is the one that failed, from 1; `restarts` the job's limit; `hosts` the size of the gang."""
-    raise NotImplementedError
+    """`attempt` is the one that failed, from 1; `restarts` is the job's limit."""
+    happened = _happened(trouble, attempt)
+    hopeless = _hopeless(trouble)
+    if hopeless:
+        return Stop(error=trouble.error, reason=f"{happened} {hopeless}{_last_lines(trouble)}")
+    pause = _pause(trouble.error, attempt)
+    if now + timedelta(seconds=pause) >= deadline:
+        advice = (
+            "The hours or dollars of the job (limits.hours, limits.dollars) are used up; raise them to go on."
+        )
+        return Stop(error="LimitReached", reason=f"{happened} {advice}{_last_lines(trouble)}")
+    if attempt > restarts:
+        allowed = f"limits.restarts is {restarts}, so no attempt is left"
+        advice = f"{allowed}. Checkpoints and logs are in the bucket; raise the limit if the hosts, not the program, are at fault."
+        return Stop(error=trouble.error, reason=f"{happened} {advice}{_last_lines(trouble)}")
+    keep = Keep.SURVIVORS if trouble.lost and trouble.error in LOST_WITH_NAME else Keep.NONE
+    return Again(
+        after=pause,
+        keep=keep,
+        lost=trouble.lost,
+        reason=f"{happened} {_what_next(trouble, keep, attempt, restarts, pause)}",
+    )
+
+
+def _hopeless(trouble: Trouble) -> str | None:
+    """Why another attempt cannot help, and what to do; None when it can."""
+    known = errors.WORDS.get(trouble.error)
+    if known and known.blame in ADVICE:
+        return ADVICE[known.blame]
+    if trouble.error in ("NoOffer", "QuotaExceeded"):
+        return "Nothing is left to try now."
+    if trouble.final:
+        return "Another attempt would end the same way; mend what the reason names, then start the job again."
+    if known or trouble.error in NOBODY_KNOWS or trouble.error.startswith(SERVICE_TROUBLE):
+        return None
+    return (
+        "Trainyard does not know this error; another attempt could repeat it and cost money, so the run ends here. "
+        "The log of the state's function says more."
+    )
+
+
+ADVICE: Mapping[errors.Blame, str] = {
+    errors.Blame.USER: "This is the program's or the job's own error, so it is not tried again; mend it and upload the job anew.",
+    errors.Blame.ACCESS: "A permission is missing, and trying again cannot add it; give it to the role, then start the job again.",
+    errors.Blame.CONFIGURATION: "The yard is set up wrongly; mend it (deploy or bake again), then start the job again.",
+}
+
+
+def _pause(error: str, attempt: int) -> int:
+    first: int = FIRST_PAUSE.get(error, 10)
+    return min(LONGEST_PAUSE, first * 2 ** min(attempt - 1, 10))
+
+
+def _happened(trouble: Trouble, attempt: int) -> str:
+    """What happened, as a sentence."""
+    step = "" if trouble.step is None else f" at step {trouble.step}"
+    what = (
+        trouble.error
+        if trouble.error not in WHAT_HAPPENED
+        else f"{trouble.error}, {WHAT_HAPPENED[trouble.error]}"
+    )
+    code = "" if trouble.exit_code is None else f" (exit code {trouble.exit_code})"
+    why = f": {trouble.reason.strip()[:MOST_REASON]}" if trouble.reason.strip() else ""
+    text = f"Attempt {attempt} failed{step}: {what}{code}{why}"
+    return text if text.endswith((".", "!", "?")) else f"{text}."
+
+
+def _what_next(trouble: Trouble, keep: Keep, attempt: int, restarts: int, pause: int) -> str:
+    when = f"in {pause} s" if pause else "now"
+    who = (
+        f"{', '.join(trouble.lost)} replaced, the others stay"
+        if keep is Keep.SURVIVORS
+        else "a whole new gang"
+    )
+    return (
+        f"Attempt {attempt + 1} of at most {restarts + 1} follows {when}: {who}; "
+        "it resumes from the last checkpoint in the bucket."
+    )
+
+
+def _last_lines(trouble: Trouble) -> str:
+    return f"\nThe program's last lines:\n{trouble.tail.strip()[-MOST_TAIL:]}" if trouble.tail.strip() else ""
+
+
+def _facts(cause: str) -> Mapping[str, Any] | None:
+    try:
+        facts = json.loads(cause)
+    except ValueError:  # plain text, as Step Functions itself writes
+        return None
+    return facts if isinstance(facts, Mapping) else None

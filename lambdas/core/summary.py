@@ -1,12 +1,13 @@
 """summary.json: what a person wants to know about a run when it is over."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from lambdas.core.cost import HostLife
+from lambdas.core import wire
+from lambdas.core.cost import HostLife, bill, dollars_of
 
 
 class Outcome(StrEnum):
@@ -68,19 +69,148 @@ class RunFacts:
 
 def ending_of(error: str) -> Ending:
     """The ending of an attempt that failed with this error word."""
-    raise NotImplementedError
+    return ENDINGS.get(error, Ending.FAILED)
+
+
+ENDINGS: Mapping[str, Ending] = {
+    "Interrupted": Ending.INTERRUPTED,
+    "HostLost": Ending.LOST,
+    "StartFailed": Ending.START_FAILED,
+    "MusterTimeout": Ending.TIMED_OUT,
+    "States.HeartbeatTimeout": Ending.TIMED_OUT,
+    "States.Timeout": Ending.TIMED_OUT,
+    "LimitReached": Ending.TIMED_OUT,
+}
 
 
 def summarise(facts: RunFacts) -> dict[str, Any]:
-    """The content of summary.json."""
-    raise NotImplementedError
+    """The content of summary.json. Its keys are part of docs/contracts.md."""
+    return {
+        "run": facts.run,
+        "outcome": facts.outcome.value,
+        "reason": facts.reason,
+        "error": facts.error,
+        "created": wire.stamp(facts.created),
+        "ended": wire.stamp(facts.ended),
+        "seconds": _seconds(facts.created, facts.ended),
+        "job": facts.job.get("name") if facts.job else None,
+        "job_key": facts.job_key,
+        "execution_arn": facts.execution_arn,
+        "restarts": max(0, len(facts.attempts) - 1),
+        "attempts": _attempts(facts),
+        "steps": _steps(facts),
+        "metrics": {key: value for key, value in (facts.metrics or {}).items() if key != "history"},
+        "cost": _cost(facts),
+        "hosts": [_host(host, facts.ended) for host in sorted(facts.hosts, key=lambda host: host.launched)],
+        "image": facts.image,
+        "where": places(facts.run, facts.bucket, facts.objects),
+    }
 
 
 def notice(summary: Mapping[str, Any]) -> tuple[str, str]:
     """Subject (at most 100 characters of ASCII, as SNS asks) and text of the notification."""
-    raise NotImplementedError
+    subject = f"Trainyard: {summary['run']} {summary['outcome']}".encode("ascii", "replace").decode()[:100]
+    cost = summary["cost"]
+    lines = [
+        f"{summary['run']} {summary['outcome']} after {_span(summary['seconds'])}.",
+        f"Reason: {summary['reason']}",
+        f"Attempts: {len(summary['attempts'])}. Steps: {summary['steps']['done']} of {summary['steps']['planned']}.",
+        f"Cost: ${cost['dollars']:.4f} for {cost['hours']:.3f} host hours (on demand: {_money(cost['on_demand_dollars'])}).",
+        *(f"{what}: {uri}" for what, uri in summary["where"].items()),
+    ]
+    return subject, "\n".join(lines) + "\n"
 
 
 def places(run: str, bucket: str, objects: Iterable[str]) -> dict[str, str]:
     """Where things are: s3 URIs by what they are, only those that exist."""
-    raise NotImplementedError
+    keys = tuple(objects)
+    folder = f"runs/{run}/"
+    found = {"folder": f"s3://{bucket}/{folder}"}
+    for what, below in PLACES.items():
+        if any(key.startswith(f"{folder}{below}") for key in keys):
+            found[what] = f"s3://{bucket}/{folder}{below}"
+    logs = sorted(key for key in keys if key.startswith(f"{folder}attempts/") and key.endswith(".log"))
+    if logs:
+        found["last_log"] = f"s3://{bucket}/{_last_log(logs)}"
+    return found
+
+
+PLACES = {
+    "model": "model/",
+    "metrics": "metrics.json",
+    "checkpoints": "checkpoints/",
+    "tensorboard": "tensorboard/",
+    "plan": "plan.json",
+    "attempts": "attempts/",
+}
+
+
+def _last_log(logs: Sequence[str]) -> str:
+    """The chief's log of the last attempt, or what comes nearest."""
+    return max(
+        logs, key=lambda key: (int(key.split("/")[3]) if key.split("/")[3].isdigit() else 0, "/chief-" in key)
+    )
+
+
+def _attempts(facts: RunFacts) -> list[dict[str, Any]]:
+    """Each attempt with where it began and how far it got: at least to where the next one resumed."""
+    ordered = sorted(facts.attempts, key=lambda attempt: attempt.attempt)
+    following = [*(each.from_step for each in ordered[1:]), _steps(facts)["done"]]
+    rows = []
+    for each, reached in zip(ordered, following, strict=True):
+        row: dict[str, Any] = wire.to_json(each)
+        row["from_step"] = each.from_step or 0
+        row["to_step"] = each.to_step if each.to_step is not None else reached
+        row["seconds"] = _seconds(each.launched, each.ended or facts.ended) if each.launched else None
+        rows.append(row)
+    return rows
+
+
+def _steps(facts: RunFacts) -> dict[str, int | None]:
+    """Steps done and planned: what the program wrote last, else what it last signalled."""
+    said = {
+        **(facts.progress or {}),
+        **{key: value for key, value in (facts.metrics or {}).items() if value is not None},
+    }
+    return {"done": said.get("step"), "planned": said.get("steps")}
+
+
+def _cost(facts: RunFacts) -> dict[str, Any]:
+    """Dollars and hours, by market, beside what the same hours cost on demand."""
+    total = bill(facts.hosts, now=facts.ended)
+    saved = None
+    if total.saved_dollars is not None and total.on_demand_dollars:
+        saved = round(100 * total.saved_dollars / total.on_demand_dollars, 1)
+    return {
+        "dollars": total.dollars,
+        "hours": total.hours,
+        "by_market": {
+            market: {"dollars": dollars, "hours": total.hours_by_market[market]}
+            for market, dollars in total.dollars_by_market.items()
+        },
+        "on_demand_dollars": total.on_demand_dollars,
+        "saved_dollars": total.saved_dollars,
+        "saved_percent": saved,
+        "counts": "instance hours only, not disks, storage, requests or transfer",
+    }
+
+
+def _host(host: HostLife, now: datetime) -> dict[str, Any]:
+    row: dict[str, Any] = wire.to_json(host)
+    return row | {"seconds": _seconds(host.launched, host.ended or now), "dollars": dollars_of(host, now=now)}
+
+
+def _seconds(begin: datetime, end: datetime) -> float:
+    return round(max(0.0, (end - begin).total_seconds()), 3)
+
+
+def _span(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return " ".join(
+        part for part in (f"{hours} h" * (hours > 0), f"{minutes} min" * (minutes > 0), f"{rest} s") if part
+    )
+
+
+def _money(dollars: float | None) -> str:
+    return "unknown" if dollars is None else f"${dollars:.4f}"
