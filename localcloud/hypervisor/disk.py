@@ -1,0 +1,180 @@
+"""Disks: image layers that many hosts share, and one thin layer of changes per host (overlayfs).
+
+    <state>/images/<ami>/layer       what this image adds to the images below it
+    <state>/images/<ami>/image.json  {"below": [image ids, nearest first], "deleted": false}
+    <state>/instances/<id>/upper     what this host changed
+    <state>/instances/<id>/disk.json {"layers": [image ids, nearest first]}
+
+An image that was never captured is a base image: it is the bare system and nothing else. Files are never written twice:
+a launch makes an empty layer, a capture copies the changes of that one host.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+
+BASE = "base-1"
+"""The skeleton's name; raise the number when `_write_skeleton` changes, for state folders that have an older one."""
+
+
+class DiskError(Exception):
+    """A disk could not be copied; says what the copying command said."""
+
+
+@dataclass(frozen=True)
+class Disk:
+    """One host's disk, ready to be mounted: layers are paths relative to the state folder, nearest first."""
+
+    layers: tuple[str, ...]
+    home: Path
+
+
+class Disks:
+    def __init__(self, state: Path) -> None:
+        self._images = state / "images"
+        self._instances = state / "instances"
+        self._lock = threading.Lock()
+        for folder in (self._images, self._instances):
+            folder.mkdir(parents=True, exist_ok=True)
+        if not (self._images / BASE / "image.json").exists():
+            self._make_base()
+        for instance in self._instances.iterdir():
+            _forget_mount(instance)
+
+    def prepare(self, instance_id: str, image_id: str) -> Disk:
+        """The disk of this instance; a clone of the image's (empty, on top of it) when it has none yet."""
+        home = self._instances / instance_id
+        with self._lock:
+            if not (home / "disk.json").exists():
+                home.mkdir(parents=True, exist_ok=True)
+                (home / "upper").mkdir(exist_ok=True)
+                _write_json(home / "disk.json", {"layers": self._layers_of(image_id)})
+        layers = json.loads((home / "disk.json").read_text())["layers"]
+        _forget_mount(home)
+        for name in ("work", "root", "tmp"):
+            (home / name).mkdir()
+        (home / "tmp").chmod(0o1777)
+        return Disk(tuple(f"images/{layer}/layer" for layer in layers), home)
+
+    def release(self, instance_id: str) -> None:
+        """After the host is down: remove what only a mounted disk needs."""
+        _forget_mount(self._instances / instance_id)
+
+    def capture(self, instance_id: str, image_id: str) -> None:
+        """Copy what this host changed into a new image; the image appears whole or not at all."""
+        home = self._instances / instance_id
+        if not (home / "disk.json").exists():
+            raise DiskError(f"{instance_id} has no disk")
+        image = self._images / image_id
+        unfinished = self._images / f".{image_id}"
+        shutil.rmtree(unfinished, ignore_errors=True)
+        unfinished.mkdir()
+        try:
+            _copy_tree(home / "upper", unfinished / "layer")
+        except DiskError:
+            shutil.rmtree(unfinished, ignore_errors=True)
+            raise
+        below = json.loads((home / "disk.json").read_text())["layers"]
+        _write_json(unfinished / "image.json", {"below": below, "deleted": False})
+        unfinished.rename(image)
+
+    def delete(self, instance_id: str) -> None:
+        with self._lock:
+            shutil.rmtree(self._instances / instance_id, ignore_errors=True)
+            self._sweep()
+
+    def delete_image(self, image_id: str) -> None:
+        """Its layer goes when no host and no other image stands on it any more, as with EBS snapshots."""
+        with self._lock:
+            facts = self._image(image_id)
+            if facts is not None:
+                _write_json(self._images / image_id / "image.json", {**facts, "deleted": True})
+            self._sweep()
+
+    def _image(self, image_id: str) -> dict[str, object] | None:
+        path = self._images / image_id / "image.json"
+        return json.loads(path.read_text()) if path.exists() else None
+
+    def _layers_of(self, image_id: str) -> list[str]:
+        facts = self._image(image_id)
+        if facts is None:
+            return [BASE]
+        below = facts["below"]
+        assert isinstance(below, list)
+        return [image_id, *below]
+
+    def _sweep(self) -> None:
+        kept = {BASE}
+        for disk in self._instances.glob("*/disk.json"):
+            kept.update(json.loads(disk.read_text())["layers"])
+        images = {path.parent.name: json.loads(path.read_text()) for path in self._images.glob("[!.]*/image.json")}
+        for name, facts in images.items():
+            if not facts["deleted"]:
+                kept.update([name, *facts["below"]])
+        for name in images.keys() - kept:
+            shutil.rmtree(self._images / name)
+
+    def _make_base(self) -> None:
+        unfinished = self._images / f".{BASE}"
+        shutil.rmtree(unfinished, ignore_errors=True)
+        _write_skeleton(unfinished / "layer")
+        _write_json(unfinished / "image.json", {"below": [], "deleted": False})
+        unfinished.rename(self._images / BASE)
+
+
+FOLDERS = (
+    "dev", "etc/systemd/system", "etc/uv", "home", "mnt", "opt/wheels", "proc", "root", "run", "srv", "sys", "tmp",
+    "usr/local/bin", "usr/local/lib", "var/cache", "var/lib", "var/log", "var/tmp",
+)  # fmt: skip
+
+FILES = {
+    "etc/passwd": "root:x:0:0:root:/root:/bin/bash\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n",
+    "etc/group": "root:x:0:\nnogroup:x:65534:\n",
+    "etc/nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\n",
+    "etc/resolv.conf": "",
+    # hosts have no way out: what is installed on them comes from the wheels that the image carries
+    "etc/pip.conf": "[global]\nno-index = true\nfind-links = /opt/wheels\ndisable-pip-version-check = true\n",
+    "etc/uv/uv.toml": 'no-index = true\nfind-links = ["/opt/wheels"]\n',
+}
+
+
+def _write_skeleton(layer: Path) -> None:
+    """The bare system of a base image; the machine's programs are lent at boot (boot.py)."""
+    for folder in FOLDERS:
+        (layer / folder).mkdir(parents=True, exist_ok=True)
+    (layer / "var/tmp").chmod(0o1777)
+    (layer / "root").chmod(0o700)
+    for name, text in FILES.items():
+        (layer / name).write_text(text)
+    (layer / "etc/os-release").symlink_to("../usr/lib/os-release")
+    (layer / "var/run").symlink_to("/run")
+
+
+def _forget_mount(home: Path) -> None:
+    """The work folder of overlayfs is unreadable even for its owner, who could not delete the state folder otherwise."""
+    work = home / "work" / "work"
+    if work.exists():
+        work.chmod(0o700)
+    for name in ("work", "root", "tmp"):
+        if (home / name).exists():
+            shutil.rmtree(home / name)
+
+
+def _copy_tree(source: Path, target: Path) -> None:
+    """All of it: hard links, deleted-file markers (devices) and overlay attributes. Python's copytree knows none of them."""
+    command = ["cp", "--archive", "--reflink=auto", str(source), str(target)]
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "LC_ALL": "C"})
+    if done.returncode != 0:
+        raise DiskError(f"copying the disk failed: {done.stderr.strip()[:500]}")
+
+
+def _write_json(path: Path, value: object) -> None:
+    unfinished = path.with_name(path.name + ".new")
+    unfinished.write_text(json.dumps(value))
+    unfinished.replace(path)
