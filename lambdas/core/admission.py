@@ -48,7 +48,7 @@ def _source_fault(uri: str, source: SourceFacts | None) -> Fault | None:
     if not is_tar(source.head):
         return Fault(
             path,
-            f"{uri} ({source.size} bytes) is not a tar archive; make one: tar czf PROGRAM.tar.gz -C FOLDER .",
+            f"{uri} is not a tar archive; make one: tar czf PROGRAM.tar.gz -C FOLDER .",
         )
     return None
 
@@ -79,7 +79,7 @@ def is_tar(head: bytes) -> bool:
 
 
 def _checksum_holds(header: bytes) -> bool:
-    """A tar header sums to what it says at 148, counted with that field as blanks. Old tars have no magic word."""
+    """A tar header sums to what it says at 148, that field counted as blanks. Old tars have no magic word."""
     said = header[148:156].strip(b" \0")
     if not said or not all(byte in b"01234567" for byte in said):
         return False

@@ -75,6 +75,6 @@ def supported() -> tuple[str, ...]:
 
 
 def quota(kind: GpuType, market: Market) -> Quota | None:
-    """The vCPU quota that counts this type in this market; None where AWS's own lists contradict each other."""
+    """The vCPU quota that counts this type in this market; None where AWS's own lists disagree."""
     family = kind.on_demand_quota if market is Market.ON_DEMAND else kind.spot_quota
     return catalogue().quotas.get(f"{family} {market}")

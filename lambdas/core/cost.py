@@ -36,7 +36,9 @@ class Bill:
 
 
 def bill(hosts: Iterable[HostLife], *, now: datetime) -> Bill:
-    """What these hosts cost until they ended, or until now. `on_demand_dollars` is None when a price is unknown."""
+    """What these hosts cost until they ended, or until now.
+
+    `on_demand_dollars` is None when a price is unknown."""
     lives = [(host, hours_of(host, now=now)) for host in hosts]
     dollars_by_market: dict[str, float] = {}
     hours_by_market: dict[str, float] = {}

@@ -82,11 +82,11 @@ _TOO_DEEP = f"it is nested more than {DEEPEST} levels deep"
 class _Loader(yaml.SafeLoader):
     """SafeLoader with the scalars of this module and without aliases, tags and repeated keys."""
 
-    yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}
+    yaml_implicit_resolvers = {}  # noqa: RUF012 - where PyYAML keeps a loader class's resolvers
     depth = 0
 
     def compose_node(self, parent: Any, index: Any) -> Any:
-        event = self.peek_event()
+        event = self.peek_event()  # type: ignore[no-untyped-call]
         if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None) is not None:
             raise yaml.MarkedYAMLError(
                 problem="anchors (&) and aliases (*) are refused", problem_mark=event.start_mark

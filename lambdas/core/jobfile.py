@@ -189,7 +189,7 @@ def _data(top: Section, bucket: str) -> dict[str, str]:
         {name: value for _, name, value in entries}, "data", [name for _, name, _ in entries], top.faults
     )
     found = {name: _uri(folder, name, bucket, folder="data", ends=("/",)) for _, name, _ in entries}
-    for path, name, value in entries:
+    for path, _, value in entries:
         if value is None:
             top.faults.add(path, f"found nothing; s3://{PLACEHOLDER}/data/.../ is allowed")
     return {name: uri for name, uri in found.items() if uri is not None}
@@ -209,7 +209,7 @@ def _uri(section: Section, key: str, bucket: str, *, folder: str, ends: tuple[st
         section.fault(
             key, f"{shown(uri)} is in another bucket; hosts read only s3://{bucket}/{folder}/ ({place})"
         )
-    elif not match[2].startswith(f"{folder}/") or match[2] == f"{folder}/" and folder == "programs":
+    elif not match[2].startswith(f"{folder}/") or (match[2] == f"{folder}/" and folder == "programs"):
         section.fault(key, f"{shown(uri)} is not under {folder}/; hosts read only {place} here")
     elif not _is_plain_key(match[2]):
         section.fault(
@@ -289,7 +289,7 @@ def _type_problem(name: object) -> str | None:
         hint = did_you_mean(name, supported())
         return f"{shown(name)} is not an EC2 instance type with an NVIDIA GPU that Trainyard knows{hint}"
     if known.legacy:
-        return f"{shown(name)} has a {known.gpu.upper()}, which the NVIDIA driver of the image no longer supports"
+        return f"{shown(name)} has a {known.gpu.upper()}, which the image's NVIDIA driver no longer supports"
     return None
 
 

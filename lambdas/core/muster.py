@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import ClassVar
 
 PATIENCE = timedelta(minutes=20)
-"""How long hosts may take from launch to ready: boot (10 minutes and more for the largest types), data, program."""
+"""How long hosts may take from launch to ready: boot (10 minutes for the largest types), data, program."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The gang will not be complete. `error` is HostLost or MusterTimeout; `lost` are the hosts to replace."""
+    """The gang cannot be complete. `error`: HostLost or MusterTimeout; `lost`: the hosts to replace."""
 
     kind: ClassVar[str] = "failed"
     error: str
@@ -41,7 +41,7 @@ def judge(
     now: datetime,
     deadline: datetime,
 ) -> Complete | Waiting | Failed:
-    """`ready`: signalled ready for this attempt. `online`: SSM says PingStatus Online. `lost`: gone, with the reason."""
+    """`ready`: signalled ready for this attempt. `online`: SSM says PingStatus Online. `lost`: gone, and why."""
     gone = tuple(sorted(set(hosts) & set(lost)))
     if gone:
         said = "; ".join(f"{host}: {lost[host]}" for host in gone)

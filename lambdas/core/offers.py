@@ -135,7 +135,9 @@ def quota_codes(job: Job) -> tuple[str, ...]:
 
 
 def used_vcpus(instances: Mapping[str, tuple[str, Market]]) -> dict[str, int]:
-    """vCPUs in use by quota code, from the live instances' (type, market) by id. Types without GPU count nothing."""
+    """vCPUs in use by quota code, from the live instances' (type, market) by id.
+
+    Types without a GPU count nothing."""
     used: dict[str, int] = {}
     for name, market in instances.values():
         kind = catalogue().types.get(name)
@@ -186,7 +188,7 @@ def _price(facts: PlanFacts, kind: GpuType, zone: str, market: Market) -> float 
 def _against(
     job: Job, facts: PlanFacts, kind: GpuType, zone: str, market: Market, subnets: Mapping[str, str]
 ) -> list[tuple[str, str]]:
-    """(code, reason) of everything that speaks against a pool. No zone stands in a reason: equal reasons group."""
+    """(code, reason) of all that speaks against a pool. No zone stands in a reason: equal reasons group."""
     if zone not in subnets:
         return [("no_subnet", "The yard has no subnet in that zone.")]
     if (kind.name, zone) not in facts.offered:
@@ -241,13 +243,13 @@ def _too_expensive(job: Job, price: float | None) -> tuple[str, str] | None:
 def _image_fault(image: ImageFacts) -> str | None:
     bake = "Run the bake state machine, then start the job again."
     if image.value is None:
-        return f"The image parameter {image.parameter} does not exist, so no host can be launched. Deploy the yard again."
+        return f"The image parameter {image.parameter} does not exist, so no host can start. Deploy again."
     if image.value == "none":
         return f"The yard has no image yet: {image.parameter} says none. {bake}"
     if not re.fullmatch(r"ami-[0-9a-f]{8,17}", image.value):
-        return f"The image parameter {image.parameter} says {image.value!r}, which is not the id of an image. {bake}"
+        return f"The image parameter {image.parameter} says {image.value!r}, not the id of an image. {bake}"
     if image.state is None:
-        return f"The image parameter {image.parameter} names {image.value}, which does not exist in this region. {bake}"
+        return f"The image parameter {image.parameter} names {image.value}, which does not exist here. {bake}"
     if image.state != "available":
         return f"The image {image.value} is {image.state}, not available. Wait until it is, or bake another."
     return None

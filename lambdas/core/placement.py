@@ -71,7 +71,7 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class StartOver:
-    """The survivors' pool has no room for the missing hosts: release the survivors, then ask for a whole gang."""
+    """The survivors' pool has no room for the missing hosts: release them, then ask for a whole gang."""
 
     kind: ClassVar[str] = "start_over"
     reason: str
@@ -79,7 +79,7 @@ class StartOver:
 
 @dataclass(frozen=True, slots=True)
 class GiveUp:
-    """Nothing more to try. `error` is a word of errors.py: NoOffer, AccessDenied, Misconfigured, QuotaExceeded."""
+    """Nothing more to try. `error`: NoOffer, QuotaExceeded, AccessDenied or Misconfigured of errors.py."""
 
     kind: ClassVar[str] = "give_up"
     error: str
@@ -124,7 +124,8 @@ def give_up_at(since: datetime, wait_minutes: float, deadline: datetime) -> date
 def pause_after(round_over: int, *, patience: timedelta, pools: int) -> timedelta:
     """How long to wait after a round: doubling, until a whole search stays within MOST_TRIES."""
     longest = max(LONGEST_PAUSE, patience * pools / MOST_TRIES)
-    return min(FIRST_PAUSE * 2 ** min(round_over, 16), longest)
+    pause: timedelta = FIRST_PAUSE * 2 ** min(round_over, 16)
+    return min(pause, longest)
 
 
 def _after_round(
@@ -158,8 +159,8 @@ def _beside_survivors(offers: Sequence[Offer], refusals: Sequence[Refusal], held
     if no is None:
         return Try(held, 0, f"the survivors are {offers[held].pool}; the missing hosts must join them there")
     return StartOver(
-        f"{offers[held].pool}, where the survivors are, has no room for the missing hosts ({no.code}: {no.reason}); "
-        "a gang is one pool, so the survivors are released and a whole gang is asked for"
+        f"{offers[held].pool}, where the survivors are, has no room for the missing hosts "
+        f"({no.code}: {no.reason}); a gang is one pool, so the survivors are released and a whole gang is asked for"
     )
 
 
@@ -197,8 +198,8 @@ def _word(refusals: Sequence[Refusal]) -> str:
 def _every_pool_alike(offers: Sequence[Offer], refusal: Refusal) -> str:
     asked = offers[refusal.offer].pool
     what = {
-        RefusalKind.ACCESS: "A role may not launch hosts, and no other pool can change that; give it the permission",
-        RefusalKind.CONFIGURATION: "The yard is set up wrongly for every pool; mend it (deploy or bake again)",
+        RefusalKind.ACCESS: "A role may not launch hosts, which no other pool changes; give it the permission",
+        RefusalKind.CONFIGURATION: "The yard is set up wrongly, for every pool; deploy or bake again",
     }[refusal.kind]
     return f"{what}. Asked: {asked}. Answer: {refusal.code}: {refusal.reason}"
 

@@ -150,7 +150,7 @@ def shown(value: object) -> str:
 
 
 def bare_word(word: str) -> str:
-    return f'found the bare word {word}, which may mean text or a boolean; write "{word}" in quotes, true or false'
+    return f'found the bare word {word}, text or boolean; write "{word}" in quotes, or true or false'
 
 
 def any_of(names: Sequence[str]) -> str:

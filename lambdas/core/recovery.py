@@ -70,7 +70,7 @@ class Trouble:
         )
 
     def to_cause(self) -> str:
-        """What SendTaskFailure sends as cause, in less than the 32,768 characters that Step Functions takes."""
+        """What SendTaskFailure sends as cause, within the 32,768 characters that it takes."""
         facts = {
             "reason": self.reason[:MOST_REASON],
             "lost": list(self.lost),
@@ -118,7 +118,7 @@ def decide(
         return Stop(error="LimitReached", reason=f"{happened} {advice}{_last_lines(trouble)}")
     if attempt > restarts:
         allowed = f"limits.restarts is {restarts}, so no attempt is left"
-        advice = f"{allowed}. Checkpoints and logs are in the bucket; raise the limit if the hosts, not the program, are at fault."
+        advice = f"{allowed}. Checkpoints and logs are in the bucket; raise the limit if hosts are at fault."
         return Stop(error=trouble.error, reason=f"{happened} {advice}{_last_lines(trouble)}")
     keep = Keep.SURVIVORS if trouble.lost and trouble.error in LOST_WITH_NAME else Keep.NONE
     return Again(
@@ -147,15 +147,16 @@ def _hopeless(trouble: Trouble) -> str | None:
 
 
 ADVICE: Mapping[errors.Blame, str] = {
-    errors.Blame.USER: "This is the program's or the job's own error, so it is not tried again; mend it and upload the job anew.",
-    errors.Blame.ACCESS: "A permission is missing, and trying again cannot add it; give it to the role, then start the job again.",
-    errors.Blame.CONFIGURATION: "The yard is set up wrongly; mend it (deploy or bake again), then start the job again.",
+    errors.Blame.USER: "This is the job's own error, so it is not tried again; mend it and upload the job anew.",
+    errors.Blame.ACCESS: "A permission is missing, which trying again cannot add; give it to the role.",
+    errors.Blame.CONFIGURATION: "The yard is set up wrongly; deploy or bake again, then start the job again.",
 }
 
 
 def _pause(error: str, attempt: int) -> int:
     first: int = FIRST_PAUSE.get(error, 10)
-    return min(LONGEST_PAUSE, first * 2 ** min(attempt - 1, 10))
+    doubled: int = first * 2 ** min(attempt - 1, 10)
+    return min(LONGEST_PAUSE, doubled)
 
 
 def _happened(trouble: Trouble, attempt: int) -> str:

@@ -110,12 +110,13 @@ def summarise(facts: RunFacts) -> dict[str, Any]:
 def notice(summary: Mapping[str, Any]) -> tuple[str, str]:
     """Subject (at most 100 characters of ASCII, as SNS asks) and text of the notification."""
     subject = f"Trainyard: {summary['run']} {summary['outcome']}".encode("ascii", "replace").decode()[:100]
-    cost = summary["cost"]
+    cost, steps = summary["cost"], summary["steps"]
+    on_demand = _money(cost["on_demand_dollars"])
     lines = [
         f"{summary['run']} {summary['outcome']} after {_span(summary['seconds'])}.",
         f"Reason: {summary['reason']}",
-        f"Attempts: {len(summary['attempts'])}. Steps: {summary['steps']['done']} of {summary['steps']['planned']}.",
-        f"Cost: ${cost['dollars']:.4f} for {cost['hours']:.3f} host hours (on demand: {_money(cost['on_demand_dollars'])}).",
+        f"Attempts: {len(summary['attempts'])}. Steps: {steps['done']} of {steps['planned']}.",
+        f"Cost: {_money(cost['dollars'])} for {cost['hours']:.3f} host hours, on demand {on_demand}.",
         *(f"{what}: {uri}" for what, uri in summary["where"].items()),
     ]
     return subject, "\n".join(lines) + "\n"

@@ -1,4 +1,4 @@
-"""Names and tokens that are derived, never drawn: the same facts give the same token, so every act may happen twice."""
+"""Names and tokens, derived and never drawn: the same facts give the same one, so every act may happen twice."""
 
 import hashlib
 import re
@@ -22,7 +22,7 @@ def image_name(run: str, *, attempt: int) -> str:
 
 
 def is_execution_name(name: str) -> bool:
-    """Whether Step Functions, CloudWatch Logs, S3 keys and tags all take this name: [A-Za-z0-9_-], 1 to 80."""
+    """Whether Step Functions, CloudWatch Logs, S3 keys and tags all take this name: 1 to 80 of A-Za-z0-9_-."""
     return re.fullmatch(r"[A-Za-z0-9_-]{1,80}", name, re.ASCII) is not None
 
 

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from enum import Enum
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 Noun = TypeVar("Noun")
 
@@ -49,7 +49,7 @@ def to_json(value: Any) -> Any:
 
 def from_json(noun: type[Noun], data: Mapping[str, Any]) -> Noun:
     """The noun that `to_json` wrote; keys it does not know are ignored, missing ones take its defaults."""
-    hints = _hints(noun)
+    hints = _hints(cast(type, noun))
     return noun(**{name: _read(hint, data[name]) for name, hint in hints.items() if name in data})
 
 
