@@ -1,1 +1,1 @@
-"""`make demo`: the whole yard on this machine, from nothing to an evaluated model, and nothing left behind."""
+"""`make demo`: the yard on this machine, from nothing to an evaluated model, and nothing left behind."""

@@ -1,0 +1,75 @@
+"""After the run: what it cost, what it left, where the time went."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from demo.say import console, say
+from demo.watch import View
+from demo.yard import Yard, elapsed
+
+
+def write(path: Path, summary: dict[str, Any], accuracy: float | None, phases: dict[str, float]) -> None:
+    """build/demo/summary.json: the run's own summary, and beside it what only the demo knows."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({**summary, "accuracy": accuracy, "phases": phases}, indent=2) + "\n")
+
+
+def tell(yard: Yard, view: View, summary: dict[str, Any], phases: dict[str, float]) -> None:
+    """Everything a person wants to know when it is over."""
+    _cost(view, summary)
+    _bucket(yard, view.run)
+    _time(view, phases)
+
+
+def _cost(view: View, summary: dict[str, Any]) -> None:
+    now = view.execution.stopped or view.at
+    paid = sum(host.dollars(now) for host in view.hosts)
+    on_demand = sum(
+        host.dollars(now) / host.price * host.on_demand_price for host in view.hosts if host.price
+    )
+    told = summary.get("cost")
+    say(
+        f"\n[bold]Cost[/bold]  ${paid:.4f} for {len(view.hosts)} hosts; on demand it would have been ${on_demand:.4f}"
+    )
+    if isinstance(told, dict):
+        say("  as the run's summary says: " + ", ".join(f"{key} {value}" for key, value in told.items()))
+
+
+def _bucket(yard: Yard, run: str) -> None:
+    prefix = f"runs/{run}/"
+    groups: dict[str, tuple[int, int]] = {}
+    for key, size in yard.keys(prefix).items():
+        name, slash, _ = key.removeprefix(prefix).partition("/")
+        count, total = groups.get(name + slash, (0, 0))
+        groups[name + slash] = count + 1, total + size
+    say(f"\n[bold]Left in the bucket[/bold]  s3://{yard.bucket}/{prefix}")
+    for name, (count, total) in sorted(groups.items()):
+        say(f"  {name:<16} {count:>4} object{'s' if count != 1 else ' '}  {total / 1024:>9.1f} KiB")
+
+
+def _time(view: View, phases: dict[str, float]) -> None:
+    table = Table(box=None, pad_edge=False)
+    for title in ("where the time went", "seconds"):
+        table.add_column(title, justify="left" if title != "seconds" else "right")
+    for name, seconds in phases.items():
+        table.add_row(name, f"{seconds:.1f}")
+        if name == "run":
+            for state, spent in spans(view):
+                table.add_row(f"  {state}", f"{spent:.1f}", style="dim")
+    console.print()
+    console.print(table)
+
+
+def spans(view: View) -> list[tuple[str, float]]:
+    """Seconds spent in each state that a person knows by name, in the order they were first entered."""
+    ends: list[datetime] = [at for at, _ in view.states[1:]] + [view.execution.stopped or view.at]
+    spent: dict[str, float] = {}
+    for (entered, name), left in zip(view.states, ends, strict=True):
+        spent[name] = spent.get(name, 0.0) + elapsed(entered, left).total_seconds()
+    return [(name, seconds) for name, seconds in spent.items() if seconds >= 0.05]

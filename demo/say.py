@@ -1,0 +1,28 @@
+"""Speak to the person: with colour in a terminal, in plain timestamped lines elsewhere."""
+
+from datetime import UTC, datetime
+
+from rich.console import Console
+from rich.text import Text
+
+console = Console(highlight=False, soft_wrap=True)
+
+
+class DemoError(Exception):
+    """What went wrong, and the next step to take; printed as it is, without a traceback."""
+
+    def __init__(self, what: str, next_step: str) -> None:
+        super().__init__(what)
+        self.next_step = next_step
+
+
+def say(line: str) -> None:
+    """One line of ours; rich's markup is understood."""
+    stamp = "" if console.is_terminal else f"{datetime.now(UTC):%H:%M:%S} "
+    console.print(stamp + line if console.is_terminal else stamp + Text.from_markup(line).plain)
+
+
+def quote(text: str) -> None:
+    """Lines of another program, as they are."""
+    for line in text.splitlines():
+        say("    " + line.replace("[", r"\["))
