@@ -1,0 +1,33 @@
+"""The SSM documents of the yard, one YAML file each: what may be run on a host, and with which parameters."""
+
+from pathlib import Path
+
+import yaml
+from aws_cdk import aws_ssm as ssm
+from constructs import Construct
+
+FOLDER = Path(__file__).parent
+
+
+class Document(ssm.CfnDocument):
+    """The document `<yard>-<word>`, from `<word>.yaml`. A change makes a new version, which is the default at once."""
+
+    def __init__(self, scope: Construct, word: str, *, yard: str) -> None:
+        super().__init__(
+            scope,
+            f"{word.capitalize()}Document",
+            name=f"{yard}-{word}",
+            content=yaml.safe_load(text_of(word)),
+            document_type="Command",
+            document_format="YAML",
+            target_type="/AWS::EC2::Instance",
+            update_method="NewVersion",
+        )
+        self.document_name = f"{yard}-{word}"
+        self.document_arn = self.stack.format_arn(
+            service="ssm", resource="document", resource_name=self.document_name
+        )
+
+
+def text_of(word: str) -> str:
+    return (FOLDER / f"{word}.yaml").read_text()

@@ -1,0 +1,89 @@
+"""One handler as a Lambda function with a role of its own, which at first may write its log and nothing else."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import aws_cdk as cdk
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_logs as logs
+from constructs import Construct
+
+from stacks import packages
+
+RUNTIME = lambda_.Runtime.PYTHON_3_13
+
+
+class Dependencies(lambda_.LayerVersion):
+    """What the functions import besides their own code: requirements-lambda.txt."""
+
+    def __init__(self, scope: Construct, name: str) -> None:
+        super().__init__(
+            scope,
+            name,
+            code=lambda_.Code.from_asset(str(packages.layer_folder())),
+            description="Packages of requirements-lambda.txt",
+            compatible_runtimes=[RUNTIME],
+            compatible_architectures=[lambda_.Architecture.ARM_64, lambda_.Architecture.X86_64],
+        )
+
+
+class Function(lambda_.Function):
+    """The handler `lambdas.handlers.<word>.handler`, deployed as `<yard>-<word>`."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        word: str,
+        *,
+        yard: str,
+        dependencies: lambda_.ILayerVersion,
+        environment: Mapping[str, str],
+        minutes: float = 1,
+        **more: Any,
+    ) -> None:
+        name = f"{yard}-{word.replace('_', '-')}"
+        holder = Construct(scope, camel(word))
+        log = logs.LogGroup(
+            holder,
+            "Log",
+            log_group_name=f"/{yard}/functions/{word.replace('_', '-')}",
+            retention=logs.RetentionDays.ONE_MONTH,
+            removal_policy=cdk.RemovalPolicy.DESTROY,
+        )
+        role = iam.Role(
+            holder,
+            "Role",
+            assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"),
+            description=f"What {name} may do",
+        )
+        super().__init__(
+            holder,
+            "Function",
+            function_name=name,
+            runtime=RUNTIME,
+            architecture=lambda_.Architecture.ARM_64,
+            code=lambda_.Code.from_asset(str(packages.functions_folder())),
+            handler=f"lambdas.handlers.{word}.handler",
+            layers=[dependencies],
+            environment=dict(environment),
+            memory_size=512,
+            timeout=cdk.Duration.minutes(minutes),
+            role=role,
+            log_group=log,
+            **more,
+        )
+        self.word = word
+        self.log = log
+        log.grant_write(role)
+
+    @property
+    def its_role(self) -> iam.Role:
+        role = self.role
+        assert isinstance(role, iam.Role)
+        return role
+
+
+def camel(word: str) -> str:
+    """`bake_launch` as CloudFormation and the workflows spell it: `BakeLaunch`."""
+    return "".join(part.capitalize() for part in word.split("_"))

@@ -1,0 +1,95 @@
+"""What a host is when it starts, and what it may do: launch template and instance role."""
+
+from collections.abc import Mapping
+
+import aws_cdk as cdk
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_iam as iam
+from constructs import Construct
+
+from stacks.acknowledge import acknowledge
+from stacks.permissions import YARD_TAG
+
+
+class HostRole(iam.Role):
+    """A role for instances that Systems Manager may manage, and that may do nothing else yet."""
+
+    def __init__(self, scope: Construct, name: str, *, description: str) -> None:
+        super().__init__(
+            scope,
+            name,
+            assumed_by=iam.ServicePrincipal("ec2.amazonaws.com"),
+            description=description,
+            managed_policies=[
+                iam.ManagedPolicy.from_aws_managed_policy_name("AmazonSSMManagedInstanceCore")
+            ],
+        )
+        self.add_to_policy(
+            iam.PolicyStatement(
+                effect=iam.Effect.DENY, actions=["ssm:GetParameter", "ssm:GetParameters"], resources=["*"]
+            )
+        )
+        acknowledge(
+            self,
+            "IAM4",
+            "AWS keeps the agent's permissions current; what it has too many, reading parameters, is denied.",
+        )
+        self.profile = iam.CfnInstanceProfile(self, "Profile", roles=[self.role_name])
+
+
+class HostTemplate(ec2.CfnLaunchTemplate):
+    """Encrypted disk, metadata by token only, no key pair, gone when it shuts itself down, tagged as the yard's.
+
+    It names no market, so that a fleet may choose it; `network` is None where the fleet chooses the subnet.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        name: str,
+        *,
+        yard: str,
+        image: str,
+        role: HostRole,
+        security_group: ec2.ISecurityGroup,
+        root_gib: int,
+        tags: Mapping[str, str],
+        instance_type: str | None = None,
+    ) -> None:
+        yard_tag = cdk.CfnTag(key=YARD_TAG, value=yard)
+        super().__init__(
+            scope,
+            name,
+            tag_specifications=[
+                self.LaunchTemplateTagSpecificationProperty(resource_type="launch-template", tags=[yard_tag])
+            ],
+            launch_template_data=self.LaunchTemplateDataProperty(
+                image_id=image,
+                instance_type=instance_type,
+                iam_instance_profile=self.IamInstanceProfileProperty(arn=role.profile.attr_arn),
+                instance_initiated_shutdown_behavior="terminate",
+                security_group_ids=[security_group.security_group_id],
+                metadata_options=self.MetadataOptionsProperty(
+                    http_endpoint="enabled",
+                    http_tokens="required",
+                    http_put_response_hop_limit=1,
+                    instance_metadata_tags="enabled",
+                ),
+                block_device_mappings=[
+                    self.BlockDeviceMappingProperty(
+                        device_name="/dev/sda1",
+                        ebs=self.EbsProperty(
+                            encrypted=True, volume_type="gp3", volume_size=root_gib, delete_on_termination=True
+                        ),
+                    )
+                ],
+                tag_specifications=[
+                    self.TagSpecificationProperty(
+                        resource_type="instance",
+                        tags=[yard_tag, *(cdk.CfnTag(key=key, value=value) for key, value in tags.items())],
+                    ),
+                    self.TagSpecificationProperty(resource_type="volume", tags=[yard_tag]),
+                    self.TagSpecificationProperty(resource_type="network-interface", tags=[yard_tag]),
+                ],
+            ),
+        )

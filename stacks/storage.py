@@ -1,0 +1,79 @@
+"""What outlives everything else: the bucket and the ledger."""
+
+import aws_cdk as cdk
+from aws_cdk import aws_dynamodb as dynamodb
+from aws_cdk import aws_s3 as s3
+from constructs import Construct
+
+from stacks.acknowledge import acknowledge
+from stacks.settings import YardSettings
+
+
+class StorageStack(cdk.Stack):
+    """The bucket (jobs, programs, data, runs) and the ledger (what the yard knows about its runs)."""
+
+    def __init__(self, scope: Construct, name: str, settings: YardSettings) -> None:
+        super().__init__(scope, name, description="Trainyard: the bucket and the ledger")
+        keep = cdk.RemovalPolicy.DESTROY if settings.disposable else cdk.RemovalPolicy.RETAIN
+        self.bucket = self._bucket(keep)
+        self.table = self._ledger(keep)
+        cdk.CfnOutput(self, "BucketName", value=self.bucket.bucket_name)
+        cdk.CfnOutput(self, "TableName", value=self.table.table_name)
+
+    def _bucket(self, keep: cdk.RemovalPolicy) -> s3.Bucket:
+        bucket = s3.Bucket(
+            self,
+            "Bucket",
+            encryption=s3.BucketEncryption.S3_MANAGED,
+            enforce_ssl=True,
+            minimum_tls_version=1.2,
+            block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
+            object_ownership=s3.ObjectOwnership.BUCKET_OWNER_ENFORCED,
+            versioned=True,
+            removal_policy=keep,
+            lifecycle_rules=[
+                s3.LifecycleRule(
+                    id="unfinished-uploads", abort_incomplete_multipart_upload_after=cdk.Duration.days(2)
+                ),
+                s3.LifecycleRule(
+                    id="replaced-versions", noncurrent_version_expiration=cdk.Duration.days(30)
+                ),
+                s3.LifecycleRule(
+                    id="replaced-checkpoints-and-logs",
+                    prefix="runs/",
+                    noncurrent_version_expiration=cdk.Duration.days(3),
+                    expired_object_delete_marker=True,
+                ),
+            ],
+        )
+        _announce_objects(bucket)
+        acknowledge(bucket, "S1", "CloudTrail data events tell who read what; a second bucket of logs would not.")
+        return bucket
+
+    def _ledger(self, keep: cdk.RemovalPolicy) -> dynamodb.Table:
+        return dynamodb.Table(
+            self,
+            "Ledger",
+            partition_key=dynamodb.Attribute(name="pk", type=dynamodb.AttributeType.STRING),
+            sort_key=dynamodb.Attribute(name="sk", type=dynamodb.AttributeType.STRING),
+            time_to_live_attribute="expires",
+            point_in_time_recovery_specification=dynamodb.PointInTimeRecoverySpecification(
+                point_in_time_recovery_enabled=True
+            ),
+            billing_mode=dynamodb.BillingMode.PAY_PER_REQUEST,
+            encryption=dynamodb.TableEncryption.AWS_MANAGED,
+            deletion_protection=keep is cdk.RemovalPolicy.RETAIN,
+            removal_policy=keep,
+        )
+
+
+def _announce_objects(bucket: s3.Bucket) -> None:
+    """Send the bucket's events to EventBridge.
+
+    By the plain property: `event_bridge_enabled=True` would deploy a function with rights on every bucket for it.
+    """
+    plain = bucket.node.default_child
+    assert isinstance(plain, s3.CfnBucket)
+    plain.notification_configuration = s3.CfnBucket.NotificationConfigurationProperty(
+        event_bridge_configuration=s3.CfnBucket.EventBridgeConfigurationProperty(event_bridge_enabled=True)
+    )

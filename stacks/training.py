@@ -1,0 +1,346 @@
+"""From an uploaded job file to a trained model: functions, documents, rules, the train workflow."""
+
+import aws_cdk as cdk
+from aws_cdk import aws_events as events
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_lambda_destinations as destinations
+from aws_cdk import aws_sns as sns
+from aws_cdk import aws_sns_subscriptions as subscriptions
+from constructs import Construct
+
+from stacks import permissions
+from stacks.documents import Document
+from stacks.events import LostEvents, tell
+from stacks.function import Dependencies, Function
+from stacks.hosts import HostRole, HostTemplate
+from stacks.images import ImagesStack, network_arns
+from stacks.network import NetworkStack
+from stacks.permissions import anywhere, explain, list_objects, read_objects, use_ledger, write_objects
+from stacks.settings import YardSettings
+from stacks.storage import StorageStack
+from stacks.workflow import Workflow
+
+HOST_SOURCE = "trainyard.host"
+LONGEST_RUN = cdk.Duration.days(60)
+"""Above anything a job's limits allow: a run ends by its own rules, and this is for one that nothing ends."""
+
+
+class TrainingStack(cdk.Stack):
+    def __init__(
+        self,
+        scope: Construct,
+        name: str,
+        settings: YardSettings,
+        network: NetworkStack,
+        storage: StorageStack,
+        images: ImagesStack,
+    ) -> None:
+        super().__init__(scope, name, description="Trainyard: from job file to trained model")
+        self.settings, self.network, self.storage, self.images = settings, network, storage, images
+        self.bus = events.EventBus(
+            self, "Bus", event_bus_name=settings.yard, description="What hosts of the yard say"
+        )
+        self.lost = LostEvents(self, "LostEvents", yard=settings.yard)
+        self.topic = self._topic()
+        self.start = Document(self, "start", yard=settings.yard)
+        self.stop = Document(self, "stop", yard=settings.yard)
+        self.host_role = self._host_role()
+        self.template = HostTemplate(
+            self,
+            "Host",
+            yard=settings.yard,
+            image=f"resolve:ssm:{settings.image_parameter}",
+            role=self.host_role,
+            security_group=network.hosts,
+            root_gib=settings.root_gib,
+            tags={
+                "trainyard:bucket": storage.bucket.bucket_name,
+                "trainyard:bus": self.bus.event_bus_name,
+            },
+        )
+        self.layer = Dependencies(self, "Dependencies")
+        self.steps = [
+            self._admit(),
+            self._plan(),
+            self._launch(),
+            self._muster(),
+            self._train(),
+            self._recover(),
+            self._snapshot(),
+            images.release,
+            self._conclude(),
+        ]
+        self.workflow = Workflow(
+            self, "train", yard=settings.yard, functions=self.steps, timeout=LONGEST_RUN
+        )
+        self.submit, self.signal = self._submit(), self._signal()
+        self._listen()
+        cdk.CfnOutput(self, "EventBusName", value=self.bus.event_bus_name)
+        cdk.CfnOutput(self, "TrainStateMachineArn", value=self.workflow.state_machine_arn)
+
+    @property
+    def functions(self) -> list[Function]:
+        return [node for node in self.node.find_all() if isinstance(node, Function)]
+
+    # ------------------------------------------------------------------------------------------------- hosts
+
+    def _host_role(self) -> HostRole:
+        """One role for all hosts: runs of one yard trust each other."""
+        role = HostRole(self, "HostRole", description="What hosts of the yard may do")
+        bucket = self.storage.bucket
+        read_objects(role, bucket, "programs/", "data/", "runs/")
+        write_objects(role, bucket, "runs/")
+        list_objects(role, bucket, "programs/", "data/", "runs/")
+        permissions.allow(
+            role,
+            ["events:PutEvents"],
+            [self.bus.event_bus_arn],
+            {"StringEquals": {"events:source": HOST_SOURCE}},
+        )
+        explain(role, "Objects under programs/, data/ and runs/")
+        return role
+
+    # --------------------------------------------------------------------------------------------- functions
+
+    def _function(self, word: str, *, minutes: float = 1, lost: bool = False, **environment: str) -> Function:
+        """Common settings are every function's; `lost` is for those that events call: they have nobody to tell."""
+        return Function(
+            self,
+            word,
+            yard=self.settings.yard,
+            dependencies=self.layer,
+            minutes=minutes,
+            environment={
+                "YARD": self.settings.yard,
+                "TABLE_NAME": self.storage.table.table_name,
+                "BUCKET_NAME": self.storage.bucket.bucket_name,
+                **environment,
+            },
+            **({"on_failure": destinations.SqsDestination(self.lost)} if lost else {}),
+        )
+
+    def _submit(self) -> Function:
+        function = self._function("submit", lost=True, STATE_MACHINE_ARN=self.workflow.state_machine_arn)
+        role = function.its_role
+        read_objects(role, self.storage.bucket, "jobs/", versions=True)
+        permissions.allow(role, ["states:StartExecution"], [self.workflow.state_machine_arn])
+        explain(role, "Objects under jobs/")
+        return function
+
+    def _admit(self) -> Function:
+        function = self._function("admit")
+        role, bucket = function.its_role, self.storage.bucket
+        read_objects(role, bucket, "jobs/", versions=True)
+        read_objects(role, bucket, "programs/")
+        list_objects(role, bucket, "jobs/", "programs/", "data/")
+        write_objects(role, bucket, "runs/")
+        use_ledger(role, self.storage.table, "Query", "PutItem", "UpdateItem")
+        explain(role, "Objects under jobs/, programs/ and runs/")
+        return function
+
+    def _plan(self) -> Function:
+        function = self._function(
+            "plan",
+            IMAGE_PARAMETER=self.settings.image_parameter,
+            SUBNET_IDS=cdk.Fn.join(",", [subnet.subnet_id for subnet in self.network.subnets]),
+        )
+        role = function.its_role
+        anywhere(
+            role,
+            "servicequotas:GetAWSDefaultServiceQuota",
+            "ec2:DescribeSpotPriceHistory",
+            "ec2:DescribeInstanceTypeOfferings",
+            "ec2:DescribeSubnets",
+            "ec2:DescribeImages",
+            "ec2:DescribeInstances",
+        )
+        permissions.allow(
+            role,
+            ["servicequotas:GetServiceQuota"],
+            [self.format_arn(service="servicequotas", resource="ec2", resource_name="*")],
+        )
+        permissions.read_parameters(role, self.settings.image_parameter, "ssm:GetParameter")
+        write_objects(role, self.storage.bucket, "runs/")
+        use_ledger(role, self.storage.table, "Query", "PutItem", "UpdateItem")
+        explain(role, "Prices, quotas and offerings have no resource; objects under runs/")
+        return function
+
+    def _launch(self) -> Function:
+        function = self._function(
+            "launch",
+            minutes=3,
+            LAUNCH_TEMPLATE_ID=self.template.ref,
+            LAUNCH_TEMPLATE_VERSION=self.template.attr_latest_version_number,
+        )
+        role = function.its_role
+        permissions.launch_hosts(
+            role,
+            calls=["ec2:CreateFleet", "ec2:RunInstances"],
+            template_id=self.template.ref,
+            network=network_arns(self, self.network),
+            pass_role=self.host_role,
+            yard=self.settings.yard,
+            images=permissions.tagged(self.settings.yard),
+        )
+        permissions.read_parameters(role, self.settings.image_parameter, "ssm:GetParameters")
+        anywhere(role, "ec2:DescribeInstances")
+        use_ledger(role, self.storage.table, "Query", "PutItem", "UpdateItem")
+        explain(role, "Ids of what is launched exist only later; it is bound by its tag")
+        return function
+
+    def _muster(self) -> Function:
+        function = self._function("muster")
+        role = function.its_role
+        anywhere(role, "ssm:DescribeInstanceInformation", "ec2:DescribeInstances")
+        permissions.answer_tasks(role, "Success", "Failure")
+        use_ledger(role, self.storage.table, "Query", "PutItem", "UpdateItem")
+        explain(role, "Task tokens and descriptions of hosts have no resource")
+        return function
+
+    def _train(self) -> Function:
+        function = self._function("train", START_DOCUMENT=self.start.document_name)
+        role, bucket = function.its_role, self.storage.bucket
+        read_objects(role, bucket, "runs/")
+        list_objects(role, bucket, "runs/")
+        write_objects(role, bucket, "runs/")
+        permissions.command_hosts(role, self.start.document_arn, self.settings.yard)
+        permissions.answer_tasks(role, "Success", "Failure")
+        use_ledger(role, self.storage.table, "Query", "PutItem", "UpdateItem")
+        explain(role, "Objects under runs/; hosts are commanded by tag; task tokens have no resource")
+        return function
+
+    def _recover(self) -> Function:
+        """Decides and does nothing: its role has no permission but to write its log."""
+        return Function(
+            self,
+            "recover",
+            yard=self.settings.yard,
+            dependencies=self.layer,
+            environment={},
+        )
+
+    def _snapshot(self) -> Function:
+        function = self._function("snapshot", SEAL_DOCUMENT=self.images.seal.document_name)
+        role = function.its_role
+        permissions.image_hosts(role, self.settings.yard)
+        anywhere(role, "ec2:DescribeImages")
+        permissions.command_hosts(role, self.images.seal.document_arn, self.settings.yard)
+        permissions.answer_tasks(role, "Success", "Failure")
+        use_ledger(role, self.storage.table, "Query", "PutItem", "UpdateItem")
+        explain(role, "Ids of images exist only later; hosts are commanded and imaged by tag")
+        return function
+
+    def _conclude(self) -> Function:
+        function = self._function("conclude", TOPIC_ARN=self.topic.topic_arn)
+        role, bucket = function.its_role, self.storage.bucket
+        read_objects(role, bucket, "runs/")
+        list_objects(role, bucket, "runs/")
+        write_objects(role, bucket, "runs/")
+        permissions.allow(role, ["sns:Publish"], [self.topic.topic_arn])
+        use_ledger(role, self.storage.table, "Query", "PutItem", "UpdateItem")
+        explain(role, "Objects under runs/")
+        return function
+
+    def _signal(self) -> Function:
+        function = self._function("signal", lost=True, STOP_DOCUMENT=self.stop.document_name)
+        role = function.its_role
+        permissions.answer_tasks(role, "Success", "Failure", "Heartbeat")
+        anywhere(role, "ssm:DescribeInstanceInformation")
+        permissions.command_hosts(role, self.stop.document_arn, self.settings.yard)
+        read_objects(role, self.storage.bucket, "runs/")
+        list_objects(role, self.storage.bucket, "runs/")
+        use_ledger(role, self.storage.table, "GetItem", "Query", "PutItem", "UpdateItem")
+        explain(role, "Objects under runs/; hosts are commanded by tag; task tokens have no resource")
+        return function
+
+    # ------------------------------------------------------------------------------------------------ events
+
+    def _listen(self) -> None:
+        """Who is told of what. EC2's events carry no tags: signal looks every instance up and drops strangers'."""
+        tell(
+            self,
+            "JobUploaded",
+            function=self.submit,
+            lost=self.lost,
+            description="A job file was uploaded: a run starts",
+            pattern=events.EventPattern(
+                source=["aws.s3"],
+                detail_type=["Object Created"],
+                detail={
+                    "bucket": {"name": [self.storage.bucket.bucket_name]},
+                    "object": {
+                        "key": [
+                            {"wildcard": "jobs/*.yaml"},
+                            {"wildcard": "jobs/*.yml"},
+                            {"wildcard": "jobs/*.json"},
+                        ]
+                    },
+                },
+            ),
+        )
+        for name, description, pattern, bus in (
+            (
+                "HostSignal",
+                "A host says how it is",
+                events.EventPattern(source=[HOST_SOURCE]),
+                self.bus,
+            ),
+            (
+                "SpotInterruption",
+                "EC2 takes a spot host back in two minutes",
+                events.EventPattern(
+                    source=["aws.ec2"], detail_type=["EC2 Spot Instance Interruption Warning"]
+                ),
+                None,
+            ),
+            (
+                "HostGoing",
+                "An instance is going or gone",
+                events.EventPattern(
+                    source=["aws.ec2"],
+                    detail_type=["EC2 Instance State-change Notification"],
+                    detail={"state": ["shutting-down", "terminated", "stopping", "stopped"]},
+                ),
+                None,
+            ),
+            (
+                "ImageMade",
+                "An image is ready or has failed",
+                events.EventPattern(
+                    source=["aws.ec2"],
+                    detail_type=["EC2 AMI State Change"],
+                    detail={"State": ["available", "failed"]},
+                ),
+                None,
+            ),
+            (
+                "CommandEnded",
+                "A document of the yard has ended",
+                events.EventPattern(
+                    source=["aws.ssm"],
+                    detail_type=["EC2 Command Status-change Notification"],
+                    detail={
+                        "document-name": [{"prefix": f"{self.settings.yard}-"}],
+                        "status": ["Success", "Failed", "TimedOut", "Cancelled"],
+                    },
+                ),
+                None,
+            ),
+        ):
+            tell(
+                self,
+                name,
+                function=self.signal,
+                lost=self.lost,
+                description=description,
+                pattern=pattern,
+                bus=bus,
+            )
+
+    def _topic(self) -> sns.Topic:
+        """Told of every concluded run and of every alarm."""
+        topic = sns.Topic(self, "Notices", topic_name=f"{self.settings.yard}-notices", enforce_ssl=True)
+        topic.grant_publish(iam.ServicePrincipal("cloudwatch.amazonaws.com"))
+        if self.settings.notify:
+            topic.add_subscription(subscriptions.EmailSubscription(self.settings.notify))
+        return topic

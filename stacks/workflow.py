@@ -1,0 +1,75 @@
+"""A state machine from its file in `workflows/`, allowed to call the functions it names and nothing else."""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import aws_cdk as cdk
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_logs as logs
+from aws_cdk import aws_stepfunctions as sfn
+from constructs import Construct
+
+from stacks.acknowledge import acknowledge
+from stacks.function import Function, camel
+from stacks.permissions import allow
+
+FOLDER = Path(__file__).parent / "workflows"
+
+
+class Workflow(sfn.StateMachine):
+    """The state machine `<yard>-<word>`, from `workflows/<word>.asl.json`.
+
+    `timeout` is only the last resort against a run that nothing ends: a workflow that hits it releases nothing.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        word: str,
+        *,
+        yard: str,
+        functions: Sequence[Function],
+        timeout: cdk.Duration,
+    ) -> None:
+        text = (FOLDER / f"{word}.asl.json").read_text()
+        arns = {f"{camel(function.word)}FunctionArn": function.function_arn for function in functions}
+        _check(word, text, arns)
+        role = iam.Role(
+            scope,
+            f"{word.capitalize()}WorkflowRole",
+            assumed_by=iam.ServicePrincipal("states.amazonaws.com"),
+            description=f"What the workflow {yard}-{word} may do",
+        )
+        log = logs.LogGroup(
+            scope,
+            f"{word.capitalize()}WorkflowLog",
+            log_group_name=f"/aws/vendedlogs/states/{yard}-{word}",
+            retention=logs.RetentionDays.THREE_MONTHS,
+            removal_policy=cdk.RemovalPolicy.DESTROY,
+        )
+        super().__init__(
+            scope,
+            f"{word.capitalize()}Workflow",
+            state_machine_name=f"{yard}-{word}",
+            definition_body=sfn.DefinitionBody.from_string(text),
+            definition_substitutions=arns,
+            role=role,
+            timeout=timeout,
+            tracing_enabled=True,
+            logs=sfn.LogOptions(
+                destination=log, level=sfn.LogLevel.ALL, include_execution_data=True
+            ),
+        )
+        self.log = log
+        allow(role, ["lambda:InvokeFunction"], list(arns.values()))
+        acknowledge(role, "IAM5", "Log delivery and X-Ray know no resources; functions are named one by one.")
+
+
+def _check(word: str, text: str, arns: dict[str, str]) -> None:
+    named = set(re.findall(r"\$\{(\w+)\}", text))
+    if named != set(arns):
+        raise ValueError(
+            f"workflows/{word}.asl.json and its stack disagree: the file alone names {sorted(named - set(arns))}, "
+            f"the stack alone gives {sorted(set(arns) - named)}"
+        )

@@ -1,0 +1,32 @@
+"""The stacks of one yard, and what each is given by those before it."""
+
+import aws_cdk as cdk
+from constructs import Construct
+
+from stacks.images import ImagesStack
+from stacks.network import NetworkStack
+from stacks.permissions import YARD_TAG
+from stacks.settings import YardSettings
+from stacks.storage import StorageStack
+from stacks.training import TrainingStack
+from stacks.watch import WatchStack
+
+
+class Yard:
+    """A yard in the account and region that the command line names: the templates are the same for all."""
+
+    def __init__(self, scope: Construct) -> None:
+        settings = YardSettings.of(scope)
+        prefix = settings.prefix
+        self.network = NetworkStack(scope, f"{prefix}-Network", settings)
+        self.storage = StorageStack(scope, f"{prefix}-Storage", settings)
+        self.images = ImagesStack(scope, f"{prefix}-Images", settings, self.network, self.storage)
+        self.training = TrainingStack(
+            scope, f"{prefix}-Training", settings, self.network, self.storage, self.images
+        )
+        self.watch = WatchStack(scope, f"{prefix}-Watch", settings, self.images, self.training)
+        cdk.Tags.of(scope).add(YARD_TAG, settings.yard)
+
+    @property
+    def stacks(self) -> list[cdk.Stack]:
+        return [self.network, self.storage, self.images, self.training, self.watch]
