@@ -93,6 +93,13 @@ def parse(text: bytes, *, source: str, bucket: str) -> Job | JobFaults:
     return check(found, source=source, bucket=bucket)
 
 
+def gone(uploaded: Uploaded) -> JobFaults:
+    """The job file was deleted before it was read."""
+    version = f" (version {uploaded.version_id})" if uploaded.version_id else ""
+    problem = f"it does not exist{version}: it was deleted before it was read, or never uploaded; upload it again"
+    return JobFaults(uploaded.key, (Fault("", problem),))
+
+
 def too_big(size: int) -> Fault:
     """The fault of a file of this size: it need not even be read."""
     return Fault("", f"it has {size} bytes; a job file has at most {MOST_BYTES}")

@@ -10,10 +10,11 @@ def run_id(name: str, *, key: str, version: str) -> str:
     return f"{name}-{_hex(key, version)[:8]}"
 
 
-def client_token(run: str, *, attempt: int, offer: int, round: int) -> str:  # noqa: A002 - the domain's word
-    """The CreateFleet / RunInstances token of one ask: at most 64 characters, readable where it fits."""
-    token = f"{run}-{attempt}-{offer}-{round}"
-    return token if len(token) <= 64 else f"{run[:40]}-{_hex(token)[:23]}"
+def client_token(run: str, *, yard: str, attempt: int, offer: int, round: int) -> str:  # noqa: A002 - the domain's word
+    """The CreateFleet / RunInstances token of one ask, at most 64 characters; begins with the run to be found.
+
+    EC2 keeps tokens by account and region, where another yard may have a run of the same name."""
+    return f"{run[:40]}-{_hex(yard, run, str(attempt), str(offer), str(round))[:23]}"
 
 
 def image_name(run: str, *, attempt: int) -> str:
