@@ -1,9 +1,9 @@
 """Disks: image layers that many hosts share, and one thin layer of changes per host (overlayfs).
 
     <state>/images/<ami>/layer       what this image adds to the images below it
-    <state>/images/<ami>/image.json  {"below": [image ids, nearest first], "deleted": false}
+    <state>/images/<ami>/image.json  {"below": [image ids, nearest first], "base": image id, "deleted": false}
     <state>/instances/<id>/upper     what this host changed
-    <state>/instances/<id>/disk.json {"layers": [image ids, nearest first]}
+    <state>/instances/<id>/disk.json {"layers": [image ids, nearest first], "base": image id}
 
 An image that was never captured is a base image: it is the bare system and nothing else. Files are never written twice:
 a launch makes an empty layer, a capture copies the changes of that one host.
@@ -18,6 +18,7 @@ import subprocess
 import threading
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 BASE = "base-1"
 """The skeleton's name; raise the number when `_write_skeleton` changes, for state folders that have an older one."""
@@ -32,7 +33,8 @@ class Disk:
     """One host's disk, ready to be mounted: layers are paths relative to the state folder, nearest first."""
 
     layers: tuple[str, ...]
-    home: Path
+    base: str
+    """The base image at the bottom of it."""
 
 
 class Disks:
@@ -54,13 +56,13 @@ class Disks:
             if not (home / "disk.json").exists():
                 home.mkdir(parents=True, exist_ok=True)
                 (home / "upper").mkdir(exist_ok=True)
-                _write_json(home / "disk.json", {"layers": self._layers_of(image_id)})
-        layers = json.loads((home / "disk.json").read_text())["layers"]
+                _write_json(home / "disk.json", self._clone_of(image_id))
+        facts = json.loads((home / "disk.json").read_text())
         _forget_mount(home)
         for name in ("work", "root", "tmp"):
             (home / name).mkdir()
         (home / "tmp").chmod(0o1777)
-        return Disk(tuple(f"images/{layer}/layer" for layer in layers), home)
+        return Disk(tuple(f"images/{layer}/layer" for layer in facts["layers"]), facts["base"])
 
     def release(self, instance_id: str) -> None:
         """After the host is down: remove what only a mounted disk needs."""
@@ -80,8 +82,9 @@ class Disks:
         except DiskError:
             shutil.rmtree(unfinished, ignore_errors=True)
             raise
-        below = json.loads((home / "disk.json").read_text())["layers"]
-        _write_json(unfinished / "image.json", {"below": below, "deleted": False})
+        disk = json.loads((home / "disk.json").read_text())
+        facts = {"below": disk["layers"], "base": disk["base"], "deleted": False}
+        _write_json(unfinished / "image.json", facts)
         unfinished.rename(image)
 
     def delete(self, instance_id: str) -> None:
@@ -97,17 +100,15 @@ class Disks:
                 _write_json(self._images / image_id / "image.json", {**facts, "deleted": True})
             self._sweep()
 
-    def _image(self, image_id: str) -> dict[str, object] | None:
+    def _image(self, image_id: str) -> dict[str, Any] | None:
         path = self._images / image_id / "image.json"
-        return json.loads(path.read_text()) if path.exists() else None
+        return dict(json.loads(path.read_text())) if path.exists() else None
 
-    def _layers_of(self, image_id: str) -> list[str]:
+    def _clone_of(self, image_id: str) -> dict[str, Any]:
         facts = self._image(image_id)
         if facts is None:
-            return [BASE]
-        below = facts["below"]
-        assert isinstance(below, list)
-        return [image_id, *below]
+            return {"layers": [BASE], "base": image_id}
+        return {"layers": [image_id, *facts["below"]], "base": facts["base"]}
 
     def _sweep(self) -> None:
         kept = {BASE}
@@ -124,7 +125,7 @@ class Disks:
         unfinished = self._images / f".{BASE}"
         shutil.rmtree(unfinished, ignore_errors=True)
         _write_skeleton(unfinished / "layer")
-        _write_json(unfinished / "image.json", {"below": [], "deleted": False})
+        _write_json(unfinished / "image.json", {"below": [], "base": BASE, "deleted": False})
         unfinished.rename(self._images / BASE)
 
 

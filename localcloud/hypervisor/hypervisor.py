@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from localcloud.hypervisor.disk import DiskError, Disks
+from localcloud.hypervisor.disk import Disk, DiskError, Disks
 from localcloud.hypervisor.machine import ENDPOINT_ADDRESS, METADATA_ADDRESS, Machine, MetadataFacts
 from localcloud.hypervisor.metadata import MetadataServer
 from localcloud.hypervisor.network import Network
@@ -90,14 +90,14 @@ class Hypervisor:
         endpoint_port: int,
         on_change: Callable[[str, str, str], None],
         *,
-        wheels: Path | None = None,
         grace: float = 20.0,
     ) -> None:
-        """`wheels` is shown on every host at /opt/wheels; `grace` is the seconds between asking a host down and killing it.
+        """`grace`: seconds between asking a host down and killing it.
 
         Once this returns the bridge has the metadata and endpoint addresses, so that a server can listen on them.
         """
-        self.wheels = wheels
+        self.wheels: dict[str, Path] = {}
+        """By base image: the folder that its hosts, and those of images made from it, see at /opt/wheels."""
         self.metadata: Callable[[str], MetadataFacts] = lambda instance_id: MetadataFacts()
         self._state = state.resolve()
         self._endpoint = f"http://{ENDPOINT_ADDRESS}:{endpoint_port}"
@@ -253,8 +253,7 @@ class Hypervisor:
 
     def _start(self, host: _Host) -> None:
         disk = self._disks.prepare(host.machine.instance_id, host.machine.image_id)
-        specification = self._specification(host.machine, disk.layers)
-        host.start(specification)
+        host.start(self._specification(host.machine, disk))
 
     def _follow(self, host: _Host) -> str:
         """Serve the host's messages until it is gone; why it went."""
@@ -290,17 +289,18 @@ class Hypervisor:
         for observer in list(self._observers):
             observer(instance_id, what, reason)
 
-    def _specification(self, machine: Machine, layers: tuple[str, ...]) -> dict[str, Any]:
+    def _specification(self, machine: Machine, disk: Disk) -> dict[str, Any]:
+        wheels = self.wheels.get(disk.base)
         return {
             "instance_id": machine.instance_id,
             "state": str(self._state),
-            "layers": layers,
+            "layers": disk.layers,
             "hostname": machine.hostname,
             "private_ip": machine.private_ip,
             "neighbours": [METADATA_ADDRESS, ENDPOINT_ADDRESS],
             "python": _python(),
             "python_home": sys.base_prefix,
-            "wheels": str(self.wheels.resolve()) if self.wheels else None,
+            "wheels": str(wheels.resolve()) if wheels and wheels.is_dir() else None,
             "host": {
                 "environment": {
                     "PATH": "/run/localcloud/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
