@@ -46,7 +46,7 @@ class Cloud:
         return self._command("fault", *words).stdout
 
     def _command(self, verb: str, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "localcloud", verb, "--state", str(self.state), *arguments]
+        command = [sys.executable, "-m", "localcloud", verb, *arguments, "--state", str(self.state)]
         done = subprocess.run(
             command, cwd=ROOT, env=client_environment({}), capture_output=True, text=True, check=False
         )

@@ -123,6 +123,10 @@ class Yard:
         )
         return str(started["executionArn"])
 
+    def execution_arn(self, run: str) -> str:
+        """The ARN of the train execution of this run."""
+        return f"{self.train.replace(':stateMachine:', ':execution:')}:{run}"
+
     def execution(self, arn: str) -> Execution:
         """What DescribeExecution says now."""
         told = self.session.client("stepfunctions").describe_execution(executionArn=arn)
