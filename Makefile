@@ -68,7 +68,7 @@ clean: ## stop the local cloud and remove what was built (environments stay: .ve
 .tools/wheels/.ready: requirements-host.txt requirements-host-local.txt .venv/.ready
 	@echo "setup: wheels for the local cloud's base image (.tools/wheels; TensorFlow, about 300 MB)"
 	@mkdir -p .tools/wheels
-	@$(VENV) -m pip download --quiet --only-binary :all: --dest .tools/wheels -r requirements-host-local.txt
+	@$(VENV) -m pip download -qq --only-binary :all: --dest .tools/wheels -r requirements-host-local.txt
 	@touch $@
 
 .venv-host/.ready: .tools/wheels/.ready requirements-host-dev.txt
