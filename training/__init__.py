@@ -1,0 +1,1 @@
+"""What runs on the hosts: the agent (host), what programs use (runtime), the reference programs (programs)."""

@@ -1,0 +1,301 @@
+"""The host agent: boot, fetch, say ready, train when ordered, be ready again, and never outlive the lease."""
+
+import json
+import logging
+import shutil
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import boto3
+from botocore.config import Config
+
+from training.host import checkpoints, lease, orders, state
+from training.host.attempt import Attempt, Outcome, cluster_file, failed, read_cluster
+from training.host.bucket import Bucket
+from training.host.cluster import Cluster, Seat
+from training.host.ending import Failed, Stopped
+from training.host.errors import HostTrouble
+from training.host.fetch import fetch_all, fetch_job
+from training.host.lease import Lease
+from training.host.metadata import Identity, Metadata
+from training.host.places import Places
+from training.host.program import Program
+from training.host.sentinel import Sentinel, power_off
+from training.host.signals import Outbox, Signal
+
+READY_EVERY_SECONDS = 20.0
+TICK_SECONDS = 0.2
+TRY_AGAIN_SECONDS = 30.0
+FLUSH_SECONDS = 30.0
+UNTAGGED_LEASE = timedelta(hours=6)
+CALLS = Config(connect_timeout=5, read_timeout=60, retries={"mode": "standard", "total_max_attempts": 6})
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Post:
+    """What the tags say: the run this host is for and where to speak."""
+
+    run: str
+    bucket: str
+    bus: str
+    attempt: int
+    lease: Lease
+
+
+def post_of(identity: Identity, *, now: datetime) -> Post | None:
+    """None for a host that is not for a training run: a builder, or one launched by hand from an image."""
+    tags = identity.tags
+    if "trainyard:run" not in tags or tags.get("trainyard:kind") == "builder":
+        return None
+    if missing := [key for key in ("trainyard:bucket", "trainyard:bus") if key not in tags]:
+        raise HostTrouble(
+            f"the instance lacks the tags {', '.join(missing)} of the launch template", final=True
+        )
+    return Post(
+        run=tags["trainyard:run"],
+        bucket=tags["trainyard:bucket"],
+        bus=tags["trainyard:bus"],
+        attempt=int(tags.get("trainyard:attempt", "1")),
+        lease=lease_of(identity, now=now),
+    )
+
+
+def lease_of(identity: Identity, *, now: datetime) -> Lease:
+    tag = identity.tags.get("trainyard:lease")
+    if tag:
+        return lease.at_launch(tag)
+    return Lease(now + UNTAGGED_LEASE, "the host has no tag trainyard:lease")
+
+
+def run(places: Places) -> None:
+    """The agent's life. Returns only when there is nothing to do on this host at all."""
+    began = time.monotonic()
+    metadata = Metadata()
+    identity = metadata.identity()
+    now = datetime.now(UTC)
+    if _is_sealed(places, identity):
+        logger.info("this instance was sealed for an image: staying quiet")
+        _keep_lease_only(metadata, identity, now)
+        return
+    post = post_of(identity, now=now)
+    if post is None:
+        logger.info("no training run is tagged on this instance: staying quiet")
+        _keep_lease_only(metadata, identity, now)
+        return
+    with orders.presence(places):
+        Agent(places, metadata, identity, post, began).work()
+
+
+def _is_sealed(places: Places, identity: Identity) -> bool:
+    try:
+        return places.sealed.read_text() == identity.instance
+    except FileNotFoundError:
+        return False
+
+
+def _keep_lease_only(metadata: Metadata, identity: Identity, now: datetime) -> None:
+    """A quiet host of the yard still ends with its lease; any other machine is none of our business."""
+    if "trainyard:lease" in identity.tags:
+        sentinel = Sentinel(metadata, lease_of(identity, now=now), power_off)
+        sentinel.start()
+        sentinel.join()
+
+
+class Agent:
+    def __init__(
+        self, places: Places, metadata: Metadata, identity: Identity, post: Post, began: float
+    ) -> None:
+        session = boto3.Session(region_name=identity.region)
+        self._places = places
+        self._identity = identity
+        self._post = post
+        self._began = began
+        self._bucket = Bucket(session.client("s3", config=CALLS), post.bucket)
+        self._sentinel = Sentinel(metadata, post.lease, self._leave)
+        self._outbox = Outbox(
+            session.client("events", config=CALLS),
+            post.bus,
+            self._bucket,
+            run=post.run,
+            instance=identity.instance,
+            on_mute=power_off,
+        )
+        self._state = state.recall(
+            places.state, run=post.run, instance=identity.instance, attempt=post.attempt
+        )
+        self._job: dict[str, Any] = {}
+
+    def work(self) -> None:
+        """Fetch, then attempt after attempt until there is nothing left to do but wait for the end."""
+        self._sentinel.start()
+        self._outbox.start()
+        if self._state.phase == "fetching":
+            self._clear_what_another_left()
+        while self._state.phase != "done":
+            try:
+                self._one_attempt()
+            except HostTrouble as trouble:
+                self._report_trouble(trouble)
+        logger.info("nothing left to do; waiting for the end")
+        while not self._sentinel.lease_over:
+            time.sleep(1)
+        self._say_lease_is_over()
+        self._sentinel.join()
+
+    def _one_attempt(self) -> None:
+        self._job = self._fetch()
+        program = None
+        if self._state.phase == "running":
+            cluster, seat = self._recall_seat()
+            attempt = self._attempt(cluster, seat)
+            program = attempt.recall()
+        if program is None:
+            order = self._await_start()
+            if order is None:
+                self._change(phase="done")
+                return
+            cluster, seat = self._take_seat(order)
+            attempt = self._attempt(cluster, seat)
+            program = self._start(attempt, cluster)
+        self._after(attempt.watch(program), cluster)
+
+    def _fetch(self) -> dict[str, Any]:
+        """Job, program and data on disk; once per host."""
+        if self._state.phase != "fetching":
+            job: dict[str, Any] = json.loads(self._places.job.read_text())
+            return job
+        job = fetch_job(self._bucket, self._post.run, self._places)
+        fetch_all(self._bucket, job, self._places)
+        self._fetch_latest_checkpoint()
+        self._change(phase="waiting")
+        return job
+
+    def _fetch_latest_checkpoint(self) -> None:
+        """Have the newest checkpoint here before it is asked for."""
+        newest = checkpoints.latest(self._bucket, self._post.run)
+        if newest:
+            checkpoints.fetch(self._bucket, newest.checkpoint, self._places.checkpoints)
+
+    def _await_start(self) -> orders.Order | None:
+        """Say ready until ordered. None when this host will not be part of anything any more."""
+        boot_seconds = round(time.monotonic() - self._began, 1)
+        ready_at = 0.0
+        while True:
+            if self._sentinel.notice:
+                self._say("stopped", step=None, why="interrupted")
+                return None
+            if self._sentinel.lease_over:
+                return None
+            stop, start = (orders.read(word, self._places) for word in ("stop", "start"))
+            if stop and stop.run == self._post.run and stop.attempt >= self._state.attempt:
+                self._change(attempt=stop.attempt + 1)
+                ready_at = 0.0
+            if start and start.run == self._post.run and start.attempt >= self._state.attempt:
+                return start
+            if time.monotonic() >= ready_at:
+                if ready_at:
+                    self._fetch_latest_checkpoint()
+                self._say("ready", address=self._identity.address, boot_seconds=boot_seconds)
+                ready_at = time.monotonic() + READY_EVERY_SECONDS
+            time.sleep(TICK_SECONDS)
+
+    def _take_seat(self, order: orders.Order) -> tuple[Cluster, Seat]:
+        self._change(attempt=order.attempt)
+        return self._seat_in(read_cluster(self._bucket, order, self._places))
+
+    def _recall_seat(self) -> tuple[Cluster, Seat]:
+        text = cluster_file(self._places, self._state.attempt).read_text()
+        return self._seat_in(Cluster.from_json(json.loads(text)))
+
+    def _seat_in(self, cluster: Cluster) -> tuple[Cluster, Seat]:
+        seat = cluster.seat(self._identity.instance)
+        if seat is None:
+            raise HostTrouble(
+                f"cluster.json of attempt {cluster.attempt} has no seat for {self._identity.instance}"
+            )
+        return cluster, seat
+
+    def _attempt(self, cluster: Cluster, seat: Seat) -> Attempt:
+        return Attempt(
+            cluster,
+            seat,
+            places=self._places,
+            bucket=self._bucket,
+            region=self._identity.region,
+            sentinel=self._sentinel,
+            say=self._outbox.put,
+            uploaded=self._state.uploaded,
+            note_upload=lambda step: self._change(uploaded=step),
+        )
+
+    def _start(self, attempt: Attempt, cluster: Cluster) -> Program:
+        self._sentinel.renew(lease.while_training(cluster.deadline))
+        try:
+            program = attempt.start()
+        except OSError as error:
+            raise HostTrouble(f"the program could not be started: {error}") from error
+        self._change(phase="running")
+        return program
+
+    def _after(self, outcome: Outcome, cluster: Cluster) -> None:
+        """Stopped on a healthy host: be ready for the next attempt. Anything else: nothing is left to do here."""
+        if outcome.signal:
+            self._outbox.put(outcome.signal)
+        now = datetime.now(UTC)
+        match outcome.ending:
+            case Stopped(why):
+                goes_on = why != "interrupted"
+            case Failed(kind="host", final=final):
+                goes_on = not final
+            case _:
+                goes_on = False
+        if goes_on:
+            self._wait_for_next(cluster.deadline, now)
+        else:
+            self._change(phase="done")
+            self._sentinel.renew(lease.when_done(now))
+
+    def _wait_for_next(self, deadline: datetime | None, now: datetime) -> None:
+        self._change(phase="waiting", attempt=self._state.attempt + 1)
+        minutes = float(self._job.get("limits", {}).get("wait_minutes", 60))
+        self._sentinel.renew(lease.while_waiting(now, wait_minutes=minutes, deadline=deadline))
+
+    def _report_trouble(self, trouble: HostTrouble) -> None:
+        """Say what is wrong. Final: that was all. Otherwise try again for the next attempt after a while."""
+        logger.error("%s", trouble.reason)
+        ended = Failed(trouble.kind, trouble.reason, None, trouble.final)
+        self._outbox.put(failed(self._state.attempt, ended, tail=""))
+        if trouble.final or self._sentinel.notice or self._sentinel.lease_over:
+            self._change(phase="done")
+            return
+        if self._state.phase == "running":
+            self._change(phase="waiting")
+        time.sleep(TRY_AGAIN_SECONDS)
+        self._change(attempt=self._state.attempt + 1)
+
+    def _clear_what_another_left(self) -> None:
+        """An image made from a host may carry that host's work; an interrupted fetch left half of ours."""
+        for leftover in (self._places.work, self._places.orders):
+            shutil.rmtree(leftover, ignore_errors=True)
+        self._places.checkpoints.mkdir(parents=True)
+        self._change()
+
+    def _change(self, **changes: Any) -> None:
+        self._state = self._state.but(**changes)
+        self._state.save(self._places.state)
+
+    def _say(self, word: str, **facts: object) -> None:
+        self._outbox.put(Signal(word, self._state.attempt, facts))
+
+    def _say_lease_is_over(self) -> None:
+        ended = Failed("host", self._sentinel.lease.reason, None)
+        self._outbox.put(failed(self._state.attempt, ended, tail=""))
+
+    def _leave(self, reason: str) -> None:
+        """The sentinel's last act: let what is to be said be said, then power off."""
+        self._outbox.flush(FLUSH_SECONDS)
+        power_off(reason)

@@ -1,0 +1,108 @@
+"""S3 in the host's words. The only file that knows its error codes; the client retries hiccups by itself."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+from boto3.exceptions import S3UploadFailedError
+from botocore.exceptions import BotoCoreError, ClientError
+
+from training.host.errors import AccessDenied, HostTrouble, Missing
+
+DENIED = {"AccessDenied", "403", "AllAccessDisabled"}
+ABSENT = {"NoSuchKey", "404", "NoSuchBucket", "NoSuchVersion"}
+DELETE_AT_ONCE = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Object:
+    key: str
+    size: int
+
+
+class Bucket:
+    """Every method raises AccessDenied (naming action and key), Missing, or HostTrouble. Safe to share by threads."""
+
+    def __init__(self, s3: Any, name: str) -> None:
+        self._s3 = s3
+        self.name = name
+
+    def read(self, key: str) -> bytes:
+        try:
+            body: bytes = self._s3.get_object(Bucket=self.name, Key=key)["Body"].read()
+            return body
+        except (ClientError, BotoCoreError) as error:
+            self._explain(error, "s3:GetObject", key)
+
+    def read_if_there(self, key: str) -> bytes | None:
+        try:
+            return self.read(key)
+        except Missing:
+            return None
+
+    def write(self, key: str, body: bytes) -> None:
+        try:
+            self._s3.put_object(Bucket=self.name, Key=key, Body=body)
+        except (ClientError, BotoCoreError) as error:
+            self._explain(error, "s3:PutObject", key)
+
+    def download(self, key: str, path: Path) -> None:
+        """In parts and parallel; the file appears whole."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            self._s3.download_file(self.name, key, str(path))
+        except (ClientError, BotoCoreError) as error:
+            self._explain(error, "s3:GetObject", key)
+        except OSError as error:
+            raise HostTrouble(f"writing {path} failed: {error.strerror or error}") from error
+
+    def upload(self, path: Path, key: str) -> None:
+        try:
+            self._s3.upload_file(str(path), self.name, key)
+        except S3UploadFailedError as error:
+            self._explain(_cause(error), "s3:PutObject", key)
+        except (ClientError, BotoCoreError) as error:
+            self._explain(error, "s3:PutObject", key)
+
+    def list(self, prefix: str) -> Iterator[Object]:
+        """Every object under `prefix`; folder markers are left out."""
+        try:
+            for page in self._s3.get_paginator("list_objects_v2").paginate(Bucket=self.name, Prefix=prefix):
+                for found in page.get("Contents", []):
+                    if not found["Key"].endswith("/"):
+                        yield Object(found["Key"], found["Size"])
+        except (ClientError, BotoCoreError) as error:
+            self._explain(error, "s3:ListBucket", prefix)
+
+    def delete(self, keys: Iterable[str]) -> None:
+        named = [{"Key": key} for key in keys]
+        for start in range(0, len(named), DELETE_AT_ONCE):
+            batch = named[start : start + DELETE_AT_ONCE]
+            try:
+                answer = self._s3.delete_objects(Bucket=self.name, Delete={"Objects": batch, "Quiet": True})
+            except (ClientError, BotoCoreError) as error:
+                self._explain(error, "s3:DeleteObject", batch[0]["Key"])
+            for refused in answer.get("Errors", []):
+                if refused["Code"] in DENIED:
+                    raise AccessDenied("s3:DeleteObject", self.uri(refused["Key"]))
+                raise HostTrouble(f"deleting {self.uri(refused['Key'])} failed: {refused['Code']}")
+
+    def uri(self, key: str) -> str:
+        return f"s3://{self.name}/{key}"
+
+    def _explain(self, error: BaseException, action: str, key: str) -> NoReturn:
+        code = error.response["Error"]["Code"] if isinstance(error, ClientError) else ""
+        if code in DENIED:
+            raise AccessDenied(action, self.uri(key)) from error
+        if code in ABSENT:
+            raise Missing(
+                f"{self.uri(key)} does not exist; upload it, or correct the job file, and start again"
+            ) from error
+        raise HostTrouble(f"{action} on {self.uri(key)} failed: {error}") from error
+
+
+def _cause(error: S3UploadFailedError) -> BaseException:
+    """boto3 wraps the answer that S3 gave; the answer says more."""
+    cause: BaseException = error.__cause__ or error.__context__ or error
+    return cause

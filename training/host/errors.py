@@ -1,0 +1,39 @@
+"""The one error tree of the host.
+
+HostTrouble            something on this host keeps the attempt from going on
+├── AccessDenied       a permission is missing (final)
+├── Missing            an object is not there (final)
+└── ProgramFault       what the user handed in cannot be run (reported as the program's, final)
+"""
+
+
+class HostTrouble(Exception):  # noqa: N818 - the word fits the tree, its children are no Error either
+    """What happened, what it means, what to do: one sentence for people. `final`: a retry cannot help."""
+
+    kind = "host"
+
+    def __init__(self, reason: str, *, final: bool = False) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.final = final
+
+
+class AccessDenied(HostTrouble):
+    def __init__(self, action: str, resource: str) -> None:
+        super().__init__(
+            f"access denied: the host role lacks {action} on {resource}; allow it in the host role and start again",
+            final=True,
+        )
+        self.action = action
+
+
+class Missing(HostTrouble):
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason, final=True)
+
+
+class ProgramFault(HostTrouble):
+    kind = "program"
+
+    def __init__(self, reason: str, *, final: bool = True) -> None:
+        super().__init__(reason, final=final)

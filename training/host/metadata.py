@@ -1,0 +1,96 @@
+"""The instance metadata service, version 2: who this host is, and whether AWS wants it back."""
+
+import http.client
+import json
+from dataclasses import dataclass
+from datetime import datetime
+
+from training.host.errors import HostTrouble
+
+SERVICE = "169.254.169.254"
+TOKEN_SECONDS = 21600
+PATIENCE_SECONDS = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """AWS takes the host back at `at`."""
+
+    action: str
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    instance: str
+    region: str
+    address: str
+    tags: dict[str, str]
+
+
+class Metadata:
+    """One client per thread: it keeps a token, not a connection."""
+
+    def __init__(self, service: str = SERVICE) -> None:
+        self._service = service
+        self._token = ""
+
+    def identity(self) -> Identity:
+        """Instance id, region, address and tags. Raises HostTrouble when the service does not say them."""
+        return Identity(
+            instance=self._need("meta-data/instance-id"),
+            region=self._need("meta-data/placement/region"),
+            address=self._need("meta-data/local-ipv4"),
+            tags=self._tags(),
+        )
+
+    def notice(self) -> Notice | None:
+        """The spot interruption notice, None while there is none."""
+        text = self._get("meta-data/spot/instance-action")
+        if text is None:
+            return None
+        said = json.loads(text)
+        return Notice(action=said["action"], at=datetime.fromisoformat(said["time"]))
+
+    def _tags(self) -> dict[str, str]:
+        names = self._get("meta-data/tags/instance")
+        if names is None:
+            raise HostTrouble(
+                "the metadata service shows no tags, so this host cannot know its run; "
+                "launch it with MetadataOptions InstanceMetadataTags=enabled"
+            )
+        return {name: self._need(f"meta-data/tags/instance/{name}") for name in names.splitlines() if name}
+
+    def _need(self, path: str) -> str:
+        text = self._get(path)
+        if text is None:
+            raise HostTrouble(f"the metadata service has no {path}")
+        return text
+
+    def _get(self, path: str) -> str | None:
+        """The text at `path`; None for 404. A refused token is asked for anew, once."""
+        for _ in range(2):
+            if not self._token:
+                headers = {"X-aws-ec2-metadata-token-ttl-seconds": str(TOKEN_SECONDS)}
+                status, self._token = self._ask("PUT", "/latest/api/token", headers)
+                if status != http.client.OK:
+                    self._token = ""
+                    raise HostTrouble(f"the metadata service refused a token: HTTP {status}")
+            status, text = self._ask("GET", f"/latest/{path}", {"X-aws-ec2-metadata-token": self._token})
+            if status == http.client.OK:
+                return text
+            if status == http.client.NOT_FOUND:
+                return None
+            self._token = ""
+        raise HostTrouble(f"the metadata service answered HTTP {status} for {path}")
+
+    def _ask(self, method: str, path: str, headers: dict[str, str]) -> tuple[int, str]:
+        connection = http.client.HTTPConnection(self._service, timeout=PATIENCE_SECONDS)
+        try:
+            connection.request(method, path, headers=headers)
+            answer = connection.getresponse()
+            return answer.status, answer.read().decode()
+        except (OSError, http.client.HTTPException) as error:
+            raise HostTrouble(f"the metadata service at {self._service} does not answer: {error}") from error
+        finally:
+            connection.close()

@@ -1,0 +1,74 @@
+"""Orders: what the documents ask of the agent, as small files under /run/trainyard/orders.
+
+An order may be given twice and is read again after a restart of the agent: doing it twice is the agent's care.
+"""
+
+import fcntl
+import json
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from training.host.places import Places
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """`word` is start or stop."""
+
+    word: str
+    run: str
+    attempt: int
+
+
+def give(order: Order, places: Places) -> None:
+    write_whole(places.orders / f"{order.word}.json", json.dumps(asdict(order)))
+
+
+def read(word: str, places: Places) -> Order | None:
+    """The latest order of this word; None when there is none."""
+    path = places.orders / f"{word}.json"
+    try:
+        return Order(**json.loads(path.read_text()))
+    except FileNotFoundError:
+        return None
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Readers see the old text or the new, never half."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    half = path.with_name(f".{path.name}.{os.getpid()}")
+    half.write_text(text)
+    half.replace(path)
+
+
+@contextmanager
+def presence(places: Places) -> Iterator[None]:
+    """Held by the one agent of this host while it lives; a second agent waits for the first to end."""
+    with _lock(places, fcntl.LOCK_EX):
+        yield
+
+
+@contextmanager
+def _lock(places: Places, kind: int) -> Iterator[None]:
+    places.run.mkdir(parents=True, exist_ok=True)
+    with (places.run / "agent.lock").open("w") as lock:
+        fcntl.flock(lock, kind)
+        yield
+
+
+def agent_is_there(places: Places, *, patience: float) -> bool:
+    """Whether an agent lives here; waits up to `patience` seconds for one that is being restarted."""
+    end = time.monotonic() + patience
+    while True:
+        try:
+            with _lock(places, fcntl.LOCK_SH | fcntl.LOCK_NB):
+                pass
+        except BlockingIOError:
+            return True
+        if time.monotonic() >= end:
+            return False
+        time.sleep(0.2)

@@ -1,0 +1,78 @@
+"""Where things are on a host's disk."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """`root` is `/` on a host; a test gives a folder."""
+
+    root: Path = Path("/")
+
+    @property
+    def software(self) -> Path:
+        return self.root / "opt/trainyard/software"
+
+    @property
+    def python(self) -> Path:
+        return self.root / "opt/trainyard/venv/bin/python"
+
+    @property
+    def work(self) -> Path:
+        """All that belongs to the run; sealing removes it."""
+        return self.root / "var/lib/trainyard"
+
+    @property
+    def state(self) -> Path:
+        return self.work / "state.json"
+
+    @property
+    def sealed(self) -> Path:
+        """Holds the id of the instance that was sealed: that instance stays quiet, a clone of it does not."""
+        return self.work / "sealed"
+
+    @property
+    def job(self) -> Path:
+        return self.work / "job.json"
+
+    @property
+    def program(self) -> Path:
+        return self.work / "program"
+
+    @property
+    def venv(self) -> Path:
+        """The run's own packages, layered on those of the image."""
+        return self.work / "venv"
+
+    @property
+    def data(self) -> Path:
+        return self.work / "data"
+
+    @property
+    def checkpoints(self) -> Path:
+        return self.work / "checkpoints"
+
+    @property
+    def results(self) -> Path:
+        """model/, tensorboard/, metrics.json: what the chief leaves in the bucket."""
+        return self.work / "results"
+
+    @property
+    def log(self) -> Path:
+        return self.root / "var/log/trainyard"
+
+    @property
+    def run(self) -> Path:
+        return self.root / "run/trainyard"
+
+    @property
+    def orders(self) -> Path:
+        return self.run / "orders"
+
+    def attempt(self, number: int) -> Path:
+        """What belongs to one attempt: the program's progress lines and its exit code."""
+        return self.work / "attempts" / f"{number:04d}"
+
+    def program_log(self, number: int, role: str, index: int) -> Path:
+        return self.log / f"attempt-{number:04d}-{role}-{index}.log"

@@ -1,0 +1,35 @@
+"""What the agent must still know after it was restarted."""
+
+import json
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from training.host.orders import write_whole
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """`phase`: fetching, waiting (for an order), running (a program), done (nothing left to do)."""
+
+    run: str
+    instance: str
+    attempt: int
+    phase: str = "fetching"
+    uploaded: int = -1
+
+    def but(self, **changes: Any) -> "State":
+        return replace(self, **changes)
+
+    def save(self, path: Path) -> None:
+        write_whole(path, json.dumps(asdict(self)))
+
+
+def recall(path: Path, *, run: str, instance: str, attempt: int) -> State:
+    """What an earlier agent of this very instance and run left; else the beginning."""
+    begin = State(run=run, instance=instance, attempt=attempt)
+    try:
+        state = State(**json.loads(path.read_text()))
+    except (FileNotFoundError, ValueError, TypeError):
+        return begin
+    return state if (state.run, state.instance) == (run, instance) else begin
