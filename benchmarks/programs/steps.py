@@ -1,0 +1,150 @@
+"""A training program without TensorFlow: counts steps, keeps checkpoints, reports progress. Standard library only.
+
+It keeps every promise that docs/contracts.md asks of a program, so a run of it shows what Trainyard does and costs,
+and nothing else. `--work` hashes that many kilobytes a step; `--step-delay` sleeps that many seconds a step.
+"""
+
+import argparse
+import hashlib
+import json
+import math
+import os
+import shutil
+import signal
+import statistics
+import sys
+import time
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+RESTART_ME = 75
+BLOCK_SECONDS = 0.5
+
+asked_to_leave = False
+
+
+def main() -> int:
+    """Run the steps that are left; answers the exit code."""
+    signal.signal(signal.SIGTERM, leave)
+    given = arguments()
+    chief = is_chief()
+    checkpoints = Path(os.environ["TRAINYARD_CHECKPOINTS"])
+    step = restored(checkpoints)
+    print(f"starting at step {step} of {given.steps}", flush=True)
+    data = os.urandom(1024) * given.work
+    report = Report(chief, given.steps)
+    while step < given.steps:
+        if asked_to_leave:
+            save(checkpoints, step)
+            print(f"asked to leave at step {step}", flush=True)
+            return RESTART_ME
+        if step == given.fail_at:
+            raise RuntimeError(f"told to fail at step {step}")
+        hashlib.sha256(data).digest()
+        if given.step_delay:
+            time.sleep(given.step_delay)
+        step += 1
+        report.step(step)
+        if chief and step % given.checkpoint_every == 0 and step < given.steps:
+            save(checkpoints, step)
+    if chief:
+        finish(step, report)
+    print(f"finished at step {step}", flush=True)
+    return 0
+
+
+def arguments() -> argparse.Namespace:
+    """What program.args may hold."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--steps", type=int, default=100)
+    parser.add_argument("--step-delay", type=float, default=0.0)
+    parser.add_argument("--work", type=int, default=0)
+    parser.add_argument("--checkpoint-every", type=int, default=10)
+    parser.add_argument("--fail-at", type=int, default=-1)
+    return parser.parse_args()
+
+
+def is_chief() -> bool:
+    """Without TF_CONFIG there is one host, and it is the chief."""
+    task = json.loads(os.environ.get("TF_CONFIG") or "{}").get("task", {})
+    kind, index = str(task.get("type", "chief")), int(task.get("index", 0))
+    return kind == "chief" or (kind == "worker" and index == 0)
+
+
+def leave(number: int, frame: FrameType | None) -> None:
+    """SIGTERM: leave at the next step."""
+    global asked_to_leave
+    asked_to_leave = True
+
+
+def restored(checkpoints: Path) -> int:
+    """The step of the latest checkpoint on disk; 0 without one."""
+    steps = sorted(int(folder.name) for folder in checkpoints.glob("[0-9]*") if folder.is_dir())
+    return (
+        int(json.loads((checkpoints / f"{steps[-1]:08d}" / "state.json").read_text())["step"]) if steps else 0
+    )
+
+
+def save(checkpoints: Path, step: int) -> None:
+    """A checkpoint appears whole, by one rename."""
+    target, half = checkpoints / f"{step:08d}", checkpoints / f"half-{step}"
+    if target.exists():
+        return
+    shutil.rmtree(half, ignore_errors=True)
+    half.mkdir(parents=True)
+    (half / "state.json").write_text(json.dumps({"step": step, "loss": loss_at(step)}))
+    half.replace(target)
+
+
+def loss_at(step: int) -> float:
+    """A curve that falls, the same whoever counts."""
+    return 2.3 * math.exp(-step / 100)
+
+
+class Report:
+    """The chief's progress lines, one for each half second, and the steps per second of each."""
+
+    def __init__(self, chief: bool, steps: int) -> None:
+        self.path = Path(os.environ["TRAINYARD_PROGRESS"]) if chief else None
+        self.steps = steps
+        self.history: list[dict[str, Any]] = []
+        self._since = time.monotonic()
+        self._steps = 0
+
+    def step(self, step: int) -> None:
+        """One more step is done."""
+        self._steps += 1
+        seconds = time.monotonic() - self._since
+        if seconds < BLOCK_SECONDS and step < self.steps:
+            return
+        line = {"step": step, "steps": self.steps, "epoch": 1, "loss": loss_at(step)}
+        line["steps_per_second"] = self._steps / max(seconds, 1e-6)
+        self.history.append(line)
+        print(f"step {step} loss {line['loss']:.6f}", flush=True)
+        if self.path:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with self.path.open("a") as lines:
+                lines.write(json.dumps(line) + "\n")
+        self._since, self._steps = time.monotonic(), 0
+
+
+def finish(step: int, report: Report) -> None:
+    """metrics.json and a model: one file that says what was learned."""
+    rates = [line["steps_per_second"] for line in report.history] or [0.0]
+    metrics: dict[str, Any] = {
+        "step": step,
+        "steps": step,
+        "epochs": 1,
+        "loss": loss_at(step),
+        "accuracy": 1.0,
+    }
+    metrics |= {"steps_per_second": statistics.median(rates), "history": report.history}
+    model = Path(os.environ["TRAINYARD_MODEL"])
+    model.mkdir(parents=True, exist_ok=True)
+    (model / "model.json").write_text(json.dumps({"step": step}))
+    Path(os.environ["TRAINYARD_METRICS"]).write_text(json.dumps(metrics))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
