@@ -10,6 +10,7 @@ from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from stacks import packages
+from stacks.acknowledge import acknowledge
 
 RUNTIME = lambda_.Runtime.PYTHON_3_13
 
@@ -76,6 +77,7 @@ class Function(lambda_.Function):
         self.word = word
         self.log = log
         log.grant_write(role)
+        acknowledge(self, "L1", "One behind the newest: the version that every pinned package is released for.")
 
     @property
     def its_role(self) -> iam.Role:

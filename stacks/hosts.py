@@ -31,7 +31,7 @@ class HostRole(iam.Role):
         )
         acknowledge(
             self,
-            "IAM4",
+            "IAM4[Policy::arn:<AWS::Partition>:iam::aws:policy/AmazonSSMManagedInstanceCore]",
             "AWS keeps the agent's permissions current; what it has too many, reading parameters, is denied.",
         )
         self.profile = iam.CfnInstanceProfile(self, "Profile", roles=[self.role_name])

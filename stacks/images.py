@@ -10,7 +10,7 @@ from stacks.documents import Document, text_of
 from stacks.function import Dependencies, Function
 from stacks.hosts import HostRole, HostTemplate
 from stacks.network import NetworkStack
-from stacks.permissions import anywhere, explain, use_ledger
+from stacks.permissions import anywhere, use_ledger
 from stacks.settings import YardSettings
 from stacks.storage import StorageStack
 from stacks.workflow import Workflow
@@ -114,7 +114,6 @@ class ImagesStack(cdk.Stack):
             yard=self.settings.yard,
         )
         anywhere(role, "ec2:DescribeInstances")
-        explain(role, "Ids of instances, volumes and base images exist only later")
         return function
 
     def _install(self) -> Function:
@@ -128,7 +127,6 @@ class ImagesStack(cdk.Stack):
         use_ledger(role, self.storage.table, "Query", "PutItem", "UpdateItem")
         permissions.command_hosts(role, self.install.document_arn, self.settings.yard)
         anywhere(role, "ssm:DescribeInstanceInformation", "ssm:GetCommandInvocation")
-        explain(role, "Hosts are commanded by tag, and their command's output has no resource")
         return function
 
     def _capture(self) -> Function:
@@ -138,7 +136,6 @@ class ImagesStack(cdk.Stack):
         permissions.image_hosts(role, self.settings.yard)
         anywhere(role, "ec2:DescribeImages")
         permissions.answer_tasks(role, "Success", "Failure")
-        explain(role, "Ids of images and snapshots exist only later")
         return function
 
     def _publish(self) -> Function:
@@ -152,7 +149,6 @@ class ImagesStack(cdk.Stack):
         permissions.allow(role, ["ssm:PutParameter"], [self.parameter.parameter_arn])
         permissions.retire_images(role, self.settings.yard)
         anywhere(role, "ec2:DescribeImages", "ec2:DescribeInstances")
-        explain(role, "Images are retired by tag")
         return function
 
     def _release(self) -> Function:
@@ -162,7 +158,6 @@ class ImagesStack(cdk.Stack):
         use_ledger(role, self.storage.table, "Query", "PutItem", "UpdateItem")
         permissions.end_hosts(role, self.settings.yard)
         anywhere(role, "ec2:DescribeInstances")
-        explain(role, "Hosts are ended by tag")
         return function
 
 

@@ -1,7 +1,8 @@
 """Who may do what, as sentences. Each names exactly the calls a handler makes, on the narrowest resource AWS knows.
 
-Two kinds of `*` remain. Calls for which AWS has no resource at all (Describe and the like): `anywhere` gives those and
-keeps their reason. And `/*` behind a prefix, or in front of an id that only exists later: a tag condition guards those.
+Two kinds of `*` remain, each accepted with its reason where it is granted. Calls for which AWS has no resource at all
+(Describe and the like): `anywhere` gives those. And `*` for an id that only exists later: a prefix of the bucket or a
+tag condition narrows those.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,21 +16,32 @@ from aws_cdk import aws_s3 as s3
 from stacks.acknowledge import acknowledge
 
 YARD_TAG = "trainyard:yard"
-OPEN = "{} - only what AWS gives no narrower resource for, or what a prefix or a tag condition narrows."
+PREFIX = "Every object under the prefix: that is what the prefix is for."
+BY_TAG = "The ids exist only later; the condition binds them to this yard's tag."
+TO_BE_MADE = "Named by EC2 when it is made; CreateTags allows no tag but this yard's on it."
+NO_RESOURCE = "AWS gives these calls no resource to narrow them to; a test holds each against AWS's own list."
 
 
 def allow(
-    role: iam.Role, actions: Sequence[str], on: Sequence[str], when: Mapping[str, Any] | None = None
+    role: iam.Role,
+    actions: Sequence[str],
+    on: Sequence[str],
+    when: Mapping[str, Any] | None = None,
+    *,
+    because: str = "",
 ) -> None:
-    """The sentence that the others are made of."""
+    """The sentence that the others are made of. `because` accepts the wildcards in `on`."""
     role.add_to_policy(
         iam.PolicyStatement(actions=list(actions), resources=list(on), conditions=dict(when or {}))
     )
+    for resource in on:
+        if "*" in resource and because:
+            acknowledge(role, f"IAM5[Resource::{_as_reported(resource)}]", because)
 
 
 def anywhere(role: iam.Role, *actions: str) -> None:
-    """For calls that AWS cannot narrow to a resource; tests/infrastructure holds every one against AWS's own list."""
-    allow(role, actions, ["*"])
+    """For calls that AWS cannot narrow to a resource."""
+    allow(role, actions, ["*"], because=NO_RESOURCE)
 
 
 # ---------------------------------------------------------------------------------------------- bucket and ledger
@@ -37,11 +49,11 @@ def anywhere(role: iam.Role, *actions: str) -> None:
 
 def read_objects(role: iam.Role, bucket: s3.IBucket, *prefixes: str, versions: bool = False) -> None:
     actions = ["s3:GetObject", "s3:GetObjectVersion"] if versions else ["s3:GetObject"]
-    allow(role, actions, [bucket.arn_for_objects(f"{prefix}*") for prefix in prefixes])
+    _objects(role, bucket, actions, prefixes)
 
 
 def write_objects(role: iam.Role, bucket: s3.IBucket, *prefixes: str) -> None:
-    allow(role, ["s3:PutObject"], [bucket.arn_for_objects(f"{prefix}*") for prefix in prefixes])
+    _objects(role, bucket, ["s3:PutObject"], prefixes)
 
 
 def list_objects(role: iam.Role, bucket: s3.IBucket, *prefixes: str) -> None:
@@ -66,6 +78,7 @@ def read_parameters(role: iam.Role, name: str, *actions: str) -> None:
         role,
         actions,
         [f"arn:{cdk.Aws.PARTITION}:ssm:{cdk.Aws.REGION}:{account}:parameter/{name.lstrip('/')}"],
+        because="A parameter that AWS publishes: no account owns it.",
     )
 
 
@@ -80,12 +93,13 @@ def command_hosts(role: iam.Role, document_arn: str, yard: str) -> None:
         ["ssm:SendCommand"],
         [_ec2("instance/*")],
         {"StringEquals": {f"ssm:resourceTag/{YARD_TAG}": yard}},
+        because=BY_TAG,
     )
 
 
 def end_hosts(role: iam.Role, yard: str) -> None:
     """Terminate and stop, hosts of this yard only."""
-    allow(role, ["ec2:TerminateInstances", "ec2:StopInstances"], [_ec2("instance/*")], tagged(yard))
+    allow(role, ["ec2:TerminateInstances", "ec2:StopInstances"], [_ec2("instance/*")], tagged(yard), because=BY_TAG)
 
 
 def launch_hosts(
@@ -102,7 +116,13 @@ def launch_hosts(
 
     `calls` is RunInstances alone, or with CreateFleet. `images` narrows the images that may be started.
     """
-    allow(role, calls, [_ec2_unowned("image/*"), _ec2_unowned("snapshot/*")], images)
+    allow(
+        role,
+        calls,
+        [_ec2_unowned("image/*"), _ec2_unowned("snapshot/*")],
+        images,
+        because=BY_TAG if images else "A base image is whatever the parameter of its publisher names that day.",
+    )
     allow(role, calls, [_ec2(f"launch-template/{template_id}"), *network])
     created = ["instance/*", "volume/*", "network-interface/*"]
     if "ec2:CreateFleet" in calls:
@@ -112,6 +132,7 @@ def launch_hosts(
         calls,
         [_ec2(kind) for kind in created],
         {"StringEquals": {f"aws:RequestTag/{YARD_TAG}": yard}},
+        because=BY_TAG,
     )
     allow(
         role,
@@ -123,6 +144,7 @@ def launch_hosts(
                 "ec2:CreateAction": [call.removeprefix("ec2:") for call in calls],
             }
         },
+        because=BY_TAG,
     )
     allow(
         role,
@@ -134,8 +156,10 @@ def launch_hosts(
 
 def image_hosts(role: iam.Role, yard: str) -> None:
     """Make an image of a host of this yard; image and snapshots carry the yard's tag."""
-    allow(role, ["ec2:CreateImage"], [_ec2("instance/*")], tagged(yard))
-    allow(role, ["ec2:CreateImage"], [_ec2_unowned("image/*"), _ec2_unowned("snapshot/*")])
+    allow(role, ["ec2:CreateImage"], [_ec2("instance/*")], tagged(yard), because=BY_TAG)
+    allow(
+        role, ["ec2:CreateImage"], [_ec2_unowned("image/*"), _ec2_unowned("snapshot/*")], because=TO_BE_MADE
+    )
     allow(
         role,
         ["ec2:CreateTags"],
@@ -146,13 +170,14 @@ def image_hosts(role: iam.Role, yard: str) -> None:
                 "ec2:CreateAction": "CreateImage",
             }
         },
+        because=BY_TAG,
     )
 
 
 def retire_images(role: iam.Role, yard: str) -> None:
     """Deregister images of this yard and delete their snapshots."""
-    allow(role, ["ec2:DeregisterImage"], [_ec2_unowned("image/*")], tagged(yard))
-    allow(role, ["ec2:DeleteSnapshot"], [_ec2_unowned("snapshot/*")], tagged(yard))
+    allow(role, ["ec2:DeregisterImage"], [_ec2_unowned("image/*")], tagged(yard), because=BY_TAG)
+    allow(role, ["ec2:DeleteSnapshot"], [_ec2_unowned("snapshot/*")], tagged(yard), because=BY_TAG)
 
 
 def answer_tasks(role: iam.Role, *answers: str) -> None:
@@ -164,9 +189,23 @@ def tagged(yard: str) -> dict[str, dict[str, str]]:
     return {"StringEquals": {f"aws:ResourceTag/{YARD_TAG}": yard}}
 
 
-def explain(role: iam.Role, reason: str) -> None:
-    """Why this role's wildcards are as narrow as they can be: the acknowledgement of the rule IAM5."""
-    acknowledge(role, "IAM5", OPEN.format(reason))
+def _objects(role: iam.Role, bucket: s3.IBucket, actions: Sequence[str], prefixes: Sequence[str]) -> None:
+    allow(role, actions, [bucket.arn_for_objects(f"{prefix}*") for prefix in prefixes])
+    owner = cdk.Stack.of(bucket)
+    exported = owner.resolve(owner.export_value(bucket.bucket_arn))["Fn::ImportValue"]
+    for prefix in prefixes:
+        acknowledge(role, f"IAM5[Resource::{exported}/{prefix}*]", PREFIX)
+
+
+def _as_reported(resource: str) -> str:
+    """An ARN as the rules report it."""
+    for token, name in (
+        (cdk.Aws.PARTITION, "AWS::Partition"),
+        (cdk.Aws.REGION, "AWS::Region"),
+        (cdk.Aws.ACCOUNT_ID, "AWS::AccountId"),
+    ):
+        resource = resource.replace(token, f"<{name}>")
+    return resource
 
 
 def _ec2(resource: str) -> str:

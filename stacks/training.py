@@ -15,7 +15,7 @@ from stacks.function import Dependencies, Function
 from stacks.hosts import HostRole, HostTemplate
 from stacks.images import ImagesStack, network_arns
 from stacks.network import NetworkStack
-from stacks.permissions import anywhere, explain, list_objects, read_objects, use_ledger, write_objects
+from stacks.permissions import anywhere, list_objects, read_objects, use_ledger, write_objects
 from stacks.settings import YardSettings
 from stacks.storage import StorageStack
 from stacks.workflow import Workflow
@@ -97,7 +97,6 @@ class TrainingStack(cdk.Stack):
             [self.bus.event_bus_arn],
             {"StringEquals": {"events:source": HOST_SOURCE}},
         )
-        explain(role, "Objects under programs/, data/ and runs/")
         return role
 
     # --------------------------------------------------------------------------------------------- functions
@@ -124,7 +123,6 @@ class TrainingStack(cdk.Stack):
         role = function.its_role
         read_objects(role, self.storage.bucket, "jobs/", versions=True)
         permissions.allow(role, ["states:StartExecution"], [self.workflow.state_machine_arn])
-        explain(role, "Objects under jobs/")
         return function
 
     def _admit(self) -> Function:
@@ -135,7 +133,6 @@ class TrainingStack(cdk.Stack):
         list_objects(role, bucket, "jobs/", "programs/", "data/")
         write_objects(role, bucket, "runs/")
         use_ledger(role, self.storage.table, "Query", "PutItem", "UpdateItem")
-        explain(role, "Objects under jobs/, programs/ and runs/")
         return function
 
     def _plan(self) -> Function:
@@ -157,12 +154,12 @@ class TrainingStack(cdk.Stack):
         permissions.allow(
             role,
             ["servicequotas:GetServiceQuota"],
-            [self.format_arn(service="servicequotas", resource="ec2", resource_name="*")],
+            [f"arn:{cdk.Aws.PARTITION}:servicequotas:{cdk.Aws.REGION}:{cdk.Aws.ACCOUNT_ID}:ec2/*"],
+            because="The quotas of EC2: which of them counts depends on the job's instance types.",
         )
         permissions.read_parameters(role, self.settings.image_parameter, "ssm:GetParameter")
         write_objects(role, self.storage.bucket, "runs/")
         use_ledger(role, self.storage.table, "Query", "PutItem", "UpdateItem")
-        explain(role, "Prices, quotas and offerings have no resource; objects under runs/")
         return function
 
     def _launch(self) -> Function:
@@ -185,7 +182,6 @@ class TrainingStack(cdk.Stack):
         permissions.read_parameters(role, self.settings.image_parameter, "ssm:GetParameters")
         anywhere(role, "ec2:DescribeInstances")
         use_ledger(role, self.storage.table, "Query", "PutItem", "UpdateItem")
-        explain(role, "Ids of what is launched exist only later; it is bound by its tag")
         return function
 
     def _muster(self) -> Function:
@@ -194,7 +190,6 @@ class TrainingStack(cdk.Stack):
         anywhere(role, "ssm:DescribeInstanceInformation", "ec2:DescribeInstances")
         permissions.answer_tasks(role, "Success", "Failure")
         use_ledger(role, self.storage.table, "Query", "PutItem", "UpdateItem")
-        explain(role, "Task tokens and descriptions of hosts have no resource")
         return function
 
     def _train(self) -> Function:
@@ -206,7 +201,6 @@ class TrainingStack(cdk.Stack):
         permissions.command_hosts(role, self.start.document_arn, self.settings.yard)
         permissions.answer_tasks(role, "Success", "Failure")
         use_ledger(role, self.storage.table, "Query", "PutItem", "UpdateItem")
-        explain(role, "Objects under runs/; hosts are commanded by tag; task tokens have no resource")
         return function
 
     def _recover(self) -> Function:
@@ -227,7 +221,6 @@ class TrainingStack(cdk.Stack):
         permissions.command_hosts(role, self.images.seal.document_arn, self.settings.yard)
         permissions.answer_tasks(role, "Success", "Failure")
         use_ledger(role, self.storage.table, "Query", "PutItem", "UpdateItem")
-        explain(role, "Ids of images exist only later; hosts are commanded and imaged by tag")
         return function
 
     def _conclude(self) -> Function:
@@ -238,7 +231,6 @@ class TrainingStack(cdk.Stack):
         write_objects(role, bucket, "runs/")
         permissions.allow(role, ["sns:Publish"], [self.topic.topic_arn])
         use_ledger(role, self.storage.table, "Query", "PutItem", "UpdateItem")
-        explain(role, "Objects under runs/")
         return function
 
     def _signal(self) -> Function:
@@ -250,7 +242,6 @@ class TrainingStack(cdk.Stack):
         read_objects(role, self.storage.bucket, "runs/")
         list_objects(role, self.storage.bucket, "runs/")
         use_ledger(role, self.storage.table, "GetItem", "Query", "PutItem", "UpdateItem")
-        explain(role, "Objects under runs/; hosts are commanded by tag; task tokens have no resource")
         return function
 
     # ------------------------------------------------------------------------------------------------ events
