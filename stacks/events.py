@@ -22,7 +22,9 @@ class LostEvents(sqs.Queue):
             enforce_ssl=True,
             retention_period=cdk.Duration.days(14),
         )
-        acknowledge(self, "SQS3", "This is the dead-letter queue; who reads it is a person, told by an alarm.")
+        acknowledge(
+            self, "SQS3", "This is the dead-letter queue; who reads it is a person, told by an alarm."
+        )
 
 
 def tell(

@@ -77,7 +77,9 @@ class Function(lambda_.Function):
         self.word = word
         self.log = log
         log.grant_write(role)
-        acknowledge(self, "L1", "One behind the newest: the version that every pinned package is released for.")
+        acknowledge(
+            self, "L1", "One behind the newest: the version that every pinned package is released for."
+        )
 
     @property
     def its_role(self) -> iam.Role:

@@ -20,9 +20,7 @@ class HostRole(iam.Role):
             name,
             assumed_by=iam.ServicePrincipal("ec2.amazonaws.com"),
             description=description,
-            managed_policies=[
-                iam.ManagedPolicy.from_aws_managed_policy_name("AmazonSSMManagedInstanceCore")
-            ],
+            managed_policies=[iam.ManagedPolicy.from_aws_managed_policy_name("AmazonSSMManagedInstanceCore")],
         )
         self.add_to_policy(
             iam.PolicyStatement(
@@ -79,7 +77,10 @@ class HostTemplate(ec2.CfnLaunchTemplate):
                     self.BlockDeviceMappingProperty(
                         device_name="/dev/sda1",
                         ebs=self.EbsProperty(
-                            encrypted=True, volume_type="gp3", volume_size=root_gib, delete_on_termination=True
+                            encrypted=True,
+                            volume_type="gp3",
+                            volume_size=root_gib,
+                            delete_on_termination=True,
                         ),
                     )
                 ],

@@ -39,7 +39,9 @@ class NetworkStack(cdk.Stack):
             },
             restrict_default_security_group=False,  # would cost a custom resource; nothing uses that group
         )
-        acknowledge(self.vpc, "VPC7", "Nothing can connect to a host; flow logs would bill every byte trained on.")
+        acknowledge(
+            self.vpc, "VPC7", "Nothing can connect to a host; flow logs would bill every byte trained on."
+        )
         self.hosts = self._hosts_security_group()
         if settings.private:
             self._interface_endpoints()

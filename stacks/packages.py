@@ -69,7 +69,9 @@ def _copy(name: str, sources: Iterable[str]) -> Path:
     for source in sources:
         path = ROOT / source
         if path.is_dir():
-            shutil.copytree(path, folder / source, ignore=shutil.ignore_patterns("__pycache__", "*.pyc", ".*"))
+            shutil.copytree(
+                path, folder / source, ignore=shutil.ignore_patterns("__pycache__", "*.pyc", ".*")
+            )
         else:
             shutil.copy2(path, folder / source)
     return folder

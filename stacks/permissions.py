@@ -56,6 +56,10 @@ def write_objects(role: iam.Role, bucket: s3.IBucket, *prefixes: str) -> None:
     _objects(role, bucket, ["s3:PutObject"], prefixes)
 
 
+def delete_objects(role: iam.Role, bucket: s3.IBucket, *prefixes: str) -> None:
+    _objects(role, bucket, ["s3:DeleteObject"], prefixes)
+
+
 def list_objects(role: iam.Role, bucket: s3.IBucket, *prefixes: str) -> None:
     """Also what makes S3 answer "not found" rather than "denied" for an object that is not there."""
     allow(
@@ -99,7 +103,13 @@ def command_hosts(role: iam.Role, document_arn: str, yard: str) -> None:
 
 def end_hosts(role: iam.Role, yard: str) -> None:
     """Terminate and stop, hosts of this yard only."""
-    allow(role, ["ec2:TerminateInstances", "ec2:StopInstances"], [_ec2("instance/*")], tagged(yard), because=BY_TAG)
+    allow(
+        role,
+        ["ec2:TerminateInstances", "ec2:StopInstances"],
+        [_ec2("instance/*")],
+        tagged(yard),
+        because=BY_TAG,
+    )
 
 
 def launch_hosts(
@@ -121,7 +131,9 @@ def launch_hosts(
         calls,
         [_ec2_unowned("image/*"), _ec2_unowned("snapshot/*")],
         images,
-        because=BY_TAG if images else "A base image is whatever the parameter of its publisher names that day.",
+        because=BY_TAG
+        if images
+        else "A base image is whatever the parameter of its publisher names that day.",
     )
     allow(role, calls, [_ec2(f"launch-template/{template_id}"), *network])
     created = ["instance/*", "volume/*", "network-interface/*"]

@@ -34,11 +34,15 @@ class YardSettings:
     @classmethod
     def of(cls, scope: Construct) -> "YardSettings":
         """The settings of the app that `scope` belongs to. Raises ValueError naming the context key at fault."""
-        context = {**DEFAULTS, **{key: scope.node.try_get_context(key) for key in DEFAULTS if _given(scope, key)}}
+        context = {
+            **DEFAULTS,
+            **{key: scope.node.try_get_context(key) for key in DEFAULTS if _given(scope, key)},
+        }
         prefix = str(context["yard"])
         if not re.fullmatch(r"[A-Z][A-Za-z0-9]{0,19}", prefix):
             raise ValueError(
-                f'context yard={prefix!r}: a yard is named by a capital letter and up to 19 letters or digits, like "Trainyard"'
+                f"context yard={prefix!r}: a yard is named by a capital letter and up to 19 letters or digits, "
+                "like Trainyard"
             )
         return cls(
             prefix=prefix,

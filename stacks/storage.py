@@ -35,9 +35,7 @@ class StorageStack(cdk.Stack):
                 s3.LifecycleRule(
                     id="unfinished-uploads", abort_incomplete_multipart_upload_after=cdk.Duration.days(2)
                 ),
-                s3.LifecycleRule(
-                    id="replaced-versions", noncurrent_version_expiration=cdk.Duration.days(30)
-                ),
+                s3.LifecycleRule(id="replaced-versions", noncurrent_version_expiration=cdk.Duration.days(30)),
                 s3.LifecycleRule(
                     id="replaced-checkpoints-and-logs",
                     prefix="runs/",
@@ -47,7 +45,9 @@ class StorageStack(cdk.Stack):
             ],
         )
         _announce_objects(bucket)
-        acknowledge(bucket, "S1", "CloudTrail data events tell who read what; a second bucket of logs would not.")
+        acknowledge(
+            bucket, "S1", "CloudTrail data events tell who read what; a second bucket of logs would not."
+        )
         return bucket
 
     def _ledger(self, keep: cdk.RemovalPolicy) -> dynamodb.Table:

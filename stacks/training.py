@@ -15,7 +15,14 @@ from stacks.function import Dependencies, Function
 from stacks.hosts import HostRole, HostTemplate
 from stacks.images import ImagesStack, network_arns
 from stacks.network import NetworkStack
-from stacks.permissions import anywhere, list_objects, read_objects, use_ledger, write_objects
+from stacks.permissions import (
+    anywhere,
+    delete_objects,
+    list_objects,
+    read_objects,
+    use_ledger,
+    write_objects,
+)
 from stacks.settings import YardSettings
 from stacks.storage import StorageStack
 from stacks.workflow import Workflow
@@ -70,9 +77,7 @@ class TrainingStack(cdk.Stack):
             images.release,
             self._conclude(),
         ]
-        self.workflow = Workflow(
-            self, "train", yard=settings.yard, functions=self.steps, timeout=LONGEST_RUN
-        )
+        self.workflow = Workflow(self, "train", yard=settings.yard, functions=self.steps, timeout=LONGEST_RUN)
         self.submit, self.signal = self._submit(), self._signal()
         self._listen()
         cdk.CfnOutput(self, "EventBusName", value=self.bus.event_bus_name)
@@ -90,6 +95,7 @@ class TrainingStack(cdk.Stack):
         bucket = self.storage.bucket
         read_objects(role, bucket, "programs/", "data/", "runs/")
         write_objects(role, bucket, "runs/")
+        delete_objects(role, bucket, "runs/*/checkpoints/")
         list_objects(role, bucket, "programs/", "data/", "runs/")
         permissions.allow(
             role,

@@ -34,7 +34,12 @@ class WatchStack(cdk.Stack):
     """Alarms to the yard's topic, and one dashboard."""
 
     def __init__(
-        self, scope: Construct, name: str, settings: YardSettings, images: ImagesStack, training: TrainingStack
+        self,
+        scope: Construct,
+        name: str,
+        settings: YardSettings,
+        images: ImagesStack,
+        training: TrainingStack,
     ) -> None:
         super().__init__(scope, name, description="Trainyard: dashboard and alarms")
         self.yard = settings.yard
@@ -105,9 +110,7 @@ class WatchStack(cdk.Stack):
         )
         alarm.add_alarm_action(self.tell)
 
-    def _dashboard(
-        self, images: ImagesStack, training: TrainingStack, functions: Sequence[Function]
-    ) -> None:
+    def _dashboard(self, images: ImagesStack, training: TrainingStack, functions: Sequence[Function]) -> None:
         board = cloudwatch.Dashboard(self, "Dashboard", dashboard_name=self.yard)
         board.add_widgets(
             _executions("Runs", training.workflow),
