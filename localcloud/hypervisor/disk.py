@@ -130,7 +130,7 @@ class Disks:
 
 
 FOLDERS = (
-    "dev", "etc/systemd/system", "etc/uv", "home", "mnt", "opt/wheels", "proc", "root", "run", "srv", "sys", "tmp",
+    "dev", "etc/systemd/system", "etc/trainyard", "etc/uv", "home", "mnt", "opt/wheels", "proc", "root", "run", "srv", "sys", "tmp",
     "usr/local/bin", "usr/local/lib", "var/cache", "var/lib", "var/log", "var/tmp",
 )  # fmt: skip
 
@@ -142,6 +142,7 @@ FILES = {
     # hosts have no way out: what is installed on them comes from the wheels that the image carries
     "etc/pip.conf": "[global]\nno-index = true\nfind-links = /opt/wheels\ndisable-pip-version-check = true\n",
     "etc/uv/uv.toml": 'no-index = true\nfind-links = ["/opt/wheels"]\n',
+    "etc/trainyard/image.env": "ACCELERATOR=none\n",  # a bake installs TensorFlow without CUDA and asks for no GPU
 }
 
 
