@@ -22,23 +22,24 @@ def write(path: Path, summary: dict[str, Any], accuracy: float | None, phases: d
 
 def tell(yard: Yard, view: View, summary: dict[str, Any], phases: dict[str, float]) -> None:
     """Everything a person wants to know when it is over."""
-    _cost(view, summary)
+    _cost(summary)
     _bucket(yard, view.run)
     _time(view, phases)
 
 
-def _cost(view: View, summary: dict[str, Any]) -> None:
-    now = view.execution.stopped or view.at
-    paid = sum(host.dollars(now) for host in view.hosts)
-    on_demand = sum(
-        host.dollars(now) / host.price * host.on_demand_price for host in view.hosts if host.price
-    )
-    told = summary.get("cost")
-    say(
-        f"\n[bold]Cost[/bold]  ${paid:.4f} for {len(view.hosts)} hosts; on demand it would have been ${on_demand:.4f}"
-    )
-    if isinstance(told, dict):
-        say("  as the run's summary says: " + ", ".join(f"{key} {value}" for key, value in told.items()))
+def _cost(summary: dict[str, Any]) -> None:
+    """The bill as the run's summary has it."""
+    cost = summary["cost"]
+    say(f"\n[bold]Cost[/bold]  {dollars(cost['dollars'])} for {cost['hours'] * 60:.1f} host minutes")
+    for market, part in cost["by_market"].items():
+        say(f"  {market:<12} {dollars(part['dollars'])}  {part['hours'] * 60:.1f} host minutes")
+    if cost["on_demand_dollars"] is not None:
+        say(f"  on demand it would have been {dollars(cost['on_demand_dollars'])}; {cost['counts']}")
+
+
+def dollars(amount: float | None) -> str:
+    """Money, small sums too."""
+    return "unknown" if amount is None else f"${amount:.4f}"
 
 
 def _bucket(yard: Yard, run: str) -> None:

@@ -1,0 +1,157 @@
+"""Bad input of every kind: answered with a reason that names what is wrong, and nothing is launched."""
+
+from __future__ import annotations
+
+import io
+import json
+import tarfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from tests.e2e.runs import PROGRAM_KEY, Run, Runs
+
+
+@dataclass(frozen=True)
+class Bad:
+    """One bad input. `says` are words that the reason must hold."""
+
+    name: str
+    says: tuple[str, ...]
+    changes: dict[str, Any] | None = None
+    body: bytes | None = None
+    given: Callable[[Runs], dict[str, Any]] | None = None
+
+
+def changed(name: str, *says: str, **changes: Any) -> Bad:
+    """A good job file with something wrong in it."""
+    return Bad(name, says, changes=changes)
+
+
+def file(name: str, body: bytes, *says: str) -> Bad:
+    """An uploaded file that is no job file."""
+    return Bad(name, says, body=body)
+
+
+def given(name: str, payload: Callable[[Runs], dict[str, Any]], *says: str) -> Bad:
+    """An execution started by hand with a bad input."""
+    return Bad(name, says, given=payload)
+
+
+BAD = [
+    file("not-yaml", b"name: [unclosed\n", "YAML"),
+    file("two-megabytes", b"# " + b"x" * 2_000_000, "bytes"),
+    file("empty", b"", "empty"),
+    file("a-list", b"[1, 2]", "mapping"),
+    file("binary", bytes(range(256)), "text"),
+    changed("unknown-key", "colour", colour="red"),
+    changed("unknown-inner-key", "hardware.gpus", hardware={"gpus": 4}),
+    changed("wrong-type", "cluster.workers", cluster={"workers": "two"}),
+    changed("negative-workers", "cluster.workers", cluster={"workers": -1}),
+    changed("no-program", "program", program=None),
+    changed("impossible-type", "g5.xlarg", "did you mean", hardware={"instance_types": ["g5.xlarg"]}),
+    changed("no-gpu-type", "t3.micro", hardware={"instance_types": ["t3.micro"]}),
+    changed("no-types", "hardware.instance_types", hardware={"instance_types": []}),
+    changed("unknown-market", "hardware.market", hardware={"market": "cheap"}),
+    changed("zero-hours", "limits.hours", limits={"hours": 0}),
+    changed("zero-dollars", "limits.dollars", limits={"dollars": 0}),
+    changed("negative-restarts", "limits.restarts", limits={"restarts": -1}),
+    changed("endless-hours", "limits.hours", limits={"hours": float("inf")}),
+    changed("shell-in-module", "program.module", program={"module": "steps; rm -rf /"}),
+    changed("source-elsewhere", "program.source", program={"source": "s3://somebody-else/programs/x.tar.gz"}),
+    changed("source-outside", "program.source", program={"source": "s3://BUCKET/runs/x.tar.gz"}),
+    changed("source-upwards", "program.source", program={"source": "s3://BUCKET/programs/../jobs/x.json"}),
+    changed(
+        "source-missing", "programs/nowhere.tar.gz", program={"source": "s3://BUCKET/programs/nowhere.tar.gz"}
+    ),
+    changed(
+        "source-no-tar", "programs/not-a.tar.gz", program={"source": "s3://BUCKET/programs/not-a.tar.gz"}
+    ),
+    changed("data-empty", "data/nothing/", data={"few": "s3://BUCKET/data/nothing/"}),
+    changed("data-outside", "data.few", data={"few": "s3://BUCKET/jobs/"}),
+    changed("unaffordable", "max_dollars_per_hour", hardware={"max_dollars_per_hour": 0.01}),
+    changed("unknown-strategy", "cluster.strategy", cluster={"strategy": "horovod"}),
+    changed("stop-spot", "after.hosts", after={"hosts": "stop"}),
+    given("neither-input", lambda runs: {}, "job_key", "job"),
+    given("both-inputs", lambda runs: {"job_key": "jobs/x.json", "job": runs.job("both")}, "both"),
+    given("job-is-a-text", lambda runs: {"job": "digits"}, "job"),
+    given("key-elsewhere", lambda runs: {"job_key": "data/few/numbers.txt"}, "job_key"),
+    given("object-deleted", lambda runs: {"job_key": "jobs/never-there.json"}, "jobs/never-there.json"),
+]
+
+
+@pytest.fixture(scope="module")
+def refused(runs: Runs) -> dict[str, Run]:
+    """Every bad input, given at once; the runs when they are over."""
+    runs.yard.upload("programs/not-a.tar.gz", b"this is no archive")
+    started = {bad.name: start(runs, bad) for bad in BAD}
+    return {name: runs.finish(arn) for name, arn in started.items()}
+
+
+def start(runs: Runs, bad: Bad) -> str:
+    """The ARN of the run that the bad input started."""
+    if bad.given is not None:
+        return runs.start_inline(bad.given(runs))
+    body = (
+        bad.body if bad.body is not None else json.dumps(runs.job(bad.name, **(bad.changes or {}))).encode()
+    )
+    return runs.yard.run_for(*runs.upload(body, bad.name))
+
+
+@pytest.mark.parametrize("bad", BAD, ids=lambda bad: bad.name)
+def test_bad_input_is_refused_with_its_reason_and_nothing_is_launched(
+    runs: Runs, refused: dict[str, Run], bad: Bad
+) -> None:
+    run = refused[bad.name]
+    assert run.execution.status == "FAILED", run.why()
+    assert run.summary, "a refused run leaves its summary too"
+    for word in bad.says:
+        assert word in run.summary["reason"], run.summary["reason"]
+        assert word in run.execution.cause, run.execution.cause
+    assert runs.yard.instances(run.id) == []
+
+
+def test_every_fault_is_told_at_once(runs: Runs) -> None:
+    job = runs.job("many-faults", colour="red", cluster={"workers": 0}, limits={"hours": -1})
+    run = runs.run(job)
+    assert run.execution.status == "FAILED"
+    for path in ("colour", "cluster.workers", "limits.hours"):
+        assert path in run.execution.cause
+
+
+def test_an_image_parameter_that_points_nowhere_is_a_reason(runs: Runs) -> None:
+    ssm = runs.yard.session.client("ssm")
+    image = ssm.get_parameter(Name="/trainyard/image")["Parameter"]["Value"]
+    ssm.put_parameter(Name="/trainyard/image", Value="ami-00000000000000bad", Overwrite=True)
+    try:
+        run = runs.run(runs.job("no-image"))
+    finally:
+        ssm.put_parameter(Name="/trainyard/image", Value=image, Overwrite=True)
+    assert run.execution.status == "FAILED"
+    assert "ami-00000000000000bad" in run.execution.cause
+    assert runs.yard.instances(run.id) == []
+
+
+def test_no_quota_is_a_reason(runs: Runs) -> None:
+    """The shipped facts give no P5 spot quota."""
+    run = runs.run(runs.job("no-quota", hardware={"instance_types": ["p5.48xlarge"]}))
+    assert run.execution.status == "FAILED"
+    assert "quota" in run.execution.cause.lower(), run.execution.cause
+    assert runs.yard.instances(run.id) == []
+
+
+def test_a_program_without_its_module_ends_with_pythons_words(runs: Runs) -> None:
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w:gz") as tar:
+        text = b"print('here')\n"
+        entry = tarfile.TarInfo("other.py")
+        entry.size = len(text)
+        tar.addfile(entry, io.BytesIO(text))
+    runs.yard.upload("programs/other.tar.gz", archive.getvalue())
+    source = f"s3://{runs.yard.bucket}/programs/other.tar.gz"
+    run = runs.run(runs.job("no-module", program={"source": source, "args": None}))
+    assert run.execution.status == "FAILED"
+    assert "No module named steps" in run.execution.cause
+    assert PROGRAM_KEY not in run.execution.cause

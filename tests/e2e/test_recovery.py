@@ -1,0 +1,63 @@
+"""Hosts that go away in mid-training: the run goes on from its last checkpoint."""
+
+import pytest
+
+from tests.e2e.runs import Run, Runs
+
+LONG = {"program": {"args": {"steps": 400, "step-delay": 0.05, "checkpoint-every": 10}}}
+
+
+def in_mid_training(runs: Runs, name: str) -> str:
+    """The ARN of a run that has a checkpoint in the bucket and a long way to go."""
+    arn = runs.start(runs.job(name, **LONG))
+    run = arn.rsplit(":", 1)[-1]
+    runs.until("a checkpoint in the bucket", lambda: runs.checkpoint_of(run))
+    return arn
+
+
+def it_resumed(run: Run) -> None:
+    """Two attempts, the second from a step that the first had reached, and the loss where it was."""
+    assert run.succeeded, run.why()
+    first, second = run.summary["attempts"]
+    assert first["ending"] in ("interrupted", "lost"), first
+    assert second["from_step"] > 0
+    assert f"starting at step {second['from_step']} of 400" in run.text("attempts/2/logs/chief-0.log")
+    assert run.json("metrics.json")["step"] == 400
+    before = [
+        line for line in run.text("attempts/1/logs/chief-0.log").splitlines() if line.startswith("step ")
+    ]
+    after = [
+        line for line in run.text("attempts/2/logs/chief-0.log").splitlines() if line.startswith("step ")
+    ]
+    assert float(after[0].split()[3]) < float(before[0].split()[3]), "the loss did not start over"
+
+
+@pytest.mark.parametrize("role", ["chief", "worker"])
+def test_an_interrupted_host_is_replaced_and_training_resumes(runs: Runs, role: str) -> None:
+    arn = in_mid_training(runs, f"interrupted-{role}")
+    host = runs.host_of(arn.rsplit(":", 1)[-1], role)
+    runs.cloud.fault("interrupt", host, "--seconds", "10")
+    run = runs.finish(arn)
+    it_resumed(run)
+    assert host in run.text("timeline.jsonl")
+
+
+@pytest.mark.parametrize("role", ["chief", "worker"])
+def test_a_host_that_vanishes_is_replaced_and_training_resumes(runs: Runs, role: str) -> None:
+    arn = in_mid_training(runs, f"killed-{role}")
+    host = runs.host_of(arn.rsplit(":", 1)[-1], role)
+    runs.cloud.fault("kill", host)
+    it_resumed(runs.finish(arn))
+
+
+def test_restarts_end_where_the_job_says(runs: Runs) -> None:
+    job = runs.job("no-restarts", **LONG, limits={"restarts": 0})
+    arn = runs.start(job)
+    run_id = arn.rsplit(":", 1)[-1]
+    runs.until("a checkpoint in the bucket", lambda: runs.checkpoint_of(run_id))
+    runs.cloud.fault("kill", runs.host_of(run_id, "worker"))
+    run = runs.finish(arn)
+    assert run.execution.status == "FAILED"
+    assert run.summary["outcome"] == "failed"
+    assert len(run.summary["attempts"]) == 1
+    assert "restart" in run.summary["reason"], run.summary["reason"]

@@ -1,0 +1,93 @@
+"""Whole runs: a job file goes in, and what a user finds afterwards is what was promised."""
+
+import json
+
+import pytest
+
+from tests.e2e.runs import Runs
+
+
+def test_a_run_on_two_hosts_leaves_its_model_and_its_story(runs: Runs) -> None:
+    run = runs.run(runs.job("clean"))
+    assert run.succeeded, run.why()
+    assert run.summary["outcome"] == "succeeded"
+    assert [attempt["attempt"] for attempt in run.summary["attempts"]] == [1]
+    assert len(run.summary["hosts"]) == 2
+    assert run.summary["cost"]["dollars"] > 0
+    left = run.keys
+    for name in (
+        "job.json",
+        "plan.json",
+        "timeline.jsonl",
+        "summary.json",
+        "metrics.json",
+        "model/model.json",
+    ):
+        assert name in left, left
+    assert {"attempts/1/logs/chief-0.log", "attempts/1/logs/worker-1.log"} <= set(left)
+    assert run.json("metrics.json")["step"] == 60
+    assert "finished at step 60" in run.text("attempts/1/logs/chief-0.log")
+    hosts = run.json("attempts/1/cluster.json")["hosts"]
+    assert len({host["address"] for host in hosts}) == 2
+    signals = [entry["event"] for entry in run.timeline]
+    for signal in ("ready", "started", "finished"):
+        assert signal in signals, signals
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_the_number_of_workers_is_all_that_changes(runs: Runs, workers: int) -> None:
+    run = runs.run(runs.job(f"workers-{workers}", cluster={"workers": workers}))
+    assert run.succeeded, run.why()
+    assert len(run.summary["hosts"]) == workers
+
+
+def test_on_demand_hosts_are_launched_and_billed_as_such(runs: Runs) -> None:
+    run = runs.run(runs.job("on-demand", hardware={"market": "on_demand"}, cluster={"workers": 1}))
+    assert run.succeeded, run.why()
+    assert set(run.summary["cost"]["by_market"]) == {"on_demand"}
+    assert all("InstanceLifecycle" not in instance for instance in runs.yard.instances(run.id))
+
+
+def test_a_job_given_to_the_execution_itself_runs(runs: Runs) -> None:
+    run = runs.finish(runs.start_inline({"job": runs.job("inline", cluster={"workers": 1})}))
+    assert run.succeeded, run.why()
+    assert run.json("job.json")["name"] == "inline"
+
+
+def test_the_same_object_delivered_twice_is_one_run_and_a_new_version_is_another(runs: Runs) -> None:
+    job = runs.job("twice", cluster={"workers": 1}, program={"args": {"steps": 5}})
+    key, version = runs.upload(job)
+    first = runs.yard.run_for(key, version)
+    s3, events = runs.yard.session.client("s3"), runs.yard.session.client("lambda")
+    detail = {
+        "bucket": {"name": runs.yard.bucket},
+        "object": {
+            "key": key,
+            "version-id": version,
+            "etag": s3.head_object(Bucket=runs.yard.bucket, Key=key)["ETag"].strip('"'),
+            "size": len(json.dumps(job)),
+            "sequencer": "00",
+        },
+    }
+    again = {"source": "aws.s3", "detail-type": "Object Created", "detail": detail}
+    submit = next(
+        function["FunctionName"]
+        for page in events.get_paginator("list_functions").paginate()
+        for function in page["Functions"]
+        if function["Handler"] == "lambdas.handlers.submit.handler"
+    )
+    answer = events.invoke(FunctionName=submit, Payload=json.dumps(again).encode())
+    assert "FunctionError" not in answer, answer["Payload"].read()
+    assert runs.yard.executions_of(key) == [first]
+    _, newer = runs.upload(job)
+    second = runs.yard.run_for(key, newer)
+    assert second != first
+    assert all(runs.finish(arn).succeeded for arn in (first, second))
+
+
+def test_a_program_that_fails_ends_the_run_with_its_last_words(runs: Runs) -> None:
+    run = runs.run(runs.job("breaks", program={"args": {"fail-at": 7}}))
+    assert run.execution.status == "FAILED"
+    assert run.summary["outcome"] == "failed"
+    assert "told to fail at step 7" in run.summary["reason"] + run.execution.cause, run.why()
+    assert len(run.summary["attempts"]) == 1, "a program's own error is not tried again"
