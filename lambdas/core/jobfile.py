@@ -96,7 +96,9 @@ def parse(text: bytes, *, source: str, bucket: str) -> Job | JobFaults:
 def gone(uploaded: Uploaded) -> JobFaults:
     """The job file was deleted before it was read."""
     version = f" (version {uploaded.version_id})" if uploaded.version_id else ""
-    problem = f"it does not exist{version}: it was deleted before it was read, or never uploaded; upload it again"
+    problem = (
+        f"it does not exist{version}: it was deleted before it was read, or never uploaded; upload it again"
+    )
     return JobFaults(uploaded.key, (Fault("", problem),))
 
 

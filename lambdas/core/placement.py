@@ -16,7 +16,8 @@ from lambdas.core.offers import Offer
 FIRST_PAUSE = timedelta(seconds=30)
 LONGEST_PAUSE = timedelta(minutes=2)
 MOST_TRIES = 100
-"""An execution's history holds 25,000 events, a try takes about ten, and a run may search again 20 times."""
+"""What a search aims at. An execution's history holds 25,000 events, a try takes about eight of them,
+and a run may search again after every restart."""
 MOST_REASON = 300
 
 
@@ -122,9 +123,9 @@ def give_up_at(since: datetime, wait_minutes: float, deadline: datetime) -> date
 
 
 def pause_after(round_over: int, *, patience: timedelta, pools: int) -> timedelta:
-    """How long to wait after a round: doubling, until a whole search stays within MOST_TRIES."""
+    """How long to wait after a round: doubling, up to where the search makes about MOST_TRIES tries."""
     longest = max(LONGEST_PAUSE, patience * pools / MOST_TRIES)
-    pause: timedelta = FIRST_PAUSE * 2 ** min(round_over, 16)
+    pause: timedelta = max(FIRST_PAUSE, longest / 32) * 2 ** min(round_over, 16)
     return min(pause, longest)
 
 

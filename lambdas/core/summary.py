@@ -158,7 +158,7 @@ def _attempts(facts: RunFacts) -> list[dict[str, Any]]:
     ordered = sorted(facts.attempts, key=lambda attempt: attempt.attempt)
     following = [*(each.from_step for each in ordered[1:]), _steps(facts)["done"]]
     rows = []
-    for each, reached in zip(ordered, following, strict=True):
+    for each, reached in zip(ordered, following, strict=False):
         row: dict[str, Any] = wire.to_json(each)
         row["from_step"] = each.from_step or 0
         row["to_step"] = each.to_step if each.to_step is not None else reached

@@ -1,0 +1,50 @@
+"""Small builders of facts for the tests of the core."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from lambdas.core import jobfile
+from lambdas.core.catalogue import Market
+from lambdas.core.job import Job
+from lambdas.core.offers import ImageFacts, Offer, PlanFacts, Subnet
+
+NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
+BUCKET = "yard-bucket"
+ZONES = ("us-east-1a", "us-east-1b", "us-east-1c")
+G_SPOT, G_ON_DEMAND = "L-3819A6DF", "L-DB2E81BA"
+
+
+def after(seconds: float) -> datetime:
+    return NOON + timedelta(seconds=seconds)
+
+
+def job(**changes: Any) -> Job:
+    """A job of two hosts; `changes` replace whole sections of its file."""
+    document: dict[str, Any] = {
+        "name": "digits",
+        "program": {"module": "training.programs.digits"},
+        "cluster": {"workers": 2},
+        "hardware": {"instance_types": ["g6.xlarge", "g5.xlarge"]},
+    }
+    made = jobfile.check(document | changes, source="jobs/digits.yaml", bucket=BUCKET)
+    assert isinstance(made, Job), made.reason
+    return made
+
+
+def plan_facts(**changes: Any) -> PlanFacts:
+    """Everything offered everywhere, quotas of 100 vCPUs, an image that is available."""
+    types = ("g6.xlarge", "g5.xlarge", "g4dn.xlarge", "p6-b200.48xlarge", "p5e.48xlarge")
+    known: dict[str, Any] = {
+        "region": "us-east-1",
+        "subnets": tuple(Subnet(f"subnet-{zone[-1]}", zone) for zone in ZONES),
+        "offered": frozenset((name, zone) for name in types for zone in ZONES),
+        "spot_prices": {(name, zone): 0.3 for name in types for zone in ZONES},
+        "quotas": {G_SPOT: 100.0, G_ON_DEMAND: 100.0, "L-417A185B": 1000.0, "L-C4BD4855": 1000.0},
+        "used": {},
+        "image": ImageFacts("/trainyard/image", "ami-0123456789abcdef0", "available"),
+    }
+    return PlanFacts(**(known | changes))
+
+
+def offer(name: str = "g6.xlarge", zone: str = "us-east-1a", market: Market = Market.SPOT) -> Offer:
+    return Offer(name, zone, f"subnet-{zone[-1]}", market, 0.3, 0.805)

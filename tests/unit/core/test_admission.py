@@ -1,0 +1,70 @@
+"""What only the bucket can show is a fault of the job too."""
+# ruff: noqa: E501 - one row, one sentence, one line
+
+import gzip
+import io
+import tarfile
+
+import pytest
+
+from lambdas.core import admission
+from lambdas.core.admission import PrefixFacts, SourceFacts
+from tests.unit.core.facts import job
+
+
+def tar(mode: str) -> bytes:
+    held = io.BytesIO()
+    with tarfile.open(fileobj=held, mode=mode) as archive:  # type: ignore[call-overload]
+        entry = tarfile.TarInfo("train.py")
+        entry.size = 5
+        archive.addfile(entry, io.BytesIO(b"hello"))
+    return held.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("head", "expected"),
+    [
+        (tar("w"), True),
+        (tar("w:gz"), True),
+        (tar("w")[:600], True),
+        (b"", False),
+        (b"PK\x03\x04" + b"x" * 600, False),
+        (b"import tensorflow\n" * 100, False),
+        (gzip.compress(b"only a text " * 100), False),
+        (b"\x1f\x8b broken gzip", False),
+        (b"\0" * 1024, False),
+    ],
+)
+def test_a_tar_is_known_by_its_first_header(head: bytes, expected: bool) -> None:
+    assert admission.is_tar(head[: admission.HEAD_BYTES]) is expected
+
+
+WITH_BOTH = job(
+    program={"module": "mine.train", "source": "s3://BUCKET/programs/x.tar.gz"},
+    data={"train": "s3://BUCKET/data/t/"},
+)
+GOOD_SOURCE, GOOD_DATA = SourceFacts(2048, tar("w")), PrefixFacts(3, 4096)
+
+
+@pytest.mark.parametrize(
+    ("source", "data", "said"),
+    [
+        (GOOD_SOURCE, GOOD_DATA, []),
+        (None, GOOD_DATA, ["program.source: s3://yard-bucket/programs/x.tar.gz does not exist"]),
+        (SourceFacts(10, b"not a tar!"), GOOD_DATA, ["program.source: s3://yard-bucket/programs/x.tar.gz is not a tar"]),
+        (SourceFacts(2**31, tar("w")), GOOD_DATA, ["program.source: s3://yard-bucket/programs/x.tar.gz has 2147483648"]),
+        (GOOD_SOURCE, PrefixFacts(0, 0), ["data.train: there is nothing under s3://yard-bucket/data/t/"]),
+        (GOOD_SOURCE, PrefixFacts(2, 0), ["data.train: the 2 objects under"]),
+        (None, PrefixFacts(0, 0), ["program.source", "data.train"]),
+    ],
+)  # fmt: skip
+def test_the_bucket_holds_what_the_job_names(
+    source: SourceFacts | None, data: PrefixFacts, said: list[str]
+) -> None:
+    found = [str(fault) for fault in admission.bucket_faults(WITH_BOTH, source, {"train": data})]
+    assert len(found) == len(said)
+    assert all(part in text for part, text in zip(said, found, strict=True))
+
+
+def test_a_shipped_program_needs_nothing_in_the_bucket() -> None:
+    assert admission.bucket_faults(job(), None, {}) == ()

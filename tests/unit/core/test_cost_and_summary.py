@@ -1,0 +1,183 @@
+"""What a run cost, and what its summary says."""
+
+import json
+from datetime import datetime
+
+import pytest
+
+from lambdas.core import cost, summary
+from lambdas.core.catalogue import Market
+from lambdas.core.cost import HostLife
+from lambdas.core.summary import AttemptFacts, Ending, Outcome, RunFacts
+from tests.unit.core.facts import NOON, after, job
+
+
+def life(
+    instance: str = "i-1",
+    market: Market = Market.SPOT,
+    begin: float = 0,
+    end: float | None = 3600,
+    on_demand_price: float | None = 0.8,
+) -> HostLife:
+    price = 0.3 if market is Market.SPOT else 0.8
+    ended = None if end is None else after(end)
+    return HostLife(instance, "g6.xlarge", market, price, on_demand_price, after(begin), ended)
+
+
+def test_seconds_times_price_by_market_beside_on_demand() -> None:
+    bill = cost.bill([life(), life("i-2", end=1800), life("i-3", Market.ON_DEMAND, end=360)], now=after(9999))
+    assert bill.dollars_by_market == {"spot": 0.45, "on_demand": 0.08}
+    assert bill.hours_by_market == {"spot": 1.5, "on_demand": 0.1}
+    assert (bill.dollars, bill.hours) == (0.53, 1.6)
+    assert (bill.on_demand_dollars, bill.saved_dollars) == (1.28, 0.75)
+
+
+def test_a_living_host_costs_until_now() -> None:
+    assert cost.bill([life(end=None)], now=after(7200)).dollars == 0.6
+
+
+def test_a_host_costs_a_minute_at_least() -> None:
+    assert cost.bill([life(end=1)], now=NOON).dollars == pytest.approx(0.3 / 60)
+
+
+def test_nothing_launched_costs_nothing() -> None:
+    bill = cost.bill([], now=NOON)
+    assert (bill.dollars, bill.on_demand_dollars) == (0, 0)
+
+
+def test_an_unknown_price_makes_no_comparison() -> None:
+    bill = cost.bill([life(), life("i-2", on_demand_price=None)], now=NOON)
+    assert bill.dollars == 0.6
+    assert bill.on_demand_dollars is None
+
+
+DEADLINES = [
+    # sentence, hours, dollars, spent, dollars per hour, now, deadline
+    ("the hours end it", 2, 100, 0, 1, 0, 7200),
+    ("the dollars end it", 2, 1, 0, 1, 0, 3600),
+    ("what is spent counts", 2, 1, 0.5, 1, 600, 600 + 1800),
+    ("hours count from admission", 1, 100, 0, 1, 1800, 3600),
+    ("nothing is left", 2, 1, 1.5, 1, 600, 600),
+    ("a deadline is never in the past", 1, 100, 0, 1, 7200, 7200),
+    ("without a price only hours count", 1, 1, 0, 0, 0, 3600),
+    ("a tiny price does not break the calendar", 1, 100_000, 0, 1e-12, 0, 3600),
+]
+
+
+@pytest.mark.parametrize(
+    ("hours", "dollars", "spent", "rate", "now", "end"),
+    [r[1:] for r in DEADLINES],
+    ids=[r[0] for r in DEADLINES],
+)
+def test_the_deadline(
+    hours: float, dollars: float, spent: float, rate: float, now: float, end: float
+) -> None:
+    found = cost.deadline(
+        begun=NOON, hours=hours, dollars=dollars, spent=spent, dollars_per_hour=rate, now=after(now)
+    )
+    assert found == after(end)
+
+
+def attempt(
+    number: int, ending: Ending, from_step: int | None = None, ended: datetime = NOON
+) -> AttemptFacts:
+    return AttemptFacts(
+        attempt=number, pool="g6.xlarge in us-east-1a, spot", hosts=("i-1",), launched=NOON, ended=ended,
+        ending=ending, reason="why", from_step=from_step,
+    )  # fmt: skip
+
+
+RUN = RunFacts(
+    run="digits-1a2b3c4d",
+    bucket="yard",
+    outcome=Outcome.SUCCEEDED,
+    reason="the chief finished at step 300",
+    created=NOON,
+    ended=after(600),
+    job=job().to_json(),
+    job_key="jobs/digits.yaml",
+    attempts=(attempt(2, Ending.FINISHED, 120, after(600)), attempt(1, Ending.INTERRUPTED, None, after(300))),
+    hosts=(life(end=300), life("i-2", begin=300, end=None)),
+    progress={"step": 290, "steps": 300},
+    metrics={"step": 300, "steps": 300, "accuracy": 0.98, "history": [1, 2]},
+    objects=(
+        "runs/digits-1a2b3c4d/model/saved_model.pb",
+        "runs/digits-1a2b3c4d/plan.json",
+        "runs/digits-1a2b3c4d/attempts/1/logs/chief-0.log",
+        "runs/digits-1a2b3c4d/attempts/10/logs/chief-0.log",
+        "runs/digits-1a2b3c4d/attempts/10/logs/worker-1.log",
+    ),
+)
+
+
+def test_the_summary_tells_the_whole_story() -> None:
+    found = summary.summarise(RUN)
+    assert (found["outcome"], found["job"], found["seconds"], found["restarts"]) == (
+        "succeeded",
+        "digits",
+        600.0,
+        1,
+    )
+    assert [(a["attempt"], a["ending"], a["from_step"], a["to_step"]) for a in found["attempts"]] == [
+        (1, "interrupted", 0, 120),
+        (2, "finished", 120, 300),
+    ]
+    assert found["steps"] == {"done": 300, "planned": 300}
+    assert found["metrics"] == {"step": 300, "steps": 300, "accuracy": 0.98}
+    assert found["cost"]["by_market"]["spot"]["dollars"] == 0.05
+    assert found["cost"]["saved_percent"] == 62.5
+    assert [host["seconds"] for host in found["hosts"]] == [300.0, 300.0]
+    assert found["where"] == {
+        "folder": "s3://yard/runs/digits-1a2b3c4d/",
+        "model": "s3://yard/runs/digits-1a2b3c4d/model/",
+        "plan": "s3://yard/runs/digits-1a2b3c4d/plan.json",
+        "attempts": "s3://yard/runs/digits-1a2b3c4d/attempts/",
+        "last_log": "s3://yard/runs/digits-1a2b3c4d/attempts/10/logs/chief-0.log",
+    }
+    json.dumps(found)
+
+
+def test_a_refused_run_has_a_summary_too() -> None:
+    facts = RunFacts(
+        run="x",
+        bucket="yard",
+        outcome=Outcome.REFUSED,
+        reason="r",
+        error="JobRefused",
+        created=NOON,
+        ended=NOON,
+    )
+    found = summary.summarise(facts)
+    assert (found["outcome"], found["error"], found["attempts"], found["job"]) == (
+        "refused",
+        "JobRefused",
+        [],
+        None,
+    )
+    assert found["cost"]["dollars"] == 0
+    assert found["cost"]["saved_percent"] is None
+    subject, text = summary.notice(found)
+    assert subject == "Trainyard: x refused"
+    assert "Reason: r" in text
+
+
+def test_a_notice_fits_sns() -> None:
+    subject, text = summary.notice(summary.summarise(RUN) | {"run": "\u00fc" * 200})
+    assert len(subject) <= 100
+    assert subject.isascii()
+    assert "$0.0500 for 0.167 host hours, on demand $0.1333" in text
+
+
+@pytest.mark.parametrize(
+    ("error", "ending"),
+    [
+        ("Interrupted", Ending.INTERRUPTED),
+        ("HostLost", Ending.LOST),
+        ("StartFailed", Ending.START_FAILED),
+        ("States.HeartbeatTimeout", Ending.TIMED_OUT),
+        ("ProgramFailed", Ending.FAILED),
+        ("anything", Ending.FAILED),
+    ],
+)
+def test_every_error_is_an_ending(error: str, ending: Ending) -> None:
+    assert summary.ending_of(error) is ending

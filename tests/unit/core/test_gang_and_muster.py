@@ -1,0 +1,91 @@
+"""Who sits where in the cluster, and whether everybody is there."""
+# ruff: noqa: E501 - one row, one sentence, one line
+
+import pytest
+
+from lambdas.core import gang, muster
+from lambdas.core.gang import Checkpoint, Role, Seat
+from tests.unit.core.facts import after, job
+
+
+def test_the_lowest_instance_id_is_chief_whatever_the_order() -> None:
+    expected = (Seat("i-1", Role.CHIEF, 0, "10.0.0.9"), Seat("i-2", Role.WORKER, 1, "10.0.0.1"))
+    assert gang.seats({"i-2": "10.0.0.1", "i-1": "10.0.0.9"}) == expected
+    assert gang.seats({"i-1": "10.0.0.9", "i-2": "10.0.0.1"}) == expected
+
+
+def test_cluster_json_is_the_contract() -> None:
+    made = job()
+    document = gang.cluster_document(
+        made,
+        run="digits-1a2b3c4d",
+        attempt=2,
+        seats=gang.seats({"i-1": "10.0.1.5", "i-2": "10.0.1.6"}),
+        checkpoint=Checkpoint(120, "runs/digits-1a2b3c4d/checkpoints/00000120/"),
+        deadline=after(3600),
+    )
+    assert document == {
+        "run": "digits-1a2b3c4d",
+        "attempt": 2,
+        "strategy": "multi_worker",
+        "port": 2222,
+        "hosts": [
+            {"instance": "i-1", "role": "chief", "index": 0, "address": "10.0.1.5"},
+            {"instance": "i-2", "role": "worker", "index": 1, "address": "10.0.1.6"},
+        ],
+        "checkpoint": {"step": 120, "key": "runs/digits-1a2b3c4d/checkpoints/00000120/"},
+        "deadline": "2026-11-20T13:00:00.000Z",
+        "job": made.to_json(),
+    }
+
+
+def test_a_fresh_start_has_no_checkpoint() -> None:
+    assert gang.checkpoint_of(None) is None
+    assert gang.checkpoint_of({"step": 3, "key": "k", "files": {}, "at": "x"}) == Checkpoint(3, "k")
+
+
+@pytest.mark.parametrize(
+    ("survivors", "missing"), [([], 2), (["i-1"], 1), (["i-1", "i-1"], 1), (["a", "b", "c"], 0)]
+)
+def test_only_what_is_missing_is_launched(survivors: list[str], missing: int) -> None:
+    assert gang.missing(job(), survivors) == missing
+
+
+ALL = ("i-1", "i-2")
+TABLE = [
+    # sentence, ready, online, lost, now, kind, hosts, part of the reason
+    ("ready and online is complete", ALL, ALL, {}, 0, "complete", (), "all 2 hosts are ready"),
+    ("nobody yet", (), (), {}, 0, "waiting", ALL, "neither signalled ready nor reached SSM"),
+    ("ready before SSM knows it", ALL, ("i-1",), {}, 0, "waiting", ("i-2",), "ready but not known to SSM"),
+    ("SSM knows it before it is ready", ("i-1",), ALL, {}, 0, "waiting", ("i-2",), "has not signalled ready"),
+    ("strangers do not count", ("i-1", "i-9"), ("i-1", "i-9"), {}, 0, "waiting", ("i-2",), "1 of 2 hosts is"),
+    ("in the last second it is complete", ALL, ALL, {}, 60, "complete", (), "all 2"),
+    ("late", ("i-1",), ("i-1",), {}, 60, "MusterTimeout", ("i-2",), "not there in time"),
+    ("a lost host ends the muster at once", ALL, ALL, {"i-2": "terminated"}, 0, "HostLost", ("i-2",), "i-2: terminated"),
+    ("another run's loss does not", ALL, ALL, {"i-9": "terminated"}, 0, "complete", (), "all 2"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("ready", "online", "lost", "now", "kind", "hosts", "said"),
+    [r[1:] for r in TABLE],
+    ids=[r[0] for r in TABLE],
+)
+def test_muster(
+    ready: tuple[str, ...],
+    online: tuple[str, ...],
+    lost: dict[str, str],
+    now: float,
+    kind: str,
+    hosts: tuple[str, ...],
+    said: str,
+) -> None:
+    found = muster.judge(ALL, ready=ready, online=online, lost=lost, now=after(now), deadline=after(60))
+    match found:
+        case muster.Complete():
+            assert (kind, hosts) == ("complete", ())
+        case muster.Waiting(missing=missing):
+            assert (kind, hosts) == ("waiting", missing)
+        case muster.Failed(error=error, lost=gone):
+            assert (kind, hosts) == (error, gone)
+    assert said in found.reason

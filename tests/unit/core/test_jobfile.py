@@ -1,0 +1,368 @@
+"""A job file is read whole: a Job with every default, or every fault at once, each with its place."""
+# ruff: noqa: E501 - one row, one sentence, one line
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lambdas.core import jobfile
+from lambdas.core.job import Hosts, Job, JobFaults, MarketChoice, Strategy
+from lambdas.core.jobfile import Inline, Uploaded
+from tests.unit.core.facts import BUCKET
+
+SMALLEST: dict[str, Any] = {"name": "digits", "program": {"module": "training.programs.digits"}}
+SHIPPED = sorted((Path(__file__).parents[3] / "jobs").glob("*.yaml"))
+
+
+def faults_of(text: str | bytes, source: str = "jobs/x.yaml") -> dict[str, str]:
+    """Problem by path."""
+    raw = text.encode() if isinstance(text, str) else text
+    found = jobfile.parse(raw, source=source, bucket=BUCKET)
+    assert isinstance(found, JobFaults), found
+    assert found.reason.startswith(f"{source} has ")
+    return {fault.path: fault.problem for fault in found.faults}
+
+
+def job_of(document: dict[str, Any]) -> Job:
+    found = jobfile.check(document, source="jobs/x.yaml", bucket=BUCKET)
+    assert isinstance(found, Job), found.reason
+    return found
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.name)
+def test_every_shipped_job_is_without_fault(path: Path) -> None:
+    assert isinstance(jobfile.parse(path.read_bytes(), source=path.name, bucket=BUCKET), Job)
+
+
+def test_the_smallest_job_gets_every_default() -> None:
+    job = job_of(SMALLEST)
+    assert (job.cluster.strategy, job.cluster.workers, job.gang) == (Strategy.SINGLE, 1, 1)
+    assert job.hardware.market is MarketChoice.SPOT_THEN_ON_DEMAND
+    assert job.hardware.max_dollars_per_hour is None
+    assert (job.limits.hours, job.limits.dollars, job.limits.restarts, job.limits.wait_minutes) == (
+        6,
+        20,
+        5,
+        60,
+    )
+    assert job.after.hosts is Hosts.TERMINATE
+
+
+def test_several_workers_mean_multi_worker() -> None:
+    assert job_of(SMALLEST | {"cluster": {"workers": 3}}).cluster.strategy is Strategy.MULTI_WORKER
+
+
+def test_multi_worker_may_have_one_worker() -> None:
+    assert job_of(SMALLEST | {"cluster": {"workers": 1, "strategy": "multi_worker"}}).gang == 1
+
+
+def test_an_empty_section_is_an_omitted_one() -> None:
+    assert job_of(SMALLEST | {"data": None, "limits": None}) == job_of(SMALLEST)
+
+
+def test_the_placeholder_and_the_bucket_mean_the_same() -> None:
+    by_name, by_placeholder = (
+        job_of(SMALLEST | {"data": {"train": f"s3://{bucket}/data/t/"}}) for bucket in (BUCKET, "BUCKET")
+    )
+    assert by_name == by_placeholder
+    assert by_name.data == {"train": f"s3://{BUCKET}/data/t/"}
+
+
+def test_json_and_yaml_mean_the_same() -> None:
+    text = json.dumps(SMALLEST | {"limits": {"hours": 1.5}}, indent="\t").encode()
+    as_json = jobfile.parse(text, source="jobs/x.json", bucket=BUCKET)
+    as_yaml = jobfile.parse(text.replace(b"\t", b"  "), source="jobs/x.yaml", bucket=BUCKET)
+    assert isinstance(as_json, Job)
+    assert as_json == as_yaml
+
+
+def test_an_admitted_job_comes_back_equal() -> None:
+    job = job_of(
+        SMALLEST
+        | {
+            "program": {
+                "module": "mine.train",
+                "source": "s3://BUCKET/programs/mine.tar.gz",
+                "args": {"rate": 1e-3, "n": 2, "flag": True, "word": "x; rm -rf /"},
+                "requirements": "requirements.txt",
+            },
+            "hardware": {"market": "on_demand", "max_dollars_per_hour": 4},
+            "after": {"hosts": "stop", "image": "always"},
+        }
+    )
+    assert Job.from_json(json.loads(json.dumps(job.to_json()))) == job
+
+
+def test_arguments_are_taken_as_a_person_reads_them() -> None:
+    text = """
+name: digits
+program:
+  module: training.programs.digits
+  args: {rate: 1e-3, zip: 010, start: 1:30, day: 2026-01-01, big: 1_000, on-gpu: true, word: 'no'}
+"""
+    job = jobfile.parse(text.encode(), source="jobs/x.yaml", bucket=BUCKET)
+    assert isinstance(job, Job)
+    assert job.program.args == {
+        "rate": 0.001,
+        "zip": "010",
+        "start": "1:30",
+        "day": "2026-01-01",
+        "big": 1000,
+        "on-gpu": True,
+        "word": "no",
+    }
+
+
+UNREADABLE = [
+    # the text, a part of what is said of it
+    ("", "is empty"),
+    ("# only a comment\n", "is empty"),
+    ("- a\n- b\n", "not a mapping but a list"),
+    ("just words", 'not a mapping but "just words"'),
+    ("name: a: b", "line 1, column 8"),
+    ("name: digits\n\tprogram: x\n", "line 2, column 1"),
+    ("name: {a: 1", "line 1"),
+    ("name: 'open", "line 1"),
+    ("name: one\nname: two\n", 'line 2, column 1: the key "name" stands twice'),
+    ("name: a\n---\nname: b\n", "line 2"),
+    ("a: &x [1]\nb: *x\n", "line 1, column 4: anchors (&) and aliases (*) are refused"),
+    ("a: !!python/object/apply:os.system ['true']\n", "line 1, column 4: tags (!) are refused"),
+    ("[" * 500 + "]" * 500, "nested more than"),
+    ("name: " + "9" * 6000, "cannot be read"),
+    ("? [1]\n: 2\n", "line 1"),
+    (b"\xff\xfe\x00", "not UTF-8 text (byte 1 is not)"),
+    (b"\x89PNG\r\n\x1a\n\x00", "not UTF-8"),
+    ("name: \x00", "not YAML"),
+    (b"a" * (64 * 1024 + 1), "65537 bytes; a job file has at most 65536"),
+    (b"a" * 2_000_000, "2000000 bytes"),
+]
+
+
+@pytest.mark.parametrize(("text", "said"), UNREADABLE, ids=[said for _, said in UNREADABLE])
+def test_what_cannot_be_read_is_one_fault(text: str | bytes, said: str) -> None:
+    found = faults_of(text)
+    assert list(found) == [""]
+    assert said in found[""]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('{"name": "a",}', "line 1, column 14"),
+        ('{"name": "a"', "line 1, column 13"),
+        ('{"a": 1, "a": 2}', 'the key "a" stands twice'),
+        ("[" * 200_000, "bytes"),
+        ("[" * 60_000, "nested more than"),
+        ("name: digits", "line 1, column 1"),
+    ],
+)
+def test_a_json_file_is_read_as_json(text: str, said: str) -> None:
+    assert said in faults_of(text, source="jobs/x.json")[""]
+
+
+def changed(**sections: Any) -> dict[str, Any]:
+    """The smallest job with keys replaced; a mapping changes keys inside its section."""
+    document = {key: dict(value) if isinstance(value, dict) else value for key, value in SMALLEST.items()}
+    for key, value in sections.items():
+        document[key] = document.get(key, {}) | value if isinstance(value, dict) else value
+    return document
+
+
+SOURCE = {"source": "s3://BUCKET/programs/x.tar.gz"}
+BAD = [
+    # where, what is written, a part of the sentence
+    ("nmae", changed(nmae="x"), 'unknown key; allowed are name, program, data, cluster, hardware, limits, after; did you mean "name"?'),
+    ("1", SMALLEST | {1: 2}, "unknown key"),
+    ("name", {"program": SMALLEST["program"]}, "is missing"),
+    ("name", changed(name=""), "is not a name"),
+    ("name", changed(name="Digits"), '"Digits" is not a name of 1 to 40 lower-case letters'),
+    ("name", changed(name="a" * 41), "is not a name"),
+    ("name", changed(name="digits\n"), "is not a name"),
+    ("name", changed(name=5), "found the number 5"),
+    ("name", changed(name=True), "found the boolean true"),
+    ("program", changed(program="train.py"), 'found "train.py"; a mapping with the keys source, module, args, requirements'),
+    ("program.module", {"name": "x"}, "is missing"),
+    ("program.module", changed(program={"module": "a;rm -rf /"}), "is not a dotted Python module name"),
+    ("program.module", changed(program={"module": "$(id)"}), "is not a dotted Python module name"),
+    ("program.module", changed(program={"module": "a..b"}), "is not a dotted Python module name"),
+    ("program.module", changed(program={"module": "train.py "}), "is not a dotted Python module name"),
+    ("program.module", changed(program={"module": "modul\u00e9"}), "is not a dotted Python module name"),
+    ("program.module", changed(program=SOURCE | {"module": "a." * 150 + "a"}), "is not a dotted Python module name"),
+    ("program.module", changed(program={"module": ["a"]}), "found a list"),
+    ("program.module", changed(program={"module": "mine.train"}), "needs program.source"),
+    ("program.source", changed(program={"source": "https://x/y.tar.gz"}), "is not an S3 URI in the yard's bucket"),
+    ("program.source", changed(program={"source": "s3://other/programs/x.tar.gz"}), "is in another bucket"),
+    ("program.source", changed(program={"source": "s3://BUCKET/data/x.tar.gz"}), "is not under programs/"),
+    ("program.source", changed(program={"source": "s3://BUCKET/programs/"}), "is not under programs/"),
+    ("program.source", changed(program={"source": "s3://BUCKET/programs/../runs/x.tar.gz"}), ".. part"),
+    ("program.source", changed(program={"source": "s3://BUCKET/programs/x.zip"}), "does not end in .tar or .tar.gz or .tgz"),
+    ("program.source", changed(program={"source": 7}), "found the number 7"),
+    ("program.requirements", changed(program={"requirements": "requirements.txt"}), "needs program.source"),
+    ("program.requirements", changed(program=SOURCE | {"requirements": "../x.txt"}), "is not a relative path"),
+    ("program.requirements", changed(program=SOURCE | {"requirements": "/etc/passwd"}), "is not a relative path"),
+    ("program.requirements", changed(program=SOURCE | {"requirements": "a; rm"}), "is not a relative path"),
+    ("program.args", changed(program={"args": ["--epochs", "5"]}), "found a list; a mapping of names to values"),
+    ("program.args.layers", changed(program={"args": {"layers": [1, 2]}}), "found a list; one text, number or boolean"),
+    ("program.args.deep", changed(program={"args": {"deep": {"a": 1}}}), "found a mapping"),
+    ("program.args.none", changed(program={"args": {"none": None}}), "found nothing"),
+    ("program.args.--x", changed(program={"args": {"--x": 1}}), 'the name "--x" is not'),
+    ("program.args.1", changed(program={"args": {1: 1}}), "the name the number 1 is not"),
+    ("program.args.x", changed(program={"args": {"x": "a\x00b"}}), "without control characters"),
+    ("program.args.x", changed(program={"args": {"x": "a" * 1025}}), "up to 1024 are allowed"),
+    ("program.args", changed(program={"args": {f"a{n}": n for n in range(101)}}), "101 entries; up to 100"),
+    ("data", changed(data=["s3://BUCKET/data/x/"]), "found a list; a mapping of names to values"),
+    ("data.train", changed(data={"train": "s3://elsewhere/data/x/"}), "is in another bucket"),
+    ("data.train", changed(data={"train": "s3://BUCKET/runs/x/"}), "is not under data/"),
+    ("data.train", changed(data={"train": "s3://BUCKET/data/x"}), 'did you mean "s3://BUCKET/data/x/"?'),
+    ("data.train", changed(data={"train": "/data/x/"}), "is not an S3 URI"),
+    ("data.train", changed(data={"train": "s3://BUCKET/data//x/"}), "an empty, . or .. part"),
+    ("data.train", changed(data={"train": None}), "found nothing"),
+    ("data.train-set", changed(data={"train-set": "s3://BUCKET/data/x/"}), 'the name "train-set" is not'),
+    ("cluster", changed(cluster=3), "found the number 3; a mapping"),
+    ("cluster.wokers", changed(cluster={"wokers": 2}), 'did you mean "workers"?'),
+    ("cluster.workers", changed(cluster={"workers": 0}), "found the number 0; a whole number from 1 to 50"),
+    ("cluster.workers", changed(cluster={"workers": -2}), "found the number -2"),
+    ("cluster.workers", changed(cluster={"workers": 51}), "found the number 51"),
+    ("cluster.workers", changed(cluster={"workers": True}), "found the boolean true"),
+    ("cluster.workers", changed(cluster={"workers": 2.0}), "found the number 2.0"),
+    ("cluster.workers", changed(cluster={"workers": "2"}), 'found "2"'),
+    ("cluster.workers", changed(cluster={"strategy": "mirrored", "workers": 2}), "1 is allowed with the strategy mirrored"),
+    ("cluster.workers", changed(cluster={"strategy": "single", "workers": 2}), "1 is allowed with the strategy single"),
+    ("cluster.strategy", changed(cluster={"strategy": "multiworker"}), 'did you mean "multi_worker"?'),
+    ("cluster.strategy", changed(cluster={"strategy": "parameter_server", "parameter_servers": 1}), "not supported yet"),
+    ("cluster.parameter_servers", changed(cluster={"workers": 2, "parameter_servers": 1}), "0 is allowed"),
+    ("hardware.instance_types", changed(hardware={"instance_types": "g6.xlarge"}), 'found "g6.xlarge"; a list of 1 to 10'),
+    ("hardware.instance_types", changed(hardware={"instance_types": []}), "found a list of 0"),
+    ("hardware.instance_types", changed(hardware={"instance_types": ["g6.xlarge"] * 11}), "found a list of 11"),
+    ("hardware.instance_types[1]", changed(hardware={"instance_types": ["g6.xlarge", "g5.xlarg"]}), '"g5.xlarg" is not an EC2 instance type with an NVIDIA GPU that Trainyard knows; did you mean "g5.xlarge"?'),
+    ("hardware.instance_types[0]", changed(hardware={"instance_types": ["m5.large"]}), "is not an EC2 instance type with an NVIDIA GPU"),
+    ("hardware.instance_types[0]", changed(hardware={"instance_types": [None]}), "nothing is not an EC2 instance type"),
+    ("hardware.instance_types[0]", changed(hardware={"instance_types": ["p2.xlarge"]}), "has a K80"),
+    ("hardware.instance_types[1]", changed(hardware={"instance_types": ["g6.xlarge", "g6.xlarge"]}), "twice"),
+    ("hardware.market", changed(hardware={"market": "on-demand"}), 'did you mean "on_demand"?'),
+    ("hardware.market", changed(hardware={"market": ["spot"]}), "found a list"),
+    ("hardware.max_dollars_per_hour", changed(hardware={"max_dollars_per_hour": 0}), "above 0"),
+    ("limits.hours", changed(limits={"hours": 0}), "found the number 0; a number of hours above 0 and up to 720"),
+    ("limits.hours", changed(limits={"hours": float("nan")}), "found the number nan"),
+    ("limits.hours", changed(limits={"hours": float("inf")}), "found the number inf"),
+    ("limits.hours", changed(limits={"hours": 1000}), "up to 720"),
+    ("limits.hours", changed(limits={"hours": True}), "found the boolean true"),
+    ("limits.dollars", changed(limits={"dollars": 0}), "found the number 0"),
+    ("limits.dollars", changed(limits={"dollars": -5}), "found the number -5"),
+    ("limits.dollars", changed(limits={"dollars": "20"}), 'found "20"'),
+    ("limits.restarts", changed(limits={"restarts": -1}), "a whole number from 0 to 20"),
+    ("limits.restarts", changed(limits={"restarts": 1.5}), "found the number 1.5"),
+    ("limits.wait_minutes", changed(limits={"wait_minutes": 0}), "found the number 0"),
+    ("limits.wait_mins", changed(limits={"wait_mins": 5}), 'did you mean "wait_minutes"?'),
+    ("after.hosts", changed(after={"hosts": "keep"}), "allowed are terminate, stop"),
+    ("after.hosts", changed(after={"hosts": "stop"}), "EC2 can terminate spot hosts of a fleet but never stop them"),
+    ("after.image", changed(after={"image": "on-success"}), 'did you mean "on_success"?'),
+    ("after.image", changed(after={"image": True}), "found the boolean true"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("path", "document", "said"), BAD, ids=[f"{path}: {said}" for path, _, said in BAD])
+def test_a_fault_has_its_path_and_says_what_is_allowed(
+    path: str, document: dict[str, Any], said: str
+) -> None:
+    found = jobfile.check(document, source="jobs/x.yaml", bucket=BUCKET)
+    assert isinstance(found, JobFaults)
+    assert said in {fault.path: fault.problem for fault in found.faults}[path]
+
+
+BARE = [
+    ("name: no\nprogram: {module: training.programs.digits}", "name"),
+    ("name: x\nprogram: {module: training.programs.digits, args: {shuffle: off}}", "program.args.shuffle"),
+    ("name: x\nprogram: {module: on}", "program.module"),
+    ("name: x\nprogram: {module: training.programs.digits}\nafter: {image: NO}", "after.image"),
+]
+
+
+@pytest.mark.parametrize(("text", "path"), BARE)
+def test_a_bare_yes_or_no_is_reported_not_guessed(text: str, path: str) -> None:
+    assert "found the bare word" in faults_of(text)[path]
+
+
+def test_every_fault_is_said_at_once_and_in_order() -> None:
+    text = """
+name: Digits
+program: {module: a b}
+data: {train: s3://BUCKET/data/x}
+cluster: {workers: 0, strategy: mirored}
+hardware: {instance_types: [g5.xlarg], market: cheap}
+limits: {hours: 0, dollars: 0, restarts: many, wait_minutes: -1}
+after: {hosts: stop, image: maybe}
+colour: red
+"""
+    assert list(faults_of(text)) == [
+        "colour",
+        "name",
+        "program.module",
+        "data.train",
+        "cluster.workers",
+        "cluster.strategy",
+        "hardware.market",
+        "hardware.instance_types[0]",
+        "limits.hours",
+        "limits.dollars",
+        "limits.restarts",
+        "limits.wait_minutes",
+        "after.image",
+        "after.hosts",
+    ]
+
+
+def test_ten_thousand_faults_make_a_short_reason() -> None:
+    text = "\n".join(f"k{n}: 1" for n in range(6000)).encode()
+    found = jobfile.parse(text, source="jobs/x.yaml", bucket=BUCKET)
+    assert isinstance(found, JobFaults)
+    assert len(found.reason) < 10_000
+    assert found.reason.endswith("more")
+
+
+def test_what_is_shown_of_a_long_value_is_short() -> None:
+    found = jobfile.check(changed(name="x" * 5000), source="jobs/x.yaml", bucket=BUCKET)
+    assert isinstance(found, JobFaults)
+    assert len(found.reason) < 500
+
+
+INPUTS: list[tuple[object, object]] = [
+    ({"job_key": "jobs/x.yaml"}, Uploaded("jobs/x.yaml", None, None)),
+    ({"job_key": "jobs/a/b.json", "version_id": "v", "etag": "e"}, Uploaded("jobs/a/b.json", "v", "e")),
+    ({"job": {"name": "x"}}, Inline({"name": "x"})),
+    ({}, "found neither job_key nor job"),
+    (None, "found neither job_key nor job"),
+    ("jobs/x.yaml", "a mapping with the keys"),
+    ({"job_key": "jobs/x.yaml", "job": {}}, "found both job_key and job"),
+    ({"job_key": "data/x.yaml"}, "is not a key under jobs/"),
+    ({"job_key": "jobs/x.txt"}, "is not a key under jobs/"),
+    ({"job_key": 5}, "found the number 5"),
+    ({"job": "digits"}, 'found "digits"; a mapping'),
+    ({"job_kye": "jobs/x.yaml"}, 'did you mean "job_key"?'),
+]
+
+
+@pytest.mark.parametrize(("given", "expected"), INPUTS)
+def test_an_execution_runs_exactly_one_job(given: object, expected: object) -> None:
+    found = jobfile.read_input(given)
+    if isinstance(expected, str):
+        assert isinstance(found, JobFaults)
+        assert expected in found.reason
+    else:
+        assert found == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "name"),
+    [
+        (b"name: digits", "jobs/other.yaml", "digits"),
+        (b"name: Bad Name", "jobs/My Job (2).yaml", "my-job-2"),
+        (b"\x00\xff", "jobs/sub/9-lives.yaml", "lives"),
+        (b"", "jobs/---.yaml", "job"),
+        (b"a" * 100_000, "jobs/" + "x" * 90 + ".yaml", "x" * 40),
+    ],
+)
+def test_a_run_gets_a_legal_name_whatever_is_uploaded(text: bytes, key: str, name: str) -> None:
+    assert jobfile.name_of(text, key=key) == name

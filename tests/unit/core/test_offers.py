@@ -1,0 +1,204 @@
+"""Every pool is either an offer, in the order to try, or excluded with its reason."""
+
+from dataclasses import replace
+from itertools import product
+from typing import Any
+
+import pytest
+
+from lambdas.core import offers, wire
+from lambdas.core.catalogue import Market
+from lambdas.core.job import Job
+from lambdas.core.offers import Excluded, ImageFacts, Plan, Refused, Subnet
+from tests.unit.core.facts import G_ON_DEMAND, G_SPOT, NOON, ZONES, job, plan_facts
+
+
+def planned(made: Job, **facts: Any) -> Plan:
+    plan = offers.make_plan(made, plan_facts(**facts), now=NOON)
+    assert isinstance(plan, Plan), plan.reason
+    return plan
+
+
+def refused(made: Job, **facts: Any) -> Refused:
+    answer = offers.make_plan(made, plan_facts(**facts), now=NOON)
+    assert isinstance(answer, Refused)
+    return answer
+
+
+def pools(plan: Plan) -> list[str]:
+    return [f"{each.type[:2]} {each.zone[-1]} {each.market}" for each in plan.offers]
+
+
+PRICES = {
+    ("g6.xlarge", "us-east-1a"): 0.40,
+    ("g6.xlarge", "us-east-1b"): 0.20,
+    ("g6.xlarge", "us-east-1c"): 0.30,
+    ("g5.xlarge", "us-east-1a"): 0.25,
+    ("g5.xlarge", "us-east-1b"): 0.30,
+    ("g5.xlarge", "us-east-1c"): 0.50,
+}
+
+
+def test_spot_pools_go_by_price_and_ties_by_the_jobs_order() -> None:
+    plan = planned(job(), spot_prices=PRICES)
+    spot = ["g6 b spot", "g5 a spot", "g6 c spot", "g5 b spot", "g6 a spot", "g5 c spot"]
+    on_demand = [f"{name} {zone} on_demand" for name, zone in product(("g6", "g5"), "abc")]
+    assert pools(plan) == spot + on_demand
+
+
+def test_only_the_markets_the_job_allows_are_offered() -> None:
+    for market in Market:
+        hardware = {"instance_types": ["g6.xlarge"], "market": market.value}
+        assert {each.market for each in planned(job(hardware=hardware)).offers} == {market}
+
+
+def test_the_order_does_not_depend_on_the_order_of_facts() -> None:
+    turned = tuple(reversed(plan_facts().subnets))
+    assert planned(job(), subnets=turned).offers == planned(job()).offers
+
+
+def test_an_offer_knows_its_subnet_and_both_prices() -> None:
+    first = planned(job(), spot_prices=PRICES).offers[0]
+    assert (first.subnet, first.price, first.on_demand_price) == ("subnet-b", 0.20, 0.805)
+    assert first.pool == "g6.xlarge in us-east-1b, spot"
+
+
+def test_a_plan_survives_the_ledger() -> None:
+    plan = planned(job(hardware={"max_dollars_per_hour": 1.0}))
+    assert wire.from_json(Plan, wire.to_json(plan)) == plan
+
+
+def one_type(market: str = "spot", name: str = "g6.xlarge", **more: Any) -> Job:
+    return job(hardware={"instance_types": [name], "market": market, **more})
+
+
+EXCLUDED = [
+    # why, the job, the facts, code, parts of the reason
+    ("a zone without the type", one_type(), {"offered": frozenset()}, "not_offered", ["does not offer the type"]),
+    ("a zone without spot price", one_type(), {"spot_prices": {}}, "no_spot_price", ["no spot price"]),
+    ("no known price", one_type("on_demand", "p5e.48xlarge"), {}, "no_price", ["no on-demand price"]),
+    (
+        "no quota",
+        one_type(),
+        {"quotas": {G_SPOT: 0.0}},
+        "no_quota",
+        ["2 x g6.xlarge need 8 vCPUs", "All G and VT Spot Instance Requests", G_SPOT, "is 0.",
+         f"aws service-quotas request-service-quota-increase --service-code ec2 --quota-code {G_SPOT}",
+         "--desired-value 8 --region us-east-1"],
+    ),
+    (
+        "a quota in use",
+        one_type("on_demand"),
+        {"quotas": {G_ON_DEMAND: 16.0}, "used": {G_ON_DEMAND: 12}},
+        "no_quota",
+        ["16 of which 12 are in use", "--desired-value 20"],
+    ),
+    (
+        "a gang above the hourly cap",
+        one_type("on_demand", max_dollars_per_hour=1.5),
+        {},
+        "too_expensive",
+        ["2 hosts cost $1.610 an hour", "max_dollars_per_hour is $1.5"],
+    ),
+    (
+        "both quota and cap",
+        one_type("on_demand", max_dollars_per_hour=1),
+        {"quotas": {G_ON_DEMAND: 4.0}},
+        "no_quota",
+        ["need 8 vCPUs", "$1.610 an hour"],
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("made", "facts", "code", "said"), [row[1:] for row in EXCLUDED], ids=[r[0] for r in EXCLUDED]
+)
+def test_an_excluded_pool_keeps_its_reason(
+    made: Job, facts: dict[str, Any], code: str, said: list[str]
+) -> None:
+    answer = refused(made, **facts)
+    assert {each.code for each in answer.excluded} == {code}
+    assert len(answer.excluded) == 3
+    for part in said:
+        assert all(part in each.reason for each in answer.excluded)
+        assert part in answer.reason
+
+
+def test_a_zone_without_subnet_is_said() -> None:
+    plan = planned(one_type(), subnets=(Subnet("subnet-a", "us-east-1a"),))
+    assert [each.zone for each in plan.offers] == ["us-east-1a"]
+    assert {each.zone: each.code for each in plan.excluded} == dict.fromkeys(ZONES[1:], "no_subnet")
+
+
+def test_a_quota_that_just_suffices_is_enough() -> None:
+    assert planned(one_type(), quotas={G_SPOT: 8.0}).offers
+
+
+def test_an_unknown_quota_is_not_zero() -> None:
+    assert planned(one_type(), quotas={}).offers
+    assert planned(one_type("spot", "p6-b200.48xlarge"), quotas={}).offers
+
+
+def test_the_same_reason_is_said_once_for_all_its_pools() -> None:
+    answer = refused(job(), quotas={G_SPOT: 0.0, G_ON_DEMAND: 0.0})
+    assert answer.error == "QuotaExceeded"
+    assert len(answer.excluded) == 12
+    assert answer.reason.count(f"--quota-code {G_SPOT}") == 2  # once per type: the sentence names it
+    assert "us-east-1a, us-east-1b, us-east-1c" in answer.reason
+
+
+def test_mixed_reasons_are_no_offer() -> None:
+    answer = refused(
+        job(hardware={"market": "spot_then_on_demand"}), spot_prices={}, quotas={G_ON_DEMAND: 0.0}
+    )
+    assert answer.error == "NoOffer"
+
+
+IMAGES = [
+    (ImageFacts("/trainyard/image", None, None), "does not exist"),
+    (ImageFacts("/trainyard/image", "none", None), "Run the bake state machine"),
+    (ImageFacts("/trainyard/image", "latest", None), "not the id of an image"),
+    (ImageFacts("/trainyard/image", "ami-0123456789abcdef0", None), "does not exist here"),
+    (ImageFacts("/trainyard/image", "ami-0123456789abcdef0", "pending"), "is pending, not available"),
+]
+
+
+@pytest.mark.parametrize(("image", "said"), IMAGES)
+def test_without_an_image_nothing_is_planned(image: ImageFacts, said: str) -> None:
+    answer = refused(job(), image=image)
+    assert answer.error == "Misconfigured"
+    assert said in answer.reason
+
+
+def test_a_missing_image_does_not_hide_a_missing_quota() -> None:
+    answer = refused(one_type(), image=IMAGES[1][0], quotas={G_SPOT: 0.0})
+    assert "bake" in answer.reason
+    assert G_SPOT in answer.reason
+
+
+def test_every_pool_is_accounted_for_exactly_once() -> None:
+    types = ["g6.xlarge", "g5.xlarge", "p5e.48xlarge"]
+    hardware = {"instance_types": types, "max_dollars_per_hour": 1.8}
+    facts = replace(plan_facts(), spot_prices=PRICES)
+    plan = offers.make_plan(job(hardware=hardware), facts, now=NOON)
+    assert isinstance(plan, Plan)
+    found: list[offers.Offer | Excluded] = [*plan.offers, *plan.excluded]
+    assert sorted((each.type, each.zone, each.market) for each in found) == sorted(
+        product(types, ZONES, Market)
+    )
+
+
+def test_usage_counts_by_quota_and_knows_gpus_only() -> None:
+    live = {
+        "i-1": ("g6.xlarge", Market.SPOT),
+        "i-2": ("g5.12xlarge", Market.SPOT),
+        "i-3": ("g6.xlarge", Market.ON_DEMAND),
+        "i-4": ("p5.48xlarge", Market.SPOT),
+        "i-5": ("m7i.large", Market.ON_DEMAND),
+    }
+    assert offers.used_vcpus(live) == {G_SPOT: 52, G_ON_DEMAND: 4, "L-C4BD4855": 192}
+
+
+def test_the_codes_to_ask_for_are_those_of_the_jobs_types_and_markets() -> None:
+    assert offers.quota_codes(job()) == (G_SPOT, G_ON_DEMAND)
+    assert offers.quota_codes(one_type("on_demand")) == (G_ON_DEMAND,)

@@ -1,0 +1,144 @@
+"""The launch loop: what follows from the refusals so far."""
+
+import random
+from datetime import datetime, timedelta
+
+import pytest
+
+from lambdas.core import placement
+from lambdas.core.catalogue import Market
+from lambdas.core.offers import Offer
+from lambdas.core.placement import GiveUp, Refusal, RefusalKind, StartOver, Try, Wait
+from tests.unit.core.facts import NOON, after, offer
+
+A = offer("g6.xlarge", "us-east-1a")
+B = offer("g6.xlarge", "us-east-1b")
+C = offer("g5.xlarge", "us-east-1a")
+D = offer("g6.xlarge", "us-east-1a", Market.ON_DEMAND)
+BIG = offer("g6.12xlarge", "us-east-1a")
+HOUR = after(3600)
+
+
+def no(index: int, round_: int = 0, kind: RefusalKind = RefusalKind.CAPACITY, at: float = 0.0) -> Refusal:
+    return Refusal(index, round_, kind, f"{kind}-code", f"the {kind} reason", after(at))
+
+
+def step(
+    offers: list[Offer],
+    refusals: list[Refusal],
+    *,
+    now: float = 0.0,
+    until: datetime = HOUR,
+    held: int | None = None,
+) -> Try | Wait | StartOver | GiveUp:
+    return placement.next_step(offers, refusals, now=after(now), since=NOON, give_up_at=until, held=held)
+
+
+K = RefusalKind
+TABLE = [
+    # sentence, offers, refusals, now, what follows
+    ("at first the first offer", [A, B], [], 0, (Try, 0, 0)),
+    ("a full pool makes room for the next", [A, B], [no(0)], 1, (Try, 1, 0)),
+    ("throttling is no reason to ask the same again", [A, B], [no(0, kind=K.THROTTLED)], 1, (Try, 1, 0)),
+    ("an unsupported pool is out, the round goes on", [A, B], [no(0, kind=K.UNSUPPORTED)], 1, (Try, 1, 0)),
+    ("a full quota excludes every pool that needs as much of it", [A, B, C, D], [no(0, kind=K.QUOTA)], 1, (Try, 3, 0)),
+    ("a full quota leaves smaller types a chance", [BIG, A], [no(0, kind=K.QUOTA)], 1, (Try, 1, 0)),
+    ("after a round the loop waits half a minute", [A, B], [no(0), no(1, at=5)], 5, (Wait, 30)),
+    ("the wait counts from the last refusal", [A], [no(0)], 10, (Wait, 20)),
+    ("part seconds are waited whole", [A], [no(0)], 10.2, (Wait, 20)),
+    ("after the wait the next round begins", [A, B], [no(0), no(1)], 30, (Try, 0, 1)),
+    ("the second wait is twice as long", [A], [no(0), no(0, 1, at=30)], 30, (Wait, 60)),
+    ("an excluded pool is not asked in later rounds", [A, B], [no(0, kind=K.UNSUPPORTED), no(1)], 31, (Try, 1, 1)),
+    ("all quotas full ends the search", [A, B], [no(0, kind=K.QUOTA)], 1, (GiveUp, "QuotaExceeded")),
+    ("all unsupported ends the search", [A], [no(0, kind=K.UNSUPPORTED)], 1, (GiveUp, "NoOffer")),
+    ("a missing permission ends it at once", [A, B], [no(0, kind=K.ACCESS)], 1, (GiveUp, "AccessDenied")),
+    ("a wrong setting ends it at once", [A, B], [no(0, kind=K.CONFIGURATION)], 1, (GiveUp, "Misconfigured")),
+    ("no wait goes beyond patience", [A], [no(0, at=3590)], 3590, (Wait, 10)),
+    ("a last round is asked when patience ends", [A, B], [no(0, at=3590), no(1, at=3590)], 3600, (Try, 0, 1)),
+    ("the last round is finished", [A, B], [no(0, at=1), no(1, at=1), no(0, 1, at=3600)], 3601, (Try, 1, 1)),
+    ("after the last round it gives up", [A], [no(0, at=1), no(0, 1, at=3600)], 3601, (GiveUp, "NoOffer")),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("offers", "refusals", "now", "expected"), [r[1:] for r in TABLE], ids=[r[0] for r in TABLE]
+)
+def test_what_follows(
+    offers: list[Offer], refusals: list[Refusal], now: float, expected: tuple[object, ...]
+) -> None:
+    found = step(offers, refusals, now=now)
+    match found:
+        case Try(offer=index, round=round_):
+            assert (Try, index, round_) == expected
+        case Wait(seconds=seconds):
+            assert (Wait, seconds) == expected
+        case GiveUp(error=error):
+            assert (GiveUp, error) == expected
+        case StartOver():
+            pytest.fail("nobody survives here")
+    assert found.reason
+
+
+def test_missing_hosts_join_the_survivors_or_all_start_over() -> None:
+    first = step([A, B], [], held=1)
+    assert isinstance(first, Try)
+    assert (first.offer, first.round) == (1, 0)
+    answer = step([A, B], [no(1)], held=1)
+    assert isinstance(answer, StartOver)
+    assert B.pool in answer.reason
+
+
+def test_once_the_survivors_are_released_the_search_goes_on_elsewhere() -> None:
+    assert isinstance(answer := step([A, B], [no(1)]), Try)
+    assert answer.offer == 0
+
+
+def test_giving_up_says_every_pools_last_reason() -> None:
+    answer = step([A, C], [no(0), no(1), no(0, 1, at=60), no(1, 1, at=60)], now=61, until=after(60))
+    assert isinstance(answer, GiveUp)
+    assert "No pool had room within 1 minute" in answer.reason
+    assert f"- {A.pool}: asked 2 times; capacity-code: the capacity reason" in answer.reason
+    assert f"- {C.pool}: asked 2 times" in answer.reason
+
+
+def test_patience_never_outlives_the_run() -> None:
+    assert placement.give_up_at(NOON, 60, after(600)) == after(600)
+    assert placement.give_up_at(NOON, 5, after(600)) == after(300)
+
+
+@pytest.mark.parametrize(("minutes", "pools"), [(0.2, 1), (1, 3), (60, 18), (1440, 60), (1440, 1)])
+def test_a_search_ends_in_time_with_few_tries(minutes: float, pools: int) -> None:
+    """Played to its end with pools that stay full: it fits an execution's history and ends when patience does."""
+    offers = [offer(("g6.xlarge", "g5.xlarge")[n % 2], f"us-east-1{n}") for n in range(pools)]
+    until, now = NOON + timedelta(minutes=minutes), NOON
+    refusals: list[Refusal] = []
+    while True:
+        found = placement.next_step(offers, refusals, now=now, since=NOON, give_up_at=until)
+        match found:
+            case Try(offer=index, round=round_):
+                assert (index, round_) not in {(no.offer, no.round) for no in refusals}
+                refusals.append(Refusal(index, round_, RefusalKind.CAPACITY, "Full", "no room", now))
+            case Wait(seconds=seconds):
+                assert seconds >= 1
+                now += timedelta(seconds=seconds)
+            case _:
+                break
+    assert isinstance(found, GiveUp)
+    assert timedelta(0) <= now - until < timedelta(seconds=1)
+    assert len(refusals) <= placement.MOST_TRIES + 7 * pools
+
+
+def test_whatever_is_refused_the_loop_always_answers() -> None:
+    chance = random.Random(7)
+    offers = [A, B, C, D, BIG]
+    for _ in range(300):
+        refusals: list[Refusal] = []
+        now = 0.0
+        while isinstance(found := step(offers, refusals, now=now, until=after(300)), Try | Wait):
+            now += 1
+            if isinstance(found, Try):
+                refusals.append(no(found.offer, found.round, chance.choice(list(RefusalKind)[:4]), at=now))
+            else:
+                now += found.seconds
+        assert isinstance(found, GiveUp)
+        assert now < 400

@@ -1,0 +1,136 @@
+"""Tokens, the timeline, the catalogue, and how nouns travel."""
+
+import json
+import subprocess
+import sys
+from decimal import Decimal
+
+import pytest
+
+from lambdas.core import catalogue, errors, timeline, tokens, wire
+from lambdas.core.catalogue import Market
+from lambdas.core.cost import HostLife
+from lambdas.core.timeline import Entry, Source
+from tests.unit.core.facts import NOON, after
+
+
+def test_one_object_version_is_one_run() -> None:
+    first = tokens.run_id("digits", key="jobs/digits.yaml", version="v1")
+    assert first == tokens.run_id("digits", key="jobs/digits.yaml", version="v1")
+    others = {
+        tokens.run_id("digits", key="jobs/digits.yaml", version="v2"),
+        tokens.run_id("digits", key="jobs/other.yaml", version="v1"),
+    }
+    assert first not in others
+    assert len(others) == 2
+    assert tokens.is_execution_name(first)
+    assert first.startswith("digits-")
+
+
+@pytest.mark.parametrize("run", ["a", "digits-1a2b3c4d", "x" * 80])
+def test_tokens_are_short_distinct_and_repeatable(run: str) -> None:
+    asks = [
+        (yard, attempt, offer, round_)
+        for yard in ("trainyard", "other")
+        for attempt in (1, 11)
+        for offer in (0, 1, 11)
+        for round_ in (0, 1)
+    ]
+    made = [tokens.client_token(run, yard=y, attempt=a, offer=o, round=r) for y, a, o, r in asks]
+    assert made == [tokens.client_token(run, yard=y, attempt=a, offer=o, round=r) for y, a, o, r in asks]
+    assert len(set(made)) == len(asks)
+    assert all(len(token) <= 64 and token.isascii() for token in made)
+
+
+@pytest.mark.parametrize(
+    ("name", "legal"),
+    [
+        ("digits-1", True),
+        ("A_b-9", True),
+        ("", False),
+        ("a b", False),
+        ("a" * 81, False),
+        ("a/b", False),
+        ("\u00e9", False),
+    ],
+)
+def test_execution_names(name: str, legal: bool) -> None:
+    assert tokens.is_execution_name(name) is legal
+
+
+def entry(seconds: float, event: str = "launched") -> Entry:
+    return Entry(at=after(seconds), source=Source.WORKFLOW, event=event, attempt=1, detail={"n": 1})
+
+
+def test_the_timeline_is_ordered_and_says_nothing_twice() -> None:
+    entries = [entry(2), entry(1, "b"), entry(1, "a"), entry(2)]
+    found = timeline.ordered(entries)
+    assert [each.at for each in found] == [after(1), after(1), after(2)]
+    assert found == timeline.ordered(reversed(entries))
+
+
+def test_a_timeline_line_has_no_empty_keys() -> None:
+    text = timeline.to_jsonl(
+        [Entry(at=NOON, source=Source.AWS, event="warned", reason="spot \u2014 2 minutes")]
+    )
+    assert json.loads(text) == {
+        "at": "2026-11-20T12:00:00.000Z",
+        "source": "aws",
+        "event": "warned",
+        "reason": "spot \u2014 2 minutes",
+    }
+    assert timeline.to_jsonl([]) == ""
+
+
+def test_a_noun_survives_dynamodb_numbers_and_unknown_keys() -> None:
+    host = HostLife("i-1", "g6.xlarge", Market.SPOT, 0.25, None, NOON, after(1))
+    row = wire.to_json(host) | {"price": Decimal("0.25"), "extra": Decimal(7)}
+    assert wire.from_json(HostLife, row) == host
+
+
+def test_times_are_utc_with_milliseconds() -> None:
+    assert wire.stamp(wire.instant("2026-11-20T13:00:00.5+01:00")) == "2026-11-20T12:00:00.500Z"
+    assert wire.instant("2026-11-20T12:00:00") == NOON
+
+
+def test_the_catalogue_is_whole() -> None:
+    found = catalogue.catalogue()
+    assert len(found.types) == 58
+    for kind in found.types.values():
+        assert kind.gpus >= 1
+        assert kind.vcpus >= 4
+        assert catalogue.quota(kind, Market.ON_DEMAND) is not None
+        assert catalogue.quota(kind, Market.SPOT) is not None or kind.name.startswith("p6")
+    assert found.price_date == "2026-07-20"
+
+
+@pytest.mark.parametrize(
+    ("name", "market", "code"),
+    [
+        ("g5.xlarge", Market.SPOT, "L-3819A6DF"),
+        ("g5.xlarge", Market.ON_DEMAND, "L-DB2E81BA"),
+        ("p4d.24xlarge", Market.SPOT, "L-7212CCBC"),
+        ("p5.48xlarge", Market.SPOT, "L-C4BD4855"),
+        ("p6-b200.48xlarge", Market.ON_DEMAND, "L-417A185B"),
+    ],
+)
+def test_each_type_counts_against_its_quota(name: str, market: Market, code: str) -> None:
+    found = catalogue.quota(catalogue.gpu_type(name), market)
+    assert found is not None
+    assert found.code == code
+
+
+def test_every_error_word_says_whose_fault_it_is() -> None:
+    for word, error in errors.WORDS.items():
+        assert error.blame is not errors.Blame.UNKNOWN, word
+        assert error("a reason").reason == "a reason"
+        assert word in (errors.__doc__ or "")
+
+
+def test_nouns_need_neither_yaml_nor_boto3() -> None:
+    """Every handler imports the nouns; only who reads a file pays for yaml."""
+    nouns = ("job", "offers", "placement", "recovery", "summary", "timeline", "muster", "gang", "records")
+    code = f"import sys\nfrom lambdas.core import {', '.join(nouns)}\n"
+    code += "print([m for m in ('yaml', 'boto3', 'difflib', 'attr') if m in sys.modules])"
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert answer.stdout.strip() == "[]"
