@@ -7,29 +7,13 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
+from benchmarks import quick
 from demo.cloud import Cloud
-from demo.upload import packed
 from demo.yard import Execution, Yard
 
-PROGRAMS = Path(__file__).resolve().parent.parent.parent / "benchmarks" / "programs"
-PROGRAM_KEY = "programs/steps.tar.gz"
 ALIVE = ("pending", "running", "stopping", "shutting-down")
-
-
-def merged(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
-    """`below` with the values of `above`; None takes a key away."""
-    result = dict(below)
-    for key, value in above.items():
-        if value is None:
-            result.pop(key, None)
-        elif isinstance(value, dict) and isinstance(result.get(key), dict):
-            result[key] = merged(result[key], value)
-        else:
-            result[key] = value
-    return result
 
 
 @dataclass(frozen=True)
@@ -79,24 +63,11 @@ class Runs:
     def __init__(self, cloud: Cloud, yard: Yard) -> None:
         self.cloud = cloud
         self.yard = yard
-        yard.upload(PROGRAM_KEY, packed(PROGRAMS))
-        yard.upload("data/few/numbers.txt", b"1\n2\n3\n")
+        quick.prepare(yard)
 
     def job(self, name: str, **changes: Any) -> dict[str, Any]:
         """A small job: two hosts, the quick program; `changes` are laid over it."""
-        base = {
-            "name": name,
-            "program": {
-                "source": f"s3://{self.yard.bucket}/{PROGRAM_KEY}",
-                "module": "steps",
-                "args": {"steps": 60, "step-delay": 0.02},
-            },
-            "data": {"few": f"s3://{self.yard.bucket}/data/few/"},
-            "cluster": {"strategy": "multi_worker", "workers": 2},
-            "hardware": {"instance_types": ["g6.xlarge"], "market": "spot"},
-            "limits": {"hours": 1, "dollars": 5, "restarts": 2, "wait_minutes": 5},
-        }
-        return merged(base, changes)
+        return quick.job(name, **changes)
 
     def upload(self, job: dict[str, Any] | bytes, name: str | None = None) -> tuple[str, str]:
         """Put a job file; answers key and version."""

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.runs import PROGRAM_KEY, Run, Runs
+from benchmarks.quick import PROGRAM_KEY
+from tests.e2e.runs import Run, Runs
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,71 @@
+"""What Trainyard costs a program while it trains: its steps a second by hand, and under the host agent."""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks import quick
+from demo.yard import Yard
+
+ROUNDS = 3
+ARGS = {"steps": 6000, "work": 512, "checkpoint-every": 2000}
+
+
+@dataclass(frozen=True)
+class Rates:
+    """Median steps a second; the rounds alternate, so that a busy machine is busy for both."""
+
+    by_hand: float
+    under_the_agent: float
+
+    @property
+    def ratio(self) -> float:
+        """1.0: it costs nothing."""
+        return round(self.under_the_agent / self.by_hand, 3)
+
+
+def measure(yard: Yard) -> Rates:
+    """Alternate rounds of the same program on one host and by hand."""
+    by_hand, under = [], []
+    for number in range(ROUNDS):
+        by_hand.append(_by_hand())
+        under.append(_under_the_agent(yard, number))
+    return Rates(round(statistics.median(by_hand), 1), round(statistics.median(under), 1))
+
+
+def _by_hand() -> float:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        places = {
+            "CHECKPOINTS": "checkpoints",
+            "PROGRESS": "progress.jsonl",
+            "MODEL": "model",
+            "METRICS": "metrics.json",
+        }
+        settings = {f"TRAINYARD_{key}": str(folder / place) for key, place in places.items()}
+        arguments = [word for key, value in ARGS.items() for word in (f"--{key}", str(value))]
+        subprocess.run(
+            [sys.executable, str(quick.PROGRAMS / "steps.py"), *arguments],
+            env=os.environ | settings,
+            stdout=subprocess.DEVNULL,
+            check=True,
+        )
+        return float(json.loads((folder / "metrics.json").read_text())["steps_per_second"])
+
+
+def _under_the_agent(yard: Yard, number: int) -> float:
+    job = quick.job(
+        f"harness-{number}", cluster={"workers": 1}, program={"args": {**ARGS, "step-delay": None}}
+    )
+    execution = yard.wait(yard.start(yard.train, {"job": job}), seconds=300)
+    metrics = yard.read_json(f"runs/{execution.name}/metrics.json")
+    if execution.status != "SUCCEEDED" or metrics is None:
+        raise RuntimeError(f"{execution.name} {execution.status}: {execution.cause}")
+    return float(metrics["steps_per_second"])

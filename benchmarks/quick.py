@@ -1,0 +1,46 @@
+"""Jobs of the quick program (benchmarks/programs/steps.py): a run of one shows what Trainyard does and costs."""
+
+from pathlib import Path
+from typing import Any
+
+from demo.upload import packed
+from demo.yard import Yard
+
+PROGRAMS = Path(__file__).resolve().parent / "programs"
+PROGRAM_KEY = "programs/steps.tar.gz"
+
+
+def prepare(yard: Yard) -> None:
+    """Put the program and a little data into the yard's bucket."""
+    yard.upload(PROGRAM_KEY, packed(PROGRAMS))
+    yard.upload("data/few/numbers.txt", b"1\n2\n3\n")
+
+
+def job(name: str, **changes: Any) -> dict[str, Any]:
+    """A small job: two hosts, the quick program; `changes` are laid over it. Admission fills in BUCKET."""
+    base = {
+        "name": name,
+        "program": {
+            "source": f"s3://BUCKET/{PROGRAM_KEY}",
+            "module": "steps",
+            "args": {"steps": 60, "step-delay": 0.02},
+        },
+        "data": {"few": "s3://BUCKET/data/few/"},
+        "cluster": {"strategy": "multi_worker", "workers": 2},
+        "hardware": {"instance_types": ["g6.xlarge"], "market": "spot"},
+        "limits": {"hours": 1, "dollars": 5, "restarts": 2, "wait_minutes": 5},
+    }
+    return merged(base, changes)
+
+
+def merged(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
+    """`below` with the values of `above`; None takes a key away."""
+    result = dict(below)
+    for key, value in above.items():
+        if value is None:
+            result.pop(key, None)
+        elif isinstance(value, dict) and isinstance(result.get(key), dict):
+            result[key] = merged(result[key], value)
+        else:
+            result[key] = value
+    return result
