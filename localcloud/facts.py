@@ -22,6 +22,7 @@ class Latencies:
     """Seconds that things take."""
 
     boot: float
+    agent: float
     stop: float
     terminate: float
     image: float
@@ -33,7 +34,6 @@ class Interruption:
     """How a spot instance is taken away."""
 
     warning_seconds: float
-    rebalance_seconds: float
 
 
 @dataclass(frozen=True)

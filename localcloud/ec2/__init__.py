@@ -26,6 +26,7 @@ def install(context: Context) -> None:
     from moto.ec2.responses import instances as instance_responses
     from moto.ec2.utils import EC2_PREFIX_TO_RESOURCE
 
+    from localcloud import faults
     from localcloud.ec2 import bridge, catalogue, images, launch, metadata, network, records, transport
     from localcloud.ec2.capacity import Capacity
     from localcloud.ec2.lifecycle import Lifecycle
@@ -66,4 +67,5 @@ def install(context: Context) -> None:
                 images.resume()
         lifecycle.resume()
 
+    faults.install(context)
     context.store.keep("ec2", save, restore)

@@ -26,7 +26,7 @@ from moto.ec2.responses._base_response import EC2BaseResponse
 from localcloud import events
 from localcloud.ec2 import spot
 from localcloud.ec2.capacity import pool_of, vcpus
-from localcloud.ec2.records import Timers, backend, everything, here, instance, now, records_of
+from localcloud.ec2.records import Timers, backend, everything, here, instance, now
 from localcloud.ec2.transport import LOCK
 from localcloud.ec2.world import world
 from localcloud.facts import Facts
@@ -98,6 +98,21 @@ class Lifecycle:
             self.hypervisor.terminate(doomed.id)
         else:
             self._later(self.facts.latencies.terminate, doomed, "shutting-down", self._terminated)
+
+    def interrupt_after(self, warned: Any, seconds: float) -> None:
+        """EC2 takes a spot instance back in `seconds`: it is stopped or terminated, as its request says."""
+
+        def take_back() -> None:
+            with request_scope(warned.owner_id, warned.region_name), LOCK:
+                if warned.state not in ("pending", "running") or here().notices.pop(warned.id, None) is None:
+                    return
+                behind = spot.request_of(warned)
+                if behind is not None and behind.interruption_behavior == "stop" and warned.state == "running":
+                    self.stop(warned, BY_SPOT)
+                else:
+                    self.terminate(warned, BY_SPOT)
+
+        self.timers.after(seconds, take_back)
 
     # -- told by the hypervisor
 
@@ -205,6 +220,9 @@ class Lifecycle:
                 for reservation in list(ec2_backends[account][region].reservations.values()):
                     for restored in list(reservation.instances):
                         self._resume(restored)
+                        notice = here().notices.get(restored.id)
+                        if notice is not None:
+                            self.interrupt_after(restored, max(0.0, (notice.at - now()).total_seconds()))
 
     def _resume(self, restored: Any) -> None:
         latencies = self.facts.latencies
@@ -406,8 +424,3 @@ def _change(one: Any, before: InstanceState) -> dict[str, Any]:
         "CurrentState": {"Code": one.state_code, "Name": one.state},
         "PreviousState": {"Code": before.code, "Name": before.name},
     }
-
-
-def metadata_records(instance: Any) -> Any:
-    """The interruption notice of this instance, or None."""
-    return records_of(instance.owner_id, instance.region_name).notices.get(instance.id)

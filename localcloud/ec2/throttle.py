@@ -29,6 +29,12 @@ def throw(action: str, code: str, times: int) -> None:
             _faults.pop(action, None)
 
 
+def clear() -> None:
+    """Nothing is made to fail any more."""
+    with _lock:
+        _faults.clear()
+
+
 def thrown(action: str) -> Fault | None:
     """The error this request must answer, counted as answered; None when it may go on."""
     with _lock:
