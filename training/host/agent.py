@@ -47,21 +47,13 @@ class Post:
 
 
 def post_of(identity: Identity, *, now: datetime) -> Post | None:
-    """None for a host that is not for a training run: a builder, or one launched by hand from an image."""
+    """None for a host that is not for a training run: a builder (it has no attempt), one launched by hand."""
     tags = identity.tags
-    if "trainyard:run" not in tags or tags.get("trainyard:kind") == "builder":
+    needed = ("trainyard:run", "trainyard:attempt", "trainyard:bucket", "trainyard:bus")
+    if tags.get("trainyard:kind") == "builder" or any(key not in tags for key in needed):
         return None
-    if missing := [key for key in ("trainyard:bucket", "trainyard:bus") if key not in tags]:
-        raise HostTrouble(
-            f"the instance lacks the tags {', '.join(missing)} of the launch template", final=True
-        )
-    return Post(
-        run=tags["trainyard:run"],
-        bucket=tags["trainyard:bucket"],
-        bus=tags["trainyard:bus"],
-        attempt=int(tags.get("trainyard:attempt", "1")),
-        lease=lease_of(identity, now=now),
-    )
+    run, attempt, bucket, bus = (tags[key] for key in needed)
+    return Post(run=run, bucket=bucket, bus=bus, attempt=int(attempt), lease=lease_of(identity, now=now))
 
 
 def lease_of(identity: Identity, *, now: datetime) -> Lease:
@@ -83,7 +75,9 @@ def run(places: Places) -> None:
         return
     post = post_of(identity, now=now)
     if post is None:
-        logger.info("no training run is tagged on this instance: staying quiet")
+        logger.info(
+            "no attempt of a run is tagged on this instance (%s): staying quiet", ", ".join(identity.tags)
+        )
         _keep_lease_only(metadata, identity, now)
         return
     with orders.presence(places):

@@ -1,0 +1,140 @@
+"""Classify scans of handwritten digits: a convolutional network, trained by any number of workers.
+
+Reads TFRecord shards from the data entries `train` and `test` (digits_data.py makes them from real scans).
+"""
+
+import argparse
+
+import tensorflow as tf
+
+from training.runtime import cluster as clusters
+from training.runtime import export
+from training.runtime.cluster import Cluster
+from training.runtime.data import Records
+from training.runtime.elastic import Elastic, Plan, Trained
+from training.runtime.environment import Environment
+from training.runtime.leaving import FINISHED, leave
+from training.runtime.metrics import write_metrics
+
+SIDE = 8
+DIGITS = 10
+BRIGHTEST = 16.0
+EVALUATION_BATCH = 512
+RECORD = {
+    "image": tf.io.FixedLenFeature([], tf.string),
+    "label": tf.io.FixedLenFeature([], tf.int64),
+}
+
+
+def main() -> None:
+    arguments = parse_arguments()
+    environment = Environment.from_os()
+    train = Records.under(environment.data_folder("train"), parse)
+    test = Records.under(environment.data_folder("test"), parse)
+    tf.keras.utils.set_random_seed(arguments.seed)
+    with clusters.peers_may_vanish():
+        cluster = clusters.join(environment.tf_config)
+        with cluster.strategy.scope():
+            model = build()
+            optimizer = tf.keras.optimizers.Adam(arguments.learning_rate)
+        elastic = Elastic(
+            cluster,
+            environment,
+            Plan(
+                epochs=arguments.epochs,
+                global_batch_size=arguments.global_batch_size,
+                seed=arguments.seed,
+                checkpoint_every=arguments.checkpoint_every,
+                step_delay=arguments.step_delay,
+            ),
+            model=model,
+            optimizer=optimizer,
+            losses=losses,
+            is_right=is_right,
+        )
+        trained = elastic.train(train)
+        if cluster.is_chief:
+            conclude(environment, model, trained, test, cluster)
+        cluster.all_arrived()
+    leave(FINISHED, f"finished at step {trained.step}")
+
+
+def parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--epochs", type=int, default=30)
+    parser.add_argument("--global-batch-size", type=int, default=64)
+    parser.add_argument("--learning-rate", type=float, default=1e-3)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--checkpoint-every", type=int, default=100, help="steps; 0: by the clock alone")
+    parser.add_argument(
+        "--step-delay", type=float, default=0.0, help="seconds to wait after a step, to watch it"
+    )
+    return parser.parse_args()
+
+
+def build() -> tf.keras.Model:
+    layers = tf.keras.layers
+    return tf.keras.Sequential(
+        [
+            layers.Input((SIDE, SIDE, 1)),
+            layers.Conv2D(32, 3, padding="same", activation="relu"),
+            layers.Conv2D(64, 3, padding="same", activation="relu"),
+            layers.MaxPooling2D(),
+            layers.Conv2D(64, 3, padding="same", activation="relu"),
+            layers.Flatten(),
+            layers.Dense(128, activation="relu"),
+            layers.Dense(DIGITS),
+        ]
+    )
+
+
+def parse(records: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """A batch of serialised records: images as numbers from 0 to 1, labels."""
+    found = tf.io.parse_example(records, RECORD)
+    pixels = tf.io.decode_raw(found["image"], tf.uint8, fixed_length=SIDE * SIDE)
+    images = tf.reshape(tf.cast(pixels, tf.float32) / BRIGHTEST, (-1, SIDE, SIDE, 1))
+    return images, found["label"]
+
+
+def losses(labels: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
+    return tf.nn.sparse_softmax_cross_entropy_with_logits(labels, outputs)
+
+
+def is_right(labels: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
+    return tf.cast(tf.equal(tf.argmax(outputs, axis=1), labels), tf.float32)
+
+
+def conclude(
+    environment: Environment, trained_model: tf.keras.Model, trained: Trained, test: Records, cluster: Cluster
+) -> None:
+    """What the chief does at the end: judge the model on scans it has never seen, and leave it behind."""
+    model = export.plain_copy(build, trained_model)
+    loss, accuracy = evaluate(model, test)
+    print(f"test loss {loss:.4f} accuracy {accuracy:.4f} on {test.count} held-out scans", flush=True)
+    export.save(model, environment.model)
+    write_metrics(
+        environment.metrics,
+        {
+            "step": trained.step,
+            "steps": trained.steps,
+            "epochs": len(trained.history),
+            "loss": loss,
+            "accuracy": accuracy,
+            "workers": cluster.workers,
+            "history": trained.history,
+        },
+    )
+
+
+def evaluate(model: tf.keras.Model, records: Records) -> tuple[float, float]:
+    """Mean loss and accuracy over all records."""
+    loss = right = 0.0
+    for images, labels in records.in_file_order(EVALUATION_BATCH):
+        outputs = model(images, training=False)
+        loss += float(tf.reduce_sum(losses(labels, outputs)))
+        right += float(tf.reduce_sum(is_right(labels, outputs)))
+    return loss / records.count, right / records.count
+
+
+if __name__ == "__main__":
+    main()
