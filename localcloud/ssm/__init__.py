@@ -15,7 +15,7 @@ from localcloud.ssm.agent import Agents
 from localcloud.ssm.cloudformation import resource_handler
 from localcloud.ssm.commands import Commands
 from localcloud.ssm.documents import Documents, SsmError
-from localcloud.ssm.events import announcer
+from localcloud.ssm.announcements import announcer
 from localcloud.ssm.service import Service
 
 if TYPE_CHECKING:
