@@ -10,7 +10,6 @@ from ministack.core.responses import request_scope
 from localcloud import admin, events
 from localcloud.ec2 import spot, throttle
 from localcloud.ec2.capacity import Pool
-from localcloud.ec2.lifecycle import BY_SPOT
 from localcloud.ec2.records import Notice, everything, here, instance, now
 from localcloud.ec2.transport import LOCK
 from localcloud.ec2.world import world
@@ -71,7 +70,7 @@ def kill(request: Request) -> dict[str, Any]:
 
 
 def refuse(request: Request) -> dict[str, Any]:
-    """A pool takes only `slots` (0) hosts from now on. {"instance_type", "zone", "market": each "*" unless given, "slots"}"""
+    """A pool takes only `slots` (0) hosts from now on. {"instance_type", "zone", "market", "slots"}; "*" is any."""
     pool, slots = _pool(request), int(request.get("slots") or 0)
     world().capacity.set(str(pool), slots)
     return {"pool": str(pool), "slots": slots}
@@ -95,7 +94,7 @@ def throttled(request: Request) -> dict[str, Any]:
 
 
 def clear(request: Request) -> dict[str, Any]:
-    """Every pool has the capacity of the facts again and no call is throttled. {"instance_type", "zone", "market"} for one pool."""
+    """Every pool has the capacity of the facts again and no call is throttled; or one pool, when it is named."""
     if request.get("instance_type"):
         pool = _pool(request)
         world().capacity.unset(str(pool))

@@ -65,18 +65,22 @@ class ServiceQuotas:
 
     def list_services(self, body: Body) -> Body:
         """EC2 is the only service with quotas here."""
-        return {"Services": [{"ServiceCode": "ec2", "ServiceName": "Amazon Elastic Compute Cloud (Amazon EC2)"}]}
+        return {
+            "Services": [{"ServiceCode": "ec2", "ServiceName": "Amazon Elastic Compute Cloud (Amazon EC2)"}]
+        }
 
     def request_increase(self, body: Body) -> Body:
         """The request is recorded and stays PENDING: nobody is there to grant it."""
         code, quota = self._quota(body)
         if float(body["DesiredValue"]) <= quota.value:
             raise ServiceQuotasError(
-                "IllegalArgumentException", f"The desired value must be greater than the current value {quota.value:g}."
+                "IllegalArgumentException",
+                f"The desired value must be greater than the current value {quota.value:g}.",
             )
         if any(r["QuotaCode"] == code and r["Status"] in OPEN for r in self.requests):
             raise ServiceQuotasError(
-                "ResourceAlreadyExistsException", "Only one open service quota increase request is allowed per quota."
+                "ResourceAlreadyExistsException",
+                "Only one open service quota increase request is allowed per quota.",
             )
         request = {
             "Id": new_uuid().replace("-", ""),
@@ -114,7 +118,9 @@ class ServiceQuotas:
 
     def _of_service(self, body: Body) -> Mapping[str, Quota]:
         if body["ServiceCode"] != "ec2":
-            raise ServiceQuotasError("NoSuchResourceException", f"The service {body['ServiceCode']} does not exist here.")
+            raise ServiceQuotasError(
+                "NoSuchResourceException", f"The service {body['ServiceCode']} does not exist here."
+            )
         return self.facts.quotas
 
     def _quota(self, body: Body) -> tuple[str, Quota]:
@@ -198,7 +204,10 @@ def install(context: Context) -> None:
 def _answer(operations: Mapping[str, Callable[[Body], Body]], name: str, body: bytes) -> tuple[int, Body]:
     operation = operations.get(name)
     if operation is None:
-        return 400, {"__type": "UnknownOperationException", "message": f"the local cloud does not know {name}"}
+        return 400, {
+            "__type": "UnknownOperationException",
+            "message": f"the local cloud does not know {name}",
+        }
     try:
         return 200, operation(json.loads(body or b"{}"))
     except ServiceQuotasError as error:

@@ -37,7 +37,9 @@ def install() -> None:
     ministack_ec2._tags = View(lambda: {key: _as_list(tags) for key, tags in backend().tags.items()})
     ministack_ec2._subnets = View(_subnets)
     ministack_ec2._security_groups = View(_security_groups)
-    ministack_ec2._vpcs = View(lambda: {vpc_id: {"VpcId": vpc_id, "CidrBlock": v.cidr_block} for vpc_id, v in backend().vpcs.items()})
+    ministack_ec2._vpcs = View(
+        lambda: {vpc_id: {"VpcId": vpc_id, "CidrBlock": v.cidr_block} for vpc_id, v in backend().vpcs.items()}
+    )
     ministack_ec2._ensure_defaults_initialized = lambda *_, **__: None
 
 

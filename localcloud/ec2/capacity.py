@@ -133,7 +133,8 @@ class Capacity:
             int(free),
             Refusal(
                 "InsufficientFreeAddressesInSubnet",
-                f"There are not enough free addresses in subnet '{subnet_id}' to satisfy the requested number of instances.",
+                f"There are not enough free addresses in subnet '{subnet_id}' to satisfy the requested number of "
+                "instances.",
             ),
         )
 

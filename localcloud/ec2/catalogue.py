@@ -61,12 +61,17 @@ class CatalogueActions(EC2BaseResponse):
             )
         if size is not None and not 5 <= int(size) <= 1000:
             raise EC2ClientError(
-                "InvalidParameterValue", f"Value ( {size} ) for parameter maxResults is invalid. Expecting a value from 5 to 1000."
+                "InvalidParameterValue",
+                f"Value ( {size} ) for parameter maxResults is invalid. Expecting a value from 5 to 1000.",
             )
         wanted = self._filters_from_querystring()
         if ids:
-            self.ec2_backend.get_multi_instances_by_id(ids)  # an unknown one is an error, a repeated one is not
-            reservations = self.ec2_backend.get_reservations_by_instance_ids(list(dict.fromkeys(ids)), filters=wanted)
+            self.ec2_backend.get_multi_instances_by_id(
+                ids
+            )  # an unknown one is an error, a repeated one is not
+            reservations = self.ec2_backend.get_reservations_by_instance_ids(
+                list(dict.fromkeys(ids)), filters=wanted
+            )
         else:
             reservations = self.ec2_backend.describe_instances(filters=wanted)
         rows = [(reservation, one) for reservation in reservations for one in reservation.instances]
@@ -124,7 +129,15 @@ class CatalogueActions(EC2BaseResponse):
             for name, zone_id in zones.items()
             if not named or name in named
         ]
-        filters = {"zone-name": "ZoneName", "zone-id": "ZoneId", "zone-type": "ZoneType", "region-name": "RegionName", "state": "State", "opt-in-status": "OptInStatus", "group-name": "GroupName"}  # fmt: skip
+        filters = {
+            "zone-name": "ZoneName",
+            "zone-id": "ZoneId",
+            "zone-type": "ZoneType",
+            "region-name": "RegionName",
+            "state": "State",
+            "opt-in-status": "OptInStatus",
+            "group-name": "GroupName",
+        }
         matching = [row for row in rows if matches({f: [str(row[k])] for f, k in filters.items()}, wanted)]
         return ActionResult({"AvailabilityZones": matching})
 

@@ -123,7 +123,9 @@ def _groups(overrides: list[Override], rules: Rules) -> list[list[Override]]:
     return [list(group) for _, group in groupby(ranked, kind)]
 
 
-def _fill(group: list[Override], wanted: int, room: Room) -> tuple[list[Batch], list[tuple[Override, Refusal]]]:
+def _fill(
+    group: list[Override], wanted: int, room: Room
+) -> tuple[list[Batch], list[tuple[Override, Refusal]]]:
     batches: list[Batch] = []
     refused: list[tuple[Override, Refusal]] = []
     for override in group:
@@ -153,7 +155,11 @@ def ranked(overrides: list[Override], market: str, strategy: str) -> list[Overri
 
 def _price(pool: Pool, market: str) -> float:
     facts = world().facts
-    price = facts.spot_price(pool.instance_type, pool.zone) if market == "spot" else facts.on_demand_price(pool.instance_type)
+    price = (
+        facts.spot_price(pool.instance_type, pool.zone)
+        if market == "spot"
+        else facts.on_demand_price(pool.instance_type)
+    )
     return math.inf if price is None else price
 
 
@@ -176,7 +182,8 @@ class Fleet:
         """As DescribeFleets shows it."""
         capacity = self.request["TargetCapacitySpecification"]
         by_market = {
-            market: sum(len(row["InstanceIds"]) for row in self.rows if row["Lifecycle"] == market) for market in MARKETS
+            market: sum(len(row["InstanceIds"]) for row in self.rows if row["Lifecycle"] == market)
+            for market in MARKETS
         }
         return {
             "FleetId": self.id,
@@ -202,7 +209,10 @@ class Fleet:
 
 def targets(capacity: dict[str, Any]) -> dict[str, int]:
     """How much is wanted on each market: what is named, and the rest on the default one."""
-    total, default = int(capacity["TotalTargetCapacity"]), capacity.get("DefaultTargetCapacityType") or "on-demand"
+    total, default = (
+        int(capacity["TotalTargetCapacity"]),
+        capacity.get("DefaultTargetCapacityType") or "on-demand",
+    )
     if default not in MARKETS:
         raise EC2ClientError("UnsupportedOperation", f"The local cloud has no {default} capacity.")
     wanted = {
@@ -212,13 +222,16 @@ def targets(capacity: dict[str, Any]) -> dict[str, int]:
     rest = total - sum(wanted.values())
     if total < 1 or rest < 0:
         raise EC2ClientError(
-            "InvalidTargetCapacitySpecification", "TotalTargetCapacity must be at least 1 and not less than its parts."
+            "InvalidTargetCapacitySpecification",
+            "TotalTargetCapacity must be at least 1 and not less than its parts.",
         )
     wanted[default] += rest
     return wanted
 
 
-def launch_requests(fleet: dict[str, Any], market: str) -> list[tuple[dict[str, Any], dict[str, Any], dict[str, Any]]]:
+def launch_requests(
+    fleet: dict[str, Any], market: str
+) -> list[tuple[dict[str, Any], dict[str, Any], dict[str, Any]]]:
     """For every override: the RunInstances parameters it means, how the answer shows it, and the override itself."""
     requests = []
     for config in fleet["LaunchTemplateConfigs"]:
@@ -245,7 +258,9 @@ def launch_requests(fleet: dict[str, Any], market: str) -> list[tuple[dict[str, 
                 if override.get("MaxPrice"):
                     options["MaxPrice"] = override["MaxPrice"]
                 request["InstanceMarketOptions"] = {"MarketType": "spot", "SpotOptions": options}
-            requests.append((request, {"LaunchTemplateSpecification": shown, "Overrides": override}, override))
+            requests.append(
+                (request, {"LaunchTemplateSpecification": shown, "Overrides": override}, override)
+            )
     return requests
 
 
@@ -258,7 +273,7 @@ class FleetActions(EC2BaseResponse):
         if request.get("Type", "maintain") != "instant":
             raise EC2ClientError(
                 "UnsupportedOperation",
-                "The local cloud creates fleets of Type instant only: a fleet that keeps itself alive would relaunch hosts behind its owner's back.",
+                "The local cloud creates fleets of Type instant only.",
             )
         wanted = targets(request["TargetCapacitySpecification"])
         rules = {market: Rules.parse(request.get(block) or {}) for market, block in MARKETS.items()}
@@ -321,7 +336,9 @@ class FleetActions(EC2BaseResponse):
         matching = [
             fleet
             for fleet in chosen
-            if matches({"fleet-state": [fleet.state], "type": ["instant"], "activity-status": ["fulfilled"]}, wanted)
+            if matches(
+                {"fleet-state": [fleet.state], "type": ["instant"], "activity-status": ["fulfilled"]}, wanted
+            )
         ]
         return page(self, "Fleets", [fleet.described() for fleet in matching])
 
@@ -336,12 +353,16 @@ class FleetActions(EC2BaseResponse):
         self.error_on_dryrun()
         ids = self._get_param("FleetIds", [])
         if len(ids) > 25:
-            raise EC2ClientError("InvalidParameterValue", "At most 25 instant fleets can be deleted in one request.")
+            raise EC2ClientError(
+                "InvalidParameterValue", "At most 25 instant fleets can be deleted in one request."
+            )
         gone, failed = [], []
         for fleet_id in ids:
             fleet = here().fleets.get(fleet_id)
             if fleet is None:
-                failed.append({"FleetId": fleet_id, "Error": {"Code": "fleetIdDoesNotExist", "Message": fleet_id}})
+                failed.append(
+                    {"FleetId": fleet_id, "Error": {"Code": "fleetIdDoesNotExist", "Message": fleet_id}}
+                )
             elif str(self._get_param("TerminateInstances")).lower() != "true":
                 message = "An instant fleet cannot be deleted without terminating its instances."
                 failed.append({"FleetId": fleet_id, "Error": {"Code": "unexpectedError", "Message": message}})
@@ -349,7 +370,9 @@ class FleetActions(EC2BaseResponse):
                 before, fleet.state = fleet.state, "deleted_terminating"
                 for member in [i for i in instances() if i.id in fleet.members and i.state not in GONE]:
                     world().lifecycle.terminate(member, BY_USER)
-                gone.append({"FleetId": fleet_id, "PreviousFleetState": before, "CurrentFleetState": fleet.state})
+                gone.append(
+                    {"FleetId": fleet_id, "PreviousFleetState": before, "CurrentFleetState": fleet.state}
+                )
         return ActionResult({"SuccessfulFleetDeletions": gone, "UnsuccessfulFleetDeletions": failed})
 
 
@@ -358,7 +381,10 @@ def _too_cheap(override: Override) -> Refusal | None:
     price = world().facts.spot_price(pool.instance_type, pool.zone) if pool.market == "spot" else None
     if offered is None or price is None or float(offered) >= price:
         return None
-    return Refusal("SpotMaxPriceTooLow", f"Your Spot request price of {offered} is lower than the minimum required {price:g}.")
+    return Refusal(
+        "SpotMaxPriceTooLow",
+        f"Your Spot request price of {offered} is lower than the minimum required {price:g}.",
+    )
 
 
 def _error(shown: dict[str, Any], market: str, refusal: Refusal) -> dict[str, Any]:

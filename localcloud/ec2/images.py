@@ -1,4 +1,4 @@
-"""Images: what exists from the start, CreateImage as a copy of a host's disk, and getting rid of one with its snapshots."""
+"""Images: what exists from the start, CreateImage as a copy of a host's disk, DeregisterImage with its snapshots."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ class ImageActions(EC2BaseResponse):
         if not NAME.fullmatch(name):
             raise EC2ClientError(
                 "InvalidAMIName.Malformed",
-                "AMI names must be between 3 and 128 characters long, and may contain letters, numbers, '(', ')', '.', '-', '/', '_' and the like.",
+                "AMI names must be between 3 and 128 characters long, and may contain letters, digits, spaces and "
+                "( ) [ ] . / - ' @ _",
             )
         for specification in request.get("TagSpecifications") or []:
             if specification["ResourceType"] not in ("image", "snapshot"):
@@ -50,9 +51,18 @@ class ImageActions(EC2BaseResponse):
                 )
         if source.state not in ("running", "stopped"):
             raise wrong_state(source, "imaged")
-        taken = next((a for a in self.ec2_backend.amis.values() if a.name == name and a.owner_id == self.current_account), None)
+        taken = next(
+            (
+                a
+                for a in self.ec2_backend.amis.values()
+                if a.name == name and a.owner_id == self.current_account
+            ),
+            None,
+        )
         if taken is not None:
-            raise EC2ClientError("InvalidAMIName.Duplicate", f"AMI name {name} is already in use by AMI {taken.id}")
+            raise EC2ClientError(
+                "InvalidAMIName.Duplicate", f"AMI name {name} is already in use by AMI {taken.id}"
+            )
         self.error_on_dryrun()
         image = _new_image(source, name, request)
         world().hypervisor.capture(source.id, image.id, _captured(image, self.current_account, self.region))
@@ -69,7 +79,9 @@ class ImageActions(EC2BaseResponse):
         )
         missing = set(ids) - {image.id for image in found}
         if missing:
-            raise EC2ClientError("InvalidAMIID.NotFound", f"The image id '[{sorted(missing)[0]}]' does not exist")
+            raise EC2ClientError(
+                "InvalidAMIID.NotFound", f"The image id '[{sorted(missing)[0]}]' does not exist"
+            )
         shown, token = cut(self, found)
         return ActionResult({"Images": shown, "NextToken": token})
 
@@ -78,7 +90,11 @@ class ImageActions(EC2BaseResponse):
         image_id = self._get_param("ImageId")
         image = self.ec2_backend.amis.get(image_id)
         if image is None:
-            code = "InvalidAMIID.Unavailable" if image_id in self.ec2_backend.deleted_amis else "InvalidAMIID.NotFound"
+            code = (
+                "InvalidAMIID.Unavailable"
+                if image_id in self.ec2_backend.deleted_amis
+                else "InvalidAMIID.NotFound"
+            )
             raise EC2ClientError(code, f"The image id '[{image_id}]' does not exist")
         if image.owner_id != self.current_account:
             raise EC2ClientError("AuthFailure", "Not authorized for images: " + image_id)
@@ -100,7 +116,7 @@ class ImageActions(EC2BaseResponse):
             raise EC2ClientError(
                 "InvalidSnapshot.InUse", f"The snapshot {snapshot_id} is currently in use by {user.id}"
             )
-        return super().delete_snapshot()  # type: ignore[misc,no-any-return]
+        return super().delete_snapshot()
 
 
 def _new_image(source: Any, name: str, request: dict[str, Any]) -> Ami:
@@ -160,7 +176,10 @@ def resume() -> None:
     for image in backend().amis.values():
         if image.state == "pending":
             image.state = "failed"
-            image.state_reason = {"Code": "Server.InternalError", "Message": "The local cloud ended while it copied the disk."}
+            image.state_reason = {
+                "Code": "Server.InternalError",
+                "Message": "The local cloud ended while it copied the disk.",
+            }
 
 
 def seed(images: dict[str, BaseImage]) -> None:

@@ -116,7 +116,9 @@ def with_template(parameters: dict[str, Any]) -> dict[str, Any]:
 
 
 def _united_tags(template: dict[str, Any], request: dict[str, Any]) -> list[dict[str, Any]]:
-    kinds = [s["ResourceType"] for source in (template, request) for s in source.get("TagSpecifications") or []]
+    kinds = [
+        s["ResourceType"] for source in (template, request) for s in source.get("TagSpecifications") or []
+    ]
     united = {kind: {**tags_for(template, kind), **tags_for(request, kind)} for kind in kinds}
     return [
         {"ResourceType": kind, "Tags": [{"Key": key, "Value": value} for key, value in tags.items()]}
@@ -128,7 +130,11 @@ def _united_devices(template: dict[str, Any], request: dict[str, Any]) -> list[d
     devices = {d["DeviceName"]: d for d in template.get("BlockDeviceMappings") or []}
     for device in request.get("BlockDeviceMappings") or []:
         below = devices.get(device["DeviceName"], {})
-        devices[device["DeviceName"]] = {**below, **device, "Ebs": {**below.get("Ebs", {}), **device.get("Ebs", {})}}
+        devices[device["DeviceName"]] = {
+            **below,
+            **device,
+            "Ebs": {**below.get("Ebs", {}), **device.get("Ebs", {})},
+        }
     return list(devices.values())
 
 
@@ -186,7 +192,9 @@ def prepared(request: dict[str, Any]) -> Launch:
     _check_metadata_tags(parameters)
     profile_of(parameters)
     pool = Pool(instance_type, subnet.availability_zone, market)
-    if pool.zone not in world().facts.zones or pool.zone not in offered_in(subnet.ec2_backend.region_name, instance_type):
+    if pool.zone not in world().facts.zones or pool.zone not in offered_in(
+        subnet.ec2_backend.region_name, instance_type
+    ):
         raise EC2ClientError(
             "Unsupported",
             f"Your requested instance type ({instance_type}) is not supported in your requested Availability Zone "
@@ -210,7 +218,8 @@ def _devices(image: Any, parameters: dict[str, Any]) -> list[dict[str, Any]]:
     if size < int(root["Ebs"]["VolumeSize"]):
         raise EC2ClientError(
             "InvalidBlockDeviceMapping",
-            f"Volume of size {size}GB is smaller than snapshot '{ebs['SnapshotId']}', expect size >= {root['Ebs']['VolumeSize']}GB",
+            f"Volume of size {size}GB is smaller than snapshot '{ebs['SnapshotId']}', "
+            f"expect size >= {root['Ebs']['VolumeSize']}GB",
         )
     return [{"DeviceName": root["DeviceName"], "Ebs": {**ebs, "VolumeSize": size}}, *given.values()]
 
@@ -280,7 +289,8 @@ def _check_metadata_tags(parameters: dict[str, Any]) -> None:
         if not METADATA_TAG_KEY.fullmatch(key) or key in (".", "..", "_index"):
             raise EC2ClientError(
                 "InvalidParameterValue",
-                f"'{key}' is not a valid tag key: with instance tags in the metadata service only letters, digits and +-=.,_:@ are allowed.",
+                f"'{key}' is not a valid tag key: with instance tags in the metadata service only letters, digits "
+                "and +-=.,_:@ are allowed.",
             )
 
 
@@ -298,7 +308,8 @@ def known_profile(name: str | None, arn: str | None) -> dict[str, Any]:
     if profile is None:
         kind = "iamInstanceProfile.name" if name else "iamInstanceProfile.arn"
         raise EC2ClientError(
-            "InvalidParameterValue", f"Value ({name or arn}) for parameter {kind} is invalid. Invalid IAM Instance Profile"
+            "InvalidParameterValue",
+            f"Value ({name or arn}) for parameter {kind} is invalid. Invalid IAM Instance Profile",
         )
     return profile
 
@@ -320,7 +331,13 @@ def moto_profile(account_id: str, partition: str, **named: str | None) -> Simple
 def launched(responder: EC2BaseResponse, launch: Launch, count: int, fleet_id: str | None = None) -> Any:
     """`count` instances through moto's own RunInstances, then everything moto drops. Answers moto's reservation."""
     given = launch.parameters
-    responder.params = {**given, "MinCount": count, "MaxCount": count, "IamInstanceProfile": {}, "DryRun": False}
+    responder.params = {
+        **given,
+        "MinCount": count,
+        "MaxCount": count,
+        "IamInstanceProfile": {},
+        "DryRun": False,
+    }
     reservation = EC2Response.run_instances(responder).result
     for new in reservation.instances:
         _complete(new, launch)
@@ -351,7 +368,9 @@ def _complete(new: Any, launch: Launch) -> None:
     new.state_reason = StateReason()
     new.spot_instance_request_id = getattr(new, "spot_instance_request_id", None)
     for index, card in new.nics.items():
-        asked = next((c for c in given.get("NetworkInterfaces") or [] if int(c.get("DeviceIndex", 0)) == index), {})
+        asked: dict[str, Any] = next(
+            (c for c in given.get("NetworkInterfaces") or [] if int(c.get("DeviceIndex", 0)) == index), {}
+        )
         card.delete_on_termination = asked.get("DeleteOnTermination", True) in (True, "true")
         store.create_tags([card.id], launch.tags("network-interface"))
 
@@ -389,7 +408,8 @@ class LaunchActions(EC2BaseResponse):
         least, most = int(request.get("MinCount", 1)), int(request.get("MaxCount", 1))
         if least < 1 or most < least:
             raise EC2ClientError(
-                "InvalidParameterValue", f"Value ({most}) for parameter maxCount is invalid: minCount is {least}."
+                "InvalidParameterValue",
+                f"Value ({most}) for parameter maxCount is invalid: minCount is {least}.",
             )
 
         def make() -> str:

@@ -62,7 +62,9 @@ BY_FAILURE = Reason("Server.InternalError", "The host of the instance failed", "
 class Lifecycle:
     """Moves instances. All methods that change one hold LOCK; the hypervisor never waits for it."""
 
-    def __init__(self, facts: Facts, hypervisor: Hypervisor, timers: Timers, changed: Callable[[], None]) -> None:
+    def __init__(
+        self, facts: Facts, hypervisor: Hypervisor, timers: Timers, changed: Callable[[], None]
+    ) -> None:
         self.facts = facts
         self.hypervisor = hypervisor
         self.timers = timers
@@ -107,7 +109,11 @@ class Lifecycle:
                 if warned.state not in ("pending", "running") or here().notices.pop(warned.id, None) is None:
                     return
                 behind = spot.request_of(warned)
-                if behind is not None and behind.interruption_behavior == "stop" and warned.state == "running":
+                if (
+                    behind is not None
+                    and behind.interruption_behavior == "stop"
+                    and warned.state == "running"
+                ):
                     self.stop(warned, BY_SPOT)
                 else:
                     self.terminate(warned, BY_SPOT)
@@ -289,7 +295,8 @@ def aware(moment: datetime) -> datetime:
 def wrong_state(instance: Any, wanted: str) -> EC2ClientError:
     """AWS's error for an act that the instance's state forbids."""
     return EC2ClientError(
-        "IncorrectInstanceState", f"The instance '{instance.id}' is not in a state from which it can be {wanted}."
+        "IncorrectInstanceState",
+        f"The instance '{instance.id}' is not in a state from which it can be {wanted}.",
     )
 
 
@@ -330,7 +337,8 @@ class LifecycleActions(EC2BaseResponse):
             if one.disable_api_stop is True:
                 raise EC2ClientError(
                     "OperationNotPermitted",
-                    f"The instance '{one.id}' may not be stopped. Modify its 'disableApiStop' instance attribute and try again.",
+                    f"The instance '{one.id}' may not be stopped. Modify its 'disableApiStop' instance attribute and "
+                    "try again.",
                 )
             if one.state == "running":
                 spot.refuse_stop(one)
@@ -352,7 +360,8 @@ class LifecycleActions(EC2BaseResponse):
             if one.disable_api_termination is True:
                 raise EC2ClientError(
                     "OperationNotPermitted",
-                    f"The instance '{one.id}' may not be terminated. Modify its 'disableApiTermination' instance attribute and try again.",
+                    f"The instance '{one.id}' may not be terminated. Modify its 'disableApiTermination' instance "
+                    "attribute and try again.",
                 )
         rows = []
         for one in chosen:
@@ -363,7 +372,9 @@ class LifecycleActions(EC2BaseResponse):
         return ActionResult({"TerminatingInstances": rows})
 
     def reboot_instances(self) -> ActionResult:
-        raise EC2ClientError("UnsupportedOperation", "The local cloud cannot reboot instances: stop and start them.")
+        raise EC2ClientError(
+            "UnsupportedOperation", "The local cloud cannot reboot instances: stop and start them."
+        )
 
     def get_console_output(self) -> ActionResult:
         self.error_on_dryrun()
@@ -394,7 +405,7 @@ class LifecycleActions(EC2BaseResponse):
         if (new_type := self._get_param("InstanceType.Value")) is not None:
             return self._change_type(one, new_type)
         if self._get_param("Groups") is not None or self._get_param("BlockDeviceMappings") is not None:
-            return super().modify_instance_attribute()  # type: ignore[misc,no-any-return]
+            return super().modify_instance_attribute()
         raise EC2ClientError("InvalidParameterCombination", "No attributes specified.")
 
     def _change_type(self, one: Any, new_type: str) -> ActionResult:
@@ -405,7 +416,9 @@ class LifecycleActions(EC2BaseResponse):
         if one.lifecycle == "spot":
             raise EC2ClientError("UnsupportedOperation", "You can't change the type of a Spot Instance.")
         if new_type not in INSTANCE_TYPES:
-            raise EC2ClientError("InvalidInstanceAttributeValue", f"The instance type '{new_type}' does not exist")
+            raise EC2ClientError(
+                "InvalidInstanceAttributeValue", f"The instance type '{new_type}' does not exist"
+            )
         one.instance_type = new_type
         return EmptyResult()
 

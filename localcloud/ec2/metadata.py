@@ -1,4 +1,4 @@
-"""What a host's metadata service may tell at this moment: tags, interruption notice, credentials of the instance role."""
+"""What a host's metadata service may tell now: tags, interruption notice, credentials of the instance role."""
 
 from __future__ import annotations
 
@@ -58,7 +58,12 @@ def credentials_of(found: Any, account: str) -> dict[str, str] | None:
         return None
     with _minting:
         known = _minted.get(found.id)
-        if known is not None and known[0] == role and _fresh(known[1]) and known[1]["AccessKeyId"] in ministack_sts._sessions:
+        if (
+            known is not None
+            and known[0] == role
+            and _fresh(known[1])
+            and known[1]["AccessKeyId"] in ministack_sts._sessions
+        ):
             return known[1]
         minted = _mint(role, found.id, account)
         _minted[found.id] = (role, minted)

@@ -51,7 +51,9 @@ def coerce(shape: Any, value: Any) -> Any:
     """A template value (anything may be a string there) as the type that botocore expects for this shape."""
     kind = shape.type_name
     if kind == "structure":
-        members = {name: given for name, given in value.items() if name in shape.members and given is not None}
+        members = {
+            name: given for name, given in value.items() if name in shape.members and given is not None
+        }
         return {name: coerce(shape.members[name], given) for name, given in members.items()}
     if kind == "list":
         return [coerce(shape.member, item) for item in (value if isinstance(value, list) else [value])]
@@ -147,7 +149,9 @@ def _vpc_settings(vpc_id: str, new: Properties, old: Properties | None) -> None:
 
 def _vpc_attributes(vpc_id: str, properties: Properties) -> dict[str, Any]:
     filters = [{"Name": "vpc-id", "Values": [vpc_id]}]
-    groups = call("describe_security_groups", Filters=[*filters, {"Name": "group-name", "Values": ["default"]}])
+    groups = call(
+        "describe_security_groups", Filters=[*filters, {"Name": "group-name", "Values": ["default"]}]
+    )
     acls = call("describe_network_acls", Filters=[*filters, {"Name": "default", "Values": ["true"]}])
     return {
         "VpcId": vpc_id,
@@ -159,7 +163,11 @@ def _vpc_attributes(vpc_id: str, properties: Properties) -> dict[str, Any]:
 
 def _subnet_settings(subnet_id: str, new: Properties, old: Properties | None) -> None:
     if "MapPublicIpOnLaunch" in new:
-        call("modify_subnet_attribute", SubnetId=subnet_id, MapPublicIpOnLaunch={"Value": new["MapPublicIpOnLaunch"]})
+        call(
+            "modify_subnet_attribute",
+            SubnetId=subnet_id,
+            MapPublicIpOnLaunch={"Value": new["MapPublicIpOnLaunch"]},
+        )
 
 
 def _subnet_attributes(subnet_id: str, properties: Properties) -> dict[str, Any]:
@@ -178,7 +186,9 @@ PEER_PREFIX = {"ingress": "SourcePrefixListId", "egress": "DestinationPrefixList
 def permission(rule: Properties, direction: str) -> Properties:
     """A rule of a template as the API's IpPermission."""
     described = {"Description": rule["Description"]} if rule.get("Description") else {}
-    permitted: Properties = {k: rule[k] for k in ("IpProtocol", "FromPort", "ToPort") if rule.get(k) is not None}
+    permitted: Properties = {
+        k: rule[k] for k in ("IpProtocol", "FromPort", "ToPort") if rule.get(k) is not None
+    }
     if rule.get("CidrIp"):
         permitted["IpRanges"] = [{"CidrIp": rule["CidrIp"], **described}]
     if rule.get("CidrIpv6"):
@@ -261,7 +271,10 @@ def _template_attributes(template_id: str, properties: Properties) -> dict[str, 
 
 
 def _template_parameters(parameters: Properties, logical_id: str, stack: str) -> Properties:
-    return {**parameters, "LaunchTemplateName": parameters.get("LaunchTemplateName") or _generated(stack, logical_id)}
+    return {
+        **parameters,
+        "LaunchTemplateName": parameters.get("LaunchTemplateName") or _generated(stack, logical_id),
+    }
 
 
 def _destination(properties: Properties) -> Properties:
@@ -363,7 +376,9 @@ KINDS: dict[str, Kind] = {
     ),
     "AWS::EC2::Route": Kind(
         create="create_route",
-        identify=lambda answer, properties: "|".join([properties["RouteTableId"], *_destination(properties).values()]),
+        identify=lambda answer, properties: "|".join(
+            [properties["RouteTableId"], *_destination(properties).values()]
+        ),
         delete=lambda physical_id, properties: call(
             "delete_route", RouteTableId=properties["RouteTableId"], **_destination(properties)
         ),
@@ -380,7 +395,9 @@ KINDS: dict[str, Kind] = {
         identify=_at("GroupId"),
         delete=_deletes("delete_security_group", "GroupId"),
         attributes=lambda physical_id, properties: {
-            "GroupId": physical_id, "Id": physical_id, "VpcId": properties.get("VpcId", ""),
+            "GroupId": physical_id,
+            "Id": physical_id,
+            "VpcId": properties.get("VpcId", ""),
         },
         tag_type="security-group",
         prepare=_group_parameters,
@@ -414,6 +431,9 @@ KINDS: dict[str, Kind] = {
         delete=lambda physical_id, properties: call("delete_flow_logs", FlowLogIds=[physical_id]),
         attributes=_id_only("Id"),
         tag_type="vpc-flow-log",
-        prepare=lambda parameters, logical_id, stack: {**parameters, "ResourceIds": [parameters["ResourceId"]]},
+        prepare=lambda parameters, logical_id, stack: {
+            **parameters,
+            "ResourceIds": [parameters["ResourceId"]],
+        },
     ),
 }

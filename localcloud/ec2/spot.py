@@ -22,10 +22,10 @@ PRODUCT = "Linux/UNIX"
 STATUS = {
     "fulfilled": "Your Spot request is fulfilled.",
     "instance-terminated-by-user": "Spot Instance terminated due to user-initiated termination.",
-    "instance-terminated-no-capacity": "Your Spot instance was terminated because there is no capacity available that matches your request.",
+    "instance-terminated-no-capacity": "Your Spot Instance was terminated: there is no capacity available for it.",
     "instance-stopped-by-user": "You stopped your Spot Instance.",
-    "instance-stopped-no-capacity": "Your Spot Instance was stopped because there is no capacity available that matches your request.",
-    "request-canceled-and-instance-running": "You canceled the Spot request while the Spot Instances were still running.",
+    "instance-stopped-no-capacity": "Your Spot Instance was stopped: there is no capacity available for it.",
+    "request-canceled-and-instance-running": "You canceled the Spot request while its instance was still running.",
     "canceled-before-fulfillment": "You canceled the Spot request before it was fulfilled.",
 }
 
@@ -92,7 +92,9 @@ class SpotRequest:
         }
 
 
-def open_request(instance: Any, options: dict[str, Any], tags: dict[str, str], fleet_id: str | None) -> SpotRequest:
+def open_request(
+    instance: Any, options: dict[str, Any], tags: dict[str, str], fleet_id: str | None
+) -> SpotRequest:
     """The request behind a spot instance that was just launched."""
     request = SpotRequest(
         id="sir-" + secrets.token_hex(4),
@@ -171,7 +173,7 @@ class SpotActions(EC2BaseResponse):
     def request_spot_instances(self) -> ActionResult:
         raise EC2ClientError(
             "UnsupportedOperation",
-            "The local cloud launches spot instances through RunInstances and CreateFleet; RequestSpotInstances is legacy.",
+            "The local cloud launches spot instances through RunInstances and CreateFleet.",
         )
 
     def describe_spot_instance_requests(self) -> ActionResult:
@@ -239,7 +241,9 @@ class SpotActions(EC2BaseResponse):
             if zone.name in world_facts.zones
         ]
         if str(self._get_param("SingleAvailabilityZone")).lower() != "true":
-            best = {row["Region"]: max(r["Score"] for r in rows if r["Region"] == row["Region"]) for row in rows}
+            best = {
+                row["Region"]: max(r["Score"] for r in rows if r["Region"] == row["Region"]) for row in rows
+            }
             rows = [{"Region": region, "Score": highest} for region, highest in best.items()]
         return ActionResult({"SpotPlacementScores": sorted(rows, key=lambda row: -row["Score"])})
 
@@ -267,5 +271,6 @@ def _known(request_id: str) -> SpotRequest:
         return here().spot_requests[request_id]
     except KeyError:
         raise EC2ClientError(
-            "InvalidSpotInstanceRequestID.NotFound", f"The spot instance request ID '{request_id}' does not exist"
+            "InvalidSpotInstanceRequestID.NotFound",
+            f"The spot instance request ID '{request_id}' does not exist",
         ) from None

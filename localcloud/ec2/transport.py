@@ -36,7 +36,9 @@ THROTTLES = {"RequestLimitExceeded", "Unavailable"}
 
 def dispatch(method: str, path: str, headers: Mapping[str, str], body: bytes, query: str = "") -> Answer:
     """One EC2 request of the current account and region; always answers EC2 XML, also for our own faults."""
-    from localcloud.ec2.service import Ec2  # imported late: the service is assembled from modules that need LOCK
+    from localcloud.ec2.service import (
+        Ec2,
+    )  # imported late: the service is assembled from modules that need LOCK
 
     url = f"https://ec2.{get_region()}.amazonaws.com{path}" + (f"?{query}" if query else "")
     kept = {name: value for name, value in headers.items() if name.lower() not in NOT_FORWARDED}
@@ -52,7 +54,11 @@ def dispatch(method: str, path: str, headers: Mapping[str, str], body: bytes, qu
     if int(status) >= 400:
         return _error_as_aws_writes_it(int(status), answer)
     content = answer.encode() if isinstance(answer, str) else answer
-    return int(status), {name: str(value) for name, value in answer_headers.items() if name != "status"}, content
+    return (
+        int(status),
+        {name: str(value) for name, value in answer_headers.items() if name != "status"},
+        content,
+    )
 
 
 def error_answer(code: str, message: str, status: int = 400) -> Answer:
@@ -70,13 +76,19 @@ def _error_as_aws_writes_it(status: int, answer: str | bytes) -> Answer:
     code = re.search(r"<Code>([^<]*)</Code>", text)
     if code is not None and code.group(1) in THROTTLES:
         status = 503
-    return status, {"Content-Type": "text/xml"}, re.sub(r'<Response xmlns="[^"]*">', "<Response>", text).encode()
+    return (
+        status,
+        {"Content-Type": "text/xml"},
+        re.sub(r'<Response xmlns="[^"]*">', "<Response>", text).encode(),
+    )
 
 
 def _not_implemented(missing: NotImplementedError) -> Answer:
     """moto says so for unknown filters and for unknown actions; AWS has a code for each."""
     text = " ".join(str(part) for part in missing.args)
-    named = re.search(r"filter (\S+) in|implemented in Moto for '([^']+)'|The filter '([^']+)'|Moto yet.*, '?([\w-]+)", text)
+    named = re.search(
+        r"filter (\S+) in|implemented in Moto for '([^']+)'|The filter '([^']+)'|Moto yet.*, '?([\w-]+)", text
+    )
     if named is not None:
         name = next(group for group in named.groups() if group)
         return error_answer("InvalidParameterValue", f"The filter '{name}' is invalid")

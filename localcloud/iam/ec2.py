@@ -21,7 +21,15 @@ from werkzeug.datastructures import MultiDict
 from localcloud.ec2 import records
 from localcloud.ec2.capacity import market_of
 from localcloud.ec2.fleets import launch_requests, targets
-from localcloud.ec2.launch import Launch, plain, prepared, profile_of, tags_for, template_version, with_template
+from localcloud.ec2.launch import (
+    Launch,
+    plain,
+    prepared,
+    profile_of,
+    tags_for,
+    template_version,
+    with_template,
+)
 from localcloud.ec2.transport import LOCK
 from localcloud.iam.checks import Check
 
@@ -155,13 +163,17 @@ def _existing(resource_id: str) -> tuple[str, dict[str, Any]]:
 
 def _resource_tags(resource_id: str) -> dict[str, Any]:
     tags = records.backend().tags.get(resource_id, {})
-    return {f"{space}:resourcetag/{key}".lower(): value for key, value in tags.items() for space in ("aws", "ec2")}
+    return {
+        f"{space}:resourcetag/{key}".lower(): value for key, value in tags.items() for space in ("aws", "ec2")
+    }
 
 
 def _request_tags(tags: Mapping[str, str]) -> dict[str, Any]:
     if not tags:
         return {}
-    return {f"aws:requesttag/{key}".lower(): value for key, value in tags.items()} | {"aws:tagkeys": list(tags)}
+    return {f"aws:requesttag/{key}".lower(): value for key, value in tags.items()} | {
+        "aws:tagkeys": list(tags)
+    }
 
 
 def _on(action: str, resource_id: str, base: Base, extra: Mapping[str, Any] | None = None) -> Check:
@@ -169,7 +181,9 @@ def _on(action: str, resource_id: str, base: Base, extra: Mapping[str, Any] | No
     return Check(action, name, {**base, **context, **(extra or {})})
 
 
-def _made(action: str, operation: str, kind: str, tags: Mapping[str, str], context: Mapping[str, Any]) -> Iterator[Check]:
+def _made(
+    action: str, operation: str, kind: str, tags: Mapping[str, str], context: Mapping[str, Any]
+) -> Iterator[Check]:
     """A resource that comes into being, and its tags if it has any."""
     given = {**context, **_request_tags(tags)}
     yield Check(action, arn(kind), given)
@@ -188,7 +202,9 @@ def _create_fleet(action: str, request: Parameters, base: Base) -> Iterator[Chec
     """An instant fleet needs RunInstances and CreateFleet on everything that is launched."""
     yield from _made(action, "CreateFleet", "fleet", tags_for(request, "fleet"), base)
     try:
-        markets = [market for market, count in targets(request["TargetCapacitySpecification"]).items() if count]
+        markets = [
+            market for market, count in targets(request["TargetCapacitySpecification"]).items() if count
+        ]
         launches = [launch for market in markets for launch, _, _ in launch_requests(request, market)]
     except (EC2ClientError, KeyError):
         return  # the request is wrong in itself and fails with its own error; nothing is launched
@@ -220,7 +236,11 @@ def _launch(actions: tuple[str, ...], operation: str, request: Parameters, base:
     card = {**shared, "ec2:subnet": arn("subnet", launch.subnet_id), "ec2:availabilityzone": launch.pool.zone}
     created = {"instance": instance, "network-interface": card}
     for device in given.get("BlockDeviceMappings") or []:
-        created["volume"] = {**shared, **_volume(device.get("Ebs") or {}), "ec2:availabilityzone": launch.pool.zone}
+        created["volume"] = {
+            **shared,
+            **_volume(device.get("Ebs") or {}),
+            "ec2:availabilityzone": launch.pool.zone,
+        }
     if launch.pool.market == "spot":
         created["spot-instances-request"] = shared
     for action in actions:
@@ -236,7 +256,10 @@ def _inputs(launch: Launch) -> list[str]:
     """The resources a launch uses and does not make."""
     given = launch.parameters
     cards = given.get("NetworkInterfaces") or []
-    groups = [*(given.get("SecurityGroupIds") or []), *(g for card in cards for g in card.get("Groups") or [])]
+    groups = [
+        *(given.get("SecurityGroupIds") or []),
+        *(g for card in cards for g in card.get("Groups") or []),
+    ]
     template = (given.get("LaunchTemplate") or {}).get("LaunchTemplateId")
     used = [given["ImageId"], launch.subnet_id, *dict.fromkeys(groups)]
     return [*used, template] if template else used
@@ -249,7 +272,9 @@ def _of_template(request: Parameters, merged: Parameters) -> dict[str, Any]:
         return {}
     return {
         "ec2:launchtemplate": arn("launch-template", template["LaunchTemplateId"]),
-        "ec2:islaunchtemplateresource": str(not set(request) - {"LaunchTemplate", "MinCount", "MaxCount"}).lower(),
+        "ec2:islaunchtemplateresource": str(
+            not set(request) - {"LaunchTemplate", "MinCount", "MaxCount"}
+        ).lower(),
     }
 
 
