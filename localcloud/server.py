@@ -35,6 +35,7 @@ PARTS = (
     "localcloud.ec2",
     "localcloud.servicequotas",
     "localcloud.ssm",
+    "localcloud.calls",
     "localcloud.status",
 )
 QUIET = ("hypercorn.access", "hypercorn.error", "botocore", "urllib3", "persistence", "werkzeug")
