@@ -30,9 +30,7 @@ ACTIONS = {"s3:ListObjectsV2": "s3:ListBucket", "dynamodb:TransactWriteItems": "
 @cache
 def client(service: str) -> Any:
     """The client of this process for that service; botocore does the retries that AWS's hiccups need."""
-    config = Config(
-        retries={"mode": "standard", "total_max_attempts": 5}, connect_timeout=5, read_timeout=30
-    )
+    config = Config(retries={"mode": "standard", "total_max_attempts": 5}, connect_timeout=5, read_timeout=30)
     made = boto3.client(service, config=config)
     made.meta.events.register("after-call", _raise_denial)
     return made

@@ -1,17 +1,15 @@
 """Systems Manager: which hosts it knows, documents sent to them, what a command said, parameters."""
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 
 from botocore.exceptions import ClientError
 
 from lambdas.aws.clients import client
+from lambdas.core.errors import StartFailed
 
 MOST_IDS = 50
 LAST_LINES = 4000
-
-
-class NotRegisteredError(Exception):
-    """Systems Manager does not know an instance that a document was to be sent to; nothing was sent."""
 
 
 def online(ids: Collection[str]) -> frozenset[str]:
@@ -33,7 +31,8 @@ def send(
 ) -> tuple[str, ...]:
     """Send the document to all these hosts; the ids of the commands (one for each 50 hosts).
 
-    A repeated call sends again: documents are written so that this changes nothing on the host."""
+    Raises StartFailed, nothing sent, when Systems Manager does not know one of them. A repeated call sends
+    again: documents are written so that this changes nothing on the host."""
     commands = []
     for first in range(0, len(ids), MOST_IDS):
         try:
@@ -48,22 +47,36 @@ def send(
             )
         except ClientError as error:
             if error.response["Error"]["Code"] == "InvalidInstanceId":
-                raise NotRegisteredError(str(error)) from error
+                raise StartFailed(
+                    f"Systems Manager does not know one of {', '.join(ids)}, so {document} was sent to none: "
+                    f"{error.response['Error'].get('Message', '')}"
+                ) from error
             raise
         commands.append(str(answer["Command"]["CommandId"]))
     return tuple(commands)
 
 
-def last_lines(command: str, instance: str) -> str:
-    """The end of what the command printed on that host (errors last), with its status and exit code."""
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a command came to on one host: SSM's status, and the end of what it printed (errors last)."""
+
+    status: str
+    exit_code: int
+    tail: str
+
+
+def outcome(command: str, instance: str) -> Said:
+    """How the command stands on that host now; Pending also in the second in which SSM does not know it yet.
+
+    The output is that of the document's last step that ran; SSM has none before a step has finished."""
     try:
         said = client("ssm").get_command_invocation(CommandId=command, InstanceId=instance)
     except ClientError as error:
         if error.response["Error"]["Code"] == "InvocationDoesNotExist":
-            return "the command never reached the host"
+            return Said("Pending", -1, "")
         raise
     output = f"{said.get('StandardOutputContent', '')}\n{said.get('StandardErrorContent', '')}".strip()
-    return f"{said['StatusDetails']} (exit code {said.get('ResponseCode', -1)}): {output[-LAST_LINES:]}"
+    return Said(said["Status"], int(said.get("ResponseCode", -1)), output[-LAST_LINES:])
 
 
 def parameter(name: str) -> str | None:

@@ -35,9 +35,7 @@ def succeed(token: str, output: Mapping[str, Any]) -> bool:
 
 def fail(token: str, trouble: Trouble) -> bool:
     """Fail the task of this token; False when it was answered before."""
-    return _answer(
-        "send_task_failure", taskToken=token, error=trouble.error[:256], cause=trouble.to_cause()
-    )
+    return _answer("send_task_failure", taskToken=token, error=trouble.error[:256], cause=trouble.to_cause())
 
 
 def heartbeat(token: str) -> bool:

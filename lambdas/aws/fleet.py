@@ -50,11 +50,10 @@ GRAVEST = (
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """The launch template to launch from, with the image its hosts start from."""
+    """The launch template to launch from. It names the image by parameter, which EC2 resolves at launch."""
 
     id: str
     version: str
-    image: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +76,9 @@ def launch(
 ) -> Launched | Turned:
     """`count` hosts in this pool, or none. The same token never launches twice.
 
+    Network interfaces get their tag from the template; a fleet's spot request cannot be tagged from here.
     Fewer ids than asked for are answered as Launched all the same: they cost money, so the caller must know."""
     spot = offer.market is Market.SPOT
-    resources = ["fleet", "instance", "volume", "network-interface"]
     options = {"SingleInstanceType": True, "SingleAvailabilityZone": True, "MinTargetCapacity": count}
     request: dict[str, Any] = {
         "Type": "instant",
@@ -87,9 +86,7 @@ def launch(
         "LaunchTemplateConfigs": [
             {
                 "LaunchTemplateSpecification": {"LaunchTemplateId": template.id, "Version": template.version},
-                "Overrides": [
-                    {"InstanceType": offer.type, "SubnetId": offer.subnet, "ImageId": template.image}
-                ],
+                "Overrides": [{"InstanceType": offer.type, "SubnetId": offer.subnet}],
             }
         ],
         "TargetCapacitySpecification": {
@@ -100,7 +97,7 @@ def launch(
         | {"AllocationStrategy": "capacity-optimized" if spot else "lowest-price"},
         "TagSpecifications": [
             {"ResourceType": kind, "Tags": [{"Key": key, "Value": value} for key, value in tags.items()]}
-            for kind in (resources + ["spot-instances-request"] if spot else resources)
+            for kind in ("fleet", "instance", "volume")
         ],
     }
     try:

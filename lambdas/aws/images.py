@@ -46,13 +46,15 @@ def of_yard(yard: str) -> tuple[Image, ...]:
 def create(instance: str, name: str, *, description: str, tags: Mapping[str, str]) -> str:
     """The id of the image of that name: a new one, or the one an earlier call with this name began.
 
-    EC2 restarts the instance for a consistent disk (NoReboot is never used)."""
+    Without a reboot, which would start the host agent in the middle of it: the documents that prepare the
+    disk end with a sync."""
     marks = [{"Key": key, "Value": value} for key, value in tags.items()]
     try:
         answer = client("ec2").create_image(
             InstanceId=instance,
             Name=name,
             Description=description[:255],
+            NoReboot=True,
             TagSpecifications=[{"ResourceType": kind, "Tags": marks} for kind in ("image", "snapshot")],
         )
     except ClientError as error:

@@ -74,9 +74,7 @@ def run_builder(
         "MinCount": 1,
         "MaxCount": 1,
         "ClientToken": token,
-        "TagSpecifications": [
-            {"ResourceType": kind, "Tags": marks} for kind in ("instance", "volume", "network-interface")
-        ],
+        "TagSpecifications": [{"ResourceType": kind, "Tags": marks} for kind in ("instance", "volume")],
     }
     if subnet:
         request["SubnetId"] = subnet

@@ -14,6 +14,7 @@ from botocore.exceptions import ClientError
 
 from lambdas.aws.clients import client
 from lambdas.core import records, wire
+from lambdas.core.errors import Misconfigured
 from lambdas.core.records import Records, TokenRow
 from lambdas.core.timeline import Entry
 
@@ -39,8 +40,8 @@ class AlreadyWrittenError(Exception):
     """A condition of a write did not hold: somebody was here before, which callers expect and handle."""
 
 
-def run_row(run: str, values: Mapping[str, Any]) -> Write:
-    return Write(f"run#{run}", "run", values)
+def run_row(run: str, values: Mapping[str, Any], *, unless: str | None = None) -> Write:
+    return Write(f"run#{run}", "run", values, unless=unless)
 
 
 def plan_row(run: str, values: Mapping[str, Any]) -> Write:
@@ -60,7 +61,12 @@ def host_row(run: str, instance: str, values: Mapping[str, Any], *, only: str | 
 
 
 def token_row(run: str, attempt: int, wait: str, values: Mapping[str, Any]) -> Write:
-    return Write(f"run#{run}", f"token#{attempt:04d}#{wait}", values)
+    """Replaces the row: a wait that begins anew has a new token, which nobody has answered."""
+    return Write(f"run#{run}", f"token#{attempt:04d}#{wait}", values, put=True)
+
+
+def answered_row(run: str, token: TokenRow, now: datetime) -> Write:
+    return Write(f"run#{run}", f"token#{token.attempt:04d}#{token.wait}", {"answered": now}, only="token")
 
 
 def event_row(run: str, entry: Entry) -> Write:
@@ -99,6 +105,16 @@ class Ledger:
         before = self._query(run, "sk < :edge", "event#")
         after = self._query(run, "sk > :edge", "event#~")
         return records.read(run, [*before, *after])
+
+    def known(self, run: str) -> Records:
+        """All rows of a run that must be there."""
+        found = self.read(run)
+        if found is None:
+            raise Misconfigured(
+                f"The ledger {self.table} does not know the run {run}: the table was replaced or emptied under a "
+                "running yard. Start the job again."
+            )
+        return found
 
     def timeline(self, run: str) -> tuple[Entry, ...]:
         """Every timeline entry of a run, in order."""

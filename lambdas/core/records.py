@@ -8,7 +8,6 @@ from typing import Any
 from lambdas.core import wire
 from lambdas.core.catalogue import Market
 from lambdas.core.cost import HostLife
-from lambdas.core.gang import Seat
 from lambdas.core.job import Job
 from lambdas.core.offers import Plan
 from lambdas.core.placement import Refusal, RefusalKind
@@ -51,6 +50,7 @@ class HostRow:
     launched: datetime
     address: str | None = None
     ready: int = 0
+    ready_at: datetime | None = None
     stopped: int = 0
     why: str | None = None
     warned: str | None = None
@@ -71,6 +71,7 @@ class IntentRow:
     round: int
     token: str
     at: datetime
+    answered: datetime | None = None
     answer: str | None = None
     refusal: str | None = None
     code: str | None = None
@@ -94,6 +95,12 @@ class AttemptRow:
     cause: str | None = None
     from_step: int | None = None
     to_step: int | None = None
+    command: str | None = None
+
+    @property
+    def trouble(self) -> Trouble | None:
+        """How it ended badly; None while it goes on and when it ended well."""
+        return Trouble.caught(self.error, self.cause or "") if self.error else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,7 +147,7 @@ class Records:
                 kind=RefusalKind(row.refusal or RefusalKind.CAPACITY),
                 code=row.code or "",
                 reason=row.reason or "",
-                at=row.at,
+                at=row.answered or row.at,
             )
             for row in sorted(refused, key=lambda row: (row.round, row.at))
         )
@@ -228,7 +235,7 @@ def read(run: str, rows: Iterable[Mapping[str, Any]]) -> Records | None:
 
 
 def gang_has_stopped(records: Records, attempt: int) -> bool:
-    """Whether the gang's last checkpoint is made: all members that live left with the restart code, or the chief did."""
+    """Whether the gang's last checkpoint is made: all members that live have left, or the chief has."""
     members = records.members(attempt)
     stopped = [host for host in members if host.stopped >= attempt]
     living = [host for host in members if host.lives or host.stopped >= attempt]
@@ -246,8 +253,3 @@ def interruption(records: Records, attempt: int, step: int | None) -> Trouble:
         lost=going,
         step=step,
     )
-
-
-def seats_without_address(seats: Iterable[Seat]) -> tuple[str, ...]:
-    """Instance ids whose address nobody reported."""
-    return tuple(seat.instance for seat in seats if not seat.address)

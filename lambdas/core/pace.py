@@ -1,0 +1,63 @@
+"""How long things may take, and until when: the clockwork of a run, computed from its records."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from lambdas.core import cost, muster
+from lambdas.core.records import Records
+
+HEARTBEAT = timedelta(minutes=15)
+"""How long a program may be silent: the slowest first step (tracing, compiling, filling caches) and the export."""
+MARGIN = timedelta(minutes=15)
+"""What a host gets beyond the run's deadline before it powers itself off: snapshot, release, retries."""
+BUILDER_LEASE = timedelta(hours=4)
+"""How long a builder may live when nobody ends it: the install document may take an hour and a quarter."""
+LEAST = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """What the waiting states of one attempt may take, in seconds."""
+
+    train_seconds: int
+    heartbeat_seconds: int
+
+
+def deadline(records: Records, attempt: int, now: datetime) -> datetime:
+    """When the run must be over if this attempt's gang runs on: by the hours or by the dollars, whichever is first."""
+    job = records.run.job
+    if job is None:
+        raise ValueError(f"run {records.run.run} has no job, so nothing limits it")
+    row = records.attempts.get(attempt)
+    hourly = sum(host.price for host in records.members(attempt)) if row else 0.0
+    spent = cost.bill(records.lives(), now=now).dollars
+    return cost.deadline(
+        begun=records.run.created,
+        hours=job.limits.hours,
+        dollars=job.limits.dollars,
+        spent=spent,
+        dollars_per_hour=hourly,
+        now=now,
+    )
+
+
+def pace(records: Records, attempt: int, now: datetime) -> Pace:
+    """How long Train may last and be silent. At least a minute each, so that a late start ends as a timeout."""
+    seconds = max(LEAST + 1, int((deadline(records, attempt, now) - now).total_seconds()))
+    return Pace(seconds, min(int(HEARTBEAT.total_seconds()), seconds - 1))
+
+
+def muster_seconds() -> int:
+    return int(muster.PATIENCE.total_seconds())
+
+
+def out_of_money(records: Records, now: datetime) -> str | None:
+    """Why no more may be spent; None while the job's dollars last."""
+    job = records.run.job
+    spent = cost.bill(records.lives(), now=now).dollars
+    if job is None or spent < job.limits.dollars:
+        return None
+    return (
+        f"the run has spent ${spent:.2f} and may spend ${job.limits.dollars:.2f} (limits.dollars); "
+        "its last checkpoint is in the bucket, a higher limit continues nothing by itself but a new run can"
+    )

@@ -1,0 +1,1 @@
+"""One module per Lambda function: parse, gather, decide (lambdas.core), act (lambdas.aws), answer."""

@@ -1,0 +1,83 @@
+"""Admit: read and check the job, and what it points to in the bucket; write the run to the ledger."""
+
+from typing import Any
+
+from lambdas import settings
+from lambdas.aws import bucket
+from lambdas.aws.ledger import AlreadyWrittenError, Ledger, event_row, run_row
+from lambdas.core import admission, jobfile, wire
+from lambdas.core.admission import PrefixFacts, SourceFacts
+from lambdas.core.job import Job, JobFaults
+from lambdas.core.jobfile import Inline, Uploaded
+from lambdas.handlers.voice import clock, logger, note
+
+
+def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
+    yard = settings.read(settings.YardSettings)
+    run, created = str(event["run"]), wire.instant(event["started"])
+    source = jobfile.read_input(event["input"])
+    admitted = _checked(source, yard.bucket_name)
+    refused = admitted if isinstance(admitted, JobFaults) else None
+    entry = note(
+        "refused" if refused else "admitted", refused.reason if refused else "no fault found", at=clock()
+    )
+    values = {
+        "kind": "train",
+        "state": "Admit",
+        "attempt": 1,
+        "created": created,
+        "execution_arn": event["execution"],
+        "job": None if isinstance(admitted, JobFaults) else admitted.to_json(),
+        "job_key": source.key if isinstance(source, Uploaded) else None,
+    }
+    if isinstance(admitted, Job):
+        bucket.write_json(yard.bucket_name, f"runs/{run}/job.json", admitted.to_json())
+    try:
+        ledger = Ledger(yard.table_name)
+        ledger.write(run_row(run, values, unless="created"), event_row(run, entry))
+    except AlreadyWrittenError:
+        logger.info("%s is admitted already", run)
+    if refused:
+        return {"kind": "refused", "error": "JobRefused", "reason": refused.reason}
+    return {"kind": "admitted"}
+
+
+def _checked(source: Uploaded | Inline | JobFaults, yard_bucket: str) -> Job | JobFaults:
+    """The job without faults, also without those that only the bucket shows."""
+    match source:
+        case JobFaults():
+            return source
+        case Uploaded():
+            parsed = _uploaded(source, yard_bucket)
+        case Inline(job=document):
+            parsed = jobfile.check(document, source="the execution's input", bucket=yard_bucket)
+    if isinstance(parsed, JobFaults):
+        return parsed
+    faults = admission.bucket_faults(parsed, _source_facts(parsed), _data_facts(parsed))
+    said = source.key if isinstance(source, Uploaded) else "the execution's input"
+    return JobFaults(said, faults) if faults else parsed
+
+
+def _uploaded(source: Uploaded, yard_bucket: str) -> Job | JobFaults:
+    """An older version stays readable behind a delete marker: a job file that was deleted is not run."""
+    found = bucket.head(yard_bucket, source.key, most=jobfile.MOST_BYTES, version=source.version_id)
+    if found is None or bucket.head(yard_bucket, source.key, most=1) is None:
+        return jobfile.gone(source)
+    if found.size > jobfile.MOST_BYTES:
+        return JobFaults(source.key, (jobfile.too_big(found.size),))
+    return jobfile.parse(found.head, source=source.key, bucket=yard_bucket)
+
+
+def _source_facts(admitted: Job) -> SourceFacts | None:
+    if admitted.program.source is None:
+        return None
+    found = bucket.head(*admission.split_uri(admitted.program.source), most=admission.HEAD_BYTES)
+    return SourceFacts(found.size, found.head) if found else None
+
+
+def _data_facts(admitted: Job) -> dict[str, PrefixFacts]:
+    facts = {}
+    for name, uri in admitted.data.items():
+        sizes = [size for _, size in bucket.first_page(*admission.split_uri(uri)) if size]
+        facts[name] = PrefixFacts(len(sizes), sum(sizes))
+    return facts

@@ -1,0 +1,73 @@
+"""Conclude: summary, timeline and notice; the word on which the workflow succeeds or fails."""
+
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from lambdas import settings
+from lambdas.aws import bucket, notices
+from lambdas.aws.ledger import Ledger, event_row, run_row
+from lambdas.core import conclusion, summary, timeline, wire
+from lambdas.core.conclusion import Conclusion
+from lambdas.core.errors import AccessDenied
+from lambdas.core.records import Records
+from lambdas.core.summary import Outcome, RunFacts
+from lambdas.handlers.voice import clock, note
+from lambdas.settings import ConcludeSettings
+
+
+def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
+    yard = settings.read(ConcludeSettings)
+    ledger, run, now = Ledger(yard.table_name), str(event["run"]), clock()
+    concluded = conclusion.read(event["outcome"])
+    records = ledger.read(run)
+    facts = _facts(yard, records, run, concluded, now)
+    try:
+        notices.publish(yard.topic_arn, *summary.notice(summary.summarise(facts)))
+    except AccessDenied as denied:
+        # The summary must say how the execution ends, so the notice goes first and its failure is the run's.
+        concluded = conclusion.spoiled(concluded, denied)
+        facts = replace(facts, outcome=concluded.outcome, error=concluded.error, reason=concluded.reason)
+    bucket.write_json(yard.bucket_name, f"runs/{run}/summary.json", summary.summarise(facts))
+    entry = note(concluded.outcome.value, concluded.reason, at=now)
+    lines = timeline.to_jsonl([*(ledger.timeline(run) if records else ()), entry])
+    bucket.write(
+        yard.bucket_name, f"runs/{run}/timeline.jsonl", lines.encode(), media_type="application/x-ndjson"
+    )
+    if records:
+        values = {"state": "Conclude", "outcome": concluded.outcome, "reason": concluded.reason, "ended": now}
+        ledger.write(run_row(run, values | {"error": concluded.error}), event_row(run, entry))
+    return {**wire.to_json(concluded), "kind": concluded.word}
+
+
+def _facts(
+    yard: ConcludeSettings, records: Records | None, run: str, concluded: Conclusion, now: datetime
+) -> RunFacts:
+    """All that is known; of a run that Admit could not even write down, that it failed and why."""
+    objects = bucket.keys(yard.bucket_name, f"runs/{run}/")
+    facts = RunFacts(
+        run=run,
+        bucket=yard.bucket_name,
+        outcome=concluded.outcome,
+        reason=concluded.reason,
+        error=concluded.error,
+        created=records.run.created if records else now,
+        ended=now,
+        objects=objects,
+    )
+    if records is None:
+        return facts
+    metrics = f"runs/{run}/metrics.json"
+    return replace(
+        facts,
+        job=records.run.job.to_json() if records.run.job else None,
+        job_key=records.run.job_key,
+        execution_arn=records.run.execution_arn,
+        attempts=records.attempt_facts(),
+        hosts=records.lives(),
+        progress=records.run.progress,
+        metrics=bucket.read_json(yard.bucket_name, metrics)
+        if metrics in objects and concluded.outcome is Outcome.SUCCEEDED
+        else None,
+        image=records.run.image,
+    )

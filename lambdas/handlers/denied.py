@@ -1,0 +1,51 @@
+"""An access error met while an event was heard: the run ends with it, as far as the role may still act."""
+
+from datetime import datetime
+
+from lambdas.aws import executions
+from lambdas.aws.ledger import AlreadyWrittenError, Ledger, attempt_row
+from lambdas.core.errors import AccessDenied
+from lambdas.core.records import WAITING, TokenRow
+from lambdas.core.recovery import Trouble
+from lambdas.handlers.voice import logger
+
+
+def end_denied(ledger: Ledger, run: str, attempt: int, denied: AccessDenied, now: datetime) -> None:
+    """Fail whoever waits, and note why for a state that begins to wait later or that runs out of time.
+
+    Each step may itself be what the role lacks, so one that is denied does not keep the others from happening;
+    the caller raises the first denial in any case."""
+    trouble = Trouble(error="AccessDenied", reason=denied.reason, final=True)
+    values = {
+        "ending": "failed",
+        "ended": now,
+        "reason": denied.reason,
+        "error": trouble.error,
+        "cause": trouble.to_cause(),
+    }
+    try:
+        ledger.write(attempt_row(run, attempt, values, unless="ending"))
+    except AlreadyWrittenError:
+        logger.info("attempt %s of %s has ended already", attempt, run)
+    except AccessDenied as also:
+        logger.error("nor may the ledger be written: %s", also.reason)
+    for token in _tokens(ledger, run, attempt):
+        try:
+            executions.fail(token.token, trouble)
+        except AccessDenied as also:
+            logger.error("nor may the task be failed: %s", also.reason)
+
+
+def _tokens(ledger: Ledger, run: str, attempt: int) -> list[TokenRow]:
+    """The tokens that wait, by whichever way the role may read them."""
+    waits = (*WAITING, "install", "capture", "seal", "snapshot")
+    try:
+        rows = [ledger.token(run, attempt, wait) for wait in waits]
+    except AccessDenied:
+        try:
+            records = ledger.read(run)
+        except AccessDenied as also:
+            logger.error("nor may the ledger be read: %s", also.reason)
+            return []
+        rows = [records.tokens.get((attempt, wait)) for wait in waits] if records else []
+    return [row for row in rows if row is not None and row.answered is None]

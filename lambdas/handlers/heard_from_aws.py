@@ -1,0 +1,168 @@
+"""What AWS says: spot warnings, instances that go, images that are made, commands that ended."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from lambdas.aws import bucket
+from lambdas.aws.documents import Said
+from lambdas.aws.images import Image
+from lambdas.aws.ledger import event_row, host_row
+from lambdas.core import wire
+from lambdas.core.recovery import Trouble
+from lambdas.core.timeline import Source
+from lambdas.handlers import attempts, heard_from_hosts, waits
+from lambdas.handlers.hearing import Hearing
+
+SPOT_WARNING = "EC2 Spot Instance Interruption Warning"
+STATE_CHANGE = "EC2 Instance State-change Notification"
+IMAGE_CHANGE = "EC2 AMI State Change"
+COMMAND_CHANGE = "EC2 Command Status-change Notification"
+BUILDER_WAITS = ("install", "capture", "seal", "snapshot")
+
+
+def about(event: Mapping[str, Any]) -> tuple[str, str]:
+    """What the event is about, as the look-up rows name it."""
+    detail = event["detail"]
+    match event["detail-type"]:
+        case "EC2 AMI State Change":
+            return "image", str(detail["ImageId"])
+        case "EC2 Command Status-change Notification":
+            return "command", str(detail["command-id"])
+        case _:
+            return "instance", str(detail["instance-id"])
+
+
+def named_in_parameters(event: Mapping[str, Any]) -> dict[str, Any] | None:
+    """A start command's run and attempt: its end may be told before its look-up row is written."""
+    detail = event["detail"]
+    parameters = detail.get("parameters") or {}
+    run, attempt = parameters.get("Run"), parameters.get("Attempt")
+    if not (run and attempt and str(detail.get("document-name", "")).endswith("-start")):
+        return None
+    return {"run": run[0], "attempt": int(attempt[0]), "wait": "train"}
+
+
+def listen(hearing: Hearing, event: Mapping[str, Any], now: datetime) -> str:
+    """Do what the event asks for; what came of it, for the log."""
+    at = wire.instant(str(event["time"]))
+    match event["detail-type"]:
+        case "EC2 Spot Instance Interruption Warning":
+            return _warned(hearing, at, now)
+        case "EC2 Instance State-change Notification":
+            return _changed(hearing, at, now)
+        case "EC2 AMI State Change":
+            return _imaged(hearing, now)
+        case "EC2 Command Status-change Notification":
+            return _commanded(hearing, at, now)
+        case unknown:
+            return f"an event nobody asked for: {unknown}"
+
+
+def _member(hearing: Hearing, instance: str) -> Hearing | None:
+    """The hearing with the attempt that this host is in now (its look-up row knows only its first one)."""
+    records = hearing.ledger.read(hearing.run)
+    if records is None or records.run.ended is not None:
+        return None
+    attempt = records.run.attempt
+    host, row = records.hosts.get(instance), records.attempts.get(attempt)
+    if host is None or host.ended is not None:
+        return None
+    if records.run.kind == "train" and (row is None or instance not in row.hosts):
+        return None
+    return Hearing(hearing.yard, hearing.ledger, hearing.run, attempt, hearing.detail)
+
+
+def _warned(hearing: Hearing, at: datetime, now: datetime) -> str:
+    """The host hears it from its metadata service too; this is the second path, for the whole gang."""
+    instance = str(hearing.detail["instance-id"])
+    member = _member(hearing, instance)
+    if member is None:
+        return f"{instance} is in no live attempt"
+    action = hearing.detail.get("instance-action", "terminate")
+    reason = f"EC2 takes {instance} back in two minutes ({action})"
+    entry = member.entry("spot warning", at=at, source=Source.AWS, instance=instance, reason=reason)
+    hearing.ledger.write(
+        host_row(hearing.run, instance, {"warned": wire.stamp(at)}, only="launched"),
+        event_row(hearing.run, entry),
+    )
+    records = hearing.ledger.known(hearing.run)
+    if records.waiting(member.attempt, ("train",)):
+        member.ask_to_stop(records, besides=())
+        return "the gang is asked to checkpoint"
+    trouble = Trouble(error="Interrupted", reason=f"{reason}, before the gang was started", lost=(instance,))
+    over = member.entry(
+        "interrupted", at=now, source=Source.WORKFLOW, instance=instance, reason=trouble.reason
+    )
+    attempts.end(hearing.ledger, hearing.run, member.attempt, over, now, trouble=trouble, step=None)
+    return "the gang is one short before it was started"
+
+
+def _changed(hearing: Hearing, at: datetime, now: datetime) -> str:
+    """A host of a live attempt goes or is gone, and nobody of ours asked for it."""
+    instance, state = str(hearing.detail["instance-id"]), str(hearing.detail["state"])
+    if state not in ("shutting-down", "terminated", "stopping", "stopped"):
+        return f"{instance} is {state}"
+    member = _member(hearing, instance)
+    if member is None:
+        return f"{instance} is {state}, and is in no live attempt"
+    records = hearing.ledger.known(hearing.run)
+    reason = f"EC2 says {instance} is {state}"
+    entry = member.entry("host lost", at=at, source=Source.AWS, instance=instance, reason=reason)
+    hearing.ledger.write(
+        host_row(hearing.run, instance, {"lost": reason, "ended": at}, only="launched"),
+        event_row(hearing.run, entry),
+    )
+    if records.run.kind != "train":
+        return _builder_lost(member, reason, now)
+    said = _last_words(member, instance)
+    if said:
+        return heard_from_hosts.failed(member, said, now)
+    host, step = records.hosts[instance], (records.run.progress or {}).get("step")
+    error = "Interrupted" if host.warned else "HostLost"
+    trouble = Trouble(error=error, reason=reason, lost=(instance,), step=step)
+    attempts.end(hearing.ledger, hearing.run, member.attempt, entry, now, trouble=trouble, step=step)
+    member.ask_to_stop(records, besides=(instance,))
+    return f"{error}: {reason}"
+
+
+def _last_words(hearing: Hearing, instance: str) -> dict[str, Any] | None:
+    key = f"runs/{hearing.run}/attempts/{hearing.attempt}/last-words/{instance}.json"
+    return bucket.read_json(hearing.yard.bucket_name, key)
+
+
+def _builder_lost(hearing: Hearing, reason: str, now: datetime) -> str:
+    records = hearing.ledger.known(hearing.run)
+    token = records.waiting(hearing.attempt, BUILDER_WAITS)
+    if token:
+        trouble = Trouble(error="HostLost", reason=f"{reason}, while the image was being made")
+        attempts.fail(hearing.ledger, hearing.run, token, trouble, now)
+    return reason
+
+
+def _imaged(hearing: Hearing, now: datetime) -> str:
+    records, wait = hearing.live(), hearing.wait
+    if records is None or wait is None:
+        return "an image that nobody waits for"
+    detail = hearing.detail
+    image = Image(
+        str(detail["ImageId"]), "", str(detail["State"]), str(detail.get("ErrorMessage", "")), "", {}
+    )
+    waits.answer_image(hearing.ledger, records, hearing.attempt, wait, image, now)
+    return f"{image.id} is {image.state}"
+
+
+def _commanded(hearing: Hearing, at: datetime, now: datetime) -> str:
+    """The end of a start command says nothing about the training that it started, unless it failed."""
+    status, document = str(hearing.detail["status"]), str(hearing.detail["document-name"])
+    records, wait = hearing.live(), hearing.wait
+    if records is None or wait is None:
+        return f"{document}: {status}, and nobody waits for it"
+    if wait != "train":
+        waits.answer_command(hearing.ledger, records, hearing.attempt, wait, Said(status, -1, ""), now)
+    elif status in waits.ENDED_BADLY:
+        reason = f"the document {document} ended with {status} on a host: the gang did not start whole"
+        entry = hearing.entry("start failed", at=at, source=Source.AWS, reason=reason)
+        trouble = Trouble(error="StartFailed", reason=reason)
+        attempts.end(hearing.ledger, hearing.run, hearing.attempt, entry, now, trouble=trouble, step=None)
+    return f"{document}: {status}"

@@ -1,0 +1,179 @@
+"""What hosts say: ready, started, progress, checkpointed, finished, stopped, failed (docs/contracts.md)."""
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any
+
+from lambdas.aws import executions
+from lambdas.aws.ledger import AlreadyWrittenError, attempt_row, event_row, host_row, run_row
+from lambdas.core import records as ledger_rows
+from lambdas.core import wire
+from lambdas.core.recovery import Trouble
+from lambdas.core.timeline import Source
+from lambdas.handlers import attempts
+from lambdas.handlers.hearing import Hearing
+
+PROGRESS = ("step", "steps", "epoch", "loss", "accuracy", "steps_per_second")
+
+
+def listen(hearing: Hearing, event: Mapping[str, Any], now: datetime) -> str:
+    """Do what the signal asks for; what came of it, for the log."""
+    word = str(event["detail-type"])
+    hear = WORDS.get(word)
+    if hear is None:
+        return f"a word nobody knows: {word}"
+    return hear(hearing, now)
+
+
+def _ready(hearing: Hearing, now: datetime) -> str:
+    """Repeated until the host is started, so also the moment to see whether Systems Manager knows it by now."""
+    records = hearing.live()
+    instance = str(hearing.detail["instance"])
+    if records is None or instance not in records.hosts:
+        return "not a host of a live attempt"
+    if records.hosts[instance].ready < hearing.attempt:
+        said = {"ready": hearing.attempt, "ready_at": now, "address": hearing.detail.get("address")}
+        entry = hearing.entry(
+            "ready",
+            at=_at(hearing, now),
+            source=Source.HOST,
+            instance=instance,
+            boot_seconds=hearing.detail.get("boot_seconds"),
+        )
+        hearing.ledger.write(
+            host_row(hearing.run, instance, said, only="launched"), event_row(hearing.run, entry)
+        )
+        records = hearing.ledger.known(hearing.run)
+    attempts.gather(hearing.ledger, records, hearing.attempt, now, lost={})
+    return f"{instance} is ready"
+
+
+def _started(hearing: Hearing, now: datetime) -> str:
+    role = f"{hearing.detail.get('role')}-{hearing.detail.get('index')}"
+    writes = [event_row(hearing.run, _said(hearing, "started", now, role=role))]
+    if hearing.detail.get("role") == "chief":
+        writes.append(attempt_row(hearing.run, hearing.attempt, {"started": _at(hearing, now)}))
+    return _alive(hearing, writes)
+
+
+def _progress(hearing: Hearing, now: datetime) -> str:
+    seen = {key: hearing.detail.get(key) for key in PROGRESS} | {"at": _at(hearing, now)}
+    return _alive(hearing, [run_row(hearing.run, {"progress": seen})])
+
+
+def _checkpointed(hearing: Hearing, now: datetime) -> str:
+    step = hearing.detail.get("step")
+    entry = _said(hearing, "checkpointed", now, step=step, key=hearing.detail.get("key"))
+    return _alive(hearing, [event_row(hearing.run, entry)])
+
+
+def _alive(hearing: Hearing, writes: list[Any]) -> str:
+    """News of a running program: written down, and the heartbeat of Train."""
+    token = hearing.ledger.token(hearing.run, hearing.attempt, "train")
+    if token is None or token.answered is not None:
+        return "news of an attempt that is over"
+    hearing.ledger.write(*writes)
+    return "alive" if executions.heartbeat(token.token) else "alive, though nobody waits any more"
+
+
+def _finished(hearing: Hearing, now: datetime) -> str:
+    """Only the chief's finish counts; it ends the attempt for all."""
+    records = hearing.live()
+    instance = str(hearing.detail["instance"])
+    members = records.members(hearing.attempt) if records else ()
+    if not members or members[0].instance != instance:
+        return f"{instance} is not the chief of a live attempt"
+    step = hearing.detail.get("step")
+    entry = _said(hearing, "finished", now, reason=f"the program finished at step {step}", step=step)
+    attempts.end(hearing.ledger, hearing.run, hearing.attempt, entry, now, trouble=None, step=step)
+    return "finished"
+
+
+def _stopped(hearing: Hearing, now: datetime) -> str:
+    """A host left with the restart code. Once the gang's checkpoint is made, the attempt was interrupted."""
+    records = hearing.live()
+    instance = str(hearing.detail["instance"])
+    if records is None or instance not in records.hosts:
+        return "not a host of a live attempt"
+    why, step = str(hearing.detail.get("why", "")), hearing.detail.get("step")
+    entry = _said(hearing, "stopped", now, reason=why, step=step)
+    said = {"stopped": hearing.attempt, "why": why}
+    hearing.ledger.write(
+        host_row(hearing.run, instance, said, only="launched"), event_row(hearing.run, entry)
+    )
+    records = hearing.ledger.known(hearing.run)
+    if not ledger_rows.gang_has_stopped(records, hearing.attempt):
+        return f"{instance} stopped ({why}); others have not yet"
+    trouble = ledger_rows.interruption(records, hearing.attempt, step)
+    over = hearing.entry(
+        "interrupted", at=now, source=Source.WORKFLOW, reason=trouble.reason, lost=list(trouble.lost)
+    )
+    attempts.end(hearing.ledger, hearing.run, hearing.attempt, over, now, trouble=trouble, step=step)
+    return "the gang has stopped"
+
+
+def _failed(hearing: Hearing, now: datetime) -> str:
+    records = hearing.live()
+    instance = str(hearing.detail["instance"])
+    if records is None or instance not in records.hosts:
+        return "not a host of a live attempt"
+    return failed(hearing, hearing.detail, now)
+
+
+def failed(hearing: Hearing, detail: Mapping[str, Any], now: datetime) -> str:
+    """A host's `failed`, said by itself or found as its last words: the attempt is over for all, at once."""
+    instance, by_program = str(detail["instance"]), detail.get("kind") == "program"
+    reason = str(detail.get("reason", "no reason given"))
+    trouble = Trouble(
+        error="ProgramFailed" if by_program else _host_error(reason),
+        reason=reason,
+        lost=() if by_program else (instance,),
+        step=detail.get("step"),
+        tail=str(detail.get("tail") or ""),
+        exit_code=detail.get("exit_code"),
+        final=bool(detail.get("final")),
+    )
+    if not by_program:
+        try:
+            hearing.ledger.write(host_row(hearing.run, instance, {"lost": reason}, only="launched"))
+        except AlreadyWrittenError:
+            return f"{instance} is not a host of {hearing.run}"
+    records = hearing.ledger.known(hearing.run)
+    entry = hearing.entry(
+        "failed",
+        at=_at(hearing, now),
+        source=Source.HOST,
+        instance=instance,
+        reason=reason,
+        kind=detail.get("kind"),
+    )
+    attempts.end(hearing.ledger, hearing.run, hearing.attempt, entry, now, trouble=trouble, step=trouble.step)
+    hearing.ask_to_stop(records, besides=(instance,))
+    return f"{trouble.error}: {reason}"
+
+
+def _host_error(reason: str) -> str:
+    """The host says access denied in these words; all else is trouble of the start."""
+    return "AccessDenied" if reason.startswith("access denied") else "StartFailed"
+
+
+def _said(hearing: Hearing, word: str, now: datetime, *, reason: str | None = None, **detail: Any) -> Any:
+    instance = str(hearing.detail["instance"])
+    return hearing.entry(
+        word, at=_at(hearing, now), source=Source.HOST, instance=instance, reason=reason, **detail
+    )
+
+
+def _at(hearing: Hearing, now: datetime) -> datetime:
+    return wire.instant(hearing.detail["at"]) if hearing.detail.get("at") else now
+
+
+WORDS: dict[str, Callable[[Hearing, datetime], str]] = {
+    "ready": _ready,
+    "started": _started,
+    "progress": _progress,
+    "checkpointed": _checkpointed,
+    "finished": _finished,
+    "stopped": _stopped,
+    "failed": _failed,
+}

@@ -1,0 +1,74 @@
+"""One event, with the run and the attempt it is about."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from lambdas.aws import documents
+from lambdas.aws.ledger import Ledger
+from lambdas.core.errors import StartFailed
+from lambdas.core.records import Records
+from lambdas.core.timeline import Entry, Source
+from lambdas.handlers.voice import logger
+from lambdas.settings import SignalSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Hearing:
+    """`wait` is the token that the event's command or image was to answer."""
+
+    yard: SignalSettings
+    ledger: Ledger
+    run: str
+    attempt: int
+    detail: Mapping[str, Any]
+    wait: str | None = None
+
+    def live(self) -> Records | None:
+        """The records of the run, if it goes on and this attempt is its current one."""
+        records = self.ledger.read(self.run)
+        if records is None or records.run.ended is not None or records.run.attempt != self.attempt:
+            logger.info("%s attempt %s is over or unknown", self.run, self.attempt)
+            return None
+        return records
+
+    def entry(
+        self,
+        event: str,
+        *,
+        at: datetime,
+        source: Source,
+        instance: str | None = None,
+        reason: str | None = None,
+        **detail: Any,
+    ) -> Entry:
+        return Entry(
+            at=at,
+            source=source,
+            event=event,
+            attempt=self.attempt,
+            instance=instance,
+            reason=reason,
+            detail={key: value for key, value in detail.items() if value is not None},
+        )
+
+    def ask_to_stop(self, records: Records, *, besides: Collection[str]) -> None:
+        """Ask the rest of a gang that has been started to checkpoint and leave. A host that cannot be asked any
+        more is going itself, which its own event says."""
+        if records.waiting(self.attempt, ("train",)) is None:
+            return
+        members = records.members(self.attempt)
+        asked = [
+            host.instance
+            for host in members
+            if host.lives and host.stopped < self.attempt and host.instance not in besides
+        ]
+        known = sorted(documents.online(asked)) if asked else []
+        if not known:
+            return
+        parameters = {"Run": self.run, "Attempt": str(self.attempt)}
+        try:
+            documents.send(self.yard.stop_document, known, parameters, comment=f"{self.run} stop")
+        except StartFailed as gone:
+            logger.warning("nobody could be asked to stop: %s", gone.reason)

@@ -1,0 +1,77 @@
+"""Muster: wait until the whole gang is there. Also names who is missing when a wait was too long."""
+
+from datetime import datetime
+from typing import Any
+
+from lambdas import settings
+from lambdas.aws import documents
+from lambdas.aws.ledger import AlreadyWrittenError, Ledger, attempt_row, event_row
+from lambdas.core import muster, pace
+from lambdas.core.records import Records
+from lambdas.core.recovery import Trouble
+from lambdas.core.summary import ending_of
+from lambdas.handlers import attempts
+from lambdas.handlers.voice import attempt_of, clock, note
+
+
+def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
+    yard = settings.read(settings.YardSettings)
+    run, attempt = attempt_of(event)
+    ledger, now = Ledger(yard.table_name), clock()
+    if event.get("overdue"):
+        return _overdue(ledger, run, attempt, str(event["overdue"]), now)
+    records = attempts.await_news(ledger, run, attempt, "muster", event["token"], now, state="Muster")
+    if not attempts.settle(ledger, records, attempt, now):
+        attempts.gather(ledger, records, attempt, now, lost=attempts.gone(records, attempt))
+    return {}
+
+
+def _overdue(ledger: Ledger, run: str, attempt: int, state: str, now: datetime) -> dict[str, Any]:
+    """The failure in facts, in place of a timeout that names nobody: EC2, SSM and the ledger are asked."""
+    records = ledger.known(run)
+    row = records.attempts[attempt]
+    trouble = row.trouble or (
+        _late_gang(records, attempt, now) if state == "Muster" else _silent_gang(records, attempt, now)
+    )
+    values = {
+        "ending": ending_of(trouble.error),
+        "ended": now,
+        "reason": trouble.reason,
+        "error": trouble.error,
+        "cause": trouble.to_cause(),
+    }
+    entry = note("overdue", trouble.reason, at=now, attempt=attempt, lost=list(trouble.lost))
+    try:
+        ledger.write(attempt_row(run, attempt, values, unless="ending"), event_row(run, entry))
+    except AlreadyWrittenError:
+        ledger.write(event_row(run, entry))
+    return {"error": trouble.error, "cause": trouble.to_cause()}
+
+
+def _late_gang(records: Records, attempt: int, now: datetime) -> Trouble:
+    members = records.members(attempt)
+    ids = [host.instance for host in members]
+    ready = {host.instance for host in members if host.ready >= attempt}
+    lost = attempts.gone(records, attempt)
+    online = documents.online(ids)
+    if not lost and len(ready) == len(ids):
+        return attempts.unregistered(sorted(set(ids) - online))
+    verdict = muster.judge(ids, ready=ready, online=online, lost=lost, now=now, deadline=now)
+    gone = verdict.lost if isinstance(verdict, muster.Failed) else ()
+    error = verdict.error if isinstance(verdict, muster.Failed) else "MusterTimeout"
+    return Trouble(error=error, reason=verdict.reason, lost=gone)
+
+
+def _silent_gang(records: Records, attempt: int, now: datetime) -> Trouble:
+    step = (records.run.progress or {}).get("step")
+    lost = attempts.gone(records, attempt)
+    if lost:
+        said = "; ".join(f"{host}: {why}" for host, why in lost.items())
+        reason = f"hosts are gone and no event told of it ({said})"
+        return Trouble(error="HostLost", reason=reason, lost=tuple(lost), step=step)
+    if pace.deadline(records, attempt, now) <= now:
+        reason = "the hours or dollars of the job (limits.hours, limits.dollars) are used up"
+        return Trouble(error="LimitReached", reason=reason, step=step, final=True)
+    minutes = pace.HEARTBEAT.total_seconds() / 60
+    reason = f"all hosts are there, but none has reported progress for {minutes:g} minutes: the program hangs"
+    return Trouble(error="States.HeartbeatTimeout", reason=reason, step=step)

@@ -1,0 +1,67 @@
+"""Plan: gather quotas, prices, zones and the image; decide which pools to try, in which order, until when."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from lambdas import settings
+from lambdas.aws import bucket, documents, images, instances, prices, quotas
+from lambdas.aws.ledger import Ledger, event_row, plan_row, run_row
+from lambdas.core import offers, wire
+from lambdas.core.catalogue import Market
+from lambdas.core.job import Job
+from lambdas.core.offers import ImageFacts, Plan, PlanFacts, Refused, Subnet
+from lambdas.handlers.voice import clock, note
+from lambdas.settings import PlanSettings
+
+
+def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
+    yard = settings.read(PlanSettings)
+    ledger, run, now = Ledger(yard.table_name), str(event["run"]), clock()
+    records = ledger.known(run)
+    job = records.run.job
+    assert job is not None, "an admitted run has a job"
+    deadline = records.run.created + timedelta(hours=job.limits.hours)
+    made = offers.make_plan(job, _facts(job, yard, now), now=now)
+    bucket.write_json(yard.bucket_name, f"runs/{run}/plan.json", wire.to_json(made))
+    if isinstance(made, Refused):
+        ledger.write(event_row(run, note("refused", made.reason, at=now)))
+        return {"kind": "refused", "error": made.error, "reason": made.reason}
+    ledger.write(
+        plan_row(run, wire.to_json(made)),
+        run_row(run, {"state": "Plan", "deadline": deadline, "image_id": made.image}),
+        event_row(run, note("planned", made.reason, at=now, offers=[offer.pool for offer in made.offers])),
+    )
+    return _answer(job, made, deadline)
+
+
+def _answer(job: Job, made: Plan, deadline: datetime) -> dict[str, Any]:
+    """What later states route on and what Recover, which may read nothing, has to know."""
+    return {
+        "kind": "planned",
+        "hosts": made.gang,
+        "restarts": job.limits.restarts,
+        "deadline": wire.stamp(deadline),
+        "snapshot": job.after.image.value,
+    }
+
+
+def _facts(job: Job, yard: PlanSettings, now: datetime) -> PlanFacts:
+    types = job.hardware.instance_types
+    codes = offers.quota_codes(job)
+    limits = {code: quotas.vcpus(code) for code in codes}
+    return PlanFacts(
+        region=yard.aws_region,
+        subnets=tuple(Subnet(*found) for found in instances.subnets(yard.subnet_ids)),
+        offered=prices.offered(types),
+        spot_prices=prices.spot(types, now=now) if Market.SPOT in job.hardware.market.markets else {},
+        quotas={code: limit for code, limit in limits.items() if limit is not None},
+        used=offers.used_vcpus(instances.live()) if codes else {},
+        image=_image(yard),
+    )
+
+
+def _image(yard: PlanSettings) -> ImageFacts:
+    value = documents.parameter(yard.image_parameter)
+    found = images.find(value) if value and value.startswith("ami-") else None
+    mine = found if found and found.tags.get("trainyard:yard") == yard.yard else None
+    return ImageFacts(yard.image_parameter, value, mine.state if mine else None)

@@ -1,0 +1,83 @@
+"""Release: end every host of an attempt or of the run. On every path, and it may run twice.
+
+EC2 is asked by tag, so hosts that the ledger never heard of are ended too; and it is asked before the
+ledger may fail, so that a broken ledger does not keep hosts running.
+"""
+
+from collections.abc import Collection
+from datetime import datetime
+from typing import Any
+
+from lambdas import settings
+from lambdas.aws import instances
+from lambdas.aws.ledger import Ledger, event_row, host_row, run_row
+from lambdas.core import release
+from lambdas.core.errors import AccessDenied
+from lambdas.core.job import Hosts
+from lambdas.core.records import Records
+from lambdas.core.release import Act, Disposal
+from lambdas.handlers.voice import attempt_of, clock, logger, note
+
+
+def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
+    yard = settings.read(settings.YardSettings)
+    run, attempt = attempt_of(event)
+    ledger, now = Ledger(yard.table_name), clock()
+    run_is_over = event["scope"] == "run"
+    found = instances.of_run(run)
+    records, unread = _records(ledger, run)
+    job = records.run.job if records else None
+    disposals = release.dispose(
+        [(host.id, host.market) for host in found],
+        after=job.after.hosts if job else Hosts.TERMINATE,
+        keep=_kept(records, event) if records and not run_is_over else (),
+        run_is_over=run_is_over,
+    )
+    instances.terminate([each.instance for each in disposals if each.act is Act.TERMINATE])
+    instances.stop([each.instance for each in disposals if each.act is Act.STOP])
+    if unread:
+        raise unread
+    if records:
+        _write(ledger, records, disposals, attempt, now, run_is_over=run_is_over)
+    return {"hosts": [f"{each.act} {each.instance}: {each.reason}" for each in disposals][:20]}
+
+
+def _records(ledger: Ledger, run: str) -> tuple[Records | None, AccessDenied | None]:
+    """A ledger that may not be read is reported only after the hosts are ended."""
+    try:
+        return ledger.read(run), None
+    except AccessDenied as denied:
+        logger.error("the ledger may not be read, hosts are ended all the same: %s", denied.reason)
+        return None, denied
+
+
+def _kept(records: Records, event: dict[str, Any]) -> frozenset[str]:
+    """What the next attempt goes on with: the survivors, if it keeps any, without those that are lost."""
+    if event["keep"] != "survivors":
+        return frozenset()
+    return frozenset(host.instance for host in records.hosts.values() if host.lives) - frozenset(
+        event["lost"]
+    )
+
+
+def _write(
+    ledger: Ledger,
+    records: Records,
+    disposals: Collection[Disposal],
+    attempt: int,
+    now: datetime,
+    *,
+    run_is_over: bool,
+) -> None:
+    """A host that was not found is gone already: for it, too, the clock stops here at the latest."""
+    run = records.run.run
+    kept = {each.instance for each in disposals if each.act is Act.KEEP}
+    over = [
+        host.instance for host in records.hosts.values() if host.ended is None and host.instance not in kept
+    ]
+    said = "; ".join(f"{each.act} {each.instance}" for each in disposals) or "no host is left"
+    entry = note("released" if run_is_over else "retired", said, at=now, attempt=attempt)
+    writes = [host_row(run, host, {"ended": now}, only="launched") for host in over]
+    ledger.write(
+        *writes, event_row(run, entry), *([run_row(run, {"state": "Release"})] if run_is_over else [])
+    )

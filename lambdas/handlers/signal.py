@@ -1,0 +1,56 @@
+"""Signal: every event about a live attempt, from its hosts and from AWS. Brings task tokens back.
+
+An event about somebody else's instance, or about a run that is over, is logged and ignored. An access error
+met on the way ends the run with that error: nobody waits for an event to be retried.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from lambdas import settings
+from lambdas.aws.ledger import Ledger
+from lambdas.core.errors import AccessDenied
+from lambdas.handlers import heard_from_aws, heard_from_hosts
+from lambdas.handlers.denied import end_denied
+from lambdas.handlers.hearing import Hearing
+from lambdas.handlers.voice import clock, logger
+from lambdas.settings import SignalSettings
+
+
+def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
+    yard = settings.read(SignalSettings)
+    ledger, now = Ledger(yard.table_name), clock()
+    hearing: Hearing | None = None
+    try:
+        hearing = _hearing(event, yard, ledger)
+        if hearing is None:
+            return {"heard": "nothing of ours"}
+        listen = heard_from_hosts.listen if event["source"] == "trainyard.host" else heard_from_aws.listen
+        heard = listen(hearing, event, now)
+    except AccessDenied as denied:
+        run, attempt = (hearing.run, hearing.attempt) if hearing else _named(event)
+        if run:
+            end_denied(ledger, run, attempt, denied, now)
+        raise
+    logger.info("%s: %s", event["detail-type"], heard, extra={"run": hearing.run, "attempt": hearing.attempt})
+    return {"heard": heard}
+
+
+def _hearing(event: Mapping[str, Any], yard: SignalSettings, ledger: Ledger) -> Hearing | None:
+    """Which run and attempt the event is about: hosts say it, for AWS's events the look-up rows do."""
+    if event["source"] == "trainyard.host":
+        run, attempt = _named(event)
+        return Hearing(yard, ledger, run, attempt, event["detail"])
+    noun, name = heard_from_aws.about(event)
+    owner = ledger.owner(noun, name) or heard_from_aws.named_in_parameters(event)
+    if owner is None:
+        logger.info("%s about %s %s: not ours", event["detail-type"], noun, name)
+        return None
+    return Hearing(
+        yard, ledger, str(owner["run"]), int(owner.get("attempt", 1)), event["detail"], owner.get("wait")
+    )
+
+
+def _named(event: Mapping[str, Any]) -> tuple[str, int]:
+    detail = event["detail"]
+    return str(detail.get("run", "")), int(detail.get("attempt", 1))

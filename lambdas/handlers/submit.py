@@ -1,0 +1,23 @@
+"""An uploaded job file becomes one execution: the same object version twice is one run."""
+
+from typing import Any
+
+from lambdas import settings
+from lambdas.aws import bucket, executions
+from lambdas.core import jobfile, tokens
+from lambdas.handlers.voice import logger
+
+
+def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
+    """Also what cannot be read is started: Admit refuses it, so that the user finds an execution that says why."""
+    yard = settings.read(settings.SubmitSettings)
+    uploaded = event["detail"]["object"]
+    key, version, etag = uploaded["key"], uploaded.get("version-id"), uploaded.get("etag", "")
+    found = bucket.head(yard.bucket_name, key, most=jobfile.MOST_BYTES, version=version)
+    name = jobfile.name_of(found.head if found else b"", key=key)
+    run = tokens.run_id(name, key=key, version=version or etag)
+    execution_input = {"job_key": key, "version_id": version, "etag": etag}
+    given = {name: value for name, value in execution_input.items() if value}
+    started = executions.start(yard.state_machine_arn, run, given)
+    logger.info("%s %s", run, "started" if started else "was started before", extra={"key": key})
+    return {"run": run, "started": started}

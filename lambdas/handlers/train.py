@@ -1,0 +1,62 @@
+"""Train: say who is who, start the gang with one command, and wait. Progress is the heartbeat."""
+
+from datetime import datetime
+from typing import Any
+
+from lambdas import settings
+from lambdas.aws import bucket, documents
+from lambdas.aws.ledger import Ledger, attempt_row, event_row, look_up_row
+from lambdas.core import gang, pace
+from lambdas.core.records import Records
+from lambdas.handlers import attempts
+from lambdas.handlers.voice import attempt_of, clock, note
+from lambdas.settings import TrainSettings
+
+
+def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
+    yard = settings.read(TrainSettings)
+    run, attempt = attempt_of(event)
+    ledger, now = Ledger(yard.table_name), clock()
+    records = attempts.await_news(ledger, run, attempt, "train", event["token"], now, state="Train")
+    if attempts.settle(ledger, records, attempt, now):
+        return {}
+    cluster = _cluster(records, attempt, yard.bucket_name, now)
+    hosts = [seat["instance"] for seat in cluster["hosts"]]
+    resumed = cluster["checkpoint"]["step"] if cluster["checkpoint"] else 0
+    commands = documents.send(
+        yard.start_document, hosts, {"Run": run, "Attempt": str(attempt)}, comment=f"{run} attempt {attempt}"
+    )
+    where = f"from the checkpoint of step {resumed}" if resumed else "from the beginning"
+    said = f"{len(hosts)} hosts start {where}"
+    entry = note("starting", said, at=now, attempt=attempt, hosts=hosts, from_step=resumed)
+    ledger.write(
+        attempt_row(run, attempt, {"from_step": resumed}),
+        event_row(run, entry),
+        *(
+            look_up_row("command", command, run, now=now, attempt=attempt, wait="train")
+            for command in commands
+        ),
+    )
+    return {}
+
+
+def _cluster(records: Records, attempt: int, yard_bucket: str, now: datetime) -> dict[str, Any]:
+    """cluster.json, written once: a repeated call starts the hosts on what the first one wrote."""
+    run, job = records.run.run, records.run.job
+    assert job is not None, "an admitted run has a job"
+    addresses = {host.instance: host.address or "" for host in records.members(attempt)}
+    latest = bucket.read_json(yard_bucket, f"runs/{run}/checkpoints/latest.json")
+    document = gang.cluster_document(
+        job,
+        run=run,
+        attempt=attempt,
+        seats=gang.seats(addresses),
+        checkpoint=gang.checkpoint_of(latest),
+        deadline=pace.deadline(records, attempt, now),
+    )
+    key = f"runs/{run}/attempts/{attempt}/cluster.json"
+    if bucket.write_json_once(yard_bucket, key, document):
+        return document
+    written = bucket.read_json(yard_bucket, key)
+    assert written is not None, "whoever took the key wrote the whole object"
+    return written
