@@ -140,4 +140,4 @@ class JobFaults:
         lines += [f"- {fault}" for fault in self.faults[:MOST_FAULTS_SHOWN]]
         if len(self.faults) > MOST_FAULTS_SHOWN:
             lines.append(f"- and {len(self.faults) - MOST_FAULTS_SHOWN} more")
-        return "\n".join(lines)
+        return "\n".join(lines).encode("utf-8", "backslashreplace").decode()  # a lone surrogate is no text

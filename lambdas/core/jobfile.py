@@ -33,6 +33,8 @@ MOST_TYPES = 10
 MOST_ARGS = 100
 MOST_DATA = 16
 MOST_ARG_CHARACTERS = 1024
+SMALLEST_ARG, LARGEST_ARG = 1e-100, 1e18
+"""DynamoDB's numbers have 38 digits and end at 1e126; beyond these a program wants text anyway."""
 
 NAME = r"[a-z][a-z0-9-]{0,39}"
 MODULE = r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*"
@@ -188,6 +190,8 @@ def _arg_problem(value: object) -> str | None:
             return f"found {shown(value)}; text without control characters is allowed"
     elif not isinstance(value, bool | int | float):
         return f"found {shown(value)}; one text, number or boolean is allowed"
+    elif value and not SMALLEST_ARG <= abs(value) <= LARGEST_ARG:
+        return f"found {shown(value)}, which the ledger cannot hold as a number; write it in quotes"
     return None
 
 

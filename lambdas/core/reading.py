@@ -81,7 +81,7 @@ class Section:
         value = self.values.get(key)
         if value is None:
             return default
-        if isinstance(value, bool) or not isinstance(value, int | float) or not _within(value, most):
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= most:
             self.fault(key, f"found {shown(value)}; a number of {unit} above 0 and up to {most:g} is allowed")
             return default
         return float(value)
@@ -124,10 +124,6 @@ class Section:
         for item in wrong:
             self.faults.add(inside.at(item), f"the name {shown(item)} is not {named}")
         return [(inside.at(item), item, value[item]) for item in value if item not in wrong]
-
-
-def _within(value: float, most: float) -> bool:
-    return math.isfinite(value) and 0 < value <= most
 
 
 def shown(value: object) -> str:

@@ -210,6 +210,9 @@ BAD = [
     ("program.args.--x", changed(program={"args": {"--x": 1}}), 'the name "--x" is not'),
     ("program.args.1", changed(program={"args": {1: 1}}), "the name the number 1 is not"),
     ("program.args.x", changed(program={"args": {"x": "a\x00b"}}), "without control characters"),
+    ("program.args.x", changed(program={"args": {"x": float("nan")}}), "write it in quotes"),
+    ("program.args.x", changed(program={"args": {"x": 10**400}}), "write it in quotes"),
+    ("program.args.x", changed(program={"args": {"x": 1e-200}}), "write it in quotes"),
     ("program.args.x", changed(program={"args": {"x": "a" * 1025}}), "up to 1024 are allowed"),
     ("program.args", changed(program={"args": {f"a{n}": n for n in range(101)}}), "101 entries; up to 100"),
     ("data", changed(data=["s3://BUCKET/data/x/"]), "found a list; a mapping of names to values"),
@@ -247,6 +250,7 @@ BAD = [
     ("limits.hours", changed(limits={"hours": 0}), "found the number 0; a number of hours above 0 and up to 720"),
     ("limits.hours", changed(limits={"hours": float("nan")}), "found the number nan"),
     ("limits.hours", changed(limits={"hours": float("inf")}), "found the number inf"),
+    ("limits.hours", changed(limits={"hours": 10**400}), "up to 720"),
     ("limits.hours", changed(limits={"hours": 1000}), "up to 720"),
     ("limits.hours", changed(limits={"hours": True}), "found the boolean true"),
     ("limits.dollars", changed(limits={"dollars": 0}), "found the number 0"),
@@ -320,6 +324,13 @@ def test_ten_thousand_faults_make_a_short_reason() -> None:
     assert isinstance(found, JobFaults)
     assert len(found.reason) < 10_000
     assert found.reason.endswith("more")
+
+
+def test_every_reason_can_be_written_as_utf_8() -> None:
+    text = '{"name": "\\ud800", "\\udfff": 1}'
+    found = jobfile.parse(text.encode(), source="jobs/x.json", bucket=BUCKET)
+    assert isinstance(found, JobFaults)
+    assert b"\\ud800" in found.reason.encode()
 
 
 def test_what_is_shown_of_a_long_value_is_short() -> None:
