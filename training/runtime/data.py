@@ -44,7 +44,7 @@ class Records:
     def shares(
         self, *, seed: int, global_batch_size: int, first_step: int, epochs: int, replicas: range, of: int
     ) -> Any:
-        """The batches of this process's `replicas` (out of `of`), from `first_step` on: an element a replica and step."""
+        """The batches of this process's `replicas` (out of `of`), from `first_step` on: one element a step each."""
         per_epoch = self.steps_per_epoch(global_batch_size)
         first_epoch, done = divmod(first_step, per_epoch)
         bounds = split(global_batch_size, of)
