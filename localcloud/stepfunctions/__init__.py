@@ -1,0 +1,80 @@
+"""Step Functions as AWS runs them, on ministack's interpreter.
+
+Ours: how a task is carried out (`tasks`: retries, fresh tokens, timeouts, heartbeats), who answers a token
+(`callbacks`), under which role it acts (`authority`), what its history says (`history`), which definitions
+are accepted (`definition`) and the names of errors (`errors`). ministack's: everything between tasks.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from localcloud.stepfunctions import authority, callbacks, definition, errors, history, tasks
+
+if TYPE_CHECKING:
+    from localcloud.context import Context
+
+
+def install(context: Context) -> None:
+    """Put our tasks into ministack's interpreter."""
+    from ministack.services import stepfunctions as stock
+
+    errors.install()
+    history.install()
+    callbacks.install()
+    definition.install()
+    authority.install()
+    stock._execute_task = tasks.execute_task
+    stock._apply_state_assign = assign_at_once
+    _end_executions_once(stock)
+    _let_succeed_have_an_output(stock)
+
+
+def assign_at_once(
+    state: Mapping[str, Any], raw_input: Any, ctx: dict[str, Any] | None, result: Any = None, error_output: Any = None
+) -> None:
+    """`Assign`: every expression sees the variables as they were before the state; then all change together."""
+    from ministack.services import stepfunctions as stock
+
+    assign = state.get("Assign")
+    if ctx is None or not isinstance(assign, dict) or stock._state_query_language(state, ctx) != "JSONata":
+        return
+    new = stock._apply_jsonata_template(assign, raw_input, ctx, result=result, error_output=error_output)
+    ctx.setdefault("variables", {}).update(new)
+
+
+def _end_executions_once(stock: Any) -> None:
+    """An aborted execution stays aborted, and its waiting tasks end with it."""
+    stock_fail, stock_stop = stock._fail_execution, stock._stop_execution
+
+    def fail_execution(execution: dict[str, Any], error: str, cause: str) -> None:
+        if execution["status"] == "RUNNING":
+            stock_fail(execution, error, cause)
+
+    def stop_execution(data: dict[str, Any]) -> Any:
+        answer = stock_stop(data)
+        if answer[0] == 200:
+            callbacks.abandon(str(data.get("executionArn")))
+        return answer
+
+    stock._fail_execution, stock._stop_execution = fail_execution, stop_execution
+
+
+def _let_succeed_have_an_output(stock: Any) -> None:
+    """ministack ignores the `Output` of a JSONata Succeed state."""
+    stock_output = stock._apply_output_path
+
+    def apply_output_path(state: Mapping[str, Any], data: Any, ctx: dict[str, Any] | None = None) -> Any:
+        is_jsonata = stock._state_query_language(state, ctx) == "JSONata"
+        if state.get("Type") == "Succeed" and "Output" in state and is_jsonata:
+            return stock._apply_jsonata_output(state, data, ctx, result=data, default=data)
+        return stock_output(state, data, ctx)
+
+    stock._apply_output_path = apply_output_path
+
+
+def as_json(value: Any) -> str:
+    """How history and causes carry a value."""
+    return json.dumps(value, default=str)

@@ -1,0 +1,105 @@
+"""Which definitions are accepted: those whose states exist, are reachable, and speak one query language."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+TYPES = {"Task", "Pass", "Choice", "Wait", "Succeed", "Fail", "Parallel", "Map"}
+PATH_FIELDS = {"InputPath", "OutputPath", "ResultPath", "ResultSelector", "Parameters", "TimeoutSecondsPath"}
+EXPRESSION_FIELDS = {"Arguments", "Output", "Assign"}
+States = Mapping[str, Mapping[str, Any]]
+
+
+def install() -> None:
+    """Refuse a faulty definition when it is created, by API or by template, as AWS does."""
+    from ministack.services import stepfunctions as stock
+    from ministack.services.cloudformation import provisioners
+
+    stock_jsonata = stock._validate_definition_jsonata
+    stock_template = provisioners._sfn_definition
+
+    def validate(definition: str) -> str | None:
+        fault = next(faults(definition), None)
+        return f"Invalid State Machine Definition: '{fault}'" if fault else stock_jsonata(definition)
+
+    def from_template(properties: Mapping[str, Any]) -> str:
+        definition: str = stock_template(properties)
+        if fault := validate(definition):
+            raise ValueError(fault)
+        return definition
+
+    stock._validate_definition_jsonata = validate
+    provisioners._sfn_definition = from_template
+
+
+def faults(definition: str) -> Iterator[str]:
+    """Each fault as AWS words it: code, what is wrong, where."""
+    try:
+        machine = json.loads(definition)
+    except (TypeError, ValueError) as error:
+        yield f"INVALID_JSON_DESCRIPTION: {error}"
+        return
+    if not isinstance(machine, dict):
+        yield "INVALID_JSON_DESCRIPTION: the definition is not an object"
+        return
+    yield from _of_machine(machine, "", str(machine.get("QueryLanguage", "JSONPath")))
+
+
+def _of_machine(machine: Mapping[str, Any], where: str, language: str) -> Iterator[str]:
+    states = machine.get("States")
+    if not isinstance(states, dict) or not states:
+        yield f"SCHEMA_VALIDATION_FAILED: no States at {where or '/'}"
+        return
+    start = machine.get("StartAt")
+    if start not in states:
+        yield f"MISSING_TRANSITION_TARGET: Missing 'Next' target: {start} at {where}/StartAt"
+        return
+    for name, state in states.items():
+        yield from _of_state(name, state, states, f"{where}/States/{name}", language)
+    for name in sorted(set(states) - _reachable(str(start), states)):
+        yield f"MISSING_TRANSITION_TARGET: State \"{name}\" is not reachable. at {where}/States/{name}"
+
+
+def _of_state(name: str, state: Mapping[str, Any], states: States, where: str, language: str) -> Iterator[str]:
+    kind = state.get("Type")
+    if kind not in TYPES:
+        yield f"SCHEMA_VALIDATION_FAILED: {kind!r} is not a state type at {where}/Type"
+        return
+    for target in targets(state):
+        if target not in states:
+            yield f"MISSING_TRANSITION_TARGET: Missing 'Next' target: {target} at {where}"
+    if kind not in {"Choice", "Succeed", "Fail"} and "Next" not in state and not state.get("End"):
+        yield f"SCHEMA_VALIDATION_FAILED: These fields are required: [Next or End] at {where}"
+    if kind == "Task" and not state.get("Resource"):
+        yield f"SCHEMA_VALIDATION_FAILED: These fields are required: [Resource] at {where}"
+    if kind == "Choice" and not state.get("Choices"):
+        yield f"SCHEMA_VALIDATION_FAILED: These fields are required: [Choices] at {where}"
+    own = str(state.get("QueryLanguage", language))
+    foreign = PATH_FIELDS if own == "JSONata" else EXPRESSION_FIELDS - {"Assign"}
+    for field in sorted(foreign & set(state)):
+        yield f"SCHEMA_VALIDATION_FAILED: The field '{field}' is not supported with {own} at {where}/{field}"
+    for index, branch in enumerate(state.get("Branches") or []):
+        yield from _of_machine(branch, f"{where}/Branches[{index}]", own)
+    for inner in ("ItemProcessor", "Iterator"):
+        if inner in state:
+            yield from _of_machine(state[inner], f"{where}/{inner}", own)
+
+
+def targets(state: Mapping[str, Any]) -> list[str]:
+    """Every state this one can lead to."""
+    rules = [*(state.get("Choices") or []), *(state.get("Catch") or [])]
+    named = [state.get("Next"), state.get("Default"), *(rule.get("Next") for rule in rules)]
+    return [str(target) for target in named if target is not None]
+
+
+def _reachable(start: str, states: States) -> set[str]:
+    seen: set[str] = set()
+    ahead = [start]
+    while ahead:
+        name = ahead.pop()
+        if name in states and name not in seen:
+            seen.add(name)
+            ahead += targets(states[name])
+    return seen

@@ -1,0 +1,73 @@
+"""The error names that Retry and Catch match."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Sequence
+from typing import Any
+
+TERMINAL = frozenset({"States.Runtime", "States.DataLimitExceeded"})
+"""Errors that States.ALL does not catch."""
+BOTO_NAMES = {"sfn": "stepfunctions", "cloudwatchlogs": "logs", "eventbridge": "events", "rdsdata": "rds-data"}
+"""Services that Step Functions calls otherwise than botocore does."""
+
+
+def install() -> None:
+    """Give aws-sdk errors AWS's names, and match names as AWS does."""
+    from ministack.services import stepfunctions as stock
+
+    stock._prefix_sdk_error = functools.partial(sdk_error_name, stock._AWS_SDK_ERROR_PREFIX)
+    stock._error_matches = matches
+
+
+def sdk_error_name(prefixes: dict[str, str], service: str, code: str) -> str:
+    """`Ssm.InvalidDocumentException` for a code the service's model knows, `Ec2.Ec2Exception` for all others.
+
+    Step Functions speaks through the AWS SDK for Java, which has a class for each modelled error only.
+    """
+    if code.startswith("States."):
+        return code
+    prefix = prefixes.get(service, service.capitalize())
+    bare = code.rsplit("#", 1)[-1].removeprefix(f"{prefix}.")
+    if bare in _modelled_errors(service):
+        return f"{prefix}.{re.sub(r'(Exception|Error|Fault)$', '', bare)}Exception"
+    return f"{prefix}.{prefix}Exception"
+
+
+@functools.cache
+def _modelled_errors(service: str) -> frozenset[str]:
+    """The error codes of a service's model; none for EC2."""
+    import botocore.session
+    from botocore.exceptions import UnknownServiceError
+
+    try:
+        model = botocore.session.get_session().get_service_model(BOTO_NAMES.get(service, service))
+    except UnknownServiceError:
+        return frozenset()
+    names = {str(shape.error_code) for shape in model.error_shapes}
+    return frozenset(names | {str(shape.name) for shape in model.error_shapes})
+
+
+def matches(wanted: Sequence[str], error: str) -> bool:
+    """Whether an `ErrorEquals` list covers this error.
+
+    States.Timeout covers a missed heartbeat too; States.TaskFailed everything but timeouts; States.ALL
+    everything but the errors that always end an execution.
+    """
+    if error in wanted:
+        return True
+    if error in TERMINAL:
+        return False
+    if "States.ALL" in wanted:
+        return True
+    if error == "States.HeartbeatTimeout" and "States.Timeout" in wanted:
+        return True
+    return "States.TaskFailed" in wanted and error != "States.Timeout"
+
+
+def execution_error(error: str, cause: str) -> Any:
+    """The exception ministack's interpreter understands."""
+    from ministack.services import stepfunctions as stock
+
+    return stock._ExecutionError(error, cause)

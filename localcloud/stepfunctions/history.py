@@ -1,0 +1,97 @@
+"""What GetExecutionHistory tells of a task, in AWS's event types."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+_lock = threading.Lock()
+
+
+def install() -> None:
+    """Number events without gaps, also from tasks that run at the same time; none after the end."""
+    from ministack.core.responses import now_iso
+    from ministack.services import stepfunctions as stock
+
+    def add_event(
+        execution: dict[str, Any], event_type: str, details: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
+        with _lock:
+            number = len(execution["events"]) + 1
+            event = {
+                "id": number,
+                "previousEventId": number - 1,
+                "type": event_type,
+                "timestamp": now_iso(),
+                **(details or {}),
+            }
+            if execution["status"] == "RUNNING" or event_type.startswith("Execution"):
+                execution["events"].append(event)
+        return event
+
+    stock._add_event = add_event
+
+
+@dataclass(frozen=True)
+class TaskRecord:
+    """Writes one attempt's events: LambdaFunction... for a bare function, Task... for an integration."""
+
+    execution: dict[str, Any]
+    target: str
+    resource: str
+
+    def scheduled(self, arguments: Any, timeout: float | None, heartbeat: float | None) -> None:
+        """The attempt is about to be made, with these arguments."""
+        from ministack.core.responses import get_region
+
+        limits = {"timeoutInSeconds": timeout, "heartbeatInSeconds": heartbeat}
+        given = {name: int(value) for name, value in limits.items() if value is not None}
+        if self._is_function:
+            given.pop("heartbeatInSeconds", None)
+            self._add("Scheduled", {"resource": self.target, "input": _json(arguments), **given})
+        else:
+            given = {"region": get_region(), "parameters": _json(arguments), **given}
+            self._add("Scheduled", {**self._kind, **given})
+
+    def started(self) -> None:
+        """The call is on its way."""
+        self._add("Started", None if self._is_function else dict(self._kind))
+
+    def submitted(self, output: Any) -> None:
+        """The call came back; the token is still out."""
+        self._add("Submitted", {**self._kind, "output": _json(output)})
+
+    def succeeded(self, output: Any) -> None:
+        """The attempt has a result."""
+        self._add("Succeeded", {**self._kind, "output": _json(output)})
+
+    def failed(self, error: str, cause: str) -> None:
+        """The attempt is over, without one."""
+        timed_out = error in {"States.Timeout", "States.HeartbeatTimeout"}
+        self._add("TimedOut" if timed_out else "Failed", {**self._kind, "error": error, "cause": cause})
+
+    @property
+    def _is_function(self) -> bool:
+        return ":function:" in self.target
+
+    @property
+    def _kind(self) -> dict[str, str]:
+        """`resourceType` and `resource` as AWS splits an integration's ARN; nothing for a bare function."""
+        if self._is_function:
+            return {}
+        service, _, action = self.resource.removeprefix("arn:aws:states:::").rpartition(":")
+        return {"resourceType": service, "resource": action}
+
+    def _add(self, what: str, details: dict[str, Any] | None) -> None:
+        from ministack.services import stepfunctions as stock
+
+        kind = "LambdaFunction" if self._is_function else "Task"
+        named = f"{kind[0].lower()}{kind[1:]}{what}EventDetails"
+        stock._add_event(self.execution, f"{kind}{what}", {named: details} if details else None)
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, default=str)
