@@ -141,7 +141,8 @@ class Runs:
         pages = self.yard.session.client("cloudformation").get_paginator("list_stack_resources")
         return [
             resource["PhysicalResourceId"]
-            for page in pages.paginate(StackName="Trainyard-Training")
+            for stack in ("Trainyard-Images", "Trainyard-Training")
+            for page in pages.paginate(StackName=stack)
             for resource in page["StackResourceSummaries"]
             if resource["ResourceType"] == "AWS::IAM::Role" and part in resource["LogicalResourceId"]
         ]
