@@ -1,0 +1,162 @@
+"""Clean runs of the quick program with more and more hosts: transitions, AWS calls, and time on the path."""
+
+from __future__ import annotations
+
+import json
+import time
+import urllib.request
+from collections import Counter
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from benchmarks import quick
+from demo.watch import Entry, gather
+from demo.yard import Yard, states_of
+
+LOOKING = ("Describe", "List", "Get", "Query", "Scan", "BatchGet", "Head")
+WATCHED_SECONDS = 20.0
+NOT_AWS_API = ("lambda:InvokeFunction",)
+
+
+@dataclass(frozen=True)
+class Clean:
+    """One clean run."""
+
+    hosts: int
+    transitions: int
+    calls: int
+    calls_by_function: dict[str, int]
+    launch_calls: int
+    host_calls: int
+    control_plane_seconds: float
+    hosts_ready_seconds: float
+    seconds: float
+
+    def to_json(self) -> dict[str, Any]:
+        """For build/bench.json."""
+        return asdict(self)
+
+
+def clean_run(yard: Yard, hosts: int) -> Clean:
+    """Upload a job for so many hosts, wait until it succeeded, and count."""
+    name = f"bench-{hosts}"
+    before = calls(yard)
+    job = quick.job(
+        name,
+        cluster={"workers": hosts},
+        hardware={"max_dollars_per_hour": 50.0},
+        limits={"dollars": 50},
+        program={"args": {"steps": 100}},
+    )
+    begun = time.monotonic()
+    version = yard.upload(f"jobs/{name}.json", json.dumps(job).encode())
+    uploaded = datetime.now(UTC)
+    arn = yard.run_for(f"jobs/{name}.json", version)
+    execution = yard.wait(arn, seconds=600)
+    if execution.status != "SUCCEEDED":
+        raise RuntimeError(f"{execution.name} {execution.status}: {execution.cause}")
+    made = less(calls(yard), before)
+    control = {role: counts for role, counts in made.items() if is_function(role)}
+    attempt = next(row for row in yard.ledger(execution.name) if row["sk"].startswith("attempt#"))
+    timeline = gather(yard, arn).timeline
+    launched = datetime.fromisoformat(attempt["launched"])
+    ready, started = last(timeline, "ready", first_of_each=True), last(timeline, "started")
+    return Clean(
+        hosts=hosts,
+        transitions=len(list(states_of(yard.history(arn)))),
+        calls=sum(control_total(control).values()),
+        calls_by_function={role: sum(counts.values()) for role, counts in sorted(control.items())},
+        launch_calls=sum(
+            sum(counts.values()) for role, counts in control.items() if "launch" in role.lower()
+        ),
+        host_calls=sum(sum(counts.values()) for role, counts in made.items() if is_host(role)),
+        control_plane_seconds=seconds(uploaded, launched) + seconds(ready, started),
+        hosts_ready_seconds=seconds(launched, ready),
+        seconds=round(time.monotonic() - begun, 2),
+    )
+
+
+def polling_calls(yard: Yard) -> int:
+    """Calls that only look, made by the control plane while a run trains undisturbed, in WATCHED_SECONDS."""
+    job = quick.job(
+        "bench-quiet", program={"args": {"steps": 3000, "step-delay": 0.02, "checkpoint-every": 500}}
+    )
+    arn = yard.start(yard.train, {"job": job})
+    while not last_started(yard, arn):
+        if yard.execution(arn).is_over:
+            raise RuntimeError(f"{arn} ended early: {yard.execution(arn).cause}")
+        time.sleep(1)
+    time.sleep(5)
+    before = calls(yard)
+    time.sleep(WATCHED_SECONDS)
+    made = less(calls(yard), before)
+    yard.wait(arn, seconds=300)
+    looking: Counter[str] = Counter()
+    for role, counts in made.items():
+        if is_function(role):
+            looking.update({action: times for action, times in counts.items() if is_polling(action)})
+    return sum(looking.values())
+
+
+def is_polling(action: str) -> bool:
+    """Looking at EC2 or Systems Manager; the ledger is read because a signal came."""
+    service, _, operation = action.partition(":")
+    return service in ("ec2", "ssm") and operation.startswith(LOOKING)
+
+
+def calls(yard: Yard) -> dict[str, dict[str, int]]:
+    """What the local cloud counted so far: {caller: {action: times}}."""
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    with opener.open(f"{yard.session.endpoint}/_localcloud/calls", timeout=30) as answer:
+        told: dict[str, dict[str, int]] = json.load(answer)
+    return told
+
+
+def less(after: dict[str, dict[str, int]], before: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:
+    """What was counted between the two."""
+    left = {
+        caller: {action: times - before.get(caller, {}).get(action, 0) for action, times in counts.items()}
+        for caller, counts in after.items()
+    }
+    return {
+        caller: {action: times for action, times in counts.items() if times and action not in NOT_AWS_API}
+        for caller, counts in left.items()
+    }
+
+
+def is_host(caller: str) -> bool:
+    """The instance role."""
+    return "host" in caller.lower() and "arn:" not in caller
+
+
+def is_function(caller: str) -> bool:
+    """A role of the yard's control plane: neither the host's, nor a person's, nor CDK's."""
+    return caller.lower().startswith("trainyard") and not is_host(caller)
+
+
+def control_total(control: dict[str, dict[str, int]]) -> Counter[str]:
+    """Calls by action over all functions, without what they write to their own log."""
+    total: Counter[str] = Counter()
+    for counts in control.values():
+        total.update({action: times for action, times in counts.items() if not action.startswith("logs:")})
+    return total
+
+
+def last(timeline: tuple[Entry, ...], event: str, *, first_of_each: bool = False) -> datetime:
+    """When the last host sent this signal; repeated signals count once if asked."""
+    times: dict[str, datetime] = {}
+    for entry in timeline:
+        if entry.event == event and not (first_of_each and entry.instance in times):
+            times[entry.instance] = entry.at
+    return max(times.values())
+
+
+def last_started(yard: Yard, arn: str) -> bool:
+    """True once a host has said that its program runs."""
+    return any(entry.event == "started" for entry in gather(yard, arn).timeline)
+
+
+def seconds(since: datetime, until: datetime) -> float:
+    """Between two moments, never negative."""
+    return round(max(0.0, (until - since).total_seconds()), 2)
