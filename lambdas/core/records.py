@@ -235,11 +235,14 @@ def read(run: str, rows: Iterable[Mapping[str, Any]]) -> Records | None:
 
 
 def gang_has_stopped(records: Records, attempt: int) -> bool:
-    """Whether the gang's last checkpoint is made: all members that live have left, or the chief has."""
+    """Whether the gang's last checkpoint is made: every member that lives has left, or the chief has, and not
+    because a peer vanished (then a member that says nothing may be that peer, and its own event will come)."""
     members = records.members(attempt)
     stopped = [host for host in members if host.stopped >= attempt]
-    living = [host for host in members if host.lives or host.stopped >= attempt]
-    return bool(stopped) and (members[0] in stopped or len(stopped) == len(living))
+    silent = [host for host in members if host.lives and host not in stopped]
+    if not stopped:
+        return False
+    return not silent or (members[0] in stopped and members[0].why != "peer")
 
 
 def interruption(records: Records, attempt: int, step: int | None) -> Trouble:

@@ -26,13 +26,17 @@ def listen(hearing: Hearing, event: Mapping[str, Any], now: datetime) -> str:
 
 
 def _ready(hearing: Hearing, now: datetime) -> str:
-    """Repeated until the host is started, so also the moment to see whether Systems Manager knows it by now."""
-    records = hearing.live()
+    """Repeated until the host is started, so also the moment to see whether Systems Manager knows it by now.
+
+    A survivor is ready before its next attempt has begun; one that was never started still names an older
+    attempt. Both mean: it waits for the next start."""
+    records = hearing.ledger.read(hearing.run)
     instance = str(hearing.detail["instance"])
-    if records is None or instance not in records.hosts:
-        return "not a host of a live attempt"
-    if records.hosts[instance].ready < hearing.attempt:
-        said = {"ready": hearing.attempt, "ready_at": now, "address": hearing.detail.get("address")}
+    if records is None or records.run.ended is not None or instance not in records.hosts:
+        return "not a host of a live run"
+    attempt = max(hearing.attempt, records.run.attempt)
+    if records.hosts[instance].ready < attempt:
+        said = {"ready": attempt, "ready_at": now, "address": hearing.detail.get("address")}
         entry = hearing.entry(
             "ready",
             at=_at(hearing, now),
@@ -44,8 +48,8 @@ def _ready(hearing: Hearing, now: datetime) -> str:
             host_row(hearing.run, instance, said, only="launched"), event_row(hearing.run, entry)
         )
         records = hearing.ledger.known(hearing.run)
-    attempts.gather(hearing.ledger, records, hearing.attempt, now, lost={})
-    return f"{instance} is ready"
+    attempts.gather(hearing.ledger, records, attempt, now, lost={})
+    return f"{instance} is ready for attempt {attempt}"
 
 
 def _started(hearing: Hearing, now: datetime) -> str:
