@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from dataclasses import dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -112,7 +112,8 @@ class Facts:
         built["interruption"] = Interruption(**_checked(Interruption, built["interruption"], "interruption."))
         built["spot"] = Spot(**_checked(Spot, built["spot"], "spot."))
         built["quotas"] = {
-            code: Quota(**_checked(Quota, quota, f"quotas.{code}.")) for code, quota in built["quotas"].items()
+            code: Quota(**_checked(Quota, quota, f"quotas.{code}."))
+            for code, quota in built["quotas"].items()
         }
         built["images"] = {
             image: BaseImage(**_checked(BaseImage, entry, f"images.{image}."))
@@ -120,7 +121,9 @@ class Facts:
         }
         for pool in built["capacity"]:
             if pool.count("/") != 2:
-                raise FactsError(f'capacity.{pool}: a pool is written "type/zone/market", "*" stands for anything')
+                raise FactsError(
+                    f'capacity.{pool}: a pool is written "type/zone/market", "*" stands for anything'
+                )
         return cls(**built)
 
     def on_demand_price(self, instance_type: str) -> float | None:
@@ -133,7 +136,9 @@ class Facts:
             if key in self.spot.prices:
                 return self.spot.prices[key]
         on_demand = self.on_demand_price(instance_type)
-        return None if on_demand is None else round(on_demand * self.spot.share_of_on_demand.get(zone, 0.4), 6)
+        return (
+            None if on_demand is None else round(on_demand * self.spot.share_of_on_demand.get(zone, 0.4), 6)
+        )
 
     def quota_of(self, instance_type: str, market: str) -> tuple[str, Quota] | None:
         """The quota that a launch of this type and market counts against."""
@@ -159,7 +164,9 @@ def laid_over(below: dict[str, Any], above: dict[str, Any], where: str) -> dict[
     merged = dict(below)
     for key, value in above.items():
         under = below.get(key)
-        merged[key] = laid_over(under, value, where) if isinstance(under, dict) and isinstance(value, dict) else value
+        merged[key] = (
+            laid_over(under, value, where) if isinstance(under, dict) and isinstance(value, dict) else value
+        )
     return merged
 
 
@@ -179,8 +186,15 @@ def _checked(kind: type, values: Any, where: str) -> dict[str, Any]:
     """`values` if its keys are the fields of `kind`."""
     allowed = {f.name for f in fields(kind)}
     if not isinstance(values, dict):
-        raise FactsError(f"{where.rstrip('.')}: expected a mapping with {', '.join(sorted(allowed))}, found {values!r}")
+        raise FactsError(
+            f"{where.rstrip('.')}: expected a mapping with {', '.join(sorted(allowed))}, found {values!r}"
+        )
     unknown = sorted(set(values) - allowed)
     if unknown:
-        raise FactsError(f"{where}{unknown[0]}: not a fact the local cloud knows; allowed: {', '.join(sorted(allowed))}")
+        raise FactsError(
+            f"{where}{unknown[0]}: not a fact the local cloud knows; allowed: {', '.join(sorted(allowed))}"
+        )
+    needed = {f.name for f in fields(kind) if f.default is MISSING and f.default_factory is MISSING}
+    if missing := sorted(needed - set(values)):
+        raise FactsError(f"{where.rstrip('.') or 'the facts'}: {', '.join(missing)} missing")
     return values

@@ -9,7 +9,7 @@ from ministack.core.responses import request_scope
 
 from localcloud import admin, events
 from localcloud.ec2 import spot, throttle
-from localcloud.ec2.capacity import Pool
+from localcloud.ec2.allocation import Pool
 from localcloud.ec2.records import Notice, everything, here, instance, now
 from localcloud.ec2.transport import LOCK
 from localcloud.ec2.world import world

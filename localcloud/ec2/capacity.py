@@ -3,43 +3,15 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
 from typing import Any
 
 from moto.ec2.models.instance_types import INSTANCE_TYPE_OFFERINGS, INSTANCE_TYPES
 
+from localcloud.ec2.allocation import Grant, Pool, Refusal
 from localcloud.ec2.records import backend, instances
 from localcloud.facts import Facts, room
 
 TAKES_ROOM = ("pending", "running")
-
-
-@dataclass(frozen=True)
-class Pool:
-    """Where instances come from: one type, in one zone, on one market."""
-
-    instance_type: str
-    zone: str
-    market: str
-
-    def __str__(self) -> str:
-        return f"{self.instance_type}/{self.zone}/{self.market}"
-
-
-@dataclass(frozen=True)
-class Refusal:
-    """Why EC2 does not start (all of) what was asked, with its error code."""
-
-    code: str
-    message: str
-
-
-@dataclass(frozen=True)
-class Grant:
-    """How many may start, and why not more."""
-
-    count: int
-    refusal: Refusal | None = None
 
 
 @functools.cache

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
-from itertools import groupby
 from typing import Any
 
 from ministack.core.responses import new_uuid
@@ -14,7 +12,7 @@ from moto.core.responses import ActionResult
 from moto.ec2.exceptions import EC2ClientError
 from moto.ec2.responses._base_response import EC2BaseResponse
 
-from localcloud.ec2.capacity import Grant, Pool, Refusal
+from localcloud.ec2.allocation import Grant, Pool, Refusal, Rules, plan
 from localcloud.ec2.launch import Launch, idempotent, launched, plain, prepared, template_version
 from localcloud.ec2.lifecycle import BY_USER, GONE
 from localcloud.ec2.pages import page
@@ -43,107 +41,6 @@ class Override:
         return self.launch.pool
 
 
-@dataclass(frozen=True)
-class Rules:
-    """SpotOptions or OnDemandOptions."""
-
-    strategy: str
-    single_type: bool
-    single_zone: bool
-    least: int
-
-    @classmethod
-    def parse(cls, options: dict[str, Any]) -> Rules:
-        """From the request's block for one market."""
-
-        def is_set(key: str) -> bool:
-            return str(options.get(key)).lower() == "true"
-
-        rules = cls(
-            options.get("AllocationStrategy") or "lowest-price",
-            is_set("SingleInstanceType"),
-            is_set("SingleAvailabilityZone"),
-            int(options.get("MinTargetCapacity") or 0),
-        )
-        if rules.least and not (rules.single_type or rules.single_zone):
-            raise EC2ClientError(
-                "InvalidParameterCombination",
-                "MinTargetCapacity requires SingleInstanceType or SingleAvailabilityZone.",
-            )
-        return rules
-
-
-@dataclass(frozen=True)
-class Batch:
-    """So many members from this override."""
-
-    override: Override
-    count: int
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What to launch, and which overrides were refused why."""
-
-    batches: list[Batch]
-    refusals: list[tuple[Override, Refusal]]
-
-
-Room = Callable[[Override, int], Grant]
-
-
-def plan(overrides: list[Override], wanted: int, rules: Rules, room: Room) -> Plan:
-    """Which overrides give how many members.
-
-    `overrides` come in the order in which they are to be tried. The first group of overrides that may be combined
-    (one type, one zone, as the rules say) and holds everything wins; else the one that holds most, if it reaches the
-    least; else nothing is launched.
-    """
-    if wanted < 1:
-        return Plan([], [])
-    refusals: list[tuple[Override, Refusal]] = []
-    best: list[Batch] = []
-    for group in _groups(overrides, rules):
-        batches, refused = _fill(group, wanted, room)
-        refusals += refused
-        if _units(batches) > _units(best):
-            best = batches
-        if _units(best) >= wanted:
-            break
-    return Plan(best if _units(best) >= max(rules.least, 1) else [], refusals)
-
-
-def _groups(overrides: list[Override], rules: Rules) -> list[list[Override]]:
-    def kind(override: Override) -> tuple[str, str]:
-        pool = override.pool
-        return (pool.instance_type if rules.single_type else "", pool.zone if rules.single_zone else "")
-
-    first_seen = list(dict.fromkeys(kind(override) for override in overrides))
-    ranked = sorted(overrides, key=lambda override: first_seen.index(kind(override)))
-    return [list(group) for _, group in groupby(ranked, kind)]
-
-
-def _fill(
-    group: list[Override], wanted: int, room: Room
-) -> tuple[list[Batch], list[tuple[Override, Refusal]]]:
-    batches: list[Batch] = []
-    refused: list[tuple[Override, Refusal]] = []
-    for override in group:
-        left = wanted - _units(batches)
-        if left <= 0:
-            break
-        grant = room(override, math.ceil(left / override.weight))
-        if grant.refusal is not None:
-            refused.append((override, grant.refusal))
-        if grant.count:
-            batches.append(Batch(override, grant.count))
-    return batches, refused
-
-
-def _units(batches: list[Batch]) -> int:
-    return sum(batch.count * batch.override.weight for batch in batches)
-
-
 def ranked(overrides: list[Override], market: str, strategy: str) -> list[Override]:
     """The order in which a strategy tries the overrides; the request's own order breaks ties."""
     if strategy in ("prioritized", "capacity-optimized-prioritized"):
@@ -161,6 +58,26 @@ def _price(pool: Pool, market: str) -> float:
         else facts.on_demand_price(pool.instance_type)
     )
     return math.inf if price is None else price
+
+
+def rules_of(options: dict[str, Any]) -> Rules:
+    """SpotOptions or OnDemandOptions of a request."""
+
+    def is_set(key: str) -> bool:
+        return str(options.get(key)).lower() == "true"
+
+    rules = Rules(
+        strategy=options.get("AllocationStrategy") or "lowest-price",
+        single_type=is_set("SingleInstanceType"),
+        single_zone=is_set("SingleAvailabilityZone"),
+        least=int(options.get("MinTargetCapacity") or 0),
+    )
+    if rules.least and not (rules.single_type or rules.single_zone):
+        raise EC2ClientError(
+            "InvalidParameterCombination",
+            "MinTargetCapacity requires SingleInstanceType or SingleAvailabilityZone.",
+        )
+    return rules
 
 
 # ------------------------------------------------------------------------------------------ what a fleet is afterwards
@@ -276,7 +193,7 @@ class FleetActions(EC2BaseResponse):
                 "The local cloud creates fleets of Type instant only.",
             )
         wanted = targets(request["TargetCapacitySpecification"])
-        rules = {market: Rules.parse(request.get(block) or {}) for market, block in MARKETS.items()}
+        rules = {market: rules_of(request.get(block) or {}) for market, block in MARKETS.items()}
         for config in request["LaunchTemplateConfigs"]:
             template_version(config["LaunchTemplateSpecification"])
         self.error_on_dryrun()

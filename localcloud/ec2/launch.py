@@ -25,7 +25,8 @@ from moto.ec2.responses import EC2Response
 from moto.ec2.responses._base_response import EC2BaseResponse
 
 from localcloud.ec2 import spot
-from localcloud.ec2.capacity import Pool, offered_in
+from localcloud.ec2.allocation import Pool
+from localcloud.ec2.capacity import offered_in
 from localcloud.ec2.records import Answered, backend, here, now
 from localcloud.ec2.world import world
 

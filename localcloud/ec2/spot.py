@@ -13,7 +13,8 @@ from moto.ec2.exceptions import EC2ClientError
 from moto.ec2.models import ec2_backends
 from moto.ec2.responses._base_response import EC2BaseResponse
 
-from localcloud.ec2.capacity import Pool, offered_in
+from localcloud.ec2.allocation import Pool
+from localcloud.ec2.capacity import offered_in
 from localcloud.ec2.pages import page
 from localcloud.ec2.records import backend, here, now
 from localcloud.ec2.world import world

@@ -1,0 +1,63 @@
+"""The file of facts, and what a user may lay over it."""
+
+from pathlib import Path
+
+import pytest
+
+from localcloud.facts import Facts, FactsError, room
+
+
+def overlay(tmp_path: Path, text: str) -> Facts:
+    path = tmp_path / "facts.yaml"
+    path.write_text(text)
+    return Facts.load(path)
+
+
+def test_an_overlay_changes_only_what_it_names(tmp_path: Path) -> None:
+    facts = overlay(tmp_path, "latencies: {boot: 30}\nquotas: {L-DB2E81BA: {applied: 8}}\n")
+    assert facts.latencies.boot == 30
+    assert facts.latencies.stop == Facts.load().latencies.stop
+    assert facts.quotas["L-DB2E81BA"].value == 8
+    assert facts.quotas["L-DB2E81BA"].name == "Running On-Demand G and VT instances"
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("latencys: {boot: 1}", "latencys"),
+        ("latencies: {bot: 1}", "latencies.bot"),
+        ("capacity: {g5.xlarge: 1}", "capacity.g5.xlarge"),
+        ("images: {ami-1: {root_gib: 8}}", "images.ami-1"),
+        ("- a list", "mapping"),
+        ("latencies: fast", "latencies"),
+    ],
+)
+def test_a_fact_that_cannot_be_is_named(tmp_path: Path, text: str, named: str) -> None:
+    with pytest.raises(FactsError, match=named):
+        overlay(tmp_path, text)
+
+
+def test_the_most_exact_pool_wins() -> None:
+    pools = {"*/*/*": 9, "g5.xlarge/*/spot": 1, "g5.xlarge/us-east-1a/*": 2}
+    assert room(pools, "g5.xlarge", "us-east-1b", "spot") == 1
+    assert room(pools, "g5.xlarge", "us-east-1a", "on-demand") == 2
+    assert room(pools, "g6.xlarge", "us-east-1a", "spot") == 9
+    assert room({}, "g6.xlarge", "us-east-1a", "spot") is None
+
+
+@pytest.mark.parametrize(
+    ("instance_type", "market", "code"),
+    [
+        ("g6.xlarge", "spot", "L-3819A6DF"),
+        ("gr6.4xlarge", "on-demand", "L-DB2E81BA"),
+        ("p4d.24xlarge", "spot", "L-7212CCBC"),
+        ("p5.48xlarge", "spot", "L-C4BD4855"),
+        ("p5.48xlarge", "on-demand", "L-417A185B"),
+        ("t3.micro", "on-demand", "L-1216C47A"),
+        ("trn1.2xlarge", "spot", "L-6B0D517C"),
+    ],
+)
+def test_each_type_counts_against_its_own_quota(instance_type: str, market: str, code: str) -> None:
+    found = Facts.load().quota_of(instance_type, market)
+    assert found is not None
+    assert found[0] == code
