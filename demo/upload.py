@@ -48,7 +48,7 @@ def prepare_digits(folder: Path) -> None:
     """TFRecord shards of scikit-learn's real scans; made once, by the environment that has scikit-learn."""
     if (folder / "test").is_dir():
         return
-    command = [str(HOST_PYTHON), "-m", "training.programs.digits_data", "--out", str(folder)]
+    command = [str(HOST_PYTHON), "-m", "training.programs.digits_data", str(folder)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         quote(done.stderr)
