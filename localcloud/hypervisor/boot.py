@@ -46,48 +46,61 @@ BORROWED_ETC = (
     "alternatives", "ca-certificates", "ca-certificates.conf", "crypto-policies", "ld.so.cache", "ld.so.conf",
     "ld.so.conf.d", "localtime", "mime.types", "pki", "ssl",
 )  # fmt: skip
+ANYWHERE = "0.0.0.0"  # noqa: S104 - the gateway field of a route that has none
 PRIVATE_NETWORKS = (("10.0.0.0", 8), ("172.16.0.0", 12), ("192.168.0.0", 16), ("100.64.0.0", 10))
 SHIMS = ("systemctl", "systemd-run", "journalctl", "shutdown", "poweroff", "reboot", "halt")
+
+START = "import sys; sys.path.insert(0, '/run/localcloud'); from localcloud.hypervisor.guest.{0} import main; main()"
+"""How a module of the guest package is run: nothing but it and the standard library is on the path."""
 
 libc = ctypes.CDLL(None, use_errno=True)
 
 
-class HostDidNotStart(Exception):
+class BootError(Exception):
     """Why this machine cannot become a host; the text reaches the console and the state-change reason."""
 
 
-# --- the kernel's calls -------------------------------------------------------------------------------------------------
+# --- the kernel's calls ---
 
 
 def checked(result: int, doing: str) -> None:
     if result != 0:
         number = ctypes.get_errno()
-        raise HostDidNotStart(f"{doing}: {os.strerror(number)} (errno {number})")
+        raise BootError(f"{doing}: {os.strerror(number)} (errno {number})")
 
 
-def mount(source: str, target: str, kind: str = "", flags: int = 0, options: str = "") -> None:
+def mount(source: str | Path, target: Path, kind: str = "", flags: int = 0, options: str = "") -> None:
     result = libc.mount(
-        source.encode(), target.encode(), kind.encode() or None, ctypes.c_ulong(flags), options.encode() or None
+        os.fsencode(source),
+        bytes(target),
+        kind.encode() or None,
+        ctypes.c_ulong(flags),
+        os.fsencode(options) or None,
     )
     checked(result, f"mount {kind or 'bind'} {source} on {target}")
 
 
-def make_read_only(target: str) -> None:
+def make_read_only(target: Path) -> None:
     """Read-only with everything mounted below; unlike a remount this needs no knowledge of flags that are locked."""
     attributes = struct.pack("=QQQQ", MOUNT_ATTR_RDONLY | MOUNT_ATTR_NODEV, 0, 0, 0)
     result = libc.syscall(
-        SYS_MOUNT_SETATTR, AT_FDCWD, target.encode(), AT_RECURSIVE, attributes, ctypes.c_size_t(len(attributes))
+        SYS_MOUNT_SETATTR,
+        AT_FDCWD,
+        bytes(target),
+        AT_RECURSIVE,
+        attributes,
+        ctypes.c_size_t(len(attributes)),
     )
     checked(result, f"make {target} read-only (needs Linux 5.12)")
 
 
-def bind(source: str, target: str, *, read_only: bool = False) -> None:
+def bind(source: Path, target: Path, *, read_only: bool = False) -> None:
     mount(source, target, flags=MS_BIND | MS_REC)
     if read_only:
         make_read_only(target)
 
 
-# --- the network card ---------------------------------------------------------------------------------------------------
+# --- the network card ---
 
 SIOCADDRT, SIOCSIFFLAGS, SIOCSIFADDR, SIOCSIFNETMASK = 0x890B, 0x8914, 0x8916, 0x891C
 IFF_UP, RTF_UP, RTF_HOST = 0x1, 0x1, 0x4
@@ -125,145 +138,147 @@ def add_route(card: socket.socket, network: str, prefix: int) -> None:
     # struct rtentry: pad, dst, gateway, genmask, flags, ..., dev (a pointer), ...
     entry = struct.pack(
         "@L16s16s16sHhLLhPLLH",
-        0, address(network), address("0.0.0.0"), address(netmask(prefix)), flags, 0, 0, 0, 0,
+        0, address(network), address(ANYWHERE), address(netmask(prefix)), flags, 0, 0, 0, 0,
         ctypes.addressof(device), 0, 0, 0,
     )  # fmt: skip
     fcntl.ioctl(card, SIOCADDRT, entry)
 
 
-# --- the disk -----------------------------------------------------------------------------------------------------------
+# --- the disk ---
 
 
 def in_user_namespace() -> bool:
     return Path("/proc/self/uid_map").read_text().split() != ["0", "0", "4294967295"]
 
 
-def mount_disk(spec: dict[str, Any]) -> str:
+def mount_disk(spec: dict[str, Any]) -> Path:
     """The host's root, at `instances/<id>/root`. Paths are relative: mount options hold 4096 bytes and no colon."""
     os.chdir(spec["state"])
-    home = f"instances/{spec['instance_id']}"
+    home = Path("instances", spec["instance_id"])
     options = f"lowerdir={':'.join(spec['layers'])},upperdir={home}/upper,workdir={home}/work"
     if in_user_namespace():
         options += ",userxattr"
-    mount("overlay", f"{home}/root", "overlay", options=options)
-    return os.path.join(spec["state"], home, "root")
+    mount("overlay", home / "root", "overlay", options=options)
+    state: Path = spec["state"]
+    return state / home / "root"
 
 
-def mount_system(root: str, spec: dict[str, Any]) -> None:
+def mount_system(root: Path, spec: dict[str, Any]) -> None:
     """The machine's own programs and libraries, read-only; /usr/local stays the disk's unless Python lives there."""
-    python = spec["python_home"]
-    own_local = not python.startswith("/usr/local")
-    os.makedirs(f"{root}/usr/local", exist_ok=True)
-    os.makedirs(f"{root}/run", exist_ok=True)
-    mount("tmpfs", f"{root}/run", "tmpfs", MS_NOSUID | MS_NODEV, "mode=755")
-    kept_local = f"{root}/run/usr-local"
-    os.mkdir(kept_local)
-    bind(f"{root}/usr/local", kept_local)
-    bind("/usr", f"{root}/usr", read_only=True)
-    if own_local and os.path.isdir(f"{root}/usr/local"):
-        bind(kept_local, f"{root}/usr/local")
-    checked(libc.umount2(kept_local.encode(), MNT_DETACH), "set /usr/local free")
-    os.rmdir(kept_local)
+    python: Path = spec["python_home"]
+    mount("tmpfs", below(root, "/run"), "tmpfs", MS_NOSUID | MS_NODEV, "mode=755")
+    kept_local = below(root, "/run/usr-local")
+    bind(below(root, "/usr/local"), kept_local)
+    bind(Path("/usr"), root / "usr", read_only=True)
+    if not python.is_relative_to("/usr/local") and (root / "usr/local").is_dir():
+        bind(kept_local, root / "usr/local")
+    checked(libc.umount2(bytes(kept_local), MNT_DETACH), "set /usr/local free")
+    kept_local.rmdir()
     for name in SYSTEM_FOLDERS:
-        lend_system_folder(root, name)
+        lend_system_folder(root, Path("/", name))
     for name in BORROWED_ETC:
-        if os.path.exists(f"/etc/{name}"):
-            lend(root, os.path.realpath(f"/etc/{name}"), f"/etc/{name}")
-    if not python.startswith("/usr"):
+        path = Path("/etc", name)
+        if path.exists():
+            lend(root, path.resolve(), path)
+    if not python.is_relative_to("/usr"):
         lend(root, python, python)
     if spec["wheels"]:
-        lend(root, spec["wheels"], "/opt/wheels")
+        lend(root, Path(spec["wheels"]), Path("/opt/wheels"))
 
 
-def lend_system_folder(root: str, name: str) -> None:
-    source, target = f"/{name}", f"{root}/{name}"
-    if os.path.islink(source):
-        if not os.path.lexists(target):
-            os.symlink(os.readlink(source), target)
-    elif os.path.isdir(source):
+def below(root: Path, path: str) -> Path:
+    """A folder of the host, made if it is not there."""
+    folder = root / path.lstrip("/")
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def lend_system_folder(root: Path, source: Path) -> None:
+    """/bin and its like, which are links into /usr on most machines and folders on some."""
+    target = root / source.name
+    if source.is_symlink():
+        if not target.is_symlink():
+            target.symlink_to(source.readlink())
+    elif source.is_dir():
         lend(root, source, source)
 
 
-def lend(root: str, source: str, path: str) -> None:
+def lend(root: Path, source: Path, path: Path) -> None:
     """Show the machine's `source` at `path` inside the host, read-only."""
-    target = root + path
-    if os.path.isdir(source):
-        os.makedirs(target, exist_ok=True)
-    elif not os.path.exists(target):
-        os.makedirs(os.path.dirname(target), exist_ok=True)
-        Path(target).touch()
+    target = root / path.relative_to("/")
+    if source.is_dir():
+        target.mkdir(parents=True, exist_ok=True)
+    elif not target.exists():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.touch()
     bind(source, target, read_only=True)
 
 
-def mount_own(root: str, spec: dict[str, Any]) -> None:
+def mount_own(root: Path, spec: dict[str, Any]) -> None:
     """/proc, /sys, /dev and /tmp of this host alone."""
-    for name in ("proc", "sys", "dev", "tmp"):
-        os.makedirs(f"{root}/{name}", exist_ok=True)
-    mount("proc", f"{root}/proc", "proc", MS_NOSUID | MS_NODEV)
-    mount("sysfs", f"{root}/sys", "sysfs", MS_NOSUID | MS_NODEV)
-    make_read_only(f"{root}/sys")
-    make_read_only_kernel_settings(root)
-    mount("tmpfs", f"{root}/dev", "tmpfs", MS_NOSUID, "mode=755")
+    mount("proc", below(root, "/proc"), "proc", MS_NOSUID | MS_NODEV)
+    mount("sysfs", below(root, "/sys"), "sysfs", MS_NOSUID | MS_NODEV)
+    # a host's root writes no settings of the machine's kernel
+    make_read_only(root / "sys")
+    for name in ("sys", "sysrq-trigger"):
+        path = root / "proc" / name
+        if path.exists():
+            bind(path, path, read_only=True)
+    dev = below(root, "/dev")
+    mount("tmpfs", dev, "tmpfs", MS_NOSUID, "mode=755")
     for device in DEVICES:
-        Path(f"{root}/dev/{device}").touch()
-        bind(f"/dev/{device}", f"{root}/dev/{device}")
+        (dev / device).touch()
+        bind(Path("/dev", device), dev / device)
     for folder, kind, options in (
         ("shm", "tmpfs", "mode=1777"),
         ("pts", "devpts", "newinstance,ptmxmode=0666,mode=620"),
     ):
-        os.mkdir(f"{root}/dev/{folder}")
-        mount(kind, f"{root}/dev/{folder}", kind, MS_NOSUID, options)
-    os.symlink("pts/ptmx", f"{root}/dev/ptmx")
-    for name, target in (("fd", ""), ("stdin", "/0"), ("stdout", "/1"), ("stderr", "/2")):
-        os.symlink(f"/proc/self/fd{target}", f"{root}/dev/{name}")
-    bind(f"{spec['state']}/instances/{spec['instance_id']}/tmp", f"{root}/tmp")
+        (dev / folder).mkdir()
+        mount(kind, dev / folder, kind, MS_NOSUID, options)
+    (dev / "ptmx").symlink_to("pts/ptmx")
+    for name, descriptor in (("fd", ""), ("stdin", "0"), ("stdout", "1"), ("stderr", "2")):
+        (dev / name).symlink_to(Path("/proc/self/fd", descriptor))
+    bind(spec["state"] / "instances" / spec["instance_id"] / "tmp", below(root, "/tmp"))  # noqa: S108 - the host's own
 
 
-def make_read_only_kernel_settings(root: str) -> None:
-    """A host's root writes no settings of the machine's kernel."""
-    for name in ("sys", "sysrq-trigger"):
-        path = f"{root}/proc/{name}"
-        if os.path.exists(path):
-            bind(path, path, read_only=True)
-
-
-def install_init(root: str, spec: dict[str, Any]) -> None:
-    """Init, and the commands that talk to it, in /run/localcloud; also over the machine's own commands of those names."""
-    home = f"{root}/run/localcloud"
-    os.makedirs(f"{home}/bin")
-    os.mkdir(f"{home}/notify")
-    for name in ("init.py", "systemctl.py"):
-        shutil.copyfile(os.path.join(os.path.dirname(os.path.abspath(__file__)), name), f"{home}/{name}")
+def install_init(root: Path, spec: dict[str, Any]) -> None:
+    """Init, and the commands that talk to it, in /run/localcloud and over the machine's own."""
+    home = below(root, "/run/localcloud")
+    for folder in ("bin", "notify"):
+        (home / folder).mkdir()
+    package = home / "localcloud" / "hypervisor" / "guest"
+    shutil.copytree(Path(__file__).with_name("guest"), package, ignore=shutil.ignore_patterns("__pycache__"))
+    for folder in ("localcloud", "localcloud/hypervisor"):
+        (home / folder / "__init__.py").touch()
     python = shlex.quote(spec["python"])
     for name in SHIMS:
-        write_command(f"{home}/bin/{name}", f"exec {python} -I -S /run/localcloud/systemctl.py {name} \"$@\"")
-        for folder in ("/usr/bin", "/usr/sbin", "/bin", "/sbin"):
-            original = f"{root}{folder}/{name}"
-            if os.path.isfile(original) and not os.path.islink(original):
-                bind(f"{home}/bin/{name}", original)
+        shim = home / "bin" / name
+        write_command(shim, f"{python} -I -S -c {shlex.quote(START.format('systemctl'))} {name}")
+        for folder in ("usr/bin", "usr/sbin", "bin", "sbin"):
+            original = root / folder / name
+            if original.is_file() and not original.is_symlink():
+                bind(shim, original)
     for name in ("python3", "python"):
-        write_command(f"{home}/bin/{name}", f"exec {python} \"$@\"")
-    Path(f"{home}/host.json").write_text(json.dumps(spec["host"]))
-    os.chmod(f"{home}/host.json", 0o600)
+        write_command(home / "bin" / name, python)
+    (home / "host.json").touch(mode=0o600)
+    (home / "host.json").write_text(json.dumps(spec["host"]))
 
 
-def write_command(path: str, line: str) -> None:
-    Path(path).write_text(f"#!/bin/sh\n{line}\n")
-    os.chmod(path, 0o755)
+def write_command(path: Path, command: str) -> None:
+    path.write_text(f'#!/bin/sh\nexec {command} "$@"\n')
+    path.chmod(0o755)
 
 
-def name_host(root: str, hostname: str, private_ip: str) -> None:
-    Path(f"{root}/etc/hostname").write_text(hostname + "\n")
-    Path(f"{root}/etc/hosts").write_text(
-        f"127.0.0.1 localhost\n{private_ip} {hostname}.ec2.internal {hostname}\n"
-    )
+def name_host(root: Path, hostname: str, private_ip: str) -> None:
+    (root / "etc/hostname").write_text(hostname + "\n")
+    (root / "etc/hosts").write_text(f"127.0.0.1 localhost\n{private_ip} {hostname}.ec2.internal {hostname}\n")
 
 
-def enter(root: str) -> None:
+def enter(root: Path) -> None:
     os.chdir(root)
     machine = os.uname().machine
     if machine not in SYS_PIVOT_ROOT:
-        raise HostDidNotStart(f"this machine is a {machine}; the local cloud knows {', '.join(SYS_PIVOT_ROOT)}")
+        raise BootError(f"this machine is a {machine}; hosts run on {', '.join(SYS_PIVOT_ROOT)}")
     checked(libc.syscall(SYS_PIVOT_ROOT[machine], b".", b"."), "change the root")
     checked(libc.umount2(b".", MNT_DETACH), "let go of the machine's own root")
     os.chdir("/")
@@ -277,7 +292,7 @@ def drop_capabilities() -> None:
             checked(result, f"drop capability {capability}")
 
 
-# --- the sequence -------------------------------------------------------------------------------------------------------
+# --- the sequence ---
 
 
 def messages(control: socket.socket) -> Iterator[dict[str, Any]]:
@@ -287,6 +302,10 @@ def messages(control: socket.socket) -> Iterator[dict[str, Any]]:
 
 def say(control: socket.socket, **message: Any) -> None:
     control.send(json.dumps(message).encode())
+
+
+def read_specification(spec: dict[str, Any]) -> dict[str, Any]:
+    return {**spec, "state": Path(spec["state"]), "python_home": Path(spec["python_home"])}
 
 
 def become_init(control: socket.socket, spec: dict[str, Any]) -> None:
@@ -300,8 +319,8 @@ def become_init(control: socket.socket, spec: dict[str, Any]) -> None:
     enter(root)
     drop_capabilities()
     control.set_inheritable(True)
-    python = spec["python"]
-    os.execve(python, [python, "-I", "-S", "/run/localcloud/init.py", str(control.fileno())], spec["host"]["environment"])
+    argv = [spec["python"], "-I", "-S", "-c", START.format("init"), str(control.fileno())]
+    os.execve(argv[0], argv, spec["host"]["environment"])  # noqa: S606
 
 
 def wait_for(pid: int) -> int:
@@ -311,11 +330,11 @@ def wait_for(pid: int) -> int:
 def main() -> int:
     control = socket.socket(fileno=int(sys.argv[1]))
     received = messages(control)
-    spec = next(received)
+    spec = read_specification(next(received))
     try:
         namespaces = CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWUTS | CLONE_NEWIPC
         checked(libc.unshare(namespaces), "make the host's namespaces")
-        mount("none", "/", flags=MS_REC | MS_PRIVATE)
+        mount("none", Path("/"), flags=MS_REC | MS_PRIVATE)
         say(control, event="namespaces")
         if next(received, None) is None:
             return 0  # called off while waiting for its network card
@@ -324,7 +343,7 @@ def main() -> int:
         pid = os.fork()
         if pid == 0:
             become_init(control, spec)
-    except (HostDidNotStart, OSError) as error:
+    except (BootError, OSError) as error:
         print(f"boot: {error}", file=sys.stderr, flush=True)
         say(control, event="failed", reason=str(error))
         return 1

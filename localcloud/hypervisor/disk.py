@@ -114,7 +114,9 @@ class Disks:
         kept = {BASE}
         for disk in self._instances.glob("*/disk.json"):
             kept.update(json.loads(disk.read_text())["layers"])
-        images = {path.parent.name: json.loads(path.read_text()) for path in self._images.glob("[!.]*/image.json")}
+        images = {
+            path.parent.name: json.loads(path.read_text()) for path in self._images.glob("[!.]*/image.json")
+        }
         for name, facts in images.items():
             if not facts["deleted"]:
                 kept.update([name, *facts["below"]])
@@ -130,8 +132,8 @@ class Disks:
 
 
 FOLDERS = (
-    "dev", "etc/systemd/system", "etc/trainyard", "etc/uv", "home", "mnt", "opt/wheels", "proc", "root", "run", "srv", "sys", "tmp",
-    "usr/local/bin", "usr/local/lib", "var/cache", "var/lib", "var/log", "var/tmp",
+    "dev", "etc/systemd/system", "etc/trainyard", "etc/uv", "home", "mnt", "opt/wheels", "proc", "root", "run",
+    "srv", "sys", "tmp", "usr/local/bin", "usr/local/lib", "var/cache", "var/lib", "var/log", "var/tmp",
 )  # fmt: skip
 
 FILES = {
@@ -159,7 +161,7 @@ def _write_skeleton(layer: Path) -> None:
 
 
 def _forget_mount(home: Path) -> None:
-    """The work folder of overlayfs is unreadable even for its owner, who could not delete the state folder otherwise."""
+    """The work folder of overlayfs is unreadable even for its owner, who must be able to delete it."""
     work = home / "work" / "work"
     if work.exists():
         work.chmod(0o700)
@@ -169,7 +171,7 @@ def _forget_mount(home: Path) -> None:
 
 
 def _copy_tree(source: Path, target: Path) -> None:
-    """All of it: hard links, deleted-file markers (devices) and overlay attributes. Python's copytree knows none of them."""
+    """All of it, hard links, markers of deleted files (devices) and overlay attributes too; shutil knows none."""
     command = ["cp", "--archive", "--reflink=auto", str(source), str(target)]
     done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "LC_ALL": "C"})
     if done.returncode != 0:

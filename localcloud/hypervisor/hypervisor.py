@@ -32,7 +32,7 @@ CONSOLE_SHOWN = 64 * 1024  # as much as GetConsoleOutput gives
 Change = Literal["running", "stopped", "terminated", "powered-off", "died"]
 
 
-class NoSuchHost(Exception):
+class HostNotRunningError(Exception):
     """The instance is not running here."""
 
 
@@ -107,7 +107,9 @@ class Hypervisor:
         self._lock = threading.RLock()
         self._disks = Disks(self._state)
         self._network = Network()
-        self._metadata_server = MetadataServer(self._machine_at, lambda instance_id: self.metadata(instance_id))
+        self._metadata_server = MetadataServer(
+            self._machine_at, lambda instance_id: self.metadata(instance_id)
+        )
         self._metadata_server.start()
 
     # --- for EC2 ---
@@ -145,7 +147,7 @@ class Hypervisor:
         def copy() -> None:
             host = self._hosts.get(instance_id)
             try:
-                with _frozen(host):
+                with _Frozen(host):
                     self._disks.capture(instance_id, image_id)
             except (DiskError, OSError) as error:
                 done(str(error))
@@ -210,7 +212,7 @@ class Hypervisor:
     def _up(self, instance_id: str) -> _Host:
         host = self._hosts.get(instance_id)
         if host is None or not host.is_up:
-            raise NoSuchHost(f"{instance_id} is not running")
+            raise HostNotRunningError(f"{instance_id} is not running")
         return host
 
     def _machine_at(self, address: str) -> Machine | None:
@@ -287,7 +289,10 @@ class Hypervisor:
     def _tell(self, instance_id: str, what: Change, reason: str) -> None:
         logger.info("host %s: %s (%s)", instance_id, what, reason)
         for observer in list(self._observers):
-            observer(instance_id, what, reason)
+            try:
+                observer(instance_id, what, reason)
+            except Exception:  # an observer's fault must not keep the host from being cleaned up
+                logger.exception("an observer failed at %s: %s", instance_id, what)
 
     def _specification(self, machine: Machine, disk: Disk) -> dict[str, Any]:
         wheels = self.wheels.get(disk.base)
@@ -438,7 +443,7 @@ class _Host:
         self.forget_executions()
 
 
-class _frozen:
+class _Frozen:
     """Holds every process of a host still; nothing to do for a host that is not up."""
 
     def __init__(self, host: _Host | None) -> None:

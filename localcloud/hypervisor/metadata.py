@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 LONGEST_TTL = 21600
 TTL_HEADER = "X-aws-ec2-metadata-token-ttl-seconds"
-TOKEN_HEADER = "X-aws-ec2-metadata-token"
+TOKEN_HEADER = "X-aws-ec2-metadata-token"  # noqa: S105 - the header's name
 
 Tree = Mapping[str, "Tree | str"]
 
@@ -141,7 +141,8 @@ def look_up(tree: Tree | str, path: str) -> str | None:
 
 def answer(machine: Machine, facts: MetadataFacts, path: str) -> bytes | None:
     """What GET `path` gives this host, or None for 404."""
-    _, _, rest = unquote(path.partition("?")[0]).strip("/").partition("/")  # any version: latest, 2021-07-15 ...
+    # any version of the tree will do: latest, 2021-07-15 ...
+    _, _, rest = unquote(path.partition("?")[0]).strip("/").partition("/")
     category, _, below = rest.partition("/")
     match category:
         case "":
@@ -230,5 +231,5 @@ class _Handler(BaseHTTPRequestHandler):
         if self.command != "HEAD":
             self.wfile.write(body)
 
-    def log_message(self, format: str, *arguments: object) -> None:
-        logger.debug("%s " + format, self.client_address[0], *arguments)
+    def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002 - the base class names it
+        logger.debug("%s: %s", self.client_address[0], format % arguments)

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from localcloud import events
 from localcloud.ssm.agent import Agents
+from localcloud.ssm.announcements import announcer
 from localcloud.ssm.cloudformation import resource_handler
 from localcloud.ssm.commands import Commands
 from localcloud.ssm.documents import Documents, SsmError
-from localcloud.ssm.announcements import announcer
 from localcloud.ssm.service import Service
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from botocore.httpsession import URLLib3Session
 
 from localcloud.hypervisor import Execution, Hypervisor, Machine, Result
-from localcloud.hypervisor.hypervisor import NoSuchHost
+from localcloud.hypervisor.hypervisor import HostNotRunningError
 from localcloud.ssm.commands import Command, Commands, Invocation, StepRun
 from localcloud.ssm.documents import SHELL, Script
 
@@ -108,7 +108,9 @@ class Agents:
     def registered(self) -> dict[str, Registration]:
         with self._lock:
             found = {name: agent.registration for name, agent in self._agents.items()}
-        return {name: registration for name, registration in sorted(found.items()) if registration is not None}
+        return {
+            name: registration for name, registration in sorted(found.items()) if registration is not None
+        }
 
     def tags(self, instance_id: str) -> Mapping[str, str]:
         return self._hypervisor.metadata(instance_id).tags
@@ -211,7 +213,9 @@ class Agents:
                 leaving = leaving or script.on_success_exit
         self._commands.ended(invocation, *worst)
 
-    def _run_step(self, agent: Agent, command: Command, script: Script, step: StepRun) -> tuple[str, str] | None:
+    def _run_step(
+        self, agent: Agent, command: Command, script: Script, step: StepRun
+    ) -> tuple[str, str] | None:
         """Status and details of one step, or None when its host vanished."""
         if script.skipped is not None:
             self._commands.step_ended(step, "Success", "Success", 0, script.skipped, "")
@@ -255,7 +259,7 @@ class Agents:
                     output=folder,
                     cwd=script.cwd,
                 )
-            except NoSuchHost:
+            except HostNotRunningError:
                 return None
             agent.running[command.id] = execution
         try:

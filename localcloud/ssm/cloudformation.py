@@ -20,7 +20,7 @@ def resource_handler(documents: Documents) -> dict[str, Any]:
         name = properties.get("Name") or f"{stack_name}-{logical_id}-{uuid.uuid4().hex[:12]}"
         documents.create(
             name,
-            text(properties["Content"], properties.get("DocumentFormat", "JSON")),
+            text(properties["Content"]),
             properties.get("DocumentFormat", "JSON"),
             properties.get("DocumentType", "Command"),
             time.time(),
@@ -30,19 +30,17 @@ def resource_handler(documents: Documents) -> dict[str, Any]:
         )
         return name, {"Name": name}
 
-    def update(
-        name: str, old: Properties, new: Properties, stack_name: str, logical_id: str = ""
-    ) -> Created:
+    def update(name: str, old: Properties, new: Properties, stack_name: str, logical_id: str = "") -> Created:
         """UpdateMethod NewVersion adds a version and makes it the default; Replace makes a new document."""
         if old.get("Name") != new.get("Name"):
             return create(logical_id, new, stack_name)
-        format = new.get("DocumentFormat", "JSON")
-        content = text(new["Content"], format)
-        if content != text(old["Content"], old.get("DocumentFormat", "JSON")):
+        written_in = new.get("DocumentFormat", "JSON")
+        content = text(new["Content"])
+        if content != text(old["Content"]):
             if new.get("UpdateMethod", "Replace") == "Replace":
                 return replace(name, new, stack_name, logical_id)
             try:
-                kept = documents.update(name, content, format, time.time(), new.get("VersionName"))
+                kept = documents.update(name, content, written_in, time.time(), new.get("VersionName"))
                 documents.set_default(name, str(kept.latest.number))
             except SsmError as error:
                 if error.code != "DuplicateDocumentContent":
@@ -60,8 +58,8 @@ def resource_handler(documents: Documents) -> dict[str, Any]:
     def replace(name: str, properties: Properties, stack_name: str, logical_id: str) -> Created:
         if properties.get("Name"):
             raise ValueError(
-                f"CloudFormation cannot update a stack when a custom-named resource requires replacing. "
-                f"Rename {name} and update the stack again, or set UpdateMethod to NewVersion."
+                "CloudFormation cannot change a stack when a custom-named resource requires replacing. "
+                f"Rename {name}, or set its UpdateMethod to NewVersion."
             )
         return create(logical_id, properties, stack_name)
 
@@ -75,7 +73,7 @@ def resource_handler(documents: Documents) -> dict[str, Any]:
     return {"create": create, "update": update, "delete": delete, "update_with_logical_id": True}
 
 
-def text(content: Any, format: str) -> str:
+def text(content: Any) -> str:
     """A template gives the content as text or as an object."""
     return content if isinstance(content, str) else json.dumps(content, indent=2)
 

@@ -149,8 +149,8 @@ def status_of(command: Command) -> tuple[str, str]:
 class Commands:
     """All commands of the account.
 
-    `deliver(command, invocation)` hands an invocation to its host's agent; `stop(invocation)` asks that agent to kill it.
-    Neither may block, and both may be called with this object's lock held.
+    `deliver(command, invocation)` hands an invocation to its host's agent; `stop(invocation)` has that agent
+    kill it. Neither may block, and both may be called with this object's lock held.
     """
 
     def __init__(
@@ -234,7 +234,9 @@ class Commands:
             step.status = step.details = "InProgress"
             step.started = self._now()
 
-    def step_ended(self, step: StepRun, status: str, details: str, code: int, stdout: str, stderr: str) -> None:
+    def step_ended(
+        self, step: StepRun, status: str, details: str, code: int, stdout: str, stderr: str
+    ) -> None:
         with self._lock:
             step.status, step.details, step.code = status, details, code
             step.stdout, step.stderr, step.ended = stdout, stderr, self._now()

@@ -57,9 +57,13 @@ class Parameter:
             if self.allowed_values is not None and value not in self.allowed_values:
                 return f"Parameter {self.name} value {value!r} is not one of {', '.join(self.allowed_values)}"
             if self.allowed_pattern is not None and not matches(self.allowed_pattern, value):
-                return f"Parameter {self.name} value {value!r} does not match the pattern {self.allowed_pattern}"
+                return (
+                    f"Parameter {self.name} value {value!r} does not match the pattern {self.allowed_pattern}"
+                )
             if len(value) < self.min_chars or (self.max_chars is not None and len(value) > self.max_chars):
-                return f"Parameter {self.name} has {len(value)} characters, outside of what the document allows"
+                return (
+                    f"Parameter {self.name} has {len(value)} characters, outside of what the document allows"
+                )
         return None
 
 
@@ -100,14 +104,18 @@ class Document:
 
     @property
     def platforms(self) -> list[str]:
-        return ["Linux"] if any(step.action == SHELL for step in self.steps) else ["Windows", "Linux", "MacOS"]
+        return (
+            ["Linux"] if any(step.action == SHELL for step in self.steps) else ["Windows", "Linux", "MacOS"]
+        )
 
     def check(self, given: Mapping[str, Any]) -> Values:
         """The values the steps will see; raises InvalidParameters."""
         values: Values = {}
         unknown = sorted(given.keys() - self.parameters.keys())
         if unknown:
-            raise SsmError("InvalidParameters", f"Parameters not defined in the document: {', '.join(unknown)}")
+            raise SsmError(
+                "InvalidParameters", f"Parameters not defined in the document: {', '.join(unknown)}"
+            )
         for name, parameter in self.parameters.items():
             found = given.get(name, parameter.default)
             if found is None:
@@ -192,23 +200,32 @@ def joined(values: list[str], parameter: Parameter) -> str:
     return json.dumps(values) if parameter.type == "StringList" else values[0]
 
 
-# --- reading ------------------------------------------------------------------------------------------------------------
+# --- reading ---
 
 
-def parse(content: str, format: str = "JSON") -> Document:
+def parse(content: str, written_in: str = "JSON") -> Document:
     """A document from its text; raises as CreateDocument does."""
     if len(content.encode()) > LARGEST:
         raise SsmError("MaxDocumentSizeExceeded", "The size limit of a document is 64 KB.")
     try:
-        document = yaml.safe_load(content) if format == "YAML" else json.loads(content)
+        document = yaml.safe_load(content) if written_in == "YAML" else json.loads(content)
     except (yaml.YAMLError, ValueError) as error:
-        raise SsmError("InvalidDocumentContent", f"{format} not well-formed. {error}") from error
+        raise SsmError("InvalidDocumentContent", f"{written_in} not well-formed. {error}") from error
     if not isinstance(document, dict):
         raise SsmError("InvalidDocumentContent", "The document is not an object.")
     version = str(document.get("schemaVersion", ""))
     if version not in ("2.0", "2.2"):
-        raise SsmError("InvalidDocumentSchemaVersion", f"schemaVersion {version!r} is not supported here, only 2.2.")
-    unknown = document.keys() - {"schemaVersion", "description", "parameters", "mainSteps", "outputs", "files"}
+        raise SsmError(
+            "InvalidDocumentSchemaVersion", f"schemaVersion {version!r} is not supported here, only 2.2."
+        )
+    unknown = document.keys() - {
+        "schemaVersion",
+        "description",
+        "parameters",
+        "mainSteps",
+        "outputs",
+        "files",
+    }
     if unknown:
         raise SsmError("InvalidDocumentContent", f"Unknown fields: {', '.join(sorted(unknown))}.")
     parameters = {name: _parameter(name, facts) for name, facts in (document.get("parameters") or {}).items()}
@@ -223,7 +240,9 @@ def parse(content: str, format: str = "JSON") -> Document:
 
 def _parameter(name: str, facts: Any) -> Parameter:
     if not isinstance(facts, dict) or facts.get("type") not in PARAMETER_TYPES:
-        raise SsmError("InvalidDocumentContent", f"Parameter {name} needs a type of {', '.join(PARAMETER_TYPES)}.")
+        raise SsmError(
+            "InvalidDocumentContent", f"Parameter {name} needs a type of {', '.join(PARAMETER_TYPES)}."
+        )
     kind = facts.get("interpolationType", "PLAIN_TEXT")
     if kind not in ("PLAIN_TEXT", "ENV_VAR"):
         raise SsmError("InvalidDocumentContent", f"Parameter {name}: no interpolationType {kind!r}.")
@@ -268,7 +287,7 @@ def _check_references(document: dict[str, Any], parameters: Mapping[str, Paramet
         raise SsmError("InvalidDocumentContent", f"Parameters used but not defined: {', '.join(undefined)}.")
 
 
-# --- keeping ------------------------------------------------------------------------------------------------------------
+# --- keeping ---
 
 
 @dataclass(frozen=True)
@@ -322,7 +341,10 @@ RUN_SHELL_SCRIPT = {
     "schemaVersion": "2.2",
     "description": "Run a shell script or specify the commands to run.",
     "parameters": {
-        "commands": {"type": "StringList", "description": "(Required) Specify a shell script or a command to run."},
+        "commands": {
+            "type": "StringList",
+            "description": "(Required) Specify a shell script or a command to run.",
+        },
         "workingDirectory": {"type": "String", "default": ""},
         "executionTimeout": {
             "type": "String",
@@ -370,8 +392,8 @@ class Documents:
         self,
         name: str,
         content: str,
-        format: str,
-        type: str,
+        written_in: str,
+        kind: str,
         now: float,
         *,
         target_type: str | None = None,
@@ -381,10 +403,12 @@ class Documents:
         if not NAME.match(name):
             raise SsmError("ValidationException", f"Document name {name!r} does not match {NAME.pattern}.")
         if RESERVED.match(name):
-            raise SsmError("ValidationException", f"Document name {name!r} begins with a prefix that AWS keeps.")
-        parse(content, format)
-        version = Version(1, content, format, now, version_name)
-        kept = Kept(name, type, target_type, 1, (version,), self._account, dict(tags or {}))
+            raise SsmError(
+                "ValidationException", f"Document name {name!r} begins with a prefix that AWS keeps."
+            )
+        parse(content, written_in)
+        version = Version(1, content, written_in, now, version_name)
+        kept = Kept(name, kind, target_type, 1, (version,), self._account, dict(tags or {}))
         with self._lock:
             if name in self._own:
                 raise SsmError("DocumentAlreadyExists", f"Document with the name {name} already exists.")
@@ -392,15 +416,17 @@ class Documents:
         return kept
 
     def update(
-        self, name: str, content: str, format: str, now: float, version_name: str | None = None
+        self, name: str, content: str, written_in: str, now: float, version_name: str | None = None
     ) -> Kept:
         """A new version, which becomes the latest but not the default."""
-        parse(content, format)
+        parse(content, written_in)
         with self._lock:
             kept = self._of_own(name)
             if any(version.content == content for version in kept.versions):
-                raise SsmError("DuplicateDocumentContent", "The content of the document duplicates another version.")
-            version = Version(kept.latest.number + 1, content, format, now, version_name)
+                raise SsmError(
+                    "DuplicateDocumentContent", "The content of the document duplicates another version."
+                )
+            version = Version(kept.latest.number + 1, content, written_in, now, version_name)
             self._own[kept.name] = replace(kept, versions=(*kept.versions, version))
             return self._own[kept.name]
 
@@ -418,7 +444,9 @@ class Documents:
                 return
             doomed = kept.version(number)
             if doomed.number == kept.default:
-                raise SsmError("InvalidDocumentOperation", "Default version of the document can't be deleted.")
+                raise SsmError(
+                    "InvalidDocumentOperation", "Default version of the document can't be deleted."
+                )
             left = tuple(version for version in kept.versions if version is not doomed)
             self._own[kept.name] = replace(kept, versions=left)
 

@@ -139,7 +139,9 @@ class Service:
         version = kept.version(request.get("DocumentVersion"))
         wanted_hash = request.get("DocumentHash")
         if wanted_hash and wanted_hash != version.hash:
-            raise SsmError("InvalidDocument", f"The hash of {kept.name} is {version.hash}, not {wanted_hash}.")
+            raise SsmError(
+                "InvalidDocument", f"The hash of {kept.name} is {version.hash}, not {wanted_hash}."
+            )
         document = version.document
         values = document.check(request.get("Parameters") or {})
         names = {name: self.agents.tags(name).get("Name", "") for name in self.addressed(request)}
@@ -178,7 +180,8 @@ class Service:
             if missing:
                 listed = ", ".join(missing)
                 raise SsmError(
-                    "InvalidInstanceId", f"Instances [[{listed}]] not in a valid state for account {self.account}"
+                    "InvalidInstanceId",
+                    f"Instances [[{listed}]] not in a valid state for account {self.account}",
                 )
             return named
         targets = request.get("Targets") or []
@@ -258,7 +261,9 @@ class Service:
                 if request.get("InstanceId") in (None, invocation.instance_id)
                 and is_wanted(wanted, command, invocation.status)
             ]
-            return page(found, request, "CommandInvocations", lambda pair: self._shown_invocation(*pair, details), 50)
+            return page(
+                found, request, "CommandInvocations", lambda pair: self._shown_invocation(*pair, details), 50
+            )
 
     def shown_command(self, command: Command) -> Json:
         completed = [one for one in command.invocations.values() if one.is_over]
@@ -337,7 +342,9 @@ class Service:
         filters |= {one["key"]: one["valueSet"] for one in request.get("InstanceInformationFilterList", [])}
         by_tag = [key for key in filters if key.lower().startswith("tag:")]
         if by_tag and len(by_tag) < len(filters):
-            raise SsmError("InvalidInstanceInformationFilterValue", "tag filters cannot be combined with others.")
+            raise SsmError(
+                "InvalidInstanceInformationFilterValue", "tag filters cannot be combined with others."
+            )
         if len(filters.get("InstanceIds", [])) > 100:
             raise SsmError("InvalidInstanceInformationFilterValue", "A filter takes at most 100 values.")
         most = request.get("MaxResults")
@@ -402,7 +409,7 @@ class Service:
         return True
 
 
-# --- what requests may say ----------------------------------------------------------------------------------------------
+# --- what requests may say ---
 
 
 def check_send_command(request: Json) -> None:
@@ -457,7 +464,7 @@ def named_step(invocation: Invocation, name: str | None) -> StepRun:
     raise SsmError("InvalidPluginName", f"The command has the steps {known}; name one of them.")
 
 
-# --- what answers look like ---------------------------------------------------------------------------------------------
+# --- what answers look like ---
 
 
 def page(found: Sequence[Item], request: Json, key: str, shown: Callable[[Item], Json], most: int) -> Json:
@@ -486,7 +493,9 @@ def in_format(version: Version, wanted: str) -> str:
     import yaml
 
     content = yaml.safe_load(version.content)
-    return json.dumps(content, indent=2) if wanted == "JSON" else str(yaml.safe_dump(content, sort_keys=False))
+    return (
+        json.dumps(content, indent=2) if wanted == "JSON" else str(yaml.safe_dump(content, sort_keys=False))
+    )
 
 
 def identified(kept: Kept) -> Json:

@@ -1,6 +1,6 @@
-"""`systemctl`, `systemd-run`, `journalctl`, `shutdown` on a host: read the arguments, ask init, print, exit as they would.
+"""`systemctl`, `systemd-run`, `journalctl`, `shutdown` on a host: they ask init, print and exit as on systemd.
 
-Standard library only; runs inside the host as `python systemctl.py NAME ARGUMENTS`.
+`main` takes the command's name and its arguments from sys.argv.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
+
+from localcloud.hypervisor.guest.units import SAID_BY_INIT, full_name, seconds
 
 UNITS = Path("/etc/systemd/system")
 LOGS = Path("/var/log/units")
@@ -38,7 +40,7 @@ def leave(code: int, text: str = "") -> NoReturn:
 
 
 def options(arguments: list[str], valued: set[str]) -> tuple[dict[str, list[str]], list[str]]:
-    """Options up to the first other word that is not one; `valued` ones take a value (`--unit X`, `--unit=X`, `-u X`)."""
+    """Options and other words; the options in `valued` take a value (`--unit X`, `--unit=X`, `-uX`)."""
     found: dict[str, list[str]] = {}
     words: list[str] = []
     rest = list(arguments)
@@ -59,21 +61,21 @@ def options(arguments: list[str], valued: set[str]) -> tuple[dict[str, list[str]
     return found, words
 
 
-def full_name(name: str) -> str:
-    return name if re.search(r"\.\w+$", name) else name + ".service"
-
-
 def states(units: list[str]) -> list[dict[str, str]]:
     code, text = ask(verb="states", units=units)
-    return json.loads(text) if code == 0 else leave(code, text)
+    if code != 0:
+        leave(code, text)
+    found: list[dict[str, str]] = json.loads(text)
+    return found
 
 
-# --- systemctl ----------------------------------------------------------------------------------------------------------
+# --- systemctl ---
 
 
 def systemctl(arguments: list[str]) -> NoReturn:
     flags, words = options(
-        arguments, {"-s", "--signal", "--kill-who", "--kill-whom", "-p", "--property", "-n", "-t", "--type", "-o"}
+        arguments,
+        {"-s", "--signal", "--kill-who", "--kill-whom", "-p", "--property", "-n", "-t", "--type", "-o"},
     )
     verb, units = (words[0], words[1:]) if words else ("list-units", [])
     quiet = "-q" in flags or "--quiet" in flags
@@ -95,7 +97,9 @@ def systemctl(arguments: list[str]) -> NoReturn:
         case "enable" | "disable":
             for unit in units:
                 (enable if verb == "enable" else disable)(full_name(unit))
-            leave(*(ask_units("start" if verb == "enable" else "stop", units, False) if "--now" in flags else (0,)))
+            if "--now" in flags:
+                leave(*ask_units("start" if verb == "enable" else "stop", units, False))
+            leave(0)
         case "daemon-reload" | "daemon-reexec":
             leave(0)  # init reads a unit anew whenever it starts it
         case "kill":
@@ -172,7 +176,9 @@ def show_status(units: list[str]) -> NoReturn:
 
 
 def show(units: list[str], flags: dict[str, list[str]]) -> NoReturn:
-    wanted = [name for value in flags.get("-p", []) + flags.get("--property", []) for name in value.split(",")]
+    wanted = [
+        name for value in flags.get("-p", []) + flags.get("--property", []) for name in value.split(",")
+    ]
     for state in states(units):
         for name in wanted or state:
             value = state.get(name, "")
@@ -180,7 +186,7 @@ def show(units: list[str], flags: dict[str, list[str]]) -> NoReturn:
     leave(0)
 
 
-# --- systemd-run, journalctl, shutdown ----------------------------------------------------------------------------------
+# --- systemd-run, journalctl, shutdown ---
 
 
 def systemd_run(arguments: list[str]) -> NoReturn:
@@ -201,7 +207,11 @@ def systemd_run(arguments: list[str]) -> NoReturn:
     lines += ["[Service]", "ExecStart=" + " ".join(quote(word) for word in command)]
     lines += given("-p", "--property")
     lines += ["Environment=" + quote(with_value(pair)) for pair in given("-E", "--setenv")]
-    for option, key in (("--uid", "User"), ("--working-directory", "WorkingDirectory"), ("--service-type", "Type")):
+    for option, key in (
+        ("--uid", "User"),
+        ("--working-directory", "WorkingDirectory"),
+        ("--service-type", "Type"),
+    ):
         lines += [f"{key}={value}" for value in given(option)]
     if "-r" in flags or "--remain-after-exit" in flags:
         lines.append("RemainAfterExit=yes")
@@ -209,10 +219,10 @@ def systemd_run(arguments: list[str]) -> NoReturn:
     name = (given("--unit", "-u") or [f"run-u{os.getpid()}"])[-1]
     waits = bool({"--wait", "--pipe", "-P", "--scope"} & flags.keys())
     code, text = ask(
-        verb="run", unit=name, text="\n".join(lines), wait=waits, delay=time_span(delay[-1]) if delay else None
+        verb="run", unit=name, text="\n".join(lines), wait=waits, delay=seconds(delay[-1]) if delay else None
     )
     if "--pipe" in flags or "-P" in flags:
-        print("\n".join(log_lines(full_name(name))))
+        print("\n".join(line for line in log_lines(full_name(name)) if not line.startswith(SAID_BY_INIT)))
         text = ""
     print(text, file=sys.stderr)
     leave(code)
@@ -233,18 +243,15 @@ def with_value(pair: str) -> str:
     return pair if "=" in pair else f"{pair}={os.environ.get(pair, '')}"
 
 
-def time_span(text: str) -> float:
-    scale = {"": 1, "s": 1, "sec": 1, "ms": 0.001, "m": 60, "min": 60, "h": 3600, "hr": 3600, "d": 86400}
-    return sum(float(number) * scale[unit] for number, unit in re.findall(r"([\d.]+)\s*([a-z]*)", text))
-
-
 def log_lines(unit: str) -> list[str]:
     path = LOGS / f"{unit}.log"
     return path.read_text(errors="replace").splitlines() if path.exists() else []
 
 
 def journalctl(arguments: list[str]) -> NoReturn:
-    flags, _ = options(arguments, {"-u", "--unit", "-n", "--lines", "-o", "--output", "--since", "--until", "-S"})
+    flags, _ = options(
+        arguments, {"-u", "--unit", "-n", "--lines", "-o", "--output", "--since", "--until", "-S"}
+    )
     units = [full_name(name) for name in flags.get("-u", []) + flags.get("--unit", [])]
     names = units or sorted(path.name.removesuffix(".log") for path in LOGS.glob("*.log"))
     lines = [line for name in names for line in log_lines(name)]
@@ -257,10 +264,12 @@ def shutdown(arguments: list[str]) -> NoReturn:
     if "-c" in flags:
         leave(*ask(verb="cancel-poweroff"))
     when = words[0] if words else "+1"
-    minutes = 0 if when in ("now", "+0") else int(when.removeprefix("+")) if re.fullmatch(r"\+?\d+", when) else None
+    minutes = re.fullmatch(r"\+(\d+)", "+0" if when == "now" else when)
     if minutes is None:
         leave(1, f"Failed to parse time specification: {when} (the local cloud knows now and +minutes)")
-    leave(*ask(verb="poweroff", seconds=minutes * 60, reason=f"shutdown {when}", reboot="-r" in flags))
+    leave(
+        *ask(verb="poweroff", seconds=int(minutes[1]) * 60, reason=f"shutdown {when}", reboot="-r" in flags)
+    )
 
 
 def power(verb: str) -> Callable[[list[str]], NoReturn]:
@@ -275,5 +284,6 @@ COMMANDS: dict[str, Callable[[list[str]], NoReturn]] = {
     **{verb: power(verb) for verb in ("poweroff", "reboot", "halt")},
 }
 
-if __name__ == "__main__":
+
+def main() -> NoReturn:
     COMMANDS[sys.argv[1]](sys.argv[2:])

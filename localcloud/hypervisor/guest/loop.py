@@ -1,0 +1,49 @@
+"""What units may ask of the loop that runs them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+Reply = Callable[[int, str], None]
+"""Answers whoever asked: exit code and text."""
+
+
+@dataclass(order=True)
+class Timer:
+    """Something that will be done at `at` (monotonic), unless cancelled."""
+
+    at: float
+    number: int
+    then: Callable[[], None] = field(compare=False)
+    cancelled: bool = field(default=False, compare=False)
+
+
+class Manager(Protocol):
+    """The init that a unit belongs to."""
+
+    environment: dict[str, str]
+    booted: float
+    going_down: bool
+
+    def log(self, name: str, text: str) -> None:
+        """A line about a unit, in its log and on the console."""
+
+    def open_log(self, name: str) -> int:
+        """A descriptor whose lines reach the unit's log and the console."""
+
+    def temporary(self, descriptor: int) -> int:
+        """The same descriptor, closed at the loop's next turn."""
+
+    def after(self, pause: float, then: Callable[[], None]) -> Timer:
+        """Do it in `pause` seconds."""
+
+    def notify_socket(self, name: str, told: Callable[[str], None]) -> str:
+        """The path of a new socket; `told` hears what is sent to it."""
+
+    def unit_changed(self) -> None:
+        """A unit's start or end may let others go on."""
+
+    def start_units(self, names: list[str], reply: Reply) -> None:
+        """Start units by name, and what they require."""

@@ -1,0 +1,87 @@
+"""Processes of a host: starting them, finding those of a unit, ending them.
+
+A unit's processes are found by the INVOCATION_ID in their environment: there are no control groups here.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import signal
+from pathlib import Path
+
+CANNOT_RUN = 203
+"""Exit code when the program cannot be run, as with systemd."""
+
+
+def spawn(
+    argv: list[str], env: dict[str, str], *, stdout: int, stderr: int, cwd: str = "/", user: str = ""
+) -> int:
+    """A process in a session of its own; 203 is its exit code when the program cannot be run, as with systemd."""
+    pid = os.fork()
+    if pid:
+        return pid
+    try:
+        os.setsid()
+        signal.set_wakeup_fd(-1)
+        for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGPIPE):
+            signal.signal(number, signal.SIG_DFL)
+        null = os.open("/dev/null", os.O_RDONLY)
+        for source, target in ((null, 0), (stdout, 1), (stderr, 2)):
+            os.dup2(source, target)
+        os.chdir(cwd)
+        if user:
+            account = pwd.getpwnam(user)
+            os.initgroups(account.pw_name, account.pw_gid)
+            os.setgid(account.pw_gid)
+            os.setuid(account.pw_uid)
+        os.execvpe(argv[0], argv, env)  # noqa: S606
+    except BaseException as error:  # noqa: BLE001 - a forked child must never return into init
+        os.write(2, f"{argv[0]}: {error}\n".encode())
+    finally:
+        os._exit(CANNOT_RUN)
+    raise AssertionError("unreachable")
+
+
+def others_alive() -> list[Path]:
+    """The /proc folders of all processes but init; zombies are not alive."""
+    folders = (path for path in Path("/proc").iterdir() if path.name.isdigit() and path.name != "1")
+    return [
+        folder
+        for folder in folders
+        if _read(folder / "stat").rpartition(b")")[2].split()[:1] not in ([b"Z"], [])
+    ]
+
+
+def members(invocation: str) -> list[int]:
+    """Every process, however far from its unit, that carries its INVOCATION_ID."""
+    mark = f"INVOCATION_ID={invocation}".encode()
+    return [int(folder.name) for folder in others_alive() if mark in _read(folder / "environ").split(b"\0")]
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:  # it ended while we looked
+        return b""
+
+
+def send(pid: int, number: int) -> None:
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        pass  # ended by itself: what was asked for has happened
+
+
+def signal_all(number: int) -> None:
+    """To every process but init itself."""
+    try:
+        os.kill(-1, number)
+    except ProcessLookupError:
+        pass  # there is none
+
+
+def signal_number(name: str) -> int:
+    if name.isdigit():
+        return int(name)
+    return int(signal.Signals["SIG" + name.upper().removeprefix("SIG")])

@@ -1,0 +1,150 @@
+"""Unit files as systemd reads them: sections, repeated keys, specifiers, time spans, enabled units."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import socket
+from dataclasses import dataclass, field
+from pathlib import Path
+
+UNIT_FOLDERS = (
+    Path("/run/systemd/system"),
+    Path("/etc/systemd/system"),
+    Path("/usr/local/lib/systemd/system"),
+)
+ENABLED_FOLDERS = (
+    "multi-user.target.wants",
+    "default.target.wants",
+    "timers.target.wants",
+    "network-online.target.wants",
+)
+
+# fmt: off
+SCALE = {
+    "us": 1e-6, "ms": 1e-3, "": 1, "s": 1, "sec": 1, "second": 1, "m": 60, "min": 60, "minute": 60,
+    "h": 3600, "hr": 3600, "hour": 3600, "d": 86400, "day": 86400, "w": 604800, "week": 604800,
+}
+# fmt: on
+
+
+SAID_BY_INIT = "systemd[1]: "
+"""How lines in a unit's log begin that the unit did not print itself."""
+
+
+class UnitError(Exception):
+    """A unit that does not exist or cannot be understood."""
+
+
+@dataclass
+class UnitFile:
+    """What a unit file says; every key may be repeated, an empty value forgets what came before."""
+
+    name: str
+    values: dict[tuple[str, str], list[str]] = field(default_factory=dict)
+
+    def all(self, section: str, key: str) -> list[str]:
+        return self.values.get((section, key), [])
+
+    def get(self, section: str, key: str, default: str = "") -> str:
+        values = self.all(section, key)
+        return values[-1] if values else default
+
+    def words(self, section: str, key: str) -> list[str]:
+        return [word for value in self.all(section, key) for word in value.split()]
+
+    def flag(self, section: str, key: str) -> bool:
+        return self.get(section, key).lower() in ("yes", "true", "on", "1")
+
+    def seconds(self, section: str, key: str, default: float) -> float:
+        text = self.get(section, key)
+        return seconds(text) if text else default
+
+
+def parse_unit(name: str, text: str) -> UnitFile:
+    unit, section = UnitFile(name), ""
+    for line in re.sub(r"\\\n\s*", " ", text).splitlines():
+        line = line.strip()
+        if not line or line[0] in "#;":
+            continue
+        if line.startswith("["):
+            section = line.strip("[]")
+            continue
+        key, _, value = (part.strip() for part in line.partition("="))
+        known = unit.values.setdefault((section, key), [])
+        if value:
+            known.append(fill_in(value, name))
+        else:
+            known.clear()
+    return unit
+
+
+def fill_in(value: str, name: str) -> str:
+    """The specifiers that ordinary units use."""
+    prefix, _, rest = name.partition("@")
+    whole = name.rpartition(".")[0]
+    instance = rest.rpartition(".")[0]
+    known = {
+        "i": instance, "I": instance, "n": name, "N": whole, "p": prefix.rpartition(".")[0] or prefix, "%": "%",
+        "H": socket.gethostname(), "t": "/run", "S": "/var/lib", "C": "/var/cache", "L": "/var/log",
+    }  # fmt: skip
+    return re.sub(r"%(.)", lambda match: known.get(match[1], match[0]), value)
+
+
+def seconds(text: str) -> float:
+    """`90`, `5min`, `1min 30s`, `200ms`, `infinity`."""
+    if text.strip() in ("infinity", "0"):
+        return float("inf")
+    total = 0.0
+    for number, unit in re.findall(r"([\d.]+)\s*([a-z]*)", text):
+        plain = unit if unit in SCALE else unit.removesuffix("s")
+        if plain not in SCALE:
+            raise UnitError(f"not a time span: {text!r}")
+        total += float(number) * SCALE[plain]
+    return total
+
+
+def find_unit(name: str) -> UnitFile:
+    """The unit of this name; `job@7.service` is read from `job@.service` when it has no file of its own."""
+    template = re.sub(r"@.*(\.\w+)$", r"@\1", name)
+    for candidate in (name, template):
+        for folder in UNIT_FOLDERS:
+            path = folder / candidate
+            if path.exists():
+                text = path.read_text()
+                for extra in sorted((folder / f"{candidate}.d").glob("*.conf")):
+                    text += "\n" + extra.read_text()
+                return parse_unit(name, text)
+    raise UnitError(f"Unit {name} not found.")
+
+
+def full_name(name: str) -> str:
+    return name if re.search(r"\.(service|timer|target|socket|slice|mount)$", name) else name + ".service"
+
+
+def enabled_units() -> list[str]:
+    folder = Path("/etc/systemd/system")
+    links = [
+        link.name
+        for wants in ENABLED_FOLDERS
+        if (folder / wants).is_dir()
+        for link in (folder / wants).iterdir()
+    ]
+    return sorted(links)
+
+
+def expand(argv: list[str], env: dict[str, str]) -> list[str]:
+    """`$NAME` as a word of its own becomes words; `${NAME}` is pasted."""
+    words: list[str] = []
+    for word in argv:
+        if re.fullmatch(r"\$\w+", word):
+            words += env.get(word[1:], "").split()
+        else:
+            words.append(re.sub(r"\$\{(\w+)\}", lambda match: env.get(match[1], ""), word).replace("$$", "$"))
+    return words
+
+
+def read_environment(path: str) -> dict[str, str]:
+    lines = [line.strip() for line in Path(path).read_text().splitlines()]
+    pairs = (line.partition("=") for line in lines if line and line[0] not in "#;" and "=" in line)
+    return {key.strip(): " ".join(shlex.split(value)) for key, _, value in pairs}
