@@ -78,6 +78,8 @@ class CapacityRefused(Capacity):
 class QuotaExceeded(Capacity):
     """The account's vCPU quota does not hold the gang; only another quota or a raised one does."""
 
+    retry_can_help = False
+
 
 class NoOffer(Capacity):
     """No pool can hold the gang, or every pool refused for as long as the job waits."""

@@ -132,10 +132,10 @@ def decide(
 def _hopeless(trouble: Trouble) -> str | None:
     """Why another attempt cannot help, and what to do; None when it can."""
     known = errors.WORDS.get(trouble.error)
-    if known and known.blame in ADVICE:
+    if known is errors.LimitReached:
+        return USED_UP
+    if known and not known.retry_can_help:
         return ADVICE[known.blame]
-    if trouble.error in ("NoOffer", "QuotaExceeded"):
-        return "Nothing is left to try now."
     if trouble.final:
         return "Another attempt would end the same way; mend what the reason names, then start the job again."
     if known or trouble.error in NOBODY_KNOWS or trouble.error.startswith(SERVICE_TROUBLE):
@@ -146,7 +146,9 @@ def _hopeless(trouble: Trouble) -> str | None:
     )
 
 
+USED_UP = "The hours or dollars of the job (limits.hours, limits.dollars) are used up; raise them to go on."
 ADVICE: Mapping[errors.Blame, str] = {
+    errors.Blame.CAPACITY: "Nothing is left to try now; allow more instance types or markets, or try later.",
     errors.Blame.USER: "This is the job's own error, so it is not tried again; mend it and upload the job anew.",
     errors.Blame.ACCESS: "A permission is missing, which trying again cannot add; give it to the role.",
     errors.Blame.CONFIGURATION: "The yard is set up wrongly; deploy or bake again, then start the job again.",

@@ -58,6 +58,7 @@ STOP = [
     ("a refused job", Trouble(error="JobRefused"), 1, 3, 99, "JobRefused", "mend it"),
     ("no offer is left", Trouble(error="NoOffer"), 1, 3, 99, "NoOffer", "Nothing is left to try"),
     ("a quota is full", Trouble(error="QuotaExceeded"), 1, 3, 99, "QuotaExceeded", "Nothing is left to try"),
+    ("the limits are used up", Trouble(error="LimitReached"), 1, 3, 99, "LimitReached", "raise them to go on"),
     ("a host says it is final", Trouble(error="StartFailed", final=True), 1, 3, 99, "StartFailed", "end the same way"),
     ("the limit of restarts", Trouble(error="HostLost", lost=ONE), 4, 3, 99, "HostLost", "limits.restarts is 3"),
     ("no restarts allowed", Trouble(error="Interrupted", lost=ONE), 1, 0, 99, "Interrupted", "limits.restarts is 0"),
@@ -87,8 +88,7 @@ def test_the_run_ends(
 @pytest.mark.parametrize("word", errors.WORDS)
 def test_every_word_of_the_error_tree_is_decided(word: str) -> None:
     found = decide(Trouble(error=word))
-    helps = errors.WORDS[word].retry_can_help and word != "QuotaExceeded"
-    assert isinstance(found, Again) is helps
+    assert isinstance(found, Again) is errors.WORDS[word].retry_can_help
     assert found.reason.endswith((".", "s"))
 
 
