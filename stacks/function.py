@@ -22,7 +22,7 @@ class Dependencies(lambda_.LayerVersion):
         super().__init__(
             scope,
             name,
-            code=lambda_.Code.from_asset(str(packages.layer_folder())),
+            code=lambda_.Code.from_asset(str(packages.layer_folder()), exclude=packages.LEFT_BEHIND),
             description="Packages of requirements-lambda.txt",
             compatible_runtimes=[RUNTIME],
             compatible_architectures=[lambda_.Architecture.ARM_64, lambda_.Architecture.X86_64],
@@ -64,7 +64,7 @@ class Function(lambda_.Function):
             function_name=name,
             runtime=RUNTIME,
             architecture=lambda_.Architecture.ARM_64,
-            code=lambda_.Code.from_asset(str(packages.functions_folder())),
+            code=lambda_.Code.from_asset(str(packages.functions_folder()), exclude=packages.LEFT_BEHIND),
             handler=f"lambdas.handlers.{word}.handler",
             layers=[dependencies],
             environment=dict(environment),

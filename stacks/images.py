@@ -39,7 +39,9 @@ class ImagesStack(cdk.Stack):
             string_value=NOT_BAKED,
             description="The image that hosts start from; the bake workflow points it at what it made",
         )
-        self.software = assets.Asset(self, "Software", path=str(packages.software_folder()))
+        self.software = assets.Asset(
+            self, "Software", path=str(packages.software_folder()), exclude=packages.LEFT_BEHIND
+        )
         self.recipe = packages.recipe(
             text_of("install"), text_of("seal"), settings.base_image_parameter, settings.yard
         )

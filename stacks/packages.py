@@ -3,11 +3,13 @@
 Everything is put together under `build/` from the source tree alone, so the same commit makes the same assets.
 """
 
+import fcntl
 import hashlib
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -16,17 +18,19 @@ BUILD = ROOT / "build"
 SOFTWARE = ("training", "requirements-host.txt", "requirements-host-local.txt")
 """What a bake installs on the builder; the second list is for base images without a GPU."""
 
-COMPILED = (".so", ".pyd")
+COMPILED = (".so", ".pyd", ".pyc")
+LEFT_BEHIND = ["**/__pycache__"]
+"""Where something ran from these folders (the benchmarks do): not for upload."""
 
 
 def functions_folder() -> Path:
     """The package `lambdas`, alone in a folder: importable there as it is in this repository."""
-    return _copy("functions", ["lambdas"])
+    return _copied("functions", ["lambdas"])
 
 
 def software_folder() -> Path:
-    """The package `training` and the list of what it needs."""
-    return _copy("software", SOFTWARE)
+    """The package `training` and the lists of what it needs."""
+    return _copied("software", SOFTWARE)
 
 
 def layer_folder() -> Path:
@@ -35,46 +39,70 @@ def layer_folder() -> Path:
     What is compiled is left out (PyYAML goes without): the layer fits every interpreter and both processors.
     """
     requirements = ROOT / "requirements-lambda.txt"
-    folder, receipt = BUILD / "layer", BUILD / "layer.sha256"
-    wanted = hashlib.sha256(requirements.read_bytes() + Path(__file__).read_bytes()).hexdigest()
-    if receipt.exists() and receipt.read_text() == wanted and folder.is_dir():
-        return folder
-    shutil.rmtree(folder, ignore_errors=True)
-    receipt.unlink(missing_ok=True)
-    packages = folder / "python"
-    subprocess.run([*_installer(), "--target", str(packages), "--requirement", str(requirements)], check=True)
-    for path in list(_files(packages)):
-        if path.suffix in COMPILED or path.suffix == ".pyc":
-            path.unlink()
-    shutil.rmtree(packages / "bin", ignore_errors=True)  # console scripts carry this machine's interpreter
-    receipt.write_text(wanted)
-    return folder
+
+    def install(folder: Path) -> None:
+        packages = folder / "python"
+        command = [*_installer(), "--target", str(packages), "--requirement", str(requirements)]
+        subprocess.run(command, check=True)
+        for path in list(_files(packages)):
+            if path.suffix in COMPILED:
+                path.unlink()
+        shutil.rmtree(
+            packages / "bin", ignore_errors=True
+        )  # console scripts carry this machine's interpreter
+
+    return _made("layer", _hash([requirements, Path(__file__)], ROOT), install)
 
 
 def recipe(*more: str) -> str:
     """16 hexadecimal digits that change whenever a baked image would come out otherwise."""
-    digest = hashlib.sha256()
-    folder = software_folder()
-    for path in sorted(_files(folder)):
-        digest.update(f"{path.relative_to(folder)}\0".encode() + path.read_bytes() + b"\0")
-    for word in more:
-        digest.update(word.encode() + b"\0")
-    return digest.hexdigest()[:16]
+    sources = _hash(_sources(SOFTWARE), ROOT)
+    return hashlib.sha256("\0".join([sources, *more]).encode()).hexdigest()[:16]
 
 
-def _copy(name: str, sources: Iterable[str]) -> Path:
-    folder = BUILD / name
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    for source in sources:
-        path = ROOT / source
-        if path.is_dir():
-            shutil.copytree(
-                path, folder / source, ignore=shutil.ignore_patterns("__pycache__", "*.pyc", ".*")
-            )
-        else:
-            shutil.copy2(path, folder / source)
+def _copied(name: str, sources: Iterable[str]) -> Path:
+    files = _sources(sources)
+
+    def copy(folder: Path) -> None:
+        for path in files:
+            target = folder / path.relative_to(ROOT)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(path, target)
+
+    return _made(name, _hash(files, ROOT), copy)
+
+
+def _made(name: str, key: str, make: Callable[[Path], None]) -> Path:
+    """The folder `build/<name>`, made by `make` unless it was made for this key. Two synths at once take turns."""
+    BUILD.mkdir(exist_ok=True)
+    folder, receipt = BUILD / name, BUILD / f"{name}.sha256"
+    with (BUILD / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if folder.is_dir() and receipt.exists() and receipt.read_text() == key:
+            return folder
+        with tempfile.TemporaryDirectory(dir=BUILD, prefix=f".{name}-") as place:
+            fresh = Path(place) / name
+            fresh.mkdir()
+            make(fresh)
+            shutil.rmtree(folder, ignore_errors=True)
+            fresh.rename(folder)
+        receipt.write_text(key)
     return folder
+
+
+def _hash(files: Iterable[Path], root: Path) -> str:
+    digest = hashlib.sha256()
+    for path in sorted(files):
+        content = hashlib.sha256(path.read_bytes()).hexdigest()
+        digest.update(f"{path.relative_to(root)}\0{content}\n".encode())
+    return digest.hexdigest()
+
+
+def _sources(names: Iterable[str]) -> list[Path]:
+    """Every file of these files and folders of the repository, without what running them leaves behind."""
+    paths = [ROOT / name for name in names]
+    files = [file for path in paths for file in (_files(path) if path.is_dir() else [path])]
+    return [file for file in files if "__pycache__" not in file.parts and file.suffix != ".pyc"]
 
 
 def _files(folder: Path) -> Iterator[Path]:

@@ -47,9 +47,13 @@ def anywhere(role: iam.Role, *actions: str) -> None:
 # ---------------------------------------------------------------------------------------------- bucket and ledger
 
 
-def read_objects(role: iam.Role, bucket: s3.IBucket, *prefixes: str, versions: bool = False) -> None:
-    actions = ["s3:GetObject", "s3:GetObjectVersion"] if versions else ["s3:GetObject"]
-    _objects(role, bucket, actions, prefixes)
+def read_objects(role: iam.Role, bucket: s3.IBucket, *prefixes: str) -> None:
+    _objects(role, bucket, ["s3:GetObject"], prefixes)
+
+
+def read_versions(role: iam.Role, bucket: s3.IBucket, *prefixes: str) -> None:
+    """Read exactly the version that an event speaks of."""
+    _objects(role, bucket, ["s3:GetObjectVersion"], prefixes)
 
 
 def write_objects(role: iam.Role, bucket: s3.IBucket, *prefixes: str) -> None:
@@ -61,12 +65,15 @@ def delete_objects(role: iam.Role, bucket: s3.IBucket, *prefixes: str) -> None:
 
 
 def list_objects(role: iam.Role, bucket: s3.IBucket, *prefixes: str) -> None:
-    """Also what makes S3 answer "not found" rather than "denied" for an object that is not there."""
+    """Also what makes S3 answer "not found" rather than "denied" for an object that is not there.
+
+    IfExists is for that second use: a GetObject has no prefix to compare.
+    """
     allow(
         role,
         ["s3:ListBucket"],
         [bucket.bucket_arn],
-        {"StringLike": {"s3:prefix": [f"{prefix}*" for prefix in prefixes]}},
+        {"StringLikeIfExists": {"s3:prefix": [f"{prefix}*" for prefix in prefixes]}},
     )
 
 

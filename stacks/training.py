@@ -20,6 +20,7 @@ from stacks.permissions import (
     delete_objects,
     list_objects,
     read_objects,
+    read_versions,
     use_ledger,
     write_objects,
 )
@@ -127,18 +128,18 @@ class TrainingStack(cdk.Stack):
     def _submit(self) -> Function:
         function = self._function("submit", lost=True, STATE_MACHINE_ARN=self.workflow.state_machine_arn)
         role = function.its_role
-        read_objects(role, self.storage.bucket, "jobs/", versions=True)
+        read_versions(role, self.storage.bucket, "jobs/")
         permissions.allow(role, ["states:StartExecution"], [self.workflow.state_machine_arn])
         return function
 
     def _admit(self) -> Function:
         function = self._function("admit")
         role, bucket = function.its_role, self.storage.bucket
-        read_objects(role, bucket, "jobs/", versions=True)
-        read_objects(role, bucket, "programs/")
+        read_versions(role, bucket, "jobs/")
+        read_objects(role, bucket, "jobs/", "programs/")
         list_objects(role, bucket, "jobs/", "programs/", "data/")
         write_objects(role, bucket, "runs/")
-        use_ledger(role, self.storage.table, "Query", "PutItem", "UpdateItem")
+        use_ledger(role, self.storage.table, "PutItem", "UpdateItem")
         return function
 
     def _plan(self) -> Function:

@@ -1,5 +1,6 @@
 """A state machine from its file in `workflows/`, allowed to call the functions it names and nothing else."""
 
+import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -52,10 +53,9 @@ class Workflow(sfn.StateMachine):
             scope,
             f"{word.capitalize()}Workflow",
             state_machine_name=f"{yard}-{word}",
-            definition_body=sfn.DefinitionBody.from_string(text),
+            definition_body=sfn.DefinitionBody.from_string(_limited(text, timeout)),
             definition_substitutions=arns,
             role=role,
-            timeout=timeout,
             tracing_enabled=True,
             logs=sfn.LogOptions(destination=log, level=sfn.LogLevel.ALL, include_execution_data=True),
         )
@@ -67,6 +67,11 @@ class Workflow(sfn.StateMachine):
             "IAM5[Resource::*]",
             "Log delivery and X-Ray know no resources; functions are named one by one.",
         )
+
+
+def _limited(text: str, timeout: cdk.Duration) -> str:
+    """The definition with its time limit; CDK's own `timeout` is ignored for definitions that are text."""
+    return json.dumps({**json.loads(text), "TimeoutSeconds": timeout.to_seconds()}, indent=1)
 
 
 def _tell_linter(machine: sfn.StateMachine) -> None:

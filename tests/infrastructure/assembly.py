@@ -1,0 +1,117 @@
+"""A synthesised assembly, read so that tests can speak of functions, roles and permissions."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Resource:
+    stack: str
+    name: str
+    type: str
+    properties: dict[str, Any]
+    whole: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Permission:
+    """One action on one resource, as a role has it. `when` is the statement's condition."""
+
+    action: str
+    resource: str
+    when: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Assembly:
+    folder: Path
+    templates: dict[str, dict[str, Any]]
+
+    @classmethod
+    def read(cls, folder: Path) -> "Assembly":
+        files = sorted(folder.glob("*.template.json"))
+        return cls(folder, {f.name.removesuffix(".template.json"): json.loads(f.read_text()) for f in files})
+
+    def resources(self, kind: str) -> list[Resource]:
+        return [resource for resource in self.all() if resource.type == kind]
+
+    def all(self) -> Iterator[Resource]:
+        for stack, template in self.templates.items():
+            for name, whole in template.get("Resources", {}).items():
+                yield Resource(stack, name, whole["Type"], whole.get("Properties", {}), whole)
+
+    @property
+    def functions(self) -> dict[str, Resource]:
+        """By handler: `launch`, `bake_install` ..."""
+        return {
+            resource.properties["Handler"].split(".")[2]: resource
+            for resource in self.resources("AWS::Lambda::Function")
+        }
+
+    def role_of(self, function: str) -> str:
+        role: str = self.functions[function].properties["Role"]["Fn::GetAtt"][0]
+        return role
+
+    def statements(self, role: str) -> list[dict[str, Any]]:
+        return [
+            statement
+            for policy in self.resources("AWS::IAM::Policy")
+            if {"Ref": role} in policy.properties["Roles"]
+            for statement in policy.properties["PolicyDocument"]["Statement"]
+        ]
+
+    def permissions(self, role: str) -> list[Permission]:
+        return [
+            Permission(action, text(resource), plain(statement.get("Condition", {})))
+            for statement in self.statements(role)
+            if statement["Effect"] == "Allow"
+            for action in as_list(statement["Action"])
+            for resource in as_list(statement["Resource"])
+        ]
+
+    @property
+    def roles(self) -> list[str]:
+        return [role.name for role in self.resources("AWS::IAM::Role")]
+
+    def may(self, action: str) -> set[str]:
+        """The roles that may do it, without the hash at their names' end."""
+        return {
+            role[:-8]
+            for role in self.roles
+            if any(permission.action == action for permission in self.permissions(role))
+        }
+
+
+def as_list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def text(value: Any) -> str:
+    """A template's value as one readable string: `{Name}` for a reference, `{Name.Arn}` for an attribute."""
+    match value:
+        case str():
+            return value
+        case {"Ref": name}:
+            return f"{{{name}}}"
+        case {"Fn::GetAtt": [name, attribute]}:
+            return f"{{{name}.{attribute}}}"
+        case {"Fn::ImportValue": name}:
+            return f"{{{name}}}"
+        case {"Fn::Join": [separator, parts]}:
+            return str(separator).join(text(part) for part in parts)
+        case {"Fn::Sub": template}:
+            return str(template)
+        case _:
+            raise ValueError(f"nothing known about {value!r}")
+
+
+def plain(value: Any) -> Any:
+    """The same for a whole tree."""
+    if isinstance(value, list):
+        return [plain(item) for item in value]
+    if isinstance(value, dict) and not any(key == "Ref" or key.startswith("Fn::") for key in value):
+        return {key: plain(item) for key, item in value.items()}
+    return text(value) if isinstance(value, dict) else value

@@ -1,0 +1,56 @@
+"""The yard as `cdk synth` makes it: once for all tests here, with the AWS Solutions rules on."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.infrastructure.assembly import Assembly
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents:
+            item.add_marker(pytest.mark.infrastructure)
+
+
+def synthesise(folder: Path, context: Mapping[str, Any]) -> Assembly:
+    """Run app.py as `cdk` does. Fails with what it printed, findings of the rules included."""
+    environment = {
+        **os.environ,
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "CDK_OUTDIR": str(folder),
+        "CDK_CONTEXT_JSON": json.dumps(
+            json.loads((ROOT / "cdk.json").read_text())["context"] | dict(context)
+        ),
+    }
+    done = subprocess.run(
+        [sys.executable, "app.py"], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    return Assembly.read(folder)
+
+
+@pytest.fixture(scope="session")
+def synth(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Assembly]:
+    return lambda **context: synthesise(tmp_path_factory.mktemp("assembly"), context)
+
+
+@pytest.fixture(scope="session")
+def yard(synth: Callable[..., Assembly]) -> Assembly:
+    """As shipped."""
+    return synth()
+
+
+@pytest.fixture(scope="session")
+def private_yard(synth: Callable[..., Assembly]) -> Assembly:
+    """With `-c private=true -c disposable=true -c notify=someone`."""
+    return synth(private=True, disposable=True, notify="someone@example.org")

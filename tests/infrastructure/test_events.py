@@ -1,0 +1,96 @@
+"""Events: who is told of what, and what becomes of those that could not be delivered."""
+
+import json
+
+import pytest
+
+from tests.infrastructure.assembly import Assembly, Resource, text
+
+
+@pytest.fixture
+def queue(yard: Assembly) -> Resource:
+    (found,) = yard.resources("AWS::SQS::Queue")
+    return found
+
+
+def target(rule: Resource) -> str:
+    (only,) = rule.properties["Targets"]
+    return text(only["Arn"])
+
+
+def test_every_rule_tries_again_and_then_keeps_the_event(yard: Assembly, queue: Resource) -> None:
+    rules = yard.resources("AWS::Events::Rule")
+    assert rules
+    for rule in rules:
+        for each in rule.properties["Targets"]:
+            assert each["RetryPolicy"]["MaximumRetryAttempts"] > 0, rule.name
+            assert each["RetryPolicy"]["MaximumEventAgeInSeconds"] >= 60, rule.name
+            assert text(each["DeadLetterConfig"]["Arn"]) == f"{{{queue.name}.Arn}}", rule.name
+
+
+def test_every_rule_may_put_into_the_queue_of_lost_events(yard: Assembly, queue: Resource) -> None:
+    (policy,) = yard.resources("AWS::SQS::QueuePolicy")
+    allowed = [each for each in policy.properties["PolicyDocument"]["Statement"] if each["Effect"] == "Allow"]
+    sources = {text(each["Condition"]["ArnEquals"]["aws:SourceArn"]) for each in allowed}
+    assert sources == {f"{{{rule.name}.Arn}}" for rule in yard.resources("AWS::Events::Rule")}
+
+
+def test_a_function_that_fails_on_an_event_leaves_it_in_the_same_queue(
+    yard: Assembly, queue: Resource
+) -> None:
+    configured = {
+        text(each.properties["FunctionName"]): text(
+            each.properties["DestinationConfig"]["OnFailure"]["Destination"]
+        )
+        for each in yard.resources("AWS::Lambda::EventInvokeConfig")
+    }
+    told = {target(rule) for rule in yard.resources("AWS::Events::Rule")}
+    assert {f"{name[:-1]}.Arn}}" for name in configured} == told
+    assert set(configured.values()) == {f"{{{queue.name}.Arn}}"}
+
+
+def test_every_rule_may_call_its_function(yard: Assembly) -> None:
+    allowed = {
+        (text(each.properties["SourceArn"]), text(each.properties["FunctionName"]))
+        for each in yard.resources("AWS::Lambda::Permission")
+    }
+    assert allowed == {(f"{{{rule.name}.Arn}}", target(rule)) for rule in yard.resources("AWS::Events::Rule")}
+
+
+def test_a_job_file_starts_a_run_and_other_objects_do_not(yard: Assembly) -> None:
+    (rule,) = [each for each in yard.resources("AWS::Events::Rule") if each.name.startswith("JobUploaded")]
+    assert rule.properties["EventPattern"]["detail"]["object"]["key"] == [
+        {"wildcard": "jobs/*.yaml"},
+        {"wildcard": "jobs/*.yml"},
+        {"wildcard": "jobs/*.json"},
+    ]
+    assert "Submit" in target(rule)
+
+
+def test_signal_hears_hosts_spot_instances_images_and_commands(yard: Assembly) -> None:
+    heard = {
+        word
+        for rule in yard.resources("AWS::Events::Rule")
+        if "Signal" in target(rule)
+        for word in rule.properties["EventPattern"].get(
+            "detail-type", rule.properties["EventPattern"]["source"]
+        )
+    }
+    assert heard == {
+        "trainyard.host",
+        "EC2 Spot Instance Interruption Warning",
+        "EC2 Instance State-change Notification",
+        "EC2 AMI State Change",
+        "EC2 Command Status-change Notification",
+    }
+
+
+def test_only_what_hosts_say_is_heard_on_the_yards_bus(yard: Assembly) -> None:
+    on_bus = [rule for rule in yard.resources("AWS::Events::Rule") if "EventBusName" in rule.properties]
+    (rule,) = on_bus
+    assert rule.properties["EventPattern"] == {"source": ["trainyard.host"]}
+
+
+def test_patterns_stay_within_eventbridges_limit(yard: Assembly) -> None:
+    for rule in yard.resources("AWS::Events::Rule"):
+        assert len(json.dumps(rule.properties["EventPattern"])) <= 2048

@@ -1,0 +1,145 @@
+"""Functions get what they need: their settings, their packages, and no more."""
+
+import dataclasses
+import importlib.util
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from lambdas import settings
+from stacks import packages
+from tests.infrastructure.assembly import Assembly
+
+ROOT = Path(__file__).resolve().parents[2]
+HANDLERS = sorted(
+    path.stem
+    for path in (ROOT / "lambdas/handlers").glob("*.py")
+    if re.search(r"^def handler\(", path.read_text(), flags=re.MULTILINE)
+)
+BY_LAMBDA_ITSELF = {"AWS_REGION"}
+
+
+def wanted_by(handler: str) -> set[str]:
+    """The environment variables of the settings that the handler's module reads."""
+    read = re.findall(
+        r"settings\.read\((?:settings\.)?(\w+)\)", (ROOT / f"lambdas/handlers/{handler}.py").read_text()
+    )
+    return {
+        field.name.upper() for name in read for field in dataclasses.fields(getattr(settings, name))
+    } - BY_LAMBDA_ITSELF
+
+
+def test_every_handler_is_deployed_and_every_function_has_a_handler(yard: Assembly) -> None:
+    assert sorted(yard.functions) == HANDLERS
+
+
+@pytest.mark.parametrize("handler", HANDLERS)
+def test_a_function_is_told_exactly_what_its_settings_ask_for(yard: Assembly, handler: str) -> None:
+    told = yard.functions[handler].properties.get("Environment", {}).get("Variables", {})
+    assert set(told) == wanted_by(handler)
+
+
+@pytest.fixture(scope="module")
+def asset_and_layer(yard: Assembly) -> tuple[Path, Path]:
+    """What is uploaded, found by the names that the templates give it."""
+    assets = json.loads((yard.folder / "Trainyard-Training.assets.json").read_text())["files"]
+    folders = {
+        name: yard.folder / asset["source"]["path"]
+        for name, asset in assets.items()
+        if asset["source"]["packaging"] == "zip"
+    }
+    code = yard.functions["admit"].properties["Code"]["S3Key"].removesuffix(".zip")
+    (layer,) = [
+        each.properties["Content"]["S3Key"].removesuffix(".zip")
+        for each in yard.resources("AWS::Lambda::LayerVersion")
+        if each.stack == "Trainyard-Training"
+    ]
+    return folders[code], folders[layer] / "python"
+
+
+@pytest.mark.parametrize("handler", HANDLERS)
+def test_a_handler_imports_with_nothing_but_its_asset_and_its_layer(
+    asset_and_layer: tuple[Path, Path], handler: str
+) -> None:
+    """In an interpreter without site-packages, working folder or environment: what the asset lacks is missing."""
+    asset, layer = asset_and_layer
+    program = (
+        f"import sys; sys.path[:0] = [{str(asset)!r}, {str(layer)!r}]; "
+        f"import lambdas.handlers.{handler} as it; assert callable(it.handler); "
+        f"import boto3; assert boto3.__file__.startswith({str(layer)!r}), boto3.__file__"
+    )
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-B", "-c", program], env={}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_asset_holds_the_functions_and_nothing_else(asset_and_layer: tuple[Path, Path]) -> None:
+    asset, _ = asset_and_layer
+    assert [path.name for path in asset.iterdir()] == ["lambdas"]
+    assert not [path for path in asset.rglob("*") if path.name == "__pycache__"]
+
+
+def test_the_layer_fits_every_interpreter_and_both_processors(asset_and_layer: tuple[Path, Path]) -> None:
+    _, layer = asset_and_layer
+    assert not [path for path in layer.rglob("*") if path.suffix in (".so", ".pyd", ".pyc")]
+
+
+def test_the_layer_fits_into_lambdas_250_mb(asset_and_layer: tuple[Path, Path]) -> None:
+    _, layer = asset_and_layer
+    assert sum(path.stat().st_size for path in layer.rglob("*") if path.is_file()) < 200 * 2**20
+
+
+def test_the_layer_has_the_pinned_versions(asset_and_layer: tuple[Path, Path]) -> None:
+    _, layer = asset_and_layer
+    there = {
+        re.sub(
+            r"[-_.]+", "-", path.name.removesuffix(".dist-info").rsplit("-", 1)[0]
+        ).lower(): path.name.removesuffix(".dist-info").rsplit("-", 1)[1]
+        for path in layer.glob("*.dist-info")
+    }
+    pinned = dict(
+        line.lower().split("==")
+        for line in (ROOT / "requirements-lambda.txt").read_text().splitlines()
+        if "==" in line and not line.startswith("#")
+    )
+    assert there == pinned
+
+
+def test_hosts_without_a_gpu_get_the_same_packages_but_for_tensorflows_build() -> None:
+    def pins(name: str) -> dict[str, str]:
+        lines = (ROOT / name).read_text().splitlines()
+        return dict(line.split("==") for line in lines if line and not line.startswith("#"))
+
+    gpu, local = pins("requirements-host.txt"), pins("requirements-host-local.txt")
+    assert gpu.pop("tensorflow[and-cuda]") == local.pop("tensorflow-cpu")
+    assert gpu == local
+
+
+def test_the_recipe_changes_with_the_software_and_only_with_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "training").mkdir()
+    (tmp_path / "training/agent.py").write_text("one")
+    for name in packages.SOFTWARE[1:]:
+        (tmp_path / name).write_text("tensorflow")
+    monkeypatch.setattr(packages, "ROOT", tmp_path)
+    monkeypatch.setattr(packages, "BUILD", tmp_path / "build")
+    first = packages.recipe("document")
+    assert first == packages.recipe("document")
+    assert re.fullmatch(r"[0-9a-f]{16}", first)
+    assert packages.recipe("another document") != first
+    (tmp_path / "training/agent.py").write_text("two")
+    assert packages.recipe("document") != first
+
+
+def test_the_test_of_isolated_imports_would_notice_a_missing_package() -> None:
+    assert importlib.util.find_spec("aws_cdk"), "installed here"
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", "import aws_cdk"], capture_output=True, text=True, check=False
+    )
+    assert "No module named 'aws_cdk'" in done.stderr

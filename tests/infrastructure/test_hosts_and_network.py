@@ -1,0 +1,128 @@
+"""What a host is, and who can reach it."""
+
+import pytest
+
+from tests.infrastructure.assembly import Assembly, Resource
+
+
+@pytest.fixture(params=["Host", "Builder"])
+def template(yard: Assembly, request: pytest.FixtureRequest) -> Resource:
+    (found,) = [each for each in yard.resources("AWS::EC2::LaunchTemplate") if each.name == request.param]
+    return found
+
+
+def test_metadata_needs_a_token_and_shows_the_tags(template: Resource) -> None:
+    assert template.properties["LaunchTemplateData"]["MetadataOptions"] == {
+        "HttpEndpoint": "enabled",
+        "HttpTokens": "required",
+        "HttpPutResponseHopLimit": 1,
+        "InstanceMetadataTags": "enabled",
+    }
+
+
+def test_disks_are_encrypted_and_end_with_the_host(template: Resource) -> None:
+    for mapping in template.properties["LaunchTemplateData"]["BlockDeviceMappings"]:
+        assert mapping["Ebs"]["Encrypted"] is True
+        assert mapping["Ebs"]["DeleteOnTermination"] is True
+
+
+def test_a_host_that_powers_itself_off_is_gone(template: Resource) -> None:
+    assert template.properties["LaunchTemplateData"]["InstanceInitiatedShutdownBehavior"] == "terminate"
+
+
+def test_there_is_no_key_and_no_market(template: Resource) -> None:
+    assert not {"KeyName", "InstanceMarketOptions", "UserData"} & set(
+        template.properties["LaunchTemplateData"]
+    )
+
+
+def test_all_that_a_launch_creates_is_tagged_as_the_yards(template: Resource) -> None:
+    specifications = {
+        each["ResourceType"]: {tag["Key"]: tag["Value"] for tag in each["Tags"]}
+        for each in template.properties["LaunchTemplateData"]["TagSpecifications"]
+    }
+    assert set(specifications) == {"instance", "volume", "network-interface"}
+    assert all(tags["trainyard:yard"] == "trainyard" for tags in specifications.values())
+    (own,) = template.properties["TagSpecifications"]
+    assert own["ResourceType"] == "launch-template"
+    assert {"Key": "trainyard:yard", "Value": "trainyard"} in own["Tags"]
+
+
+def test_a_host_finds_its_bucket_and_bus_in_its_tags(yard: Assembly) -> None:
+    (host,) = [each for each in yard.resources("AWS::EC2::LaunchTemplate") if each.name == "Host"]
+    (instance,) = [
+        each["Tags"]
+        for each in host.properties["LaunchTemplateData"]["TagSpecifications"]
+        if each["ResourceType"] == "instance"
+    ]
+    assert {tag["Key"] for tag in instance} == {"trainyard:yard", "trainyard:bucket", "trainyard:bus"}
+
+
+def test_hosts_start_from_whatever_the_parameter_names_at_that_moment(yard: Assembly) -> None:
+    (host,) = [each for each in yard.resources("AWS::EC2::LaunchTemplate") if each.name == "Host"]
+    assert host.properties["LaunchTemplateData"]["ImageId"] == "resolve:ssm:/trainyard/image"
+    (parameter,) = yard.resources("AWS::SSM::Parameter")
+    assert parameter.properties["Name"] == "/trainyard/image"
+    assert parameter.properties["Value"] == "none"
+
+
+def test_nobody_outside_the_yards_hosts_can_open_a_connection_to_one(yard: Assembly) -> None:
+    """The one rule lets members of a gang talk to each other: its source is the hosts' own group."""
+    for group in yard.resources("AWS::EC2::SecurityGroup"):
+        assert "SecurityGroupIngress" not in group.properties, group.name
+    (rule,) = yard.resources("AWS::EC2::SecurityGroupIngress")
+    assert rule.properties["SourceSecurityGroupId"] == rule.properties["GroupId"]
+    assert not {"CidrIp", "CidrIpv6", "SourcePrefixListId"} & set(rule.properties)
+
+
+def test_hosts_speak_tls_to_the_world_and_nothing_else(yard: Assembly) -> None:
+    (group,) = yard.resources("AWS::EC2::SecurityGroup")
+    (rule,) = group.properties["SecurityGroupEgress"]
+    assert (rule["CidrIp"], rule["IpProtocol"], rule["FromPort"], rule["ToPort"]) == (
+        "0.0.0.0/0",
+        "tcp",
+        443,
+        443,
+    )
+
+
+@pytest.mark.parametrize("which", ["yard", "private_yard"])
+def test_there_is_one_subnet_in_each_of_three_zones(which: str, request: pytest.FixtureRequest) -> None:
+    assembly: Assembly = request.getfixturevalue(which)
+    zones = [each.properties["AvailabilityZone"] for each in assembly.resources("AWS::EC2::Subnet")]
+    assert zones == [{"Fn::Select": [index, {"Fn::GetAZs": ""}]} for index in range(3)]
+
+
+def test_s3_is_reached_without_leaving_the_network(yard: Assembly) -> None:
+    (endpoint,) = yard.resources("AWS::EC2::VPCEndpoint")
+    assert endpoint.properties["VpcEndpointType"] == "Gateway"
+    assert len(endpoint.properties["RouteTableIds"]) == 3
+
+
+def test_nothing_costs_while_nothing_happens(yard: Assembly) -> None:
+    assert yard.resources("AWS::EC2::NatGateway") == []
+    assert yard.resources("AWS::EC2::EIP") == []
+
+
+def test_a_private_yard_has_no_way_to_the_world_and_a_door_to_each_service(private_yard: Assembly) -> None:
+    assert private_yard.resources("AWS::EC2::InternetGateway") == []
+    assert not any(
+        each.properties.get("MapPublicIpOnLaunch") for each in private_yard.resources("AWS::EC2::Subnet")
+    )
+    doors = {
+        str(each.properties["ServiceName"]).rsplit(".", 1)[-1].strip("'}]")
+        for each in private_yard.resources("AWS::EC2::VPCEndpoint")
+        if each.properties["VpcEndpointType"] == "Interface"
+    }
+    assert doors == {"ssm", "ssmmessages", "ec2messages", "events", "logs", "monitoring", "sts"}
+
+
+def test_the_doors_of_a_private_yard_open_for_its_hosts_only(private_yard: Assembly) -> None:
+    sources = {
+        (str(rule.properties["SourceSecurityGroupId"]), rule.properties["FromPort"])
+        for rule in private_yard.resources("AWS::EC2::SecurityGroupIngress")
+    }
+    assert {port for _, port in sources} == {443, 1024}
+    assert len({source for source, _ in sources}) == 1
+    for group in private_yard.resources("AWS::EC2::SecurityGroup"):
+        assert "SecurityGroupIngress" not in group.properties

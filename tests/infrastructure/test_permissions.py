@@ -1,0 +1,234 @@
+"""Who may do what. Each test is one sentence of the yard's security; together they are the whole of it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import cfnlint
+import pytest
+
+from tests.infrastructure.assembly import Assembly, Permission, as_list, plain
+
+YARD = "trainyard"
+AWS_LIST = Path(cfnlint.__file__).parent / "data/AdditionalSpecs/Policies.json"
+LOGGING = {"logs:CreateLogStream", "logs:PutLogEvents"}
+
+
+def actions(yard: Assembly, role: str) -> set[str]:
+    return {permission.action for permission in yard.permissions(role)}
+
+
+def of(yard: Assembly, function: str, action: str) -> list[Permission]:
+    found = [each for each in yard.permissions(yard.role_of(function)) if each.action == action]
+    assert found, f"{function} lacks {action}"
+    return found
+
+
+def tagged(permission: Permission, key: str) -> bool:
+    return bool(permission.when.get("StringEquals", {}).get(key) == YARD)
+
+
+def only(yard: Assembly, prefix: str) -> str:
+    (role,) = [role for role in yard.roles if role.startswith(prefix)]
+    return role
+
+
+def test_every_function_has_a_role_of_its_own(yard: Assembly) -> None:
+    roles = [yard.role_of(function) for function in yard.functions]
+    assert len(set(roles)) == len(roles)
+
+
+def test_a_function_writes_its_own_log_and_no_other(yard: Assembly) -> None:
+    for name, function in yard.functions.items():
+        log = function.properties["LoggingConfig"]["LogGroup"]["Ref"]
+        written = {
+            permission.resource
+            for permission in yard.permissions(yard.role_of(name))
+            if permission.action.startswith("logs:")
+        }
+        assert written == {f"{{{log}.Arn}}"}, name
+
+
+def test_no_function_has_a_policy_that_aws_wrote(yard: Assembly) -> None:
+    for name in yard.functions:
+        (role,) = [role for role in yard.resources("AWS::IAM::Role") if role.name == yard.role_of(name)]
+        assert "ManagedPolicyArns" not in role.properties, name
+
+
+def test_recover_decides_and_may_do_nothing(yard: Assembly) -> None:
+    assert actions(yard, yard.role_of("recover")) == LOGGING
+    assert "Environment" not in yard.functions["recover"].properties
+
+
+def test_only_release_ends_hosts(yard: Assembly) -> None:
+    assert yard.may("ec2:TerminateInstances") == {"ReleaseRole"}
+    assert yard.may("ec2:StopInstances") == {"ReleaseRole"}
+    assert yard.may("ec2:DeleteFleets") == set()
+
+
+@pytest.mark.parametrize("action", ["ec2:TerminateInstances", "ec2:StopInstances"])
+def test_a_host_is_ended_by_the_yards_tag_alone(yard: Assembly, action: str) -> None:
+    for permission in of(yard, "release", action):
+        assert permission.resource.endswith(":instance/*")
+        assert tagged(permission, "aws:ResourceTag/trainyard:yard")
+
+
+def test_only_the_two_launches_launch(yard: Assembly) -> None:
+    assert yard.may("ec2:RunInstances") == {"LaunchRole", "BakeLaunchRole"}
+    assert yard.may("ec2:CreateFleet") == {"LaunchRole"}
+    assert yard.may("iam:PassRole") == {"LaunchRole", "BakeLaunchRole"}
+
+
+@pytest.mark.parametrize(("function", "role"), [("launch", "HostRole"), ("bake_launch", "BuilderRole")])
+def test_a_launch_passes_the_hosts_role_to_ec2_and_nothing_else(
+    yard: Assembly, function: str, role: str
+) -> None:
+    (permission,) = of(yard, function, "iam:PassRole")
+    assert permission.resource == f"{{{only(yard, role)}.Arn}}"
+    assert permission.when == {"StringEquals": {"iam:PassedToService": "ec2.amazonaws.com"}}
+
+
+@pytest.mark.parametrize("function", ["launch", "bake_launch"])
+def test_what_a_launch_creates_carries_the_yards_tag(yard: Assembly, function: str) -> None:
+    created = ("instance", "volume", "network-interface", "fleet", "spot-instances-request")
+    for action in ("ec2:RunInstances", "ec2:CreateTags"):
+        for permission in of(yard, function, action):
+            kind = permission.resource.rsplit(":", 1)[1].split("/")[0]
+            if kind in created:
+                assert tagged(permission, "aws:RequestTag/trainyard:yard"), permission
+            else:
+                assert action == "ec2:RunInstances", permission
+    for permission in of(yard, function, "ec2:CreateTags"):
+        assert "ec2:CreateAction" in permission.when["StringEquals"]
+
+
+def test_hosts_start_only_from_images_the_yard_made(yard: Assembly) -> None:
+    for permission in of(yard, "launch", "ec2:RunInstances"):
+        if permission.resource.endswith(("image/*", "snapshot/*")):
+            assert tagged(permission, "aws:ResourceTag/trainyard:yard")
+
+
+@pytest.mark.parametrize("function", ["launch", "bake_launch"])
+def test_a_launch_names_its_template_its_subnets_and_its_security_group(
+    yard: Assembly, function: str
+) -> None:
+    for permission in of(yard, function, "ec2:RunInstances"):
+        kind = permission.resource.rsplit(":", 1)[-1].split("/")[0]
+        if kind in ("launch-template", "subnet", "security-group"):
+            assert "*" not in permission.resource
+
+
+def test_a_command_is_a_document_of_the_yard_on_a_host_of_the_yard(yard: Assembly) -> None:
+    documents = {"train": "start", "signal": "stop", "snapshot": "seal", "bake_install": "install"}
+    assert yard.may("ssm:SendCommand") == {"TrainRole", "SignalRole", "SnapshotRole", "BakeInstallRole"}
+    for function, document in documents.items():
+        on_document, on_host = of(yard, function, "ssm:SendCommand")
+        assert on_document.resource.endswith(f":document/{YARD}-{document}")
+        assert on_host.resource.endswith(":instance/*")
+        assert tagged(on_host, "ssm:resourceTag/trainyard:yard")
+
+
+def test_images_are_made_of_the_yards_hosts_and_only_the_yards_are_retired(yard: Assembly) -> None:
+    assert yard.may("ec2:CreateImage") == {"SnapshotRole", "BakeCaptureRole"}
+    assert yard.may("ec2:DeregisterImage") == yard.may("ec2:DeleteSnapshot") == {"BakePublishRole"}
+    for function in ("snapshot", "bake_capture"):
+        for permission in of(yard, function, "ec2:CreateImage"):
+            assert not permission.resource.endswith("instance/*") or tagged(
+                permission, "aws:ResourceTag/trainyard:yard"
+            )
+    for action in ("ec2:DeregisterImage", "ec2:DeleteSnapshot"):
+        for permission in of(yard, "bake_publish", action):
+            assert tagged(permission, "aws:ResourceTag/trainyard:yard")
+
+
+def test_only_a_bake_points_the_image_parameter(yard: Assembly) -> None:
+    assert yard.may("ssm:PutParameter") == {"BakePublishRole"}
+
+
+def test_only_submit_starts_runs(yard: Assembly) -> None:
+    assert yard.may("states:StartExecution") == {"SubmitRole"}
+    (permission,) = of(yard, "submit", "states:StartExecution")
+    assert "*" not in permission.resource
+
+
+def test_hosts_read_programs_data_and_runs_write_runs_and_speak_on_one_bus(yard: Assembly) -> None:
+    found = sorted(
+        (each.action, each.resource.split("/", 1)[-1] if "/" in each.resource else "")
+        for each in yard.permissions(only(yard, "HostRole"))
+    )
+    assert found == [
+        ("events:PutEvents", ""),
+        ("s3:DeleteObject", "runs/*/checkpoints/*"),
+        ("s3:GetObject", "data/*"),
+        ("s3:GetObject", "programs/*"),
+        ("s3:GetObject", "runs/*"),
+        ("s3:ListBucket", ""),
+        ("s3:PutObject", "runs/*"),
+    ]
+
+
+def test_a_host_speaks_as_a_host_on_the_yards_bus(yard: Assembly) -> None:
+    (permission,) = [
+        each for each in yard.permissions(only(yard, "HostRole")) if each.action == "events:PutEvents"
+    ]
+    (bus,) = yard.resources("AWS::Events::EventBus")
+    assert permission.resource == f"{{{bus.name}.Arn}}"
+    assert permission.when == {"StringEquals": {"events:source": "trainyard.host"}}
+
+
+def test_the_builder_reads_the_software_it_installs_and_nothing_else(yard: Assembly) -> None:
+    (permission,) = yard.permissions(only(yard, "BuilderRole"))
+    assert permission.action == "s3:GetObject"
+    assert permission.resource.endswith(".zip")
+
+
+@pytest.mark.parametrize("role", ["HostRole", "BuilderRole"])
+def test_instances_may_not_read_parameters_though_aws_lets_managed_ones(yard: Assembly, role: str) -> None:
+    denied = [each for each in yard.statements(only(yard, role)) if each["Effect"] == "Deny"]
+    assert {action for each in denied for action in as_list(each["Action"])} == {
+        "ssm:GetParameter",
+        "ssm:GetParameters",
+    }
+
+
+def test_nobody_may_everything(yard: Assembly) -> None:
+    for role in yard.roles:
+        for permission in yard.permissions(role):
+            assert "*" not in permission.action, (role, permission)
+
+
+def test_a_star_stands_only_where_aws_has_no_narrower_resource(yard: Assembly) -> None:
+    """Held against AWS's own list of which action takes which resources, as cfn-lint ships it."""
+    known: dict[str, Any] = json.loads(AWS_LIST.read_text())
+    for function in yard.functions:
+        for permission in yard.permissions(yard.role_of(function)):
+            if permission.resource == "*":
+                service, action = permission.action.split(":")
+                assert "Resources" not in known[service]["Actions"][action.lower()], (function, permission)
+
+
+def test_every_permission_is_one_that_aws_knows(yard: Assembly) -> None:
+    known: dict[str, Any] = json.loads(AWS_LIST.read_text())
+    for role in yard.roles:
+        for permission in yard.permissions(role):
+            service, action = permission.action.split(":")
+            assert action.lower() in known[service]["Actions"], (role, permission.action)
+
+
+@pytest.mark.parametrize("word", ["train", "bake"])
+def test_a_workflow_calls_the_functions_it_names(yard: Assembly, word: str) -> None:
+    (machine,) = [
+        each
+        for each in yard.resources("AWS::StepFunctions::StateMachine")
+        if each.properties["StateMachineName"] == f"{YARD}-{word}"
+    ]
+    named = set(plain(machine.properties["DefinitionSubstitutions"]).values())
+    role = machine.properties["RoleArn"]["Fn::GetAtt"][0]
+    called = {
+        permission.resource
+        for permission in yard.permissions(role)
+        if permission.action == "lambda:InvokeFunction"
+    }
+    assert called == named
+    others = actions(yard, role) - {"lambda:InvokeFunction"}
+    assert all(action.startswith(("logs:", "xray:")) for action in others)

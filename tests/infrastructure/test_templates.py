@@ -1,0 +1,204 @@
+"""The templates as a whole: what is promised by name, what runs on hosts, what an operator is told."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.infrastructure.assembly import Assembly, text
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCUMENTS = ("start", "stop", "seal", "install")
+
+
+@pytest.mark.parametrize("which", ["yard", "private_yard"])
+def test_cfn_lint_has_nothing_to_say(which: str, request: pytest.FixtureRequest) -> None:
+    assembly: Assembly = request.getfixturevalue(which)
+    files = [str(path) for path in sorted(assembly.folder.glob("*.template.json"))]
+    done = subprocess.run(
+        [str(Path(sys.executable).parent / "cfn-lint"), *files],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+
+
+def test_the_promised_outputs_are_there(yard: Assembly) -> None:
+    outputs = {
+        stack: {name for name in template.get("Outputs", {}) if not name.startswith("ExportsOutput")}
+        for stack, template in yard.templates.items()
+    }
+    assert outputs == {
+        "Trainyard-Network": set(),
+        "Trainyard-Storage": {"BucketName", "TableName"},
+        "Trainyard-Images": {"BakeStateMachineArn", "ImageRecipe"},
+        "Trainyard-Training": {"EventBusName", "TrainStateMachineArn"},
+        "Trainyard-Watch": set(),
+    }
+
+
+def test_the_templates_are_the_same_for_every_account_and_region(yard: Assembly) -> None:
+    for stack, template in yard.templates.items():
+        assert not re.search(r"\b\d{12}\b|\b[a-z]{2}-[a-z]+-\d\b", json.dumps(template)), stack
+
+
+def test_a_second_yard_shares_no_name_with_the_first(yard: Assembly, synth: Any) -> None:
+    other: Assembly = synth(yard="Other")
+
+    def names(assembly: Assembly) -> set[str]:
+        keys = (
+            "FunctionName",
+            "StateMachineName",
+            "Name",
+            "LogGroupName",
+            "QueueName",
+            "TopicName",
+            "AlarmName",
+        )
+        return {
+            each.properties[key]
+            for each in assembly.all()
+            for key in keys
+            if isinstance(each.properties.get(key), str)
+        }
+
+    assert names(yard)
+    assert not names(yard) & names(other)
+    assert set(other.templates) == {name.replace("Trainyard", "Other") for name in yard.templates}
+
+
+def test_a_yard_by_an_impossible_name_is_refused_with_what_is_allowed(synth: Any) -> None:
+    with pytest.raises(AssertionError, match="named by a capital letter"):
+        synth(yard="my yard")
+
+
+# --------------------------------------------------------------------------------------------------- workflows
+
+
+@pytest.mark.parametrize("word", ["train", "bake"])
+def test_a_workflow_logs_everything_and_is_traced(yard: Assembly, word: str) -> None:
+    (machine,) = [
+        each.properties
+        for each in yard.resources("AWS::StepFunctions::StateMachine")
+        if each.properties["StateMachineName"] == f"trainyard-{word}"
+    ]
+    assert machine["LoggingConfiguration"]["Level"] == "ALL"
+    assert machine["LoggingConfiguration"]["IncludeExecutionData"] is True
+    assert machine["TracingConfiguration"] == {"Enabled": True}
+
+
+@pytest.mark.parametrize("word", ["train", "bake"])
+def test_a_workflow_ends_by_itself_one_day(yard: Assembly, word: str) -> None:
+    (machine,) = [
+        each.properties
+        for each in yard.resources("AWS::StepFunctions::StateMachine")
+        if each.properties["StateMachineName"] == f"trainyard-{word}"
+    ]
+    definition = json.loads(text(machine["DefinitionString"]))
+    assert definition["TimeoutSeconds"] > 0
+    assert definition["QueryLanguage"] == "JSONata"
+
+
+# --------------------------------------------------------------------------------------------------- documents
+
+
+def document(yard: Assembly, word: str) -> dict[str, Any]:
+    (found,) = [
+        each.properties
+        for each in yard.resources("AWS::SSM::Document")
+        if each.properties["Name"] == f"trainyard-{word}"
+    ]
+    return found
+
+
+@pytest.mark.parametrize("word", DOCUMENTS)
+def test_a_parameter_reaches_the_shell_as_a_variable_and_only_in_its_pattern(
+    yard: Assembly, word: str
+) -> None:
+    content = document(yard, word)["Content"]
+    assert content["schemaVersion"] == "2.2"
+    for name, parameter in content.get("parameters", {}).items():
+        assert parameter["interpolationType"] == "ENV_VAR", name
+        pattern = parameter["allowedPattern"]
+        assert pattern.startswith("^")
+        assert pattern.endswith("$")
+        for evil in ("", "a b", "a;b", "$(id)", "`id`", "a'b", 'a"b', "a\nb", "../a b", "-x"):
+            assert not re.search(pattern, evil), (name, evil)
+    assert "{{" not in json.dumps(content["mainSteps"]), "nothing is pasted into a script"
+
+
+@pytest.mark.parametrize("word", DOCUMENTS)
+def test_a_change_of_a_document_makes_a_new_version(yard: Assembly, word: str) -> None:
+    assert document(yard, word)["UpdateMethod"] == "NewVersion"
+
+
+@pytest.mark.parametrize("word", DOCUMENTS)
+def test_every_step_stops_at_its_first_error_and_has_a_time_limit(yard: Assembly, word: str) -> None:
+    for step in document(yard, word)["Content"]["mainSteps"]:
+        assert step["inputs"]["runCommand"][0].startswith("set -eu")
+        assert 0 < int(step["inputs"]["timeoutSeconds"]) <= 172_800
+
+
+@pytest.mark.parametrize("word", DOCUMENTS)
+def test_a_document_is_a_script_that_a_shell_understands(word: str) -> None:
+    content = yaml.safe_load((ROOT / f"stacks/documents/{word}.yaml").read_text())
+    for step in content["mainSteps"]:
+        script = "\n".join(step["inputs"]["runCommand"])
+        done = subprocess.run(["sh", "-n"], input=script, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+
+
+def test_the_parameters_that_functions_send_are_the_documents_own(yard: Assembly) -> None:
+    """SendCommand refuses a parameter that the document does not know: the words must be the same."""
+    sent = {
+        "start": {"Run", "Attempt"},
+        "stop": {"Run", "Attempt"},
+        "seal": set(),
+        "install": {"Software", "Recipe"},
+    }
+    for word, parameters in sent.items():
+        assert set(document(yard, word)["Content"].get("parameters", {})) == parameters
+
+
+# ------------------------------------------------------------------------------------------------------- watch
+
+
+def test_an_operator_is_told_of_failed_runs_failing_functions_and_lost_events(yard: Assembly) -> None:
+    alarms = {each.properties["AlarmName"] for each in yard.resources("AWS::CloudWatch::Alarm")}
+    wanted = {f"trainyard-{function.replace('_', '-')}-fails" for function in yard.functions}
+    wanted |= {
+        f"trainyard-{word}-{how}" for word in ("train", "bake") for how in ("failed", "ended-from-outside")
+    }
+    assert alarms == wanted | {"trainyard-lost-events"}
+
+
+def test_every_alarm_tells_the_topic_and_says_what_to_do(yard: Assembly) -> None:
+    for alarm in yard.resources("AWS::CloudWatch::Alarm"):
+        assert len(alarm.properties["AlarmActions"]) == 1
+        assert len(alarm.properties["AlarmDescription"]) > 40
+        assert alarm.properties["TreatMissingData"] == "notBreaching"
+
+
+def test_a_person_is_told_by_mail_when_the_yard_has_an_address(
+    yard: Assembly, private_yard: Assembly
+) -> None:
+    assert yard.resources("AWS::SNS::Subscription") == []
+    (subscription,) = private_yard.resources("AWS::SNS::Subscription")
+    assert subscription.properties["Endpoint"] == "someone@example.org"
+
+
+def test_the_dashboard_shows_open_runs_oldest_first(yard: Assembly) -> None:
+    (board,) = yard.resources("AWS::CloudWatch::Dashboard")
+    assert "Open runs, oldest first" in text(board.properties["DashboardBody"])
+
+
+def test_logs_do_not_stay_for_ever(yard: Assembly) -> None:
+    for group in yard.resources("AWS::Logs::LogGroup"):
+        assert group.properties["RetentionInDays"] > 0
