@@ -112,10 +112,7 @@ def decide(
         return Stop(error=trouble.error, reason=f"{happened} {hopeless}{_last_lines(trouble)}")
     pause = _pause(trouble.error, attempt)
     if now + timedelta(seconds=pause) >= deadline:
-        advice = (
-            "The hours or dollars of the job (limits.hours, limits.dollars) are used up; raise them to go on."
-        )
-        return Stop(error="LimitReached", reason=f"{happened} {advice}{_last_lines(trouble)}")
+        return Stop(error="LimitReached", reason=f"{happened} {USED_UP}{_last_lines(trouble)}")
     if attempt > restarts:
         allowed = f"limits.restarts is {restarts}, so no attempt is left"
         advice = f"{allowed}. Checkpoints and logs are in the bucket; raise the limit if hosts are at fault."
