@@ -219,7 +219,7 @@ class FleetActions(EC2BaseResponse):
                 fleet.errors.append(_error(shown, market, Refusal(wrong.code, wrong.message)))
                 continue
             weight = int(float(override.get("WeightedCapacity") or 1))
-            overrides.append(Override(launch, shown, float(override.get("Priority") or math.inf), weight))
+            overrides.append(Override(launch, shown, _priority(override), weight))
 
         def room(override: Override, count: int) -> Grant:
             limit = _too_cheap(override)
@@ -291,6 +291,11 @@ class FleetActions(EC2BaseResponse):
                     {"FleetId": fleet_id, "PreviousFleetState": before, "CurrentFleetState": fleet.state}
                 )
         return ActionResult({"SuccessfulFleetDeletions": gone, "UnsuccessfulFleetDeletions": failed})
+
+
+def _priority(override: dict[str, Any]) -> float:
+    """0 is the highest; an override without one comes last."""
+    return math.inf if override.get("Priority") is None else float(override["Priority"])
 
 
 def _too_cheap(override: Override) -> Refusal | None:

@@ -1,0 +1,295 @@
+"""RunInstances and CreateFleet keep AWS's promises."""
+
+import base64
+from typing import Any
+
+import pytest
+
+from tests.contract.ec2.conftest import Yard, error_code, members, tags, unique
+
+# ------------------------------------------------------------------------------------------ what a launch keeps
+
+
+def test_a_fleet_member_is_what_the_template_says(yard: Yard) -> None:
+    template = yard.template(UserData=base64.b64encode(b"hello").decode())
+    first = members(yard.fleet(template, ["g6.xlarge/a"], 1))[0]
+    host = yard.instance(first)
+    assert host["ImageId"] == yard.base
+    assert host["InstanceType"] == "g6.xlarge"
+    assert host["IamInstanceProfile"]["Arn"].endswith(f"instance-profile/{yard.profile}")
+    assert host["MetadataOptions"]["HttpTokens"] == "required"
+    assert host["MetadataOptions"]["InstanceMetadataTags"] == "enabled"
+    assert host["InstanceLifecycle"] == "spot"
+    told = yard.ec2.describe_instance_attribute(
+        InstanceId=first, Attribute="instanceInitiatedShutdownBehavior"
+    )
+    assert told["InstanceInitiatedShutdownBehavior"]["Value"] == "terminate"
+    user_data = yard.ec2.describe_instance_attribute(InstanceId=first, Attribute="userData")["UserData"][
+        "Value"
+    ]
+    assert base64.b64decode(user_data) == b"hello"
+    volume = yard.ec2.describe_volumes(Filters=[{"Name": "attachment.instance-id", "Values": [first]}])[
+        "Volumes"
+    ]
+    assert [(v["Size"], v["Encrypted"]) for v in volume] == [(100, True)]
+
+
+def test_a_run_from_a_template_is_the_same(yard: Yard) -> None:
+    host = yard.instance(yard.run(LaunchTemplate={"LaunchTemplateId": yard.template()})[0])
+    assert host["ImageId"] == yard.base
+    assert host["MetadataOptions"]["HttpTokens"] == "required"
+    assert host["IamInstanceProfile"]["Arn"].endswith(f"instance-profile/{yard.profile}")
+    assert [d["DeviceName"] for d in host["BlockDeviceMappings"]] == ["/dev/sda1"]
+    assert "InstanceLifecycle" not in host
+
+
+def test_tags_of_the_request_are_added_to_those_of_the_template(yard: Yard) -> None:
+    kinds = ("instance", "volume", "network-interface", "spot-instances-request", "fleet")
+    fleet = yard.fleet(yard.template(), ["g6.xlarge/a"], 1, TagSpecifications=tags(*kinds, run="r1"))
+    host = yard.instance(members(fleet)[0])
+    assert {"run": "r1", "yard": "of-the-template"}.items() <= as_dict(host["Tags"]).items()
+    assert as_dict(host["Tags"])["aws:ec2:fleet-id"] == fleet["FleetId"]
+    made = [
+        host["NetworkInterfaces"][0]["NetworkInterfaceId"],
+        host["BlockDeviceMappings"][0]["Ebs"]["VolumeId"],
+        host["SpotInstanceRequestId"],
+        fleet["FleetId"],
+    ]
+    found = yard.ec2.describe_tags(
+        Filters=[{"Name": "key", "Values": ["run"]}, {"Name": "value", "Values": ["r1"]}]
+    )
+    kinds_found = {tag["ResourceId"]: tag["ResourceType"] for tag in found["Tags"]}
+    assert set(made) <= set(kinds_found)
+    assert kinds_found[host["SpotInstanceRequestId"]] == "spot-instances-request"
+
+
+def test_user_data_of_the_fleet_replaces_that_of_the_template(yard: Yard) -> None:
+    template = yard.template(UserData=base64.b64encode(b"template").decode())
+    given = base64.b64encode(b"fleet").decode()
+    specification = {
+        "LaunchTemplateId": template,
+        "Version": "1",
+        "LaunchTemplateSpecificationUserData": given,
+    }
+    configs = [{"LaunchTemplateSpecification": specification, "Overrides": [{"InstanceType": "g6.xlarge"}]}]
+    first = members(yard.fleet(template, [], 1, LaunchTemplateConfigs=configs))[0]
+    told = yard.ec2.describe_instance_attribute(InstanceId=first, Attribute="userData")["UserData"]["Value"]
+    assert told == given
+
+
+def test_the_image_parameter_is_read_at_launch_and_not_before(yard: Yard) -> None:
+    name = f"/{unique()}/image"
+    yard.ssm.put_parameter(Name=name, Value="none", Type="String")
+    template = yard.template(ImageId=f"resolve:ssm:{name}")
+    refused = yard.fleet(template, ["g6.xlarge/a"], 1)
+    assert members(refused) == []
+    assert refused["Errors"][0]["ErrorCode"] == "InvalidParameterValue"
+    yard.ssm.put_parameter(Name=name, Value=yard.base, Type="String", Overwrite=True)
+    assert len(members(yard.fleet(template, ["g6.xlarge/a"], 1))) == 1
+
+
+def test_max_count_is_launched_and_not_min_count(yard: Yard) -> None:
+    answer = yard.ec2.run_instances(ImageId=yard.base, InstanceType="t3.micro", MinCount=1, MaxCount=3)
+    yard.started += [one["InstanceId"] for one in answer["Instances"]]
+    assert [one["State"]["Name"] for one in answer["Instances"]] == ["pending"] * 3
+
+
+def test_between_min_and_max_the_room_decides(yard: Yard) -> None:
+    yard.refuse("m5.large/us-east-1a/on-demand", slots=2)
+    request: dict[str, Any] = {
+        "ImageId": yard.base,
+        "InstanceType": "m5.large",
+        "SubnetId": yard.subnets["us-east-1a"],
+    }
+    answer = yard.ec2.run_instances(MinCount=1, MaxCount=4, **request)
+    yard.started += [one["InstanceId"] for one in answer["Instances"]]
+    assert len(answer["Instances"]) == 2
+    assert (
+        error_code(yard.ec2.run_instances, MinCount=1, MaxCount=1, **request)
+        == "InsufficientInstanceCapacity"
+    )
+
+
+def test_a_dry_run_launches_nothing(yard: Yard) -> None:
+    before = len(yard.ec2.describe_instances()["Reservations"])
+    request: dict[str, Any] = {"ImageId": yard.base, "InstanceType": "t3.micro", "MinCount": 1, "MaxCount": 1}
+    assert error_code(yard.ec2.run_instances, DryRun=True, **request) == "DryRunOperation"
+    assert len(yard.ec2.describe_instances()["Reservations"]) == before
+
+
+# ------------------------------------------------------------------------------------------ client tokens
+
+
+def test_the_same_client_token_never_launches_twice(yard: Yard) -> None:
+    template, token = yard.template(), unique()
+    first = yard.fleet(template, ["g6.xlarge/a"], 2, ClientToken=token)
+    again = yard.fleet(template, ["g6.xlarge/a"], 2, ClientToken=token)
+    assert (again["FleetId"], members(again)) == (first["FleetId"], members(first))
+    run = yard.run(ClientToken=token)
+    assert yard.run(ClientToken=token) == run
+
+
+def test_a_client_token_belongs_to_its_parameters(yard: Yard) -> None:
+    token = unique()
+    yard.run(ClientToken=token)
+    with pytest.raises(yard.ec2.exceptions.ClientError, match="IdempotentParameterMismatch"):
+        yard.run(ClientToken=token, InstanceType="t3.small")
+
+
+# ------------------------------------------------------------------------------------------ gangs
+
+
+def test_a_gang_is_launched_whole_in_the_first_zone_that_has_room(yard: Yard) -> None:
+    yard.refuse("g5.xlarge/us-east-1a/spot", slots=0)
+    yard.refuse("g5.xlarge/us-east-1b/spot", slots=1)
+    fleet = yard.fleet(yard.template(), ["g5.xlarge/a", "g5.xlarge/b", "g5.xlarge/c"], 2)
+    assert [(row["AvailabilityZone"], len(row["InstanceIds"])) for row in fleet["Instances"]] == [
+        ("us-east-1c", 2)
+    ]
+    assert [e["ErrorCode"] for e in fleet["Errors"]] == ["InsufficientInstanceCapacity"] * 2
+    refused = [e["LaunchTemplateAndOverrides"]["Overrides"]["SubnetId"] for e in fleet["Errors"]]
+    assert refused == [yard.subnets["us-east-1a"], yard.subnets["us-east-1b"]]
+
+
+def test_no_room_is_no_exception_but_errors_and_no_instances(yard: Yard) -> None:
+    yard.refuse("g5.xlarge/*/*")
+    fleet = yard.fleet(yard.template(), ["g5.xlarge/a"], 2)
+    assert fleet["ResponseMetadata"]["HTTPStatusCode"] == 200
+    assert fleet["Instances"] == []
+    assert fleet["Errors"][0]["ErrorCode"] == "InsufficientInstanceCapacity"
+    assert fleet["Errors"][0]["Lifecycle"] == "spot"
+
+
+def test_room_is_taken_by_pending_and_running_hosts_only(yard: Yard) -> None:
+    yard.refuse("g5.xlarge/us-east-1a/spot", slots=2)
+    template = yard.template()
+    first = members(yard.fleet(template, ["g5.xlarge/a"], 2))
+    assert members(yard.fleet(template, ["g5.xlarge/a"], 1)) == []
+    yard.ec2.terminate_instances(InstanceIds=first)
+    assert len(members(yard.fleet(template, ["g5.xlarge/a"], 2))) == 2
+
+
+def test_spot_and_on_demand_come_as_asked(yard: Yard) -> None:
+    template = yard.template()
+    capacity = {
+        "TotalTargetCapacity": 3,
+        "OnDemandTargetCapacity": 1,
+        "SpotTargetCapacity": 2,
+        "DefaultTargetCapacityType": "spot",
+    }
+    fleet = yard.fleet(
+        template,
+        ["g6.xlarge/a"],
+        1,
+        TargetCapacitySpecification=capacity,
+        SpotOptions={"MinTargetCapacity": 0},
+    )
+    assert sorted((row["Lifecycle"], len(row["InstanceIds"])) for row in fleet["Instances"]) == [
+        ("on-demand", 1),
+        ("spot", 2),
+    ]
+
+
+def test_the_quota_is_its_own_reason_for_each_market(yard: Yard) -> None:
+    template = yard.template(InstanceType="p5.48xlarge")
+    spot = yard.fleet(template, ["p5.48xlarge/a"], 1)
+    assert [e["ErrorCode"] for e in spot["Errors"]] == ["MaxSpotInstanceCountExceeded"]
+    on_demand = yard.fleet(template, ["p5.48xlarge/a"], 3, market="on-demand")
+    assert [e["ErrorCode"] for e in on_demand["Errors"]] == ["VcpuLimitExceeded"]
+
+
+def test_a_price_limit_below_the_market_refuses(yard: Yard) -> None:
+    template = yard.template()
+    override = {"InstanceType": "g6.xlarge", "MaxPrice": "0.01"}
+    configs = [
+        {
+            "LaunchTemplateSpecification": {"LaunchTemplateId": template, "Version": "1"},
+            "Overrides": [override],
+        }
+    ]
+    fleet = yard.fleet(template, [], 1, LaunchTemplateConfigs=configs)
+    assert [e["ErrorCode"] for e in fleet["Errors"]] == ["SpotMaxPriceTooLow"]
+
+
+def test_a_minimum_needs_one_type_or_one_zone(yard: Yard) -> None:
+    with pytest.raises(yard.ec2.exceptions.ClientError, match="InvalidParameterCombination"):
+        yard.fleet(yard.template(), ["g6.xlarge/a"], 2, SpotOptions={"MinTargetCapacity": 2})
+
+
+def test_deleting_an_instant_fleet_terminates_its_hosts(yard: Yard) -> None:
+    fleet = yard.fleet(yard.template(), ["g6.xlarge/a"], 2)
+    answer = yard.ec2.delete_fleets(FleetIds=[fleet["FleetId"], "fleet-none"], TerminateInstances=True)
+    assert [row["FleetId"] for row in answer["SuccessfulFleetDeletions"]] == [fleet["FleetId"]]
+    assert [row["FleetId"] for row in answer["UnsuccessfulFleetDeletions"]] == ["fleet-none"]
+    for host in members(fleet):
+        yard.becomes(host, "terminated")
+
+
+def test_an_instant_fleet_is_described_only_by_its_id(yard: Yard) -> None:
+    fleet = yard.fleet(yard.template(), ["g6.xlarge/a"], 1, TagSpecifications=tags("fleet", run="r2"))
+    assert yard.ec2.describe_fleets()["Fleets"] == []
+    described = yard.ec2.describe_fleets(FleetIds=[fleet["FleetId"]])["Fleets"][0]
+    assert described["Type"] == "instant"
+    assert [i["InstanceIds"] for i in described["Instances"]] == [
+        i["InstanceIds"] for i in fleet["Instances"]
+    ]
+    assert as_dict(described["Tags"]) == {"run": "r2"}
+
+
+def test_an_instance_type_that_the_zone_lacks_is_unsupported(yard: Yard) -> None:
+    offered = yard.ec2.describe_instance_type_offerings(
+        LocationType="availability-zone", Filters=[{"Name": "instance-type", "Values": ["g7e.2xlarge"]}]
+    )["InstanceTypeOfferings"]
+    assert "us-east-1b" not in {row["Location"] for row in offered}
+    fleet = yard.fleet(yard.template(), ["g7e.2xlarge/b"], 1)
+    assert [e["ErrorCode"] for e in fleet["Errors"]] == ["Unsupported"]
+
+
+# ------------------------------------------------------------------------------------------ bad requests
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        ({"ImageId": "ami-0123456789abcdef0"}, "InvalidAMIID.NotFound"),
+        ({"ImageId": "image"}, "InvalidAMIID.Malformed"),
+        ({"InstanceType": "g5.tiny"}, "InvalidParameterValue"),
+        ({"SubnetId": "subnet-0123456789abcdef0"}, "InvalidSubnetID.NotFound"),
+        ({"IamInstanceProfile": {"Name": "nobody"}}, "InvalidParameterValue"),
+        ({"UserData": "x" * 20_000}, "InvalidParameterValue"),
+        ({"MaxCount": 1, "MinCount": 2}, "InvalidParameterValue"),
+        (
+            {"LaunchTemplate": {"LaunchTemplateId": "lt-0123456789abcdef0"}},
+            "InvalidLaunchTemplateId.NotFound",
+        ),
+        ({"LaunchTemplate": {"LaunchTemplateName": "no"}}, "InvalidLaunchTemplateName.NotFoundException"),
+        (
+            {
+                "MetadataOptions": {"InstanceMetadataTags": "enabled"},
+                "TagSpecifications": tags("instance", **{"a/b": "c"}),
+            },
+            "InvalidParameterValue",
+        ),
+        (
+            {
+                "InstanceMarketOptions": {
+                    "MarketType": "spot",
+                    "SpotOptions": {"SpotInstanceType": "persistent"},
+                }
+            },
+            "InvalidParameterCombination",
+        ),
+    ],
+)
+def test_a_wrong_launch_has_its_own_error(yard: Yard, change: dict[str, Any], code: str) -> None:
+    request = {"ImageId": yard.base, "InstanceType": "t3.micro", "MinCount": 1, "MaxCount": 1, **change}
+    assert error_code(yard.ec2.run_instances, **request) == code
+
+
+def test_a_fleet_that_would_keep_itself_alive_is_refused(yard: Yard) -> None:
+    with pytest.raises(yard.ec2.exceptions.ClientError, match="UnsupportedOperation"):
+        yard.fleet(yard.template(), ["g6.xlarge/a"], 1, Type="maintain")
+
+
+def as_dict(given: list[dict[str, str]]) -> dict[str, str]:
+    return {tag["Key"]: tag["Value"] for tag in given}
