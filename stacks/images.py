@@ -128,7 +128,10 @@ class ImagesStack(cdk.Stack):
         role = function.its_role
         use_ledger(role, self.storage.table, "Query", "PutItem", "UpdateItem")
         permissions.command_hosts(role, self.install.document_arn, self.settings.yard)
-        anywhere(role, "ssm:DescribeInstanceInformation", "ssm:GetCommandInvocation")
+        permissions.answer_tasks(role, "Success", "Failure")
+        anywhere(
+            role, "ssm:DescribeInstanceInformation", "ssm:ListCommandInvocations", "ssm:GetCommandInvocation"
+        )
         return function
 
     def _capture(self) -> Function:
