@@ -68,15 +68,22 @@ class Said:
 def outcome(command: str, instance: str) -> Said:
     """How the command stands on that host now; Pending also in the second in which SSM does not know it yet.
 
-    The output is that of the document's last step that ran; SSM has none before a step has finished."""
-    try:
-        said = client("ssm").get_command_invocation(CommandId=command, InstanceId=instance)
-    except ClientError as error:
-        if error.response["Error"]["Code"] == "InvocationDoesNotExist":
-            return Said("Pending", -1, "")
-        raise
+    The output is that of the step that failed: it is there once the step has ended."""
+    answer = client("ssm").list_command_invocations(CommandId=command, InstanceId=instance, Details=True)
+    if not answer["CommandInvocations"]:
+        return Said("Pending", -1, "")
+    (invocation,) = answer["CommandInvocations"]
+    failed = [
+        step for step in invocation["CommandPlugins"] if step["Status"] in ("Failed", "TimedOut", "Cancelled")
+    ]
+    if not failed:
+        return Said(invocation["Status"], -1, "")
+    step = failed[-1]["Name"]
+    said = client("ssm").get_command_invocation(CommandId=command, InstanceId=instance, PluginName=step)
     output = f"{said.get('StandardOutputContent', '')}\n{said.get('StandardErrorContent', '')}".strip()
-    return Said(said["Status"], int(said.get("ResponseCode", -1)), output[-LAST_LINES:])
+    return Said(
+        invocation["Status"], int(said.get("ResponseCode", -1)), f"[step {step}]\n{output[-LAST_LINES:]}"
+    )
 
 
 def parameter(name: str) -> str | None:

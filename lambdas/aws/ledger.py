@@ -147,9 +147,10 @@ class Ledger:
 
     def _item(self, write: Write) -> dict[str, Any]:
         key = {"pk": {"S": write.pk}, "sk": {"S": write.sk}}
-        values = {name: _pack(value) for name, value in write.values.items() if value is not None}
         if write.put:
-            return {"Put": {"TableName": self.table, "Item": key | values}}
+            item = {name: _pack(value) for name, value in write.values.items()}
+            return {"Put": {"TableName": self.table, "Item": key | item}}
+        values = {name: _pack(value) for name, value in write.values.items() if value is not None}
         names = {f"#v{n}": name for n, name in enumerate(values)}
         update: dict[str, Any] = {
             "TableName": self.table,
@@ -175,7 +176,7 @@ def _exact(value: Any) -> Any:
     if isinstance(value, float):
         return Decimal(str(value))
     if isinstance(value, dict):
-        return {key: _exact(item) for key, item in value.items() if item is not None}
+        return {key: _exact(item) for key, item in value.items()}
     if isinstance(value, list):
         return [_exact(item) for item in value]
     return value

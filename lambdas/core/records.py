@@ -46,8 +46,8 @@ class HostRow:
     zone: str
     market: Market
     price: float
-    on_demand_price: float | None
     launched: datetime
+    on_demand_price: float | None = None
     address: str | None = None
     ready: int = 0
     ready_at: datetime | None = None

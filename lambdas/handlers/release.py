@@ -12,7 +12,6 @@ from lambdas import settings
 from lambdas.aws import instances
 from lambdas.aws.ledger import Ledger, event_row, host_row, run_row
 from lambdas.core import release
-from lambdas.core.errors import AccessDenied
 from lambdas.core.job import Hosts
 from lambdas.core.records import Records
 from lambdas.core.release import Act, Disposal
@@ -42,13 +41,13 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
     return {"hosts": [f"{each.act} {each.instance}: {each.reason}" for each in disposals][:20]}
 
 
-def _records(ledger: Ledger, run: str) -> tuple[Records | None, AccessDenied | None]:
-    """A ledger that may not be read is reported only after the hosts are ended."""
+def _records(ledger: Ledger, run: str) -> tuple[Records | None, Exception | None]:
+    """What is wrong with the ledger is raised only after the hosts are ended."""
     try:
         return ledger.read(run), None
-    except AccessDenied as denied:
-        logger.error("the ledger may not be read, hosts are ended all the same: %s", denied.reason)
-        return None, denied
+    except Exception as error:  # noqa: BLE001 - whatever it is: the handler raises it once no host runs
+        logger.error("the ledger cannot be read, hosts are ended all the same: %s", error)
+        return None, error
 
 
 def _kept(records: Records, event: dict[str, Any]) -> frozenset[str]:
