@@ -172,9 +172,13 @@ def test_the_parameters_that_functions_send_are_the_documents_own(yard: Assembly
 
 def test_an_operator_is_told_of_failed_runs_failing_functions_and_lost_events(yard: Assembly) -> None:
     alarms = {each.properties["AlarmName"] for each in yard.resources("AWS::CloudWatch::Alarm")}
-    wanted = {f"trainyard-{function.replace('_', '-')}-fails" for function in yard.functions}
+    wanted = {
+        f"trainyard-{function.replace('_', '-')}-{what}"
+        for function in yard.functions
+        for what in ("fails", "throttled")
+    }
     wanted |= {
-        f"trainyard-{word}-{how}" for word in ("train", "bake") for how in ("failed", "ended-from-outside")
+        f"trainyard-{word}-{how}" for word in ("train", "bake") for how in ("failed", "aborted", "timed-out")
     }
     assert alarms == wanted | {"trainyard-lost-events"}
 
