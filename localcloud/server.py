@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import importlib
-import importlib.util
 import logging
 import os
 import signal
@@ -107,11 +106,7 @@ def install_everything(state: Path, port: int, facts_file: Path | None) -> Conte
 
     from localcloud.facts import Facts
 
-    try:
-        from localcloud.hypervisor import Hypervisor
-    except ImportError as error:
-        log.warning("no hypervisor yet: %s", error)
-        Hypervisor = None
+    from localcloud.hypervisor import Hypervisor
 
     for name in QUIET:
         logging.getLogger(name).setLevel(logging.WARNING)
@@ -126,22 +121,11 @@ def install_everything(state: Path, port: int, facts_file: Path | None) -> Conte
         port=port,
         store=Store(state / "kept"),
         facts=Facts.load(facts_file),
-        hypervisor=Hypervisor and Hypervisor(state, port, machine_changed),
+        hypervisor=Hypervisor(state, port, machine_changed),
         machine_listeners=listeners,
     )
     for part in PARTS:
-        if importlib.util.find_spec(part) is None:
-            log.warning("%s is not there yet", part)
-            continue
-        try:
-            module = importlib.import_module(part)
-        except ImportError as error:
-            log.warning("%s is not whole yet: %s", part, error)
-            continue
-        if hasattr(module, "install"):
-            module.install(context)
-        else:
-            log.warning("%s has no install yet", part)
+        importlib.import_module(part).install(context)
     ministack_app._load_persisted_state = context.store.restore
     return context
 

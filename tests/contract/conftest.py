@@ -1,0 +1,197 @@
+"""A running local cloud for the contract tests: its own port, its own state, ended with the session."""
+
+from __future__ import annotations
+
+import io
+import json
+import socket
+import subprocess
+import sys
+import textwrap
+import time
+import urllib.request
+import uuid
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+from botocore.config import Config
+
+ACCOUNT, REGION = "123456789012", "us-east-1"
+ROOT = Path(__file__).resolve().parents[2]
+FACTS = Path(__file__).parent / "facts.yaml"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents:
+            item.add_marker(pytest.mark.contract)
+
+
+@dataclass(frozen=True)
+class Credentials:
+    """Whom a client acts as."""
+
+    key: str = "test"
+    secret: str = "test"
+    token: str | None = None
+
+
+@dataclass
+class Cloud:
+    """One local cloud, driven through its command line and its endpoint, as a user would."""
+
+    state: Path
+    port: int
+    _clients: dict[tuple[str, Credentials], Any] = field(default_factory=dict)
+
+    @property
+    def endpoint(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def command(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+        """`python -m localcloud ARGUMENTS --state ...`."""
+        argv = [sys.executable, "-m", "localcloud", *arguments, "--state", str(self.state)]
+        done = subprocess.run(argv, capture_output=True, text=True, cwd=ROOT, check=False)
+        assert not check or done.returncode == 0, f"{arguments}: {done.stdout}{done.stderr}"
+        return done
+
+    def up(self) -> None:
+        self.command("up", "--detach", "--port", str(self.port), "--facts", str(FACTS))
+
+    def down(self) -> None:
+        self.command("down")
+
+    def client(self, service: str, credentials: Credentials | None = None) -> Any:
+        """A boto3 client that does not retry: a test wants the first answer."""
+        who = credentials or Credentials()
+        if (service, who) not in self._clients:
+            self._clients[service, who] = boto3.client(
+                service,
+                endpoint_url=self.endpoint,
+                region_name=REGION,
+                aws_access_key_id=who.key,
+                aws_secret_access_key=who.secret,
+                aws_session_token=who.token,
+                config=Config(retries={"max_attempts": 0}, inject_host_prefix=False),
+            )
+        return self._clients[service, who]
+
+    def admin(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
+        """One call under /_localcloud/."""
+        data = json.dumps(body).encode() if body is not None else None
+        request = urllib.request.Request(f"{self.endpoint}/_localcloud{path}", data, method=method)
+        with urllib.request.urlopen(request, timeout=30) as reply:
+            return json.load(reply)
+
+    def role(self, service: str, *statements: Mapping[str, Any]) -> str:
+        """A role that `service` (or, for `root`, the account) may assume, with these statements; its ARN."""
+        iam, name = self.client("iam"), f"role-{uuid.uuid4().hex[:12]}"
+        principal = {"AWS": f"arn:aws:iam::{ACCOUNT}:root"} if service == "root" else {"Service": service}
+        trust = {"Effect": "Allow", "Principal": principal, "Action": "sts:AssumeRole"}
+        document = json.dumps({"Version": "2012-10-17", "Statement": [trust]})
+        arn = iam.create_role(RoleName=name, AssumeRolePolicyDocument=document)["Role"]["Arn"]
+        if statements:
+            policy = json.dumps({"Version": "2012-10-17", "Statement": list(statements)})
+            iam.put_role_policy(RoleName=name, PolicyName="allowed", PolicyDocument=policy)
+        return str(arn)
+
+    def acting_as(self, *statements: Mapping[str, Any]) -> Credentials:
+        """Credentials of a fresh role that may do just this."""
+        role = self.role("root", *statements)
+        given = self.client("sts").assume_role(RoleArn=role, RoleSessionName="test")["Credentials"]
+        return Credentials(given["AccessKeyId"], given["SecretAccessKey"], given["SessionToken"])
+
+    def function(self, code: str, *statements: Mapping[str, Any], **settings: Any) -> str:
+        """A Lambda function with this module as its code (`handler(event, context)`); its name."""
+        name = f"function-{uuid.uuid4().hex[:12]}"
+        self.client("lambda").create_function(
+            FunctionName=name,
+            Runtime="python3.11",
+            Handler="index.handler",
+            Role=self.role("lambda.amazonaws.com", *statements),
+            Code={"ZipFile": packed(code)},
+            **{"Timeout": 10, **settings},
+        )
+        return name
+
+    def machine(self, definition: Mapping[str, Any], *statements: Mapping[str, Any]) -> str:
+        """A state machine (JSONata) under a role with these statements; its ARN."""
+        made = self.client("stepfunctions").create_state_machine(
+            name=f"machine-{uuid.uuid4().hex[:12]}",
+            definition=json.dumps({"QueryLanguage": "JSONata", **definition}),
+            roleArn=self.role("states.amazonaws.com", *statements),
+        )
+        return str(made["stateMachineArn"])
+
+    def start(self, machine: str, **given: Any) -> str:
+        """Start an execution; its ARN."""
+        states = self.client("stepfunctions")
+        return str(states.start_execution(stateMachineArn=machine, input=json.dumps(given))["executionArn"])
+
+    def end_of(self, execution: str, seconds: float = 30) -> dict[str, Any]:
+        """The execution, once it has ended."""
+        states = self.client("stepfunctions")
+        return eventually(
+            lambda: found
+            if (found := states.describe_execution(executionArn=execution))["status"] != "RUNNING"
+            else None,
+            seconds,
+        )
+
+    def run(self, machine: str, **given: Any) -> dict[str, Any]:
+        """Start an execution and wait for its end."""
+        return self.end_of(self.start(machine, **given))
+
+
+def eventually(look: Callable[[], Any], seconds: float = 20) -> Any:
+    """The first truthy answer of `look`; fails when there is none in time."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if found := look():
+            return found
+        time.sleep(0.1)
+    pytest.fail(f"it did not happen within {seconds:g} seconds")
+
+
+def allow(actions: str | list[str], resource: str | list[str] = "*", **condition: Any) -> dict[str, Any]:
+    """A statement."""
+    statement: dict[str, Any] = {"Effect": "Allow", "Action": actions, "Resource": resource}
+    return {**statement, "Condition": condition} if condition else statement
+
+
+def packed(code: str, name: str = "index.py") -> bytes:
+    """A zip of one module, as functions are uploaded."""
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as archive:
+        archive.writestr(name, textwrap.dedent(code))
+    return content.getvalue()
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@pytest.fixture(scope="session")
+def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
+    """The session's local cloud; tests share it and therefore name what they make themselves."""
+    running = Cloud(tmp_path_factory.mktemp("cloud"), free_port())
+    running.up()
+    yield running
+    running.down()
+
+
+@pytest.fixture
+def own_cloud(tmp_path: Path) -> Iterator[Cloud]:
+    """A local cloud of one test, which may end it as it likes."""
+    running = Cloud(tmp_path / "state", free_port())
+    running.up()
+    yield running
+    running.command("down", check=False)

@@ -1,0 +1,276 @@
+"""IAM is enforced: every (action, resource) pair of a request, and every role that is handed over."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from tests.contract.conftest import ACCOUNT, REGION, Cloud, Credentials, allow, packed
+
+TABLE = f"arn:aws:dynamodb:{REGION}:{ACCOUNT}:table/iam-matrix"
+BUS = f"arn:aws:events:{REGION}:{ACCOUNT}:event-bus"
+PARAMETER = f"arn:aws:ssm:{REGION}:{ACCOUNT}:parameter"
+Call = Callable[[Any], Any]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def things(cloud: Cloud) -> None:
+    key = {"AttributeName": "pk", "KeyType": "HASH"}
+    cloud.client("dynamodb").create_table(
+        TableName="iam-matrix",
+        KeySchema=[key],
+        AttributeDefinitions=[{"AttributeName": "pk", "AttributeType": "S"}],
+        BillingMode="PAY_PER_REQUEST",
+    )
+    cloud.client("s3").create_bucket(Bucket="iam-matrix")
+    cloud.client("s3").put_object(Bucket="iam-matrix", Key="a/1", Body=b"1")
+    for name in ("one", "two"):
+        cloud.client("ssm").put_parameter(Name=f"/matrix/{name}", Value=name, Type="String")
+    cloud.client("events").create_event_bus(Name="matrix")
+
+
+def event(**more: str) -> dict[str, str]:
+    return {"Source": "trainyard.host", "DetailType": "ready", "Detail": "{}", **more}
+
+
+def put_item(client: Any) -> Any:
+    return client.put_item(TableName="iam-matrix", Item={"pk": {"S": "1"}})
+
+
+def transact(client: Any) -> Any:
+    put = {"Put": {"TableName": "iam-matrix", "Item": {"pk": {"S": "2"}}}}
+    check = {
+        "ConditionCheck": {
+            "TableName": "iam-matrix",
+            "Key": {"pk": {"S": "1"}},
+            "ConditionExpression": "attribute_exists(pk) OR attribute_not_exists(pk)",
+        }
+    }
+    return client.transact_write_items(TransactItems=[put, check])
+
+
+def metric(namespace: str) -> Call:
+    return lambda client: client.put_metric_data(
+        Namespace=namespace, MetricData=[{"MetricName": "m", "Value": 1.0}]
+    )
+
+
+def put_events(*entries: dict[str, str]) -> Call:
+    return lambda client: client.put_events(Entries=list(entries))
+
+
+def read(bucket: str, key: str) -> Call:
+    return lambda client: client.get_object(Bucket=bucket, Key=key)
+
+
+def get_parameters(*names: str) -> Call:
+    return lambda client: client.get_parameters(Names=list(names))
+
+
+NAMESPACE = {"StringEquals": {"cloudwatch:namespace": "Yard"}}
+SOURCE = {"StringEquals": {"events:source": "trainyard.host"}}
+TLS = {"Bool": {"aws:SecureTransport": "true"}}
+REGIONAL = {"StringEquals": {"aws:RequestedRegion": REGION}}
+
+MATRIX = [
+    # sentence, statements, service, call, the action that is refused (None: allowed)
+    ("an allowed action on the allowed table", [allow("dynamodb:PutItem", TABLE)], "dynamodb", put_item, None),
+    (
+        "the same action on another table",
+        [allow("dynamodb:PutItem", TABLE + "x")],
+        "dynamodb",
+        put_item,
+        "dynamodb:PutItem",
+    ),
+    ("another action on the table", [allow("dynamodb:GetItem", TABLE)], "dynamodb", put_item, "dynamodb:PutItem"),
+    (
+        "an explicit deny beside an allow",
+        [allow("dynamodb:*"), {"Effect": "Deny", "Action": "dynamodb:PutItem", "Resource": "*"}],
+        "dynamodb",
+        put_item,
+        "dynamodb:PutItem",
+    ),
+    (
+        "a transaction with all of its actions",
+        [allow(["dynamodb:PutItem", "dynamodb:ConditionCheckItem"], TABLE)],
+        "dynamodb",
+        transact,
+        None,
+    ),
+    (
+        "a transaction without one of its actions",
+        [allow("dynamodb:PutItem", TABLE)],
+        "dynamodb",
+        transact,
+        "dynamodb:ConditionCheckItem",
+    ),
+    ("an object", [allow("s3:GetObject", "arn:aws:s3:::iam-matrix/a/*")], "s3", read("iam-matrix", "a/1"), None),
+    (
+        "an object under another prefix",
+        [allow("s3:GetObject", "arn:aws:s3:::iam-matrix/b/*")],
+        "s3",
+        read("iam-matrix", "a/1"),
+        "s3:GetObject",
+    ),
+    ("a policy that demands TLS, on loopback", [allow("dynamodb:PutItem", TABLE, **TLS)], "dynamodb", put_item, None),
+    ("the region that was asked for", [allow("dynamodb:PutItem", TABLE, **REGIONAL)], "dynamodb", put_item, None),
+    (
+        "a metric in the allowed namespace",
+        [allow("cloudwatch:PutMetricData", **NAMESPACE)],
+        "cloudwatch",
+        metric("Yard"),
+        None,
+    ),
+    (
+        "a metric in another namespace",
+        [allow("cloudwatch:PutMetricData", **NAMESPACE)],
+        "cloudwatch",
+        metric("Other"),
+        "cloudwatch:PutMetricData",
+    ),
+    (
+        "an event with the allowed source",
+        [allow("events:PutEvents", f"{BUS}/matrix", **SOURCE)],
+        "events",
+        put_events(event(EventBusName="matrix")),
+        None,
+    ),
+    (
+        "an event with another source",
+        [allow("events:PutEvents", f"{BUS}/matrix", **SOURCE)],
+        "events",
+        put_events(event(EventBusName="matrix", Source="somebody.else")),
+        "events:PutEvents",
+    ),
+    (
+        "two events of which one goes to another bus",
+        [allow("events:PutEvents", f"{BUS}/matrix", **SOURCE)],
+        "events",
+        put_events(event(EventBusName="matrix"), event()),
+        "events:PutEvents",
+    ),
+    (
+        "two events of which one has another source",
+        [allow("events:PutEvents", f"{BUS}/matrix", **SOURCE)],
+        "events",
+        put_events(event(EventBusName="matrix"), event(EventBusName="matrix", Source="x")),
+        "events:PutEvents",
+    ),
+    (
+        "two parameters that are both allowed",
+        [allow("ssm:GetParameters", f"{PARAMETER}/matrix/*")],
+        "ssm",
+        get_parameters("/matrix/one", "/matrix/two"),
+        None,
+    ),
+    (
+        "two parameters of which one is not",
+        [allow("ssm:GetParameters", f"{PARAMETER}/matrix/one")],
+        "ssm",
+        get_parameters("/matrix/one", "/matrix/two"),
+        "ssm:GetParameters",
+    ),
+]
+
+
+@pytest.mark.parametrize(("statements", "service", "call", "refused"), [pytest.param(*r[1:], id=r[0]) for r in MATRIX])
+def test_a_request_is_allowed_when_every_pair_of_it_is(
+    cloud: Cloud, statements: list[Any], service: str, call: Call, refused: str | None
+) -> None:
+    client = cloud.client(service, cloud.acting_as(*statements))
+    if refused is None:
+        call(client)
+        return
+    with pytest.raises(ClientError, match=refused) as denied:
+        call(client)
+    assert denied.value.response["Error"]["Code"] in ("AccessDeniedException", "AccessDenied")
+
+
+ROLE_PATTERN = f"arn:aws:iam::{ACCOUNT}:role/*"
+PASS = {"StringEquals": {"iam:PassedToService": "states.amazonaws.com"}}
+
+
+def create_function(client: Any, role: str) -> None:
+    client.create_function(
+        FunctionName=f"passed-{role.rsplit('-', 1)[-1]}",
+        Runtime="python3.11",
+        Handler="index.handler",
+        Role=role,
+        Code={"ZipFile": packed("")},
+    )
+
+
+def create_machine(client: Any, role: str) -> None:
+    states = {"StartAt": "Done", "States": {"Done": {"Type": "Succeed"}}}
+    client.create_state_machine(
+        name=f"passed-{role.rsplit('-', 1)[-1]}", definition=json.dumps(states), roleArn=role
+    )
+
+
+def put_targets(client: Any, role: str) -> None:
+    client.put_rule(Name="passed", EventPattern=json.dumps({"source": ["nobody"]}), State="DISABLED")
+    machine = f"arn:aws:states:{REGION}:{ACCOUNT}:stateMachine:none"
+    client.put_targets(Rule="passed", Targets=[{"Id": "1", "Arn": machine, "RoleArn": role}])
+
+
+def create_schedule(client: Any, role: str) -> None:
+    client.create_schedule(
+        Name=f"passed-{role.rsplit('-', 1)[-1]}",
+        ScheduleExpression="rate(1 hour)",
+        FlexibleTimeWindow={"Mode": "OFF"},
+        Target={"Arn": f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:none", "RoleArn": role},
+    )
+
+
+@pytest.mark.parametrize(
+    ("service", "principal", "actions", "call"),
+    [
+        ("lambda", "lambda.amazonaws.com", ["lambda:CreateFunction"], create_function),
+        ("stepfunctions", "states.amazonaws.com", ["states:CreateStateMachine"], create_machine),
+        ("events", "events.amazonaws.com", ["events:PutRule", "events:PutTargets"], put_targets),
+        ("scheduler", "scheduler.amazonaws.com", ["scheduler:CreateSchedule"], create_schedule),
+    ],
+)
+def test_handing_a_role_to_a_service_needs_pass_role_for_that_service(
+    cloud: Cloud, service: str, principal: str, actions: list[str], call: Callable[[Any, str], None]
+) -> None:
+    role = cloud.role(principal)
+    to_it = {"StringEquals": {"iam:PassedToService": principal}}
+    to_another = {"StringEquals": {"iam:PassedToService": "glue.amazonaws.com"}}
+    for statements in ([allow(actions)], [allow(actions), allow("iam:PassRole", role, **to_another)]):
+        with pytest.raises(ClientError, match=f"iam:PassRole on resource: {role}"):
+            call(cloud.client(service, cloud.acting_as(*statements)), role)
+    allowed = cloud.acting_as(allow(actions), allow("iam:PassRole", role, **to_it))
+    call(cloud.client(service, allowed), role)
+
+
+def test_a_denial_says_who_may_not_do_what_on_what(cloud: Cloud) -> None:
+    client = cloud.client("dynamodb", cloud.acting_as(allow("s3:*")))
+    with pytest.raises(ClientError) as denied:
+        put_item(client)
+    message = denied.value.response["Error"]["Message"]
+    assert f"is not authorized to perform: dynamodb:PutItem on resource: {TABLE}" in message
+    assert "because no identity-based policy allows the dynamodb:PutItem action" in message
+    assert f"User: arn:aws:sts::{ACCOUNT}:assumed-role/" in message
+
+
+def test_a_wrong_secret_key_is_refused(cloud: Cloud) -> None:
+    with pytest.raises(ClientError, match="signature"):
+        put_item(cloud.client("dynamodb", Credentials("test", "wrong")))
+
+
+def test_an_answer_to_a_task_is_judged_by_its_state_machine(cloud: Cloud) -> None:
+    from localcloud import tokens
+
+    machine = f"arn:aws:states:{REGION}:{ACCOUNT}:stateMachine:mine"
+    client = cloud.client("stepfunctions", cloud.acting_as(allow("states:SendTaskSuccess", machine)))
+    with pytest.raises(ClientError) as late:
+        client.send_task_success(taskToken=tokens.issue(machine), output="1")
+    assert late.value.response["Error"]["Code"] == "TaskTimedOut"
+    with pytest.raises(ClientError, match="states:SendTaskSuccess") as foreign:
+        client.send_task_success(taskToken=tokens.issue(machine + "x"), output="1")
+    assert foreign.value.response["Error"]["Code"] == "AccessDeniedException"
