@@ -1,0 +1,98 @@
+"""Disks: what an image holds its hosts have, what is equal is there once, what is changed is one's own."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.contract.conftest import eventually
+from tests.contract.hosts.conftest import Hosts, unique
+
+MEBIBYTE = 1 << 20
+
+
+def size_of(folder: Path) -> int:
+    return sum(path.lstat().st_size for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
+
+
+def image_of(hosts: Hosts, instance_id: str) -> str:
+    image = str(hosts.ec2.create_image(InstanceId=instance_id, Name=unique("image"))["ImageId"])
+
+    def is_available() -> bool:
+        return bool(hosts.ec2.describe_images(ImageIds=[image])["Images"][0]["State"] == "available")
+
+    eventually(is_available, 60)
+    return image
+
+
+def test_a_host_of_an_image_has_what_the_image_was_made_of(hosts: Hosts) -> None:
+    builder = hosts.one()
+    hosts.run(
+        builder,
+        "mkdir -p /opt/trainyard/deep && echo baked > /opt/trainyard/deep/file",
+        "ln -s deep/file /opt/trainyard/link && chmod 750 /opt/trainyard/deep && rm -r /srv",
+    )
+    image = image_of(hosts, builder)
+    clone = hosts.one(ImageId=image)
+    assert hosts.run(clone, "cat /opt/trainyard/link; stat -c %a /opt/trainyard/deep; ls -d /srv || true") == "baked\n750"
+
+
+def test_what_a_host_changes_reaches_neither_its_image_nor_its_siblings(hosts: Hosts) -> None:
+    builder = hosts.one()
+    hosts.run(builder, "echo original > /opt/file")
+    image = image_of(hosts, builder)
+    first, second = hosts.launch(2, ImageId=image)
+    hosts.run(first, "echo changed > /opt/file")
+    hosts.run(builder, "echo later > /opt/file")
+    assert hosts.run(second, "cat /opt/file") == "original"
+    assert hosts.run(hosts.one(ImageId=image), "cat /opt/file") == "original"
+
+
+def test_what_hosts_share_is_on_disk_once(hosts: Hosts) -> None:
+    builder = hosts.one()
+    hosts.run(builder, "head -c 20M /dev/urandom > /opt/large")
+    image = image_of(hosts, builder)
+    clones = hosts.launch(2, ImageId=image)
+    again = image_of(hosts, clones[0])
+    grandchild = hosts.one(ImageId=again)
+    assert hosts.run(grandchild, "stat -c %s /opt/large") == str(20 * MEBIBYTE)
+    state = hosts.cloud.state
+    assert size_of(state / "images" / image) >= 20 * MEBIBYTE
+    for folder in [state / "images" / again, *(state / "instances" / one for one in [*clones, grandchild])]:
+        assert size_of(folder) < MEBIBYTE, folder
+
+
+def test_hosts_outlive_the_image_they_came_from(hosts: Hosts) -> None:
+    builder = hosts.one()
+    hosts.run(builder, "echo here > /opt/file")
+    image = image_of(hosts, builder)
+    clone = hosts.one(ImageId=image)
+    hosts.ec2.deregister_image(ImageId=image)
+    assert hosts.run(clone, "cat /opt/file") == "here"
+    hosts.ec2.terminate_instances(InstanceIds=[clone])
+    hosts.until(clone, "terminated")
+    eventually(lambda: not (hosts.cloud.state / "images" / image).exists())
+
+
+def test_a_base_image_installs_from_its_wheels_alone(hosts: Hosts) -> None:
+    host = hosts.one()
+    assert hosts.run(host, "python3 -m pip config list --global") .splitlines() == [
+        "global.disable-pip-version-check='true'",
+        "global.find-links='/opt/wheels'",
+        "global.no-index='true'",
+    ]
+    assert "no-index = true" in hosts.run(host, "cat /etc/uv/uv.toml")
+    assert hosts.run(host, "touch /opt/wheels/x 2>&1 || echo refused").endswith("refused") or not os.path.exists(
+        ".tools/wheels"
+    )
+
+
+@pytest.mark.parametrize("image_is_made_while", ["running", "stopped"])
+def test_an_image_is_made_of_a_host_that_is(hosts: Hosts, image_is_made_while: str) -> None:
+    builder = hosts.one()
+    hosts.run(builder, "echo kept > /opt/file")
+    if image_is_made_while == "stopped":
+        hosts.ec2.stop_instances(InstanceIds=[builder])
+        hosts.until(builder, "stopped")
+    clone = hosts.one(ImageId=image_of(hosts, builder))
+    assert hosts.run(clone, "cat /opt/file") == "kept"

@@ -1,0 +1,130 @@
+"""A host is a machine of its own: address, disk, processes; and it ends without a trace."""
+
+import os
+from pathlib import Path
+
+from tests.contract.conftest import Cloud, eventually
+from tests.contract.hosts.conftest import Hosts
+
+PROCESSES = "cat /proc/*/cmdline 2>/dev/null | tr '\\0' ' '"
+
+
+def processes_of(cloud: Cloud, instance_id: str) -> list[int]:
+    """Processes of this machine that belong to the host: those that see its disk as their root."""
+    found = []
+    for folder in Path("/proc").iterdir():
+        try:
+            mounts = (folder / "mountinfo").read_text() if folder.name.isdigit() else ""
+        except OSError:
+            continue
+        if f"{instance_id}/upper" in mounts.partition("\n")[0]:
+            found.append(int(folder.name))
+    return found
+
+
+def test_a_host_has_the_address_that_ec2_says(shared: Hosts, pair: list[str]) -> None:
+    address = shared.instance(pair[0])["PrivateIpAddress"]
+    assert shared.run(pair[0], "hostname") == "ip-" + address.replace(".", "-")
+    seen = "import socket; s = socket.socket(type=socket.SOCK_DGRAM); s.connect(('10.9.9.9', 1)); print(s.getsockname()[0])"
+    assert shared.run(pair[0], f'python3 -c "{seen}"') == address
+
+
+def test_hosts_reach_each_other(shared: Hosts, pair: list[str]) -> None:
+    first, second = pair
+    address = shared.instance(first)["PrivateIpAddress"]
+    serve = "import socket; s = socket.create_server(('', 2222)); c, who = s.accept(); c.sendall(who[0].encode())"
+    listening = shared.send([first], f'python3 -c "{serve}"')
+    ask = f"import socket; print(socket.create_connection(('{address}', 2222)).recv(100).decode())"
+    again = f"for i in 1 2 3 4 5 6 7 8 9; do python3 -c \"{ask}\" 2>/dev/null && break; sleep 0.2; done"
+    assert shared.run(second, again) == shared.instance(second)["PrivateIpAddress"]
+    assert shared.over(listening, first)["Status"] == "Success"
+
+
+def test_nothing_leads_out_of_the_hosts_network(shared: Hosts, pair: list[str]) -> None:
+    leave = "import socket; socket.create_connection(('192.0.2.1', 80), 2)"
+    assert "Network is unreachable" in shared.run(pair[0], f'python3 -c "{leave}" 2>&1 || true')
+
+
+def test_a_host_reaches_the_endpoint_it_is_told(shared: Hosts, pair: list[str]) -> None:
+    answer = shared.run(pair[0], 'curl -s -o /dev/null -w "%{http_code}" "$AWS_ENDPOINT_URL/_ministack/health"')
+    assert answer == "200"
+
+
+def test_a_host_cannot_steer_the_local_cloud(shared: Hosts, pair: list[str]) -> None:
+    answer = shared.run(pair[0], 'curl -s -o /dev/null -w "%{http_code}" "$AWS_ENDPOINT_URL/_localcloud/status"')
+    assert answer == "403"
+
+
+def test_a_host_sees_only_its_own_processes(shared: Hosts, pair: list[str]) -> None:
+    first, second = pair
+    waiting = shared.send([first], "sleep 1234")
+    eventually(lambda: "sleep 1234" in shared.run(first, PROCESSES))
+    assert "sleep 1234" not in shared.run(second, PROCESSES)
+    assert int(shared.run(second, "ls -d /proc/[0-9]* | wc -l")) < 12
+    shared.ssm.cancel_command(CommandId=waiting)
+
+
+def test_a_host_cannot_see_another_hosts_disk(shared: Hosts, pair: list[str]) -> None:
+    first, second = pair
+    shared.run(first, "echo mine > /opt/only-here")
+    assert shared.run(second, "find / -xdev -name only-here | wc -l") == "0"
+    assert shared.run(second, "ls /opt/only-here 2>&1 || true").endswith("No such file or directory")
+
+
+def test_a_hosts_root_cannot_reach_around_its_machine(shared: Hosts, pair: list[str]) -> None:
+    for attempt in (
+        "mknod /dev/disk b 254 0",
+        "mount -t tmpfs none /mnt",
+        "touch /usr/bin/mine",
+        "echo 1 > /proc/sys/kernel/panic",
+        "ip address add 10.0.0.250/32 dev eth0",
+        "unshare --mount true",
+    ):
+        assert shared.run(pair[0], f"({attempt}) 2>/dev/null && echo done || echo refused") == "refused", attempt
+
+
+def test_a_terminated_host_leaves_no_process_and_no_disk(hosts: Hosts) -> None:
+    gone = hosts.one()
+    hosts.run(gone, "setsid sleep 1000 >/dev/null 2>&1 &", "echo x > /opt/x")
+    assert processes_of(hosts.cloud, gone)
+    hosts.ec2.terminate_instances(InstanceIds=[gone])
+    hosts.until(gone, "terminated")
+    assert processes_of(hosts.cloud, gone) == []
+    assert not (hosts.cloud.state / "instances" / gone).exists()
+
+
+def test_a_stopped_host_keeps_its_disk_and_only_that(hosts: Hosts) -> None:
+    kept = hosts.one()
+    hosts.run(kept, "echo before > /opt/mark", "echo x > /tmp/mark", "echo x > /run/mark")
+    hosts.ec2.stop_instances(InstanceIds=[kept])
+    hosts.until(kept, "stopped")
+    assert processes_of(hosts.cloud, kept) == []
+    hosts.ec2.start_instances(InstanceIds=[kept])
+    hosts.until(kept, "running")
+    hosts.registered([kept])
+    assert hosts.run(kept, "cat /opt/mark; ls /tmp/mark /run/mark 2>/dev/null || true") == "before"
+
+
+def test_a_host_that_powers_itself_off_stops(hosts: Hosts) -> None:
+    off = hosts.one(InstanceInitiatedShutdownBehavior="stop")
+    hosts.send([off], "systemctl poweroff")
+    hosts.until(off, "stopped")
+    assert "powering off: systemctl poweroff" in hosts.ec2.get_console_output(InstanceId=off).get("Output", "")
+
+
+def test_a_host_whose_power_fails_ends_at_once(hosts: Hosts) -> None:
+    killed = hosts.one()
+    hosts.send([killed], "sleep 1000")
+    hosts.cloud.command("fault", "kill", killed)
+    hosts.until(killed, "terminated")
+    assert processes_of(hosts.cloud, killed) == []
+
+
+def test_hosts_end_with_the_local_cloud(own_cloud: Cloud) -> None:
+    made = Hosts(own_cloud, "")
+    made.profile = made.make_profile({"Effect": "Allow", "Action": "ssm:*", "Resource": "*"})
+    left = made.launch(2)
+    assert all(processes_of(own_cloud, one) for one in left)
+    own_cloud.down()
+    assert all(processes_of(own_cloud, one) == [] for one in left)
+    assert os.listdir(own_cloud.state / "instances")

@@ -1,0 +1,113 @@
+"""A host's init keeps the promises of systemd that host software relies on."""
+
+import base64
+
+from tests.contract.conftest import eventually
+from tests.contract.hosts.conftest import Hosts
+
+
+def unit(name: str, text: str) -> str:
+    """A shell line that writes a unit file."""
+    coded = base64.b64encode(text.encode()).decode()
+    return f"echo {coded} | base64 -d > /etc/systemd/system/{name}"
+
+
+def test_an_enabled_unit_runs_at_every_boot(hosts: Hosts) -> None:
+    host = hosts.one()
+    text = "[Service]\nType=oneshot\nExecStart=/bin/sh -c 'echo boot >> /opt/boots'\n[Install]\nWantedBy=multi-user.target\n"
+    hosts.run(host, unit("mark.service", text), "systemctl daemon-reload", "systemctl enable mark")
+    hosts.ec2.stop_instances(InstanceIds=[host])
+    hosts.until(host, "stopped")
+    hosts.ec2.start_instances(InstanceIds=[host])
+    hosts.registered([host])
+    eventually(lambda: hosts.run(host, "cat /opt/boots || true") == "boot")
+
+
+def test_a_unit_is_told_the_endpoint_and_the_region(shared: Hosts, pair: list[str]) -> None:
+    told = shared.run(pair[0], "systemd-run --pipe env | grep ^AWS_ | sort | cut -d= -f1")
+    assert told.splitlines() == ["AWS_ENDPOINT_URL", "AWS_REGION"]
+
+
+def test_a_unit_that_fails_is_started_again_if_it_asks_for_it(shared: Hosts, pair: list[str]) -> None:
+    text = "[Service]\nExecStart=/bin/sh -c 'echo x >> /opt/starts; exit 1'\nRestart=on-failure\nRestartSec=50ms\n"
+    shared.run(pair[0], "rm -f /opt/starts", unit("again.service", text), "systemctl start again")
+    # five starts within ten seconds are enough for systemd
+    eventually(lambda: shared.run(pair[0], "systemctl is-active again || true") == "failed")
+    assert shared.run(pair[0], "wc -l < /opt/starts") == "5"
+
+
+def test_a_unit_that_ends_well_stays_down(shared: Hosts, pair: list[str]) -> None:
+    text = "[Service]\nExecStart=/bin/sh -c 'echo x >> /opt/once'\nRestart=on-failure\n"
+    shared.run(pair[0], "rm -f /opt/once", unit("once.service", text), "systemctl start once", "sleep 0.5")
+    assert shared.run(pair[0], "wc -l < /opt/once; systemctl is-active once || true") == "1\ninactive"
+
+
+def test_stopping_a_unit_asks_all_its_processes_and_waits_for_them(shared: Hosts, pair: list[str]) -> None:
+    script = 'trap "echo asked >> /opt/asked; exit 0" TERM; while :; do sleep 0.05; done'
+    text = f"[Service]\nExecStart=/bin/sh -c '(setsid sh -c \"sleep 1000\" &) ; {script}'\n"
+    shared.run(pair[0], unit("asked.service", text), "rm -f /opt/asked", "systemctl start asked", "sleep 0.3")
+    after = shared.run(pair[0], "systemctl stop asked", "cat /opt/asked", "pgrep -c -f '^sleep 1000' || true")
+    assert after == "asked\n0"
+
+
+def test_a_unit_that_does_not_listen_is_killed_after_its_time(shared: Hosts, pair: list[str]) -> None:
+    script = 'trap "" TERM; while :; do sleep 0.05; done'
+    text = f"[Service]\nExecStart=/bin/sh -c '{script}'\nTimeoutStopSec=1\n"
+    shared.run(pair[0], unit("deaf.service", text), "systemctl start deaf", "systemctl stop deaf")
+    assert shared.run(pair[0], "systemctl is-active deaf || true") == "failed"
+
+
+def test_work_started_as_a_unit_outlives_the_command_that_started_it(shared: Hosts, pair: list[str]) -> None:
+    started = shared.send(pair[:1], "systemd-run --unit=outlives sleep 1000", "sleep 1000")
+    eventually(lambda: shared.run(pair[0], "systemctl is-active outlives || true") == "active")
+    shared.ssm.cancel_command(CommandId=started)
+    shared.over(started, pair[0])
+    assert shared.run(pair[0], "systemctl is-active outlives; systemctl stop outlives") == "active"
+
+
+def test_a_template_unit_is_started_by_instance(shared: Hosts, pair: list[str]) -> None:
+    text = "[Service]\nType=oneshot\nRemainAfterExit=yes\nExecStart=/bin/sh -c 'echo %i > /opt/instance'\n"
+    shared.run(pair[0], unit("job@.service", text), "systemctl start job@seven")
+    assert shared.run(pair[0], "cat /opt/instance; systemctl is-active job@seven") == "seven\nactive"
+
+
+def test_a_notifying_unit_is_active_when_it_says_so(shared: Hosts, pair: list[str]) -> None:
+    program = (
+        "import os, socket, time; time.sleep(0.5); open('/opt/ready', 'w').close(); "
+        "s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM); s.connect(os.environ['NOTIFY_SOCKET']); "
+        "s.send(b'READY=1'); time.sleep(1000)"
+    )
+    text = f'[Service]\nType=notify\nExecStart=python3 -c "{program}"\n'
+    shared.run(pair[0], "rm -f /opt/ready", unit("ready.service", text))
+    assert shared.run(pair[0], "systemctl start ready", "ls /opt/ready", "systemctl stop ready") == "/opt/ready"
+
+
+def test_units_start_in_the_order_they_ask_for(shared: Hosts, pair: list[str]) -> None:
+    first = "[Service]\nType=oneshot\nRemainAfterExit=yes\nExecStart=/bin/sh -c 'sleep 0.3; echo first >> /opt/order'\n"
+    second = (
+        "[Unit]\nRequires=first.service\nAfter=first.service\n"
+        "[Service]\nType=oneshot\nExecStart=/bin/sh -c 'echo second >> /opt/order'\n"
+    )
+    shared.run(pair[0], "rm -f /opt/order", unit("first.service", first), unit("second.service", second))
+    assert shared.run(pair[0], "systemctl start second", "cat /opt/order") == "first\nsecond"
+
+
+def test_a_timer_starts_its_unit(shared: Hosts, pair: list[str]) -> None:
+    service = "[Service]\nType=oneshot\nExecStart=/bin/sh -c 'echo x >> /opt/ticks'\n"
+    timer = "[Timer]\nOnActiveSec=200ms\nOnUnitActiveSec=200ms\n"
+    shared.run(pair[0], unit("tick.service", service), unit("tick.timer", timer), "systemctl start tick.timer")
+    eventually(lambda: int(shared.run(pair[0], "wc -l < /opt/ticks || echo 0")) >= 3)
+    shared.run(pair[0], "systemctl stop tick.timer")
+
+
+def test_a_shutdown_can_be_put_off(hosts: Hosts) -> None:
+    host = hosts.one(InstanceInitiatedShutdownBehavior="terminate")
+    hosts.run(host, "shutdown -P +1", "shutdown -c", "systemd-run --on-active=1 systemctl poweroff")
+    hosts.until(host, "terminated")
+
+
+def test_the_console_shows_what_units_print(hosts: Hosts) -> None:
+    host = hosts.one()
+    hosts.run(host, "systemd-run --unit=speaks --wait echo to the console")
+    output = hosts.ec2.get_console_output(InstanceId=host)["Output"]
+    assert "speaks.service: to the console" in output
