@@ -1,0 +1,98 @@
+"""Real worker processes on this machine's loopback, as the host agent would start them."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+PATIENCE_SECONDS = 180
+
+
+@dataclass(frozen=True)
+class Worker:
+    process: "subprocess.Popen[bytes]"
+    log: Path
+    progress: Path
+
+    def wait(self) -> int:
+        return self.process.wait(timeout=PATIENCE_SECONDS)
+
+    def wait_for_step(self, step: int) -> None:
+        """Until this worker has reported that step or a later one."""
+        wait_until(lambda: self.process.poll() is not None or self.step() >= step)
+        assert self.process.poll() is None, f"the worker ended early:\n{self.log.read_text()}"
+
+    def step(self) -> int:
+        if not self.progress.exists():
+            return 0
+        return max((json.loads(line)["step"] for line in self.progress.read_text().splitlines()), default=0)
+
+
+def wait_until(true: Callable[[], bool]) -> None:
+    end = time.monotonic() + PATIENCE_SECONDS
+    while not true():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.05)
+
+
+def free_ports(count: int) -> list[int]:
+    doors = [socket.socket() for _ in range(count)]
+    for door in doors:
+        door.bind(("127.0.0.1", 0))
+    ports = [door.getsockname()[1] for door in doors]
+    for door in doors:
+        door.close()
+    return ports
+
+
+@contextmanager
+def gang(size: int, folder: Path, data: Path, *, args: list[str]) -> Iterator[list[Worker]]:
+    """`size` workers of the digits program on a cluster of their own; whoever still lives at the end is killed."""
+    members = [f"127.0.0.1:{port}" for port in free_ports(size)]
+    workers = []
+    folder.mkdir(parents=True, exist_ok=True)
+    for index in range(size):
+        log, progress = folder / f"worker-{index}.log", folder / f"progress-{index}.jsonl"
+        progress.unlink(missing_ok=True)
+        told = {
+            "TF_CONFIG": json.dumps(
+                {"cluster": {"worker": members}, "task": {"type": "worker", "index": index}}
+            ),
+            "TF_CPP_MIN_LOG_LEVEL": "1",
+            "TRAINYARD_CHECKPOINTS": str(folder / "checkpoints"),
+            "TRAINYARD_DATA_TEST": str(data / "test"),
+            "TRAINYARD_DATA_TRAIN": str(data / "train"),
+            "TRAINYARD_METRICS": str(folder / "metrics.json"),
+            "TRAINYARD_MODEL": str(folder / "model"),
+            "TRAINYARD_PROGRESS": str(progress),
+            "TRAINYARD_TENSORBOARD": str(folder / "tensorboard"),
+        }
+        with log.open("ab") as output:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "training.programs.digits", *args],
+                env=os.environ | told,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+            )
+        workers.append(Worker(process, log, progress))
+    try:
+        yield workers
+    finally:
+        for worker in workers:
+            worker.process.kill()
+            worker.process.wait()
+
+
+def checkpoint_steps(folder: Path) -> list[int]:
+    return sorted(int(path.name) for path in (folder / "checkpoints").iterdir() if path.name.isdigit())
+
+
+def weights(folder: Path, step: int) -> bytes:
+    """The bytes of every variable that a checkpoint holds."""
+    return (folder / "checkpoints" / f"{step:08d}" / "variables.data-00000-of-00001").read_bytes()
