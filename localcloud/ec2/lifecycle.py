@@ -282,9 +282,8 @@ def user_data_of(instance: Any) -> bytes | None:
     given = instance.user_data
     if not given:
         return None
-    if isinstance(given, Base64EncodedString):
-        return given.as_bytes() if isinstance(given.as_bytes(), bytes) else str(given).encode()
-    return base64.b64decode(given)
+    # moto's type gives the encoded text as bytes
+    return base64.b64decode(given.as_bytes() if isinstance(given, Base64EncodedString) else given)
 
 
 def aware(moment: datetime) -> datetime:
