@@ -126,7 +126,9 @@ def install_everything(state: Path, port: int, facts_file: Path | None) -> Conte
     )
     for part in PARTS:
         importlib.import_module(part).install(context)
+    ministack_app.PERSIST_STATE = True  # else it never asks for what was kept ...
     ministack_app._load_persisted_state = context.store.restore
+    ministack_app.save_all = lambda states: None  # ... and the store alone writes
     return context
 
 
@@ -171,7 +173,7 @@ def _noticing_changes(application: admin.Application, context: Context) -> admin
         try:
             await application(scope, receive, send)
         finally:
-            if scope["type"] == "http":
+            if scope["type"] == "http" and not str(scope["path"]).startswith("/_"):
                 context.store.changed()
 
     return noticing
