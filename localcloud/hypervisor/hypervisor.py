@@ -268,7 +268,7 @@ class Hypervisor:
                 case "running":
                     host.is_up = True
                     self._tell(host.machine.instance_id, "running", "init is up")
-                case "exited":
+                case "exited" if not host.powered_off:  # going down, a host's agent reports nothing any more
                     host.finish(message["id"], message["code"])
                 case "frozen":
                     host.frozen.set()

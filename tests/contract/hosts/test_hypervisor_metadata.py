@@ -97,7 +97,7 @@ def test_credentials_are_those_of_the_role(shared: Hosts, pair: list[str]) -> No
 def test_user_data_is_readable_and_a_script_runs_once(hosts: Hosts) -> None:
     script = "#!/bin/sh\necho run >> /opt/times\n"
     host = hosts.one(UserData=script)
-    assert ask(hosts, host, "user-data") == ("200", script.rstrip("\n"))
+    assert ask(hosts, host, "user-data") == ("200", script)
     eventually(lambda: hosts.run(host, "cat /opt/times || true") == "run")
     hosts.ec2.stop_instances(InstanceIds=[host])
     hosts.until(host, "stopped")
