@@ -47,7 +47,7 @@ def judge(code: int, *, asked: str | None, killed: bool, tail: str, gang: int) -
         return Finished()
     if asked and (code in (RESTART, 128 + signal.SIGTERM) or killed):
         return Stopped(asked)
-    if code == RESTART:
+    if code in (RESTART, 128 + signal.SIGALRM):  # the alarm: a peer vanished while the cluster formed
         return Stopped("peer")
     if gang > 1 and PEER_ERRORS.search(last_exception(tail)):
         return Stopped("peer")

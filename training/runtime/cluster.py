@@ -4,9 +4,8 @@ import json
 import os
 import signal
 import socket
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
@@ -18,7 +17,8 @@ from training.runtime.leaving import RESTART, leave
 
 FORM_SECONDS = 180.0
 """How long the cluster may take to form: hosts are ready before the start, only imports lie between."""
-LOOK_SECONDS = 0.5
+LOOK_SECONDS = 0.2
+HANDSHAKE_SECONDS = 60.0
 
 PEER_ERRORS = (
     tf.errors.UnavailableError,
@@ -92,7 +92,7 @@ def join(tf_config: str | None, *, form_seconds: float = FORM_SECONDS) -> Cluste
             peers, tf.distribute.MirroredStrategy() if len(gpus()) > 1 else tf.distribute.get_strategy()
         )
     else:
-        with _deadline(peers, form_seconds):
+        with _forming(peers, form_seconds):
             cluster = Cluster(peers, tf.distribute.MultiWorkerMirroredStrategy())
     _listen_for_sigterm(cluster)
     print(
@@ -148,37 +148,41 @@ def _listen_for_sigterm(cluster: Cluster) -> None:
 
 
 @contextmanager
-def _deadline(peers: Peers, seconds: float) -> Iterator[None]:
-    """Inside, the cluster forms. TensorFlow waits for a missing worker without a word, and without an end."""
-    formed = threading.Event()
+def _forming(peers: Peers, seconds: float) -> Iterator[None]:
+    """Inside, TensorFlow forms the cluster.
 
-    def watch() -> None:
-        absent = wait_for(peers.others, seconds, done=formed.is_set)
-        if absent:
-            names = ", ".join(absent)
-            leave(RESTART, f"the cluster did not form in {seconds:g} seconds: nobody answers at {names}")
-        # Everybody answers, so what is left is TensorFlow's own handshake.
-        if not formed.wait(seconds):
-            leave(RESTART, f"the cluster did not form in {seconds:g} seconds although every worker answers")
-
-    threading.Thread(target=watch, name="forming", daemon=True).start()
+    TensorFlow waits for a missing worker without a word and without an end, and no other thread runs meanwhile.
+    So the workers look for each other first, each at the door that TensorFlow will open. Should one vanish just then,
+    SIGALRM ends the process; the host agent knows what that means.
+    """
+    absent = _meet(peers, seconds)
+    if absent:
+        leave(
+            RESTART, f"the cluster did not form in {seconds:g} seconds: nobody answers at {', '.join(absent)}"
+        )
+    before = signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.setitimer(signal.ITIMER_REAL, max(seconds, HANDSHAKE_SECONDS))
     try:
         yield
     finally:
-        formed.set()
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
-def wait_for(addresses: tuple[str, ...], seconds: float, *, done: Callable[[], bool]) -> tuple[str, ...]:
-    """Which of these nobody answers at when the time is over; none as soon as all have answered or it is `done`."""
-    end = time.monotonic() + seconds
-    absent = addresses
-    while absent and not done():
-        absent = tuple(address for address in absent if not answers(address))
-        if absent and time.monotonic() >= end:
-            return absent
-        if absent:
+def _meet(peers: Peers, seconds: float) -> tuple[str, ...]:
+    """Wait behind the own door until all others answer at theirs; who does not when the time is over."""
+    with socket.socket() as door:
+        door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        host, _, port = peers.workers[peers.index].rpartition(":")
+        door.bind((host, int(port)))
+        door.listen(len(peers.workers))
+        end = time.monotonic() + seconds
+        absent = peers.others
+        while absent := tuple(address for address in absent if not answers(address)):
+            if time.monotonic() >= end:
+                return absent
             time.sleep(LOOK_SECONDS)
-    return ()
+        return ()
 
 
 def answers(address: str) -> bool:
