@@ -53,6 +53,11 @@ class Store:
         """Something may have changed: write soon."""
         self._changed.set()
 
+    @property
+    def unwritten(self) -> bool:
+        """Whether something may have changed since the last write began."""
+        return self._changed.is_set() or self._writing.locked()
+
     def restore(self) -> None:
         """Give every part what it had when the last server ended. A part that refuses stops the start."""
         for part in self.parts:
@@ -64,6 +69,7 @@ class Store:
     def write(self) -> None:
         """Write every part that differs from what is on disk."""
         with self._writing:
+            self._changed.clear()  # what changes from here on is for the next write
             for part in self.parts:
                 try:
                     self._write(part)
@@ -75,7 +81,6 @@ class Store:
         while True:
             if self._changed.wait(LONGEST):
                 time.sleep(PAUSE)
-            self._changed.clear()
             self.write()
 
     def _write(self, part: Part) -> None:

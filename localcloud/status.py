@@ -20,6 +20,7 @@ def install(context: Context) -> None:
             "account": context.account,
             "region": context.region,
             "up_seconds": round(time.time() - since, 1),
+            "unwritten": context.store.unwritten,
         }
 
     admin.route("GET", "/status", status)

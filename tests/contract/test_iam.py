@@ -259,8 +259,14 @@ def test_a_denial_says_who_may_not_do_what_on_what(cloud: Cloud) -> None:
 
 
 def test_a_wrong_secret_key_is_refused(cloud: Cloud) -> None:
+    real = cloud.acting_as(allow("dynamodb:PutItem"))
     with pytest.raises(ClientError, match="signature"):
-        put_item(cloud.client("dynamodb", Credentials("test", "wrong")))
+        put_item(cloud.client("dynamodb", Credentials(real.key, "wrong", real.token)))
+
+
+def test_a_key_nobody_issued_is_refused(cloud: Cloud) -> None:
+    with pytest.raises(ClientError, match="security token included in the request is invalid"):
+        put_item(cloud.client("dynamodb", Credentials("AKIANOBODYNOBODYNOBO", "x")))
 
 
 def test_an_answer_to_a_task_is_judged_by_its_state_machine(cloud: Cloud) -> None:

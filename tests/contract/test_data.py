@@ -1,0 +1,204 @@
+"""S3, DynamoDB, parameters, SNS and logs: the promises the control plane stands on."""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from tests.contract.conftest import ACCOUNT, REGION, Cloud, eventually
+
+
+@pytest.fixture(scope="module")
+def table(cloud: Cloud) -> str:
+    name = f"table-{uuid.uuid4().hex[:8]}"
+    cloud.client("dynamodb").create_table(
+        TableName=name,
+        KeySchema=[{"AttributeName": "pk", "KeyType": "HASH"}, {"AttributeName": "sk", "KeyType": "RANGE"}],
+        AttributeDefinitions=[
+            {"AttributeName": "pk", "AttributeType": "S"},
+            {"AttributeName": "sk", "AttributeType": "S"},
+        ],
+        BillingMode="PAY_PER_REQUEST",
+    )
+    return name
+
+
+def row(pk: str, sk: str = "run", **more: Any) -> dict[str, Any]:
+    return {"pk": {"S": pk}, "sk": {"S": sk}, **more}
+
+
+def test_a_conditional_put_succeeds_once(cloud: Cloud, table: str) -> None:
+    dynamodb = cloud.client("dynamodb")
+    once = {"TableName": table, "Item": row("run#a"), "ConditionExpression": "attribute_not_exists(pk)"}
+    dynamodb.put_item(**once)
+    with pytest.raises(dynamodb.exceptions.ConditionalCheckFailedException):
+        dynamodb.put_item(**once)
+
+
+def test_a_conditional_update_can_return_the_row_that_stood_in_its_way(cloud: Cloud, table: str) -> None:
+    dynamodb = cloud.client("dynamodb")
+    dynamodb.put_item(TableName=table, Item=row("run#b", state={"S": "Train"}))
+    with pytest.raises(dynamodb.exceptions.ConditionalCheckFailedException) as refused:
+        dynamodb.update_item(
+            TableName=table,
+            Key=row("run#b"),
+            UpdateExpression="SET #s = :new",
+            ConditionExpression="#s = :old",
+            ExpressionAttributeNames={"#s": "state"},
+            ExpressionAttributeValues={":new": {"S": "Release"}, ":old": {"S": "Launch"}},
+            ReturnValuesOnConditionCheckFailure="ALL_OLD",
+        )
+    assert refused.value.response["Item"]["state"] == {"S": "Train"}
+
+
+def test_a_transaction_is_whole_or_not_at_all_and_says_what_failed(cloud: Cloud, table: str) -> None:
+    dynamodb = cloud.client("dynamodb")
+    dynamodb.put_item(TableName=table, Item=row("run#c"))
+    fresh = {"Put": {"TableName": table, "Item": row("run#c", "attempt#0001")}}
+    taken = {
+        "Put": {
+            "TableName": table,
+            "Item": row("run#c"),
+            "ConditionExpression": "attribute_not_exists(pk)",
+        }
+    }
+    with pytest.raises(dynamodb.exceptions.TransactionCanceledException) as cancelled:
+        dynamodb.transact_write_items(TransactItems=[fresh, taken])
+    reasons = [reason["Code"] for reason in cancelled.value.response["CancellationReasons"]]
+    assert reasons == ["None", "ConditionalCheckFailed"]
+    assert "Item" not in dynamodb.get_item(TableName=table, Key=row("run#c", "attempt#0001"))
+
+
+def test_a_transaction_with_the_same_client_token_is_made_once(cloud: Cloud, table: str) -> None:
+    dynamodb = cloud.client("dynamodb")
+    add = {
+        "Update": {
+            "TableName": table,
+            "Key": row("run#d"),
+            "UpdateExpression": "ADD n :one",
+            "ExpressionAttributeValues": {":one": {"N": "1"}},
+        }
+    }
+    for _ in range(2):
+        dynamodb.transact_write_items(TransactItems=[add], ClientRequestToken="the-same")
+    assert dynamodb.get_item(TableName=table, Key=row("run#d"))["Item"]["n"] == {"N": "1"}
+
+
+def test_a_query_finds_rows_in_the_order_of_their_sort_keys(cloud: Cloud, table: str) -> None:
+    dynamodb = cloud.client("dynamodb")
+    for name in ("event#2", "event#1", "host#1", "event#3"):
+        dynamodb.put_item(TableName=table, Item=row("run#e", name))
+    found = dynamodb.query(
+        TableName=table,
+        KeyConditionExpression="pk = :pk AND begins_with(sk, :sk)",
+        ExpressionAttributeValues={":pk": {"S": "run#e"}, ":sk": {"S": "event#"}},
+        Limit=2,
+    )
+    assert [item["sk"]["S"] for item in found["Items"]] == ["event#1", "event#2"]
+    assert found["LastEvaluatedKey"] == row("run#e", "event#2")
+
+
+def test_a_versioned_object_keeps_what_it_was(cloud: Cloud) -> None:
+    s3, bucket = cloud.client("s3"), f"versions-{uuid.uuid4().hex[:8]}"
+    s3.create_bucket(Bucket=bucket)
+    s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
+    first = s3.put_object(Bucket=bucket, Key="k", Body=b"first")["VersionId"]
+    s3.put_object(Bucket=bucket, Key="k", Body=b"second")
+    assert s3.get_object(Bucket=bucket, Key="k")["Body"].read() == b"second"
+    assert s3.get_object(Bucket=bucket, Key="k", VersionId=first)["Body"].read() == b"first"
+    s3.delete_object(Bucket=bucket, Key="k")
+    with pytest.raises(s3.exceptions.NoSuchKey):
+        s3.get_object(Bucket=bucket, Key="k")
+    assert s3.get_object(Bucket=bucket, Key="k", VersionId=first)["Body"].read() == b"first"
+
+
+def test_a_put_that_must_not_overwrite_does_not(cloud: Cloud) -> None:
+    s3, bucket = cloud.client("s3"), f"once-{uuid.uuid4().hex[:8]}"
+    s3.create_bucket(Bucket=bucket)
+    s3.put_object(Bucket=bucket, Key="k", Body=b"1", IfNoneMatch="*")
+    with pytest.raises(ClientError) as refused:
+        s3.put_object(Bucket=bucket, Key="k", Body=b"2", IfNoneMatch="*")
+    assert refused.value.response["Error"]["Code"] == "PreconditionFailed"
+
+
+def test_a_big_object_goes_up_in_parts_and_comes_down_whole(cloud: Cloud, tmp_path: Any) -> None:
+    s3, bucket = cloud.client("s3"), f"parts-{uuid.uuid4().hex[:8]}"
+    s3.create_bucket(Bucket=bucket)
+    big = tmp_path / "big"
+    big.write_bytes(bytes(range(256)) * 4 * 1024 * 10)
+    s3.upload_file(str(big), bucket, "big")
+    s3.download_file(bucket, "big", str(tmp_path / "again"))
+    assert (tmp_path / "again").read_bytes() == big.read_bytes()
+
+
+def test_listing_is_paged_and_grouped(cloud: Cloud) -> None:
+    s3, bucket = cloud.client("s3"), f"list-{uuid.uuid4().hex[:8]}"
+    s3.create_bucket(Bucket=bucket)
+    for key in ("runs/a/1", "runs/a/2", "runs/b/1", "jobs/x"):
+        s3.put_object(Bucket=bucket, Key=key, Body=b"")
+    grouped = s3.list_objects_v2(Bucket=bucket, Prefix="runs/", Delimiter="/")
+    assert [group["Prefix"] for group in grouped["CommonPrefixes"]] == ["runs/a/", "runs/b/"]
+    pages = s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, PaginationConfig={"PageSize": 3})
+    assert [len(page["Contents"]) for page in pages] == [3, 1]
+
+
+def test_a_parameter_has_versions_and_is_not_overwritten_by_accident(cloud: Cloud) -> None:
+    ssm, name = cloud.client("ssm"), f"/p/{uuid.uuid4().hex[:8]}"
+    ssm.put_parameter(Name=name, Value="none", Type="String")
+    with pytest.raises(ssm.exceptions.ParameterAlreadyExists):
+        ssm.put_parameter(Name=name, Value="ami-1", Type="String")
+    assert ssm.put_parameter(Name=name, Value="ami-1", Type="String", Overwrite=True)["Version"] == 2
+    assert ssm.get_parameter(Name=name)["Parameter"]["Value"] == "ami-1"
+    with pytest.raises(ssm.exceptions.ParameterNotFound):
+        ssm.get_parameter(Name=name + "x")
+
+
+def test_a_notice_reaches_the_queue_that_subscribed(cloud: Cloud) -> None:
+    sns, sqs = cloud.client("sns"), cloud.client("sqs")
+    name = f"notice-{uuid.uuid4().hex[:8]}"
+    topic = sns.create_topic(Name=name)["TopicArn"]
+    statement = {
+        "Effect": "Allow",
+        "Principal": {"Service": "sns.amazonaws.com"},
+        "Action": "sqs:SendMessage",
+        "Resource": f"arn:aws:sqs:{REGION}:{ACCOUNT}:{name}",
+        "Condition": {"ArnEquals": {"aws:SourceArn": topic}},
+    }
+    policy = json.dumps({"Version": "2012-10-17", "Statement": [statement]})
+    queue = sqs.create_queue(QueueName=name, Attributes={"Policy": policy})["QueueUrl"]
+    sns.subscribe(TopicArn=topic, Protocol="sqs", Endpoint=f"arn:aws:sqs:{REGION}:{ACCOUNT}:{name}")
+    sns.publish(TopicArn=topic, Subject="run failed", Message="why")
+    body = eventually(lambda: sqs.receive_message(QueueUrl=queue).get("Messages"))[0]["Body"]
+    assert '"Subject": "run failed"' in body
+
+
+def test_log_lines_are_found_by_what_they_say(cloud: Cloud) -> None:
+    logs, group = cloud.client("logs"), f"/test/{uuid.uuid4().hex[:8]}"
+    logs.create_log_group(logGroupName=group)
+    logs.create_log_stream(logGroupName=group, logStreamName="one")
+    now = int(time.time() * 1000)
+    lines = [{"timestamp": now + i, "message": text} for i, text in enumerate(("loss 0.5", "ERROR no room"))]
+    logs.put_log_events(logGroupName=group, logStreamName="one", logEvents=lines)
+    found = logs.filter_log_events(logGroupName=group, filterPattern="ERROR")["events"]
+    assert [event["message"] for event in found] == ["ERROR no room"]
+
+
+def test_a_metric_comes_back(cloud: Cloud) -> None:
+    cloudwatch, now = cloud.client("cloudwatch"), time.time()
+    cloudwatch.put_metric_data(
+        Namespace="Test", MetricData=[{"MetricName": "gpu", "Value": 40.0}, {"MetricName": "gpu", "Value": 60.0}]
+    )
+    found = cloudwatch.get_metric_statistics(
+        Namespace="Test",
+        MetricName="gpu",
+        StartTime=now - 300,
+        EndTime=now + 300,
+        Period=600,
+        Statistics=["Average"],
+    )
+    assert found["Datapoints"][0]["Average"] == 50.0

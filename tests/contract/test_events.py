@@ -1,0 +1,161 @@
+"""From an object or an event to whatever a rule starts."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from typing import Any
+
+from tests.contract.conftest import ACCOUNT, REGION, Cloud, allow, eventually
+
+REMEMBERS = """
+import boto3, json, os
+
+def handler(event, context):
+    boto3.client("sqs").send_message(QueueUrl=os.environ["QUEUE"], MessageBody=json.dumps(event))
+"""
+
+
+class Remembered:
+    """A function that puts every event it gets into a queue."""
+
+    def __init__(self, cloud: Cloud) -> None:
+        self.sqs = cloud.client("sqs")
+        self.queue = self.sqs.create_queue(QueueName=f"events-{uuid.uuid4().hex[:8]}")["QueueUrl"]
+        self.function = cloud.function(
+            REMEMBERS, allow("sqs:SendMessage"), Environment={"Variables": {"QUEUE": self.queue}}
+        )
+        self.arn = f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:{self.function}"
+
+    def next(self) -> Any:
+        return json.loads(eventually(self._receive)[0]["Body"])
+
+    def none_within(self, seconds: int) -> bool:
+        return not self.sqs.receive_message(QueueUrl=self.queue, WaitTimeSeconds=seconds).get("Messages")
+
+    def _receive(self) -> Any:
+        messages = self.sqs.receive_message(QueueUrl=self.queue, WaitTimeSeconds=1).get("Messages") or []
+        for message in messages:
+            self.sqs.delete_message(QueueUrl=self.queue, ReceiptHandle=message["ReceiptHandle"])
+        return messages
+
+
+def rule(cloud: Cloud, pattern: dict[str, Any], target: dict[str, Any], *, permitted: bool = True) -> str:
+    """A rule with one target; where the target is a function, one that may be invoked by it."""
+    events, name = cloud.client("events"), f"rule-{uuid.uuid4().hex[:8]}"
+    arn = events.put_rule(Name=name, EventPattern=json.dumps(pattern))["RuleArn"]
+    events.put_targets(Rule=name, Targets=[{"Id": "it", **target}])
+    if permitted and ":function:" in target["Arn"]:
+        cloud.client("lambda").add_permission(
+            FunctionName=target["Arn"],
+            StatementId=name,
+            Action="lambda:InvokeFunction",
+            Principal="events.amazonaws.com",
+            SourceArn=arn,
+        )
+    return name
+
+
+def bucket(cloud: Cloud) -> str:
+    s3, name = cloud.client("s3"), f"bucket-{uuid.uuid4().hex[:8]}"
+    s3.create_bucket(Bucket=name)
+    s3.put_bucket_versioning(Bucket=name, VersioningConfiguration={"Status": "Enabled"})
+    s3.put_bucket_notification_configuration(
+        Bucket=name, NotificationConfiguration={"EventBridgeConfiguration": {}}
+    )
+    return name
+
+
+def uploads(name: str) -> dict[str, Any]:
+    detail = {"bucket": {"name": [name]}, "object": {"key": [{"wildcard": "jobs/*.yaml"}]}}
+    return {"source": ["aws.s3"], "detail-type": ["Object Created"], "detail": detail}
+
+
+def test_an_upload_reaches_the_function_with_its_version(cloud: Cloud) -> None:
+    remembered, name = Remembered(cloud), bucket(cloud)
+    rule(cloud, uploads(name), {"Arn": remembered.arn})
+    s3 = cloud.client("s3")
+    s3.put_object(Bucket=name, Key="other/x.yaml", Body=b"no")
+    first = s3.put_object(Bucket=name, Key="jobs/x.yaml", Body=b"1")
+    assert remembered.next()["detail"]["object"]["version-id"] == first["VersionId"]
+    second = s3.put_object(Bucket=name, Key="jobs/x.yaml", Body=b"22")
+    event = remembered.next()
+    assert event["detail"]["object"]["version-id"] == second["VersionId"] != first["VersionId"]
+    assert (event["detail"]["object"]["key"], event["detail"]["object"]["size"]) == ("jobs/x.yaml", 2)
+    assert (event["source"], event["detail-type"]) == ("aws.s3", "Object Created")
+    assert remembered.none_within(1)
+
+
+def test_a_function_that_did_not_permit_a_rule_is_not_invoked_by_it(cloud: Cloud) -> None:
+    remembered = Remembered(cloud)
+    source = f"test.{uuid.uuid4().hex[:8]}"
+    rule(cloud, {"source": [source]}, {"Arn": remembered.arn}, permitted=False)
+    put(cloud, source)
+    assert remembered.none_within(2)
+
+
+def test_a_failing_function_is_tried_twice_more(cloud: Cloud) -> None:
+    code = """
+    import boto3, os
+
+    def handler(event, context):
+        boto3.client("sqs").send_message(QueueUrl=os.environ["QUEUE"], MessageBody="{}")
+        raise RuntimeError("always")
+    """
+    remembered = Remembered(cloud)
+    function = cloud.function(
+        code, allow("sqs:SendMessage"), Environment={"Variables": {"QUEUE": remembered.queue}}
+    )
+    source = f"test.{uuid.uuid4().hex[:8]}"
+    rule(cloud, {"source": [source]}, {"Arn": f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:{function}"})
+    put(cloud, source)
+    for _ in range(3):
+        remembered.next()
+    assert remembered.none_within(5)
+
+
+def test_a_rule_starts_a_machine_only_under_a_role_that_may(cloud: Cloud) -> None:
+    machine = cloud.machine({"StartAt": "End", "States": {"End": {"Type": "Succeed"}}})
+    states = cloud.client("stepfunctions")
+    may = cloud.role("events.amazonaws.com", allow("states:StartExecution", machine))
+    may_not = cloud.role("events.amazonaws.com")
+    for role, started in ((may_not, 0), (may, 1)):
+        source = f"test.{uuid.uuid4().hex[:8]}"
+        rule(cloud, {"source": [source]}, {"Arn": machine, "RoleArn": role})
+        put(cloud, source)
+        if started:
+            eventually(lambda: states.list_executions(stateMachineArn=machine)["executions"])
+        assert len(states.list_executions(stateMachineArn=machine)["executions"]) == started
+
+
+def test_what_could_not_be_delivered_is_in_the_targets_dead_letter_queue(cloud: Cloud) -> None:
+    remembered, source = Remembered(cloud), f"test.{uuid.uuid4().hex[:8]}"
+    dead = f"arn:aws:sqs:{REGION}:{ACCOUNT}:{remembered.queue.rsplit('/', 1)[-1]}"
+    target = {"Arn": remembered.arn, "DeadLetterConfig": {"Arn": dead}}
+    rule(cloud, {"source": [source]}, target, permitted=False)
+    put(cloud, source)
+    assert remembered.next()["source"] == source
+
+
+def test_an_event_on_a_bus_of_ones_own_reaches_its_rule(cloud: Cloud) -> None:
+    events, remembered = cloud.client("events"), Remembered(cloud)
+    bus = f"bus-{uuid.uuid4().hex[:8]}"
+    events.create_event_bus(Name=bus)
+    pattern = {"source": ["trainyard.host"], "detail-type": ["ready"]}
+    arn = events.put_rule(Name=bus, EventBusName=bus, EventPattern=json.dumps(pattern))["RuleArn"]
+    events.put_targets(Rule=bus, EventBusName=bus, Targets=[{"Id": "it", "Arn": remembered.arn}])
+    cloud.client("lambda").add_permission(
+        FunctionName=remembered.arn,
+        StatementId="bus",
+        Action="lambda:InvokeFunction",
+        Principal="events.amazonaws.com",
+        SourceArn=arn,
+    )
+    entry = {"Source": "trainyard.host", "DetailType": "ready", "Detail": '{"attempt": 1}'}
+    assert events.put_events(Entries=[{**entry, "EventBusName": bus}])["FailedEntryCount"] == 0
+    assert remembered.next()["detail"] == {"attempt": 1}
+
+
+def put(cloud: Cloud, source: str) -> None:
+    entry = {"Source": source, "DetailType": "test", "Detail": "{}"}
+    cloud.client("events").put_events(Entries=[entry])

@@ -1,0 +1,158 @@
+"""Functions: what they see, what they may do, how their failures are reported."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from typing import Any
+
+from tests.contract.conftest import ACCOUNT, REGION, Cloud, allow, eventually, packed
+
+
+def invoke(cloud: Cloud, function: str, event: Any = None) -> tuple[Any, str | None]:
+    """The payload and the kind of error, if any."""
+    answer = cloud.client("lambda").invoke(FunctionName=function, Payload=json.dumps(event))
+    return json.load(answer["Payload"]), answer.get("FunctionError")
+
+
+def test_an_error_keeps_its_class_message_and_stack(cloud: Cloud) -> None:
+    function = cloud.function(
+        """
+        class NoSuchJob(LookupError):
+            pass
+
+        def handler(event, context):
+            raise NoSuchJob("jobs/x.yaml is gone")
+        """
+    )
+    payload, error = invoke(cloud, function)
+    assert error == "Unhandled"
+    assert (payload["errorType"], payload["errorMessage"]) == ("NoSuchJob", "jobs/x.yaml is gone")
+    assert any("raise NoSuchJob" in frame for frame in payload["stackTrace"])
+
+
+def test_a_module_that_cannot_be_imported_says_so(cloud: Cloud) -> None:
+    payload, error = invoke(cloud, cloud.function("import no_such_package"))
+    assert error
+    assert payload["errorType"] == "Runtime.ImportModuleError"
+    assert "No module named 'no_such_package'" in payload["errorMessage"]
+
+
+def test_a_function_that_takes_too_long_is_ended(cloud: Cloud) -> None:
+    function = cloud.function("import time\ndef handler(event, context): time.sleep(9)", Timeout=1)
+    payload, _ = invoke(cloud, function)
+    assert payload["errorType"] == "Sandbox.Timedout"
+    assert "Task timed out after 1.00 seconds" in payload["errorMessage"]
+
+
+def test_a_process_that_dies_is_reported(cloud: Cloud) -> None:
+    payload, _ = invoke(cloud, cloud.function("import os\ndef handler(event, context): os._exit(3)"))
+    assert payload["errorType"] == "Runtime.ExitError"
+
+
+def test_prints_of_a_function_and_of_its_children_reach_the_log_not_the_answer(cloud: Cloud) -> None:
+    function = cloud.function(
+        """
+        import subprocess
+
+        def handler(event, context):
+            print("from python")
+            subprocess.run(["echo", "from a child"])
+            return {"status": "ok"}
+        """
+    )
+    assert invoke(cloud, function) == ({"status": "ok"}, None)
+    logs = cloud.client("logs")
+
+    def messages() -> str:
+        found = logs.filter_log_events(logGroupName=f"/aws/lambda/{function}")["events"]
+        return "".join(event["message"] for event in found)
+
+    eventually(lambda: "from python" in messages() and "from a child" in messages() and "REPORT" in messages())
+
+
+def test_a_function_sees_its_own_environment_and_nothing_of_the_servers(cloud: Cloud) -> None:
+    function = cloud.function(
+        "import os\ndef handler(event, context): return dict(os.environ)",
+        Environment={"Variables": {"MINE": "yes"}},
+    )
+    environment, _ = invoke(cloud, function)
+    assert environment["MINE"] == "yes"
+    assert environment["AWS_ENDPOINT_URL"] == cloud.endpoint
+    assert environment["AWS_REGION"] == REGION
+    assert environment["AWS_LAMBDA_FUNCTION_NAME"] == function
+    assert environment["AWS_ACCESS_KEY_ID"].startswith("ASIA")
+    leaks = {"AUTH", "STATE_DIR", "S3_DATA_DIR", "GATEWAY_PORT", "LOCALCLOUD_LOG", "AWS_PROFILE", "AWS_CA_BUNDLE"}
+    assert not leaks & set(environment)
+    assert not [name for name in environment if name.startswith(("MINISTACK", "MOTO", "PIP_"))]
+
+
+def test_a_function_has_the_runtimes_packages_and_not_the_servers(cloud: Cloud) -> None:
+    function = cloud.function(
+        """
+        from importlib.util import find_spec
+
+        def handler(event, context):
+            return {name: find_spec(name) is not None for name in event}
+        """
+    )
+    found, _ = invoke(cloud, function, ["boto3", "moto", "ministack", "attrs", "yaml", "aws_lambda_powertools"])
+    assert [name for name, there in found.items() if there] == ["boto3"]
+
+
+def test_a_layer_brings_its_packages(cloud: Cloud) -> None:
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as archive:
+        archive.writestr("python/brought.py", "VALUE = 'by the layer'")
+    layer = cloud.client("lambda").publish_layer_version(
+        LayerName="brings", Content={"ZipFile": content.getvalue()}
+    )
+    code = "import brought\ndef handler(event, context): return brought.VALUE"
+    assert invoke(cloud, cloud.function(code, Layers=[layer["LayerVersionArn"]]))[0] == "by the layer"
+
+
+def test_a_functions_own_module_wins_over_its_layers(cloud: Cloud) -> None:
+    layer = cloud.client("lambda").publish_layer_version(
+        LayerName="hides", Content={"ZipFile": packed("WHO = 'layer'", "python/index.py")}
+    )
+    code = "WHO = 'own'\ndef handler(event, context): return WHO"
+    assert invoke(cloud, cloud.function(code, Layers=[layer["LayerVersionArn"]]))[0] == "own"
+
+
+def test_a_function_acts_under_its_role(cloud: Cloud) -> None:
+    code = """
+    import boto3
+    from botocore.exceptions import ClientError
+
+    def handler(event, context):
+        said = {"arn": boto3.client("sts").get_caller_identity()["Arn"]}
+        for name in ("/own/may", "/own/may-not"):
+            try:
+                said[name] = boto3.client("ssm").get_parameter(Name=name)["Parameter"]["Value"]
+            except ClientError as error:
+                said[name] = error.response["Error"]["Code"]
+        return said
+    """
+    for name in ("/own/may", "/own/may-not"):
+        cloud.client("ssm").put_parameter(Name=name, Value="read", Type="String", Overwrite=True)
+    may = allow("ssm:GetParameter", f"arn:aws:ssm:{REGION}:{ACCOUNT}:parameter/own/may")
+    said, _ = invoke(cloud, cloud.function(code, may))
+    assert said["arn"].startswith(f"arn:aws:sts::{ACCOUNT}:assumed-role/role-")
+    assert (said["/own/may"], said["/own/may-not"]) == ("read", "AccessDeniedException")
+
+
+def test_a_permission_taken_away_is_gone_for_a_warm_function_too(cloud: Cloud) -> None:
+    code = """
+    import boto3
+    ssm = boto3.client("ssm")
+
+    def handler(event, context):
+        return ssm.get_parameter(Name="/taken")["Parameter"]["Value"]
+    """
+    cloud.client("ssm").put_parameter(Name="/taken", Value="read", Type="String", Overwrite=True)
+    function = cloud.function(code, allow("ssm:GetParameter"))
+    assert invoke(cloud, function)[0] == "read"
+    role = cloud.client("lambda").get_function_configuration(FunctionName=function)["Role"].rsplit("/", 1)[-1]
+    cloud.client("iam").delete_role_policy(RoleName=role, PolicyName="allowed")
+    assert "ssm:GetParameter" in invoke(cloud, function)[0]["errorMessage"]

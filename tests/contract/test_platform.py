@@ -1,0 +1,155 @@
+"""The command line: up, down, status, env; what survives; what certainly ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+from tests.contract.conftest import ACCOUNT, REGION, Cloud, Credentials, allow, eventually, free_port
+
+
+def processes_of(state: Path) -> list[int]:
+    """Every process that mentions the state folder in its command line."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit() or int(entry.name) == os.getpid():
+            continue
+        try:
+            command = (entry / "cmdline").read_bytes()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if str(state).encode() in command:
+            found.append(int(entry.name))
+    return found
+
+
+def server_of(state: Path) -> int:
+    named = {pid: (Path("/proc") / str(pid) / "cmdline").read_bytes() for pid in processes_of(state)}
+    return next(pid for pid, command in named.items() if b"localcloud.server" in command)
+
+
+def furnish(cloud: Cloud) -> dict[str, Any]:
+    """One of each thing that has to be there after a restart."""
+    cloud.client("s3").create_bucket(Bucket="kept")
+    cloud.client("s3").put_bucket_versioning(Bucket="kept", VersioningConfiguration={"Status": "Enabled"})
+    version = cloud.client("s3").put_object(Bucket="kept", Key="a/b", Body=b"bytes")["VersionId"]
+    cloud.client("dynamodb").create_table(
+        TableName="kept",
+        KeySchema=[{"AttributeName": "pk", "KeyType": "HASH"}],
+        AttributeDefinitions=[{"AttributeName": "pk", "AttributeType": "S"}],
+        BillingMode="PAY_PER_REQUEST",
+    )
+    cloud.client("dynamodb").put_item(TableName="kept", Item={"pk": {"S": "1"}, "n": {"N": "7"}})
+    cloud.client("ssm").put_parameter(Name="/kept", Value="v", Type="String")
+    vpc = cloud.client("ec2").create_vpc(CidrBlock="10.77.0.0/16")["Vpc"]["VpcId"]
+    function = cloud.function("def handler(event, context): return 'still here'")
+    machine = cloud.machine({"StartAt": "End", "States": {"End": {"Type": "Succeed"}}})
+    execution = cloud.start(machine)
+    assert cloud.end_of(execution)["status"] == "SUCCEEDED"
+    role = cloud.acting_as(allow("ssm:GetParameter", f"arn:aws:ssm:{REGION}:{ACCOUNT}:parameter/kept"))
+    return {"version": version, "vpc": vpc, "function": function, "execution": execution, "role": role}
+
+
+def assert_furnished(cloud: Cloud, made: dict[str, Any]) -> None:
+    found = cloud.client("s3").get_object(Bucket="kept", Key="a/b")
+    assert (found["Body"].read(), found["VersionId"]) == (b"bytes", made["version"])
+    item = cloud.client("dynamodb").get_item(TableName="kept", Key={"pk": {"S": "1"}})["Item"]
+    assert item["n"] == {"N": "7"}
+    assert cloud.client("ssm").get_parameter(Name="/kept")["Parameter"]["Value"] == "v"
+    vpcs = cloud.client("ec2").describe_vpcs(VpcIds=[made["vpc"]])["Vpcs"]
+    assert vpcs[0]["CidrBlock"] == "10.77.0.0/16"
+    answer = cloud.client("lambda").invoke(FunctionName=made["function"], Payload="{}")
+    assert json.load(answer["Payload"]) == "still here"
+    ended = cloud.client("stepfunctions").describe_execution(executionArn=made["execution"])
+    assert ended["status"] == "SUCCEEDED"
+    role: Credentials = made["role"]
+    assert cloud.client("ssm", role).get_parameter(Name="/kept")["Parameter"]["Value"] == "v"
+
+
+def test_everything_is_there_after_down_and_up(own_cloud: Cloud) -> None:
+    made = furnish(own_cloud)
+    own_cloud.down()
+    own_cloud.up()
+    assert_furnished(own_cloud, made)
+
+
+def test_everything_is_there_after_the_server_was_killed(own_cloud: Cloud) -> None:
+    made = furnish(own_cloud)
+    eventually(lambda: own_cloud.admin("GET", "/status")["unwritten"] is False)
+    os.kill(server_of(own_cloud.state), signal.SIGKILL)
+    eventually(lambda: not processes_of(own_cloud.state))
+    own_cloud.up()
+    assert_furnished(own_cloud, made)
+
+
+def test_an_execution_that_was_running_has_failed_after_a_restart(own_cloud: Cloud) -> None:
+    wait = {"StartAt": "Wait", "States": {"Wait": {"Type": "Wait", "Seconds": 600, "End": True}}}
+    execution = own_cloud.start(own_cloud.machine(wait))
+    own_cloud.down()
+    own_cloud.up()
+    found = own_cloud.client("stepfunctions").describe_execution(executionArn=execution)
+    assert found["status"] == "FAILED"
+
+
+def test_down_leaves_no_process_and_may_be_repeated(own_cloud: Cloud) -> None:
+    function = own_cloud.function("def handler(event, context): return 1")
+    own_cloud.client("lambda").invoke(FunctionName=function, Payload="{}")
+    assert "is down" in own_cloud.command("down").stdout
+    assert processes_of(own_cloud.state) == []
+    assert "Nothing was up" in own_cloud.command("down").stdout
+
+
+def test_killing_the_supervisor_ends_everything(own_cloud: Cloud) -> None:
+    supervisor = json.loads((own_cloud.state / "supervisor.json").read_text())["supervisor"]
+    os.kill(supervisor, signal.SIGKILL)
+    eventually(lambda: not processes_of(own_cloud.state), 5)
+    own_cloud.up()
+    assert own_cloud.command("status").returncode == 0
+
+
+def test_a_server_that_hangs_is_ended_too(own_cloud: Cloud) -> None:
+    os.kill(server_of(own_cloud.state), signal.SIGSTOP)
+    own_cloud.down()
+    assert processes_of(own_cloud.state) == []
+
+
+def test_status_and_env_speak_of_the_running_cloud(cloud: Cloud) -> None:
+    assert cloud.endpoint in cloud.command("status").stdout
+    lines = cloud.command("env").stdout
+    assert f"export AWS_ENDPOINT_URL={cloud.endpoint}" in lines
+    assert f"export AWS_REGION={REGION}" in lines
+    assert cloud.client("sts").get_caller_identity()["Account"] == ACCOUNT
+
+
+def test_a_second_cloud_is_refused_on_the_same_state_or_port(cloud: Cloud, tmp_path: Path) -> None:
+    again = cloud.command("up", "--detach", "--port", str(free_port()), check=False)
+    assert again.returncode == 1
+    assert "already up" in again.stderr
+    other = Cloud(tmp_path / "other", cloud.port)
+    refused = other.command("up", "--detach", "--port", str(cloud.port), check=False)
+    assert refused.returncode == 1
+    assert f"127.0.0.1:{cloud.port} is in use" in refused.stderr
+
+
+def test_what_needs_a_running_cloud_says_how_to_start_one(tmp_path: Path) -> None:
+    nothing = Cloud(tmp_path / "none", 1)
+    for command in (("status",), ("env",), ("fault", "clear")):
+        refused = nothing.command(*command, check=False)
+        assert refused.returncode == 1
+        assert "up --detach" in refused.stderr
+
+
+def test_functions_and_the_user_reach_the_same_endpoint_from_different_networks(cloud: Cloud) -> None:
+    code = """
+    import socket, urllib.request, os
+
+    def handler(event, context):
+        names = [name for _, name in socket.if_nameindex()]
+        health = urllib.request.urlopen(os.environ["AWS_ENDPOINT_URL"] + "/_ministack/health").status
+        return [health, "eth0" in names]
+    """
+    answer = cloud.client("lambda").invoke(FunctionName=cloud.function(code), Payload="{}")
+    assert json.load(answer["Payload"]) == [200, False]
