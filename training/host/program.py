@@ -9,7 +9,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from training.host.cluster import Cluster, Seat
@@ -66,11 +66,12 @@ def environment(
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A started program. `born` tells its process id from a later one's."""
+    """A started program. `born` tells its process id from a later one's; `keeper` is None for an earlier agent's."""
 
     pid: int
     born: int
     exit_file: Path
+    keeper: "subprocess.Popen[bytes] | None" = field(default=None, compare=False, repr=False)
 
     @staticmethod
     def start(
@@ -90,21 +91,19 @@ class Program:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-        return Program(pid=keeper.pid, born=_birth(keeper.pid) or 0, exit_file=exit_file)
+        return Program(keeper.pid, _birth(keeper.pid) or 0, exit_file, keeper)
 
     def exit_code(self) -> int | None:
         """The program's exit code (128 + n when signal n ended it); None while it runs."""
-        if self.exit_file.exists():
-            _reap(self.pid)
-            return int(self.exit_file.read_text())
         if self.is_alive():
             return None
-        if self.exit_file.exists():  # it ended between the two looks
+        if self.exit_file.exists():
             return int(self.exit_file.read_text())
         return 128 + signal.SIGKILL  # the keeper itself was killed: nobody could write a code
 
     def is_alive(self) -> bool:
-        _reap(self.pid)
+        if self.keeper:
+            self.keeper.poll()
         return _birth(self.pid) == self.born
 
     def ask_to_leave(self) -> None:
@@ -143,10 +142,3 @@ def _birth(pid: int) -> int | None:
     except (FileNotFoundError, ProcessLookupError):
         return None
     return None if after_name[0] == "Z" else int(after_name[19])
-
-
-def _reap(pid: int) -> None:
-    try:
-        os.waitpid(pid, os.WNOHANG)
-    except ChildProcessError:
-        pass  # an earlier agent's child: init reaps it
