@@ -81,6 +81,7 @@ def set_environment(state: Path, port: int) -> None:
         MINISTACK_REGION=REGION,
         MOTO_EC2_LOAD_DEFAULT_AMIS="false",
         MOTO_EC2_ENABLE_INSTANCE_TYPE_VALIDATION="true",
+        STATE_DIR=str(state / "ministack"),
         S3_PERSIST="1",
         S3_DATA_DIR=str(state / "s3"),
         TMPDIR=str(temporary),

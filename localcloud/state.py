@@ -18,6 +18,8 @@ log = logging.getLogger(__name__)
 
 PAUSE = 1.0
 """Seconds between a change and its being written; changes in between share one write."""
+SHARE = 0.1
+"""The most of a processor's time that writing may take: after a long write the next one waits longer."""
 LONGEST = 10.0
 """Seconds after which it is written without being told: executions and schedules change things by themselves."""
 
@@ -78,10 +80,13 @@ class Store:
 
     def write_forever(self) -> None:
         """Write a moment after each change; for a daemon thread."""
+        pause = PAUSE
         while True:
-            if self._changed.wait(LONGEST):
-                time.sleep(PAUSE)
+            self._changed.wait(LONGEST)
+            time.sleep(pause)
+            began = time.thread_time()
             self.write()
+            pause = max(PAUSE, (time.thread_time() - began) / SHARE)
 
     def _write(self, part: Part) -> None:
         content = part.save()
