@@ -16,7 +16,6 @@ from typing import Any
 from ministack.core.responses import request_scope
 from ministack.services import iam as ministack_iam
 from moto.core.responses import ActionResult, EmptyResult
-from moto.core.types import Base64EncodedString
 from moto.ec2.exceptions import EC2ClientError
 from moto.ec2.models import ec2_backends
 from moto.ec2.models.instance_types import INSTANCE_TYPES
@@ -279,11 +278,7 @@ def machine_of(instance: Any) -> Machine:
 
 def user_data_of(instance: Any) -> bytes | None:
     """What the metadata service hands out, decoded."""
-    given = instance.user_data
-    if not given:
-        return None
-    # moto's type gives the encoded text as bytes
-    return base64.b64decode(given.as_bytes() if isinstance(given, Base64EncodedString) else given)
+    return base64.b64decode(str(instance.user_data)) if instance.user_data else None
 
 
 def aware(moment: datetime) -> datetime:

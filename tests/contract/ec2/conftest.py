@@ -167,6 +167,11 @@ class Yard:
         )
         return self.instance(instance_id)
 
+    def printed(self, instance_id: str) -> str:
+        """What the user data of this host wrote, as on its disk."""
+        log = self.cloud.state / "instances" / instance_id / "upper" / "var" / "log" / "cloud-init-output.log"
+        return log.read_text() if log.exists() else ""
+
     def spot_request(self, instance_id: str) -> dict[str, Any]:
         wanted = [{"Name": "instance-id", "Values": [instance_id]}]
         return dict(self.ec2.describe_spot_instance_requests(Filters=wanted)["SpotInstanceRequests"][0])
