@@ -4,6 +4,7 @@ import json
 import logging
 import shutil
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -65,7 +66,6 @@ def lease_of(identity: Identity, *, now: datetime) -> Lease:
 
 def run(places: Places) -> None:
     """The agent's life. Returns only when there is nothing to do on this host at all."""
-    began = time.monotonic()
     metadata = Metadata()
     identity = metadata.identity()
     now = datetime.now(UTC)
@@ -81,7 +81,7 @@ def run(places: Places) -> None:
         _keep_lease_only(metadata, identity, now)
         return
     with orders.presence(places):
-        Agent(places, metadata, identity, post, began).work()
+        Agent(places, metadata, identity, post, power_off=power_off).work()
 
 
 def _is_sealed(places: Places, identity: Identity) -> bool:
@@ -100,14 +100,23 @@ def _keep_lease_only(metadata: Metadata, identity: Identity, now: datetime) -> N
 
 
 class Agent:
+    """One host's work. `power_off` ends the host; the sentinel and the outbox call it from their threads."""
+
     def __init__(
-        self, places: Places, metadata: Metadata, identity: Identity, post: Post, began: float
+        self,
+        places: Places,
+        metadata: Metadata,
+        identity: Identity,
+        post: Post,
+        *,
+        power_off: Callable[[str], None],
     ) -> None:
         session = boto3.Session(region_name=identity.region)
         self._places = places
         self._identity = identity
         self._post = post
-        self._began = began
+        self._began = time.monotonic()
+        self._power_off = power_off
         self._bucket = Bucket(session.client("s3", config=CALLS), post.bucket)
         self._sentinel = Sentinel(metadata, post.lease, self._leave)
         self._outbox = Outbox(
@@ -292,4 +301,4 @@ class Agent:
     def _leave(self, reason: str) -> None:
         """The sentinel's last act: let what is to be said be said, then power off."""
         self._outbox.flush(FLUSH_SECONDS)
-        power_off(reason)
+        self._power_off(reason)
