@@ -1,14 +1,14 @@
 """Disks: what an image holds its hosts have, what is equal is there once, what is changed is one's own."""
 
-import os
 from pathlib import Path
 
 import pytest
 
-from tests.contract.conftest import eventually
-from tests.contract.hosts.conftest import Hosts, unique
+from tests.contract.conftest import Cloud, eventually, free_port
+from tests.contract.hosts.conftest import REGISTER, Hosts, unique
 
 MEBIBYTE = 1 << 20
+BASE_IMAGE = "ami-0b5eacf05cf9e0001"
 
 
 def size_of(folder: Path) -> int:
@@ -34,7 +34,10 @@ def test_a_host_of_an_image_has_what_the_image_was_made_of(hosts: Hosts) -> None
     )
     image = image_of(hosts, builder)
     clone = hosts.one(ImageId=image)
-    assert hosts.run(clone, "cat /opt/trainyard/link; stat -c %a /opt/trainyard/deep; ls -d /srv || true") == "baked\n750"
+    assert (
+        hosts.run(clone, "cat /opt/trainyard/link; stat -c %a /opt/trainyard/deep; ls -d /srv || true")
+        == "baked\n750"
+    )
 
 
 def test_what_a_host_changes_reaches_neither_its_image_nor_its_siblings(hosts: Hosts) -> None:
@@ -74,17 +77,28 @@ def test_hosts_outlive_the_image_they_came_from(hosts: Hosts) -> None:
     eventually(lambda: not (hosts.cloud.state / "images" / image).exists())
 
 
-def test_a_base_image_installs_from_its_wheels_alone(hosts: Hosts) -> None:
-    host = hosts.one()
-    assert hosts.run(host, "python3 -m pip config list --global") .splitlines() == [
-        "global.disable-pip-version-check='true'",
-        "global.find-links='/opt/wheels'",
-        "global.no-index='true'",
-    ]
-    assert "no-index = true" in hosts.run(host, "cat /etc/uv/uv.toml")
-    assert hosts.run(host, "touch /opt/wheels/x 2>&1 || echo refused").endswith("refused") or not os.path.exists(
-        ".tools/wheels"
-    )
+def test_hosts_see_the_wheels_of_their_base_image_and_install_from_nothing_else(tmp_path: Path) -> None:
+    wheels, facts = tmp_path / "wheels", tmp_path / "facts.yaml"
+    wheels.mkdir()
+    (wheels / "a.whl").write_text("a wheel")
+    facts.write_text(f"latencies: {{boot: 0, agent: 0}}\nimages: {{{BASE_IMAGE}: {{wheels: {wheels}}}}}\n")
+    cloud = Cloud(tmp_path / "state", free_port())
+    cloud.command("up", "--detach", "--port", str(cloud.port), "--facts", str(facts))
+    try:
+        hosts = Hosts(cloud, "")
+        hosts.profile = hosts.make_profile(REGISTER)
+        builder = hosts.one(ImageId=BASE_IMAGE)
+        for host in (builder, hosts.one(ImageId=image_of(hosts, builder))):
+            assert hosts.run(host, "cat /opt/wheels/a.whl") == "a wheel"
+            assert hosts.run(host, "touch /opt/wheels/b 2>/dev/null || echo refused") == "refused"
+            assert "no-index = true" in hosts.run(host, "cat /etc/uv/uv.toml")
+            assert hosts.run(host, "python3 -m pip config list --global").splitlines() == [
+                "global.disable-pip-version-check='true'",
+                "global.find-links='/opt/wheels'",
+                "global.no-index='true'",
+            ]
+    finally:
+        cloud.down()
 
 
 @pytest.mark.parametrize("image_is_made_while", ["running", "stopped"])

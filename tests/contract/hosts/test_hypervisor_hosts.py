@@ -1,6 +1,5 @@
 """A host is a machine of its own: address, disk, processes; and it ends without a trace."""
 
-import os
 from pathlib import Path
 
 from tests.contract.conftest import Cloud, eventually
@@ -25,17 +24,19 @@ def processes_of(cloud: Cloud, instance_id: str) -> list[int]:
 def test_a_host_has_the_address_that_ec2_says(shared: Hosts, pair: list[str]) -> None:
     address = shared.instance(pair[0])["PrivateIpAddress"]
     assert shared.run(pair[0], "hostname") == "ip-" + address.replace(".", "-")
-    seen = "import socket; s = socket.socket(type=socket.SOCK_DGRAM); s.connect(('10.9.9.9', 1)); print(s.getsockname()[0])"
-    assert shared.run(pair[0], f'python3 -c "{seen}"') == address
+    connect = "import socket; s = socket.socket(type=socket.SOCK_DGRAM); s.connect(('10.9.9.9', 1))"
+    assert shared.run(pair[0], f'python3 -c "{connect}; print(s.getsockname()[0])"') == address
 
 
 def test_hosts_reach_each_other(shared: Hosts, pair: list[str]) -> None:
     first, second = pair
     address = shared.instance(first)["PrivateIpAddress"]
-    serve = "import socket; s = socket.create_server(('', 2222)); c, who = s.accept(); c.sendall(who[0].encode())"
+    serve = (
+        "import socket; s = socket.create_server(('', 2222)); c, who = s.accept(); c.sendall(who[0].encode())"
+    )
     listening = shared.send([first], f'python3 -c "{serve}"')
     ask = f"import socket; print(socket.create_connection(('{address}', 2222)).recv(100).decode())"
-    again = f"for i in 1 2 3 4 5 6 7 8 9; do python3 -c \"{ask}\" 2>/dev/null && break; sleep 0.2; done"
+    again = f'for i in 1 2 3 4 5 6 7 8 9; do python3 -c "{ask}" 2>/dev/null && break; sleep 0.2; done'
     assert shared.run(second, again) == shared.instance(second)["PrivateIpAddress"]
     assert shared.over(listening, first)["Status"] == "Success"
 
@@ -46,12 +47,16 @@ def test_nothing_leads_out_of_the_hosts_network(shared: Hosts, pair: list[str]) 
 
 
 def test_a_host_reaches_the_endpoint_it_is_told(shared: Hosts, pair: list[str]) -> None:
-    answer = shared.run(pair[0], 'curl -s -o /dev/null -w "%{http_code}" "$AWS_ENDPOINT_URL/_ministack/health"')
+    answer = shared.run(
+        pair[0], 'curl -s -o /dev/null -w "%{http_code}" "$AWS_ENDPOINT_URL/_ministack/health"'
+    )
     assert answer == "200"
 
 
 def test_a_host_cannot_steer_the_local_cloud(shared: Hosts, pair: list[str]) -> None:
-    answer = shared.run(pair[0], 'curl -s -o /dev/null -w "%{http_code}" "$AWS_ENDPOINT_URL/_localcloud/status"')
+    answer = shared.run(
+        pair[0], 'curl -s -o /dev/null -w "%{http_code}" "$AWS_ENDPOINT_URL/_localcloud/status"'
+    )
     assert answer == "403"
 
 
@@ -80,7 +85,9 @@ def test_a_hosts_root_cannot_reach_around_its_machine(shared: Hosts, pair: list[
         "ip address add 10.0.0.250/32 dev eth0",
         "unshare --mount true",
     ):
-        assert shared.run(pair[0], f"({attempt}) 2>/dev/null && echo done || echo refused") == "refused", attempt
+        assert shared.run(pair[0], f"({attempt}) 2>/dev/null && echo done || echo refused") == "refused", (
+            attempt
+        )
 
 
 def test_a_terminated_host_leaves_no_process_and_no_disk(hosts: Hosts) -> None:
@@ -109,7 +116,9 @@ def test_a_host_that_powers_itself_off_stops(hosts: Hosts) -> None:
     off = hosts.one(InstanceInitiatedShutdownBehavior="stop")
     hosts.send([off], "systemctl poweroff")
     hosts.until(off, "stopped")
-    assert "powering off: systemctl poweroff" in hosts.ec2.get_console_output(InstanceId=off).get("Output", "")
+    assert "powering off: systemctl poweroff" in hosts.ec2.get_console_output(InstanceId=off).get(
+        "Output", ""
+    )
 
 
 def test_a_host_whose_power_fails_ends_at_once(hosts: Hosts) -> None:
@@ -127,4 +136,4 @@ def test_hosts_end_with_the_local_cloud(own_cloud: Cloud) -> None:
     assert all(processes_of(own_cloud, one) for one in left)
     own_cloud.down()
     assert all(processes_of(own_cloud, one) == [] for one in left)
-    assert os.listdir(own_cloud.state / "instances")
+    assert all((own_cloud.state / "instances" / one / "disk.json").exists() for one in left)

@@ -14,7 +14,10 @@ def unit(name: str, text: str) -> str:
 
 def test_an_enabled_unit_runs_at_every_boot(hosts: Hosts) -> None:
     host = hosts.one()
-    text = "[Service]\nType=oneshot\nExecStart=/bin/sh -c 'echo boot >> /opt/boots'\n[Install]\nWantedBy=multi-user.target\n"
+    text = (
+        "[Service]\nType=oneshot\nExecStart=/bin/sh -c 'echo boot >> /opt/boots'\n"
+        "[Install]\nWantedBy=multi-user.target\n"
+    )
     hosts.run(host, unit("mark.service", text), "systemctl daemon-reload", "systemctl enable mark")
     hosts.ec2.stop_instances(InstanceIds=[host])
     hosts.until(host, "stopped")
@@ -79,7 +82,9 @@ def test_a_notifying_unit_is_active_when_it_says_so(shared: Hosts, pair: list[st
     )
     text = f'[Service]\nType=notify\nExecStart=python3 -c "{program}"\n'
     shared.run(pair[0], "rm -f /opt/ready", unit("ready.service", text))
-    assert shared.run(pair[0], "systemctl start ready", "ls /opt/ready", "systemctl stop ready") == "/opt/ready"
+    assert (
+        shared.run(pair[0], "systemctl start ready", "ls /opt/ready", "systemctl stop ready") == "/opt/ready"
+    )
 
 
 def test_units_start_in_the_order_they_ask_for(shared: Hosts, pair: list[str]) -> None:
@@ -95,7 +100,9 @@ def test_units_start_in_the_order_they_ask_for(shared: Hosts, pair: list[str]) -
 def test_a_timer_starts_its_unit(shared: Hosts, pair: list[str]) -> None:
     service = "[Service]\nType=oneshot\nExecStart=/bin/sh -c 'echo x >> /opt/ticks'\n"
     timer = "[Timer]\nOnActiveSec=200ms\nOnUnitActiveSec=200ms\n"
-    shared.run(pair[0], unit("tick.service", service), unit("tick.timer", timer), "systemctl start tick.timer")
+    shared.run(
+        pair[0], unit("tick.service", service), unit("tick.timer", timer), "systemctl start tick.timer"
+    )
     eventually(lambda: int(shared.run(pair[0], "wc -l < /opt/ticks || echo 0")) >= 3)
     shared.run(pair[0], "systemctl stop tick.timer")
 

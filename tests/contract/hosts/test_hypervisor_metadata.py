@@ -26,7 +26,10 @@ def status_of(hosts: Hosts, instance_id: str, curl: str) -> str:
 
 def test_without_a_token_there_is_no_answer(shared: Hosts, pair: list[str]) -> None:
     assert status_of(shared, pair[0], f"{ROOT}/meta-data/instance-id") == "401"
-    assert status_of(shared, pair[0], f"-H 'X-aws-ec2-metadata-token: made-up' {ROOT}/meta-data/instance-id") == "401"
+    assert (
+        status_of(shared, pair[0], f"-H 'X-aws-ec2-metadata-token: made-up' {ROOT}/meta-data/instance-id")
+        == "401"
+    )
 
 
 @pytest.mark.parametrize(
@@ -47,7 +50,9 @@ def test_a_token_lives_at_most_six_hours_and_passes_no_proxy(
 
 def test_a_token_ends(shared: Hosts, pair: list[str]) -> None:
     short = TOKEN.replace(": 60", ": 1")
-    read = f"curl -s -o /dev/null -w '%{{http_code}} ' -H \"X-aws-ec2-metadata-token: $TOKEN\" {ROOT}/meta-data/"
+    read = (
+        f"curl -s -o /dev/null -w '%{{http_code}} ' -H \"X-aws-ec2-metadata-token: $TOKEN\" {ROOT}/meta-data/"
+    )
     assert shared.run(pair[0], short, read, "sleep 1.2", read) == "200 401"
 
 

@@ -54,7 +54,9 @@ def test_one_unregistered_host_stops_the_whole_command(shared: Hosts, pair: list
     unknown = "i-0123456789abcdef0"
     parameters = {"commands": ["true"]}
     send = shared.ssm.send_command
-    code = error_code(send, DocumentName="AWS-RunShellScript", InstanceIds=[*pair, unknown], Parameters=parameters)
+    code = error_code(
+        send, DocumentName="AWS-RunShellScript", InstanceIds=[*pair, unknown], Parameters=parameters
+    )
     assert code == "InvalidInstanceId"
     assert len(shared.ssm.list_commands()["Commands"]) == before
 
@@ -82,7 +84,10 @@ def test_tags_that_no_host_has_reach_nobody(shared: Hosts) -> None:
 
 
 def test_a_document_that_is_not_there_is_refused(shared: Hosts, pair: list[str]) -> None:
-    assert error_code(shared.ssm.send_command, DocumentName="nobody-knows", InstanceIds=pair) == "InvalidDocument"
+    assert (
+        error_code(shared.ssm.send_command, DocumentName="nobody-knows", InstanceIds=pair)
+        == "InvalidDocument"
+    )
 
 
 def test_more_than_fifty_hosts_cannot_be_named(shared: Hosts) -> None:
@@ -143,7 +148,9 @@ def test_output_is_empty_until_the_step_has_ended(shared: Hosts, pair: list[str]
 
 
 def test_long_output_is_cut(shared: Hosts, pair: list[str]) -> None:
-    command = shared.send(pair[:1], "head -c 100000 /dev/zero | tr '\\0' x", "head -c 20000 /dev/zero | tr '\\0' e >&2")
+    command = shared.send(
+        pair[:1], "head -c 100000 /dev/zero | tr '\\0' x", "head -c 20000 /dev/zero | tr '\\0' e >&2"
+    )
     ended = shared.over(command, pair[0])
     assert len(ended["StandardOutputContent"]) == 24000
     assert len(ended["StandardErrorContent"]) <= 8000
@@ -254,11 +261,15 @@ def test_max_concurrency_and_max_errors_hold_the_rest_back(shared: Hosts, pair: 
 
 
 @pytest.mark.parametrize(("lines", "status"), [(["true"], "Success"), (["exit 1"], "Failed")])
-def test_every_change_of_status_is_an_event(shared: Hosts, pair: list[str], lines: list[str], status: str) -> None:
+def test_every_change_of_status_is_an_event(
+    shared: Hosts, pair: list[str], lines: list[str], status: str
+) -> None:
     queue = queue_of(shared.cloud, "aws.ssm")
     command = shared.send(pair, *lines, MaxErrors="1")
     heard = of_command(shared.cloud, queue, command, status if status == "Success" else "Failed")
-    of_hosts = [event for event in heard if event["detail-type"].endswith("Invocation Status-change Notification")]
+    of_hosts = [
+        event for event in heard if event["detail-type"].endswith("Invocation Status-change Notification")
+    ]
     for one in pair:
         own = [event["detail"]["status"] for event in of_hosts if event["detail"]["instance-id"] == one]
         assert own == ["InProgress", status]

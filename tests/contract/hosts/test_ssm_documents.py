@@ -35,7 +35,9 @@ def shell(*lines: str, name: str = "step", **inputs: Any) -> dict[str, Any]:
 
 def test_a_document_runs_with_its_parameters(shared: Hosts, pair: list[str]) -> None:
     name = shared.document(JOB)
-    sent = shared.ssm.send_command(DocumentName=name, InstanceIds=pair[:1], Parameters={"JobId": ["digits-1"]})
+    sent = shared.ssm.send_command(
+        DocumentName=name, InstanceIds=pair[:1], Parameters={"JobId": ["digits-1"]}
+    )
     ended = shared.over(sent["Command"]["CommandId"], pair[0])
     assert (ended["Status"], ended["ResponseCode"]) == ("Success", 0)
     assert ended["StandardOutputContent"] == "job digits-1 mode slow\n"
@@ -76,7 +78,9 @@ def test_steps_run_in_order_and_each_has_its_own_result(shared: Hosts, pair: lis
         shell("echo two", name="second"),
         {**shell("echo never", name="third"), "precondition": {"StringEquals": ["platformType", "Windows"]}},
     ]
-    command = shared.ssm.send_command(DocumentName=shared.document({"mainSteps": steps}), InstanceIds=pair[:1])
+    command = shared.ssm.send_command(
+        DocumentName=shared.document({"mainSteps": steps}), InstanceIds=pair[:1]
+    )
     command_id = command["Command"]["CommandId"]
     assert shared.over(command_id, pair[0], PluginName="first")["ResponseCode"] == 3
     second = shared.over(command_id, pair[0], PluginName="second")
@@ -121,7 +125,10 @@ def test_a_document_may_be_yaml_and_is_given_back_in_either_form(cloud: Cloud) -
         ("{", "InvalidDocumentContent"),
         ('{"schemaVersion": "9"}', "InvalidDocumentSchemaVersion"),
         ('{"schemaVersion": "2.2", "mainSteps": []}', "InvalidDocumentContent"),
-        (json.dumps({"schemaVersion": "2.2", "mainSteps": [shell("{{ undefined }}")]}), "InvalidDocumentContent"),
+        (
+            json.dumps({"schemaVersion": "2.2", "mainSteps": [shell("{{ undefined }}")]}),
+            "InvalidDocumentContent",
+        ),
         (json.dumps({"schemaVersion": "2.2", "mainSteps": [shell("x" * 66000)]}), "MaxDocumentSizeExceeded"),
     ],
 )
@@ -145,7 +152,11 @@ def test_a_new_version_runs_only_when_it_is_the_default_or_asked_for(shared: Hos
         sent = shared.ssm.send_command(DocumentName=name, InstanceIds=pair[:1], **more)["Command"]
         return str(shared.over(sent["CommandId"], pair[0])["StandardOutputContent"])
 
-    assert (output(), output(DocumentVersion="$LATEST"), output(DocumentVersion="2")) == ("v1\n", "v2\n", "v2\n")
+    assert (output(), output(DocumentVersion="$LATEST"), output(DocumentVersion="2")) == (
+        "v1\n",
+        "v2\n",
+        "v2\n",
+    )
     shared.ssm.update_document_default_version(Name=name, DocumentVersion="2")
     assert output() == "v2\n"
     described = shared.ssm.describe_document(Name=name)["Document"]
@@ -191,7 +202,12 @@ def template(content: dict[str, Any], **more: Any) -> str:
 
 
 def test_a_stack_makes_a_document_and_a_change_of_it_becomes_the_default(cloud: Cloud) -> None:
-    stacks, ssm, stack, name = cloud.client("cloudformation"), cloud.client("ssm"), unique("stack"), unique("doc")
+    stacks, ssm, stack, name = (
+        cloud.client("cloudformation"),
+        cloud.client("ssm"),
+        unique("stack"),
+        unique("doc"),
+    )
 
     def status() -> str:
         return str(stacks.describe_stacks(StackName=stack)["Stacks"][0]["StackStatus"])

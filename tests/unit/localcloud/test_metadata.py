@@ -1,0 +1,56 @@
+"""What the metadata service says, from what is known of a machine."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from localcloud.hypervisor.machine import Machine, MetadataFacts
+from localcloud.hypervisor.metadata import Tokens, answer
+
+MACHINE = Machine(
+    instance_id="i-1", image_id="ami-1", instance_type="g6.xlarge", zone="us-east-1a", region="us-east-1",
+    private_ip="10.0.1.5", mac="02:00:00:00:00:01", vcpus=4, gpus=1, role="host", user_data=None,
+    metadata_tags=True, launched_at=datetime(2026, 11, 21, tzinfo=UTC),
+)  # fmt: skip
+FACTS = MetadataFacts(
+    tags={"trainyard:run": "r-1"},
+    spot_action=("terminate", datetime(2026, 11, 21, 12, 0, tzinfo=UTC)),
+    credentials={"AccessKeyId": "A"},
+)
+QUIET = MetadataFacts()
+
+
+@pytest.mark.parametrize(
+    ("path", "facts", "said"),
+    [
+        ("/latest/meta-data/instance-id", QUIET, b"i-1"),
+        ("/2021-07-15/meta-data/instance-id/", QUIET, b"i-1"),
+        ("/latest/meta-data/placement/", QUIET, b"availability-zone\nregion"),
+        ("/latest/meta-data/tags/instance", FACTS, b"trainyard:run"),
+        ("/latest/meta-data/tags/instance/trainyard%3Arun", FACTS, b"r-1"),
+        ("/latest/meta-data/iam/security-credentials/", FACTS, b"host"),
+        (
+            "/latest/meta-data/spot/instance-action",
+            FACTS,
+            b'{"action": "terminate", "time": "2026-11-21T12:00:00Z"}',
+        ),
+        ("/latest/meta-data/spot/termination-time", FACTS, b"2026-11-21T12:00:00Z"),
+        ("/latest/meta-data/spot/instance-action", QUIET, None),
+        ("/latest/meta-data/iam/info", QUIET, None),
+        ("/latest/meta-data/nothing", QUIET, None),
+        ("/latest/meta-data/instance-id/below", QUIET, None),
+        ("/latest/user-data", QUIET, None),
+        ("/latest/elsewhere", QUIET, None),
+    ],
+)
+def test_a_path_is_answered(path: str, facts: MetadataFacts, said: bytes | None) -> None:
+    assert answer(MACHINE, facts, path) == said
+
+
+def test_a_token_is_good_for_its_host_and_its_time() -> None:
+    tokens = Tokens()
+    token = tokens.issue("i-1", ttl=60, now=0.0)
+    assert tokens.is_good(token, "i-1", now=59.0)
+    assert not tokens.is_good(token, "i-1", now=60.0)
+    assert not tokens.is_good(token, "i-2", now=1.0)
+    assert not tokens.is_good(None, "i-1", now=1.0)
