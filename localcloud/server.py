@@ -129,7 +129,6 @@ def install_everything(state: Path, port: int, facts_file: Path | None) -> Conte
     for part in PARTS:
         importlib.import_module(part).install(context)
     ministack_app.PERSIST_STATE = True  # else it never asks for what was kept ...
-    ministack_app.PERSIST_STATE = True  # so that it restores at its start, by our means
     ministack_app._load_persisted_state = context.store.restore
     ministack_app.save_all = lambda states: None  # ... and the store alone writes
     return context
