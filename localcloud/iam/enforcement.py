@@ -77,7 +77,12 @@ def install() -> None:
         return stock_denial(service, failed.action, principal_arn, request_id, **more)
 
     def action_of_every_protocol(
-        service: str, method: str, path: str, headers: Mapping[str, str], body: bytes, query: Mapping[str, Any]
+        service: str,
+        method: str,
+        path: str,
+        headers: Mapping[str, str],
+        body: bytes,
+        query: Mapping[str, Any],
     ) -> str | None:
         """ministack lets a request pass whose action it cannot tell; what boto3 speaks to CloudWatch is one."""
         rpc = RPC_OPERATION.search(path)
@@ -99,7 +104,18 @@ def install() -> None:
 
 
 _EXPANDED = frozenset(
-    {"ec2", "ssm", "lambda", "states", "events", "scheduler", "monitoring", "cloudformation", "iam"}
+    {
+        "ec2",
+        "ssm",
+        "lambda",
+        "states",
+        "events",
+        "scheduler",
+        "monitoring",
+        "cloudformation",
+        "iam",
+        "servicequotas",
+    }
 )
 """Services whose requests `expansion` splits. S3 and DynamoDB name their pairs to ministack themselves."""
 

@@ -160,7 +160,16 @@ def _start_execution(request: Request, base: Check) -> list[Check]:
     return [Check(request.action, str(request.fields().get("stateMachineArn", "*")), base.context)]
 
 
+def _quota(request: Request, base: Check) -> list[Check]:
+    asked = request.fields()
+    name = f"{asked.get('ServiceCode', '')}/{asked.get('QuotaCode', '')}"
+    return [
+        Check(request.action, f"arn:aws:servicequotas:{get_region()}:{get_account_id()}:{name}", base.context)
+    ]
+
+
 EXPANDERS: dict[str, Expander] = {
+    "servicequotas:GetServiceQuota": _quota,
     "ssm:SendCommand": _send_command,
     "ssm:StartSession": _start_session,
     "ssm:GetParameters": _parameters,
@@ -214,7 +223,9 @@ def _targets(asked: dict[str, Any]) -> list[str]:
     for target in targets:
         if str(target.get("Key", "")).lower() == "instanceids":
             ids += target.get("Values") or []
-    wanted = {t["Key"][4:]: t.get("Values") or [] for t in targets if str(t.get("Key", "")).startswith("tag:")}
+    wanted = {
+        t["Key"][4:]: t.get("Values") or [] for t in targets if str(t.get("Key", "")).startswith("tag:")
+    }
     if wanted:
         ids += [
             instance_id
