@@ -11,6 +11,7 @@ import asyncio
 import importlib
 import logging
 import os
+import shutil
 import signal
 import threading
 from pathlib import Path
@@ -68,6 +69,7 @@ def set_environment(state: Path, port: int) -> None:
     for name in [name for name in os.environ if name.startswith(("AWS_", "MINISTACK_", "LOCALSTACK_"))]:
         del os.environ[name]
     temporary = state / "tmp"
+    shutil.rmtree(temporary, ignore_errors=True)  # what a killed server's functions left
     temporary.mkdir(parents=True, exist_ok=True)
     os.environ.update(
         AUTH="true",
@@ -153,6 +155,7 @@ def serve(context: Context, listening_socket: int) -> None:
     threading.Thread(target=context.store.write_forever, name="state", daemon=True).start()
     application: Any = admin.answers(_noticing_changes(ministack_app.app, context))
     asyncio.run(_serve_until_terminated(hypercorn_serve, application, config))
+    context.hypervisor.close()
     context.store.write()
     log.info("everything is written; the end")
     logging.shutdown()

@@ -90,9 +90,9 @@ class Hypervisor:
         endpoint_port: int,
         on_change: Callable[[str, str, str], None],
         *,
-        grace: float = 20.0,
+        grace: float = 150.0,
     ) -> None:
-        """`grace`: seconds between asking a host down and killing it.
+        """`grace`: seconds between asking a host down and killing it; its init has given up long before.
 
         Once this returns the bridge has the metadata and endpoint addresses, so that a server can listen on them.
         """

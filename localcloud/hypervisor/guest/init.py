@@ -36,7 +36,8 @@ from localcloud.hypervisor.guest.units import (
 HOME = Path("/run/localcloud")
 LOGS = Path("/var/log/units")
 CONSOLE_LIMIT = 1 << 20
-POWEROFF_SECONDS = 10.0
+POWEROFF_SECONDS = 60.0
+"""What is left after the units have ended gets this long after SIGTERM (systemd: 90 s)."""
 
 
 class Init:
