@@ -4,7 +4,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -40,17 +40,13 @@ def synthesise(folder: Path, context: Mapping[str, Any]) -> Assembly:
 
 
 @pytest.fixture(scope="session")
-def synth(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Assembly]:
-    return lambda **context: synthesise(tmp_path_factory.mktemp("assembly"), context)
-
-
-@pytest.fixture(scope="session")
-def yard(synth: Callable[..., Assembly]) -> Assembly:
+def yard(tmp_path_factory: pytest.TempPathFactory) -> Assembly:
     """As shipped."""
-    return synth()
+    return synthesise(tmp_path_factory.mktemp("yard"), {})
 
 
 @pytest.fixture(scope="session")
-def private_yard(synth: Callable[..., Assembly]) -> Assembly:
-    """With `-c private=true -c disposable=true -c notify=someone`."""
-    return synth(private=True, disposable=True, notify="someone@example.org")
+def private_yard(tmp_path_factory: pytest.TempPathFactory) -> Assembly:
+    """A second one, with `-c yard=Other -c private=true -c disposable=true -c notify=someone`."""
+    context = {"yard": "Other", "private": True, "disposable": True, "notify": "someone@example.org"}
+    return synthesise(tmp_path_factory.mktemp("private"), context)

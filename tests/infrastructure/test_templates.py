@@ -7,9 +7,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import aws_cdk as cdk
 import pytest
 import yaml
 
+from stacks.settings import YardSettings
 from tests.infrastructure.assembly import Assembly, text
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -49,9 +51,7 @@ def test_the_templates_are_the_same_for_every_account_and_region(yard: Assembly)
         assert not re.search(r"\b\d{12}\b|\b[a-z]{2}-[a-z]+-\d\b", json.dumps(template)), stack
 
 
-def test_a_second_yard_shares_no_name_with_the_first(yard: Assembly, synth: Any) -> None:
-    other: Assembly = synth(yard="Other")
-
+def test_a_second_yard_shares_no_name_with_the_first(yard: Assembly, private_yard: Assembly) -> None:
     def names(assembly: Assembly) -> set[str]:
         keys = (
             "FunctionName",
@@ -70,13 +70,21 @@ def test_a_second_yard_shares_no_name_with_the_first(yard: Assembly, synth: Any)
         }
 
     assert names(yard)
-    assert not names(yard) & names(other)
-    assert set(other.templates) == {name.replace("Trainyard", "Other") for name in yard.templates}
+    assert not names(yard) & names(private_yard)
+    assert set(private_yard.templates) == {name.replace("Trainyard", "Other") for name in yard.templates}
 
 
-def test_a_yard_by_an_impossible_name_is_refused_with_what_is_allowed(synth: Any) -> None:
-    with pytest.raises(AssertionError, match="named by a capital letter"):
-        synth(yard="my yard")
+@pytest.mark.parametrize(
+    ("context", "reason"),
+    [
+        ({"yard": "my yard"}, "named by a capital letter"),
+        ({"private": "perhaps"}, "private='perhaps': say true or false"),
+        ({"root_gib": "0"}, "root_gib='0': say a whole number above zero"),
+    ],
+)
+def test_an_impossible_choice_is_refused_with_what_is_allowed(context: dict[str, str], reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        YardSettings.of(cdk.App(context=context))
 
 
 # --------------------------------------------------------------------------------------------------- workflows
