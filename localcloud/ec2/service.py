@@ -9,6 +9,7 @@ from moto.ec2.exceptions import EC2ClientError
 from moto.ec2.responses import EC2Response
 
 from localcloud.ec2.catalogue import CatalogueActions
+from localcloud.ec2.dependencies import DependencyActions
 from localcloud.ec2.fleets import FleetActions
 from localcloud.ec2.images import ImageActions
 from localcloud.ec2.launch import LaunchActions
@@ -24,6 +25,7 @@ class Ec2(
     SpotActions,
     ImageActions,
     CatalogueActions,
+    DependencyActions,
     EC2Response,
 ):
     """An action's method of one of the mixins wins over moto's."""

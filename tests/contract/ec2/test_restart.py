@@ -1,0 +1,47 @@
+"""After `down` and `up` the region is as it was."""
+
+from tests.contract.conftest import Cloud
+from tests.contract.ec2.conftest import Yard, members, tags
+
+
+def test_hosts_images_templates_and_fleets_are_there_again(own_cloud: Cloud) -> None:
+    yard = Yard(own_cloud)
+    template = yard.template()
+    fleet = yard.fleet(
+        template,
+        ["g6.xlarge/a"],
+        1,
+        TagSpecifications=tags("fleet", "instance", run="kept"),
+        ClientToken="once",
+    )
+    spot, kept, stopped = (
+        members(fleet)[0],
+        yard.run()[0],
+        yard.run(UserData="#!/bin/sh\necho first-boot\n")[0],
+    )
+    for host in (spot, kept, stopped):
+        yard.becomes(host, "running")
+    yard.ec2.stop_instances(InstanceIds=[stopped])
+    yard.becomes(stopped, "stopped")
+    image = yard.ec2.create_image(InstanceId=stopped, Name="kept-image")["ImageId"]
+    yard.ec2.get_waiter("image_available").wait(ImageIds=[image], WaiterConfig={"Delay": 1})
+    own_cloud.down()
+    own_cloud.up()
+    assert [yard.state(host) for host in (spot, kept, stopped)] == ["running", "running", "stopped"]
+    assert yard.spot_request(spot)["State"] == "active"
+    assert members(
+        yard.fleet(
+            template,
+            ["g6.xlarge/a"],
+            1,
+            TagSpecifications=tags("fleet", "instance", run="kept"),
+            ClientToken="once",
+        )
+    ) == [spot]
+    assert yard.ec2.describe_images(ImageIds=[image])["Images"][0]["State"] == "available"
+    yard.ec2.start_instances(InstanceIds=[stopped])
+    yard.becomes(stopped, "running")
+    yard.becomes(yard.run(ImageId=image)[0], "running")
+    yard.ec2.terminate_instances(InstanceIds=[spot, kept, stopped])
+    for host in (spot, kept, stopped):
+        yard.becomes(host, "terminated")
