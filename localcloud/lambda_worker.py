@@ -43,7 +43,6 @@ def main() -> None:
     os.dup2(2, 1)  # a print, also of a child process, must not mix with the answers
     sys.stdout = sys.stderr
     init = json.loads(sys.stdin.readline())
-    os.environ.update(init.get("env") or {})
     make_path(init["code_dir"])
 
     def say(**answer: Any) -> None:
@@ -73,7 +72,7 @@ def make_path(code: str) -> None:
     """The function's own code first, then its layers, then what the runtime brings; as on AWS."""
     import site
 
-    runtime = sys.path[1:]
+    runtime = sys.path[:]
     sys.path[:] = [code]
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
     for layer in filter(None, os.environ.get("_LAMBDA_LAYERS_DIRS", "").split(os.pathsep)):

@@ -7,11 +7,20 @@ function's failure is reported: class name, message, stack trace.
 
 from __future__ import annotations
 
+import hashlib
+import io
 import json
 import logging
 import os
+import queue
 import re
+import secrets
+import shutil
+import subprocess
 import sys
+import threading
+import time
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +32,7 @@ log = logging.getLogger(__name__)
 
 RUNTIME_PACKAGES = ("boto3", "botocore", "s3transfer", "jmespath", "dateutil", "urllib3", "six.py")
 """What AWS's Python runtime brings; everything else has to come with the function or its layers."""
+WORKER = Path(__file__).with_name("lambda_worker.py")
 START_FAILED = "Worker init failed: "
 PROCESS_GONE = re.compile(r"Worker process (died|exited immediately)")
 TIMED_OUT = re.compile(r"Task timed out after [\d.]+ seconds")
@@ -33,25 +43,104 @@ def install(context: Context) -> None:
     from ministack.core import lambda_runtime
     from ministack.services import lambda_svc
 
-    home = context.state / "tmp" / "lambda"
-    interpreter = make_runtime(home)
-    worker = (Path(__file__).parent / "lambda_worker.py").read_text()
-    stock_binary = lambda_runtime._detect_runtime_binary
+    home = context.state / "lambda"
+    Process = process_class(context, home, make_runtime(home / "runtime"))
+    stock_class = lambda_runtime._worker_class_for
 
-    def runtime_of(runtime: str) -> tuple[str, str]:
-        if runtime.startswith("python"):
-            return str(interpreter), worker
-        binary: tuple[str, str] = stock_binary(runtime)
-        return binary
+    def class_for(config: Mapping[str, Any]) -> Any:
+        return Process if str(config.get("Runtime", "")).startswith("python") else stock_class(config)
 
-    lambda_runtime._detect_runtime_binary = runtime_of
-    lambda_runtime.os = _OsWithEnvironment(environment(context, home))
+    lambda_runtime._worker_class_for = class_for
     lambda_svc._execute_function_warm = execute
+
+
+def process_class(context: Context, home: Path, interpreter: Path) -> Any:
+    """ministack's worker, started our way. A class made here: its base is there only once ministack is imported."""
+    from ministack.core import lambda_runtime
+
+    unpacked = Unpacked(home / "unpacked")
+
+    class FunctionProcess(lambda_runtime.Worker):  # type: ignore[misc]
+        def _spawn(self) -> None:
+            code = unpacked.folder(self.code_zip)
+            layers = [unpacked.folder(content) for content in _layers(self.config)]
+            environment = environment_of(self.config, context, home, code, layers)
+            module, _, handler = str(self.config.get("Handler", "index.handler")).rpartition(".")
+            self._proc = subprocess.Popen(
+                [str(interpreter), str(WORKER)],
+                cwd=code,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                bufsize=1,
+                env=environment,
+            )
+            self._stderr_queue = queue.Queue()
+            self._stderr_thread = threading.Thread(target=self._read_stderr, daemon=True)
+            self._stderr_thread.start()
+            start = {
+                "code_dir": str(code),
+                "module": module.replace("/", "."),
+                "handler": handler,
+                "function_name": self.config.get("FunctionName", ""),
+                "memory": self.config.get("MemorySize", 128),
+                "arn": self.config.get("FunctionArn", ""),
+            }
+            self._proc.stdin.write(json.dumps(start) + "\n")
+            self._proc.stdin.flush()
+            said = self._proc.stdout.readline()
+            if not said:
+                raise RuntimeError(f"Worker process exited immediately. {self._drain_stderr_bounded()}")
+            answer = json.loads(said)
+            if answer["status"] != "ready":
+                raise RuntimeError(START_FAILED + answer["error"])
+            self._start_time = time.time()
+
+    return FunctionProcess
+
+
+def _layers(config: Mapping[str, Any]) -> list[bytes]:
+    from ministack.services import lambda_svc
+
+    return [lambda_svc._resolve_layer_zip(layer) for layer in config.get("Layers") or []]
+
+
+class Unpacked:
+    """Uploaded archives, each unpacked once however many processes use it: a cold start is not an unzip."""
+
+    def __init__(self, home: Path) -> None:
+        self._home = home
+        self._lock = threading.Lock()
+        self._names: dict[int, tuple[bytes, Path]] = {}
+
+    def folder(self, archive: bytes) -> Path:
+        """The folder with this archive's files, with the permissions they were packed with."""
+        held, folder = self._names.get(id(archive), (None, self._home))
+        if held is archive and folder.exists():
+            return folder
+        folder = self._home / hashlib.sha256(archive).hexdigest()[:32]
+        with self._lock:
+            if not folder.exists():
+                self._unpack(archive, folder)
+        self._names[id(archive)] = (archive, folder)
+        return folder
+
+    def _unpack(self, archive: bytes, folder: Path) -> None:
+        new = folder.with_suffix(".new")
+        shutil.rmtree(new, ignore_errors=True)
+        new.mkdir(parents=True)
+        with zipfile.ZipFile(io.BytesIO(archive)) as packed:
+            packed.extractall(new)
+            for entry in packed.infolist():
+                if mode := entry.external_attr >> 16 & 0o777:
+                    (new / entry.filename).chmod(mode | 0o600)
+        new.rename(folder)
 
 
 def make_runtime(home: Path) -> Path:
     """A folder with the runtime's packages, and a command that starts the base interpreter with only them."""
-    packages = home / "runtime"
+    packages = home / "packages"
     packages.mkdir(parents=True, exist_ok=True)
     for name in RUNTIME_PACKAGES:
         link = packages / name
@@ -59,7 +148,7 @@ def make_runtime(home: Path) -> Path:
         link.symlink_to(_location(name))
     command = home / "python"
     base = getattr(sys, "_base_executable", sys.executable)
-    command.write_text(f'#!/bin/sh\nexec "{base}" -S -s "$@"\n')
+    command.write_text(f'#!/bin/sh\nexec "{base}" -S -s -P "$@"\n')
     command.chmod(0o755)
     return command
 
@@ -74,33 +163,39 @@ def _location(package: str) -> Path:
     return origin if package.endswith(".py") else origin.parent
 
 
-def environment(context: Context, home: Path) -> dict[str, str]:
-    """All that a function's process has besides its own variables and credentials."""
+def environment_of(
+    config: Mapping[str, Any], context: Context, home: Path, code: Path, layers: list[Path]
+) -> dict[str, str]:
+    """All that a function's process sees: its own variables, its role's credentials, what Lambda sets."""
+    from ministack.core import lambda_runtime
+
+    name = str(config["FunctionName"])
+    group = (config.get("LoggingConfig") or {}).get("LogGroup") or f"/aws/lambda/{name}"
+    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
     return {
         "PATH": "/usr/local/bin:/usr/bin:/bin",
         "LANG": "en_US.UTF-8",
         "TZ": ":UTC",
-        "HOME": str(home),
+        "HOME": str(home / "runtime"),  # not the user's: boto3 would read the user's configuration there
         "TMPDIR": str(context.state / "tmp"),
-        "PYTHONPATH": str(home / "runtime"),
-        "PYTHONUNBUFFERED": "1",
+        "PYTHONPATH": str(home / "runtime" / "packages"),
         "AWS_ENDPOINT_URL": context.endpoint,
+        **((config.get("Environment") or {}).get("Variables") or {}),
         "AWS_EC2_METADATA_DISABLED": "true",
-        "AWS_EXECUTION_ENV": f"AWS_Lambda_python{sys.version_info.major}.{sys.version_info.minor}",
+        "AWS_EXECUTION_ENV": f"AWS_Lambda_{version}",
+        "AWS_REGION": context.region,
+        "AWS_DEFAULT_REGION": context.region,
+        "AWS_LAMBDA_FUNCTION_NAME": name,
+        "AWS_LAMBDA_FUNCTION_VERSION": str(config.get("Version", "$LATEST")),
+        "AWS_LAMBDA_FUNCTION_MEMORY_SIZE": str(config.get("MemorySize", 128)),
+        "AWS_LAMBDA_INITIALIZATION_TYPE": "on-demand",
+        "AWS_LAMBDA_LOG_GROUP_NAME": str(group),
+        "AWS_LAMBDA_LOG_STREAM_NAME": f"{time.strftime('%Y/%m/%d')}/[$LATEST]{secrets.token_hex(16)}",
+        "LAMBDA_TASK_ROOT": str(code),
+        "_HANDLER": str(config.get("Handler", "")),
+        "_LAMBDA_LAYERS_DIRS": os.pathsep.join(map(str, layers)),
+        **lambda_runtime.execution_credentials(config),
     }
-
-
-class _OsWithEnvironment:
-    """The `os` that ministack's worker module sees: this environment, everything else as it is.
-
-    It starts processes with a copy of `os.environ`; ours holds nothing of the server's.
-    """
-
-    def __init__(self, environ: Mapping[str, str]) -> None:
-        self.environ = dict(environ)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(os, name)
 
 
 def execute(function: dict[str, Any], event: Any, request_id: str) -> dict[str, Any]:
