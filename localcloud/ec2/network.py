@@ -425,15 +425,4 @@ KINDS: dict[str, Kind] = {
         settle=_endpoint_settings,
         in_place=frozenset({"PolicyDocument", "RouteTableIds", "SubnetIds"}),
     ),
-    "AWS::EC2::FlowLog": Kind(
-        create="create_flow_logs",
-        identify=lambda answer, properties: str(answer["FlowLogIds"][0]),
-        delete=lambda physical_id, properties: call("delete_flow_logs", FlowLogIds=[physical_id]),
-        attributes=_id_only("Id"),
-        tag_type="vpc-flow-log",
-        prepare=lambda parameters, logical_id, stack: {
-            **parameters,
-            "ResourceIds": [parameters["ResourceId"]],
-        },
-    ),
 }

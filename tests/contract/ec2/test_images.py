@@ -77,13 +77,9 @@ def test_an_image_is_as_large_as_the_root_volume_and_carries_its_tags(yard: Yard
     assert (device["DeviceName"], device["Ebs"]["VolumeSize"]) == ("/dev/sda1", 123)
     snapshot = yard.ec2.describe_snapshots(SnapshotIds=[device["Ebs"]["SnapshotId"]])["Snapshots"][0]
     assert snapshot["Tags"] == [{"Key": "recipe", "Value": "abc"}]
-    small = {
-        "ImageId": image,
-        "BlockDeviceMappings": [{"DeviceName": "/dev/sda1", "Ebs": {"VolumeSize": 50}}],
-    }
     available(yard, image)
     with pytest.raises(ClientError, match="smaller than snapshot"):
-        yard.run(**small)
+        yard.run(ImageId=image, BlockDeviceMappings=[{"DeviceName": "/dev/sda1", "Ebs": {"VolumeSize": 50}}])
 
 
 def test_deregistering_takes_the_snapshots_along_when_asked(yard: Yard) -> None:
