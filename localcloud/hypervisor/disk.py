@@ -144,7 +144,8 @@ FILES = {
     # hosts have no way out: what is installed on them comes from the wheels that the image carries
     "etc/pip.conf": "[global]\nno-index = true\nfind-links = /opt/wheels\ndisable-pip-version-check = true\n",
     "etc/uv/uv.toml": 'no-index = true\nfind-links = ["/opt/wheels"]\n',
-    "etc/trainyard/image.env": "ACCELERATOR=none\n",  # a bake installs TensorFlow without CUDA and asks for no GPU
+    # a bake installs TensorFlow without CUDA and asks for no GPU; programs share this machine's few processors
+    "etc/trainyard/image.env": "ACCELERATOR=none\nTRAINYARD_CPUS=1\n",
 }
 
 

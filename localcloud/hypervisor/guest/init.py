@@ -338,7 +338,7 @@ class Init:
             "Id": name,
             "Description": file.get("Unit", "Description", name) if file else name,
             "LoadState": "loaded" if file else "not-found",
-            "ActiveState": unit.state if unit else "inactive",
+            "ActiveState": unit.shown_state if unit else "inactive",
             "SubState": _sub_state(unit),
             "Result": unit.result if unit else "success",
             "ExecMainStatus": str(abs(unit.exit_status)) if unit else "0",

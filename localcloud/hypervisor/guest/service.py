@@ -51,6 +51,11 @@ class Service:
             "Service", "Type", "simple" if self.unit.all("Service", "ExecStart") else "oneshot"
         )
 
+    @property
+    def shown_state(self) -> str:
+        """What `systemctl is-active` prints: a service that waits for its restart is activating."""
+        return "activating" if self._pending_restart is not None else self.state
+
     def start(self, reply: Reply) -> None:
         if self.state in ("active", "activating"):
             if self.state == "active":

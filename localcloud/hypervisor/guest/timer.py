@@ -27,6 +27,10 @@ class TimerUnit:
         self.transient = False
         self._next: Timer | None = None
 
+    @property
+    def shown_state(self) -> str:
+        return self.state
+
     def start(self, reply: Reply) -> None:
         self.state, self.active_since = "active", time.time()
         uptime = time.monotonic() - self.init.booted
