@@ -41,13 +41,19 @@ def planned(overrides: list[str], wanted: int, rules: Rules, slots: dict[str, in
         ("two types may share a zone", ["a/1", "b/1"], 4, ONE_ZONE, {"a/1": 3}, {"a/1": 3, "b/1": 1}, ["a/1"]),
         ("without a least, what there is is taken", ["a/1"], 4, ONE_ZONE, {"a/1": 3}, {"a/1": 3}, ["a/1"]),
         ("without rules, pools are added up", ["a/1", "a/2"], 4, ANY, {"a/1": 1}, {"a/1": 1, "a/2": 3}, ["a/1"]),
-        ("of two half-full zones the fuller wins", ["a/1", "a/2"], 9, ONE_ZONE, {"a/1": 2, "a/2": 5}, {"a/2": 5}, ["a/1", "a/2"]),
+        ("the fuller zone wins", ["a/1", "a/2"], 9, ONE_ZONE, {"a/1": 2, "a/2": 5}, {"a/2": 5}, ["a/1", "a/2"]),
         ("nothing wanted is nothing launched", ["a/1"], 0, GANG, {}, {}, []),
         ("no override, no member", [], 4, GANG, {}, {}, []),
     ],
 )  # fmt: skip
 def test_a_plan(
-    why: str, overrides: list[str], wanted: int, rules: Rules, slots: dict[str, int], launched: dict[str, int], refused: list[str]
+    why: str,
+    overrides: list[str],
+    wanted: int,
+    rules: Rules,
+    slots: dict[str, int],
+    launched: dict[str, int],
+    refused: list[str],
 ) -> None:
     answer = planned(overrides, wanted, rules, slots)
     got = {f"{b.override.pool.instance_type}/{b.override.pool.zone}": b.count for b in answer.batches}
