@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-BASE = "base-1"
+BASE = "base-2"
 """The skeleton's name; raise the number when `_write_skeleton` changes, for state folders that have an older one."""
 
 
