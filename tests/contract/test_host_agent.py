@@ -166,6 +166,7 @@ class Yard:
         post = post_of(identity, now=datetime.now(UTC))
         assert post
         agent = Agent(self.places, service.client, identity, post, power_off=self.powered_off.append)
+        self.agent = agent
         threading.Thread(target=agent.work, daemon=True).start()
         return service
 
@@ -271,6 +272,26 @@ def test_a_spot_notice_brings_the_checkpoint_away_in_time(yard: Yard) -> None:
     )
     assert yard.hear("stopped")["why"] == "interrupted"
     assert json.loads(yard.read(f"runs/{yard.run}/checkpoints/latest.json"))["step"] == 7
+
+
+def test_a_machine_that_goes_down_lets_the_program_save_first(yard: Yard) -> None:
+    yard.start_agent()
+    yard.hear("ready")
+    yard.order("start", 1)
+    yard.hear("checkpointed")
+    yard.agent.go_down(15, None)
+    assert yard.hear("stopped")["why"] == "interrupted"
+    assert json.loads(yard.read(f"runs/{yard.run}/checkpoints/latest.json"))["step"] == 7
+
+
+def test_a_cluster_file_of_another_version_is_said_to_be_one(yard: Yard) -> None:
+    yard.start_agent()
+    yard.hear("ready")
+    yard.put(f"runs/{yard.run}/attempts/1/cluster.json", '{"run": "r"}')
+    orders.give(Order("start", yard.run, 1), yard.places)
+    failed = yard.hear("failed")
+    assert failed["final"]
+    assert "bake the image anew" in failed["reason"]
 
 
 def test_the_programs_own_error_is_told_with_its_last_lines(yard: Yard) -> None:

@@ -2,11 +2,14 @@
 
 import json
 import logging
+import os
 import shutil
+import signal
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from types import FrameType
 from typing import Any
 
 import boto3
@@ -81,7 +84,9 @@ def run(places: Places) -> None:
         _keep_lease_only(metadata, identity, now)
         return
     with orders.presence(places):
-        Agent(places, metadata, identity, post, power_off=power_off).work()
+        agent = Agent(places, metadata, identity, post, power_off=power_off)
+        signal.signal(signal.SIGTERM, agent.go_down)
+        agent.work()
 
 
 def _is_sealed(places: Places, identity: Identity) -> bool:
@@ -143,11 +148,21 @@ class Agent:
                 self._one_attempt()
             except HostTrouble as trouble:
                 self._report_trouble(trouble)
+            except OSError as error:
+                self._report_trouble(HostTrouble(f"this host's disk or network is in trouble: {error}"))
         logger.info("nothing left to do; waiting for the end")
         while not self._sentinel.lease_over:
-            time.sleep(1)
+            if self._sentinel.going_down.wait(1):
+                self._outbox.flush(FLUSH_SECONDS)
+                return
         self._say_lease_is_over()
         self._sentinel.join()
+
+    def go_down(self, number: int, frame: FrameType | None) -> None:
+        """The machine goes down: a program that runs is asked to checkpoint, anything else needs no orderly end."""
+        if self._state.phase == "fetching":
+            os._exit(0)
+        self._sentinel.going_down.set()
 
     def _one_attempt(self) -> None:
         self._job = self._fetch()
@@ -156,6 +171,7 @@ class Agent:
             cluster, seat = self._recall_seat()
             attempt = self._attempt(cluster, seat)
             program = attempt.recall()
+            self._sentinel.renew(lease.while_training(cluster.deadline))
         if program is None:
             order = self._await_start()
             if order is None:
@@ -191,7 +207,7 @@ class Agent:
             if self._sentinel.notice:
                 self._say("stopped", step=None, why="interrupted")
                 return None
-            if self._sentinel.lease_over:
+            if self._sentinel.lease_over or self._sentinel.going_down.is_set():
                 return None
             stop, start = (orders.read(word, self._places) for word in ("stop", "start"))
             if stop and stop.run == self._post.run and stop.attempt >= self._state.attempt:
@@ -272,12 +288,15 @@ class Agent:
         logger.error("%s", trouble.reason)
         ended = Failed(trouble.kind, trouble.reason, None, trouble.final)
         self._outbox.put(failed(self._state.attempt, ended, tail=""))
+        self._outbox.flush(FLUSH_SECONDS)
+        if self._state.phase == "fetching":
+            shutil.rmtree(self._places.data, ignore_errors=True)  # the disk may be full: state must fit
         if trouble.final or self._sentinel.notice or self._sentinel.lease_over:
             self._change(phase="done")
             return
         if self._state.phase == "running":
             self._change(phase="waiting")
-        time.sleep(TRY_AGAIN_SECONDS)
+        self._sentinel.going_down.wait(TRY_AGAIN_SECONDS)
         self._change(attempt=self._state.attempt + 1)
 
     def _clear_what_another_left(self) -> None:

@@ -30,6 +30,8 @@ GRACE = timedelta(seconds=90)
 """What a program gets from SIGTERM to SIGKILL when it is told to stop: agree on a step, save, leave."""
 LAST_MOMENTS = timedelta(seconds=20)
 """What the agent needs after the program, before AWS takes the host: the last checkpoint and the log."""
+SHUTDOWN_GRACE = timedelta(seconds=60)
+"""The boot unit gives the agent 90 seconds when the machine goes down."""
 LEASE_GRACE = timedelta(seconds=45)
 
 logger = logging.getLogger(__name__)
@@ -146,6 +148,8 @@ class Attempt:
         stop = orders.read("stop", self._places)
         if self._sentinel.notice:
             return Leaving("interrupted", max(now, self._sentinel.notice.at - LAST_MOMENTS))
+        if self._sentinel.going_down.is_set():
+            return Leaving("interrupted", now + SHUTDOWN_GRACE)
         if stop and stop.run == self._cluster.run and stop.attempt >= self._cluster.attempt:
             return Leaving("asked", now + GRACE)
         if self._sentinel.lease_over:
@@ -244,7 +248,14 @@ def read_cluster(bucket: Bucket, order: orders.Order, places: Places) -> Cluster
     """cluster.json of the ordered attempt, kept on disk for an agent that is restarted."""
     text = bucket.read(f"runs/{order.run}/attempts/{order.attempt}/cluster.json").decode()
     orders.write_whole(cluster_file(places, order.attempt), text)
-    return Cluster.from_json(json.loads(text))
+    try:
+        return Cluster.from_json(json.loads(text))
+    except (KeyError, TypeError, ValueError) as error:
+        raise HostTrouble(
+            f"cluster.json of attempt {order.attempt} is not what this host's software understands ({error!r}); "
+            "bake the image anew with the yard's version",
+            final=True,
+        ) from error
 
 
 def cluster_file(places: Places, attempt: int) -> Path:

@@ -1,4 +1,4 @@
-"""Two things that are watched whatever else happens: AWS's interruption notice, and the dead man's switch."""
+"""What may end a host's work at any time: AWS's notice, the dead man's switch, the machine going down."""
 
 import logging
 import subprocess
@@ -18,12 +18,16 @@ logger = logging.getLogger(__name__)
 
 
 class Sentinel(threading.Thread):
-    """Looks every five seconds. `notice` and `lease_over` are read by the agent; powering off needs nobody."""
+    """Looks every five seconds. `notice`, `lease_over` and `going_down` are read by the agent.
+
+    Powering off when the lease is over needs nobody else.
+    """
 
     def __init__(self, metadata: Metadata, lease: Lease, power_off: Callable[[str], None]) -> None:
         super().__init__(name="sentinel", daemon=True)
         self.notice: Notice | None = None
         self.lease = lease
+        self.going_down = threading.Event()
         self._metadata = metadata
         self._power_off = power_off
 
