@@ -55,11 +55,13 @@ class HostRow:
     why: str | None = None
     warned: str | None = None
     lost: str | None = None
+    releasing: datetime | None = None
     ended: datetime | None = None
 
     @property
     def lives(self) -> bool:
-        return self.ended is None and self.lost is None
+        """Whether it is there to go on with: not gone, not lost, and nobody is about to end it."""
+        return self.ended is None and self.lost is None and self.releasing is None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

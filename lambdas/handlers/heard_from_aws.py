@@ -66,7 +66,7 @@ def _member(hearing: Hearing, instance: str) -> Hearing | None:
         return None
     attempt = records.run.attempt
     host, row = records.hosts.get(instance), records.attempts.get(attempt)
-    if host is None or host.ended is not None:
+    if host is None or host.ended is not None or host.releasing is not None:
         return None
     if records.run.kind == "train" and (row is None or instance not in row.hosts):
         return None

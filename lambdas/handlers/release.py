@@ -32,10 +32,11 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
         keep=_kept(records, event) if records and not run_is_over else (),
         run_is_over=run_is_over,
     )
+    unwritten = _announce(ledger, run, records, disposals, now) if records else None
     instances.terminate([each.instance for each in disposals if each.act is Act.TERMINATE])
     instances.stop([each.instance for each in disposals if each.act is Act.STOP])
-    if unread:
-        raise unread
+    if wrong := unread or unwritten:
+        raise wrong
     if records:
         _write(ledger, records, disposals, attempt, now, run_is_over=run_is_over)
     return {"hosts": [f"{each.act} {each.instance}: {each.reason}" for each in disposals][:20]}
@@ -48,6 +49,19 @@ def _records(ledger: Ledger, run: str) -> tuple[Records | None, Exception | None
     except Exception as error:  # noqa: BLE001 - whatever it is: the handler raises it once no host runs
         logger.error("the ledger cannot be read, hosts are ended all the same: %s", error)
         return None, error
+
+
+def _announce(
+    ledger: Ledger, run: str, records: Records, disposals: Collection[Disposal], now: datetime
+) -> Exception | None:
+    """Say before EC2 does that these hosts go because we ask for it: nobody shall take them for lost."""
+    going = [each.instance for each in disposals if each.act is not Act.KEEP and each.instance in records.hosts]
+    try:
+        ledger.write(*(host_row(run, host, {"releasing": now}, only="launched") for host in going))
+    except Exception as error:  # noqa: BLE001 - as above: raised once no host runs
+        logger.error("the ledger cannot be written, hosts are ended all the same: %s", error)
+        return error
+    return None
 
 
 def _kept(records: Records, event: dict[str, Any]) -> frozenset[str]:

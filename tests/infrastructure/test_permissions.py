@@ -90,7 +90,7 @@ def test_a_launch_passes_the_hosts_role_to_ec2_and_nothing_else(
 
 @pytest.mark.parametrize("function", ["launch", "bake_launch"])
 def test_what_a_launch_creates_carries_the_yards_tag(yard: Assembly, function: str) -> None:
-    created = ("instance", "volume", "network-interface", "fleet", "spot-instances-request")
+    created = ("instance", "volume", "network-interface", "fleet")
     for action in ("ec2:RunInstances", "ec2:CreateTags"):
         for permission in of(yard, function, action):
             kind = permission.resource.rsplit(":", 1)[1].split("/")[0]
