@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 _routes: dict[tuple[str, str], Action] = {}
 
 
-class Refused(Exception):
+class Refused(Exception):  # noqa: N818 - `raise Refused(why)` is the sentence
     """The request cannot be done; the message is for the person who asked."""
 
 

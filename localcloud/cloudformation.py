@@ -31,18 +31,19 @@ def install(context: Context) -> None:
 
 def _after(handlers: dict[str, Any], apply: Any) -> None:
     """Have `apply(physical id, properties)` run after every create and update of a resource type."""
-    create, update = handlers["create"], handlers.get("update")
+    create, update = handlers["create"], handlers["update"]
 
     def created(logical_id: str, properties: Mapping[str, Any], stack: str) -> Any:
         made = create(logical_id, properties, stack)
         apply(made[0], properties)
         return made
 
-    def updated(physical_id: str, old: Mapping[str, Any], new: Mapping[str, Any], *more: Any, **named: Any) -> Any:
+    def updated(
+        physical_id: str, old: Mapping[str, Any], new: Mapping[str, Any], *more: Any, **named: Any
+    ) -> Any:
         made = update(physical_id, old, new, *more, **named)
         apply(made[0] if isinstance(made, tuple) else physical_id, new)
         return made
 
     handlers["create"] = created
-    if update is not None:
-        handlers["update"] = updated
+    handlers["update"] = updated

@@ -53,7 +53,7 @@ def install(context: Context) -> None:
 def why_refused(target: Mapping[str, Any], event: Mapping[str, Any], rule: Mapping[str, Any]) -> str | None:
     """Why this rule or schedule may not call this target; None: it may."""
     arn = str(target.get("Arn", ""))
-    service = arn.split(":")[2] if arn.count(":") >= 5 else ""  # noqa: PLR2004 - an ARN has six parts
+    service = arn.split(":")[2] if arn.count(":") >= 5 else ""
     is_schedule = event.get("Source") == "aws.scheduler"
     if service == "lambda" and not is_schedule:
         return _function_policy_refuses(arn, str(rule.get("Arn", "")))
@@ -65,9 +65,7 @@ def why_refused(target: Mapping[str, Any], event: Mapping[str, Any], rule: Mappi
     return _role_refuses(str(role), SCHEDULES if is_schedule else RULES, service, arn, event)
 
 
-def _role_refuses(
-    role: str, principal: str, service: str, arn: str, event: Mapping[str, Any]
-) -> str | None:
+def _role_refuses(role: str, principal: str, service: str, arn: str, event: Mapping[str, Any]) -> str | None:
     from ministack.core.responses import get_account_id, get_region
 
     session = Session(role, principal.split(".")[0], principal, get_account_id(), get_region())

@@ -60,13 +60,13 @@ def process_class(context: Context, home: Path, interpreter: Path) -> Any:
 
     unpacked = Unpacked(home / "unpacked")
 
-    class FunctionProcess(lambda_runtime.Worker):  # type: ignore[misc]
+    class FunctionProcess(lambda_runtime.Worker):
         def _spawn(self) -> None:
             code = unpacked.folder(self.code_zip)
             layers = [unpacked.folder(content) for content in _layers(self.config)]
             environment = environment_of(self.config, context, home, code, layers)
             module, _, handler = str(self.config.get("Handler", "index.handler")).rpartition(".")
-            self._proc = subprocess.Popen(
+            process = self._proc = subprocess.Popen(
                 [str(interpreter), str(WORKER)],
                 cwd=code,
                 stdin=subprocess.PIPE,
@@ -76,7 +76,9 @@ def process_class(context: Context, home: Path, interpreter: Path) -> Any:
                 bufsize=1,
                 env=environment,
             )
-            self._stderr_queue = queue.Queue()
+            assert process.stdin
+            assert process.stdout
+            self._stderr_queue: queue.Queue[str] = queue.Queue()
             self._stderr_thread = threading.Thread(target=self._read_stderr, daemon=True)
             self._stderr_thread.start()
             start = {
@@ -87,9 +89,9 @@ def process_class(context: Context, home: Path, interpreter: Path) -> Any:
                 "memory": self.config.get("MemorySize", 128),
                 "arn": self.config.get("FunctionArn", ""),
             }
-            self._proc.stdin.write(json.dumps(start) + "\n")
-            self._proc.stdin.flush()
-            said = self._proc.stdout.readline()
+            process.stdin.write(json.dumps(start) + "\n")
+            process.stdin.flush()
+            said = process.stdout.readline()
             if not said:
                 raise RuntimeError(f"Worker process exited immediately. {self._drain_stderr_bounded()}")
             answer = json.loads(said)

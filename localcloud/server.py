@@ -109,7 +109,6 @@ def install_everything(state: Path, port: int, facts_file: Path | None) -> Conte
     from ministack import app as ministack_app
 
     from localcloud.facts import Facts
-
     from localcloud.hypervisor import Hypervisor
 
     for name in QUIET:

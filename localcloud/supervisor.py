@@ -45,7 +45,7 @@ PATIENCE = 12.0
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-class CannotStart(Exception):
+class CannotStart(Exception):  # noqa: N818 - `raise CannotStart(why)` is the sentence
     """The local cloud cannot be started here; the message says what to do."""
 
 
@@ -255,7 +255,7 @@ def _run_server(arguments: list[str], listening: socket.socket) -> int:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         listening.set_inheritable(True)
         command = [sys.executable, "-m", "localcloud.server", *arguments]
-        os.execve(sys.executable, command, _server_environment())
+        os.execve(sys.executable, command, _server_environment())  # noqa: S606 - no shell is wanted
 
     def pass_on(number: int, frame: FrameType | None) -> None:
         os.kill(server, number)

@@ -35,7 +35,9 @@ class Session:
     def require(self, service: str, *checks: Check) -> None:
         """Return when the role trusts the service and may do all of it; NotAllowedError says what it may not."""
         if not trusts(self.role_arn, self.principal):
-            raise NotAllowedError(f"{self.principal} is not authorized to assume the provided role {self.role_arn}")
+            raise NotAllowedError(
+                f"{self.principal} is not authorized to assume the provided role {self.role_arn}"
+            )
         failed = enforcement.first_denial(self._access_key(), service, self.region, checks)
         if failed is not None:
             raise NotAllowedError(failed.message(service, self.arn))

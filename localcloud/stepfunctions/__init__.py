@@ -33,7 +33,11 @@ def install(context: Context) -> None:
 
 
 def assign_at_once(
-    state: Mapping[str, Any], raw_input: Any, ctx: dict[str, Any] | None, result: Any = None, error_output: Any = None
+    state: Mapping[str, Any],
+    raw_input: Any,
+    ctx: dict[str, Any] | None,
+    result: Any = None,
+    error_output: Any = None,
 ) -> None:
     """`Assign`: every expression sees the variables as they were before the state; then all change together."""
     from ministack.services import stepfunctions as stock

@@ -23,9 +23,7 @@ def session_of(execution: Mapping[str, Any]) -> Session:
     from ministack.services import stepfunctions as stock
 
     machine = stock._state_machines[execution["stateMachineArn"]]
-    return Session(
-        machine["roleArn"], str(execution["name"])[:64], PRINCIPAL, get_account_id(), get_region()
-    )
+    return Session(machine["roleArn"], str(execution["name"])[:64], PRINCIPAL, get_account_id(), get_region())
 
 
 def act_as(session: Session) -> None:
@@ -39,11 +37,16 @@ def install() -> None:
     from ministack.services import stepfunctions as stock
 
     stock_lambda = stock._call_lambda
-    stock_nested, stock_nested_sync = stock._invoke_nested_start_execution, stock._invoke_nested_start_execution_sync
+    stock_nested, stock_nested_sync = (
+        stock._invoke_nested_start_execution,
+        stock._invoke_nested_start_execution_sync,
+    )
     stock_call = app.call_service_handler_sync
 
     def call_lambda(function: str, event: Any) -> Any:
-        _require("Lambda.AWSLambdaException", "lambda", Check("lambda:InvokeFunction", _function_arn(function)))
+        _require(
+            "Lambda.AWSLambdaException", "lambda", Check("lambda:InvokeFunction", _function_arn(function))
+        )
         return stock_lambda(function, event)
 
     def guarded_start(start: Callable[[str, Any], Any]) -> Callable[[str, Any], Any]:
@@ -118,10 +121,11 @@ def _require_request(
     service: str, method: str, path: str, headers: Mapping[str, str], body: Any, query: Mapping[str, Any]
 ) -> None:
     """The checks that the same request would meet, had it come over the wire."""
+    from urllib.parse import parse_qs
+
     from ministack.core import iam_actions
     from ministack.core.responses import get_account_id, get_region
     from ministack.services import stepfunctions as stock
-    from urllib.parse import parse_qs
 
     content = body.encode() if isinstance(body, str) else body or b""
     parameters = dict(query or {})

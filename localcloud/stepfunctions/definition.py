@@ -59,10 +59,12 @@ def _of_machine(machine: Mapping[str, Any], where: str, language: str) -> Iterat
     for name, state in states.items():
         yield from _of_state(name, state, states, f"{where}/States/{name}", language)
     for name in sorted(set(states) - _reachable(str(start), states)):
-        yield f"MISSING_TRANSITION_TARGET: State \"{name}\" is not reachable. at {where}/States/{name}"
+        yield f'MISSING_TRANSITION_TARGET: State "{name}" is not reachable. at {where}/States/{name}'
 
 
-def _of_state(name: str, state: Mapping[str, Any], states: States, where: str, language: str) -> Iterator[str]:
+def _of_state(
+    name: str, state: Mapping[str, Any], states: States, where: str, language: str
+) -> Iterator[str]:
     kind = state.get("Type")
     if kind not in TYPES:
         yield f"SCHEMA_VALIDATION_FAILED: {kind!r} is not a state type at {where}/Type"

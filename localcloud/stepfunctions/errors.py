@@ -9,7 +9,12 @@ from typing import Any
 
 TERMINAL = frozenset({"States.Runtime", "States.DataLimitExceeded"})
 """Errors that States.ALL does not catch."""
-BOTO_NAMES = {"sfn": "stepfunctions", "cloudwatchlogs": "logs", "eventbridge": "events", "rdsdata": "rds-data"}
+BOTO_NAMES = {
+    "sfn": "stepfunctions",
+    "cloudwatchlogs": "logs",
+    "eventbridge": "events",
+    "rdsdata": "rds-data",
+}
 """Services that Step Functions calls otherwise than botocore does."""
 
 

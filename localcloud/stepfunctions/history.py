@@ -48,13 +48,13 @@ class TaskRecord:
         from ministack.core.responses import get_region
 
         limits = {"timeoutInSeconds": timeout, "heartbeatInSeconds": heartbeat}
-        given = {name: int(value) for name, value in limits.items() if value is not None}
+        given: dict[str, Any] = {name: int(value) for name, value in limits.items() if value is not None}
         if self._is_function:
             given.pop("heartbeatInSeconds", None)
             self._add("Scheduled", {"resource": self.target, "input": _json(arguments), **given})
         else:
-            given = {"region": get_region(), "parameters": _json(arguments), **given}
-            self._add("Scheduled", {**self._kind, **given})
+            call = {"region": get_region(), "parameters": _json(arguments)}
+            self._add("Scheduled", {**self._kind, **call, **given})
 
     def started(self) -> None:
         """The call is on its way."""

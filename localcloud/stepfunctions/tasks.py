@@ -81,7 +81,13 @@ def _attempt(state: State, raw_input: Any, execution: Execution, ctx: Ctx) -> An
 
 
 def _start(
-    resource: str, arguments: Any, wait: Wait, record: history.TaskRecord, execution: Execution, *, wants_token: bool
+    resource: str,
+    arguments: Any,
+    wait: Wait,
+    record: history.TaskRecord,
+    execution: Execution,
+    *,
+    wants_token: bool,
 ) -> None:
     """Make the call in a thread of its own: the wait may end before the call does.
 

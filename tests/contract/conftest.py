@@ -137,12 +137,15 @@ class Cloud:
     def end_of(self, execution: str, seconds: float = 30) -> dict[str, Any]:
         """The execution, once it has ended."""
         states = self.client("stepfunctions")
-        return eventually(
-            lambda: found
-            if (found := states.describe_execution(executionArn=execution))["status"] != "RUNNING"
-            else None,
+        ended: dict[str, Any] = eventually(
+            lambda: (
+                found
+                if (found := states.describe_execution(executionArn=execution))["status"] != "RUNNING"
+                else None
+            ),
             seconds,
         )
+        return ended
 
     def run(self, machine: str, **given: Any) -> dict[str, Any]:
         """Start an execution and wait for its end."""

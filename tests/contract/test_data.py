@@ -191,7 +191,8 @@ def test_log_lines_are_found_by_what_they_say(cloud: Cloud) -> None:
 def test_a_metric_comes_back(cloud: Cloud) -> None:
     cloudwatch, now = cloud.client("cloudwatch"), time.time()
     cloudwatch.put_metric_data(
-        Namespace="Test", MetricData=[{"MetricName": "gpu", "Value": 40.0}, {"MetricName": "gpu", "Value": 60.0}]
+        Namespace="Test",
+        MetricData=[{"MetricName": "gpu", "Value": 40.0}, {"MetricName": "gpu", "Value": 60.0}],
     )
     found = cloudwatch.get_metric_statistics(
         Namespace="Test",

@@ -71,14 +71,20 @@ def get_parameters(*names: str) -> Call:
     return lambda client: client.get_parameters(Names=list(names))
 
 
-NAMESPACE = {"StringEquals": {"cloudwatch:namespace": "Yard"}}
-SOURCE = {"StringEquals": {"events:source": "trainyard.host"}}
-TLS = {"Bool": {"aws:SecureTransport": "true"}}
-REGIONAL = {"StringEquals": {"aws:RequestedRegion": REGION}}
+NAMESPACE: dict[str, Any] = {"StringEquals": {"cloudwatch:namespace": "Yard"}}
+SOURCE: dict[str, Any] = {"StringEquals": {"events:source": "trainyard.host"}}
+TLS: dict[str, Any] = {"Bool": {"aws:SecureTransport": "true"}}
+REGIONAL: dict[str, Any] = {"StringEquals": {"aws:RequestedRegion": REGION}}
 
 MATRIX = [
     # sentence, statements, service, call, the action that is refused (None: allowed)
-    ("an allowed action on the allowed table", [allow("dynamodb:PutItem", TABLE)], "dynamodb", put_item, None),
+    (
+        "an allowed action on the allowed table",
+        [allow("dynamodb:PutItem", TABLE)],
+        "dynamodb",
+        put_item,
+        None,
+    ),
     (
         "the same action on another table",
         [allow("dynamodb:PutItem", TABLE + "x")],
@@ -86,7 +92,13 @@ MATRIX = [
         put_item,
         "dynamodb:PutItem",
     ),
-    ("another action on the table", [allow("dynamodb:GetItem", TABLE)], "dynamodb", put_item, "dynamodb:PutItem"),
+    (
+        "another action on the table",
+        [allow("dynamodb:GetItem", TABLE)],
+        "dynamodb",
+        put_item,
+        "dynamodb:PutItem",
+    ),
     (
         "an explicit deny beside an allow",
         [allow("dynamodb:*"), {"Effect": "Deny", "Action": "dynamodb:PutItem", "Resource": "*"}],
@@ -108,7 +120,13 @@ MATRIX = [
         transact,
         "dynamodb:ConditionCheckItem",
     ),
-    ("an object", [allow("s3:GetObject", "arn:aws:s3:::iam-matrix/a/*")], "s3", read("iam-matrix", "a/1"), None),
+    (
+        "an object",
+        [allow("s3:GetObject", "arn:aws:s3:::iam-matrix/a/*")],
+        "s3",
+        read("iam-matrix", "a/1"),
+        None,
+    ),
     (
         "an object under another prefix",
         [allow("s3:GetObject", "arn:aws:s3:::iam-matrix/b/*")],
@@ -116,8 +134,20 @@ MATRIX = [
         read("iam-matrix", "a/1"),
         "s3:GetObject",
     ),
-    ("a policy that demands TLS, on loopback", [allow("dynamodb:PutItem", TABLE, **TLS)], "dynamodb", put_item, None),
-    ("the region that was asked for", [allow("dynamodb:PutItem", TABLE, **REGIONAL)], "dynamodb", put_item, None),
+    (
+        "a policy that demands TLS, on loopback",
+        [allow("dynamodb:PutItem", TABLE, **TLS)],
+        "dynamodb",
+        put_item,
+        None,
+    ),
+    (
+        "the region that was asked for",
+        [allow("dynamodb:PutItem", TABLE, **REGIONAL)],
+        "dynamodb",
+        put_item,
+        None,
+    ),
     (
         "a metric in the allowed namespace",
         [allow("cloudwatch:PutMetricData", **NAMESPACE)],
@@ -177,7 +207,9 @@ MATRIX = [
 ]
 
 
-@pytest.mark.parametrize(("statements", "service", "call", "refused"), [pytest.param(*r[1:], id=r[0]) for r in MATRIX])
+@pytest.mark.parametrize(
+    ("statements", "service", "call", "refused"), [pytest.param(*r[1:], id=r[0]) for r in MATRIX]
+)
 def test_a_request_is_allowed_when_every_pair_of_it_is(
     cloud: Cloud, statements: list[Any], service: str, call: Call, refused: str | None
 ) -> None:

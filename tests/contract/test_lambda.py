@@ -69,7 +69,9 @@ def test_prints_of_a_function_and_of_its_children_reach_the_log_not_the_answer(c
         found = logs.filter_log_events(logGroupName=f"/aws/lambda/{function}")["events"]
         return "".join(event["message"] for event in found)
 
-    eventually(lambda: "from python" in messages() and "from a child" in messages() and "REPORT" in messages())
+    eventually(
+        lambda: "from python" in messages() and "from a child" in messages() and "REPORT" in messages()
+    )
 
 
 def test_a_function_sees_its_own_environment_and_nothing_of_the_servers(cloud: Cloud) -> None:
@@ -83,7 +85,15 @@ def test_a_function_sees_its_own_environment_and_nothing_of_the_servers(cloud: C
     assert environment["AWS_REGION"] == REGION
     assert environment["AWS_LAMBDA_FUNCTION_NAME"] == function
     assert environment["AWS_ACCESS_KEY_ID"].startswith("ASIA")
-    leaks = {"AUTH", "STATE_DIR", "S3_DATA_DIR", "GATEWAY_PORT", "LOCALCLOUD_LOG", "AWS_PROFILE", "AWS_CA_BUNDLE"}
+    leaks = {
+        "AUTH",
+        "STATE_DIR",
+        "S3_DATA_DIR",
+        "GATEWAY_PORT",
+        "LOCALCLOUD_LOG",
+        "AWS_PROFILE",
+        "AWS_CA_BUNDLE",
+    }
     assert not leaks & set(environment)
     assert not [name for name in environment if name.startswith(("MINISTACK", "MOTO", "PIP_"))]
 
@@ -97,7 +107,9 @@ def test_a_function_has_the_runtimes_packages_and_not_the_servers(cloud: Cloud) 
             return {name: find_spec(name) is not None for name in event}
         """
     )
-    found, _ = invoke(cloud, function, ["boto3", "moto", "ministack", "attrs", "yaml", "aws_lambda_powertools"])
+    found, _ = invoke(
+        cloud, function, ["boto3", "moto", "ministack", "attrs", "yaml", "aws_lambda_powertools"]
+    )
     assert [name for name, there in found.items() if there] == ["boto3"]
 
 

@@ -68,13 +68,13 @@ def test_a_token_answered_twice_or_late_is_timed_out(cloud: Cloud, mailbox: Mail
     states.send_task_failure(taskToken=token, error="Mine", cause="because")
     ended = cloud.end_of(execution)
     assert (ended["status"], ended["error"], ended["cause"]) == ("FAILED", "Mine", "because")
-    for answer in (
-        lambda: states.send_task_success(taskToken=token, output="1"),
-        lambda: states.send_task_failure(taskToken=token),
-        lambda: states.send_task_heartbeat(taskToken=token),
+    for answer, given in (
+        (states.send_task_success, {"output": "1"}),
+        (states.send_task_failure, {}),
+        (states.send_task_heartbeat, {}),
     ):
         with pytest.raises(ClientError) as refused:
-            answer()
+            answer(taskToken=token, **given)
         assert code_of(refused) == "TaskTimedOut"
 
 
