@@ -162,8 +162,7 @@ def tour(cloud: Cloud, folder: str) -> list[str]:
     if Yard.deployed(session_of(environment)):
         yard = Yard.of(environment)
         lines += [
-            f"aws stepfunctions list-executions --state-machine-arn {yard.train}",
-            f"aws stepfunctions get-execution-history --execution-arn {yard.execution_arn('RUN')}",
+            f"aws stepfunctions get-execution-history --execution-arn {yard.latest()}",
             f"aws s3 ls --recursive s3://{yard.bucket}/runs/",
             f"aws s3 cp yours.yaml s3://{yard.bucket}/jobs/yours.yaml    # starts a run",
         ]

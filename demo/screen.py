@@ -67,7 +67,8 @@ def news(before: View | None, view: View) -> list[str]:
 
 def event_line(entry: Entry) -> str:
     """One timeline entry."""
-    words = [f"{entry.source:<9} {entry.event}", entry.instance, entry.reason]
+    step = f"step {entry.detail['step']}" if entry.detail.get("step") is not None else ""
+    words = [f"{entry.source:<9} {entry.event}", entry.instance, step, entry.reason]
     return "  ".join(word for word in words if word)
 
 

@@ -123,9 +123,10 @@ class Yard:
         )
         return str(started["executionArn"])
 
-    def execution_arn(self, run: str) -> str:
-        """The ARN of the train execution of this run."""
-        return f"{self.train.replace(':stateMachine:', ':execution:')}:{run}"
+    def latest(self) -> str | None:
+        """The ARN of the train execution that was started last."""
+        found = self.session.client("stepfunctions").list_executions(stateMachineArn=self.train)["executions"]
+        return str(found[0]["executionArn"]) if found else None
 
     def execution(self, arn: str) -> Execution:
         """What DescribeExecution says now."""
