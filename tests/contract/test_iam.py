@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -222,10 +222,6 @@ def test_a_request_is_allowed_when_every_pair_of_it_is(
     assert denied.value.response["Error"]["Code"] in ("AccessDeniedException", "AccessDenied")
 
 
-ROLE_PATTERN = f"arn:aws:iam::{ACCOUNT}:role/*"
-PASS = {"StringEquals": {"iam:PassedToService": "states.amazonaws.com"}}
-
-
 def create_function(client: Any, role: str) -> None:
     client.create_function(
         FunctionName=f"passed-{role.rsplit('-', 1)[-1]}",
@@ -278,6 +274,71 @@ def test_handing_a_role_to_a_service_needs_pass_role_for_that_service(
             call(cloud.client(service, cloud.acting_as(*statements)), role)
     allowed = cloud.acting_as(allow(actions), allow("iam:PassRole", role, **to_it))
     call(cloud.client(service, allowed), role)
+
+
+@pytest.fixture(scope="module")
+def two_hosts(cloud: Cloud) -> Iterator[dict[str, str]]:
+    """Two instances: {"ours": id, "theirs": id}, tagged so."""
+    ec2 = cloud.client("ec2")
+    image = cloud.client("ssm").get_parameter(
+        Name="/aws/service/canonical/ubuntu/server/24.04/stable/current/amd64/hvm/ebs-gp3/ami-id"
+    )["Parameter"]["Value"]
+    found = {}
+    for yard in ("ours", "theirs"):
+        tags = [{"ResourceType": "instance", "Tags": [{"Key": "trainyard:yard", "Value": yard}]}]
+        made = ec2.run_instances(
+            ImageId=image, InstanceType="t3.micro", MinCount=1, MaxCount=1, TagSpecifications=tags
+        )
+        found[yard] = made["Instances"][0]["InstanceId"]
+    yield found
+    ec2.terminate_instances(InstanceIds=list(found.values()))
+
+
+SHELL = f"arn:aws:ssm:{REGION}::document/AWS-RunShellScript"
+OURS = {"StringEquals": {"ssm:resourceTag/trainyard:yard": "ours"}}
+HOSTS = f"arn:aws:ec2:{REGION}:{ACCOUNT}:instance/*"
+SEND_TO_OURS = [allow("ssm:SendCommand", SHELL), allow("ssm:SendCommand", HOSTS, **OURS)]
+
+
+@pytest.mark.parametrize(
+    ("statements", "target", "refused"),
+    [
+        pytest.param(SEND_TO_OURS, ["ours"], None, id="the document and the instance are allowed"),
+        pytest.param(SEND_TO_OURS, ["theirs"], "theirs", id="another's instance"),
+        pytest.param(SEND_TO_OURS, ["ours", "theirs"], "theirs", id="one of two instances is another's"),
+        pytest.param(SEND_TO_OURS[1:], ["ours"], "document/AWS-RunShellScript", id="the document is not"),
+        pytest.param(SEND_TO_OURS, "ours", None, id="by the tag of ours"),
+        pytest.param(SEND_TO_OURS, "theirs", "theirs", id="by the tag of theirs"),
+    ],
+)
+def test_a_command_needs_its_document_and_every_instance_it_reaches(
+    cloud: Cloud,
+    two_hosts: dict[str, str],
+    statements: list[Any],
+    target: list[str] | str,
+    refused: str | None,
+) -> None:
+    client = cloud.client("ssm", cloud.acting_as(*statements))
+    if isinstance(target, str):
+        where: dict[str, Any] = {"Targets": [{"Key": "tag:trainyard:yard", "Values": [target]}]}
+    else:
+        where = {"InstanceIds": [two_hosts[name] for name in target]}
+
+    def outcome() -> tuple[str, str]:
+        """The command was accepted, or refused for another reason than permissions: hosts without an agent."""
+        try:
+            client.send_command(DocumentName="AWS-RunShellScript", Parameters={"commands": ["true"]}, **where)
+        except ClientError as error:
+            return error.response["Error"]["Code"], error.response["Error"]["Message"]
+        return "accepted", ""
+
+    code, message = outcome()
+    if refused is None:
+        assert code in ("accepted", "InvalidInstanceId")
+    else:
+        assert code == "AccessDeniedException"
+        assert "ssm:SendCommand on resource: arn:aws:" in message
+        assert two_hosts.get(refused, refused) in message
 
 
 def test_a_denial_says_who_may_not_do_what_on_what(cloud: Cloud) -> None:
