@@ -151,6 +151,16 @@ def refuse(
 
 
 @fault.command()
+def throttle(
+    action: Annotated[str, typer.Argument(help="An EC2 action, such as CreateFleet.")],
+    times: Annotated[int, typer.Option(help="How many of the next requests fail.", min=1)] = 1,
+    state: State = DEFAULT_STATE,
+) -> None:
+    """Let the next requests of an EC2 action fail with RequestLimitExceeded."""
+    _fault(state, "throttle", {"action": action, "times": times})
+
+
+@fault.command()
 def clear(state: State = DEFAULT_STATE) -> None:
     """End all faults that last: every pool has the capacity of the facts again."""
     _fault(state, "clear", {})

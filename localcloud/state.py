@@ -86,7 +86,9 @@ class Store:
             time.sleep(pause)
             began = time.thread_time()
             self.write()
-            pause = max(PAUSE, (time.thread_time() - began) / SHARE)
+            took = time.thread_time() - began
+            pause = max(PAUSE, took / SHARE)
+            log.debug("written in %.2f s", took)
 
     def _write(self, part: Part) -> None:
         content = part.save()
