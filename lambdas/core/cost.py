@@ -21,6 +21,7 @@ class HostLife:
     on_demand_price: float | None
     launched: datetime
     ended: datetime | None
+    zone: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

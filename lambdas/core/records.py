@@ -180,6 +180,7 @@ class Records:
                 on_demand_price=host.on_demand_price,
                 launched=host.launched,
                 ended=host.ended,
+                zone=host.zone,
             )
             for host in self.hosts.values()
         )

@@ -94,7 +94,11 @@ def _ask(step: Try, yard: LaunchSettings, ledger: Ledger, records: Records, atte
             return _partial(step, launched, count, offer, ledger, records, attempt)
         case Launched(instances=launched):
             _write_gang(step, launched, survivors, offer, ledger, records, attempt)
-            return _launched(f"{len(launched)} hosts in {offer.pool}")
+            return _launched(f"{_hosts(len(launched))} in {offer.pool}")
+
+
+def _hosts(count: int) -> str:
+    return f"{count} host{'' if count == 1 else 's'}"
 
 
 def _launched(reason: str) -> dict[str, Any]:
@@ -156,9 +160,8 @@ def _write_gang(
 ) -> None:
     """The attempt's row goes last: a crash in between is found by the unanswered intent and done again."""
     now, run = clock(), records.run.run
-    said = f"{len(launched)} hosts in {offer.pool}" + (
-        f" beside {len(survivors)} survivors" if survivors else ""
-    )
+    beside = f" beside {len(survivors)} that stayed" if survivors else ""
+    said = f"{_hosts(len(launched))} in {offer.pool}{beside}"
     hosts = sorted([*launched, *survivors])
     entry = note("launched", said, at=now, attempt=attempt, pool=offer.pool, hosts=hosts)
     told = wire.to_json(offer) | {"pool": offer.pool}

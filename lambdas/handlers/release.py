@@ -55,7 +55,9 @@ def _announce(
     ledger: Ledger, run: str, records: Records, disposals: Collection[Disposal], now: datetime
 ) -> Exception | None:
     """Say before EC2 does that these hosts go because we ask for it: nobody shall take them for lost."""
-    going = [each.instance for each in disposals if each.act is not Act.KEEP and each.instance in records.hosts]
+    going = [
+        each.instance for each in disposals if each.act is not Act.KEEP and each.instance in records.hosts
+    ]
     try:
         ledger.write(*(host_row(run, host, {"releasing": now}, only="launched") for host in going))
     except Exception as error:  # noqa: BLE001 - as above: raised once no host runs
