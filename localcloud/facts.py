@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
+import fnmatch
 import re
 from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
@@ -79,6 +79,7 @@ class BaseImage:
     description: str = ""
     parameter: str | None = None
     wheels: str | None = None
+    files: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -119,6 +120,8 @@ class Facts:
             image: BaseImage(**_checked(BaseImage, entry, f"images.{image}."))
             for image, entry in built["images"].items()
         }
+        for image, entry in built["images"].items():
+            _check_files(entry.files, f"images.{image}.files")
         for pool in built["capacity"]:
             if pool.count("/") != 2:
                 raise FactsError(
@@ -148,15 +151,17 @@ class Facts:
 Value = TypeVar("Value")
 
 
-def pool_keys(instance_type: str, zone: str, market: str) -> list[str]:
-    """The keys that may speak of a pool, the most exact first: g5.xlarge/us-east-1a/spot ... */*/*."""
-    choices = list(itertools.product((instance_type, "*"), (zone, "*"), (market, "*")))
-    return ["/".join(choice) for choice in sorted(choices, key=lambda choice: choice.count("*"))]
-
-
 def room(pools: dict[str, Value], instance_type: str, zone: str, market: str) -> Value | None:
-    """What `pools` says of this pool; None when it says nothing."""
-    return next((pools[k] for k in pool_keys(instance_type, zone, market) if k in pools), None)
+    """What the most exact key of `pools` that fits this pool says; None when none fits."""
+    pool = (instance_type, zone, market)
+    fitting = [key for key in pools if all(map(fnmatch.fnmatchcase, pool, key.split("/")))]
+    return pools[min(fitting, key=_vagueness)] if fitting else None
+
+
+def _vagueness(key: str) -> tuple[int, list[bool], int]:
+    """Fewer patterns are more exact; of as many, one that names the type, then the zone; then the longer one."""
+    patterns = [any(mark in part for mark in "*?[") for part in key.split("/")]
+    return sum(patterns), patterns, -len(key)
 
 
 def laid_over(below: dict[str, Any], above: dict[str, Any], where: str) -> dict[str, Any]:
@@ -180,6 +185,16 @@ def _read(path: Path) -> dict[str, Any]:
     if not isinstance(document, dict):
         raise FactsError(f"{path}: a facts file is a mapping; see localcloud/facts.yaml")
     return document
+
+
+def _check_files(files: Any, where: str) -> None:
+    if not isinstance(files, dict):
+        raise FactsError(f"{where}: expected a mapping of paths to contents, found {files!r}")
+    for path, content in files.items():
+        if not str(path).startswith("/") or ".." in str(path).split("/"):
+            raise FactsError(f"{where}.{path}: a path on the image's disk begins with / and has no ..")
+        if not isinstance(content, str):
+            raise FactsError(f"{where}.{path}: the content of a file is text, found {content!r}")
 
 
 def _checked(kind: type, values: Any, where: str) -> dict[str, Any]:

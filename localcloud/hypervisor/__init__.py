@@ -8,13 +8,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from localcloud.hypervisor.hypervisor import Execution, Hypervisor, Result
+from localcloud.hypervisor.hypervisor import Execution, HostNotRunningError, Hypervisor, Result
 from localcloud.hypervisor.machine import ENDPOINT_ADDRESS, METADATA_ADDRESS, Machine, MetadataFacts
 
 __all__ = [
     "ENDPOINT_ADDRESS",
     "METADATA_ADDRESS",
     "Execution",
+    "HostNotRunningError",
     "Hypervisor",
     "Machine",
     "MetadataFacts",
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 
 def install(context: Context) -> None:
-    """Tell the hypervisor which folder of wheels the hosts of each base image see; it need not exist yet."""
-    images = context.facts.images
-    context.hypervisor.wheels = {name: Path(image.wheels) for name, image in images.items() if image.wheels}
+    """Tell the hypervisor what the base images of the facts carry."""
+    for image_id, image in context.facts.images.items():
+        wheels = Path(image.wheels) if image.wheels else None
+        context.hypervisor.provide_base_image(image_id, image.files, wheels)

@@ -5,8 +5,8 @@
     <state>/instances/<id>/upper     what this host changed
     <state>/instances/<id>/disk.json {"layers": [image ids, nearest first], "base": image id}
 
-An image that was never captured is a base image: it is the bare system and nothing else. Files are never written twice:
-a launch makes an empty layer, a capture copies the changes of that one host.
+A base image was never captured: its layer is what the facts say it carries, over the bare system that all of them
+share. Files are never written twice: a launch makes an empty layer, a capture copies the changes of that one host.
 """
 
 from __future__ import annotations
@@ -16,12 +16,15 @@ import os
 import shutil
 import subprocess
 import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-BASE = "base-2"
-"""The skeleton's name; raise the number when `_write_skeleton` changes, for state folders that have an older one."""
+SYSTEM = "base-3"
+"""The name of the bare system below all images; raise the number when `_write_skeleton` changes, for state folders that
+have an older one."""
 
 
 class DiskError(Exception):
@@ -44,10 +47,20 @@ class Disks:
         self._lock = threading.Lock()
         for folder in (self._images, self._instances):
             folder.mkdir(parents=True, exist_ok=True)
-        if not (self._images / BASE / "image.json").exists():
-            self._make_base()
+        if not (self._images / SYSTEM / "image.json").exists():
+            with self._new_image(SYSTEM, {"below": [], "base": SYSTEM}) as layer:
+                _write_skeleton(layer)
         for instance in self._instances.iterdir():
             _forget_mount(instance)
+
+    def provide(self, image_id: str, files: Mapping[str, str]) -> None:
+        """Make this base image carry these files (path -> content), and no others; only while no host is up."""
+        with self._new_image(image_id, {"below": [SYSTEM], "base": image_id}) as layer:
+            layer.mkdir()
+            for path, content in files.items():
+                file = layer / path.lstrip("/")
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_text(content)
 
     def prepare(self, instance_id: str, image_id: str) -> Disk:
         """The disk of this instance; a clone of the image's (empty, on top of it) when it has none yet."""
@@ -73,19 +86,9 @@ class Disks:
         home = self._instances / instance_id
         if not (home / "disk.json").exists():
             raise DiskError(f"{instance_id} has no disk")
-        image = self._images / image_id
-        unfinished = self._images / f".{image_id}"
-        shutil.rmtree(unfinished, ignore_errors=True)
-        unfinished.mkdir()
-        try:
-            _copy_tree(home / "upper", unfinished / "layer")
-        except DiskError:
-            shutil.rmtree(unfinished, ignore_errors=True)
-            raise
         disk = json.loads((home / "disk.json").read_text())
-        facts = {"below": disk["layers"], "base": disk["base"], "deleted": False}
-        _write_json(unfinished / "image.json", facts)
-        unfinished.rename(image)
+        with self._new_image(image_id, {"below": disk["layers"], "base": disk["base"]}) as layer:
+            _copy_tree(home / "upper", layer)
 
     def delete(self, instance_id: str) -> None:
         with self._lock:
@@ -107,11 +110,11 @@ class Disks:
     def _clone_of(self, image_id: str) -> dict[str, Any]:
         facts = self._image(image_id)
         if facts is None:
-            return {"layers": [BASE], "base": image_id}
+            return {"layers": [SYSTEM], "base": image_id}
         return {"layers": [image_id, *facts["below"]], "base": facts["base"]}
 
     def _sweep(self) -> None:
-        kept = {BASE}
+        kept = {SYSTEM}
         for disk in self._instances.glob("*/disk.json"):
             kept.update(json.loads(disk.read_text())["layers"])
         images = {
@@ -123,16 +126,24 @@ class Disks:
         for name in images.keys() - kept:
             shutil.rmtree(self._images / name)
 
-    def _make_base(self) -> None:
-        unfinished = self._images / f".{BASE}"
+    @contextmanager
+    def _new_image(self, image_id: str, facts: dict[str, Any]) -> Iterator[Path]:
+        """Where its layer is to be written; the image appears whole at the end, or not at all."""
+        image, unfinished = self._images / image_id, self._images / f".{image_id}"
         shutil.rmtree(unfinished, ignore_errors=True)
-        _write_skeleton(unfinished / "layer")
-        _write_json(unfinished / "image.json", {"below": [], "base": BASE, "deleted": False})
-        unfinished.rename(self._images / BASE)
+        unfinished.mkdir()
+        try:
+            yield unfinished / "layer"
+        except (DiskError, OSError):
+            shutil.rmtree(unfinished, ignore_errors=True)
+            raise
+        _write_json(unfinished / "image.json", {**facts, "deleted": False})
+        shutil.rmtree(image, ignore_errors=True)
+        unfinished.rename(image)
 
 
 FOLDERS = (
-    "dev", "etc/systemd/system", "etc/trainyard", "etc/uv", "home", "mnt", "opt/wheels", "proc", "root", "run",
+    "dev", "etc/systemd/system", "etc/uv", "home", "mnt", "opt/wheels", "proc", "root", "run",
     "srv", "sys", "tmp", "usr/local/bin", "usr/local/lib", "var/cache", "var/lib", "var/log", "var/tmp",
 )  # fmt: skip
 
@@ -144,13 +155,11 @@ FILES = {
     # hosts have no way out: what is installed on them comes from the wheels that the image carries
     "etc/pip.conf": "[global]\nno-index = true\nfind-links = /opt/wheels\ndisable-pip-version-check = true\n",
     "etc/uv/uv.toml": 'no-index = true\nfind-links = ["/opt/wheels"]\n',
-    # a bake installs TensorFlow without CUDA and asks for no GPU; programs share this machine's few processors
-    "etc/trainyard/image.env": "ACCELERATOR=none\nTRAINYARD_CPUS=1\n",
 }
 
 
 def _write_skeleton(layer: Path) -> None:
-    """The bare system of a base image; the machine's programs are lent at boot (boot.py)."""
+    """The bare system of every image; the machine's programs are lent at boot (boot.py)."""
     for folder in FOLDERS:
         (layer / folder).mkdir(parents=True, exist_ok=True)
     (layer / "var/tmp").chmod(0o1777)

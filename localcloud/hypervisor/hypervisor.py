@@ -96,9 +96,8 @@ class Hypervisor:
 
         Once this returns the bridge has the metadata and endpoint addresses, so that a server can listen on them.
         """
-        self.wheels: dict[str, Path] = {}
-        """By base image: the folder that its hosts, and those of images made from it, see at /opt/wheels."""
         self.metadata: Callable[[str], MetadataFacts] = lambda instance_id: MetadataFacts()
+        self._wheels: dict[str, Path] = {}
         self._state = state.resolve()
         self._endpoint = f"http://{ENDPOINT_ADDRESS}:{endpoint_port}"
         self._grace = grace
@@ -111,6 +110,14 @@ class Hypervisor:
             self._machine_at, lambda instance_id: self.metadata(instance_id)
         )
         self._metadata_server.start()
+
+    def provide_base_image(self, image_id: str, files: Mapping[str, str], wheels: Path | None) -> None:
+        """What hosts of this image, and of images made from it, find on their disk: files by path, and a folder of
+        this machine at /opt/wheels, which need not exist yet. Before the first host boots.
+        """
+        self._disks.provide(image_id, files)
+        if wheels is not None:
+            self._wheels[image_id] = wheels
 
     # --- for EC2 ---
 
@@ -295,7 +302,7 @@ class Hypervisor:
                 logger.exception("an observer failed at %s: %s", instance_id, what)
 
     def _specification(self, machine: Machine, disk: Disk) -> dict[str, Any]:
-        wheels = self.wheels.get(disk.base)
+        wheels = self._wheels.get(disk.base)
         return {
             "instance_id": machine.instance_id,
             "state": str(self._state),

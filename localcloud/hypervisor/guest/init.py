@@ -87,11 +87,11 @@ class Init:
         with (LOGS / f"{name}.log").open("a") as file:
             file.write(f"{SAID_BY_INIT}{text}\n")
 
-    def open_log(self, name: str) -> int:
-        """A pipe whose lines reach the unit's log and the console."""
+    def open_log(self, name: str, path: Path | None = None) -> int:
+        """A pipe whose lines reach the console and the unit's log, or the file at `path` instead."""
         read, write = os.pipe()
         os.set_blocking(read, False)
-        path = LOGS / f"{name}.log"
+        target = path or LOGS / f"{name}.log"
 
         def forward() -> None:
             data = os.read(read, 1 << 16)
@@ -99,7 +99,7 @@ class Init:
                 self._selector.unregister(read)
                 os.close(read)
                 return
-            with path.open("ab") as file:
+            with target.open("ab") as file:
                 file.write(data)
             for line in data.decode(errors="replace").splitlines():
                 self.print(f"{name}: {line}")
@@ -386,7 +386,7 @@ class Init:
         unit = parse_unit(
             "cloud-final.service",
             f"[Service]\nType=oneshot\nTimeoutStartSec=infinity\nExecStart={script}\n"
-            "StandardOutput=append:/var/log/cloud-init-output.log\n",
+            "StandardOutput=append+console:/var/log/cloud-init-output.log\n",
         )
         service = Service(self, unit)
         service.transient = True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Protocol
 
 Reply = Callable[[int, str], None]
@@ -30,8 +31,8 @@ class Manager(Protocol):
     def log(self, name: str, text: str) -> None:
         """A line about a unit, in its log and on the console."""
 
-    def open_log(self, name: str) -> int:
-        """A descriptor whose lines reach the unit's log and the console."""
+    def open_log(self, name: str, path: Path | None = None) -> int:
+        """A descriptor whose lines reach the console and the unit's log, or the file at `path` instead."""
 
     def temporary(self, descriptor: int) -> int:
         """The same descriptor, closed at the loop's next turn."""

@@ -378,7 +378,8 @@ class Service:
         if kind == "null":
             return self.init.temporary(os.open("/dev/null", os.O_WRONLY))
         if self._log is None:
-            self._log = self.init.open_log(self.name)
+            # append+console is not systemd's: it is what cloud-init does with what user data prints
+            self._log = self.init.open_log(self.name, Path(path) if kind == "append+console" else None)
         return self._log
 
     def _close_log(self) -> None:

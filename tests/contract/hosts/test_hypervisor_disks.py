@@ -77,11 +77,12 @@ def test_hosts_outlive_the_image_they_came_from(hosts: Hosts) -> None:
     eventually(lambda: not (hosts.cloud.state / "images" / image).exists())
 
 
-def test_hosts_see_the_wheels_of_their_base_image_and_install_from_nothing_else(tmp_path: Path) -> None:
+def test_hosts_have_what_their_base_image_carries_and_install_from_nothing_else(tmp_path: Path) -> None:
     wheels, facts = tmp_path / "wheels", tmp_path / "facts.yaml"
     wheels.mkdir()
     (wheels / "a.whl").write_text("a wheel")
-    facts.write_text(f"latencies: {{boot: 0, agent: 0}}\nimages: {{{BASE_IMAGE}: {{wheels: {wheels}}}}}\n")
+    carried = f"{{wheels: {wheels}, files: {{/etc/motd: welcome}}}}"
+    facts.write_text(f"latencies: {{boot: 0, agent: 0}}\nimages: {{{BASE_IMAGE}: {carried}}}\n")
     cloud = Cloud(tmp_path / "state", free_port())
     cloud.command("up", "--detach", "--port", str(cloud.port), "--facts", str(facts))
     try:
@@ -90,6 +91,7 @@ def test_hosts_see_the_wheels_of_their_base_image_and_install_from_nothing_else(
         builder = hosts.one(ImageId=BASE_IMAGE)
         for host in (builder, hosts.one(ImageId=image_of(hosts, builder))):
             assert hosts.run(host, "cat /opt/wheels/a.whl") == "a wheel"
+            assert hosts.run(host, "cat /etc/motd; wc -l < /etc/trainyard/image.env") == "welcome2"
             assert hosts.run(host, "touch /opt/wheels/b 2>/dev/null || echo refused") == "refused"
             assert "no-index = true" in hosts.run(host, "cat /etc/uv/uv.toml")
             assert hosts.run(host, "python3 -m pip config list --global").splitlines() == [

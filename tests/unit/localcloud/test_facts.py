@@ -28,6 +28,9 @@ def test_an_overlay_changes_only_what_it_names(tmp_path: Path) -> None:
         ("latencies: {bot: 1}", "latencies.bot"),
         ("capacity: {g5.xlarge: 1}", "capacity.g5.xlarge"),
         ("images: {ami-1: {root_gib: 8}}", "images.ami-1"),
+        ("images: {ami-0b5eacf05cf9e0001: {files: {etc/motd: hello}}}", "etc/motd: a path"),
+        ("images: {ami-0b5eacf05cf9e0001: {files: {/etc/../motd: hello}}}", "a path"),
+        ("images: {ami-0b5eacf05cf9e0001: {files: {/etc/motd: 1}}}", "/etc/motd: the content"),
         ("- a list", "mapping"),
         ("latencies: fast", "latencies"),
     ],
@@ -43,6 +46,15 @@ def test_the_most_exact_pool_wins() -> None:
     assert room(pools, "g5.xlarge", "us-east-1a", "on-demand") == 2
     assert room(pools, "g6.xlarge", "us-east-1a", "spot") == 9
     assert room({}, "g6.xlarge", "us-east-1a", "spot") is None
+
+
+def test_a_pool_may_be_written_with_patterns() -> None:
+    pools = {"g*/*/spot": 1, "g6.*/*/spot": 2, "g6.xlarge/us-east-1?/spot": 3, "g6.xlarge/us-east-1a/*": 4}
+    assert room(pools, "g5.xlarge", "us-east-1a", "spot") == 1
+    assert room(pools, "g6.2xlarge", "us-east-1a", "spot") == 2
+    assert room(pools, "g6.xlarge", "us-east-1b", "spot") == 3
+    assert room(pools, "g6.xlarge", "us-east-1a", "on-demand") == 4
+    assert room(pools, "p5.48xlarge", "us-east-1a", "spot") is None
 
 
 @pytest.mark.parametrize(
