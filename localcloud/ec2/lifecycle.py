@@ -29,7 +29,7 @@ from localcloud.ec2.records import Timers, backend, everything, here, instance, 
 from localcloud.ec2.transport import LOCK
 from localcloud.ec2.world import world
 from localcloud.facts import Facts
-from localcloud.hypervisor import Hypervisor, Machine
+from localcloud.hypervisor import HostNotRunningError, Hypervisor, Machine
 
 log = logging.getLogger(__name__)
 
@@ -99,6 +99,13 @@ class Lifecycle:
             self.hypervisor.terminate(doomed.id)
         else:
             self._later(self.facts.latencies.terminate, doomed, "shutting-down", self._terminated)
+
+    def reboot(self, running: Any) -> None:
+        """Down and up again; a machine that is on its way down or up already needs no second reboot."""
+        try:
+            self.hypervisor.reboot(running.id)
+        except HostNotRunningError:
+            log.info("%s is already rebooting", running.id)
 
     def interrupt_after(self, warned: Any, seconds: float) -> None:
         """EC2 takes a spot instance back in `seconds`: it is stopped or terminated, as its request says."""
@@ -366,9 +373,16 @@ class LifecycleActions(EC2BaseResponse):
         return ActionResult({"TerminatingInstances": rows})
 
     def reboot_instances(self) -> ActionResult:
-        raise EC2ClientError(
-            "UnsupportedOperation", "The local cloud cannot reboot instances: stop and start them."
-        )
+        """The same disk, address and state; one that is going down or gone is passed over, as on AWS."""
+        self.error_on_dryrun()
+        chosen = self.ec2_backend.get_multi_instances_by_id(self._get_param("InstanceIds", []))
+        for one in chosen:
+            if one.state not in ("running", *GONE):
+                raise wrong_state(one, "rebooted")
+        for one in chosen:
+            if one.state == "running":
+                world().lifecycle.reboot(one)
+        return EmptyResult()
 
     def get_console_output(self) -> ActionResult:
         self.error_on_dryrun()

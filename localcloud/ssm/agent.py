@@ -22,8 +22,7 @@ from botocore.credentials import Credentials
 from botocore.exceptions import BotoCoreError, ClientError
 from botocore.httpsession import URLLib3Session
 
-from localcloud.hypervisor import Execution, Hypervisor, Machine, Result
-from localcloud.hypervisor.hypervisor import HostNotRunningError
+from localcloud.hypervisor import Execution, HostNotRunningError, Hypervisor, Machine, Result
 from localcloud.ssm.commands import Command, Commands, Invocation, StepRun
 from localcloud.ssm.documents import SHELL, Script
 

@@ -104,6 +104,16 @@ def test_changing_an_attribute_changes_that_and_nothing_else(yard: Yard) -> None
     assert error_code(yard.ec2.modify_instance_attribute, **wrong) == "InvalidParameterValue"
 
 
+COUNTS_ITS_BOOTS = """#!/bin/sh
+cat > /etc/systemd/system/count.service <<END
+[Service]
+Type=oneshot
+ExecStart=/bin/sh -c "echo up >> /opt/boots"
+[Install]
+WantedBy=multi-user.target
+END
+systemctl enable --now count.service
+"""
 POWER_OFF = "#!/bin/sh\necho going-down\npoweroff\n"
 
 
@@ -123,6 +133,34 @@ def test_the_console_of_a_host_can_be_read(yard: Yard) -> None:
     host = yard.run()[0]
     name = yard.becomes(host, "running")["PrivateDnsName"].split(".")[0]
     eventually(lambda: name in yard.ec2.get_console_output(InstanceId=host).get("Output", ""))
+
+
+def test_what_user_data_prints_is_on_the_console(yard: Yard) -> None:
+    host = yard.run(UserData="#!/bin/sh\necho said by user data\n")[0]
+    eventually(lambda: "said by user data" in yard.ec2.get_console_output(InstanceId=host).get("Output", ""))
+    assert "said by user data" in yard.printed(host)
+
+
+def test_a_rebooted_host_keeps_disk_address_and_state(yard: Yard) -> None:
+    host = yard.run(UserData=COUNTS_ITS_BOOTS)[0]
+    before = yard.becomes(host, "running")
+    boots = yard.cloud.state / "instances" / host / "upper" / "opt" / "boots"
+    eventually(lambda: boots.exists() and boots.read_text() == "up\n")
+    yard.ec2.reboot_instances(InstanceIds=[host])
+    eventually(lambda: boots.read_text() == "up\nup\n")
+    after = yard.instance(host)
+    assert (after["State"]["Name"], after["PrivateIpAddress"]) == ("running", before["PrivateIpAddress"])
+    assert yard.states_seen(host) == ["pending", "running"]
+
+
+def test_only_what_runs_is_rebooted(yard: Yard) -> None:
+    gone, stopped = yard.run(2)
+    yard.becomes(stopped, "running")
+    yard.ec2.terminate_instances(InstanceIds=[gone])
+    yard.ec2.stop_instances(InstanceIds=[stopped])
+    assert error_code(yard.ec2.reboot_instances, InstanceIds=[stopped]) == "IncorrectInstanceState"
+    yard.ec2.reboot_instances(InstanceIds=[gone])
+    assert yard.state(gone) in ("shutting-down", "terminated")
 
 
 def test_the_launch_time_is_now(yard: Yard) -> None:
