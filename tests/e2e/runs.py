@@ -13,7 +13,7 @@ from benchmarks import quick
 from demo.cloud import Cloud
 from demo.yard import Execution, Yard
 
-ALIVE = ("pending", "running", "stopping", "shutting-down")
+BILLED = ("pending", "running", "stopping")
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Runs:
     def upload(self, job: dict[str, Any] | bytes, name: str | None = None) -> tuple[str, str]:
         """Put a job file; answers key and version."""
         body = job if isinstance(job, bytes) else json.dumps(job).encode()
-        key = f"jobs/{name or (job['name'] if isinstance(job, dict) else 'job')}.json"
+        key = f"jobs/{name or job['name']}.json" if isinstance(job, dict) else f"jobs/{name or 'job'}.yaml"
         return key, self.yard.upload(key, body)
 
     def start(self, job: dict[str, Any]) -> str:
@@ -96,7 +96,7 @@ class Runs:
         """Instances that could still cost money, after a moment for those that are on their way out."""
         ends = time.monotonic() + 20
         while True:
-            alive = [one["InstanceId"] for one in self.yard.instances() if one["State"]["Name"] in ALIVE]
+            alive = [one["InstanceId"] for one in self.yard.instances() if one["State"]["Name"] in BILLED]
             if not alive or time.monotonic() > ends:
                 return alive
             time.sleep(0.5)
