@@ -41,6 +41,16 @@ def test_a_whole_run_leaves_model_metrics_and_events(uninterrupted: Path) -> Non
     assert list((uninterrupted / "tensorboard").glob("events.*"))
 
 
+def test_a_run_whose_results_were_lost_concludes_again_without_training(
+    uninterrupted: Path, data: Path
+) -> None:
+    (uninterrupted / "metrics.json").unlink()
+    with gang(2, uninterrupted, data, args=ARGS) as workers:
+        assert [worker.wait() for worker in workers] == [0, 0], workers[0].log.read_text()
+    assert f"resumed from step {STEPS}" in workers[1].log.read_text()
+    assert json.loads((uninterrupted / "metrics.json").read_text())["step"] == STEPS
+
+
 def test_a_worker_told_to_leave_takes_all_along_and_the_resumed_run_ends_with_equal_weights(
     uninterrupted: Path, tmp_path: Path, data: Path
 ) -> None:
@@ -90,7 +100,9 @@ def test_a_worker_that_never_comes_is_named_and_ends_the_wait() -> None:
         "cluster": {"worker": [f"127.0.0.1:{mine}", f"127.0.0.1:{absent}"]},
         "task": {"type": "worker", "index": 0},
     }
-    join = "import os; from training.runtime.cluster import join; join(os.environ['TF_CONFIG'], form_seconds=3)"
+    join = (
+        "import os; from training.runtime.cluster import join; join(os.environ['TF_CONFIG'], form_seconds=3)"
+    )
     done = subprocess.run(
         [sys.executable, "-c", join],
         env=os.environ | {"TF_CONFIG": json.dumps(cluster)},

@@ -19,7 +19,7 @@ from training.host import checkpoints, lease, orders, state
 from training.host.attempt import Attempt, Outcome, cluster_file, failed, read_cluster
 from training.host.bucket import Bucket
 from training.host.cluster import Cluster, Seat
-from training.host.ending import Failed, Stopped
+from training.host.ending import Failed, Finished, Stopped
 from training.host.errors import HostTrouble
 from training.host.fetch import fetch_all, fetch_job
 from training.host.lease import Lease
@@ -180,7 +180,7 @@ class Agent:
             cluster, seat = self._take_seat(order)
             attempt = self._attempt(cluster, seat)
             program = self._start(attempt, cluster)
-        self._after(attempt.watch(program), cluster)
+        self._after(attempt.watch(program), cluster, seat)
 
     def _fetch(self) -> dict[str, Any]:
         """Job, program and data on disk; once per host."""
@@ -260,8 +260,11 @@ class Agent:
         self._change(phase="running")
         return program
 
-    def _after(self, outcome: Outcome, cluster: Cluster) -> None:
-        """Stopped on a healthy host: be ready for the next attempt. Anything else: nothing is left to do here."""
+    def _after(self, outcome: Outcome, cluster: Cluster, seat: Seat) -> None:
+        """Be ready for another attempt wherever there may be one; else nothing is left to do here.
+
+        A worker that finished may be needed again: the chief could still fail to bring its results away.
+        """
         if outcome.signal:
             self._outbox.put(outcome.signal)
         now = datetime.now(UTC)
@@ -271,7 +274,7 @@ class Agent:
             case Failed(kind="host", final=final):
                 goes_on = not final
             case _:
-                goes_on = False
+                goes_on = isinstance(outcome.ending, Finished) and not seat.is_chief
         if goes_on:
             self._wait_for_next(cluster.deadline, now)
         else:

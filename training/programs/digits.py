@@ -55,7 +55,7 @@ def main() -> None:
         trained = elastic.train(train)
         if cluster.is_chief:
             conclude(environment, model, trained, test, cluster)
-        cluster.all_arrived()
+        cluster.finish()
     leave(FINISHED, f"finished at step {trained.step}")
 
 

@@ -19,6 +19,8 @@ FORM_SECONDS = 180.0
 """How long the cluster may take to form: hosts are ready before the start, only imports lie between."""
 LOOK_SECONDS = 0.2
 HANDSHAKE_SECONDS = 60.0
+CHIEF_STAYS_SECONDS = 1.0
+OTHERS_STAY_SECONDS = 30.0
 
 PEER_ERRORS = (
     tf.errors.UnavailableError,
@@ -73,6 +75,22 @@ class Cluster:
         """Returns when every worker has called it."""
         if self.workers > 1:
             self._gather()
+
+    def finish(self) -> None:
+        """Returns when every worker has got this far and may leave with success.
+
+        A worker that leaves while another still receives the last word would look like one that failed: so the
+        chief stays for a moment, and the others until they see it go.
+        """
+        if self.workers == 1:
+            return
+        self._gather()
+        if self.is_chief:
+            time.sleep(CHIEF_STAYS_SECONDS)
+            return
+        end = time.monotonic() + OTHERS_STAY_SECONDS
+        while answers(self.peers.workers[0]) and time.monotonic() < end:
+            time.sleep(LOOK_SECONDS)
 
     @tf.function(reduce_retracing=True)
     def _gather(self) -> Any:
