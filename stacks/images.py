@@ -105,7 +105,7 @@ class ImagesStack(cdk.Stack):
             RECIPE=self.recipe,
         )
         role = function.its_role
-        use_ledger(role, self.storage.table, "Query", "PutItem", "UpdateItem")
+        use_ledger(role, self.storage.table, "PutItem", "UpdateItem")
         permissions.read_parameters(role, self.settings.base_image_parameter, "ssm:GetParameter")
         permissions.launch_hosts(
             role,
@@ -115,7 +115,6 @@ class ImagesStack(cdk.Stack):
             pass_role=self.builder_role,
             yard=self.settings.yard,
         )
-        anywhere(role, "ec2:DescribeInstances")
         return function
 
     def _install(self) -> Function:
