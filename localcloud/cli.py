@@ -119,9 +119,21 @@ def client_environment(port: int) -> dict[str, str]:
     }
 
 
+Host = Annotated[str, typer.Argument(help="The instance id of a pending or running host.")]
+PoolOrType = Annotated[
+    str,
+    typer.Argument(
+        metavar="POOL|TYPE",
+        help="A pool, type/zone/market, each part possibly a pattern (g6.*/*/spot); or an instance type alone.",
+    ),
+]
+Zone = Annotated[str, typer.Argument(help="After a type: an Availability Zone, or * for all.")]
+Market = Annotated[str, typer.Argument(help="After a zone: spot, on-demand, or * for both.")]
+
+
 @fault.command()
 def interrupt(
-    instance_id: str,
+    instance_id: Host,
     state: State = DEFAULT_STATE,
     seconds: Annotated[
         float | None, typer.Option(help="Warning time; AWS and the facts say 120.", min=0)
@@ -132,41 +144,88 @@ def interrupt(
 
 
 @fault.command()
-def kill(instance_id: str, state: State = DEFAULT_STATE) -> None:
+def kill(instance_id: Host, state: State = DEFAULT_STATE) -> None:
     """Make a host vanish without warning, as failing hardware does."""
     _fault(state, "kill", {"instance_id": instance_id})
 
 
 @fault.command()
 def refuse(
-    instance_type: Annotated[str, typer.Argument(help="An instance type, or * for all.")] = "*",
-    zone: Annotated[str, typer.Argument(help="An Availability Zone, or * for all.")] = "*",
-    market: Annotated[str, typer.Argument(help="spot, on-demand, or * for both.")] = "*",
-    slots: Annotated[int, typer.Option(help="How many hosts the pool still takes.", min=0)] = 0,
+    pool: PoolOrType = "*",
+    zone: Zone = "*",
+    market: Market = "*",
+    slots: Annotated[
+        int, typer.Option(help="How many hosts a pool holds, running ones included.", min=0)
+    ] = 0,
     state: State = DEFAULT_STATE,
 ) -> None:
-    """Take the capacity out of a pool: launches there fail with InsufficientInstanceCapacity."""
-    pool = {"instance_type": instance_type, "zone": zone, "market": market}
-    _fault(state, "refuse", {**pool, "slots": slots})
+    """Take the capacity out of pools: launches there fail with InsufficientInstanceCapacity. Hosts stay."""
+    _fault(state, "refuse", {**_pool(pool, zone, market), "slots": slots})
+
+
+@fault.command()
+def allow(
+    pool: PoolOrType = "*", zone: Zone = "*", market: Market = "*", state: State = DEFAULT_STATE
+) -> None:
+    """Give pools room without end, whatever the facts say; quotas still hold."""
+    _fault(state, "allow", _pool(pool, zone, market))
 
 
 @fault.command()
 def throttle(
     action: Annotated[str, typer.Argument(help="An EC2 action, such as CreateFleet.")],
     times: Annotated[int, typer.Option(help="How many of the next requests fail.", min=1)] = 1,
+    code: Annotated[str, typer.Option(help="The error they answer.")] = "RequestLimitExceeded",
     state: State = DEFAULT_STATE,
 ) -> None:
-    """Let the next requests of an EC2 action fail with RequestLimitExceeded."""
-    _fault(state, "throttle", {"action": action, "times": times})
+    """Let the next requests of an EC2 action fail."""
+    _fault(state, "throttle", {"action": action, "times": times, "code": code})
+
+
+@fault.command("list")
+def standing(
+    state: State = DEFAULT_STATE,
+    as_json: Annotated[bool, typer.Option("--json", help="For a program to read.")] = False,
+) -> None:
+    """Say which faults last: pools that were changed, actions that still fail, hosts that have their notice."""
+    faults = _ask(_port(state), "GET", "/faults")
+    if as_json:
+        print(json.dumps(faults, indent=2))
+        return
+    for pool, slots in faults["capacity"].items():
+        print(f"{pool}: " + ("room without end" if slots is None else f"room for {slots} hosts"))
+    for failing, times in faults["throttled"].items():
+        print(f"{failing}: the next {times} requests")
+    for instance_id, notice in faults["interrupted"].items():
+        print(f"{instance_id}: {notice['action']} at {notice['at']}")
+    if not any(faults.values()):
+        print("No fault lasts.")
 
 
 @fault.command()
-def clear(state: State = DEFAULT_STATE) -> None:
-    """End all faults that last: every pool has the capacity of the facts again."""
-    _fault(state, "clear", {})
+def clear(
+    pool: Annotated[
+        str | None, typer.Argument(help="Only what was said of this pool, written as then.")
+    ] = None,
+    zone: Zone = "*",
+    market: Market = "*",
+    state: State = DEFAULT_STATE,
+) -> None:
+    """End the faults that last: pools have the capacity of the facts again, and no call is made to fail."""
+    _fault(state, "clear", _pool(pool, zone, market) if pool else {})
 
 
 # ------------------------------------------------------------------------------------------------- the rest
+
+
+def _pool(pool: str, zone: str, market: str) -> dict[str, str]:
+    """A pool in one word (type/zone/market), or a type with a zone and a market after it."""
+    parts = pool.split("/") if "/" in pool else [pool, zone, market]
+    if len(parts) != 3 or not all(parts) or ("/" in pool and (zone, market) != ("*", "*")):
+        _fail(
+            f'{pool!r} is not a pool: it is written type/zone/market, for example "g6.xlarge/us-east-1a/spot".'
+        )
+    return dict(zip(("instance_type", "zone", "market"), parts, strict=True))
 
 
 def _prepared(state: Path) -> Path:

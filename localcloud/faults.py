@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import difflib
+import fnmatch
+import math
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from ministack.core.responses import request_scope
+from moto.ec2.models.instance_types import INSTANCE_TYPES
 
 from localcloud import admin, events
+from localcloud.context import REGION
 from localcloud.ec2 import spot, throttle
 from localcloud.ec2.allocation import Pool
-from localcloud.ec2.records import Notice, everything, here, instance, now
-from localcloud.ec2.transport import LOCK
+from localcloud.ec2.records import LIVE, Notice, everything, here, instance, now
+from localcloud.ec2.transport import LOCK, client
 from localcloud.ec2.world import world
 
 if TYPE_CHECKING:
     from localcloud.context import Context
 
 Request = dict[str, Any]
-LIVE = ("pending", "running")
+MARKETS = ("spot", "on-demand")
 
 
 def install(context: Context) -> None:
@@ -44,8 +50,7 @@ def interrupt(request: Request) -> dict[str, Any]:
             raise admin.Refused(f"{host.id} is an on-demand instance: only spot instances are interrupted")
         if host.id in here().notices:
             raise admin.Refused(f"{host.id} has its notice already: it ends at {here().notices[host.id].at}")
-        given = request.get("seconds")
-        seconds = float(world().facts.interruption.warning_seconds if given is None else given)
+        seconds = _number(request, "seconds", world().facts.interruption.warning_seconds)
         action, at = behind.interruption_behavior, now() + timedelta(seconds=seconds)
         here().notices[host.id] = Notice(action, at)
         announce(host, action)
@@ -71,7 +76,7 @@ def kill(request: Request) -> dict[str, Any]:
 
 def refuse(request: Request) -> dict[str, Any]:
     """A pool takes only `slots` (0) hosts from now on. {"instance_type", "zone", "market", "slots"}; "*" is any."""
-    pool, slots = _pool(request), int(request.get("slots") or 0)
+    pool, slots = _pool(request), int(_number(request, "slots", 0))
     world().capacity.set(str(pool), slots)
     return {"pool": str(pool), "slots": slots}
 
@@ -85,20 +90,23 @@ def allow(request: Request) -> dict[str, Any]:
 
 def throttled(request: Request) -> dict[str, Any]:
     """The next `times` (1) requests of an EC2 action fail. {"action", "times", "code" (RequestLimitExceeded)}"""
-    action = request.get("action")
-    if not action:
-        raise admin.Refused('say which EC2 action, for example {"action": "CreateFleet", "times": 2}')
-    code, times = str(request.get("code") or "RequestLimitExceeded"), int(request.get("times", 1))
-    throttle.throw(str(action), code, times)
+    action, known = str(request.get("action") or ""), client(REGION).meta.service_model.operation_names
+    if action not in known:
+        like = difflib.get_close_matches(action, known, 3, 0.5) or ["CreateFleet", "RunInstances"]
+        raise admin.Refused(f"there is no EC2 action {action!r}; there is {', '.join(like)} ...")
+    code, times = str(request.get("code") or "RequestLimitExceeded"), int(_number(request, "times", 1))
+    throttle.throw(action, code, times)
     return {"action": action, "code": code, "times": times}
 
 
 def clear(request: Request) -> dict[str, Any]:
     """Every pool has the capacity of the facts again and no call is throttled; or one pool, when it is named."""
     if request.get("instance_type"):
-        pool = _pool(request)
-        world().capacity.unset(str(pool))
-        return {"cleared": [str(pool)]}
+        pool = str(_pool(request))
+        if not world().capacity.unset(pool):
+            changed = ", ".join(world().capacity.changed) or "none"
+            raise admin.Refused(f"nothing was changed for the pool {pool}; changed pools: {changed}")
+        return {"cleared": [pool]}
     cleared = [*world().capacity.changed, *throttle.standing()]
     world().capacity.changed.clear()
     throttle.clear()
@@ -116,13 +124,31 @@ def standing(request: Request) -> dict[str, Any]:
 
 
 def _pool(request: Request) -> Pool:
-    parts = Pool(*(str(request.get(name) or "*") for name in ("instance_type", "zone", "market")))
-    market = parts.market.replace("_", "-")
-    if market not in ("spot", "on-demand", "*"):
-        raise admin.Refused(f"market is spot, on-demand or *, not {parts.market!r}")
-    if parts.zone != "*" and parts.zone not in world().facts.zones:
-        raise admin.Refused(f"there is no zone {parts.zone!r}; there are {', '.join(world().facts.zones)}")
-    return Pool(parts.instance_type, parts.zone, market)
+    """The pool, or the pattern of pools; each part must fit something that exists."""
+    pool = Pool(*(str(request.get(name) or "*") for name in ("instance_type", "zone", "market")))
+    pool = replace(pool, market=pool.market.replace("_", "-"))
+    zones = world().facts.zones
+    if not fnmatch.filter(INSTANCE_TYPES, pool.instance_type):
+        like = difflib.get_close_matches(pool.instance_type, INSTANCE_TYPES, 3) or ["g6.xlarge", "g6.*", "*"]
+        raise admin.Refused(
+            f"there is no instance type {pool.instance_type!r}; allowed: {', '.join(like)} ..."
+        )
+    if not fnmatch.filter(zones, pool.zone):
+        raise admin.Refused(f"there is no zone {pool.zone!r}; allowed: {', '.join(zones)}, *")
+    if not fnmatch.filter(MARKETS, pool.market):
+        raise admin.Refused(f"there is no market {pool.market!r}; allowed: {', '.join(MARKETS)}, *")
+    return pool
+
+
+def _number(request: Request, name: str, default: float) -> float:
+    given = request.get(name)
+    try:
+        number = float(default if given is None else given)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not 0 <= number < math.inf:
+        raise admin.Refused(f"{name} is a number from 0, not {given!r}")
+    return number
 
 
 def _host(request: Request) -> Any:

@@ -8,10 +8,8 @@ from typing import Any
 from moto.ec2.models.instance_types import INSTANCE_TYPE_OFFERINGS, INSTANCE_TYPES
 
 from localcloud.ec2.allocation import Grant, Pool, Refusal
-from localcloud.ec2.records import backend, instances
+from localcloud.ec2.records import LIVE, backend, instances
 from localcloud.facts import Facts, room
-
-TAKES_ROOM = ("pending", "running")
 
 
 @functools.cache
@@ -35,7 +33,7 @@ class Capacity:
         self.changed: dict[str, int | None] = {}
 
     def set(self, pool: str, slots: int | None) -> None:
-        """From now on this pool ("type/zone/market", "*" allowed) has `slots`; None: room without end."""
+        """From now on pools ("type/zone/market", parts may be patterns) have `slots`; None: room without end."""
         self.changed[pool] = slots
 
     def unset(self, pool: str) -> bool:
@@ -70,7 +68,7 @@ class Capacity:
         used = sum(
             vcpus(i.instance_type)
             for i in instances()
-            if i.state in TAKES_ROOM and entry.covers(i.instance_type, market_of(i))
+            if i.state in LIVE and entry.covers(i.instance_type, market_of(i))
         )
         if pool.market == "spot":
             refusal = Refusal("MaxSpotInstanceCountExceeded", f"Max spot instance count exceeded ({code})")
@@ -87,7 +85,7 @@ class Capacity:
         slots = self.slots(pool)
         if slots is None:
             return None
-        used = sum(i.state in TAKES_ROOM and pool_of(i) == pool for i in instances())
+        used = sum(i.state in LIVE and pool_of(i) == pool for i in instances())
         return Grant(
             max(0, slots - used),
             Refusal(

@@ -25,7 +25,7 @@ from moto.ec2.responses._base_response import EC2BaseResponse
 from localcloud import events
 from localcloud.ec2 import spot
 from localcloud.ec2.capacity import pool_of, vcpus
-from localcloud.ec2.records import Timers, backend, everything, here, instance, now
+from localcloud.ec2.records import GONE, LIVE, Timers, backend, everything, here, instance, now
 from localcloud.ec2.transport import LOCK
 from localcloud.ec2.world import world
 from localcloud.facts import Facts
@@ -34,7 +34,6 @@ from localcloud.hypervisor import HostNotRunningError, Hypervisor, Machine
 log = logging.getLogger(__name__)
 
 CODES = {"pending": 0, "running": 16, "shutting-down": 32, "terminated": 48, "stopping": 64, "stopped": 80}
-GONE = ("shutting-down", "terminated")
 
 
 @dataclass(frozen=True)
@@ -112,7 +111,7 @@ class Lifecycle:
 
         def take_back() -> None:
             with request_scope(warned.owner_id, warned.region_name), LOCK:
-                if warned.state not in ("pending", "running") or here().notices.pop(warned.id, None) is None:
+                if warned.state not in LIVE or here().notices.pop(warned.id, None) is None:
                     return
                 behind = spot.request_of(warned)
                 if (
@@ -145,9 +144,9 @@ class Lifecycle:
             self._later(latencies.stop, changed, "stopping", self._stopped)
         elif what == "terminated" and state == "shutting-down":
             self._later(latencies.terminate, changed, "shutting-down", self._terminated)
-        elif what == "powered-off" and state in ("pending", "running"):
+        elif what == "powered-off" and state in LIVE:
             self._powered_off(changed)
-        elif what == "died" and state in ("pending", "running"):
+        elif what == "died" and state in LIVE:
             log.info("%s died: %s", changed.id, reason)
             self.terminate(changed, BY_FAILURE)
         elif what in ("powered-off", "died") and state in ("stopping", "shutting-down"):
@@ -238,7 +237,7 @@ class Lifecycle:
 
     def _resume(self, restored: Any) -> None:
         latencies = self.facts.latencies
-        if restored.state in ("pending", "running"):
+        if restored.state in LIVE:
             restored.booted = False
             if restored.state == "running":
                 log.info("%s ran when the local cloud ended: it boots again", restored.id)

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+LIVE = ("pending", "running")
+"""The states in which an instance takes room, counts against quotas, and can fail."""
+GONE = ("shutting-down", "terminated")
+
 
 @dataclass(frozen=True)
 class Answered:

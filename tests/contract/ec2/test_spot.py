@@ -1,5 +1,7 @@
 """What spot instances allow, what they cost, and how they are taken away."""
 
+import json
+from functools import partial
 from typing import Any
 
 import pytest
@@ -138,9 +140,48 @@ def test_the_command_line_interrupts_kills_and_refuses(yard: Yard) -> None:
     assert members(yard.fleet(yard.template(), ["g4dn.xlarge/a"], 1)) == []
     yard.cloud.command("fault", "clear")
     assert len(members(yard.fleet(yard.template(), ["g4dn.xlarge/a"], 1))) == 1
-    refused = yard.cloud.command("fault", "interrupt", "i-0123456789abcdef0", check=False)
-    assert refused.returncode != 0
-    assert "no instance" in refused.stdout + refused.stderr
+
+
+def test_the_command_line_throttles_allows_lists_and_clears(yard: Yard) -> None:
+    fault = partial(yard.cloud.command, "fault")
+    assert fault("list").stdout == "No fault lasts.\n"
+    fault("refuse", "g4dn.*/*/spot")
+    fault("allow", "g4dn.xlarge/us-east-1b/spot")
+    fault("throttle", "DescribeVpcs", "--times", "3", "--code", "Unavailable")
+    assert fault("list").stdout.splitlines() == [
+        "g4dn.*/*/spot: room for 0 hosts",
+        "g4dn.xlarge/us-east-1b/spot: room without end",
+        "DescribeVpcs Unavailable: the next 3 requests",
+    ]
+    assert error_code(yard.ec2.describe_vpcs) == "Unavailable"
+    template = yard.template()
+    assert members(yard.fleet(template, ["g4dn.xlarge/a", "g4dn.2xlarge/b"], 1)) == []
+    assert len(members(yard.fleet(template, ["g4dn.xlarge/b"], 1))) == 1
+    fault("clear", "g4dn.*/*/spot")
+    assert json.loads(fault("list", "--json").stdout)["capacity"] == {"g4dn.xlarge/us-east-1b/spot": None}
+    assert len(members(yard.fleet(template, ["g4dn.2xlarge/b"], 1))) == 1
+    fault("clear")
+    assert fault("list").stdout == "No fault lasts.\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("interrupt i-0123456789abcdef0", "no instance 'i-0123456789abcdef0'"),
+        ("kill i-0123456789abcdef0", "aws ec2 describe-instances"),
+        ("refuse g6.xlagre", "allowed: g6.xlarge"),
+        ("refuse g6.xlarge/us-east-1q/spot", "allowed: us-east-1a, us-east-1b, us-east-1c, *"),
+        ("allow g6.xlarge us-east-1a cheap", "allowed: spot, on-demand, *"),
+        ("refuse g6.xlarge/spot", "type/zone/market"),
+        ("refuse g6.xlarge/us-east-1a/spot us-east-1b", "type/zone/market"),
+        ("throttle CreateFleets", "there is CreateFleet"),
+        ("clear g6.xlarge/us-east-1a/spot", "changed pools: none"),
+    ],
+)
+def test_a_fault_that_cannot_be_says_what_can(yard: Yard, words: str, said: str) -> None:
+    refused = yard.cloud.command("fault", *words.split(), check=False)
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert said in refused.stderr
 
 
 # ------------------------------------------------------------------------------------------ prices
