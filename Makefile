@@ -53,7 +53,7 @@ clean: ## stop the local cloud and remove what was built (environments stay: .ve
 .tools/cdk/.ready: tools/package.json tools/package-lock.json .venv/.ready
 	@echo "setup: the cdk command (.tools/cdk)"
 	@mkdir -p .tools/cdk .tools/bin && cp tools/package.json tools/package-lock.json .tools/cdk/
-	@npm ci --prefix .tools/cdk --silent --no-audit --no-fund --no-update-notifier
+	@npm ci --prefix .tools/cdk --loglevel error --no-audit --no-fund --no-update-notifier
 	@ln -sf ../cdk/node_modules/.bin/cdk .tools/bin/cdk
 	@touch $@
 

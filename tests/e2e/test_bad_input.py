@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import tarfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -94,10 +93,8 @@ def start(runs: Runs, bad: Bad) -> str:
     """The ARN of the run that the bad input started."""
     if bad.given is not None:
         return runs.start_inline(bad.given(runs))
-    body = (
-        bad.body if bad.body is not None else json.dumps(runs.job(bad.name, **(bad.changes or {}))).encode()
-    )
-    return runs.yard.run_for(*runs.upload(body, bad.name))
+    job = bad.body if bad.body is not None else runs.job(bad.name, **(bad.changes or {}))
+    return runs.yard.run_for(*runs.upload(job, bad.name))
 
 
 @pytest.mark.parametrize("bad", BAD, ids=lambda bad: bad.name)
