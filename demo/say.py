@@ -17,7 +17,10 @@ class DemoError(Exception):
 
 
 def say(line: str) -> None:
-    """One line of ours; rich's markup is understood."""
+    """One line of ours; rich's markup is understood. A line feed before it is an empty line."""
+    if line.startswith("\n"):
+        console.print()
+        line = line[1:]
     stamp = "" if console.is_terminal else f"{datetime.now(UTC):%H:%M:%S} "
     console.print(stamp + line if console.is_terminal else stamp + Text.from_markup(line).plain)
 
