@@ -72,6 +72,7 @@ class Lifecycle:
 
     def launch(self, new: Any) -> None:
         """A fresh instance: pending now, a machine after the boot latency, running when the machine is."""
+        new.nics[0].mac_address = mac_of(new.private_ip)
         self._set(new, "pending")
         self._later(self.facts.latencies.boot, new, "pending", self._boot)
 
@@ -280,6 +281,14 @@ def machine_of(instance: Any) -> Machine:
         metadata_tags=instance.metadata_options.instance_metadata_tags == "enabled",
         launched_at=aware(instance.launch_time),
     )
+
+
+def mac_of(private_ip: str) -> str:
+    """The hardware address that goes with an address, whoever holds it.
+
+    A VPC tells no host of another's death: were it drawn, hosts would talk to the dead holder's for a minute.
+    """
+    return ":".join(f"{byte:02x}" for byte in (0x02, 0x00, *map(int, private_ip.split("."))))
 
 
 def user_data_of(instance: Any) -> bytes | None:

@@ -15,6 +15,9 @@ from pyroute2.netlink.exceptions import NetlinkError
 from localcloud.hypervisor.machine import ENDPOINT_ADDRESS, METADATA_ADDRESS, Machine
 
 BRIDGE = "hosts0"
+BRIDGE_MAC = "02:00:a9:fe:a9:fe"
+"""Given, because a bridge without one takes the lowest of its cables': it would change as hosts come and go, and every
+host that stays would talk to the old one for a minute."""
 
 
 class Network:
@@ -27,7 +30,7 @@ class Network:
             _set_up(ip, ip.link_lookup(ifname="lo")[0])
             found = ip.link_lookup(ifname=BRIDGE)
             if not found:
-                ip.link("add", ifname=BRIDGE, kind="bridge")
+                ip.link("add", ifname=BRIDGE, kind="bridge", address=BRIDGE_MAC)
                 found = ip.link_lookup(ifname=BRIDGE)
             bridge: int = found[0]
             for address in (METADATA_ADDRESS, ENDPOINT_ADDRESS):

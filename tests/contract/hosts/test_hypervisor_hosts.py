@@ -41,6 +41,37 @@ def test_hosts_reach_each_other(shared: Hosts, pair: list[str]) -> None:
     assert shared.over(listening, first)["Status"] == "Success"
 
 
+def test_a_host_keeps_its_connections_while_others_come_and_go(
+    shared: Hosts, pair: list[str], hosts: Hosts
+) -> None:
+    ask = 'curl -s -o /dev/null -m 2 -w "%{http_code}" "$AWS_ENDPOINT_URL/_ministack/health"'
+    answers = []
+    for _ in range(3):  # the newcomers' random hardware addresses are lower than the bridge's sooner or later
+        answers.append(shared.run(pair[0], ask))
+        hosts.launch(4)
+        answers.append(shared.run(pair[0], ask))
+        hosts.terminate_all()
+    assert answers == ["200"] * 6
+
+
+def test_the_next_holder_of_an_address_is_reached_at_once(
+    shared: Hosts, pair: list[str], hosts: Hosts
+) -> None:
+    def reach(address: str) -> str:
+        """A refusal comes from the host itself; silence from nobody."""
+        knock = f"import socket; socket.create_connection(('{address}', 9), 1)"
+        return shared.run(pair[0], f'python3 -c "{knock}" 2>&1 | tail -n 1')
+
+    first = hosts.one()
+    address = hosts.instance(first)["PrivateIpAddress"]
+    subnet = hosts.instance(first)["SubnetId"]
+    assert "refused" in reach(address)
+    hosts.terminate_all()
+    hosts.until(first, "terminated")
+    hosts.one(SubnetId=subnet, PrivateIpAddress=address)
+    assert "refused" in reach(address)
+
+
 def test_nothing_leads_out_of_the_hosts_network(shared: Hosts, pair: list[str]) -> None:
     leave = "import socket; socket.create_connection(('192.0.2.1', 80), 2)"
     assert "Network is unreachable" in shared.run(pair[0], f'python3 -c "{leave}" 2>&1 || true')
