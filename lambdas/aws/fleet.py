@@ -48,7 +48,7 @@ GRAVEST = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Template:
     """The launch template to launch from. It names the image by parameter, which EC2 resolves at launch."""
 
@@ -56,13 +56,13 @@ class Template:
     version: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Launched:
     fleet: str
     instances: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Turned:
     """EC2's no, with its code and message."""
 

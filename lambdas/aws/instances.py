@@ -12,7 +12,7 @@ LIVE = ("pending", "running", "stopping", "stopped")
 CHUNK = 500
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Instance:
     id: str
     type: str

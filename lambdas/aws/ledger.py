@@ -23,7 +23,7 @@ LOOK_UPS_LIVE = timedelta(days=90)
 PACK, UNPACK = TypeSerializer(), TypeDeserializer()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Write:
     """One row to write. `put` replaces the row; otherwise `values` are set on it (None removes nothing and
     is left out). `unless` names an attribute that must not be there yet, `only` one that must."""

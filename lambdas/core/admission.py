@@ -12,7 +12,7 @@ MOST_SOURCE_BYTES = 1024**3
 BLOCK = 512
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SourceFacts:
     """`program.source` as S3 knows it: its size in bytes and its first HEAD_BYTES bytes."""
 
@@ -20,7 +20,7 @@ class SourceFacts:
     head: bytes
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class PrefixFacts:
     """A data entry as S3 knows it: objects with content under it (listing one page is enough)."""
 

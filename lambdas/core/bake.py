@@ -18,7 +18,7 @@ class ImageFailed(Infrastructure):
     """EC2 could not make the image."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Made:
     """An image of the yard, as EC2 lists it."""
 
@@ -27,7 +27,7 @@ class Made:
     available: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Retirement:
     """An image to retire, and why."""
 

@@ -19,7 +19,7 @@ class Market(StrEnum):
     ON_DEMAND = "on_demand"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class GpuType:
     """One EC2 instance type with NVIDIA GPUs. `legacy`: the image's driver no longer supports its GPU."""
 
@@ -36,7 +36,7 @@ class GpuType:
     legacy: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Quota:
     """A vCPU quota of the service `ec2`."""
 
@@ -44,7 +44,7 @@ class Quota:
     name: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Catalogue:
     price_date: str
     price_region: str

@@ -10,7 +10,7 @@ LEAST_SECONDS = 60.0
 """EC2 bills Linux by the second, and never less than a minute."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class HostLife:
     """One host's life. `ended` is None while it lives; prices are dollars per hour."""
 
@@ -24,7 +24,7 @@ class HostLife:
     zone: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Bill:
     """Instance hours only: disks, requests and transfer are not in it."""
 

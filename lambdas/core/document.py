@@ -15,7 +15,7 @@ import yaml
 DEEPEST = 16
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class NotReadable:
     """The text is no document; `reason` says where (line and column) and why."""
 

@@ -19,7 +19,7 @@ class Role(StrEnum):
     EVALUATOR = "evaluator"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Seat:
     """One host's place in the cluster."""
 
@@ -29,7 +29,7 @@ class Seat:
     address: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Checkpoint:
     """A whole checkpoint in the bucket: the one every host restores, and no other."""
 

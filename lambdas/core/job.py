@@ -51,7 +51,7 @@ class Image(StrEnum):
     ALWAYS = "always"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Program:
     module: str
     source: str | None = None
@@ -59,21 +59,21 @@ class Program:
     requirements: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Cluster:
     strategy: Strategy = Strategy.SINGLE
     workers: int = 1
     parameter_servers: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Hardware:
     instance_types: tuple[str, ...] = ("g6.xlarge", "g5.xlarge", "g4dn.xlarge")
     market: MarketChoice = MarketChoice.SPOT_THEN_ON_DEMAND
     max_dollars_per_hour: float | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Limits:
     hours: float = 6.0
     dollars: float = 20.0
@@ -81,13 +81,13 @@ class Limits:
     wait_minutes: float = 60.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class After:
     hosts: Hosts = Hosts.TERMINATE
     image: Image = Image.NEVER
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Job:
     """A job without faults: s3 URIs are whole (BUCKET resolved), every default filled in."""
 
@@ -115,7 +115,7 @@ class Job:
         return wire.from_json(Job, data)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Fault:
     """One fault: where it is, what was found, what is allowed."""
 
@@ -126,7 +126,7 @@ class Fault:
         return f"{self.path}: {self.problem}" if self.path else self.problem
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class JobFaults:
     """Every fault of one job file, in the file's order. `reason` is the text for people."""
 

@@ -45,7 +45,7 @@ SHIPPED = "training.programs."
 PLACEHOLDER = "BUCKET"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Uploaded:
     """The execution's input names an object under jobs/."""
 
@@ -55,7 +55,7 @@ class Uploaded:
     etag: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Inline:
     """The execution's input holds the job itself."""
 

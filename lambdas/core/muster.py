@@ -9,20 +9,20 @@ PATIENCE = timedelta(minutes=20)
 """How long hosts may take from launch to ready: boot (10 minutes for the largest types), data, program."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Complete:
     kind: ClassVar[str] = "complete"
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Waiting:
     kind: ClassVar[str] = "waiting"
     missing: tuple[str, ...]
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Failed:
     """The gang cannot be complete. `error`: HostLost or MusterTimeout; `lost`: the hosts to replace."""
 

@@ -14,7 +14,7 @@ from lambdas.core.catalogue import GpuType, Market, catalogue, gpu_type, quota
 from lambdas.core.job import Job
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Offer:
     """One pool to try. Prices are dollars per host and hour; `on_demand_price` is what the host would cost
     on demand (None where the catalogue knows no price)."""
@@ -32,7 +32,7 @@ class Offer:
         return f"{self.type} in {self.zone}, {self.market.replace('_', '-')}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Excluded:
     """A pool that cannot be used, and why. `code` is the first reason's word: no_subnet,
     not_offered, no_spot_price, no_price, no_quota, too_expensive."""
@@ -44,7 +44,7 @@ class Excluded:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ImageFacts:
     """What the image parameter says and what EC2 knows about it.
 
@@ -56,13 +56,13 @@ class ImageFacts:
     state: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Subnet:
     id: str
     zone: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class PlanFacts:
     """All that is gathered before deciding.
 
@@ -78,7 +78,7 @@ class PlanFacts:
     image: ImageFacts
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Plan:
     """What to try, in this order. Goes to the ledger and to plan.json as `wire.to_json` writes it."""
 
@@ -92,7 +92,7 @@ class Plan:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Refused:
     """Nothing can be launched for this job; `reason` holds every reason. `error` is a word of errors.py:
     NoOffer, QuotaExceeded, Misconfigured."""

@@ -15,7 +15,7 @@ BUILDER_LEASE = timedelta(hours=4)
 LEAST = 60
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Pace:
     """What the waiting states of one attempt may take, in seconds."""
 

@@ -39,7 +39,7 @@ ENDS_AT_ONCE: Mapping[RefusalKind, str] = {
 """Kinds that no other pool and no later time can change, with the error they end the search with."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Refusal:
     """One no. `offer` is the index into the plan's offers; `code` is EC2's code, `reason` a sentence."""
 
@@ -51,7 +51,7 @@ class Refusal:
     at: datetime
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Try:
     """Ask this offer now. (attempt, offer, round) makes the client token."""
 
@@ -61,7 +61,7 @@ class Try:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Wait:
     """Every open pool refused in this round: ask again after so many seconds."""
 
@@ -70,7 +70,7 @@ class Wait:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class StartOver:
     """The survivors' pool has no room for the missing hosts: release them, then ask for a whole gang."""
 
@@ -78,7 +78,7 @@ class StartOver:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class GiveUp:
     """Nothing more to try. `error`: NoOffer, QuotaExceeded, AccessDenied or Misconfigured of errors.py."""
 

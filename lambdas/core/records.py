@@ -18,7 +18,7 @@ WAITING = ("train", "muster")
 """The tokens an attempt's end can answer."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class RunRow:
     """The run itself. `job` is None for a bake and for a job that could not be read."""
 
@@ -36,7 +36,7 @@ class RunRow:
     ended: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class HostRow:
     """One host. `ready` and `stopped` are attempt numbers: the last one it said so for."""
 
@@ -64,7 +64,7 @@ class HostRow:
         return self.ended is None and self.lost is None and self.releasing is None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class IntentRow:
     """One ask, written before EC2 was asked. `answer` is None when nobody knows what came of it."""
 
@@ -80,7 +80,7 @@ class IntentRow:
     reason: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class AttemptRow:
     """One attempt. `error` and `cause` are what its token was, or will be, answered with."""
 
@@ -105,7 +105,7 @@ class AttemptRow:
         return Trouble.caught(self.error, self.cause or "") if self.error else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class TokenRow:
     attempt: int
     wait: str
@@ -114,7 +114,7 @@ class TokenRow:
     answered: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Records:
     """All rows of a run but its timeline."""
 

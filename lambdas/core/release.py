@@ -14,7 +14,7 @@ class Act(StrEnum):
     KEEP = "keep"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Disposal:
     """What to do with one host, and why."""
 

@@ -27,7 +27,7 @@ class Ending(StrEnum):
     TIMED_OUT = "timed_out"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class AttemptFacts:
     """One attempt as the ledger knows it. `pool` is the offer in words."""
 
@@ -44,7 +44,7 @@ class AttemptFacts:
     to_step: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class RunFacts:
     """All that is known about a run when it is over. `job` is the job as admitted (None: refused);
     `objects` are the keys the run left in the bucket; `metrics` is metrics.json."""

@@ -17,7 +17,7 @@ class Source(StrEnum):
     AWS = "aws"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Entry:
     at: datetime
     source: Source
