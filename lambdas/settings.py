@@ -80,7 +80,7 @@ class BakeLaunchSettings(NamedTuple):
     base_image_parameter: str
     launch_template_id: str
     recipe: str
-    subnet_ids: tuple[str, ...] = ()
+    subnet_ids: tuple[str, ...]
 
 
 class BakeInstallSettings(NamedTuple):

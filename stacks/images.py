@@ -127,7 +127,7 @@ class ImagesStack(cdk.Stack):
         role = function.its_role
         use_ledger(role, self.storage.table, "Query", "PutItem", "UpdateItem")
         permissions.command_hosts(role, self.install.document_arn, self.settings.yard)
-        permissions.answer_tasks(role, "Success", "Failure")
+        permissions.answer_tasks(role, "Success")
         anywhere(
             role, "ssm:DescribeInstanceInformation", "ssm:ListCommandInvocations", "ssm:GetCommandInvocation"
         )
@@ -139,7 +139,7 @@ class ImagesStack(cdk.Stack):
         use_ledger(role, self.storage.table, "Query", "PutItem", "UpdateItem")
         permissions.image_hosts(role, self.settings.yard)
         anywhere(role, "ec2:DescribeImages")
-        permissions.answer_tasks(role, "Success", "Failure")
+        permissions.answer_tasks(role, "Success")
         return function
 
     def _publish(self) -> Function:

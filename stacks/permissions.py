@@ -145,7 +145,13 @@ def launch_hosts(
     allow(role, calls, [_ec2(f"launch-template/{template_id}"), *network])
     created = ["instance/*", "volume/*", "network-interface/*"]
     if "ec2:CreateFleet" in calls:
-        created.append("fleet/*")
+        allow(
+            role,
+            ["ec2:CreateFleet"],
+            [_ec2("fleet/*")],
+            {"StringEquals": {f"aws:RequestTag/{YARD_TAG}": yard}},
+            because=BY_TAG,
+        )
         # CreateFleet tags fleet, instances and volumes; a tag on the spot request it makes could only come from the
         # template, which on-demand launches share. So no condition can hold here, and none is needed: it costs nothing.
         allow(role, calls, [_ec2("spot-instances-request/*")], because=TO_BE_MADE)
@@ -159,7 +165,7 @@ def launch_hosts(
     allow(
         role,
         ["ec2:CreateTags"],
-        [_ec2(kind) for kind in created],
+        [_ec2(kind) for kind in (*created, *(["fleet/*"] if "ec2:CreateFleet" in calls else []))],
         {
             "StringEquals": {
                 f"aws:RequestTag/{YARD_TAG}": yard,

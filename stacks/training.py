@@ -3,7 +3,7 @@
 import aws_cdk as cdk
 from aws_cdk import aws_events as events
 from aws_cdk import aws_iam as iam
-from aws_cdk import aws_lambda_destinations as destinations
+from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sns_subscriptions as subscriptions
 from constructs import Construct
@@ -110,7 +110,7 @@ class TrainingStack(cdk.Stack):
 
     def _function(self, word: str, *, minutes: float = 1, lost: bool = False, **environment: str) -> Function:
         """Common settings are every function's; `lost` is for those that events call: they have nobody to tell."""
-        return Function(
+        function = Function(
             self,
             word,
             yard=self.settings.yard,
@@ -122,8 +122,17 @@ class TrainingStack(cdk.Stack):
                 "BUCKET_NAME": self.storage.bucket.bucket_name,
                 **environment,
             },
-            **({"on_failure": destinations.SqsDestination(self.lost)} if lost else {}),
         )
+        if lost:
+            lambda_.CfnEventInvokeConfig(
+                function,
+                "Lost",
+                function_name=function.function_name,
+                qualifier="$LATEST",
+                destination_config={"onFailure": {"destination": self.lost.queue_arn}},
+            )
+            permissions.allow(function.its_role, ["sqs:SendMessage"], [self.lost.queue_arn])
+        return function
 
     def _submit(self) -> Function:
         function = self._function("submit", lost=True, STATE_MACHINE_ARN=self.workflow.state_machine_arn)
@@ -226,7 +235,7 @@ class TrainingStack(cdk.Stack):
         permissions.image_hosts(role, self.settings.yard)
         anywhere(role, "ec2:DescribeImages", "ssm:ListCommandInvocations", "ssm:GetCommandInvocation")
         permissions.command_hosts(role, self.images.seal.document_arn, self.settings.yard)
-        permissions.answer_tasks(role, "Success", "Failure")
+        permissions.answer_tasks(role, "Success")
         use_ledger(role, self.storage.table, "Query", "PutItem", "UpdateItem")
         return function
 

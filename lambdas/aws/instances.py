@@ -5,11 +5,15 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from botocore.exceptions import ClientError
+
 from lambdas.aws.clients import client
 from lambdas.core.catalogue import Market
+from lambdas.core.errors import CapacityRefused
 
 LIVE = ("pending", "running", "stopping", "stopped")
 CHUNK = 500
+NO_ROOM = ("InsufficientInstanceCapacity", "InsufficientFreeAddressesInSubnet", "Unsupported")
 
 
 @dataclass(frozen=True)
@@ -66,7 +70,9 @@ def stop(ids: Collection[str]) -> None:
 def run_builder(
     template: str, image: str, *, subnet: str | None, token: str, tags: Mapping[str, str]
 ) -> Instance:
-    """One instance from the builder's launch template; the same token never launches twice."""
+    """One instance from the builder's launch template; the same token never launches twice.
+
+    Raises CapacityRefused where the subnet's zone has no room."""
     marks = [{"Key": key, "Value": value} for key, value in tags.items()]
     request: dict[str, Any] = {
         "LaunchTemplate": {"LaunchTemplateId": template, "Version": "$Default"},
@@ -78,7 +84,12 @@ def run_builder(
     }
     if subnet:
         request["SubnetId"] = subnet
-    return _instance(client("ec2").run_instances(**request)["Instances"][0])
+    try:
+        return _instance(client("ec2").run_instances(**request)["Instances"][0])
+    except ClientError as error:
+        if error.response["Error"]["Code"] in NO_ROOM:
+            raise CapacityRefused(str(error.response["Error"].get("Message", ""))) from error
+        raise
 
 
 def subnets(ids: Iterable[str]) -> tuple[tuple[str, str], ...]:

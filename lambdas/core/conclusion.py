@@ -1,10 +1,10 @@
 """The conclusion: what the last word of the workflow means for the run."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from lambdas.core.errors import TrainyardError
+from lambdas.core.errors import WORDS, Infrastructure, TrainyardError
 from lambdas.core.recovery import Trouble
 from lambdas.core.summary import Outcome
 
@@ -13,7 +13,7 @@ MOST_REASON = 30_000
 """A cause may have 32,768 characters."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Conclusion:
     """How the run ended; `error` is None for one that succeeded."""
 
@@ -34,9 +34,26 @@ def read(said: Mapping[str, Any]) -> Conclusion:
         reason = str(said.get("reason") or "the program finished")
         return Conclusion(outcome=Outcome.SUCCEEDED, error=None, reason=reason)
     error = str(said.get("error") or "States.Runtime")
-    reason = str(said.get("reason") or _why(error, str(said.get("cause") or "")))[:MOST_REASON]
+    trouble = Trouble.caught(error, str(said.get("cause") or ""))
+    reason = str(said.get("reason") or _why(trouble))[:MOST_REASON]
     outcome = Outcome.REFUSED if kind == "refused" else Outcome.FAILED
-    return Conclusion(outcome=outcome, error=error, reason=reason)
+    return Conclusion(outcome=outcome, error=trouble.error, reason=reason)
+
+
+def unreleased(run: str, hosts: Collection[str], failure: Mapping[str, Any]) -> TrainyardError:
+    """Release failed: why, which hosts nobody has seen end, and how a person ends them."""
+    trouble = Trouble.caught(str(failure["error"]), str(failure.get("cause") or ""))
+    if hosts:
+        ids = " ".join(sorted(hosts))
+        todo = f"End them now: aws ec2 terminate-instances --instance-ids {ids}"
+    else:
+        ids = "none that the ledger knows"
+        todo = f"Look for more: aws ec2 describe-instances --filters Name=tag:trainyard:run,Values={run}"
+    reason = (
+        f"HOSTS MAY STILL RUN AND COST MONEY ({ids}), because Release failed: {_why(trouble)}\n{todo}\n"
+        "Each powers itself off once its lease is over (its tag trainyard:lease), which may be hours from now."
+    )
+    return WORDS.get(trouble.error, Infrastructure)(reason)
 
 
 def spoiled(conclusion: Conclusion, error: TrainyardError) -> Conclusion:
@@ -48,8 +65,7 @@ def spoiled(conclusion: Conclusion, error: TrainyardError) -> Conclusion:
     return Conclusion(outcome=Outcome.FAILED, error=type(error).__name__, reason=reason)
 
 
-def _why(error: str, cause: str) -> str:
+def _why(trouble: Trouble) -> str:
     """The sentence of a caught error, with the program's or the command's last lines if it has some."""
-    trouble = Trouble.caught(error, cause)
     tail = f"\nThe last lines:\n{trouble.tail.strip()}" if trouble.tail.strip() else ""
-    return f"{trouble.reason or f'{error}, without a cause'}{tail}"
+    return f"{trouble.reason or f'{trouble.error}, without a cause'}{tail}"

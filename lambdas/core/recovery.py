@@ -20,6 +20,8 @@ FIRST_PAUSE = {"Interrupted": 0, "HostLost": 5}
 NOBODY_KNOWS = ("States.HeartbeatTimeout", "States.Timeout")
 SERVICE_TROUBLE = ("Lambda.", "Sandbox.")
 """Beginnings of the error names by which AWS says that it, not our code, failed."""
+DENIED = "is not authorized to perform"
+"""In a plain cause: the state machine's own role lacks something, which AWS calls an error of the service it called."""
 WHAT_HAPPENED = {
     "Interrupted": "EC2 takes spot hosts back",
     "HostLost": "a host is gone",
@@ -38,7 +40,7 @@ class Keep(StrEnum):
     NONE = "none"  # retire all and launch a whole gang
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Trouble:
     """How an attempt ended badly: the error word of the Catch and the facts of its cause."""
 
@@ -55,7 +57,8 @@ class Trouble:
         """From `$states.errorOutput`: the cause is our JSON facts, a Lambda's error JSON, or plain text."""
         facts = _facts(cause)
         if facts is None:
-            return Trouble(error=error, reason=cause.strip())
+            denied = DENIED in cause
+            return Trouble(error="AccessDenied" if denied else error, reason=cause.strip())
         if "errorMessage" in facts:
             return Trouble(error=error, reason=str(facts["errorMessage"]))
         step, exit_code = facts.get("step"), facts.get("exit_code")
@@ -82,7 +85,7 @@ class Trouble:
         return json.dumps(facts, ensure_ascii=False)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Again:
     """A new attempt after so many seconds."""
 
@@ -93,7 +96,7 @@ class Again:
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Stop:
     """The run ends here; `error` is the word the execution fails with, `reason` its cause."""
 

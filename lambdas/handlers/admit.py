@@ -1,5 +1,6 @@
 """Admit: read and check the job, and what it points to in the bucket; write the run to the ledger."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from lambdas import settings
@@ -7,6 +8,7 @@ from lambdas.aws import bucket
 from lambdas.aws.ledger import AlreadyWrittenError, Ledger, event_row, run_row
 from lambdas.core import admission, jobfile, wire
 from lambdas.core.admission import PrefixFacts, SourceFacts
+from lambdas.core.errors import AccessDenied
 from lambdas.core.job import Job, JobFaults
 from lambdas.core.jobfile import Inline, Uploaded
 from lambdas.handlers.voice import clock, logger, note
@@ -15,6 +17,8 @@ from lambdas.handlers.voice import clock, logger, note
 def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
     yard = settings.read(settings.YardSettings)
     run, created = str(event["run"]), wire.instant(event["started"])
+    if isinstance(event["input"], Mapping) and event["input"].get("denied"):
+        raise AccessDenied(str(event["input"]["denied"]))  # submit's words: it could not read the job file
     source = jobfile.read_input(event["input"])
     admitted = _checked(source, yard.bucket_name)
     refused = admitted if isinstance(admitted, JobFaults) else None

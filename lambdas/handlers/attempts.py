@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from lambdas.aws import documents, executions, instances
+from lambdas.aws import documents, executions
 from lambdas.aws.ledger import (
     AlreadyWrittenError,
     Ledger,
@@ -19,6 +19,7 @@ from lambdas.aws.ledger import (
     token_row,
 )
 from lambdas.core import muster, pace, wire
+from lambdas.core.errors import AccessDenied
 from lambdas.core.records import WAITING, Records, TokenRow
 from lambdas.core.recovery import Trouble
 from lambdas.core.summary import Ending, ending_of
@@ -27,6 +28,8 @@ from lambdas.handlers.voice import logger, note
 
 SSM_PATIENCE = timedelta(minutes=5)
 """How long after its `ready` a host may need to reach Systems Manager: the agent retries every few seconds."""
+DENIED_PATIENCE = timedelta(seconds=15)
+"""The same where the agent itself says that it is not allowed to: a new role may take some seconds to be known."""
 
 
 def await_news(
@@ -56,6 +59,13 @@ def settle(ledger: Ledger, records: Records, attempt: int, now: datetime) -> boo
     return True
 
 
+def refuse_denied(records: Records, attempt: int) -> None:
+    """Raise the access error that ended the attempt, if one did: signal may not have been able to fail a wait."""
+    row = records.attempts.get(attempt)
+    if row and row.trouble and row.trouble.error == AccessDenied.__name__:
+        raise AccessDenied(row.trouble.reason)
+
+
 def end(
     ledger: Ledger,
     run: str,
@@ -82,8 +92,18 @@ def end(
     settle(ledger, ledger.known(run), attempt, now)
 
 
-def gather(ledger: Ledger, records: Records, attempt: int, now: datetime, *, lost: Mapping[str, str]) -> None:
-    """Is the gang complete? Then Muster is over. Systems Manager is asked only once every host is ready."""
+def gather(
+    ledger: Ledger,
+    records: Records,
+    attempt: int,
+    now: datetime,
+    *,
+    lost: Mapping[str, str],
+    ssm_denied: str | None = None,
+) -> None:
+    """Is the gang complete? Then Muster is over. Systems Manager is asked only once every host is ready.
+
+    `ssm_denied` is what a host's Systems Manager agent says it may not do."""
     token = records.waiting(attempt, ("muster",))
     if token is None:
         return
@@ -107,33 +127,23 @@ def gather(ledger: Ledger, records: Records, attempt: int, now: datetime, *, los
         case muster.Waiting(reason=reason):
             logger.info("%s: %s", run, reason)
             latest = max((host.ready_at for host in members if host.ready_at), default=now)
-            if len(ready) == len(ids) and now - latest > SSM_PATIENCE:
-                trouble = unregistered(sorted(set(ids) - online))
+            if len(ready) == len(ids) and now - latest > (DENIED_PATIENCE if ssm_denied else SSM_PATIENCE):
+                trouble = unregistered(sorted(set(ids) - online), ssm_denied)
                 entry = note("not registered", trouble.reason, at=now, attempt=attempt)
                 end(ledger, run, attempt, entry, now, trouble=trouble, step=None)
 
 
-def unregistered(hosts: list[str]) -> Trouble:
+def unregistered(hosts: list[str], denied: str | None = None) -> Trouble:
     """Hosts that work and can say so, but that Systems Manager does not know: that is their permission."""
+    lacks = denied or "ssm:UpdateInstanceInformation (or ssmmessages:* or ec2messages:*)"
+    otherwise = "" if denied else ", or there is no route to Systems Manager"
     return Trouble(
         error="AccessDenied",
         reason=f"Systems Manager does not know {', '.join(hosts)}, though they signalled ready: the host role lacks "
-        "ssm:UpdateInstanceInformation (or ssmmessages:* or ec2messages:*), or there is no route to Systems Manager. "
-        "Give the role AmazonSSMManagedInstanceCore",
+        f"{lacks}{otherwise}. Give the role AmazonSSMManagedInstanceCore",
         lost=tuple(hosts),
         final=True,
     )
-
-
-def gone(records: Records, attempt: int) -> dict[str, str]:
-    """Members of the gang that EC2 says are going or gone, with its reason."""
-    members = {host.instance for host in records.members(attempt)}
-    found = {host.id: host for host in instances.of_ids(members)}
-    return {
-        host.id: f"EC2 says {host.state} ({host.state_reason or 'no reason given'})"
-        for host in found.values()
-        if host.gone
-    }
 
 
 def succeed(ledger: Ledger, run: str, token: TokenRow, output: Mapping[str, Any], now: datetime) -> None:

@@ -16,6 +16,7 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
     run, attempt = attempt_of(event)
     ledger, now = Ledger(yard.table_name), clock()
     records = attempts.await_news(ledger, run, attempt, "capture", event["token"], now, state="Capture")
+    attempts.refuse_denied(records, attempt)
     (builder,) = records.attempts[attempt].hosts
     name = bake.baked_name(yard.yard, yard.recipe, run)
     tags = {
@@ -30,5 +31,7 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
         run_row(run, {"image": image}),
         event_row(run, note("imaging", f"{image} of {builder}", at=now, attempt=attempt)),
     )
-    waits.answer_image(ledger, records, attempt, "capture", images.find(image), now)
+    wrong = waits.answer_image(ledger, records, attempt, "capture", images.find(image), now)
+    if wrong:
+        raise wrong
     return {}

@@ -4,6 +4,7 @@ from typing import Any
 
 from lambdas import settings
 from lambdas.aws import documents, instances
+from lambdas.aws.instances import Instance
 from lambdas.aws.ledger import (
     AlreadyWrittenError,
     Ledger,
@@ -15,7 +16,7 @@ from lambdas.aws.ledger import (
 )
 from lambdas.core import tokens, wire
 from lambdas.core.catalogue import catalogue
-from lambdas.core.errors import Misconfigured
+from lambdas.core.errors import CapacityRefused, Misconfigured
 from lambdas.core.pace import BUILDER_LEASE
 from lambdas.handlers.voice import clock, logger, note
 from lambdas.settings import BakeLaunchSettings
@@ -43,9 +44,7 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
         "trainyard:lease": wire.stamp(now + BUILDER_LEASE),
         "Name": f"{run} builder",
     }
-    token = tokens.client_token(run, yard=yard.yard, attempt=1, offer=0, round=0)
-    subnet = yard.subnet_ids[0] if yard.subnet_ids else None
-    builder = instances.run_builder(yard.launch_template_id, base, subnet=subnet, token=token, tags=tags)
+    builder = _builder(yard, run, base, tags)
     known = catalogue().types.get(builder.type)
     host = {
         "attempt": 1,
@@ -64,6 +63,19 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
         event_row(run, note("launched", reason, at=now, attempt=1, base=base)),
     )
     return {"kind": "launched", "instance": builder.id, "base": base, "reason": reason}
+
+
+def _builder(yard: BakeLaunchSettings, run: str, base: str, tags: dict[str, str]) -> Instance:
+    """In the first zone that has room for one."""
+    refused = []
+    for offer, subnet in enumerate(yard.subnet_ids):
+        token = tokens.client_token(run, yard=yard.yard, attempt=1, offer=offer, round=0)
+        try:
+            return instances.run_builder(yard.launch_template_id, base, subnet=subnet, token=token, tags=tags)
+        except CapacityRefused as no:
+            logger.info("no builder in %s: %s", subnet, no.reason)
+            refused.append(f"{subnet}: {no.reason}")
+    raise CapacityRefused(f"No zone has room for a builder now; bake later. {'; '.join(refused)}")
 
 
 def _base_image(yard: BakeLaunchSettings) -> str:

@@ -9,6 +9,7 @@ from lambdas.aws.ledger import Ledger, event_row, run_row
 from lambdas.core import bake, conclusion, wire
 from lambdas.core.bake import ImageFailed, Made
 from lambdas.core.records import Records
+from lambdas.handlers import attempts
 from lambdas.handlers.voice import clock, note
 from lambdas.settings import BakePublishSettings
 
@@ -18,7 +19,9 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
     ledger, run, now = Ledger(yard.table_name), str(event["run"]), clock()
     records = ledger.read(run)
     if "outcome" in event:
-        return _conclude(ledger, records, event["outcome"], now)
+        return _conclude(ledger, run, records, event, now)
+    if records:
+        attempts.refuse_denied(records, 1)
     image = records.run.image if records else None
     if image is None:
         raise ImageFailed(f"the ledger knows no image of {run}, so there is nothing to publish")
@@ -41,9 +44,12 @@ def _retire(yard: BakePublishSettings, ledger: Ledger, run: str, current: str, n
 
 
 def _conclude(
-    ledger: Ledger, records: Records | None, outcome: dict[str, Any], now: datetime
+    ledger: Ledger, run: str, records: Records | None, event: dict[str, Any], now: datetime
 ) -> dict[str, Any]:
-    concluded = conclusion.read(outcome)
+    concluded = conclusion.read(event["outcome"])
+    if event["unreleased"]:
+        hosts = [host.instance for host in records.hosts.values() if host.ended is None] if records else []
+        concluded = conclusion.spoiled(concluded, conclusion.unreleased(run, hosts, event["unreleased"]))
     if records:
         values = {"state": "Conclude", "outcome": concluded.outcome, "reason": concluded.reason, "ended": now}
         entry = note(concluded.outcome.value, concluded.reason, at=now)

@@ -21,6 +21,12 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
     ledger, run, now = Ledger(yard.table_name), str(event["run"]), clock()
     concluded = conclusion.read(event["outcome"])
     records = ledger.read(run)
+    unnoticed = _denied_unnoticed(concluded, records)
+    if unnoticed:
+        concluded = conclusion.spoiled(concluded, unnoticed)
+    if event["unreleased"]:
+        hosts = [host.instance for host in records.hosts.values() if host.ended is None] if records else []
+        concluded = conclusion.spoiled(concluded, conclusion.unreleased(run, hosts, event["unreleased"]))
     facts = _facts(yard, records, run, concluded, now)
     try:
         notices.publish(yard.topic_arn, *summary.notice(summary.summarise(facts)))
@@ -38,6 +44,13 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
         values = {"state": "Conclude", "outcome": concluded.outcome, "reason": concluded.reason, "ended": now}
         ledger.write(run_row(run, values | {"error": concluded.error}), event_row(run, entry))
     return {**wire.to_json(concluded), "kind": concluded.word}
+
+
+def _denied_unnoticed(concluded: Conclusion, records: Records | None) -> AccessDenied | None:
+    """A denial that signal could only write down: it may not fail tasks, so the workflow went on."""
+    row = records.attempts.get(records.run.attempt) if records else None
+    trouble = row.trouble if row and concluded.outcome is Outcome.SUCCEEDED else None
+    return AccessDenied(trouble.reason) if trouble and trouble.error == AccessDenied.__name__ else None
 
 
 def _facts(

@@ -1,6 +1,7 @@
 """An access error met while an event was heard: the run ends with it, as far as the role may still act."""
 
 from datetime import datetime
+from typing import Any
 
 from lambdas.aws import executions
 from lambdas.aws.ledger import AlreadyWrittenError, Ledger, attempt_row
@@ -9,6 +10,9 @@ from lambdas.core.records import WAITING, TokenRow
 from lambdas.core.recovery import Trouble
 from lambdas.handlers.voice import logger
 
+AT_ONCE = {"train_seconds": 61, "heartbeat_seconds": 60}
+"""What Muster's answer must hold: Train begins, and finds in the ledger that the attempt has ended."""
+
 
 def end_denied(ledger: Ledger, run: str, attempt: int, denied: AccessDenied, now: datetime) -> None:
     """Fail whoever waits, and note why for a state that begins to wait later or that runs out of time.
@@ -16,15 +20,8 @@ def end_denied(ledger: Ledger, run: str, attempt: int, denied: AccessDenied, now
     Each step may itself be what the role lacks, so one that is denied does not keep the others from happening;
     the caller raises the first denial in any case."""
     trouble = Trouble(error="AccessDenied", reason=denied.reason, final=True)
-    values = {
-        "ending": "failed",
-        "ended": now,
-        "reason": denied.reason,
-        "error": trouble.error,
-        "cause": trouble.to_cause(),
-    }
     try:
-        ledger.write(attempt_row(run, attempt, values, unless="ending"))
+        ledger.write(attempt_row(run, attempt, _ended(denied, now), unless="ending"))
     except AlreadyWrittenError:
         logger.info("attempt %s of %s has ended already", attempt, run)
     except AccessDenied as also:
@@ -34,6 +31,29 @@ def end_denied(ledger: Ledger, run: str, attempt: int, denied: AccessDenied, now
             executions.fail(token.token, trouble)
         except AccessDenied as also:
             logger.error("nor may the task be failed: %s", also.reason)
+            _go_on_to_fail(ledger, run, token, also, now)
+
+
+def _go_on_to_fail(ledger: Ledger, run: str, token: TokenRow, denied: AccessDenied, now: datetime) -> None:
+    """Who may not fail a task may still end it: what comes next sees the denial, in the answer or in the ledger."""
+    trouble = Trouble(error="AccessDenied", reason=denied.reason, final=True)
+    answer = {"kind": "error", "error": trouble.error, "cause": trouble.to_cause()}
+    try:
+        ledger.write(attempt_row(run, token.attempt, _ended(denied, now)))
+        executions.succeed(token.token, answer | AT_ONCE)
+    except AccessDenied as also:
+        logger.error("nor may it be ended: %s", also.reason)
+
+
+def _ended(denied: AccessDenied, now: datetime) -> dict[str, Any]:
+    trouble = Trouble(error="AccessDenied", reason=denied.reason, final=True)
+    return {
+        "ending": "failed",
+        "ended": now,
+        "reason": denied.reason,
+        "error": trouble.error,
+        "cause": trouble.to_cause(),
+    }
 
 
 def _tokens(ledger: Ledger, run: str, attempt: int) -> list[TokenRow]:

@@ -9,6 +9,7 @@ from lambdas.aws.documents import Said
 from lambdas.aws.images import Image
 from lambdas.aws.ledger import event_row, host_row
 from lambdas.core import wire
+from lambdas.core.errors import TrainyardError
 from lambdas.core.recovery import Trouble
 from lambdas.core.timeline import Source
 from lambdas.handlers import attempts, heard_from_hosts, waits
@@ -121,8 +122,8 @@ def _changed(hearing: Hearing, at: datetime, now: datetime) -> str:
     host, step = records.hosts[instance], (records.run.progress or {}).get("step")
     error = "Interrupted" if host.warned else "HostLost"
     trouble = Trouble(error=error, reason=reason, lost=(instance,), step=step)
-    attempts.end(hearing.ledger, hearing.run, member.attempt, entry, now, trouble=trouble, step=step)
     member.ask_to_stop(records, besides=(instance,))
+    attempts.end(hearing.ledger, hearing.run, member.attempt, entry, now, trouble=trouble, step=step)
     return f"{error}: {reason}"
 
 
@@ -148,8 +149,16 @@ def _imaged(hearing: Hearing, now: datetime) -> str:
     image = Image(
         str(detail["ImageId"]), "", str(detail["State"]), str(detail.get("ErrorMessage", "")), "", {}
     )
-    waits.answer_image(hearing.ledger, records, hearing.attempt, wait, image, now)
+    _fail(hearing, wait, waits.answer_image(hearing.ledger, records, hearing.attempt, wait, image, now), now)
     return f"{image.id} is {image.state}"
+
+
+def _fail(hearing: Hearing, wait: str, wrong: TrainyardError | None, now: datetime) -> None:
+    """The wait of a command or an image that ended badly."""
+    token = hearing.ledger.token(hearing.run, hearing.attempt, wait)
+    if wrong and token:
+        trouble = Trouble(error=type(wrong).__name__, reason=wrong.reason)
+        attempts.fail(hearing.ledger, hearing.run, token, trouble, now)
 
 
 def _commanded(hearing: Hearing, at: datetime, now: datetime) -> str:
@@ -159,7 +168,13 @@ def _commanded(hearing: Hearing, at: datetime, now: datetime) -> str:
     if records is None or wait is None:
         return f"{document}: {status}, and nobody waits for it"
     if wait != "train":
-        waits.answer_command(hearing.ledger, records, hearing.attempt, wait, Said(status, -1, ""), now)
+        said = Said(status, -1, "")
+        _fail(
+            hearing,
+            wait,
+            waits.answer_command(hearing.ledger, records, hearing.attempt, wait, said, now),
+            now,
+        )
     elif status in waits.ENDED_BADLY:
         reason = f"the document {document} ended with {status} on a host: the gang did not start whole"
         entry = hearing.entry("start failed", at=at, source=Source.AWS, reason=reason)

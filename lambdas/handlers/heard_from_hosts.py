@@ -48,7 +48,8 @@ def _ready(hearing: Hearing, now: datetime) -> str:
             host_row(hearing.run, instance, said, only="launched"), event_row(hearing.run, entry)
         )
         records = hearing.ledger.known(hearing.run)
-    attempts.gather(hearing.ledger, records, attempt, now, lost={})
+    denied = hearing.detail.get("ssm_denied")
+    attempts.gather(hearing.ledger, records, attempt, now, lost={}, ssm_denied=denied)
     return f"{instance} is ready for attempt {attempt}"
 
 
@@ -151,8 +152,8 @@ def failed(hearing: Hearing, detail: Mapping[str, Any], now: datetime) -> str:
         reason=reason,
         kind=detail.get("kind"),
     )
-    attempts.end(hearing.ledger, hearing.run, hearing.attempt, entry, now, trouble=trouble, step=trouble.step)
     hearing.ask_to_stop(records, besides=(instance,))
+    attempts.end(hearing.ledger, hearing.run, hearing.attempt, entry, now, trouble=trouble, step=trouble.step)
     return f"{trouble.error}: {reason}"
 
 

@@ -14,7 +14,7 @@ from lambdas.handlers.voice import logger
 from lambdas.settings import SignalSettings
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Hearing:
     """`wait` is the token that the event's command or image was to answer."""
 

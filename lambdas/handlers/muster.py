@@ -4,7 +4,7 @@ from datetime import datetime
 from typing import Any
 
 from lambdas import settings
-from lambdas.aws import documents
+from lambdas.aws import documents, instances
 from lambdas.aws.ledger import AlreadyWrittenError, Ledger, attempt_row, event_row
 from lambdas.core import muster, pace
 from lambdas.core.records import Records
@@ -22,7 +22,7 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
         return _overdue(ledger, run, attempt, str(event["overdue"]), now)
     records = attempts.await_news(ledger, run, attempt, "muster", event["token"], now, state="Muster")
     if not attempts.settle(ledger, records, attempt, now):
-        attempts.gather(ledger, records, attempt, now, lost=attempts.gone(records, attempt))
+        attempts.gather(ledger, records, attempt, now, lost=_gone(records, attempt))
     return {}
 
 
@@ -52,7 +52,7 @@ def _late_gang(records: Records, attempt: int, now: datetime) -> Trouble:
     members = records.members(attempt)
     ids = [host.instance for host in members]
     ready = {host.instance for host in members if host.ready >= attempt}
-    lost = attempts.gone(records, attempt)
+    lost = _gone(records, attempt)
     online = documents.online(ids)
     if not lost and len(ready) == len(ids):
         return attempts.unregistered(sorted(set(ids) - online))
@@ -64,7 +64,7 @@ def _late_gang(records: Records, attempt: int, now: datetime) -> Trouble:
 
 def _silent_gang(records: Records, attempt: int, now: datetime) -> Trouble:
     step = (records.run.progress or {}).get("step")
-    lost = attempts.gone(records, attempt)
+    lost = _gone(records, attempt)
     if lost:
         said = "; ".join(f"{host}: {why}" for host, why in lost.items())
         reason = f"hosts are gone and no event told of it ({said})"
@@ -75,3 +75,14 @@ def _silent_gang(records: Records, attempt: int, now: datetime) -> Trouble:
     minutes = pace.HEARTBEAT.total_seconds() / 60
     reason = f"all hosts are there, but none has reported progress for {minutes:g} minutes: the program hangs"
     return Trouble(error="States.HeartbeatTimeout", reason=reason, step=step)
+
+
+def _gone(records: Records, attempt: int) -> dict[str, str]:
+    """Members of the gang that EC2 says are going or gone, with its reason."""
+    members = {host.instance for host in records.members(attempt)}
+    found = {host.id: host for host in instances.of_ids(members)}
+    return {
+        host.id: f"EC2 says {host.state} ({host.state_reason or 'no reason given'})"
+        for host in found.values()
+        if host.gone
+    }

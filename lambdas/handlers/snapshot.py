@@ -20,6 +20,8 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
     ledger, now = Ledger(yard.table_name), clock()
     wait = "seal" if event["step"] == "seal" else "snapshot"
     records = attempts.await_news(ledger, run, attempt, wait, event["token"], now, state="Snapshot")
+    if wait == "snapshot":
+        attempts.refuse_denied(records, attempt)
     chief = _chief(records, attempt)
     if wait == "seal":
         _seal(yard, ledger, records, attempt, chief, now)
@@ -44,7 +46,9 @@ def _seal(
         look_up_row("command", command, run, now=now, attempt=attempt, wait="seal"),
         event_row(run, note("sealing", f"{chief} becomes an image", at=now, attempt=attempt)),
     )
-    waits.answer_command(ledger, records, attempt, "seal", documents.outcome(command, chief), now)
+    wrong = waits.answer_command(ledger, records, attempt, "seal", documents.outcome(command, chief), now)
+    if wrong:
+        raise wrong
 
 
 def _capture(
@@ -59,4 +63,6 @@ def _capture(
         run_row(run, {"image": image}),
         event_row(run, note("imaging", f"{image} of {chief}", at=now, attempt=attempt)),
     )
-    waits.answer_image(ledger, records, attempt, "snapshot", images.find(image), now)
+    wrong = waits.answer_image(ledger, records, attempt, "snapshot", images.find(image), now)
+    if wrong:
+        raise wrong

@@ -5,6 +5,7 @@ from typing import Any
 from lambdas import settings
 from lambdas.aws import bucket, executions
 from lambdas.core import jobfile, tokens
+from lambdas.core.errors import AccessDenied
 from lambdas.handlers.voice import logger
 
 
@@ -13,10 +14,15 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
     yard = settings.read(settings.SubmitSettings)
     uploaded = event["detail"]["object"]
     key, version, etag = uploaded["key"], uploaded.get("version-id"), uploaded.get("etag", "")
-    found = bucket.head(yard.bucket_name, key, most=jobfile.MOST_BYTES, version=version)
+    denied = None
+    try:
+        found = bucket.head(yard.bucket_name, key, most=jobfile.MOST_BYTES, version=version)
+    except AccessDenied as error:
+        logger.error("the run is started all the same, to fail with this reason: %s", error.reason)
+        found, denied = None, error.reason
     name = jobfile.name_of(found.head if found else b"", key=key)
     run = tokens.run_id(name, key=key, version=version or etag)
-    execution_input = {"job_key": key, "version_id": version, "etag": etag}
+    execution_input = {"job_key": key, "version_id": version, "etag": etag, "denied": denied}
     given = {name: value for name, value in execution_input.items() if value}
     started = executions.start(yard.state_machine_arn, run, given)
     logger.info("%s %s", run, "started" if started else "was started before", extra={"key": key})

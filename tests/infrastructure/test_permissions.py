@@ -231,4 +231,4 @@ def test_a_workflow_calls_the_functions_it_names(yard: Assembly, word: str) -> N
     }
     assert called == named
     others = actions(yard, role) - {"lambda:InvokeFunction"}
-    assert all(action.startswith(("logs:", "xray:")) for action in others)
+    assert all(action.startswith("logs:") for action in others)

@@ -3,12 +3,14 @@
 import json
 import logging
 import os
+import re
 import shutil
 import signal
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -33,6 +35,8 @@ READY_EVERY_SECONDS = 20.0
 TICK_SECONDS = 0.2
 TRY_AGAIN_SECONDS = 30.0
 FLUSH_SECONDS = 30.0
+SSM_DENIED = re.compile(r"is not authorized to perform: (ssm[a-z]*:[A-Za-z]+)")
+SSM_LOG_BYTES = 16 * 1024
 UNTAGGED_LEASE = timedelta(hours=6)
 CALLS = Config(connect_timeout=5, read_timeout=60, retries={"mode": "standard", "total_max_attempts": 6})
 
@@ -104,6 +108,20 @@ def _keep_lease_only(metadata: Metadata, identity: Identity, now: datetime) -> N
         sentinel.join()
 
 
+def ssm_denial(log: Path, *, since: datetime) -> str | None:
+    """What the Systems Manager agent of this host may not do, as its log says: without it nothing can be started.
+
+    A log that was last written before `since` came with the image."""
+    try:
+        if log.stat().st_mtime < since.timestamp():
+            return None
+        text = log.read_bytes()[-SSM_LOG_BYTES:].decode(errors="replace")
+    except OSError:  # no trouble, no log
+        return None
+    found = SSM_DENIED.findall(text)
+    return str(found[-1]) if found else None
+
+
 class Agent:
     """One host's work. `power_off` ends the host; the sentinel and the outbox call it from their threads."""
 
@@ -121,6 +139,7 @@ class Agent:
         self._identity = identity
         self._post = post
         self._began = time.monotonic()
+        self._born = datetime.now(UTC)
         self._power_off = power_off
         self._bucket = Bucket(session.client("s3", config=CALLS), post.bucket)
         self._sentinel = Sentinel(metadata, post.lease, self._leave)
@@ -218,7 +237,9 @@ class Agent:
             if time.monotonic() >= ready_at:
                 if ready_at:
                     self._fetch_latest_checkpoint()
-                self._say("ready", address=self._identity.address, boot_seconds=boot_seconds)
+                denied = ssm_denial(self._places.ssm_errors, since=self._born)
+                hint = {"ssm_denied": denied} if denied else {}
+                self._say("ready", address=self._identity.address, boot_seconds=boot_seconds, **hint)
                 ready_at = time.monotonic() + READY_EVERY_SECONDS
             time.sleep(TICK_SECONDS)
 

@@ -63,6 +63,11 @@ class Places:
         return self.root / "var/log/trainyard"
 
     @property
+    def ssm_errors(self) -> Path:
+        """What the Systems Manager agent of the host complains of."""
+        return self.root / "var/log/amazon/ssm/errors.log"
+
+    @property
     def run(self) -> Path:
         return self.root / "run/trainyard"
 
