@@ -261,8 +261,15 @@ def _inputs(launch: Launch) -> list[str]:
         *(g for card in cards for g in card.get("Groups") or []),
     ]
     template = (given.get("LaunchTemplate") or {}).get("LaunchTemplateId")
-    used = [given["ImageId"], launch.subnet_id, *dict.fromkeys(groups)]
+    used = [given["ImageId"], *_snapshots(given["ImageId"]), launch.subnet_id, *dict.fromkeys(groups)]
     return [*used, template] if template else used
+
+
+def _snapshots(image_id: str) -> list[str]:
+    """What the image's disk is made of. AWS's reference lists snapshots among what a launch uses, without saying when
+    it asks for them: here it always does."""
+    image = records.backend().amis.get(image_id)
+    return [image.ebs_snapshot.id] if image is not None and image.ebs_snapshot else []
 
 
 def _of_template(request: Parameters, merged: Parameters) -> dict[str, Any]:

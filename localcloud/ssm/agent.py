@@ -32,6 +32,7 @@ VERSION = "3.3.4793.0"
 WORKERS = 5
 PING_SECONDS = 300.0
 RETRY_SECONDS = 5.0
+ERRORS = Path("/var/log/amazon/ssm/errors.log")
 STDOUT_LIMIT, STDERR_LIMIT = 24000, 8000
 TRUNCATED = "--output truncated--"
 KILLED = 137
@@ -146,10 +147,20 @@ class Agents:
             pause = RETRY_SECONDS if refusal else PING_SECONDS
             if refusal:
                 log.info("%s does not register with SSM: %s", agent.machine.instance_id, refusal)
+                self._log_on_host(agent.machine, refusal)
                 continue
             with self._lock:
                 registered = agent.registration.registered if agent.registration else self._now()
                 agent.registration = Registration(agent.machine, registered, self._now())
+
+    def _log_on_host(self, machine: Machine, refusal: str) -> None:
+        """What keeps the agent from registering is in its log on the host's disk, as on AWS."""
+        line = f"ERROR [HealthCheck] error when calling AWS APIs. error details - {refusal}"
+        write = f'mkdir -p {ERRORS.parent} && printf "%s %s\\n" "$(date -u "+%F %T")" "$SAID" >> {ERRORS}'
+        try:
+            self._hypervisor.execute(machine.instance_id, ["/bin/sh", "-c", write], {"SAID": line}, 10.0)
+        except HostNotRunningError:
+            return  # it went down meanwhile, and its log with it
 
     def _ping(self, machine: Machine) -> str | None:
         """UpdateInstanceInformation as the host; why it was refused, or None.
