@@ -1,0 +1,109 @@
+"""Every permission that the templates give a role of a run, and the yard without one of them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from demo.yard import Yard
+from tests.infrastructure.assembly import Assembly, as_list, text
+
+MANAGED = "AmazonSSMManagedInstanceCore"
+
+
+@dataclass(frozen=True)
+class Grant:
+    """One action on one resource of one statement; `statement` counts within the role's inline policy."""
+
+    stack: str
+    role: str
+    statement: int
+    action: str
+    resource: int
+    on: str
+
+    def __str__(self) -> str:
+        return f"{self.role[:-8]}-{self.action}-{self.on}"
+
+
+def grants(assembly: Assembly) -> list[Grant]:
+    """All of them, in the order of the templates; for instance roles also the policy that AWS wrote."""
+    found = []
+    for role in assembly.resources("AWS::IAM::Role"):
+        for number, statement in enumerate(assembly.statements(role.name)):
+            if statement["Effect"] != "Allow":
+                continue
+            for action in as_list(statement["Action"]):
+                for place, resource in enumerate(as_list(statement["Resource"])):
+                    found.append(Grant(role.stack, role.name, number, action, place, _short(text(resource))))
+        if "ManagedPolicyArns" in role.properties:
+            found.append(Grant(role.stack, role.name, -1, MANAGED, 0, "attached"))
+    return found
+
+
+def _short(resource: str) -> str:
+    """What tells this resource from the others of its statement."""
+    words = [word for word in re.split(r"[/*{}.]+", resource.rsplit(":", 1)[-1]) if word not in ("", "Arn")]
+    return "-".join(_plain(word) for word in words) or "all"
+
+
+def _plain(word: str) -> str:
+    """`Bucket` of `ExportsOutputFnGetAttBucket83908E77Arn063C8555`; `LaunchFunction` of `LaunchFunctionB8D9A847`."""
+    exported = re.fullmatch(
+        r"ExportsOutput(?:FnGetAtt|Ref)(.+?)[0-9A-F]{8}(?:Arn|GroupId)?(?:[0-9A-F]{8})?", word
+    )
+    return re.sub(r"[0-9A-F]{8}$", "", exported[1] if exported else word)
+
+
+def physical(yard: Yard, stack: str, logical: str) -> str:
+    """The name that CloudFormation gave a resource."""
+    detail = yard.session.client("cloudformation").describe_stack_resource(
+        StackName=stack, LogicalResourceId=logical
+    )
+    return str(detail["StackResourceDetail"]["PhysicalResourceId"])
+
+
+@contextmanager
+def taken_away(yard: Yard, grant: Grant) -> Iterator[str]:
+    """The yard with all permissions but this one; the role's name."""
+    role = physical(yard, grant.stack, grant.role)
+    iam = yard.session.client("iam")
+    if grant.action == MANAGED:
+        (attached,) = iam.list_attached_role_policies(RoleName=role)["AttachedPolicies"]
+        iam.detach_role_policy(RoleName=role, PolicyArn=attached["PolicyArn"])
+        try:
+            yield role
+        finally:
+            iam.attach_role_policy(RoleName=role, PolicyArn=attached["PolicyArn"])
+        return
+    (policy,) = iam.list_role_policies(RoleName=role)["PolicyNames"]
+    document = iam.get_role_policy(RoleName=role, PolicyName=policy)["PolicyDocument"]
+    less = {**document, "Statement": list(_less(document["Statement"], grant))}
+    if less["Statement"]:
+        iam.put_role_policy(RoleName=role, PolicyName=policy, PolicyDocument=json.dumps(less))
+    else:
+        iam.delete_role_policy(RoleName=role, PolicyName=policy)
+    try:
+        yield role
+    finally:
+        iam.put_role_policy(RoleName=role, PolicyName=policy, PolicyDocument=json.dumps(document))
+
+
+def _less(statements: list[dict[str, Any]], grant: Grant) -> Iterator[dict[str, Any]]:
+    """The statement is split: its other actions keep all resources, its action keeps the other resources."""
+    for number, statement in enumerate(statements):
+        if number != grant.statement:
+            yield statement
+            continue
+        actions, resources = as_list(statement["Action"]), as_list(statement["Resource"])
+        assert grant.action in actions, f"{grant} is not what is deployed: {statement}"
+        others = [action for action in actions if action != grant.action]
+        if others:
+            yield {**statement, "Action": others}
+        left = [resource for place, resource in enumerate(resources) if place != grant.resource]
+        if left:
+            yield {**statement, "Action": [grant.action], "Resource": left}

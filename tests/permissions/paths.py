@@ -1,0 +1,338 @@
+"""Runs that take every path a permission is for: most are for the straight one, the others for when things go wrong.
+
+A path starts a run and does to it what leads it where the permission is needed. It answers what a user sees.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import tarfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from demo.say import DemoError
+from tests.e2e.runs import Runs
+from tests.permissions.grants import MANAGED, Grant
+
+ONE = {"cluster": {"workers": 1}, "program": {"args": {"steps": 5}}}
+LONG = {"steps": 600, "step-delay": 0.05, "checkpoint-every": 10}
+ALIVE = ("pending", "running", "stopping", "shutting-down")
+ZONES = ("us-east-1a", "us-east-1b", "us-east-1c")
+TYPE = "g6.xlarge"
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What came of it. `said` is the execution's cause; where no execution exists, what the lost event tells."""
+
+    status: str
+    said: str
+    summary: dict[str, Any] = field(repr=False)
+    run: str = ""
+    log: str = field(default="", repr=False)
+
+
+Path = Callable[[Runs, str], Seen]
+
+
+def straight(runs: Runs, name: str) -> Seen:
+    """One host, a few steps."""
+    return _seen(runs, runs.start(runs.job(name, **ONE)))
+
+
+def many_checkpoints(runs: Runs, name: str) -> Seen:
+    """Long enough for old checkpoints to be pruned."""
+    args = {"steps": 500, "step-delay": 0.02, "checkpoint-every": 10}
+    return _seen(runs, runs.start(runs.job(name, cluster={"workers": 1}, program={"args": args})))
+
+
+def program_fails(runs: Runs, name: str) -> Seen:
+    """The program ends with an error of its own."""
+    job = runs.job(name, cluster={"workers": 1}, program={"args": {"steps": 50, "fail-at": 3}})
+    return _seen(runs, runs.start(job))
+
+
+def host_killed(runs: Runs, name: str) -> Seen:
+    """One of two hosts vanishes in mid-training."""
+    arn = runs.start(runs.job(name, program={"args": LONG}))
+    run = _name(arn)
+    runs.until("a checkpoint in the bucket", lambda: runs.checkpoint_of(run))
+    runs.cloud.fault("kill", runs.host_of(run, "worker"))
+    return _seen(runs, arn)
+
+
+def hosts_stopped(runs: Runs, name: str) -> Seen:
+    """On-demand hosts that the job keeps."""
+    job = runs.job(name, **ONE, after={"hosts": "stop"}, hardware={"market": "on_demand"})
+    return _seen(runs, runs.start(job))
+
+
+def imaged(runs: Runs, name: str) -> Seen:
+    """The job asks for an image of its host."""
+    return _seen(runs, runs.start(runs.job(name, **ONE, after={"image": "on_success"})))
+
+
+def imaged_before(runs: Runs, name: str) -> Seen:
+    """As if an earlier call had made the image and its answer was lost: it is there when Capture asks for it."""
+    args = {"steps": 100, "step-delay": 0.05}
+    job = runs.job(name, cluster={"workers": 1}, program={"args": args}, after={"image": "on_success"})
+    arn = runs.start(job)
+    run = _name(arn)
+    host = runs.until("a host", lambda: _living(runs, run))[0]
+    made = runs.yard.session.client("ec2").create_image(
+        InstanceId=host, Name=f"trainyard-{run}-attempt-1", NoReboot=True
+    )
+    try:
+        return _seen(runs, arn)
+    finally:
+        runs.yard.session.client("ec2").deregister_image(
+            ImageId=made["ImageId"], DeleteAssociatedSnapshots=True
+        )
+
+
+def seal_fails(runs: Runs, name: str) -> Seen:
+    """The disk cannot be sealed: the program took the host software away."""
+    source = b"import os\nos.rename('/opt/trainyard/software', '/opt/trainyard/elsewhere')\n"
+    runs.yard.upload("programs/vandal.tar.gz", _archive("vandal.py", source))
+    program = {"source": "s3://BUCKET/programs/vandal.tar.gz", "module": "vandal", "args": None}
+    job = runs.job(name, cluster={"workers": 1}, program=program, after={"image": "on_success"})
+    return _seen(runs, runs.start(job))
+
+
+def muster_late(runs: Runs, name: str) -> Seen:
+    """Lambda throttles Muster until the hosts are ready, so that it finds the gang complete."""
+    with _throttled(runs, "muster"):
+        arn = runs.start(runs.job(name, **ONE))
+        run = _name(arn)
+        runs.until("a host that is ready", lambda: _rows(runs, run, "host#", "ready"))
+        time.sleep(1)  # Systems Manager knows it by then
+    return _seen(runs, arn)
+
+
+def train_late(runs: Runs, name: str) -> Seen:
+    """Train's first answer was lost: the program has finished when it is called again."""
+    with _throttled(runs, "train"):
+        arn = runs.start(runs.job(name, **ONE))
+        run = _name(arn)
+        (attempt,) = runs.until("a whole gang", lambda: _rows(runs, run, "attempt#", "mustered"))
+        now = attempt["mustered"]
+        _set(runs, attempt, ending="finished", ended=now, reason="the program finished", to_step=5)
+    return _seen(runs, arn)
+
+
+def answer_lost(runs: Runs, name: str) -> Seen:
+    """CreateFleet's answer was lost: nobody knows what it launched."""
+    runs.cloud.fault("refuse", "*", "*", "*")
+    try:
+        arn = runs.start(runs.job(name, **ONE))
+        run = _name(arn)
+        intents = runs.until(
+            "a run that waits", lambda: _waits(runs, arn) and _rows(runs, run, "intent#", "answer")
+        )
+        _forget(runs, intents[-1], "answer", "refusal", "code", "reason", "answered")
+    finally:
+        runs.cloud.fault("clear")
+    return _seen(runs, arn)
+
+
+def default_quota(runs: Runs, name: str) -> Seen:
+    """A quota that the account never had raised: AWS knows only its default (0, so the run is refused)."""
+    job = runs.job(name, **ONE, hardware={"instance_types": ["p5.4xlarge"], "max_dollars_per_hour": None})
+    return _seen(runs, runs.start(job))
+
+
+def in_zone(zone: str) -> Path:
+    """The one zone that has room."""
+
+    def path(runs: Runs, name: str) -> Seen:
+        for other in ZONES:
+            if other != zone:
+                runs.cloud.fault("refuse", TYPE, other, "spot")
+        try:
+            return straight(runs, name)
+        finally:
+            runs.cloud.fault("clear")
+
+    return path
+
+
+def upload_unheard(runs: Runs, name: str) -> Seen:
+    """No run can start: the function's error and the event are in the queue that has an alarm."""
+    _drain(runs)
+    runs.upload(runs.job(name, **ONE))
+    message = runs.until("the event in the queue of lost events", lambda: _lost(runs))
+    return Seen("FAILED", message, {"reason": message})
+
+
+def bake(runs: Runs, name: str) -> Seen:
+    """A whole bake. Its image replaces the one there was; both come from the same recipe."""
+    arn = runs.yard.start(runs.yard.bake, {}, f"{name}-{time.time_ns()}"[-80:])
+    return _seen(runs, arn, seconds=400)
+
+
+# ------------------------------------------------------------------------------------------------- which path
+
+PATHS: tuple[tuple[str, Path], ...] = (
+    (r"SubmitRole-states:StartExecution", upload_unheard),
+    (r"HostRole-s3:DeleteObject", many_checkpoints),
+    (r"SignalRole-states:SendTaskFailure", program_fails),
+    (r"TrainWorkflowRole-.*RecoverFunction", program_fails),
+    (r"SignalRole-(s3|ssm:SendCommand)", host_killed),
+    (r"ReleaseRole-ec2:StopInstances", hosts_stopped),
+    (r"SnapshotRole-states:SendTaskSuccess", imaged_before),
+    (r"SnapshotRole-ssm:GetCommandInvocation", seal_fails),
+    (r"SnapshotRole|TrainWorkflowRole-.*SnapshotFunction", imaged),
+    (r"MusterRole-(states:SendTaskSuccess|ssm:DescribeInstanceInformation)", muster_late),
+    (r"TrainRole-states:SendTaskSuccess", train_late),
+    (r"LaunchRole-ec2:DescribeInstances", answer_lost),
+    (r"PlanRole-servicequotas:GetAWSDefault", default_quota),
+    (r"^LaunchRole-.*Subnet1", in_zone("us-east-1a")),
+    (r"^LaunchRole-.*Subnet2", in_zone("us-east-1b")),
+    (r"^LaunchRole-.*Subnet3", in_zone("us-east-1c")),
+    (r"^(Bake|Builder)", bake),
+    (r"", straight),
+)
+
+UNSEEN: tuple[tuple[str, str], ...] = (
+    (r"-logs:(CreateLogStream|PutLogEvents)-", "Lambda runs a function whose role may not write its log"),
+    (
+        r"WorkflowRole-logs:",
+        "Step Functions asks for it when the state machine is deployed; a run only loses its log",
+    ),
+    (
+        r"-sqs:SendMessage-",
+        "Lambda asks for it when a function has failed three times and its event would be lost",
+    ),
+)
+"""What no run can notice, on AWS neither, and why it is granted all the same."""
+
+
+def path_of(grant: Grant) -> Path:
+    """The path that needs this permission."""
+    return next(path for pattern, path in PATHS if re.search(pattern, str(grant)))
+
+
+def unseen(grant: Grant) -> str | None:
+    """Why no run notices that the permission is gone; None for all that a run needs."""
+    return next((reason for pattern, reason in UNSEEN if re.search(pattern, str(grant))), None)
+
+
+def named(grant: Grant) -> str:
+    """The action that the reason must name."""
+    return "ssm:UpdateInstanceInformation" if grant.action == MANAGED else grant.action
+
+
+# ---------------------------------------------------------------------------------------------------- the parts
+
+
+def _seen(runs: Runs, arn: str, seconds: float = 150) -> Seen:
+    try:
+        run = runs.finish(arn, seconds)
+    except DemoError as error:
+        runs.yard.session.client("stepfunctions").stop_execution(executionArn=arn)
+        history = [event["type"] for event in runs.yard.history(arn)][-3:]
+        return Seen("RUNNING", f"{error} {history}", {}, _name(arn), _timeline(runs, arn))
+    execution = run.execution
+    return Seen(
+        execution.status, f"{execution.error}: {execution.cause}", run.summary, run.id, _timeline(runs, arn)
+    )
+
+
+def _timeline(runs: Runs, arn: str) -> str:
+    return "\n".join(
+        f"{row['at']} {row['event']} {row.get('reason')}"
+        for row in _rows(runs, _name(arn), "event#", "event")
+    )
+
+
+def _name(arn: str) -> str:
+    return arn.rsplit(":", 1)[-1]
+
+
+def _living(runs: Runs, run: str) -> list[str]:
+    return [one["InstanceId"] for one in runs.yard.instances(run) if one["State"]["Name"] == "running"]
+
+
+def living(runs: Runs, run: str) -> list[str]:
+    """The run's hosts that could still cost money."""
+    return [one["InstanceId"] for one in runs.yard.instances(run) if one["State"]["Name"] in ALIVE]
+
+
+def end_hosts(runs: Runs, seconds: float = 30) -> None:
+    """What the operator does who is told that hosts still run; also for those that a job keeps stopped."""
+    kept = [one for one in runs.yard.instances() if one["State"]["Name"] in (*ALIVE, "stopped")]
+    if kept:
+        ids = [one["InstanceId"] for one in kept]
+        runs.yard.session.client("ec2").terminate_instances(InstanceIds=ids)
+        runs.until("all hosts gone", lambda: not runs.living(), seconds)
+
+
+def _rows(runs: Runs, run: str, prefix: str, attribute: str) -> list[dict[str, Any]]:
+    return [row for row in runs.yard.ledger(run) if row["sk"].startswith(prefix) and attribute in row]
+
+
+def _set(runs: Runs, row: dict[str, Any], **values: Any) -> None:
+    table = runs.yard.session.resource("dynamodb").Table(runs.yard.table)
+    table.put_item(Item={**row, **values})
+
+
+def _forget(runs: Runs, row: dict[str, Any], *names: str) -> None:
+    table = runs.yard.session.resource("dynamodb").Table(runs.yard.table)
+    table.put_item(Item={key: value for key, value in row.items() if key not in names})
+
+
+def _waits(runs: Runs, arn: str) -> bool:
+    entered = [
+        event["stateEnteredEventDetails"]["name"]
+        for event in runs.yard.history(arn)
+        if "stateEnteredEventDetails" in event
+    ]
+    return bool(entered) and entered[-1] == "Wait for capacity"
+
+
+@contextmanager
+def _throttled(runs: Runs, word: str) -> Iterator[None]:
+    """The function gets no room to run, as in an account whose concurrency is used up."""
+    functions, name = runs.yard.session.client("lambda"), f"trainyard-{word}"
+    functions.put_function_concurrency(FunctionName=name, ReservedConcurrentExecutions=0)
+    try:
+        yield
+    finally:
+        functions.delete_function_concurrency(FunctionName=name)
+
+
+def _queue(runs: Runs) -> tuple[Any, str]:
+    queues = runs.yard.session.client("sqs")
+    return queues, queues.get_queue_url(QueueName="trainyard-lost-events")["QueueUrl"]
+
+
+def _lost(runs: Runs) -> str:
+    queues, url = _queue(runs)
+    found = queues.receive_message(QueueUrl=url, MaxNumberOfMessages=1).get("Messages", [])
+    for message in found:
+        queues.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
+    return str(found[0]["Body"]) if found else ""
+
+
+def _drain(runs: Runs) -> None:
+    while _lost(runs):
+        pass
+
+
+def _archive(name: str, content: bytes) -> bytes:
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz") as archive:
+        entry = tarfile.TarInfo(name)
+        entry.size = len(content)
+        archive.addfile(entry, io.BytesIO(content))
+    return packed.getvalue()
+
+
+def told(seen: Seen) -> str:
+    """For the report: what the run said, short."""
+    return json.dumps(seen.said)[:300]

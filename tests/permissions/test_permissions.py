@@ -1,0 +1,77 @@
+"""With any one permission gone a run fails with an access error that names it; with all of them every path works."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path as File
+
+import pytest
+
+from tests.e2e.runs import Runs
+from tests.permissions import paths
+from tests.permissions.grants import MANAGED, Grant, taken_away
+from tests.permissions.paths import Path, Seen
+
+pytestmark = pytest.mark.exhaustive
+REPORT = File("build/permissions/report.md")
+AS_SHIPPED = {
+    paths.program_fails: ("FAILED", "told to fail"),
+    paths.seal_fails: ("FAILED", "seal"),
+    paths.default_quota: ("FAILED", "quota"),
+}
+
+
+@pytest.fixture(autouse=True)
+def nothing_lives_on(runs: Runs) -> Iterator[None]:
+    yield
+    paths.end_hosts(runs)
+
+
+@pytest.mark.parametrize(
+    "path", dict.fromkeys(path for _, path in paths.PATHS), ids=lambda path: path.__name__
+)
+def test_the_shipped_roles_allow_the_whole_path(runs: Runs, path: Path) -> None:
+    if path is paths.upload_unheard:
+        pytest.skip("without a missing permission every upload is heard")
+    status, said = AS_SHIPPED.get(path, ("SUCCEEDED", ""))
+    seen = path(runs, f"whole-{path.__name__.replace('_', '-')}"[:40])
+    assert seen.status == status, f"{seen.said}\n{seen.log}"
+    assert said in seen.said
+    assert "not authorized" not in f"{seen.said}\n{seen.log}"
+
+
+def test_a_run_without_this_permission_fails_and_names_it(runs: Runs, grant: Grant) -> None:
+    if reason := paths.unseen(grant):
+        pytest.skip(reason)
+    name = re.sub(r"[^a-z0-9]+", "-", f"no-{grant}".lower())[:40].strip("-")
+    with taken_away(runs.yard, grant) as role:
+        seen = paths.path_of(grant)(runs, name)
+        left = paths.living(runs, seen.run) if seen.run else []
+    note(grant, seen)
+    assert seen.status == "FAILED", f"{seen.said}\n{seen.log}"
+    assert paths.named(grant) in seen.said, seen.said
+    assert role in seen.said or "host role" in seen.said, seen.said
+    check_the_summary(grant, seen)
+    check_what_is_left(grant, seen, left)
+
+
+def check_the_summary(grant: Grant, seen: Seen) -> None:
+    """summary.json says the same, wherever Conclude could still write it."""
+    concludes = not re.search(r"^(Conclude|Bake|Builder)|ConcludeFunction", str(grant))
+    if concludes:
+        assert paths.named(grant) in seen.summary.get("reason", ""), seen.summary
+
+
+def check_what_is_left(grant: Grant, seen: Seen, left: list[str]) -> None:
+    """Nothing runs on; where Release may not end hosts, the reason says which still run and how to end them."""
+    for host in left:
+        assert "aws ec2 terminate-instances" in seen.said, f"{host} runs on: {seen.said}"
+        assert host in seen.said, seen.said
+
+
+def note(grant: Grant, seen: Seen) -> None:
+    REPORT.parent.mkdir(parents=True, exist_ok=True)
+    with REPORT.open("a") as report:
+        report.write(f"| {grant} | {paths.path_of(grant).__name__} | {seen.status} | {paths.told(seen)} |\n")
+
+
+assert MANAGED
