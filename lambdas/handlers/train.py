@@ -27,7 +27,7 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
         yard.start_document, hosts, {"Run": run, "Attempt": str(attempt)}, comment=f"{run} attempt {attempt}"
     )
     where = f"from the checkpoint of step {resumed}" if resumed else "from the beginning"
-    said = f"{len(hosts)} hosts start {where}"
+    said = f"{'one host starts' if len(hosts) == 1 else f'{len(hosts)} hosts start'} {where}"
     entry = note("starting", said, at=now, attempt=attempt, hosts=hosts, from_step=resumed)
     ledger.write(
         attempt_row(run, attempt, {"from_step": resumed}),

@@ -1,5 +1,4 @@
 """Which old images go, and what images are called."""
-# ruff: noqa: E501 - one row, one sentence, one line
 
 import pytest
 

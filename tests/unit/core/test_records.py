@@ -1,5 +1,4 @@
 """What the ledger's rows say about a run: who survives, who is missing, whether the gang has left."""
-# ruff: noqa: E501 - one row, one sentence, one line
 
 from typing import Any
 
