@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -14,13 +13,13 @@ from pathlib import Path
 from benchmarks import quick
 from demo.yard import Yard
 
-ROUNDS = 3
+ROUNDS = 4
 ARGS = {"steps": 6000, "work": 512, "checkpoint-every": 2000}
 
 
 @dataclass(frozen=True)
 class Rates:
-    """Median steps a second; the rounds alternate, so that a busy machine is busy for both."""
+    """Steps a second of the best round; the rounds alternate, so that a busy machine is busy for both."""
 
     by_hand: float
     under_the_agent: float
@@ -37,7 +36,7 @@ def measure(yard: Yard) -> Rates:
     for number in range(ROUNDS):
         by_hand.append(_by_hand())
         under.append(_under_the_agent(yard, number))
-    return Rates(round(statistics.median(by_hand), 1), round(statistics.median(under), 1))
+    return Rates(round(max(by_hand), 1), round(max(under), 1))
 
 
 def _by_hand() -> float:

@@ -66,12 +66,12 @@ def clean_run(yard: Yard, hosts: int) -> Clean:
         hosts=hosts,
         transitions=len(list(states_of(yard.history(arn)))),
         calls=sum(control_total(control).values()),
-        calls_by_function={role: sum(counts.values()) for role, counts in sorted(control.items())},
+        calls_by_function={role: sum(counts.values()) for role, counts in sorted(control.items()) if counts},
         launch_calls=sum(
             sum(counts.values()) for role, counts in control.items() if "launch" in role.lower()
         ),
         host_calls=sum(sum(counts.values()) for role, counts in made.items() if is_host(role)),
-        control_plane_seconds=seconds(uploaded, launched) + seconds(ready, started),
+        control_plane_seconds=round(seconds(uploaded, launched) + seconds(ready, started), 2),
         hosts_ready_seconds=seconds(launched, ready),
         seconds=round(time.monotonic() - begun, 2),
     )

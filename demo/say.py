@@ -6,6 +6,8 @@ from rich.console import Console
 from rich.text import Text
 
 console = Console(highlight=False, soft_wrap=True)
+if not console.is_terminal:
+    console.width = 120  # a file has no width, and tables need one
 
 
 class DemoError(Exception):
