@@ -158,6 +158,7 @@ def in_zone(zone: str) -> Path:
         finally:
             runs.cloud.fault("clear")
 
+    path.__name__ = f"in_zone_{zone}"
     return path
 
 
@@ -171,8 +172,63 @@ def upload_unheard(runs: Runs, name: str) -> Seen:
 
 def bake(runs: Runs, name: str) -> Seen:
     """A whole bake. Its image replaces the one there was; both come from the same recipe."""
-    arn = runs.yard.start(runs.yard.bake, {}, f"{name}-{time.time_ns()}"[-80:])
-    return _seen(runs, arn, seconds=400)
+    return _seen(runs, _bake(runs, name), seconds=400)
+
+
+def bake_in_zone(zone: str) -> Path:
+    """The one zone that has room for a builder."""
+
+    def path(runs: Runs, name: str) -> Seen:
+        for other in ZONES:
+            if other != zone:
+                runs.cloud.fault("refuse", "*", other, "on-demand")
+        try:
+            return bake_quick(runs, name)
+        finally:
+            runs.cloud.fault("clear")
+
+    path.__name__ = f"bake_in_zone_{zone}"
+    return path
+
+
+def bake_quick(runs: Runs, name: str) -> Seen:
+    """As if an earlier call had sent the install document and its answer was lost. Nothing is really installed, so
+    the image that comes of it is taken away again."""
+    return _quick(runs, name, lambda run, builder: None)
+
+
+def bake_captured(runs: Runs, name: str) -> Seen:
+    """The same for Capture: the image is there when it asks for it."""
+    return _quick(
+        runs, name, lambda run, builder: _image(runs, builder, f"trainyard-{runs.yard.recipe}-{run}")
+    )
+
+
+def bake_retires(runs: Runs, name: str) -> Seen:
+    """There are more images than are kept. The one that hosts start from is in use meanwhile, so it stays."""
+    ec2 = runs.yard.session.client("ec2")
+    user = ec2.run_instances(ImageId=runs.yard.image(), InstanceType="t3.micro", MinCount=1, MaxCount=1)
+
+    def many(run: str, builder: str) -> None:
+        for number in range(4):
+            _image(runs, builder, f"{run}-old-{number}", recipe=runs.yard.recipe)
+
+    try:
+        return _quick(runs, name, many)
+    finally:
+        ec2.terminate_instances(InstanceIds=[user["Instances"][0]["InstanceId"]])
+
+
+def install_fails(runs: Runs, name: str) -> Seen:
+    """The builder may not fetch the software."""
+    role, iam = _builder_role(runs), runs.yard.session.client("iam")
+    (policy,) = iam.list_role_policies(RoleName=role)["PolicyNames"]
+    document = iam.get_role_policy(RoleName=role, PolicyName=policy)["PolicyDocument"]
+    iam.delete_role_policy(RoleName=role, PolicyName=policy)
+    try:
+        return bake(runs, name)
+    finally:
+        iam.put_role_policy(RoleName=role, PolicyName=policy, PolicyDocument=json.dumps(document))
 
 
 # ------------------------------------------------------------------------------------------------- which path
@@ -194,6 +250,14 @@ PATHS: tuple[tuple[str, Path], ...] = (
     (r"^LaunchRole-.*Subnet1", in_zone("us-east-1a")),
     (r"^LaunchRole-.*Subnet2", in_zone("us-east-1b")),
     (r"^LaunchRole-.*Subnet3", in_zone("us-east-1c")),
+    (r"BakeLaunchRole-.*Subnet1", bake_in_zone("us-east-1a")),
+    (r"BakeLaunchRole-.*Subnet2", bake_in_zone("us-east-1b")),
+    (r"BakeLaunchRole-.*Subnet3", bake_in_zone("us-east-1c")),
+    (r"BakeCaptureRole-states", bake_captured),
+    (r"BakeInstallRole-ssm:GetCommandInvocation", install_fails),
+    (r"BakeInstallRole-states|BakeCaptureRole|BakeWorkflowRole-.*(Capture|Publish|Release)", bake_quick),
+    (r"BakePublishRole-ec2:(DeregisterImage|DeleteSnapshot)", bake_retires),
+    (r"BakePublishRole", bake_quick),
     (r"^(Bake|Builder)", bake),
     (r"", straight),
 )
@@ -322,6 +386,82 @@ def _lost(runs: Runs) -> str:
 def _drain(runs: Runs) -> None:
     while _lost(runs):
         pass
+
+
+def _bake(runs: Runs, name: str) -> str:
+    return runs.yard.start(runs.yard.bake, {}, f"{name[:50]}-{time.time_ns()}")
+
+
+def _quick(runs: Runs, name: str, meanwhile: Callable[[str, str], object]) -> Seen:
+    """A bake whose builder has run one command that does nothing; parameter and images are as before afterwards."""
+    ssm, ec2 = runs.yard.session.client("ssm"), runs.yard.session.client("ec2")
+    before = ssm.get_parameter(Name="/trainyard/image")["Parameter"]["Value"]
+    had = {image["ImageId"] for image in ec2.describe_images(Owners=["self"])["Images"]}
+    try:
+        with _throttled(runs, "bake-install"):
+            arn = _bake(runs, name)
+            begun = runs.until(
+                "a builder or an end",
+                lambda: _rows(runs, _name(arn), "attempt#", "hosts") or _over(runs, arn),
+            )
+            if isinstance(begun, list):
+                (row,) = begun
+                (builder,) = row["hosts"]
+                runs.until("a builder that SSM knows", lambda: _registered(runs, builder))
+                _set(runs, row, command=_command(runs, builder))
+                meanwhile(_name(arn), builder)
+        return _seen(runs, arn)
+    finally:
+        ssm.put_parameter(Name="/trainyard/image", Value=before, Type="String", Overwrite=True)
+        for image in ec2.describe_images(Owners=["self"])["Images"]:
+            if image["ImageId"] not in had:
+                ec2.deregister_image(ImageId=image["ImageId"], DeleteAssociatedSnapshots=True)
+
+
+def _over(runs: Runs, arn: str) -> bool:
+    return runs.yard.execution(arn).is_over
+
+
+def _registered(runs: Runs, host: str) -> bool:
+    known = runs.yard.session.client("ssm").describe_instance_information()["InstanceInformationList"]
+    return host in {each["InstanceId"] for each in known}
+
+
+def _command(runs: Runs, host: str) -> str:
+    """A command that has succeeded on this host."""
+    ssm = runs.yard.session.client("ssm")
+    sent = ssm.send_command(
+        DocumentName="AWS-RunShellScript", InstanceIds=[host], Parameters={"commands": ["true"]}
+    )
+    command = str(sent["Command"]["CommandId"])
+
+    def succeeded() -> bool:
+        told = ssm.list_command_invocations(CommandId=command)["CommandInvocations"]
+        return bool(told) and told[0]["Status"] == "Success"
+
+    runs.until("a command that has succeeded", succeeded)
+    return command
+
+
+def _image(runs: Runs, host: str, name: str, recipe: str = "") -> str:
+    """An image of the host, as the yard would make one."""
+    ec2 = runs.yard.session.client("ec2")
+    tags = [{"Key": "trainyard:yard", "Value": "trainyard"}, {"Key": "trainyard:recipe", "Value": recipe}]
+    marks = [{"ResourceType": kind, "Tags": tags} for kind in ("image", "snapshot")]
+    made = str(
+        ec2.create_image(InstanceId=host, Name=name, NoReboot=True, TagSpecifications=marks)["ImageId"]
+    )
+    ec2.get_waiter("image_available").wait(ImageIds=[made], WaiterConfig={"Delay": 1, "MaxAttempts": 60})
+    return made
+
+
+def _builder_role(runs: Runs) -> str:
+    resources = runs.yard.session.client("cloudformation").list_stack_resources(StackName="Trainyard-Images")
+    return next(
+        str(each["PhysicalResourceId"])
+        for each in resources["StackResourceSummaries"]
+        if each["ResourceType"] == "AWS::IAM::Role" and each["LogicalResourceId"].startswith("BuilderRole")
+    )
 
 
 def _archive(name: str, content: bytes) -> bytes:
