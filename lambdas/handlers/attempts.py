@@ -118,7 +118,12 @@ def gather(
         case muster.Complete(reason=reason):
             paced = wire.to_json(pace.pace(records, attempt, now))
             entry = note("mustered", reason, at=now, attempt=attempt)
-            ledger.write(attempt_row(run, attempt, {"mustered": now}), event_row(run, entry))
+            try:
+                ledger.write(
+                    attempt_row(run, attempt, {"mustered": now}, unless="mustered"), event_row(run, entry)
+                )
+            except AlreadyWrittenError:
+                logger.info("%s: two hosts were last at the same time", run)
             succeed(ledger, run, token, {"kind": "mustered", "reason": reason} | paced, now)
         case muster.Failed(error=error, lost=gone, reason=reason):
             entry = note("host lost", reason, at=now, attempt=attempt)
