@@ -161,6 +161,8 @@ class Yard:
         for page in client.get_paginator("list_executions").paginate(stateMachineArn=self.train):
             for listed in page["executions"]:
                 told = json.loads(client.describe_execution(executionArn=listed["executionArn"])["input"])
+                if not isinstance(told, dict):  # anybody may start an execution with anything
+                    continue
                 if told.get("job_key") == key and version in (None, told.get("version_id")):
                     found.append(listed["executionArn"])
         return found
