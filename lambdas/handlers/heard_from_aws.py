@@ -15,10 +15,6 @@ from lambdas.core.timeline import Source
 from lambdas.handlers import attempts, heard_from_hosts, waits
 from lambdas.handlers.hearing import Hearing
 
-SPOT_WARNING = "EC2 Spot Instance Interruption Warning"
-STATE_CHANGE = "EC2 Instance State-change Notification"
-IMAGE_CHANGE = "EC2 AMI State Change"
-COMMAND_CHANGE = "EC2 Command Status-change Notification"
 BUILDER_WAITS = ("install", "capture", "seal", "snapshot")
 
 
