@@ -1,17 +1,19 @@
-"""Least privilege, tried: with one permission gone a run fails, and the reason names that permission."""
+"""Least privilege, tried: with one permission gone a run fails, and the reason names that permission.
+
+A sample, one for each way in which a denial comes to light; `make permissions` takes every one away.
+"""
 
 import pytest
 
 from tests.e2e.runs import Runs
 
 NEEDED = [
-    ("Admit", "s3:GetObject"),
-    ("Plan", "ec2:DescribeSpotPriceHistory"),
-    ("Launch", "ec2:CreateFleet"),
-    ("Launch", "iam:PassRole"),
-    ("Train", "ssm:SendCommand"),
-    ("Release", "ec2:TerminateInstances"),
-    ("Host", "s3:ListBucket"),
+    ("AdmitRole", "s3:GetObject"),  # a function of a state
+    ("LaunchRole", "iam:PassRole"),  # an error within a 200 answer
+    ("TrainWorkflowRole", "lambda:InvokeFunction"),  # the state machine itself
+    ("HostRole", "s3:ListBucket"),  # a host, which tells
+    ("HostRole", "events:PutEvents"),  # a host that cannot tell: its last words are in the bucket
+    ("SignalRole", "states:SendTaskHeartbeat"),  # a function that nobody waits for
 ]
 
 
@@ -22,7 +24,17 @@ def test_a_missing_permission_fails_the_run_and_is_named(runs: Runs, role: str, 
         run = runs.run(runs.job(name, cluster={"workers": 1}, program={"args": {"steps": 5}}))
     assert run.execution.status == "FAILED", run.why()
     assert action in run.execution.cause, run.execution.cause
-    for (
-        instance
-    ) in runs.living():  # without Release's permission its host is still there: that is what was tried
-        runs.yard.session.client("ec2").terminate_instances(InstanceIds=[instance])
+    if action != "lambda:InvokeFunction":  # then nobody could write the summary
+        assert action in run.summary["reason"]
+
+
+def test_a_run_that_may_not_end_its_hosts_says_so_loudly(runs: Runs) -> None:
+    """The hosts' own leases are the second path; the operator need not wait for them."""
+    with runs.without("ReleaseRole", "ec2:TerminateInstances"):
+        run = runs.run(runs.job("without-release", cluster={"workers": 1}, program={"args": {"steps": 5}}))
+    assert run.execution.status == "FAILED", run.why()
+    (host,) = [one["InstanceId"] for one in runs.yard.instances(run.id)]
+    for cause in (run.execution.cause, run.summary["reason"]):
+        assert "ec2:TerminateInstances" in cause
+        assert f"aws ec2 terminate-instances --instance-ids {host}" in cause
+    runs.yard.session.client("ec2").terminate_instances(InstanceIds=[host])
