@@ -23,11 +23,22 @@ def install(context: Context) -> None:
     from moto.ec2.models import iam_instance_profile
     from moto.ec2.models.amis import Ami
     from moto.ec2.models.core import TaggedEC2Resource
+    from moto.ec2.models.subnets import Subnet
     from moto.ec2.responses import instances as instance_responses
     from moto.ec2.utils import EC2_PREFIX_TO_RESOURCE
 
     from localcloud import faults
-    from localcloud.ec2 import bridge, catalogue, images, launch, metadata, network, records, transport
+    from localcloud.ec2 import (
+        addresses,
+        bridge,
+        catalogue,
+        images,
+        launch,
+        metadata,
+        network,
+        records,
+        transport,
+    )
     from localcloud.ec2.capacity import Capacity
     from localcloud.ec2.lifecycle import Lifecycle
     from localcloud.ec2.world import World, enter
@@ -41,6 +52,7 @@ def install(context: Context) -> None:
         module.filter_iam_instance_profiles = launch.moto_profile
     Ami.block_device_mappings = property(images.devices)
     TaggedEC2Resource.get_tags = records.tags_of
+    Subnet.get_available_subnet_ip = addresses.next_address
     EC2_PREFIX_TO_RESOURCE["sir"] = "spot-instances-request"
 
     app.SERVICE_HANDLERS["ec2"] = transport.handle

@@ -10,6 +10,7 @@ from moto.ec2 import utils
 from moto.ec2.exceptions import EC2ClientError
 from moto.ec2.models.instance_types import INSTANCE_TYPES
 from moto.ec2.models.instances import Instance, Reservation
+from moto.ec2.responses import EC2Response
 from moto.ec2.responses._base_response import EC2BaseResponse
 
 from localcloud.ec2.pages import page
@@ -80,6 +81,13 @@ class CatalogueActions(EC2BaseResponse):
             shown, token = _after(rows, self._get_param("NextToken"), int(size))
         return ActionResult({"Reservations": _regrouped(shown), "NextToken": token})
 
+    def get_launch_template_data(self) -> ActionResult:
+        """moto answers placeholders."""
+        raise EC2ClientError(
+            "UnsupportedOperation",
+            "The local cloud does not derive template data from an instance: see describe-launch-template-versions.",
+        )
+
     def describe_instance_types(self) -> ActionResult:
         self.error_on_dryrun()
         for named in self._get_param("InstanceTypes", []):
@@ -140,6 +148,12 @@ class CatalogueActions(EC2BaseResponse):
         }
         matching = [row for row in rows if matches({f: [str(row[k])] for f, k in filters.items()}, wanted)]
         return ActionResult({"AvailabilityZones": matching})
+
+    def create_subnet(self) -> ActionResult:
+        """Where no zone is asked for moto takes any it knows, also one that the facts do not have."""
+        if not (self._get_param("AvailabilityZone") or self._get_param("AvailabilityZoneId")):
+            self.params["AvailabilityZone"] = next(iter(world().facts.zones))
+        return EC2Response.create_subnet(self)
 
 
 Row = tuple[Any, Any]

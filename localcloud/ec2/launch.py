@@ -367,6 +367,7 @@ def _complete(new: Any, launch: Launch) -> None:
     new.placement.group_name = (given.get("Placement") or {}).get("GroupName") or ""
     new.hypervisor = "nitro"
     new.state_reason = StateReason()
+    new.security_groups = list(new.nics[0].group_set)
     new.spot_instance_request_id = getattr(new, "spot_instance_request_id", None)
     for index, card in new.nics.items():
         asked: dict[str, Any] = next(

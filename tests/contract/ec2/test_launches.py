@@ -225,6 +225,29 @@ def test_deleting_an_instant_fleet_terminates_its_hosts(yard: Yard) -> None:
         yard.becomes(host, "terminated")
 
 
+def test_an_instance_shows_the_groups_of_its_network_card(yard: Yard) -> None:
+    vpc = yard.ec2.describe_subnets(SubnetIds=[yard.subnets["us-east-1a"]])["Subnets"][0]["VpcId"]
+    group = yard.ec2.create_security_group(GroupName=unique(), Description="none", VpcId=vpc)["GroupId"]
+    card = {"DeviceIndex": 0, "Groups": [group]}
+    with_card = yard.run(NetworkInterfaces=[card])[0]
+    usual = yard.run()[0]
+    assert [one["GroupId"] for one in yard.instance(with_card)["SecurityGroups"]] == [group]
+    assert [one["GroupName"] for one in yard.instance(usual)["SecurityGroups"]] == ["default"]
+    wanted = [{"Name": "instance.group-id", "Values": [group]}]
+    found = yard.ec2.describe_instances(Filters=wanted)["Reservations"]
+    assert [one["InstanceId"] for one in found[0]["Instances"]] == [with_card]
+
+
+def test_no_two_hosts_have_the_same_address_also_in_networks_that_look_alike(yard: Yard) -> None:
+    subnets = []
+    for _ in range(2):
+        vpc = yard.ec2.create_vpc(CidrBlock="10.9.0.0/24")["Vpc"]["VpcId"]
+        subnets.append(yard.ec2.create_subnet(VpcId=vpc, CidrBlock="10.9.0.0/28")["Subnet"]["SubnetId"])
+    hosts = [yard.run(2, SubnetId=subnet) for subnet in subnets]
+    addresses = [yard.instance(host)["PrivateIpAddress"] for pair in hosts for host in pair]
+    assert addresses == ["10.9.0.4", "10.9.0.5", "10.9.0.6", "10.9.0.7"]
+
+
 def test_an_instant_fleet_is_described_only_by_its_id(yard: Yard) -> None:
     fleet = yard.fleet(yard.template(), ["g6.xlarge/a"], 1, TagSpecifications=tags("fleet", run="r2"))
     assert yard.ec2.describe_fleets()["Fleets"] == []

@@ -41,7 +41,10 @@ def test_hosts_images_templates_and_fleets_are_there_again(own_cloud: Cloud) -> 
     assert yard.ec2.describe_images(ImageIds=[image])["Images"][0]["State"] == "available"
     yard.ec2.start_instances(InstanceIds=[stopped])
     yard.becomes(stopped, "running")
-    yard.becomes(yard.run(ImageId=image)[0], "running")
+    new = yard.run(ImageId=image)[0]
+    yard.becomes(new, "running")
+    addresses = [yard.instance(host)["PrivateIpAddress"] for host in (spot, kept, stopped, new)]
+    assert [address.rpartition(".")[2] for address in addresses] == ["4", "5", "6", "7"]
     yard.ec2.terminate_instances(InstanceIds=[spot, kept, stopped])
     for host in (spot, kept, stopped):
         yard.becomes(host, "terminated")
