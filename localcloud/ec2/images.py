@@ -19,7 +19,7 @@ from moto.ec2.utils import random_ami_id
 from localcloud import events
 from localcloud.ec2.launch import plain, tags_for
 from localcloud.ec2.lifecycle import wrong_state
-from localcloud.ec2.pages import cut
+from localcloud.ec2.pages import cut, page
 from localcloud.ec2.records import backend
 from localcloud.ec2.transport import LOCK
 from localcloud.ec2.world import world
@@ -107,6 +107,16 @@ class ImageActions(EC2BaseResponse):
         world().hypervisor.delete_image(image_id)
         _tell(image_id, self.region, "deregistered")
         return ActionResult({"Return": True, "DeleteSnapshotResults": results})
+
+    def describe_snapshots(self) -> ActionResult:
+        """moto does not look at whose they are."""
+        self.error_on_dryrun()
+        names = {"self": self.current_account, "amazon": AMAZON}
+        owners = {names.get(owner, owner) for owner in self._get_param("OwnerIds", [])}
+        found = self.ec2_backend.describe_snapshots(
+            snapshot_ids=self._get_param("SnapshotIds", []), filters=self._filters_from_querystring()
+        )
+        return page(self, "Snapshots", [one for one in found if not owners or one.owner_id in owners])
 
     def delete_snapshot(self) -> ActionResult:
         """A snapshot that an image stands on stays."""

@@ -106,7 +106,7 @@ def open_request(
         zone=instance.placement.zone,
         subnet_id=instance.subnet_id,
         interruption_behavior=options.get("InstanceInterruptionBehavior") or "terminate",
-        max_price=options.get("MaxPrice"),
+        max_price=options.get("MaxPrice") or _on_demand_price(instance.instance_type),
         fleet_id=fleet_id,
         created=now(),
     )
@@ -115,6 +115,12 @@ def open_request(
     if tags:
         backend().create_tags([request.id], tags)
     return request
+
+
+def _on_demand_price(instance_type: str) -> str | None:
+    """What EC2 takes for the highest price of a request that names none."""
+    price = world().facts.on_demand_price(instance_type)
+    return None if price is None else f"{price:.6f}"
 
 
 def request_of(instance: Any) -> SpotRequest | None:

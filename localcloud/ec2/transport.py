@@ -31,6 +31,7 @@ Answer = tuple[int, dict[str, str], bytes]
 NOT_FORWARDED = {"host", "content-length", "authorization", "content-encoding"}
 """ministack has judged the signature; moto must not see it and cannot decode twice."""
 
+MOTOS_REQUEST_ID = b"<requestId>request-id</requestId>"
 THROTTLES = {"RequestLimitExceeded", "Unavailable"}
 
 
@@ -54,6 +55,7 @@ def dispatch(method: str, path: str, headers: Mapping[str, str], body: bytes, qu
     if int(status) >= 400:
         return _error_as_aws_writes_it(int(status), answer)
     content = answer.encode() if isinstance(answer, str) else answer
+    content = content.replace(MOTOS_REQUEST_ID, f"<requestId>{new_uuid()}</requestId>".encode(), 1)
     return (
         int(status),
         {name: str(value) for name, value in answer_headers.items() if name != "status"},
@@ -92,7 +94,7 @@ def _not_implemented(missing: NotImplementedError) -> Answer:
     if named is not None:
         name = next(group for group in named.groups() if group)
         return error_answer("InvalidParameterValue", f"The filter '{name}' is invalid")
-    return error_answer("InvalidAction", f"The action is not valid for this web service ({text})")
+    return error_answer("InvalidAction", f"The local cloud's EC2 does not know this action ({text})")
 
 
 async def handle(

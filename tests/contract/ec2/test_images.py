@@ -3,7 +3,7 @@
 import pytest
 from botocore.exceptions import ClientError
 
-from tests.contract.conftest import eventually
+from tests.contract.conftest import ACCOUNT, eventually
 from tests.contract.ec2.conftest import BASE_PARAMETER, Yard, error_code, tags, unique
 
 LEAVE_A_MARK = "#!/bin/sh\nmkdir -p /opt/mark && echo once-baked > /opt/mark/file\necho left\n"
@@ -96,6 +96,17 @@ def test_deregistering_takes_the_snapshots_along_when_asked(yard: Yard) -> None:
     assert error_code(yard.ec2.describe_snapshots, SnapshotIds=[snapshot]) == "InvalidSnapshot.NotFound"
     assert eventually(lambda: [e["detail"]["State"] for e in yard.events(image, "EC2 AMI State Change")])[-1]
     eventually(lambda: yard.events(image, "EC2 AMI State Change")[-1]["detail"]["State"] == "deregistered")
+
+
+def test_snapshots_are_found_by_their_owner(yard: Yard) -> None:
+    host = yard.run()[0]
+    yard.becomes(host, "running")
+    available(yard, made_image(yard, host))
+    mine = yard.ec2.describe_snapshots(OwnerIds=["self"])["Snapshots"]
+    assert {one["OwnerId"] for one in mine} == {ACCOUNT}
+    amazons = yard.ec2.describe_snapshots(OwnerIds=["amazon"])["Snapshots"]
+    assert amazons
+    assert ACCOUNT not in {one["OwnerId"] for one in amazons}
 
 
 def test_the_base_image_is_published_and_belongs_to_amazon(yard: Yard) -> None:

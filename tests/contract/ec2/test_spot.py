@@ -187,6 +187,11 @@ def test_a_fault_that_cannot_be_says_what_can(yard: Yard, words: str, said: str)
 # ------------------------------------------------------------------------------------------ prices
 
 
+def test_a_request_without_a_price_bids_the_on_demand_price(yard: Yard) -> None:
+    request = yard.spot_request(yard.run(InstanceType="g6.xlarge", InstanceMarketOptions=ONE_TIME)[0])
+    assert float(request["SpotPrice"]) == 0.805
+
+
 def test_spot_prices_are_per_zone_and_current(yard: Yard) -> None:
     asked: dict[str, Any] = {
         "InstanceTypes": ["g6.xlarge", "g5.xlarge"],
