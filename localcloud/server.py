@@ -38,6 +38,7 @@ PARTS = (
     "localcloud.ec2",
     "localcloud.servicequotas",
     "localcloud.ssm",
+    "localcloud.unknown",
     "localcloud.calls",
     "localcloud.status",
 )

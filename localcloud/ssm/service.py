@@ -50,6 +50,7 @@ class Service:
             "UpdateInstanceInformation": self.update_instance_information,
             "GetConnectionStatus": self.get_connection_status,
             "DescribeSessions": self.describe_sessions,
+            "StartSession": self.start_session,
         }
 
     # --- documents ---
@@ -389,6 +390,13 @@ class Service:
     def describe_sessions(self, request: Json) -> Json:
         """Sessions cannot be started on the local cloud, so there are none."""
         return {"Sessions": []}
+
+    def start_session(self, request: Json) -> Json:
+        raise SsmError(
+            "UnsupportedOperation",
+            "The local cloud has no sessions. A command on a host: aws ssm send-command --document-name "
+            f"AWS-RunShellScript --instance-ids {request['Target']} --parameters commands=... ",
+        )
 
     def _is_wanted(self, kept: Kept, wanted: dict[str, list[str]]) -> bool:
         owners = {"Self": self.account, "self": self.account, "Amazon": "Amazon"}

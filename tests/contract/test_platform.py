@@ -8,6 +8,9 @@ import signal
 from pathlib import Path
 from typing import Any
 
+import pytest
+from botocore.exceptions import ClientError
+
 from tests.contract.conftest import ACCOUNT, REGION, Cloud, Credentials, allow, eventually, free_port
 
 
@@ -140,6 +143,22 @@ def test_what_needs_a_running_cloud_says_how_to_start_one(tmp_path: Path) -> Non
         refused = nothing.command(*command, check=False)
         assert refused.returncode == 1
         assert "up --detach" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("service", "call", "given"),
+    [
+        ("pricing", "describe_services", {}),
+        ("glacier", "list_vaults", {"accountId": "-"}),
+        ("cloudsearch", "describe_domains", {}),
+    ],
+)
+def test_a_service_that_is_not_there_is_named(
+    cloud: Cloud, service: str, call: str, given: dict[str, str]
+) -> None:
+    with pytest.raises(ClientError, match=f"no service '{service}'") as refused:
+        getattr(cloud.client(service), call)(**given)
+    assert refused.value.response["Error"]["Code"] == "UnsupportedOperation"
 
 
 def test_functions_and_the_user_reach_the_same_endpoint_from_different_networks(cloud: Cloud) -> None:
