@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from localcloud.iam.checks import Check
@@ -46,8 +46,45 @@ def install(context: Context) -> None:
         log.warning("%s does not reach %s: %s", rule.get("Name"), target.get("Arn"), refusal)
         _dead_letter(target, event)
 
+    stock_put = eventbridge._put_events
+
+    def put_events(data: dict[str, Any], allow_aws_source: bool = False) -> Any:
+        return put_sound_events(stock_put, data, allow_aws_source)
+
+    eventbridge._put_events = put_events
     eventbridge._invoke_target = invoke_target
     eventbridge._dispatch_to_lambda = invoke_function
+
+
+def put_sound_events(stock_put: Callable[..., Any], data: Mapping[str, Any], allow_aws_source: bool) -> Any:
+    """PutEvents: entries with something missing, or a detail that is no JSON object, fail; the others are put."""
+    from ministack.core.responses import json_response
+
+    entries = data.get("Entries") or []
+    faults = [fault_of(entry) for entry in entries]
+    sound = [entry for entry, fault in zip(entries, faults, strict=True) if fault is None]
+    status, headers, body = stock_put({**data, "Entries": sound}, allow_aws_source=allow_aws_source)
+    if status != 200 or len(sound) == len(entries):
+        return status, headers, body
+    put = iter(json.loads(body)["Entries"])
+    answers = [next(put) if fault is None else fault for fault in faults]
+    failed = sum("ErrorCode" in answer for answer in answers)
+    return json_response({"FailedEntryCount": failed, "Entries": answers})
+
+
+def fault_of(entry: Mapping[str, Any]) -> dict[str, str] | None:
+    """What is wrong with an entry of PutEvents, as its answer says it; None: nothing."""
+    for name in ("Source", "DetailType", "Detail"):
+        if not entry.get(name):
+            reason = f"Parameter {name} is not valid. Reason: {name} is a required argument."
+            return {"ErrorCode": "InvalidArgument", "ErrorMessage": reason}
+    detail = entry["Detail"]
+    try:
+        # a state machine gives the object itself
+        is_object = isinstance(detail if isinstance(detail, dict) else json.loads(detail), dict)
+    except ValueError:
+        is_object = False
+    return None if is_object else {"ErrorCode": "MalformedDetail", "ErrorMessage": "Detail is malformed."}
 
 
 def why_refused(target: Mapping[str, Any], event: Mapping[str, Any], rule: Mapping[str, Any]) -> str | None:

@@ -8,6 +8,7 @@ are accepted (`definition`) and the names of errors (`errors`). ministack's: eve
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +31,8 @@ def install(context: Context) -> None:
     stock._apply_state_assign = assign_at_once
     _end_executions_once(stock)
     _let_succeed_have_an_output(stock)
+    _start_as_aws_does(stock)
+    _show_no_output_of_a_failure(stock)
 
 
 def assign_at_once(
@@ -77,6 +80,44 @@ def _let_succeed_have_an_output(stock: Any) -> None:
         return stock_output(state, data, ctx)
 
     stock._apply_output_path = apply_output_path
+
+
+def _start_as_aws_does(stock: Any) -> None:
+    """The input is JSON; the same name with the same input is the execution that runs."""
+    from ministack.core.responses import error_response_json, json_response
+
+    stock_start = stock._start_execution
+
+    def start_execution(data: dict[str, Any]) -> Any:
+        given = data.get("input", "{}")
+        try:
+            json.loads(given)
+        except ValueError as error:
+            return error_response_json(
+                "InvalidExecutionInput", f"Invalid State Machine Execution Input: '{error}'", 400
+            )
+        answer = stock_start(data)
+        taken = re.search(r"Execution already exists: '([^']+)'", json.loads(answer[2]).get("message", ""))
+        known = stock._executions.get(taken[1]) if taken else None
+        if known is not None and known["status"] == "RUNNING" and known["input"] == given:
+            return json_response({"executionArn": known["executionArn"], "startDate": known["startDate"]})
+        return answer
+
+    stock._start_execution = start_execution
+
+
+def _show_no_output_of_a_failure(stock: Any) -> None:
+    """DescribeExecution has an `output` of an execution that succeeded; of one that failed `error` and `cause`."""
+    stock_describe = stock._describe_execution
+
+    def describe_execution(data: dict[str, Any]) -> Any:
+        status, headers, body = stock_describe(data)
+        shown = json.loads(body)
+        if shown.get("status") not in (None, "SUCCEEDED"):
+            shown = {key: value for key, value in shown.items() if key not in ("output", "outputDetails")}
+        return status, headers, json.dumps(shown).encode()
+
+    stock._describe_execution = describe_execution
 
 
 def as_json(value: Any) -> str:

@@ -156,6 +156,16 @@ def test_an_event_on_a_bus_of_ones_own_reaches_its_rule(cloud: Cloud) -> None:
     assert remembered.next()["detail"] == {"attempt": 1}
 
 
+def test_an_entry_that_cannot_be_put_fails_alone(cloud: Cloud) -> None:
+    sound = {"Source": "test", "DetailType": "test", "Detail": "{}"}
+    wrong = [{**sound, "Detail": "no json"}, {**sound, "Detail": "[1]"}, {"Source": "test", "Detail": "{}"}]
+    answer = cloud.client("events").put_events(Entries=[sound, *wrong, sound])
+    codes = [entry.get("ErrorCode") for entry in answer["Entries"]]
+    assert codes == [None, "MalformedDetail", "MalformedDetail", "InvalidArgument", None]
+    assert answer["FailedEntryCount"] == 3
+    assert "EventId" in answer["Entries"][4]
+
+
 def put(cloud: Cloud, source: str) -> None:
     entry = {"Source": source, "DetailType": "test", "Detail": "{}"}
     cloud.client("events").put_events(Entries=[entry])

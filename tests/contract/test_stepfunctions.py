@@ -323,6 +323,34 @@ def test_a_faulty_definition_is_refused(cloud: Cloud, definition: Any, fault: st
     assert code_of(refused) == "InvalidDefinition"
 
 
+def test_an_input_that_is_no_json_starts_nothing(cloud: Cloud) -> None:
+    machine = cloud.machine({"StartAt": "End", "States": {"End": {"Type": "Succeed"}}})
+    states = cloud.client("stepfunctions")
+    with pytest.raises(ClientError) as refused:
+        states.start_execution(stateMachineArn=machine, input="{job: digits}")
+    assert code_of(refused) == "InvalidExecutionInput"
+    assert states.list_executions(stateMachineArn=machine)["executions"] == []
+
+
+def test_the_same_name_and_input_is_the_execution_that_runs(cloud: Cloud) -> None:
+    wait = {"StartAt": "Wait", "States": {"Wait": {"Type": "Wait", "Seconds": 60, "End": True}}}
+    asked = {"stateMachineArn": cloud.machine(wait), "name": "once", "input": '{"a": 1}'}
+    states = cloud.client("stepfunctions")
+    first, again = states.start_execution(**asked), states.start_execution(**asked)
+    assert (first["executionArn"], first["startDate"]) == (again["executionArn"], again["startDate"])
+    states.stop_execution(executionArn=first["executionArn"])
+    with pytest.raises(ClientError) as refused:
+        states.start_execution(**asked)
+    assert code_of(refused) == "ExecutionAlreadyExists"
+
+
+def test_an_execution_that_failed_has_no_output(cloud: Cloud) -> None:
+    fail = {"Type": "Fail", "Error": "Oops", "Cause": "it broke"}
+    ended = cloud.run(cloud.machine({"StartAt": "End", "States": {"End": fail}}))
+    assert (ended["error"], ended["cause"]) == ("Oops", "it broke")
+    assert "output" not in ended
+
+
 def test_the_same_name_starts_once(cloud: Cloud) -> None:
     machine = cloud.machine({"StartAt": "End", "States": {"End": {"Type": "Succeed"}}})
     states = cloud.client("stepfunctions")
