@@ -1,0 +1,36 @@
+"""The real thing: distributed TensorFlow on two hosts, interrupted on its way."""
+
+from pathlib import Path
+
+import pytest
+
+from demo.upload import DIGITS, prepare_digits
+from tests.e2e.runs import Runs
+
+
+@pytest.mark.timeout(900)
+def test_digits_learnt_by_two_hosts_survive_an_interruption(runs: Runs, tmp_path: Path) -> None:
+    prepare_digits(tmp_path)
+    runs.yard.upload_folder(tmp_path, DIGITS)
+    folder = f"s3://{runs.yard.bucket}/{DIGITS}"
+    args = {"epochs": 12, "global-batch-size": 64, "checkpoint-every": 20, "step-delay": 0.1}
+    job = runs.job(
+        "digits",
+        program={"source": None, "module": "training.programs.digits", "args": None},
+        data={"few": None, "train": f"{folder}train/", "test": f"{folder}test/"},
+    )
+    job["program"]["args"] = args
+    arn = runs.start(job)
+    run_id = arn.rsplit(":", 1)[-1]
+    runs.until("a checkpoint in the bucket", lambda: runs.checkpoint_of(run_id))
+    runs.cloud.fault("interrupt", runs.host_of(run_id, "worker"), "--seconds", "20")
+    run = runs.finish(arn, seconds=600)
+    assert run.succeeded, run.why()
+    first, second = run.summary["attempts"]
+    assert first["ending"] == "interrupted"
+    assert second["from_step"] > 0
+    metrics = run.json("metrics.json")
+    assert metrics["step"] == metrics["steps"] == 12 * 22
+    assert metrics["workers"] == 2
+    assert metrics["accuracy"] >= 0.95
+    assert "model/saved_model.pb" in run.keys
