@@ -97,7 +97,7 @@ def imaged_before(runs: Runs, name: str) -> Seen:
 
 def seal_fails(runs: Runs, name: str) -> Seen:
     """The disk cannot be sealed: the program took the host software away."""
-    source = b"import os\nos.rename('/opt/trainyard/software', '/opt/trainyard/elsewhere')\n"
+    source = b"import shutil\nshutil.rmtree('/opt/trainyard/software')\n"
     runs.yard.upload("programs/vandal.tar.gz", _archive("vandal.py", source))
     program = {"source": "s3://BUCKET/programs/vandal.tar.gz", "module": "vandal", "args": None}
     job = runs.job(name, cluster={"workers": 1}, program=program, after={"image": "on_success"})
@@ -111,6 +111,28 @@ def muster_late(runs: Runs, name: str) -> Seen:
         run = _name(arn)
         runs.until("a host that is ready", lambda: _rows(runs, run, "host#", "ready"))
         time.sleep(1)  # Systems Manager knows it by then
+    return _seen(runs, arn)
+
+
+def muster_too_late(runs: Runs, name: str) -> Seen:
+    """The same, and the host is gone again when Muster looks."""
+    with _throttled(runs, "muster"):
+        arn = runs.start(runs.job(name, **ONE, limits={"restarts": 0}))
+        run = _name(arn)
+        host = runs.until("a host", lambda: _living(runs, run))[0]
+        runs.cloud.fault("kill", host)
+        runs.until("the loss in the ledger", lambda: _rows(runs, run, "attempt#", "ending"))
+    return _seen(runs, arn)
+
+
+def train_too_late(runs: Runs, name: str) -> Seen:
+    """A host is gone again when Train begins."""
+    with _throttled(runs, "train"):
+        arn = runs.start(runs.job(name, **ONE, limits={"restarts": 0}))
+        run = _name(arn)
+        runs.until("a whole gang", lambda: _rows(runs, run, "attempt#", "mustered"))
+        runs.cloud.fault("kill", _living(runs, run)[0])
+        runs.until("the loss in the ledger", lambda: _rows(runs, run, "attempt#", "ending"))
     return _seen(runs, arn)
 
 
@@ -244,7 +266,9 @@ PATHS: tuple[tuple[str, Path], ...] = (
     (r"SnapshotRole-ssm:GetCommandInvocation", seal_fails),
     (r"SnapshotRole|TrainWorkflowRole-.*SnapshotFunction", imaged),
     (r"MusterRole-(states:SendTaskSuccess|ssm:DescribeInstanceInformation)", muster_late),
+    (r"MusterRole-states:SendTaskFailure", muster_too_late),
     (r"TrainRole-states:SendTaskSuccess", train_late),
+    (r"TrainRole-states:SendTaskFailure", train_too_late),
     (r"LaunchRole-ec2:DescribeInstances", answer_lost),
     (r"PlanRole-servicequotas:GetAWSDefault", default_quota),
     (r"^LaunchRole-.*Subnet1", in_zone("us-east-1a")),
@@ -323,8 +347,9 @@ def _living(runs: Runs, run: str) -> list[str]:
 
 
 def living(runs: Runs, run: str) -> list[str]:
-    """The run's hosts that could still cost money."""
-    return [one["InstanceId"] for one in runs.yard.instances(run) if one["State"]["Name"] in ALIVE]
+    """The run's hosts that nobody has ended."""
+    up = ("pending", "running")
+    return [one["InstanceId"] for one in runs.yard.instances(run) if one["State"]["Name"] in up]
 
 
 def end_hosts(runs: Runs, seconds: float = 30) -> None:
