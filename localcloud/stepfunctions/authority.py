@@ -13,6 +13,8 @@ from localcloud.iam.requests import Request
 from localcloud.iam.roles import NotAllowedError, Session
 from localcloud.stepfunctions.errors import execution_error
 
+THROTTLED = "TooManyRequestsException"
+"""A function without room to run: ministack says Lambda.Unknown, which no Retry waits for."""
 PRINCIPAL = "states.amazonaws.com"
 _acting: contextvars.ContextVar[Session | None] = contextvars.ContextVar("acting_role", default=None)
 
@@ -47,7 +49,12 @@ def install() -> None:
         _require(
             "Lambda.AWSLambdaException", "lambda", Check("lambda:InvokeFunction", _function_arn(function))
         )
-        return stock_lambda(function, event)
+        try:
+            return stock_lambda(function, event)
+        except stock._ExecutionError as error:
+            if THROTTLED not in str(error.cause):
+                raise
+            raise execution_error(f"Lambda.{THROTTLED}", str(error.cause)) from error
 
     def guarded_start(start: Callable[[str, Any], Any]) -> Callable[[str, Any], Any]:
         def start_execution(resource: str, data: Any) -> Any:

@@ -191,6 +191,13 @@ def test_retry_by_name_tries_again_until_it_succeeds(cloud: Cloud, tmp_path: Any
     assert cloud.run(machine, file=str(tmp_path / "tries"))["output"] == "3"
 
 
+def test_a_throttled_function_is_an_error_that_retry_knows(cloud: Cloud) -> None:
+    function = cloud.function("def handler(event, context): return 1")
+    cloud.client("lambda").put_function_concurrency(FunctionName=function, ReservedConcurrentExecutions=0)
+    ended = cloud.run(cloud.machine(invoking(function), may_invoke(function)))
+    assert ended["error"] == "Lambda.TooManyRequestsException"
+
+
 def test_an_error_of_the_function_that_should_have_kept_the_token_fails_the_task(cloud: Cloud) -> None:
     function = cloud.function(RAISES)
     state = task(
