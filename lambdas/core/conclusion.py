@@ -45,13 +45,14 @@ def unreleased(run: str, hosts: Collection[str], failure: Mapping[str, Any]) -> 
     trouble = Trouble.caught(str(failure["error"]), str(failure.get("cause") or ""))
     if hosts:
         ids = " ".join(sorted(hosts))
+        what = f"HOSTS MAY STILL RUN AND COST MONEY: {ids}."
         todo = f"End them now: aws ec2 terminate-instances --instance-ids {ids}"
     else:
-        ids = "none that the ledger knows"
-        todo = f"Look for more: aws ec2 describe-instances --filters Name=tag:trainyard:run,Values={run}"
+        what = "Every host that the ledger knows has ended, but there may be others."
+        todo = f"Look for them: aws ec2 describe-instances --filters Name=tag:trainyard:run,Values={run}"
     reason = (
-        f"HOSTS MAY STILL RUN AND COST MONEY ({ids}), because Release failed: {_why(trouble)}\n{todo}\n"
-        "Each powers itself off once its lease is over (its tag trainyard:lease), which may be hours from now."
+        f"{what} Release failed: {_why(trouble)}\n{todo}\n"
+        "A host powers itself off once its lease is over (its tag trainyard:lease), which may be hours from now."
     )
     return WORDS.get(trouble.error, Infrastructure)(reason)
 
