@@ -169,6 +169,9 @@ class Agent:
                 self._report_trouble(trouble)
             except OSError as error:
                 self._report_trouble(HostTrouble(f"this host's disk or network is in trouble: {error}"))
+            except Exception as error:  # a fault of ours: restarting in silence would leave the gang waiting
+                logger.exception("the agent failed")
+                self._report_trouble(HostTrouble(f"the host agent itself failed: {error!r}"))
         logger.info("nothing left to do; waiting for the end")
         while not self._sentinel.lease_over:
             if self._sentinel.going_down.wait(1):

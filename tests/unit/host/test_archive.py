@@ -22,6 +22,24 @@ def link(name: str, target: str) -> tarfile.TarInfo:
     return member
 
 
+def fifo(name: str) -> tarfile.TarInfo:
+    member = tarfile.TarInfo(name)
+    member.type = tarfile.FIFOTYPE
+    return member
+
+
+def test_nothing_is_written_through_a_link(tmp_path: Path) -> None:
+    path = archive(tmp_path / "p.tar.gz", link("here", "lib"), tarfile.TarInfo("here/evil.py"))
+    with pytest.raises(ProgramFault, match="through a link"):
+        unpack(path, tmp_path / "out", source="s3://b/p.tar.gz")
+
+
+def test_a_link_inside_the_archive_is_kept(tmp_path: Path) -> None:
+    path = archive(tmp_path / "p.tar.gz", tarfile.TarInfo("lib/a.py"), link("lib/b.py", "a.py"))
+    unpack(path, tmp_path / "out", source="s3://b/p.tar.gz")
+    assert (tmp_path / "out" / "lib" / "b.py").read_text() == "print(1)\n"
+
+
 def test_a_program_is_unpacked(tmp_path: Path) -> None:
     path = archive(tmp_path / "p.tar.gz", tarfile.TarInfo("train.py"), tarfile.TarInfo("lib/a.py"))
     assert unpack(path, tmp_path / "out", source="s3://b/p.tar.gz") == 2
@@ -35,6 +53,7 @@ def test_a_program_is_unpacked(tmp_path: Path) -> None:
         tarfile.TarInfo("a/../../evil.py"),
         link("here", "/etc"),
         link("here", "../../outside"),
+        fifo("pipe"),
     ],
     ids=lambda member: member.name + member.linkname,
 )
