@@ -124,9 +124,10 @@ class TrainingStack(cdk.Stack):
             },
         )
         if lost:
+            # Function's own `on_failure` would grant reading the queue too.
             lambda_.CfnEventInvokeConfig(
-                function,
-                "Lost",
+                Construct(function, "EventInvokeConfig"),
+                "Resource",
                 function_name=function.function_name,
                 qualifier="$LATEST",
                 destination_config={"onFailure": {"destination": self.lost.queue_arn}},
