@@ -169,6 +169,21 @@ class Records:
         places = (n for n, offer in enumerate(offers) if (offer.type, offer.zone, offer.market) in pools)
         return next(places, None)
 
+    def asked(self) -> list[dict[str, Any]]:
+        """Every pool that was asked, in order, and what it answered: the second half of plan.json."""
+        offers = self.plan.offers if self.plan else ()
+        return [
+            {
+                "attempt": row.attempt,
+                "pool": offers[row.offer].pool,
+                "at": wire.stamp(row.at),
+                "answer": row.answer or "unknown",
+                "code": row.code,
+                "reason": row.reason,
+            }
+            for row in sorted(self.intents, key=lambda row: row.at)
+        ]
+
     def lives(self) -> tuple[HostLife, ...]:
         """What each host's time costs."""
         return tuple(

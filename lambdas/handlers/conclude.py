@@ -40,6 +40,9 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
     bucket.write(
         yard.bucket_name, f"runs/{run}/timeline.jsonl", lines.encode(), media_type="application/x-ndjson"
     )
+    if records and records.plan:
+        plan = wire.to_json(records.plan) | {"asked": records.asked()}
+        bucket.write_json(yard.bucket_name, f"runs/{run}/plan.json", plan)
     if records:
         values = {"state": "Conclude", "outcome": concluded.outcome, "reason": concluded.reason, "ended": now}
         ledger.write(run_row(run, values | {"error": concluded.error}), event_row(run, entry))

@@ -11,8 +11,11 @@ def test_two_pools_refuse_and_the_third_is_used(runs: Runs) -> None:
     assert run.succeeded, run.why()
     zones = {instance["Placement"]["AvailabilityZone"] for instance in runs.yard.instances(run.id)}
     assert zones == {"us-east-1c"}
-    offers = run.json("plan.json")["offers"]
-    assert {offer["zone"] for offer in offers} == {*refusing, "us-east-1c"}
+    plan = run.json("plan.json")
+    assert {offer["zone"] for offer in plan["offers"]} == {*refusing, "us-east-1c"}
+    asked = {ask["pool"].split()[2].rstrip(","): (ask["answer"], ask["code"]) for ask in plan["asked"]}
+    refused = dict.fromkeys(refusing, ("refused", "InsufficientInstanceCapacity"))
+    assert asked == refused | {"us-east-1c": ("launched", None)}
     told = run.text("timeline.jsonl")
     for zone in refusing:
         assert zone in told, "the timeline says which pool refused"
