@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -16,9 +18,11 @@ import typer
 
 from localcloud import supervisor
 from localcloud.context import REGION
+from localcloud.facts import Facts, FactsError
 
 READY_SECONDS = 60.0
 LOG_TAIL = 25
+LEAST_SPACE = 16 << 20
 
 app = typer.Typer(
     help="AWS on this machine: an endpoint for cdk, aws and boto3, and hosts that really run. No account, no Docker.",
@@ -52,12 +56,12 @@ def up(
 ) -> None:
     """Start the local cloud: the stacks, buckets, images and stopped instances of the last time are there."""
     state = _prepared(state)
-    facts = facts.resolve() if facts else None
+    facts = _readable(facts) if facts else None
     already = supervisor.running(state)
     if already:
         _fail(
             f"It is already up on port {already.port} (state {state}). "
-            f"`python -m localcloud env --state {state}` prints what a shell needs; `down` ends it."
+            f"`python -m localcloud env --state {shlex.quote(str(state))}` prints what a shell needs; `down` ends it."
         )
     try:
         listening = supervisor.listen(port)
@@ -76,7 +80,7 @@ def down(
     forget: Annotated[bool, typer.Option("--forget", help="Delete the state folder as well.")] = False,
 ) -> None:
     """End the local cloud and everything it started. Doing it twice is fine."""
-    ended = supervisor.stop(state.resolve())
+    ended = supervisor.stop(_folder(state))
     print("The local cloud is down." if ended else "Nothing was up.")
     if forget:
         shutil.rmtree(state, ignore_errors=True)
@@ -228,13 +232,38 @@ def _pool(pool: str, zone: str, market: str) -> dict[str, str]:
     return dict(zip(("instance_type", "zone", "market"), parts, strict=True))
 
 
-def _prepared(state: Path) -> Path:
+def _folder(state: Path) -> Path:
+    """The state folder, which need not exist."""
     state = state.resolve()
+    if state.exists() and not state.is_dir():
+        _fail(f"{state} is a file. Name a folder with --state.")
+    return state
+
+
+def _prepared(state: Path) -> Path:
+    """The state folder, in which a local cloud can live."""
+    state = _folder(state)
     try:
         state.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         _fail(f"The state folder {state} cannot be made: {error.strerror}. Name another with --state.")
+    if not os.access(state, os.R_OK | os.W_OK | os.X_OK):
+        _fail(f"The state folder {state} belongs to another user. Name another with --state.")
+    free = shutil.disk_usage(state).free
+    if free < LEAST_SPACE:
+        _fail(
+            f"The disk of the state folder {state} has {free >> 20} MB left, too little to start with. "
+            "Free some, or name a folder on another disk with --state."
+        )
     return state
+
+
+def _readable(facts: Path) -> Path:
+    try:
+        Facts.load(facts)
+    except FactsError as fault:
+        _fail(f"The facts in {facts} cannot be: {fault}")
+    return facts.resolve()
 
 
 def _up_detached(state: Path, port: int, facts: Path | None, listening: int) -> None:
@@ -275,9 +304,12 @@ def _is_ready(port: int) -> bool:
 
 
 def _port(state: Path) -> int:
-    found = supervisor.running(state.resolve())
+    found = supervisor.running(_folder(state))
     if found is None:
-        _fail(f"No local cloud is up on {state.resolve()}. `python -m localcloud up --detach` starts one.")
+        where = "" if state == DEFAULT_STATE else f" --state {shlex.quote(str(state))}"
+        _fail(
+            f"No local cloud is up on {state.resolve()}. `python -m localcloud up --detach{where}` starts one."
+        )
     return found.port
 
 

@@ -30,6 +30,7 @@ PARTS = (
     "localcloud.ministack_state",
     "localcloud.iam",
     "localcloud.s3",
+    "localcloud.space",
     "localcloud.cloudformation",
     "localcloud.lambdas",
     "localcloud.eventbridge",

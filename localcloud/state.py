@@ -40,6 +40,8 @@ class Store:
         self.folder = folder
         self.parts: list[Part] = []
         self._written: dict[str, str] = {}
+        self.failed: dict[str, str] = {}
+        """Parts whose last version could not be written, and why."""
         self._changed = threading.Event()
         self._writing = threading.Lock()
 
@@ -75,8 +77,10 @@ class Store:
             for part in self.parts:
                 try:
                     self._write(part)
-                except Exception:  # one part that cannot be saved must not lose the others
+                    self.failed.pop(part.name, None)
+                except Exception as error:  # one part that cannot be saved must not lose the others
                     log.exception("%s could not be saved; the last version stays", part.name)
+                    self.failed[part.name] = str(error)
 
     def write_forever(self) -> None:
         """Write a moment after each change; for a daemon thread."""

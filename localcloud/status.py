@@ -28,6 +28,7 @@ def install(context: Context) -> None:
                 "hosts": _hosts(context),
                 "executions": _executions(),
                 "unwritten": context.store.unwritten,
+                "not_saved": context.store.failed,
             }
 
     admin.route("GET", "/status", status)

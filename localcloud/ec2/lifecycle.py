@@ -57,6 +57,11 @@ BY_SPOT = Reason(
 BY_FAILURE = Reason("Server.InternalError", "The host of the instance failed", "Server.InternalError")
 
 
+def failed_launch(reason: str) -> Reason:
+    """The machine of a pending instance did not come up."""
+    return Reason("Server.InternalError", f"Internal error on launch: {reason}", "Server.InternalError")
+
+
 class Lifecycle:
     """Moves instances. All methods that change one hold LOCK; the hypervisor never waits for it."""
 
@@ -149,7 +154,7 @@ class Lifecycle:
             self._powered_off(changed)
         elif what == "died" and state in LIVE:
             log.info("%s died: %s", changed.id, reason)
-            self.terminate(changed, BY_FAILURE)
+            self.terminate(changed, BY_FAILURE if state == "running" else failed_launch(reason))
         elif what in ("powered-off", "died") and state in ("stopping", "shutting-down"):
             log.info("%s ended by itself while %s", changed.id, state)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -111,6 +113,85 @@ def test_killing_the_supervisor_ends_everything(own_cloud: Cloud) -> None:
     eventually(lambda: not processes_of(own_cloud.state), 5)
     own_cloud.up()
     assert own_cloud.command("status").returncode == 0
+
+
+def test_killing_init_ends_everything_and_down_is_fine_afterwards(own_cloud: Cloud) -> None:
+    os.kill(json.loads((own_cloud.state / "supervisor.json").read_text())["init"], signal.SIGKILL)
+    eventually(lambda: not processes_of(own_cloud.state), 5)
+    assert "Nothing was up" in own_cloud.command("down").stdout
+    own_cloud.up()
+    assert own_cloud.command("status").returncode == 0
+
+
+def test_two_clouds_are_strangers_and_a_state_folder_may_have_spaces(cloud: Cloud, tmp_path: Path) -> None:
+    other = Cloud(tmp_path / "a state with spaces", free_port())
+    other.up()
+    try:
+        other.client("s3").create_bucket(Bucket="of-the-other")
+        names = [bucket["Name"] for bucket in cloud.client("s3").list_buckets()["Buckets"]]
+        assert "of-the-other" not in names
+        image = other.client("ec2").describe_images(Owners=["amazon"])["Images"][0]["ImageId"]
+        run = other.client("ec2").run_instances(
+            ImageId=image, InstanceType="t3.micro", MinCount=1, MaxCount=1
+        )
+        host = run["Instances"][0]["InstanceId"]
+        other.client("ec2").get_waiter("instance_running").wait(InstanceIds=[host])
+    finally:
+        other.down()
+    assert cloud.command("status").returncode == 0
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Callable[[int], Path]]:
+    """Makes a folder on a disk of its own with so many megabytes."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+
+    def make(megabytes: int) -> Path:
+        size = f"size={megabytes}m"
+        done = subprocess.run(["mount", "-t", "tmpfs", "-o", size, "tmpfs", str(folder)], capture_output=True)
+        if done.returncode != 0:
+            pytest.skip(f"needs the right to mount: {done.stderr.decode().strip()}")
+        return folder
+
+    yield make
+    subprocess.run(["umount", str(folder)], check=False, capture_output=True)
+
+
+def test_a_full_disk_is_said_where_it_hurts(small_disk: Callable[[int], Path]) -> None:
+    cloud = Cloud(small_disk(20), free_port())
+    cloud.up()
+    try:
+        cloud.client("s3").create_bucket(Bucket="large")
+        filler = cloud.state / "filler"
+        try:
+            filler.write_bytes(bytes(20 << 20))
+        except OSError:
+            pass  # full, as it should be
+        with pytest.raises(ClientError, match="No space left on device") as refused:
+            cloud.client("s3").put_object(Bucket="large", Key="object", Body=bytes(1 << 20))
+        assert refused.value.response["Error"]["Code"] == "InsufficientStorage"
+        eventually(lambda: json.loads(cloud.command("status", "--json").stdout)["not_saved"])
+        filler.unlink()
+        cloud.client("s3").put_object(Bucket="large", Key="object", Body=b"small")
+        eventually(lambda: not json.loads(cloud.command("status", "--json").stdout)["not_saved"])
+    finally:
+        cloud.down()
+
+
+def test_it_does_not_start_where_it_cannot_live(tmp_path: Path, small_disk: Callable[[int], Path]) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "facts.yaml").write_text("latencys: {boot: 1}")
+    facts = ["--facts", str(tmp_path / "facts.yaml")]
+    for state, more, said in (
+        (tmp_path / "file", [], "is a file"),
+        (tmp_path / "state", facts, "latencys: not a fact the local cloud knows"),
+        (small_disk(8), [], "8 MB left"),
+    ):
+        refused = Cloud(state, free_port()).command("up", "--detach", *more, check=False)
+        assert (refused.returncode, refused.stdout) == (1, "")
+        assert said in refused.stderr
+        assert "Traceback" not in refused.stderr
 
 
 def test_a_server_that_hangs_is_ended_too(own_cloud: Cloud) -> None:
