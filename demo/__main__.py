@@ -110,9 +110,13 @@ def _succeeded(view: View, summary: dict[str, Any]) -> None:
     if view.execution.status == "SUCCEEDED":
         return
     reason = summary.get("reason") or view.reason or view.execution.cause or "the execution gives no cause"
+    looking = (
+        "KEEP=1 make demo leaves the cloud up: logs are in the bucket under runs/ and in CloudWatch Logs"
+    )
+    mending = "mend the job file (docs/job-file.md says what it may hold) and run it again"
+    refused = summary.get("outcome") == "refused"
     raise DemoError(
-        f"run {view.run} {view.execution.status.lower()}: {reason}",
-        "KEEP=1 make demo leaves the cloud up: its logs are in the bucket under runs/ and in CloudWatch Logs",
+        f"run {view.run} {view.execution.status.lower()}: {reason}", mending if refused else looking
     )
 
 
