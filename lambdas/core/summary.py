@@ -161,7 +161,7 @@ def _attempts(facts: RunFacts) -> list[dict[str, Any]]:
     for each, reached in zip(ordered, following, strict=False):
         row: dict[str, Any] = wire.to_json(each)
         row["from_step"] = each.from_step or 0
-        row["to_step"] = each.to_step if each.to_step is not None else reached
+        row["to_step"] = max((step for step in (each.to_step, reached) if step is not None), default=None)
         row["seconds"] = _seconds(each.launched, each.ended or facts.ended) if each.launched else None
         rows.append(row)
     return rows

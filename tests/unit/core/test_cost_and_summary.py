@@ -1,6 +1,7 @@
 """What a run cost, and what its summary says."""
 
 import json
+from dataclasses import replace
 from datetime import datetime
 
 import pytest
@@ -135,6 +136,12 @@ def test_the_summary_tells_the_whole_story() -> None:
         "last_log": "s3://yard/runs/digits-1a2b3c4d/attempts/10/logs/chief-0.log",
     }
     json.dumps(found)
+
+
+def test_an_attempt_got_at_least_as_far_as_the_next_one_resumed_from() -> None:
+    lost, last = RUN.attempts
+    silent = replace(RUN, attempts=(replace(lost, to_step=1), last))
+    assert summary.summarise(silent)["attempts"][0]["to_step"] == 120
 
 
 def test_a_refused_run_has_a_summary_too() -> None:
