@@ -16,7 +16,7 @@ from localcloud import admin, events
 from localcloud.context import REGION
 from localcloud.ec2 import spot, throttle
 from localcloud.ec2.allocation import Pool
-from localcloud.ec2.records import LIVE, Notice, everything, here, instance, now
+from localcloud.ec2.records import LIVE, Notice, everything, found_anywhere, here, now
 from localcloud.ec2.transport import LOCK, client
 from localcloud.ec2.world import world
 
@@ -153,11 +153,9 @@ def _number(request: Request, name: str, default: float) -> float:
 
 def _host(request: Request) -> Any:
     instance_id = str(request.get("instance_id") or "")
-    for account, region in list(everything()):
-        with request_scope(account, region), LOCK:
-            found = instance(instance_id)
-        if found is not None and found.state in LIVE:
-            return found
-        if found is not None:
-            raise admin.Refused(f"{instance_id} is {found.state}: only a pending or running host can fail")
-    raise admin.Refused(f"there is no instance {instance_id!r}; `aws ec2 describe-instances` lists them")
+    found = found_anywhere(instance_id)
+    if found is None:
+        raise admin.Refused(f"there is no instance {instance_id!r}; `aws ec2 describe-instances` lists them")
+    if found.state not in LIVE:
+        raise admin.Refused(f"{instance_id} is {found.state}: only a pending or running host can fail")
+    return found

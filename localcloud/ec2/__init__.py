@@ -14,31 +14,16 @@ os.environ.setdefault("MOTO_EC2_LOAD_DEFAULT_AMIS", "false")
 
 if TYPE_CHECKING:
     from localcloud.context import Context
+    from localcloud.ec2.lifecycle import Lifecycle
 
 
 def install(context: Context) -> None:
     """Answer service `ec2`, provision AWS::EC2::*, keep both over restarts."""
     from ministack import app
     from ministack.core.responses import request_scope
-    from moto.ec2.models import iam_instance_profile
-    from moto.ec2.models.amis import Ami
-    from moto.ec2.models.core import TaggedEC2Resource
-    from moto.ec2.models.subnets import Subnet
-    from moto.ec2.responses import instances as instance_responses
-    from moto.ec2.utils import EC2_PREFIX_TO_RESOURCE
 
     from localcloud import faults
-    from localcloud.ec2 import (
-        addresses,
-        bridge,
-        catalogue,
-        images,
-        launch,
-        metadata,
-        network,
-        records,
-        transport,
-    )
+    from localcloud.ec2 import bridge, images, metadata, network, records, transport
     from localcloud.ec2.capacity import Capacity
     from localcloud.ec2.lifecycle import Lifecycle
     from localcloud.ec2.world import World, enter
@@ -47,14 +32,7 @@ def install(context: Context) -> None:
     lifecycle = Lifecycle(context.facts, context.hypervisor, timers, context.store.changed)
     enter(World(context.facts, context.hypervisor, Capacity(context.facts), lifecycle, timers))
 
-    catalogue.teach_filters()
-    for module in (iam_instance_profile, instance_responses):
-        module.filter_iam_instance_profiles = launch.moto_profile
-    Ami.block_device_mappings = property(images.devices)
-    TaggedEC2Resource.get_tags = records.tags_of
-    Subnet.get_available_subnet_ip = addresses.next_address
-    EC2_PREFIX_TO_RESOURCE["sir"] = "spot-instances-request"
-
+    _mend_moto()
     app.SERVICE_HANDLERS["ec2"] = transport.handle
     network.install()
     bridge.install()
@@ -65,6 +43,35 @@ def install(context: Context) -> None:
         records.here()
         images.seed(context.facts.images)
         images.publish_parameters(context.facts.images)
+
+    faults.install(context)
+    _keep(context, lifecycle)
+
+
+def _mend_moto() -> None:
+    """Where moto's EC2 has a function that our facts, or our sense of speed, contradict."""
+    from moto.ec2.models import iam_instance_profile
+    from moto.ec2.models.amis import Ami
+    from moto.ec2.models.core import TaggedEC2Resource
+    from moto.ec2.models.subnets import Subnet
+    from moto.ec2.responses import instances as instance_responses
+    from moto.ec2.utils import EC2_PREFIX_TO_RESOURCE
+
+    from localcloud.ec2 import addresses, catalogue, images, launch, records
+
+    catalogue.teach_filters()
+    for module in (iam_instance_profile, instance_responses):
+        module.filter_iam_instance_profiles = launch.moto_profile
+    Ami.block_device_mappings = property(images.devices)
+    TaggedEC2Resource.get_tags = records.tags_of
+    Subnet.get_available_subnet_ip = addresses.next_address
+    EC2_PREFIX_TO_RESOURCE["sir"] = "spot-instances-request"
+
+
+def _keep(context: Context, lifecycle: Lifecycle) -> None:
+    from ministack.core.responses import request_scope
+
+    from localcloud.ec2 import images, records, transport
 
     def save() -> bytes:
         with transport.LOCK:
@@ -79,5 +86,4 @@ def install(context: Context) -> None:
                 images.resume()
         lifecycle.resume()
 
-    faults.install(context)
     context.store.keep("ec2", save, restore)

@@ -13,8 +13,8 @@ from moto.ec2.models.instances import Instance, Reservation
 from moto.ec2.responses import EC2Response
 from moto.ec2.responses._base_response import EC2BaseResponse
 
+from localcloud.ec2.filters import matches, matching_rows
 from localcloud.ec2.pages import page
-from localcloud.ec2.spot import matches
 from localcloud.ec2.world import world
 
 INSTANCE_FILTERS = {
@@ -109,10 +109,10 @@ class CatalogueActions(EC2BaseResponse):
         rows = [
             row
             for row in self.ec2_backend.describe_instance_type_offerings(where)
-            if (allowed is None or row["Location"] in allowed)
-            and matches({"instance-type": [row["InstanceType"]], "location": [row["Location"]]}, wanted)
+            if allowed is None or row["Location"] in allowed
         ]
-        return page(self, "InstanceTypeOfferings", rows)
+        filters = {"instance-type": "InstanceType", "location": "Location"}
+        return page(self, "InstanceTypeOfferings", matching_rows(rows, filters, wanted))
 
     def describe_availability_zones(self) -> ActionResult:
         self.error_on_dryrun()
@@ -146,8 +146,7 @@ class CatalogueActions(EC2BaseResponse):
             "opt-in-status": "OptInStatus",
             "group-name": "GroupName",
         }
-        matching = [row for row in rows if matches({f: [str(row[k])] for f, k in filters.items()}, wanted)]
-        return ActionResult({"AvailabilityZones": matching})
+        return ActionResult({"AvailabilityZones": matching_rows(rows, filters, wanted)})
 
     def create_subnet(self) -> ActionResult:
         """Where no zone is asked for moto takes any it knows, also one that the facts do not have."""

@@ -13,11 +13,11 @@ from moto.ec2.exceptions import EC2ClientError
 from moto.ec2.responses._base_response import EC2BaseResponse
 
 from localcloud.ec2.allocation import Grant, Pool, Refusal, Rules, plan
+from localcloud.ec2.filters import matches
 from localcloud.ec2.launch import Launch, idempotent, launched, plain, prepared, template_version
 from localcloud.ec2.lifecycle import BY_USER
 from localcloud.ec2.pages import page
 from localcloud.ec2.records import GONE, backend, here, instances, now
-from localcloud.ec2.spot import matches
 from localcloud.ec2.world import world
 
 OVERRIDES_OF_A_LAUNCH = (

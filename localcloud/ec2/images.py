@@ -146,8 +146,6 @@ def _new_image(source: Any, name: str, request: dict[str, Any]) -> Ami:
     )
     image.virtualization_type, image.architecture, image.public = "hvm", "x86_64", False
     image.state = "pending"
-    # images of an image see the wheels of the base they come from; the hypervisor finds them by this
-    image.base_image_id = base_of(source.image_id)
     root = source.block_device_mapping.get(source.root_device_name)
     _size(image, root.size if root is not None else 8)
     image.add_tags(tags_for(request, "image"))
@@ -173,12 +171,6 @@ def _captured(image: Ami, account: str, region: str) -> Callable[[str | None], N
         world().timers.after(world().facts.latencies.image, lambda: finish(error))
 
     return done
-
-
-def base_of(image_id: str) -> str:
-    """The image from the facts that this image goes back to."""
-    image = backend().amis.get(image_id)
-    return getattr(image, "base_image_id", image_id)
 
 
 def resume() -> None:

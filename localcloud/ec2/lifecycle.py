@@ -25,7 +25,7 @@ from moto.ec2.responses._base_response import EC2BaseResponse
 from localcloud import events
 from localcloud.ec2 import spot
 from localcloud.ec2.capacity import pool_of, vcpus
-from localcloud.ec2.records import GONE, LIVE, Timers, backend, everything, here, instance, now
+from localcloud.ec2.records import GONE, LIVE, Timers, backend, everything, found_anywhere, here, now
 from localcloud.ec2.transport import LOCK
 from localcloud.ec2.world import world
 from localcloud.facts import Facts
@@ -135,7 +135,7 @@ class Lifecycle:
 
     def machine_changed(self, instance_id: str, what: str, reason: str) -> None:
         """The hypervisor's `on_change`."""
-        found = self._find(instance_id)
+        found = found_anywhere(instance_id)
         if found is None:
             log.warning("a machine of no instance changed: %s %s (%s)", instance_id, what, reason)
             return
@@ -221,14 +221,6 @@ class Lifecycle:
                     act(changing)
 
         self.timers.after(seconds, fire)
-
-    def _find(self, instance_id: str) -> Any | None:
-        for account, region in list(everything()):
-            with request_scope(account, region), LOCK:
-                found = instance(instance_id)
-            if found is not None:
-                return found
-        return None
 
     def resume(self) -> None:
         """After a restart: what was under way goes on, and what ran boots again (its processes are gone)."""

@@ -11,8 +11,9 @@ from ministack.core.responses import request_scope
 from ministack.services import iam as ministack_iam
 from ministack.services import sts as ministack_sts
 
+from localcloud.ec2.capacity import market_of
 from localcloud.ec2.lifecycle import role_of
-from localcloud.ec2.records import backend, everything, here, instance
+from localcloud.ec2.records import backend, found_anywhere, here
 from localcloud.ec2.transport import LOCK
 from localcloud.hypervisor import MetadataFacts
 
@@ -25,12 +26,11 @@ _minted: dict[str, tuple[str, dict[str, str]]] = {}
 
 def facts_of(instance_id: str) -> MetadataFacts:
     """The hypervisor asks this at every request of a host; an instance that is gone has nothing to tell."""
-    for account, region in list(everything()):
-        with request_scope(account, region), LOCK:
-            found = instance(instance_id)
-            if found is not None:
-                return _facts(found, account)
-    return MetadataFacts()
+    found = found_anywhere(instance_id)
+    if found is None:
+        return MetadataFacts()
+    with request_scope(found.owner_id, found.region_name), LOCK:
+        return _facts(found, found.owner_id)
 
 
 def _facts(found: Any, account: str) -> MetadataFacts:
@@ -42,6 +42,7 @@ def _facts(found: Any, account: str) -> MetadataFacts:
         tags={key: value for key, value in tags.items() if not key.startswith("aws:")},
         spot_action=(notice.action, notice.at) if notice is not None else None,
         credentials=credentials_of(found, account),
+        is_spot=market_of(found) == "spot",
         account=account,
         instance_profile_arn=profile.get("Arn"),
         instance_profile_id=profile.get("Id"),

@@ -12,8 +12,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from ministack.core.responses import get_account_id, get_region
+from ministack.core.responses import get_account_id, get_region, request_scope
 from moto.ec2.models import ec2_backends
+
+from localcloud.ec2.transport import LOCK
 
 if TYPE_CHECKING:
     from localcloud.ec2.fleets import Fleet
@@ -51,7 +53,6 @@ class Records:
     spot_requests: dict[str, SpotRequest] = field(default_factory=dict)
     tokens: dict[tuple[str, str], Answered] = field(default_factory=dict)
     notices: dict[str, Notice] = field(default_factory=dict)
-    last_rebalance: dict[str, datetime] = field(default_factory=dict)
 
 
 _records: dict[tuple[str, str], Records] = {}
@@ -90,6 +91,16 @@ def instances() -> Iterator[Any]:
 def instance(instance_id: str) -> Any | None:
     """The instance, or None."""
     return next((found for found in instances() if found.id == instance_id), None)
+
+
+def found_anywhere(instance_id: str) -> Any | None:
+    """The instance in whatever account and region it is, or None."""
+    for account, region in list(everything()):
+        with request_scope(account, region), LOCK:
+            found = instance(instance_id)
+        if found is not None:
+            return found
+    return None
 
 
 def everything() -> dict[tuple[str, str], Records]:

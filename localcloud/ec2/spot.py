@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fnmatch
 import secrets
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -15,6 +14,7 @@ from moto.ec2.responses._base_response import EC2BaseResponse
 
 from localcloud.ec2.allocation import Pool
 from localcloud.ec2.capacity import offered_in
+from localcloud.ec2.filters import matches, matching_rows
 from localcloud.ec2.pages import page
 from localcloud.ec2.records import backend, here, now
 from localcloud.ec2.world import world
@@ -234,8 +234,7 @@ class SpotActions(EC2BaseResponse):
             "product-description": "ProductDescription",
             "spot-price": "SpotPrice",
         }
-        matching = [row for row in rows if matches({f: [str(row[k])] for f, k in named.items()}, wanted)]
-        return page(self, "SpotPriceHistory", matching)
+        return page(self, "SpotPriceHistory", matching_rows(rows, named, wanted))
 
     def get_spot_placement_scores(self) -> ActionResult:
         self.error_on_dryrun()
@@ -261,16 +260,6 @@ def score(zone: str, instance_types: list[str]) -> int:
     if instance_types and all(capacity.free(Pool(kind, zone, "spot")) < 1 for kind in instance_types):
         return 1
     return world().facts.spot.placement_scores.get(zone, 9)
-
-
-def matches(facts: dict[str, list[str]], wanted: dict[str, Any]) -> bool:
-    """True when every filter finds one of its values (wildcards allowed); an unknown filter is an error."""
-    for name, values in wanted.items():
-        if name not in facts and not name.startswith("tag:"):
-            raise EC2ClientError("InvalidParameterValue", f"The filter '{name}' is invalid")
-        if not any(fnmatch.fnmatchcase(fact, value) for fact in facts.get(name, []) for value in values):
-            return False
-    return True
 
 
 def _known(request_id: str) -> SpotRequest:

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from localcloud.background import in_background
 from localcloud.hypervisor.disk import Disk, DiskError, Disks
 from localcloud.hypervisor.machine import ENDPOINT_ADDRESS, METADATA_ADDRESS, Machine, MetadataFacts
 from localcloud.hypervisor.metadata import MetadataServer
@@ -101,7 +102,8 @@ class Hypervisor:
         self._state = state.resolve()
         self._endpoint = f"http://{ENDPOINT_ADDRESS}:{endpoint_port}"
         self._grace = grace
-        self._observers: list[Callable[[str, str, str], None]] = [on_change]
+        self._on_change = on_change
+        self._is_closed = False
         self._hosts: dict[str, _Host] = {}
         self._lock = threading.RLock()
         self._disks = Disks(self._state)
@@ -128,7 +130,7 @@ class Hypervisor:
                 raise ValueError(f"{machine.instance_id} is already up")
             host = _Host(machine, self._state / "instances" / machine.instance_id)
             self._hosts[machine.instance_id] = host
-        _in_background(f"host {machine.instance_id}", lambda: self._live(host))
+        in_background(f"host {machine.instance_id}", lambda: self._live(host))
 
     def stop(self, instance_id: str) -> None:
         """Ask it down, kill it after the grace, keep its disk. Answers `stopped`; at once when it is not up."""
@@ -161,7 +163,7 @@ class Hypervisor:
                 return
             done(None)
 
-        _in_background(f"capture {instance_id}", copy)
+        in_background(f"capture {instance_id}", copy)
 
     def delete_image(self, image_id: str) -> None:
         """Hosts that were launched from it keep working."""
@@ -177,10 +179,6 @@ class Hypervisor:
             return console.read().decode(errors="replace")
 
     # --- for the SSM agent ---
-
-    def observe(self, observer: Callable[[str, str, str], None]) -> None:
-        """Call `observer(instance_id, what, reason)` at every change, after `on_change`."""
-        self._observers.append(observer)
 
     def running(self) -> Mapping[str, Machine]:
         """The machines whose init is up."""
@@ -204,10 +202,10 @@ class Hypervisor:
         return self._up(instance_id).execute(argv, env, timeout, output, cwd)
 
     def close(self) -> None:
-        """Take every host down at once, as at the end of the local cloud; disks stay."""
+        """Take every host down at once, as at the end of the local cloud; disks stay, and nobody is told."""
         with self._lock:
             hosts = list(self._hosts.values())
-            self._observers.clear()
+            self._is_closed = True
         for host in hosts:
             host.kill()
         for host in hosts:
@@ -232,7 +230,7 @@ class Hypervisor:
             if host is not None:
                 host.wanted = wanted
         if host is None:
-            _in_background(f"end {instance_id}", lambda: self._ended(instance_id, wanted, "it was not up"))
+            in_background(f"end {instance_id}", lambda: self._ended(instance_id, wanted, "it was not up"))
             return
         host.ask_down(self._grace)
 
@@ -295,11 +293,12 @@ class Hypervisor:
 
     def _tell(self, instance_id: str, what: Change, reason: str) -> None:
         logger.info("host %s: %s (%s)", instance_id, what, reason)
-        for observer in list(self._observers):
-            try:
-                observer(instance_id, what, reason)
-            except Exception:  # an observer's fault must not keep the host from being cleaned up
-                logger.exception("an observer failed at %s: %s", instance_id, what)
+        if self._is_closed:
+            return
+        try:
+            self._on_change(instance_id, what, reason)
+        except Exception:  # a listener's fault must not keep the host from being cleaned up
+            logger.exception("a listener failed at %s: %s", instance_id, what)
 
     def _specification(self, machine: Machine, disk: Disk) -> dict[str, Any]:
         wheels = self._wheels.get(disk.base)
@@ -427,7 +426,7 @@ class _Host:
             if not self.gone.wait(grace):
                 self.kill()
 
-        _in_background(f"down {self.machine.instance_id}", insist)
+        in_background(f"down {self.machine.instance_id}", insist)
 
     def kill(self) -> None:
         """Everything on it ends now: its init goes with the boot process, and the kernel ends what init held."""
@@ -477,7 +476,3 @@ def _receive(control: socket.socket) -> bytes:
 def _python() -> str:
     """The interpreter itself, which a host sees too; a virtual environment's is a link that a host cannot follow."""
     return os.path.realpath(sys.executable)
-
-
-def _in_background(name: str, work: Callable[[], None]) -> None:
-    threading.Thread(target=work, name=name, daemon=True).start()

@@ -22,6 +22,7 @@ from botocore.credentials import Credentials
 from botocore.exceptions import BotoCoreError, ClientError
 from botocore.httpsession import URLLib3Session
 
+from localcloud.background import in_background
 from localcloud.hypervisor import Execution, HostNotRunningError, Hypervisor, Machine, Result
 from localcloud.ssm.commands import Command, Commands, Invocation, StepRun
 from localcloud.ssm.documents import SHELL, Script
@@ -101,7 +102,7 @@ class Agents:
         agent = Agent(machine)
         with self._lock:
             self._agents[machine.instance_id] = agent
-        _in_background(f"ssm agent {machine.instance_id}", lambda: self._stay_registered(agent))
+        in_background(f"ssm agent {machine.instance_id}", lambda: self._stay_registered(agent))
 
     # --- asked by the service ---
 
@@ -126,7 +127,7 @@ class Agents:
             agent.waiting.append((command, invocation))
             if agent.workers < WORKERS:
                 agent.workers += 1
-                _in_background(f"ssm worker {invocation.instance_id}", lambda: self._work(agent))
+                in_background(f"ssm worker {invocation.instance_id}", lambda: self._work(agent))
 
     def stop(self, invocation: Invocation) -> None:
         with self._lock:
@@ -331,7 +332,3 @@ def read_start(path: Path, limit: int) -> str:
 def output_key(command: Command, instance_id: str, action: str, step: str, stream: str) -> str:
     folder = f"{command.id}/{instance_id}/{action.replace(':', '')}/{step.replace(':', '')}/{stream}"
     return f"{command.prefix.rstrip('/')}/{folder}" if command.prefix else folder
-
-
-def _in_background(name: str, work: Callable[[], None]) -> None:
-    threading.Thread(target=work, name=name, daemon=True).start()

@@ -143,32 +143,8 @@ class Service:
             raise SsmError(
                 "InvalidDocument", f"The hash of {kept.name} is {version.hash}, not {wanted_hash}."
             )
-        document = version.document
-        values = document.check(request.get("Parameters") or {})
+        command = as_command(request, kept.name, version.document)
         names = {name: self.agents.tags(name).get("Name", "") for name in self.addressed(request)}
-        command = Command(
-            id=new_command_id(),
-            document=kept.name,
-            document_version=request.get("DocumentVersion") or "$DEFAULT",
-            parameters={key: as_list(value) for key, value in (request.get("Parameters") or {}).items()},
-            scripts=document.scripts(values),
-            instance_ids=list(request.get("InstanceIds") or []),
-            targets=list(request.get("Targets") or []),
-            requested=time.time(),
-            timeout=int(request.get("TimeoutSeconds") or 3600),
-            max_concurrency=str(request.get("MaxConcurrency") or "50"),
-            max_errors=str(request.get("MaxErrors") or "0"),
-            comment=request.get("Comment", ""),
-            bucket=request.get("OutputS3BucketName", ""),
-            prefix=request.get("OutputS3KeyPrefix", ""),
-            asked={
-                "ServiceRole": request.get("ServiceRoleArn", ""),
-                "NotificationConfig": request.get("NotificationConfig")
-                or {"NotificationArn": "", "NotificationEvents": [], "NotificationType": ""},
-                "CloudWatchOutputConfig": request.get("CloudWatchOutputConfig")
-                or {"CloudWatchLogGroupName": "", "CloudWatchOutputEnabled": False},
-            },
-        )
         answer = self.shown_command(self.commands.send(command, names))
         return {"Command": {**answer, "Status": "Pending", "StatusDetails": "Pending"}}
 
@@ -442,6 +418,34 @@ def check_send_command(request: Json) -> None:
         given = str(request.get(key) or "1")
         if not COUNT.match(given) or (key == "MaxConcurrency" and given in ("0", "0%")):
             raise SsmError("ValidationException", f"{key} is {given!r}; it must be a number or a percentage.")
+
+
+def as_command(request: Json, name: str, document: Document) -> Command:
+    """The command a request asks for; raises InvalidParameters when the document does not take its parameters."""
+    values = document.check(request.get("Parameters") or {})
+    return Command(
+        id=new_command_id(),
+        document=name,
+        document_version=request.get("DocumentVersion") or "$DEFAULT",
+        parameters={key: as_list(value) for key, value in (request.get("Parameters") or {}).items()},
+        scripts=document.scripts(values),
+        instance_ids=list(request.get("InstanceIds") or []),
+        targets=list(request.get("Targets") or []),
+        requested=time.time(),
+        timeout=int(request.get("TimeoutSeconds") or 3600),
+        max_concurrency=str(request.get("MaxConcurrency") or "50"),
+        max_errors=str(request.get("MaxErrors") or "0"),
+        comment=request.get("Comment", ""),
+        bucket=request.get("OutputS3BucketName", ""),
+        prefix=request.get("OutputS3KeyPrefix", ""),
+        asked={
+            "ServiceRole": request.get("ServiceRoleArn", ""),
+            "NotificationConfig": request.get("NotificationConfig")
+            or {"NotificationArn": "", "NotificationEvents": [], "NotificationType": ""},
+            "CloudWatchOutputConfig": request.get("CloudWatchOutputConfig")
+            or {"CloudWatchLogGroupName": "", "CloudWatchOutputEnabled": False},
+        },
+    )
 
 
 def command_filters(request: Json, known: Iterable[str]) -> dict[str, str]:

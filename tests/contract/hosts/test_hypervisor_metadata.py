@@ -118,6 +118,7 @@ def test_there_is_no_user_data_where_none_was_given(shared: Hosts, pair: list[st
 
 def test_no_interruption_is_announced_until_there_is_one(hosts: Hosts) -> None:
     host = hosts.one(InstanceMarketOptions={"MarketType": "spot"}, tags={"Name": unique("spot")})
+    assert ask(hosts, host, "meta-data/instance-life-cycle") == ("200", "spot")
     for path in ("instance-action", "termination-time"):
         assert ask(hosts, host, f"meta-data/spot/{path}")[0] == "404"
     hosts.cloud.command("fault", "interrupt", host)
