@@ -234,7 +234,7 @@ class TrainingStack(cdk.Stack):
         function = self._function("snapshot", SEAL_DOCUMENT=self.images.seal.document_name)
         role = function.its_role
         permissions.image_hosts(role, self.settings.yard)
-        anywhere(role, "ec2:DescribeImages", "ssm:ListCommandInvocations", "ssm:GetCommandInvocation")
+        anywhere(role, "ec2:DescribeImages", "ssm:ListCommandInvocations")
         permissions.command_hosts(role, self.images.seal.document_arn, self.settings.yard)
         permissions.answer_tasks(role, "Success")
         use_ledger(role, self.storage.table, "Query", "PutItem", "UpdateItem")

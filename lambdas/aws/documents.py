@@ -65,10 +65,14 @@ class Said:
     tail: str
 
 
-def outcome(command: str, instance: str) -> Said:
-    """How the command stands on that host now; Pending also in the second in which SSM does not know it yet.
+def status(command: str, instance: str) -> str:
+    """How the command stands on that host now; Pending also in the second in which SSM does not know it yet."""
+    answer = client("ssm").list_command_invocations(CommandId=command, InstanceId=instance)
+    return str(answer["CommandInvocations"][0]["Status"]) if answer["CommandInvocations"] else "Pending"
 
-    The output is that of the step that failed: it is there once the step has ended."""
+
+def outcome(command: str, instance: str) -> Said:
+    """The same, with what the step that failed has printed: it is there once the step has ended."""
     answer = client("ssm").list_command_invocations(CommandId=command, InstanceId=instance, Details=True)
     if not answer["CommandInvocations"]:
         return Said("Pending", -1, "")

@@ -29,9 +29,7 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
             "ssm:UpdateInstanceInformation or it has no route to Systems Manager"
         )
     command = records.attempts[attempt].command or _send(yard, ledger, records, attempt, builder, now)
-    wrong = waits.answer_command(
-        ledger, records, attempt, "install", documents.outcome(command, builder), now
-    )
+    wrong = waits.answer_command(ledger, records, attempt, "install", documents.status(command, builder), now)
     if wrong:
         raise wrong
     return {}

@@ -5,7 +5,6 @@ from datetime import datetime
 from typing import Any
 
 from lambdas.aws import bucket
-from lambdas.aws.documents import Said
 from lambdas.aws.images import Image
 from lambdas.aws.ledger import event_row, host_row
 from lambdas.core import wire
@@ -164,11 +163,10 @@ def _commanded(hearing: Hearing, at: datetime, now: datetime) -> str:
     if records is None or wait is None:
         return f"{document}: {status}, and nobody waits for it"
     if wait != "train":
-        said = Said(status, -1, "")
         _fail(
             hearing,
             wait,
-            waits.answer_command(hearing.ledger, records, hearing.attempt, wait, said, now),
+            waits.answer_command(hearing.ledger, records, hearing.attempt, wait, status, now),
             now,
         )
     elif status in waits.ENDED_BADLY:

@@ -46,7 +46,7 @@ def _seal(
         look_up_row("command", command, run, now=now, attempt=attempt, wait="seal"),
         event_row(run, note("sealing", f"{chief} becomes an image", at=now, attempt=attempt)),
     )
-    wrong = waits.answer_command(ledger, records, attempt, "seal", documents.outcome(command, chief), now)
+    wrong = waits.answer_command(ledger, records, attempt, "seal", documents.status(command, chief), now)
     if wrong:
         raise wrong
 

@@ -5,7 +5,6 @@ A good end answers the token. A bad one is the caller's to tell: signal fails th
 
 from datetime import datetime
 
-from lambdas.aws.documents import Said
 from lambdas.aws.images import Image
 from lambdas.aws.ledger import Ledger, event_row
 from lambdas.core.bake import ImageFailed, InstallFailed
@@ -18,20 +17,20 @@ ENDED_BADLY = ("Failed", "TimedOut", "Cancelled", "Cancelling")
 
 
 def answer_command(
-    ledger: Ledger, records: Records, attempt: int, wait: str, said: Said, now: datetime
+    ledger: Ledger, records: Records, attempt: int, wait: str, status: str, now: datetime
 ) -> TrainyardError | None:
     """A command that ended well ends its wait, one that runs changes nothing; else what the wait must fail with."""
     token = records.waiting(attempt, (wait,))
     if token is None:
         return None
     run = records.run.run
-    if said.status == "Success":
+    if status == "Success":
         attempts.succeed(ledger, run, token, {"kind": "done"}, now)
-    elif said.status in ENDED_BADLY:
-        reason = f"the {wait} document ended with {said.status}"
+    elif status in ENDED_BADLY:
+        where = "its output: aws ssm list-command-invocations --details"
+        reason = f"the {wait} document ended with {status}; {where}"
         ledger.write(event_row(run, note(f"{wait} failed", reason, at=now, attempt=attempt)))
-        full = f"{reason}\n{said.tail}".strip()
-        return InstallFailed(full) if wait == "install" else StartFailed(full)
+        return InstallFailed(reason) if wait == "install" else StartFailed(reason)
     return None
 
 

@@ -51,7 +51,9 @@ def install() -> None:
     ) -> Any:
         request = _request.get()
         base = Check(iam_action, resource_arn, _lower(service_context or {}))
-        if request is None or request.action != iam_action or service not in _EXPANDED:
+        if service == "s3":
+            checks = [base, *_of_what_is_not_there(base)]
+        elif request is None or request.action != iam_action or service not in _EXPANDED:
             checks = [base]
         elif request.expanded:
             return None  # ministack asks again for every further resource: all were judged the first time
@@ -101,6 +103,17 @@ def install() -> None:
     iam_evaluator.enforce = enforce_every_pair
     iam_evaluator.pin_request_origin = loopback_is_secure
     app.pin_request_origin = loopback_is_secure
+
+
+def _of_what_is_not_there(check: Check) -> list[Check]:
+    """Who may not list a bucket is not told that an object is not there: "denied" is the answer then."""
+    from ministack.services import s3
+
+    name, _, key = check.resource.removeprefix("arn:aws:s3:::").partition("/")
+    bucket = s3._buckets.get(name)
+    if check.action != "s3:GetObject" or bucket is None or key in bucket["objects"]:
+        return []
+    return [Check("s3:ListBucket", f"arn:aws:s3:::{name}", check.context)]
 
 
 _EXPANDED = frozenset(

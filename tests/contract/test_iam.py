@@ -135,6 +135,13 @@ MATRIX = [
         "s3:GetObject",
     ),
     (
+        "an object that is not there, for one who may not list",
+        [allow("s3:GetObject", "arn:aws:s3:::iam-matrix/a/*")],
+        "s3",
+        read("iam-matrix", "a/2"),
+        "s3:ListBucket",
+    ),
+    (
         "a policy that demands TLS, on loopback",
         [allow("dynamodb:PutItem", TABLE, **TLS)],
         "dynamodb",

@@ -5,10 +5,8 @@ A path starts a run and does to it what leads it where the permission is needed.
 
 from __future__ import annotations
 
-import io
 import json
 import re
-import tarfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -93,15 +91,6 @@ def imaged_before(runs: Runs, name: str) -> Seen:
         runs.yard.session.client("ec2").deregister_image(
             ImageId=made["ImageId"], DeleteAssociatedSnapshots=True
         )
-
-
-def seal_fails(runs: Runs, name: str) -> Seen:
-    """The disk cannot be sealed: the program took the host software away."""
-    source = b"import shutil\nshutil.rmtree('/opt/trainyard/software')\n"
-    runs.yard.upload("programs/vandal.tar.gz", _archive("vandal.py", source))
-    program = {"source": "s3://BUCKET/programs/vandal.tar.gz", "module": "vandal", "args": None}
-    job = runs.job(name, cluster={"workers": 1}, program=program, after={"image": "on_success"})
-    return _seen(runs, runs.start(job))
 
 
 def muster_late(runs: Runs, name: str) -> Seen:
@@ -263,7 +252,6 @@ PATHS: tuple[tuple[str, Path], ...] = (
     (r"SignalRole-(s3|ssm:SendCommand)", host_killed),
     (r"ReleaseRole-ec2:StopInstances", hosts_stopped),
     (r"SnapshotRole-states:SendTaskSuccess", imaged_before),
-    (r"SnapshotRole-ssm:GetCommandInvocation", seal_fails),
     (r"SnapshotRole|TrainWorkflowRole-.*SnapshotFunction", imaged),
     (r"MusterRole-(states:SendTaskSuccess|ssm:DescribeInstanceInformation)", muster_late),
     (r"MusterRole-states:SendTaskFailure", muster_too_late),
@@ -487,15 +475,6 @@ def _builder_role(runs: Runs) -> str:
         for each in resources["StackResourceSummaries"]
         if each["ResourceType"] == "AWS::IAM::Role" and each["LogicalResourceId"].startswith("BuilderRole")
     )
-
-
-def _archive(name: str, content: bytes) -> bytes:
-    packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w:gz") as archive:
-        entry = tarfile.TarInfo(name)
-        entry.size = len(content)
-        archive.addfile(entry, io.BytesIO(content))
-    return packed.getvalue()
 
 
 def told(seen: Seen) -> str:

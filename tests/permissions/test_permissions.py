@@ -15,7 +15,6 @@ pytestmark = pytest.mark.exhaustive
 REPORT = File("build/permissions/report.md")
 AS_SHIPPED: dict[Path, tuple[str, str]] = {
     paths.program_fails: ("FAILED", "told to fail"),
-    paths.seal_fails: ("FAILED", "seal"),
     paths.muster_too_late: ("FAILED", "HostLost"),
     paths.train_too_late: ("FAILED", "HostLost"),
     paths.default_quota: ("FAILED", "quota"),
