@@ -21,7 +21,9 @@ NEEDED = [
 def test_a_missing_permission_fails_the_run_and_is_named(runs: Runs, role: str, action: str) -> None:
     name = f"without-{action.partition(':')[2]}".lower()[:40]
     with runs.without(role, action):
-        run = runs.run(runs.job(name, cluster={"workers": 1}, program={"args": {"steps": 5}}))
+        run = runs.run(
+            runs.job(name, cluster={"workers": 1}, program={"args": {"steps": 100, "step-delay": 0.03}})
+        )
     assert run.execution.status == "FAILED", run.why()
     assert action in run.execution.cause, run.execution.cause
     if action != "lambda:InvokeFunction":  # then nobody could write the summary

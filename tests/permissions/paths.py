@@ -247,6 +247,10 @@ def install_fails(runs: Runs, name: str) -> Seen:
 PATHS: tuple[tuple[str, Path], ...] = (
     (r"SubmitRole-states:StartExecution", upload_unheard),
     (r"HostRole-s3:DeleteObject", many_checkpoints),
+    (
+        r"SignalRole-(states:SendTaskHeartbeat|dynamodb:GetItem)",
+        many_checkpoints,
+    ),  # both are for news on the way
     (r"SignalRole-states:SendTaskFailure", program_fails),
     (r"TrainWorkflowRole-.*RecoverFunction", program_fails),
     (r"SignalRole-(s3|ssm:SendCommand)", host_killed),
