@@ -223,7 +223,7 @@ class Lifecycle:
         self.timers.after(seconds, fire)
 
     def resume(self) -> None:
-        """After a restart: what was under way goes on, and what ran boots again (its processes are gone)."""
+        """After a restart: what was under way goes on; what ran was switched off with the local cloud."""
         for account, region in list(everything()):
             with request_scope(account, region), LOCK:
                 for reservation in list(ec2_backends[account][region].reservations.values()):
@@ -236,12 +236,8 @@ class Lifecycle:
     def _resume(self, restored: Any) -> None:
         latencies = self.facts.latencies
         if restored.state in LIVE:
-            restored.booted = False
-            if restored.state == "running":
-                log.info("%s ran when the local cloud ended: it boots again", restored.id)
-                self._later(0, restored, "running", self._boot)
-            else:
-                self._later(latencies.boot, restored, "pending", self._boot)
+            log.info("%s ran when the local cloud ended: it was switched off", restored.id)
+            self._powered_off(restored)
         elif restored.state == "stopping":
             self._later(latencies.stop, restored, "stopping", self._stopped)
         elif restored.state == "shutting-down":

@@ -1,4 +1,4 @@
-"""After `down` and `up` the region is as it was."""
+"""After `down` and `up` the region is as it was, and what ran was switched off: nothing runs for nothing."""
 
 from tests.contract.conftest import Cloud
 from tests.contract.ec2.conftest import Yard, members, tags
@@ -27,8 +27,9 @@ def test_hosts_images_templates_and_fleets_are_there_again(own_cloud: Cloud) -> 
     yard.ec2.get_waiter("image_available").wait(ImageIds=[image], WaiterConfig={"Delay": 1})
     own_cloud.down()
     own_cloud.up()
-    assert [yard.state(host) for host in (spot, kept, stopped)] == ["running", "running", "stopped"]
-    assert yard.spot_request(spot)["State"] == "active"
+    yard.becomes(spot, "terminated")
+    yard.becomes(kept, "stopped")
+    assert yard.state(stopped) == "stopped"
     assert members(
         yard.fleet(
             template,
@@ -39,7 +40,8 @@ def test_hosts_images_templates_and_fleets_are_there_again(own_cloud: Cloud) -> 
         )
     ) == [spot]
     assert yard.ec2.describe_images(ImageIds=[image])["Images"][0]["State"] == "available"
-    yard.ec2.start_instances(InstanceIds=[stopped])
+    yard.ec2.start_instances(InstanceIds=[kept, stopped])
+    yard.becomes(kept, "running")
     yard.becomes(stopped, "running")
     new = yard.run(ImageId=image)[0]
     yard.becomes(new, "running")
