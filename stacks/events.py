@@ -36,8 +36,9 @@ def tell(
     pattern: events.EventPattern,
     description: str,
     bus: events.IEventBus | None = None,
+    saying: events.RuleTargetInput | None = None,
 ) -> events.Rule:
-    """A rule that tells `function` of every event like `pattern`."""
+    """A rule that tells `function` of every event like `pattern`: the event itself, or what `saying` makes of it."""
     return events.Rule(
         scope,
         name,
@@ -46,7 +47,11 @@ def tell(
         description=description,
         targets=[
             targets.LambdaFunction(
-                function, dead_letter_queue=lost, max_event_age=cdk.Duration.hours(1), retry_attempts=20
+                function,
+                dead_letter_queue=lost,
+                max_event_age=cdk.Duration.hours(1),
+                retry_attempts=20,
+                event=saying,
             )
         ],
     )

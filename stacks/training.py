@@ -67,6 +67,7 @@ class TrainingStack(cdk.Stack):
             },
         )
         self.layer = Dependencies(self, "Dependencies")
+        self.conclude = conclude = self._conclude()
         self.steps = [
             self._admit(),
             self._plan(),
@@ -76,11 +77,12 @@ class TrainingStack(cdk.Stack):
             self._recover(),
             self._snapshot(),
             images.release,
-            self._conclude(),
+            conclude,
         ]
         self.workflow = Workflow(self, "train", yard=settings.yard, functions=self.steps, timeout=LONGEST_RUN)
         self.submit, self.signal = self._submit(), self._signal()
         self._listen()
+        self._clear_up()
         cdk.CfnOutput(self, "EventBusName", value=self.bus.event_bus_name)
         cdk.CfnOutput(self, "TrainStateMachineArn", value=self.workflow.state_machine_arn)
 
@@ -124,16 +126,26 @@ class TrainingStack(cdk.Stack):
             },
         )
         if lost:
-            # Function's own `on_failure` would grant reading the queue too.
-            lambda_.CfnEventInvokeConfig(
-                Construct(function, "EventInvokeConfig"),
-                "Resource",
-                function_name=function.function_name,
-                qualifier="$LATEST",
-                destination_config={"onFailure": {"destination": self.lost.queue_arn}},
-            )
-            permissions.allow(function.its_role, ["sqs:SendMessage"], [self.lost.queue_arn])
+            self._keep_failures(function)
         return function
+
+    def _keep_failures(self, function: Function) -> None:
+        """What events bring and the function fails on goes to the queue of lost events.
+
+        Written out, since Function's own `on_failure` would grant reading the queue too; and in this stack, since
+        a function of the stack below may not refer to this one's queue.
+        """
+        place = Construct(self, f"{function.word}Failures")
+        sends = iam.PolicyStatement(actions=["sqs:SendMessage"], resources=[self.lost.queue_arn])
+        may = iam.Policy(place, "Policy", roles=[function.its_role], statements=[sends])
+        config = lambda_.CfnEventInvokeConfig(
+            place,
+            "Resource",
+            function_name=function.function_name,
+            qualifier="$LATEST",
+            destination_config={"onFailure": {"destination": self.lost.queue_arn}},
+        )
+        config.node.add_dependency(may)  # Lambda looks whether the function may, before it takes the setting
 
     def _submit(self) -> Function:
         function = self._function("submit", lost=True, STATE_MACHINE_ARN=self.workflow.state_machine_arn)
@@ -241,7 +253,7 @@ class TrainingStack(cdk.Stack):
         return function
 
     def _conclude(self) -> Function:
-        function = self._function("conclude", TOPIC_ARN=self.topic.topic_arn)
+        function = self._function("conclude", lost=True, TOPIC_ARN=self.topic.topic_arn)
         role, bucket = function.its_role, self.storage.bucket
         read_objects(role, bucket, "runs/")
         list_objects(role, bucket, "runs/")
@@ -343,6 +355,53 @@ class TrainingStack(cdk.Stack):
                 description=description,
                 pattern=pattern,
                 bus=bus,
+            )
+
+    def _clear_up(self) -> None:
+        """An execution stopped by hand or out of time runs no Catch: its own Release and Conclude never come."""
+        self._keep_failures(self.images.release)
+        name, status = (
+            events.EventField.from_path("$.detail.name"),
+            events.EventField.from_path("$.detail.status"),
+        )
+        train, bake = (workflow.state_machine_arn for workflow in (self.workflow, self.images.workflow))
+        reason = (
+            f"The execution ended as {status}: it was stopped by hand or its time was up. Its hosts are ended. "
+            "Start the job again to go on; a new run begins from the start."
+        )
+        for rule, function, description, machines, endings, saying in (
+            (
+                "RunBroken",
+                self.images.release,
+                "An execution has not ended well: no host of it may go on",
+                [train, bake],
+                ["FAILED", "TIMED_OUT", "ABORTED"],
+                {"run": name, "scope": "run"},
+            ),
+            (
+                "RunCutShort",
+                self.conclude,
+                "An execution ended before its Conclude: the summary says so",
+                [train],
+                ["TIMED_OUT", "ABORTED"],
+                {
+                    "run": name,
+                    "outcome": {"kind": "error", "error": "Aborted", "reason": reason},
+                },
+            ),
+        ):
+            tell(
+                self,
+                rule,
+                function=function,
+                lost=self.lost,
+                description=description,
+                pattern=events.EventPattern(
+                    source=["aws.states"],
+                    detail_type=["Step Functions Execution Status Change"],
+                    detail={"stateMachineArn": machines, "status": endings},
+                ),
+                saying=events.RuleTargetInput.from_object(saying),
             )
 
     def _topic(self) -> sns.Topic:

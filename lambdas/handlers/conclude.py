@@ -1,4 +1,7 @@
-"""Conclude: summary, timeline and notice; the word on which the workflow succeeds or fails."""
+"""Conclude: summary, timeline and notice; the word on which the workflow succeeds or fails.
+
+A rule calls it for executions that were cut short, which never reach their own Conclude.
+"""
 
 from dataclasses import replace
 from datetime import datetime
@@ -24,7 +27,7 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
     unnoticed = _denied_unnoticed(concluded, records)
     if unnoticed:
         concluded = conclusion.spoiled(concluded, unnoticed)
-    if event["unreleased"]:
+    if event.get("unreleased"):
         hosts = [host.instance for host in records.hosts.values() if host.ended is None] if records else []
         concluded = conclusion.spoiled(concluded, conclusion.unreleased(run, hosts, event["unreleased"]))
     facts = _facts(yard, records, run, concluded, now)

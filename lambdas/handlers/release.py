@@ -1,5 +1,7 @@
 """Release: end every host of an attempt or of the run. On every path, and it may run twice.
 
+The workflow calls it, and a rule for executions that did not end well (those have no attempt to name).
+
 EC2 is asked by tag, so hosts that the ledger never heard of are ended too; and it is asked before the
 ledger may fail, so that a broken ledger does not keep hosts running.
 """
@@ -15,12 +17,12 @@ from lambdas.core import release
 from lambdas.core.job import Hosts
 from lambdas.core.records import Records
 from lambdas.core.release import Act, Disposal
-from lambdas.handlers.voice import attempt_of, clock, logger, note
+from lambdas.handlers.voice import clock, logger, note
 
 
 def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
     yard = settings.read(settings.YardSettings)
-    run, attempt = attempt_of(event)
+    run, attempt = str(event["run"]), event.get("attempt")
     ledger, now = Ledger(yard.table_name), clock()
     run_is_over = event["scope"] == "run"
     found = instances.of_run(run)
@@ -70,7 +72,7 @@ def _kept(records: Records, event: dict[str, Any]) -> frozenset[str]:
     """What the next attempt goes on with: the survivors, if it keeps any, without those that are lost."""
     if event["keep"] != "survivors":
         return frozenset()
-    return frozenset(host.instance for host in records.hosts.values() if host.lives) - frozenset(
+    return frozenset(host.instance for host in records.hosts.values() if host.stays) - frozenset(
         event["lost"]
     )
 
@@ -79,7 +81,7 @@ def _write(
     ledger: Ledger,
     records: Records,
     disposals: Collection[Disposal],
-    attempt: int,
+    attempt: int | None,
     now: datetime,
     *,
     run_is_over: bool,

@@ -61,3 +61,13 @@ def test_restarts_end_where_the_job_says(runs: Runs) -> None:
     assert run.summary["outcome"] == "failed"
     assert len(run.summary["attempts"]) == 1
     assert "restart" in run.summary["reason"], run.summary["reason"]
+
+
+def test_an_execution_that_is_stopped_by_hand_leaves_no_host(runs: Runs) -> None:
+    arn = in_mid_training(runs, "stopped-by-hand")
+    run_id = arn.rsplit(":", 1)[-1]
+    runs.yard.session.client("stepfunctions").stop_execution(executionArn=arn)
+    assert runs.living() == []
+    summary = runs.until("a summary", lambda: runs.yard.summary(run_id))
+    assert (summary["outcome"], summary["error"]) == ("failed", "Aborted")
+    assert "stopped by hand" in summary["reason"]

@@ -32,8 +32,12 @@ class Assembly:
 
     @classmethod
     def read(cls, folder: Path) -> "Assembly":
+        """The templates, with what one imports replaced by what the other exports."""
         files = sorted(folder.glob("*.template.json"))
-        return cls(folder, {f.name.removesuffix(".template.json"): json.loads(f.read_text()) for f in files})
+        templates = {f.name.removesuffix(".template.json"): json.loads(f.read_text()) for f in files}
+        outputs = [each for template in templates.values() for each in template.get("Outputs", {}).values()]
+        exports = {each["Export"]["Name"]: each["Value"] for each in outputs if "Export" in each}
+        return cls(folder, {name: _imported(template, exports) for name, template in templates.items()})
 
     def resources(self, kind: str) -> list[Resource]:
         return [resource for resource in self.all() if resource.type == kind]
@@ -85,6 +89,18 @@ class Assembly:
         }
 
 
+def _imported(value: Any, exports: dict[str, Any]) -> Any:
+    match value:
+        case {"Fn::ImportValue": name}:
+            return exports[name]
+        case dict():
+            return {key: _imported(each, exports) for key, each in value.items()}
+        case list():
+            return [_imported(each, exports) for each in value]
+        case _:
+            return value
+
+
 def as_list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
@@ -98,8 +114,6 @@ def text(value: Any) -> str:
             return f"{{{name}}}"
         case {"Fn::GetAtt": [name, attribute]}:
             return f"{{{name}.{attribute}}}"
-        case {"Fn::ImportValue": name}:
-            return f"{{{name}}}"
         case {"Fn::Join": [separator, parts]}:
             return str(separator).join(text(part) for part in parts)
         case {"Fn::Sub": template}:

@@ -85,6 +85,27 @@ def test_signal_hears_hosts_spot_instances_images_and_commands(yard: Assembly) -
     }
 
 
+def test_an_execution_that_does_not_end_well_is_released_and_one_cut_short_is_concluded(
+    yard: Assembly,
+) -> None:
+    rules = {
+        target(rule): rule.properties
+        for rule in yard.resources("AWS::Events::Rule")
+        if rule.properties["EventPattern"].get("source") == ["aws.states"]
+    }
+    heard = {
+        name.lstrip("{").partition("Function")[0]: (
+            sorted(rule["EventPattern"]["detail"]["status"]),
+            len(rule["EventPattern"]["detail"]["stateMachineArn"]),
+        )
+        for name, rule in rules.items()
+    }
+    assert heard == {
+        "Release": (["ABORTED", "FAILED", "TIMED_OUT"], 2),
+        "Conclude": (["ABORTED", "TIMED_OUT"], 1),
+    }
+
+
 def test_only_what_hosts_say_is_heard_on_the_yards_bus(yard: Assembly) -> None:
     on_bus = [rule for rule in yard.resources("AWS::Events::Rule") if "EventBusName" in rule.properties]
     (rule,) = on_bus
