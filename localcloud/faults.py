@@ -70,7 +70,8 @@ def announce(host: Any, action: str) -> None:
 def kill(request: Request) -> dict[str, Any]:
     """A host vanishes: nobody is warned, nothing is written, EC2 terminates the instance. {"instance_id"}"""
     host = _host(request)
-    world().hypervisor.kill(host.id)
+    with request_scope(host.owner_id, host.region_name), LOCK:
+        world().lifecycle.fail(host)
     return {"instance_id": host.id}
 
 

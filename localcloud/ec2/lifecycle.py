@@ -105,6 +105,13 @@ class Lifecycle:
         else:
             self._later(self.facts.latencies.terminate, doomed, "shutting-down", self._terminated)
 
+    def fail(self, failing: Any) -> None:
+        """Its power fails; before it has a machine, EC2 cannot bring it up."""
+        if failing.state == "pending" and not getattr(failing, "booted", False):
+            self.terminate(failing, failed_launch("the host failed"))
+        else:
+            self.hypervisor.kill(failing.id)
+
     def reboot(self, running: Any) -> None:
         """Down and up again; a machine that is on its way down or up already needs no second reboot."""
         try:

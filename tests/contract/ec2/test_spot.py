@@ -121,6 +121,13 @@ def test_a_killed_host_is_gone_without_warning(yard: Yard) -> None:
     assert yard.events(host, "EC2 Spot Instance Interruption Warning") == []
 
 
+def test_a_host_killed_before_it_has_a_machine_never_runs(yard: Yard) -> None:
+    host = members(yard.fleet(yard.template(), ["g6.xlarge/a"], 1))[0]
+    yard.fault("kill", instance_id=host)
+    gone = yard.becomes(host, "terminated")
+    assert gone["StateReason"]["Code"] == "Server.InternalError"
+
+
 def test_a_throttled_call_fails_as_often_as_asked_and_then_works(yard: Yard) -> None:
     yard.fault("throttle", action="DescribeInstances", times=2)
     for _ in range(2):
