@@ -63,6 +63,11 @@ class HostRow:
         """Whether it is there to go on with: not gone, not lost, and nobody is about to end it."""
         return self.ended is None and self.lost is None and self.releasing is None
 
+    @property
+    def stays(self) -> bool:
+        """Whether another attempt can count on it: one that EC2 takes back in two minutes still lives, but goes."""
+        return self.lives and self.warned is None and self.why != "interrupted"
+
 
 @dataclass(frozen=True, kw_only=True)
 class IntentRow:
@@ -136,8 +141,8 @@ class Records:
         return tuple(self.hosts[host] for host in sorted(row.hosts) if host in self.hosts) if row else ()
 
     def survivors(self, attempt: int) -> tuple[HostRow, ...]:
-        """The hosts that an attempt before this one launched and that still live."""
-        return tuple(host for host in self.hosts.values() if host.attempt < attempt and host.lives)
+        """The hosts that an attempt before this one launched and that stay."""
+        return tuple(host for host in self.hosts.values() if host.attempt < attempt and host.stays)
 
     def refusals(self, attempt: int) -> tuple[Refusal, ...]:
         """The noes of this attempt's search, oldest first."""

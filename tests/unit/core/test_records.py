@@ -93,6 +93,9 @@ LIVES = [
     ("one that is lost", {"lost": "gone"}, False),
     ("one that Release is about to end", {"releasing": AT}, False),
     ("one that ended", {"ended": AT}, False),
+    ("not one that EC2 takes back in two minutes", {"warned": AT}, False),
+    ("nor one that said so itself", {"stopped": 1, "why": "interrupted"}, False),
+    ("one that left because it was asked", {"stopped": 1, "why": "asked"}, True),
 ]
 
 
