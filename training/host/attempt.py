@@ -126,7 +126,7 @@ class Attempt:
             carrier.start()
         leaving, killed = None, False
         while (code := program.exit_code()) is None:
-            self._report()
+            self._report(program)
             if leaving is None:
                 leaving = self._reason_to_leave(carriers)
                 if leaving:
@@ -186,10 +186,19 @@ class Attempt:
             case Failed():
                 return Outcome(ended, failed(self._cluster.attempt, ended, tail))
 
-    def _report(self) -> None:
+    def _report(self, program: Program) -> None:
         self._progress.read()
-        if self._seat.is_chief and (facts := self._progress.to_say(time.monotonic())) is not None:
+        if not self._seat.is_chief:
+            return
+        facts = self._progress.to_say(time.monotonic(), lambda: self._signs_of_life(program))
+        if facts is not None:
             self._say(self._signal("progress", **facts))
+
+    def _signs_of_life(self, program: Program) -> tuple[int, int]:
+        """What a program that goes on changes: its log and, where it never reports progress, its processor time.
+
+        One that reports shows by its reports that it goes on; one that hangs may well keep a processor busy."""
+        return logs.size_of(self._log), 0 if self._progress.reports else program.processor_time()
 
     def _carry_log(self, last: bool) -> None:
         self._log_upload.send(time.monotonic(), last=last)

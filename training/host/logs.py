@@ -43,6 +43,11 @@ def end_of(path: Path, most: int) -> bytes:
         return b""
 
 
+def size_of(path: Path) -> int:
+    """Bytes of the log; -1 while there is none."""
+    return path.stat().st_size if path.exists() else -1
+
+
 @dataclass(slots=True)
 class LogUpload:
     """One log's way to one key."""
@@ -55,7 +60,7 @@ class LogUpload:
 
     def send(self, now: float, *, last: bool = False) -> None:
         """Send the log if it grew and is due; with `last`, if it grew at all."""
-        size = self.path.stat().st_size if self.path.exists() else -1
+        size = size_of(self.path)
         if size == self.sent or (now < self.next_at and not last):
             return
         self.bucket.write(self.key, excerpt(self.path))

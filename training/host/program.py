@@ -26,6 +26,11 @@ printf %s $code > "$0.half" && mv "$0.half" "$0"
 """
 
 
+STATE, GROUP, TIMES, BORN = 0, 2, slice(11, 15), 19
+"""Where /proc/<pid>/stat has them, counted from its third field: proc(5). The times are the process's own, user and
+system, and those of its children."""
+
+
 def arguments(args: Mapping[str, object]) -> list[str]:
     """`program.args` as a command line: --key value; true is --key alone, false is left out."""
     line: list[str] = []
@@ -106,6 +111,16 @@ class Program:
             self.keeper.poll()
         return _birth(self.pid) == self.born
 
+    def processor_time(self) -> int:
+        """What the program and everything it started have used so far, in the kernel's ticks; those that ended
+        count as far as somebody waited for them."""
+        stats = (_stat(int(entry.name)) for entry in Path("/proc").iterdir() if entry.name.isdigit())
+        return sum(
+            sum(int(ticks) for ticks in stat[TIMES])
+            for stat in stats
+            if stat and int(stat[GROUP]) == self.pid
+        )
+
     def ask_to_leave(self) -> None:
         """SIGTERM to the program alone: what it started itself is its own to end."""
         if self.is_alive():
@@ -137,8 +152,13 @@ def command_line(cluster: Cluster, places: Places) -> list[str]:
 
 def _birth(pid: int) -> int | None:
     """When the process started, in the kernel's ticks; None when there is no such process (a zombie is none)."""
+    stat = _stat(pid)
+    return None if stat is None or stat[STATE] == "Z" else int(stat[BORN])
+
+
+def _stat(pid: int) -> list[str] | None:
+    """/proc/<pid>/stat from the third field on; None when there is no such process."""
     try:
-        after_name = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except (FileNotFoundError, ProcessLookupError):
         return None
-    return None if after_name[0] == "Z" else int(after_name[19])

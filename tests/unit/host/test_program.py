@@ -1,3 +1,5 @@
+import os
+import signal
 import sys
 import time
 from collections.abc import Callable
@@ -139,27 +141,57 @@ def test_only_the_checkpoint_to_restore_is_left_for_the_program(tmp_path: Path) 
     assert [path.name for path in tmp_path.iterdir()] == ["00000100"]
 
 
-def test_progress_is_said_at_once_then_every_ten_seconds_and_silence_once_a_minute(tmp_path: Path) -> None:
+def test_progress_is_said_at_once_then_every_ten_seconds(tmp_path: Path) -> None:
     path = tmp_path / "progress.jsonl"
     progress = Progress(path, started=0)
-    assert progress.to_say(1) is None
+    assert progress.to_say(1, no_signs) is None
     path.write_text('{"step": 1, "loss": 2.5, "else": 1}\n{"step": 2')
     progress.read()
-    assert progress.to_say(2) == {"step": 1, "loss": 2.5}
+    assert progress.to_say(2, no_signs) == {"step": 1, "loss": 2.5}
     with path.open("a") as lines:
         lines.write(', "loss": 2.0}\nno json\n')
     progress.read()
-    assert progress.to_say(5) is None
-    assert progress.to_say(12) == {"step": 2, "loss": 2.0}
-    assert progress.to_say(30) is None
-    assert progress.to_say(72) == {"step": 2, "loss": 2.0}
+    assert progress.to_say(5, no_signs) is None
+    assert progress.to_say(12, no_signs) == {"step": 2, "loss": 2.0}
+    assert progress.to_say(30, no_signs) is None
 
 
-def test_a_program_that_says_nothing_is_still_alive() -> None:
-    progress = Progress(Path("/nowhere"), started=0)
-    progress.read()
-    assert progress.to_say(59) is None
-    assert progress.to_say(60) == {}
+def no_signs() -> None:
+    return None
+
+
+SILENT = [
+    # sentence, what the looks find at 60, 120, 180 ... seconds, whether it is said then that the program lives
+    ("a program that works in silence lives", [1, 2, 3], [True, True, True]),
+    ("one that hangs from the beginning is not told of again", [1, 1, 1], [True, False, False]),
+    ("one that goes on is told of again", [1, 1, 2, 2, 3], [True, False, True, False, True]),
+]
+
+
+@pytest.mark.parametrize(("found", "said"), [row[1:] for row in SILENT], ids=[row[0] for row in SILENT])
+def test_once_a_minute_it_is_said_that_a_silent_program_lives(found: list[int], said: list[bool]) -> None:
+    progress, looks = Progress(Path("/nowhere"), started=0), iter(found)
+    heard = []
+    for minute in range(len(found)):
+        assert progress.to_say(60 * minute + 59, no_signs) is None
+        heard.append(progress.to_say(60 * minute + 60, lambda: next(looks)) == {})
+    assert heard == said
+
+
+def test_processor_time_grows_with_work_and_stands_still_in_a_hang(tmp_path: Path) -> None:
+    code = "import time; [None for _ in range(3_000_000)]; print('done', flush=True); time.sleep(60)"
+    program = start(tmp_path, code)
+    try:
+        while b"done" not in (tmp_path / "log").read_bytes():
+            assert program.is_alive()
+        used = program.processor_time()
+        assert used > 0
+        os.killpg(program.pid, signal.SIGSTOP)
+        assert program.processor_time() - used <= 1
+    finally:
+        program.kill()
+        while program.is_alive():
+            time.sleep(0.01)
 
 
 def test_a_huge_log_keeps_its_beginning_and_its_end(tmp_path: Path) -> None:
