@@ -25,8 +25,8 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
     (builder,) = records.attempts[attempt].hosts
     if builder not in documents.online([builder]):
         raise BuilderNotRegistered(
-            f"Systems Manager does not know {builder} yet; if it never does, its role lacks "
-            "ssm:UpdateInstanceInformation or it has no route to Systems Manager"
+            f"Systems Manager does not know the builder {builder}: its host role lacks ssm:UpdateInstanceInformation "
+            "(give it AmazonSSMManagedInstanceCore), or there is no route to Systems Manager"
         )
     command = records.attempts[attempt].command or _send(yard, ledger, records, attempt, builder, now)
     wrong = waits.answer_command(ledger, records, attempt, "install", documents.status(command, builder), now)
