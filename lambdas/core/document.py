@@ -12,6 +12,8 @@ from typing import Any
 
 import yaml
 
+from lambdas.core.reading import BareWord
+
 DEEPEST = 16
 
 
@@ -20,12 +22,6 @@ class NotReadable:
     """The text is no document; `reason` says where (line and column) and why."""
 
     reason: str
-
-
-class BareWord(str):
-    """An unquoted yes, no, on or off."""
-
-    __slots__ = ()
 
 
 def read(text: bytes, *, json_only: bool) -> object | NotReadable:

@@ -25,7 +25,7 @@ from lambdas.core.job import (
     Scalar,
     Strategy,
 )
-from lambdas.core.reading import Faults, Section, any_of, bare_word, did_you_mean, shown
+from lambdas.core.reading import BareWord, Faults, Section, any_of, bare_word, did_you_mean, shown
 
 MOST_BYTES = 64 * 1024
 MOST_HOSTS = 50
@@ -37,6 +37,8 @@ SMALLEST_ARG, LARGEST_ARG = 1e-100, 1e18
 """DynamoDB's numbers have 38 digits and end at 1e126; beyond these a program wants text anyway."""
 
 NAME = r"[a-z][a-z0-9-]{0,39}"
+RUN_ID = r"[A-Za-z0-9][A-Za-z0-9_-]{0,79}"
+"""As the start and stop documents take it."""
 MODULE = r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*"
 ARG = r"[A-Za-z][A-Za-z0-9_-]{0,63}"
 DATA = r"[a-z][a-z0-9_]{0,31}"
@@ -82,6 +84,17 @@ def read_input(execution_input: object) -> Uploaded | Inline | JobFaults:
     if faults.found:
         return _refuse(source, faults)
     return Inline(job) if isinstance(job, Mapping) else Uploaded(str(key), version, etag)
+
+
+def misnamed(run: str) -> JobFaults | None:
+    """The execution's name is the run's id: in tags, keys, paths and commands. None when it fits them all."""
+    if re.fullmatch(RUN_ID, run):
+        return None
+    problem = (
+        f"{shown(run)} cannot be a run's id; start it again (start-execution --name) with a name of 1 to 80 "
+        "letters, digits, hyphens and underscores that begins with a letter or digit, or without a name"
+    )
+    return JobFaults("The execution's name", (Fault("", problem),))
 
 
 def parse(text: bytes, *, source: str, bucket: str) -> Job | JobFaults:
@@ -181,7 +194,7 @@ def _args(section: Section) -> dict[str, Scalar]:
 
 
 def _arg_problem(value: object) -> str | None:
-    if isinstance(value, document.BareWord):
+    if isinstance(value, BareWord):
         return bare_word(value)
     if isinstance(value, str):
         if len(value) > MOST_ARG_CHARACTERS:

@@ -11,9 +11,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 from typing import Any
 
-from lambdas.core.document import BareWord
-
 MOST_SHOWN = 80
+
+
+class BareWord(str):
+    """An unquoted yes, no, on or off."""
+
+    __slots__ = ()
 
 
 class Faults:
