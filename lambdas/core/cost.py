@@ -75,14 +75,15 @@ def deadline(
     *, begun: datetime, hours: float, dollars: float, spent: float, dollars_per_hour: float, now: datetime
 ) -> datetime:
     """When the run must be over: `hours` after it was admitted, or when a gang of `dollars_per_hour` has
-    used what is left of `dollars`, whichever is first. Never before `now`."""
+    used what is left of `dollars`, whichever is first. It may have passed: an instant that moves along with
+    `now` would never be reached by those who compare it with what happened before."""
     by_hours = begun + timedelta(hours=hours)
     if dollars_per_hour <= 0:
-        return max(now, by_hours)
+        return by_hours
     hours_left = min(
         max(0.0, dollars - spent) / dollars_per_hour, hours
     )  # a cent an hour must not overflow the calendar
-    return max(now, min(by_hours, now + timedelta(hours=hours_left)))
+    return min(by_hours, now + timedelta(hours=hours_left))
 
 
 def _cents(value: float) -> float:

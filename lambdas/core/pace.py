@@ -51,6 +51,19 @@ def muster_seconds() -> int:
     return int(muster.PATIENCE.total_seconds())
 
 
+def used_up(records: Records, attempt: int, now: datetime) -> str | None:
+    """Which limits of the job are used up, in figures; None while the deadline is ahead."""
+    job = records.run.job
+    if job is None or deadline(records, attempt, now) > now:
+        return None
+    hours = (now - records.run.created).total_seconds() / 3600
+    spent = cost.bill(records.lives(), now=now).dollars
+    return (
+        f"the run took {hours:.2f} hours and ${spent:.2f}; limits.hours is {job.limits.hours:g}, "
+        f"limits.dollars is {job.limits.dollars:g}"
+    )
+
+
 def out_of_money(records: Records, now: datetime) -> str | None:
     """Why no more may be spent; None while the job's dollars last."""
     job = records.run.job

@@ -19,6 +19,7 @@ MOST_TRIES = 100
 """What a search aims at. An execution's history holds 25,000 events, a try takes about eight of them,
 and a run may search again after every restart."""
 MOST_REASON = 300
+WAIT_MINUTES = "limits.wait_minutes"
 
 
 class RefusalKind(StrEnum):
@@ -94,12 +95,14 @@ def next_step(
     now: datetime,
     since: datetime,
     give_up_at: datetime,
+    ended_by: str = WAIT_MINUTES,
     held: int | None = None,
 ) -> Try | Wait | StartOver | GiveUp:
     """What the launch loop does next.
 
-    `refusals` are those of this search (this attempt) only; `since` is when the search began. `held` is the
-    offer in which surviving hosts of the last attempt live: a gang is one pool, so only that one is asked.
+    `refusals` are those of this search (this attempt) only; `since` is when the search began, `ended_by` the
+    limit of the job that ends it at `give_up_at`. `held` is the offer in which surviving hosts of the last
+    attempt live: a gang is one pool, so only that one is asked.
     """
     for refusal in refusals:
         if refusal.kind in ENDS_AT_ONCE:
@@ -108,18 +111,28 @@ def next_step(
         return _beside_survivors(offers, refusals, held)
     still_open = [index for index in range(len(offers)) if not _is_excluded(index, offers, refusals)]
     if not still_open:
-        return GiveUp(_word(refusals), _all_refused("Every pool refused for good.", offers, refusals))
+        said = _all_refused("Every pool refused for good.", offers, refusals, "Allow more instance types")
+        return GiveUp(_word(refusals), said)
     round_now = max((refusal.round for refusal in refusals), default=0)
     asked = {refusal.offer for refusal in refusals if refusal.round == round_now}
     for index in still_open:
         if index not in asked:
             return Try(index, round_now, _why_try(offers[index], refusals, round_now))
+    if max(refusal.at for refusal in refusals) >= give_up_at:
+        headline = f"No pool had room within {_minutes(give_up_at - since)} ({ended_by})."
+        advice = f"Allow more instance types or a longer {ended_by}"
+        return GiveUp("NoOffer", _all_refused(headline, offers, refusals, advice))
     return _after_round(offers, refusals, still_open, round_now, now=now, since=since, give_up_at=give_up_at)
 
 
 def give_up_at(since: datetime, wait_minutes: float, deadline: datetime) -> datetime:
     """When a search that began at `since` ends: the job's patience, and never after the run's deadline."""
     return min(since + timedelta(minutes=wait_minutes), deadline)
+
+
+def ended_by(since: datetime, wait_minutes: float, deadline: datetime) -> str:
+    """Which limit of the job ends that search."""
+    return WAIT_MINUTES if since + timedelta(minutes=wait_minutes) <= deadline else "limits.hours"
 
 
 def pause_after(round_over: int, *, patience: timedelta, pools: int) -> timedelta:
@@ -138,13 +151,10 @@ def _after_round(
     now: datetime,
     since: datetime,
     give_up_at: datetime,
-) -> Try | Wait | GiveUp:
-    """Every open offer refused in this round: give up, wait, or begin the next. The last round begins when
-    patience ends, so that a pool which frees up in the last minute is not missed."""
+) -> Try | Wait:
+    """Every open offer refused in this round: wait, or begin the next. The last round begins when patience
+    ends, so that a pool which frees up in the last minute is not missed."""
     last = max(refusal.at for refusal in refusals)
-    if last >= give_up_at:
-        waited = _minutes(give_up_at - since)
-        return GiveUp("NoOffer", _all_refused(f"No pool had room within {waited}.", offers, refusals))
     pause = pause_after(round_over, patience=give_up_at - since, pools=len(still_open))
     next_at = min(last + pause, give_up_at)
     if now >= next_at:
@@ -205,7 +215,7 @@ def _every_pool_alike(offers: Sequence[Offer], refusal: Refusal) -> str:
     return f"{what}. Asked: {asked}. Answer: {refusal.code}: {refusal.reason}"
 
 
-def _all_refused(headline: str, offers: Sequence[Offer], refusals: Sequence[Refusal]) -> str:
+def _all_refused(headline: str, offers: Sequence[Offer], refusals: Sequence[Refusal], advice: str) -> str:
     """The headline, then every pool's last reason and how often it was asked."""
     lines = [f"{headline} Nothing is left running."]
     for index, offer in enumerate(offers):
@@ -215,7 +225,7 @@ def _all_refused(headline: str, offers: Sequence[Offer], refusals: Sequence[Refu
             lines.append(f"- {offer.pool}: asked {times}; {mine[-1].code}: {mine[-1].reason[:MOST_REASON]}")
         else:
             lines.append(f"- {offer.pool}: not asked, it needs as much of a quota that is full")
-    lines.append("Allow more instance types or a longer limits.wait_minutes, or try later.")
+    lines.append(f"{advice}, or try later.")
     return "\n".join(lines)
 
 

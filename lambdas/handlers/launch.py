@@ -57,6 +57,7 @@ def _next_step(records: Records, attempt: int, now: datetime) -> Try | Wait | St
         now=now,
         since=since,
         give_up_at=placement.give_up_at(since, job.limits.wait_minutes, deadline),
+        ended_by=placement.ended_by(since, job.limits.wait_minutes, deadline),
         held=records.held_offer(attempt),
     )
 

@@ -69,11 +69,14 @@ def _silent_gang(records: Records, attempt: int, now: datetime) -> Trouble:
         said = "; ".join(f"{host}: {why}" for host, why in lost.items())
         reason = f"hosts are gone and no event told of it ({said})"
         return Trouble(error="HostLost", reason=reason, lost=tuple(lost), step=step)
-    if pace.deadline(records, attempt, now) <= now:
-        reason = "the hours or dollars of the job (limits.hours, limits.dollars) are used up"
-        return Trouble(error="LimitReached", reason=reason, step=step, final=True)
+    over = pace.used_up(records, attempt, now)
+    if over:
+        return Trouble(error="LimitReached", reason=over, step=step, final=True)
     minutes = pace.HEARTBEAT.total_seconds() / 60
-    reason = f"all hosts are there, but none has reported progress for {minutes:g} minutes: the program hangs"
+    reason = (
+        f"all hosts are there, but for {minutes:g} minutes the program has neither reported progress nor printed: "
+        "it hangs; its log in the bucket shows how far it came"
+    )
     return Trouble(error="States.HeartbeatTimeout", reason=reason, step=step)
 
 

@@ -59,8 +59,9 @@ DEADLINES = [
     ("what is spent counts", 2, 1, 0.5, 1, 600, 600 + 1800),
     ("hours count from admission", 1, 100, 0, 1, 1800, 3600),
     ("nothing is left", 2, 1, 1.5, 1, 600, 600),
-    ("a deadline is never in the past", 1, 100, 0, 1, 7200, 7200),
+    ("a deadline that has passed stays where it was", 1, 100, 0, 1, 7200, 3600),
     ("without a price only hours count", 1, 1, 0, 0, 0, 3600),
+    ("nor do they move on when they are over", 1, 1, 0, 0, 7200, 3600),
     ("a tiny price does not break the calendar", 1, 100_000, 0, 1e-12, 0, 3600),
 ]
 

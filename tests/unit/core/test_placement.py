@@ -106,6 +106,17 @@ def test_patience_never_outlives_the_run() -> None:
     assert placement.give_up_at(NOON, 5, after(600)) == after(300)
 
 
+def test_giving_up_names_the_limit_that_ended_the_search() -> None:
+    assert placement.ended_by(NOON, 60, after(600)) == "limits.hours"
+    assert placement.ended_by(NOON, 5, after(600)) == "limits.wait_minutes"
+    answer = placement.next_step(
+        [A], [no(0, at=60)], now=after(61), since=NOON, give_up_at=after(60), ended_by="limits.hours"
+    )
+    assert isinstance(answer, GiveUp)
+    assert "within 1 minute (limits.hours)" in answer.reason
+    assert "a longer limits.hours" in answer.reason
+
+
 @pytest.mark.parametrize(("minutes", "pools"), [(0.2, 1), (1, 3), (60, 18), (1440, 60), (1440, 1)])
 def test_a_search_ends_in_time_with_few_tries(minutes: float, pools: int) -> None:
     """Played to its end with pools that stay full: it fits an execution's history and ends when patience does."""

@@ -200,3 +200,17 @@ def test_what_becomes_of_a_host(market: Market, hosts: Hosts, kept: bool, over: 
     (found,) = dispose([("i-a", market)], after=hosts, keep=keep, run_is_over=over)
     assert found.act is act
     assert found.reason
+
+
+USED_UP = [
+    # sentence, hours after it began, what the limits say in figures
+    ("the time is over", 2, "limits.hours is 2"),
+    ("neither is over", 0.5, None),
+    ("the money is over before the time", 1.6, "limits.dollars is 3"),
+]
+
+
+@pytest.mark.parametrize(("hours", "said"), [row[1:] for row in USED_UP], ids=[row[0] for row in USED_UP])
+def test_which_limits_are_used_up_is_said_in_figures(hours: float, said: str | None) -> None:
+    found = pace.used_up(ledger(hosts={"i-a": host(), "i-b": host()}), 1, after(hours * 3600))
+    assert found is None if said is None else said in (found or "")
