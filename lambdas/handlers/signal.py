@@ -9,6 +9,7 @@ from typing import Any
 
 from lambdas import settings
 from lambdas.aws.ledger import Ledger
+from lambdas.core import said
 from lambdas.core.errors import AccessDenied
 from lambdas.handlers import heard_from_aws, heard_from_hosts
 from lambdas.handlers.denied import end_denied
@@ -39,6 +40,10 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
 def _hearing(event: Mapping[str, Any], yard: SignalSettings, ledger: Ledger) -> Hearing | None:
     """Which run and attempt the event is about: hosts say it, for AWS's events the look-up rows do."""
     if event["source"] == "trainyard.host":
+        wrong = said.unreadable(str(event["detail-type"]), event["detail"])
+        if wrong:
+            logger.warning("%s is no signal and is not heard: %s", event["detail-type"], wrong)
+            return None
         run, attempt = _named(event)
         return Hearing(yard, ledger, run, attempt, event["detail"])
     noun, name = heard_from_aws.about(event)

@@ -1,0 +1,41 @@
+"""What a host said, before anybody acts on it: anyone who may put events on the bus can say anything."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+ABOUT_ONE_HOST = ("ready", "started", "finished", "stopped", "failed", "checkpointed")
+COUNTS = ("step", "steps", "exit_code")
+MOST_SHOWN = 80
+
+
+def unreadable(word: str, detail: object) -> str | None:
+    """Why this is no signal of docs/contracts.md; None for one that can be acted on.
+
+    What is written down wrongly would spoil the ledger for every later reader, so it is not written at all."""
+    if not isinstance(detail, Mapping):
+        return f"its detail is {_shown(detail)}, no mapping"
+    texts = ("run", "instance") if word in ABOUT_ONE_HOST else ("run",)
+    wrong = [name for name in texts if not (isinstance(detail.get(name), str) and detail[name])]
+    wrong += [name for name in ("attempt",) if not _is_count(detail.get(name)) or detail[name] < 1]
+    wrong += [name for name in COUNTS if detail.get(name) is not None and not _is_count(detail[name])]
+    wrong += [name for name in ("at",) if detail.get(name) is not None and not _is_instant(detail[name])]
+    if not wrong:
+        return None
+    return "; ".join(f"{name} is {_shown(detail.get(name))}" for name in wrong)
+
+
+def _shown(value: object) -> str:
+    return repr(value)[:MOST_SHOWN]
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_instant(value: Any) -> bool:
+    try:
+        datetime.fromisoformat(value)
+    except (TypeError, ValueError):
+        return False
+    return True
