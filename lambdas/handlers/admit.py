@@ -20,7 +20,7 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
     if isinstance(event["input"], Mapping) and event["input"].get("denied"):
         raise AccessDenied(str(event["input"]["denied"]))  # submit's words: it could not read the job file
     source = jobfile.read_input(event["input"])
-    admitted = _checked(source, yard.bucket_name)
+    admitted = jobfile.misnamed(run) or _checked(source, yard.bucket_name)
     refused = admitted if isinstance(admitted, JobFaults) else None
     entry = note(
         "refused" if refused else "admitted", refused.reason if refused else "no fault found", at=clock()

@@ -355,6 +355,31 @@ INPUTS: list[tuple[object, object]] = [
 ]
 
 
+NAMES = [
+    ("digits-1a2b3c4d", True),
+    ("A_b", True),
+    ("x" * 80, True),
+    ("with.dots", False),
+    ("it's (mine)", False),
+    ("-first", False),
+    ("x" * 81, False),
+]
+
+
+@pytest.mark.parametrize(("name", "fits"), NAMES)
+def test_an_execution_whose_name_fits_no_command_is_refused_before_anything_is_launched(
+    name: str, fits: bool
+) -> None:
+    found = jobfile.misnamed(name)
+    assert found is None if fits else name[:40] in (found.reason if found else "")
+
+
+def test_the_documents_take_every_run_that_is_admitted() -> None:
+    for document in ("start", "stop"):
+        text = (Path(__file__).parents[3] / "stacks" / "documents" / f"{document}.yaml").read_text()
+        assert f'allowedPattern: "^{jobfile.RUN_ID}$"' in text
+
+
 @pytest.mark.parametrize(("given", "expected"), INPUTS)
 def test_an_execution_runs_exactly_one_job(given: object, expected: object) -> None:
     found = jobfile.read_input(given)
