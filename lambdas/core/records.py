@@ -64,9 +64,16 @@ class HostRow:
         return self.ended is None and self.lost is None and self.releasing is None
 
     @property
+    def going(self) -> str | None:
+        """Why no attempt can count on it any more, though it may still live; None for one that stays."""
+        if self.lost or not (self.warned or self.why == "interrupted"):
+            return self.lost
+        return "EC2 takes it back"
+
+    @property
     def stays(self) -> bool:
-        """Whether another attempt can count on it: one that EC2 takes back in two minutes still lives, but goes."""
-        return self.lives and self.warned is None and self.why != "interrupted"
+        """Whether another attempt can count on it."""
+        return self.lives and self.going is None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -236,7 +243,7 @@ def read(run: str, rows: Iterable[Mapping[str, Any]]) -> Records | None:
     for row in rows:
         kind, _, rest = str(row["sk"]).partition("#")
         match kind:
-            case "run":
+            case "run" if "created" in row:  # else it was deleted, and a late word wrote a piece of it again
                 found = wire.from_json(RunRow, {**row, "run": run})
             case "plan":
                 plan = wire.from_json(Plan, row)

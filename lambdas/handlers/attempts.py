@@ -110,7 +110,7 @@ def gather(
     members = records.members(attempt)
     ids = [host.instance for host in members]
     ready = {host.instance for host in members if host.ready >= attempt}
-    lost = dict(lost) | {host.instance: host.lost for host in members if host.lost}
+    lost = dict(lost) | {host.instance: host.going for host in members if host.going}
     online = documents.online(ids) if len(ready) == len(ids) and not lost else frozenset()
     run, patience = records.run.run, now + timedelta(days=1)
     verdict = muster.judge(ids, ready=ready, online=online, lost=lost, now=now, deadline=patience)

@@ -15,6 +15,7 @@ from lambdas.handlers import attempts, heard_from_hosts, waits
 from lambdas.handlers.hearing import Hearing
 
 BUILDER_WAITS = ("install", "capture", "seal", "snapshot")
+LAUNCHING = "noted: the gang is being launched, and Muster counts it without this host"
 
 
 def about(event: Mapping[str, Any]) -> tuple[str, str]:
@@ -56,7 +57,8 @@ def listen(hearing: Hearing, event: Mapping[str, Any], now: datetime) -> str:
 
 
 def _member(hearing: Hearing, instance: str) -> Hearing | None:
-    """The hearing with the attempt that this host is in now (its look-up row knows only its first one)."""
+    """The hearing with the attempt that this host is in now (its look-up row knows only its first one): the current
+    one, be it that its gang is still being launched and a survivor's place in it is not written down yet."""
     records = hearing.ledger.read(hearing.run)
     if records is None or records.run.ended is not None:
         return None
@@ -64,7 +66,7 @@ def _member(hearing: Hearing, instance: str) -> Hearing | None:
     host, row = records.hosts.get(instance), records.attempts.get(attempt)
     if host is None or host.ended is not None or host.releasing is not None:
         return None
-    if records.run.kind == "train" and (row is None or instance not in row.hosts):
+    if records.run.kind == "train" and row is not None and instance not in row.hosts:
         return None
     return Hearing(hearing.yard, hearing.ledger, hearing.run, attempt, hearing.detail)
 
@@ -83,6 +85,8 @@ def _warned(hearing: Hearing, at: datetime, now: datetime) -> str:
         event_row(hearing.run, entry),
     )
     records = hearing.ledger.known(hearing.run)
+    if member.attempt not in records.attempts:
+        return LAUNCHING
     if records.waiting(member.attempt, ("train",)):
         member.ask_to_stop(records, besides=())
         return "the gang is asked to checkpoint"
@@ -111,6 +115,8 @@ def _changed(hearing: Hearing, at: datetime, now: datetime) -> str:
     )
     if records.run.kind != "train":
         return _builder_lost(member, reason, now)
+    if member.attempt not in records.attempts:
+        return LAUNCHING
     said = _last_words(member, instance)
     if said:
         return heard_from_hosts.failed(member, said, now)
@@ -131,7 +137,7 @@ def _builder_lost(hearing: Hearing, reason: str, now: datetime) -> str:
     records = hearing.ledger.known(hearing.run)
     token = records.waiting(hearing.attempt, BUILDER_WAITS)
     if token:
-        trouble = Trouble(error="HostLost", reason=f"{reason}, while the image was being made")
+        trouble = Trouble(error="HostLost", reason=f"{reason}, while the image was being made; bake again")
         attempts.fail(hearing.ledger, hearing.run, token, trouble, now)
     return reason
 

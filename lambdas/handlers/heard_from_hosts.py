@@ -107,6 +107,9 @@ def _stopped(hearing: Hearing, now: datetime) -> str:
         host_row(hearing.run, instance, said, only="launched"), event_row(hearing.run, entry)
     )
     records = hearing.ledger.known(hearing.run)
+    if records.waiting(hearing.attempt, ("muster",)):
+        attempts.gather(hearing.ledger, records, hearing.attempt, now, lost={})
+        return f"{instance} goes ({why}) before the gang is complete"
     if not ledger_rows.gang_has_stopped(records, hearing.attempt):
         return f"{instance} stopped ({why}); others have not yet"
     trouble = ledger_rows.interruption(records, hearing.attempt, step)

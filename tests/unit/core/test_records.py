@@ -54,6 +54,10 @@ def test_a_run_that_nobody_wrote_down_is_unknown() -> None:
     assert records.read("digits-1", []) is None
 
 
+def test_a_run_of_which_only_a_late_word_is_left_is_unknown_too() -> None:
+    assert records.read("digits-1", [{"sk": "run", "progress": {"step": 5}}]) is None
+
+
 STOPPED = [
     # sentence, a (the chief), b, whether the gang has left
     ("nobody has left", {}, {}, False),
@@ -103,6 +107,20 @@ LIVES = [
 def test_who_the_next_attempt_goes_on_with(facts: dict[str, Any], lives: bool) -> None:
     found = ledger(hosts={"i-a": host(**facts), "i-new": host(attempt=2)})
     assert [survivor.instance for survivor in found.survivors(2)] == (["i-a"] if lives else [])
+
+
+GOING = [
+    ("a host that stays", {}, None),
+    ("one that left because it was asked", {"stopped": 1, "why": "asked"}, None),
+    ("one that is lost", {"lost": "gone", "warned": AT}, "gone"),
+    ("one that EC2 warned of", {"warned": AT}, "EC2 takes it back"),
+    ("one that heard it itself", {"stopped": 1, "why": "interrupted"}, "EC2 takes it back"),
+]
+
+
+@pytest.mark.parametrize(("facts", "why"), [row[1:] for row in GOING], ids=[row[0] for row in GOING])
+def test_why_nobody_can_count_on_a_host(facts: dict[str, Any], why: str | None) -> None:
+    assert ledger(hosts={"i-a": host(**facts)}).hosts["i-a"].going == why
 
 
 def test_a_lost_answer_is_found_by_its_intent() -> None:
