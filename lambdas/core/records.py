@@ -147,6 +147,15 @@ class Records:
         row = self.attempts.get(attempt)
         return tuple(self.hosts[host] for host in sorted(row.hosts) if host in self.hosts) if row else ()
 
+    def ready(self, attempt: int) -> frozenset[str]:
+        """The members that wait for this attempt's start: they said so for it, or for an earlier one that never came
+        as far as Train, so that they wait still."""
+        return frozenset(
+            host.instance
+            for host in self.members(attempt)
+            if host.ready and all((n, "train") not in self.tokens for n in range(host.ready, attempt))
+        )
+
     def survivors(self, attempt: int) -> tuple[HostRow, ...]:
         """The hosts that an attempt before this one launched and that stay."""
         return tuple(host for host in self.hosts.values() if host.attempt < attempt and host.stays)

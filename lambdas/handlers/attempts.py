@@ -109,7 +109,7 @@ def gather(
         return
     members = records.members(attempt)
     ids = [host.instance for host in members]
-    ready = {host.instance for host in members if host.ready >= attempt}
+    ready = records.ready(attempt)
     lost = dict(lost) | {host.instance: host.going for host in members if host.going}
     online = documents.online(ids) if len(ready) == len(ids) and not lost else frozenset()
     run, patience = records.run.run, now + timedelta(days=1)

@@ -51,7 +51,7 @@ def _overdue(ledger: Ledger, run: str, attempt: int, state: str, now: datetime) 
 def _late_gang(records: Records, attempt: int, now: datetime) -> Trouble:
     members = records.members(attempt)
     ids = [host.instance for host in members]
-    ready = {host.instance for host in members if host.ready >= attempt}
+    ready = records.ready(attempt)
     lost = _gone(records, attempt)
     online = documents.online(ids)
     if not lost and len(ready) == len(ids):

@@ -109,6 +109,23 @@ def test_who_the_next_attempt_goes_on_with(facts: dict[str, Any], lives: bool) -
     assert [survivor.instance for survivor in found.survivors(2)] == (["i-a"] if lives else [])
 
 
+READY = [
+    # sentence, the attempt the host said ready for (0: never), the attempts that came as far as Train, ready for 2
+    ("it said so", 2, [1], True),
+    ("it said so already for a later one", 3, [1], True),
+    ("it never said so", 0, [], False),
+    ("it was started since", 1, [1], False),
+    ("the attempt it was ready for ended in Muster", 1, [], True),
+]
+
+
+@pytest.mark.parametrize(("said", "trained", "ready"), [r[1:] for r in READY], ids=[r[0] for r in READY])
+def test_who_waits_for_the_start_of_the_second_attempt(said: int, trained: list[int], ready: bool) -> None:
+    tokens = [{"sk": f"token#{n:04d}#train", "token": "t", "stored": AT} for n in trained]
+    found = ledger(*tokens, hosts={"i-a": host(ready=said)}, attempt=2)
+    assert found.ready(2) == ({"i-a"} if ready else set())
+
+
 GOING = [
     ("a host that stays", {}, None),
     ("one that left because it was asked", {"stopped": 1, "why": "asked"}, None),
