@@ -7,6 +7,7 @@ from lambdas import settings
 from lambdas.aws import documents
 from lambdas.aws.ledger import Ledger, attempt_row, event_row, look_up_row
 from lambdas.core.bake import BuilderNotRegistered
+from lambdas.core.errors import HostLost
 from lambdas.core.records import Records
 from lambdas.core.recovery import Trouble
 from lambdas.handlers import attempts, waits
@@ -23,6 +24,11 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
         return _explain(ledger.known(run), event["explain"])
     records = attempts.await_news(ledger, run, attempt, "install", event["token"], now, state="Install")
     (builder,) = records.attempts[attempt].hosts
+    gone = records.hosts[builder].lost
+    if gone:
+        raise HostLost(
+            f"{gone}, before anything was installed on it; the image parameter is as it was, bake again"
+        )
     if builder not in documents.online([builder]):
         raise BuilderNotRegistered(
             f"Systems Manager does not know the builder {builder}: its host role lacks ssm:UpdateInstanceInformation "
