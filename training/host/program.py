@@ -107,9 +107,10 @@ class Program:
         return 128 + signal.SIGKILL  # the keeper itself was killed: nobody could write a code
 
     def is_alive(self) -> bool:
-        if self.keeper:
-            self.keeper.poll()
-        return _birth(self.pid) == self.born
+        alive = _birth(self.pid) == self.born
+        if self.keeper and not alive:
+            self.keeper.wait()  # it is over: nothing of it is left behind, and this does not wait
+        return alive
 
     def processor_time(self) -> int:
         """What the program and everything it started have used so far, in the kernel's ticks; those that ended
