@@ -44,8 +44,3 @@ class Context:
     def endpoint(self) -> str:
         """Where a process in the server's own namespace finds the endpoint."""
         return f"http://127.0.0.1:{self.port}"
-
-    @property
-    def host_endpoint(self) -> str:
-        """Where a host finds the endpoint."""
-        return f"http://{HOST_ENDPOINT}:{self.port}"

@@ -11,7 +11,7 @@ import json
 import logging
 import queue
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -19,10 +19,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 Event = dict[str, Any]
-Filter = Callable[[Event], Iterable[Event]]
 
 _outbox: queue.Queue[tuple[contextvars.Context, Event]] = queue.Queue()
-_filters: list[Filter] = []
 
 
 def emit(source: str, detail_type: str, detail: Mapping[str, Any], resources: Iterable[str] = ()) -> None:
@@ -34,11 +32,6 @@ def emit(source: str, detail_type: str, detail: Mapping[str, Any], resources: It
         "Resources": list(resources),
     }
     _outbox.put((contextvars.copy_context(), event))
-
-
-def through(event_filter: Filter) -> None:
-    """Have every emitted event pass `event_filter`, which answers what to deliver: nothing, it, or it twice."""
-    _filters.append(event_filter)
 
 
 def install(context: Context) -> None:
@@ -58,8 +51,4 @@ def _deliver_forever() -> None:
 def _deliver(event: Event) -> None:
     from ministack.services import eventbridge  # imported late: the server sets its environment first
 
-    events = [event]
-    for event_filter in _filters:
-        events = [kept for given in events for kept in event_filter(given)]
-    if events:
-        eventbridge._put_events({"Entries": events}, allow_aws_source=True)
+    eventbridge._put_events({"Entries": [event]}, allow_aws_source=True)
