@@ -68,14 +68,16 @@ clean: ## stop the local cloud and remove what was built (environments stay: .ve
 	@touch $@
 
 # What the local cloud's base image carries instead of a way to the package index, downloaded once for both.
-.tools/wheels/.ready: requirements-host.txt requirements-host-local.txt .venv/.ready
+.tools/wheels/.ready: requirements-host.txt requirements-host-local.txt requirements-host-tf-keras.txt .venv/.ready
 	@echo "setup: wheels for the local cloud's base image (.tools/wheels; TensorFlow, about 300 MB)"
 	@mkdir -p .tools/wheels
 	@$(VENV) -m pip download -qq --only-binary :all: --dest .tools/wheels -r requirements-host-local.txt
+	@$(VENV) -m pip download -qq --only-binary :all: --no-deps --dest .tools/wheels -r requirements-host-tf-keras.txt
 	@touch $@
 
 .venv-host/.ready: .tools/wheels/.ready requirements-host-dev.txt
 	@echo "setup: TensorFlow environment for evaluation and tests (.venv-host)"
 	@[ -x $(HOST) ] || $(VENV) -m venv .venv-host
 	@$(call install,$(HOST),--find-links .tools/wheels -r requirements-host-dev.txt)
+	@$(call install,$(HOST),--find-links .tools/wheels --no-deps -r requirements-host-tf-keras.txt)
 	@touch $@

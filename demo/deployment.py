@@ -17,6 +17,7 @@ SOURCES = (
     "training",
     "requirements-lambda.txt",
     "requirements-host.txt",
+    "requirements-host-tf-keras.txt",
 )
 """What the synthesised assembly is made of."""
 

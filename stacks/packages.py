@@ -15,7 +15,12 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build"
 
-SOFTWARE = ("training", "requirements-host.txt", "requirements-host-local.txt")
+SOFTWARE = (
+    "training",
+    "requirements-host.txt",
+    "requirements-host-local.txt",
+    "requirements-host-tf-keras.txt",
+)
 """What a bake installs on the builder; the second list is for base images without a GPU."""
 
 COMPILED = (".so", ".pyd", ".pyc")

@@ -32,7 +32,7 @@ def bucket_faults(job: Job, source: SourceFacts | None, data: Mapping[str, Prefi
     """Every fault that only the bucket can show. `source` is None when the object does not exist (or the
     job names none); `data` has an entry per data entry of the job."""
     faults = [_source_fault(job.program.source, source)] if job.program.source else []
-    faults += [_data_fault(name, uri, data[name]) for name, uri in job.data.items()]
+    faults += [_data_fault(name, entry.source, data[name]) for name, entry in job.data.items()]
     return tuple(fault for fault in faults if fault)
 
 

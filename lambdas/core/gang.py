@@ -3,20 +3,12 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from enum import StrEnum
 from typing import Any
 
 from lambdas.core import wire
-from lambdas.core.job import Job
+from lambdas.core.job import Job, Role
 
 PORT = 2222
-
-
-class Role(StrEnum):
-    CHIEF = "chief"
-    WORKER = "worker"
-    PS = "ps"
-    EVALUATOR = "evaluator"
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,15 @@ class Strategy(StrEnum):
     PARAMETER_SERVER = "parameter_server"
 
 
+class Role(StrEnum):
+    """What a host is in its cluster, in TensorFlow's words."""
+
+    CHIEF = "chief"
+    WORKER = "worker"
+    PS = "ps"
+    EVALUATOR = "evaluator"
+
+
 class MarketChoice(StrEnum):
     SPOT = "spot"
     ON_DEMAND = "on_demand"
@@ -51,26 +60,69 @@ class Image(StrEnum):
     ALWAYS = "always"
 
 
+class Result(StrEnum):
+    """What a program that ends with 0 may be asked to leave behind."""
+
+    MODEL = "model"
+    METRICS = "metrics"
+    CHECKPOINT = "checkpoint"
+
+
+class Sharding(StrEnum):
+    """Which files of a data entry a host gets: all of them, or its share of the files."""
+
+    NONE = "none"
+    FILE = "file"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Program:
+    """`expect`: results without which an end with 0 is a failure."""
+
     module: str
     source: str | None = None
     args: Mapping[str, Scalar] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict)
     requirements: str | None = None
+    expect: tuple[Result, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Data:
+    """One data entry: everything under `source`, or the files of it that are a worker's share."""
+
+    source: str
+    sharding: Sharding = Sharding.NONE
 
 
 @dataclass(frozen=True, kw_only=True)
 class Cluster:
+    """`workers` train; with `parameter_server` there is a chief, and perhaps an evaluator, besides."""
+
     strategy: Strategy = Strategy.SINGLE
     workers: int = 1
     parameter_servers: int = 0
+    evaluator: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
 class Hardware:
+    """`cpu_instance_types`: what the roles of `cpu_roles` run on (none: on `instance_types` like the others)."""
+
     instance_types: tuple[str, ...] = ("g6.xlarge", "g5.xlarge", "g4dn.xlarge")
+    cpu_instance_types: tuple[str, ...] = ()
+    cpu_roles: tuple[Role, ...] = ()
     market: MarketChoice = MarketChoice.SPOT_THEN_ON_DEMAND
     max_dollars_per_hour: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Checkpoints:
+    """How often a program that uses the runtime saves (0 steps: by the clock alone), and how many are kept."""
+
+    steps: int = 0
+    seconds: float = 120.0
+    keep: int = 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,16 +145,32 @@ class Job:
 
     name: str
     program: Program
-    data: Mapping[str, str] = field(default_factory=dict)
+    data: Mapping[str, Data] = field(default_factory=dict)
     cluster: Cluster = field(default_factory=Cluster)
     hardware: Hardware = field(default_factory=Hardware)
+    checkpoints: Checkpoints = field(default_factory=Checkpoints)
     limits: Limits = field(default_factory=Limits)
     after: After = field(default_factory=After)
 
     @property
+    def roles(self) -> tuple[Role, ...]:
+        """The role of every host of one attempt, the chief's first; with all but `parameter_server` the chief is
+        one of the workers."""
+        cluster = self.cluster
+        if cluster.strategy is not Strategy.PARAMETER_SERVER:
+            return (Role.CHIEF, *[Role.WORKER] * (cluster.workers - 1))
+        workers, servers = [Role.WORKER] * cluster.workers, [Role.PS] * cluster.parameter_servers
+        return (Role.CHIEF, *workers, *servers, *[Role.EVALUATOR] * cluster.evaluator)
+
+    @property
+    def cpu_gang(self) -> int:
+        """How many of them make the second gang, on `hardware.cpu_instance_types`."""
+        return sum(role in self.hardware.cpu_roles for role in self.roles)
+
+    @property
     def gang(self) -> int:
-        """How many hosts one attempt needs."""
-        return self.cluster.workers + self.cluster.parameter_servers
+        """How many hosts one attempt needs, both gangs together."""
+        return len(self.roles)
 
     def to_json(self) -> dict[str, Any]:
         """As admitted: what job.json, cluster.json and the ledger hold."""

@@ -13,6 +13,7 @@ from lambdas.core.catalogue import catalogue, supported
 from lambdas.core.job import (
     After,
     Cluster,
+    Data,
     Fault,
     Hardware,
     Hosts,
@@ -142,7 +143,7 @@ def check(job: object, *, source: str, bucket: str) -> Job | JobFaults:
     return Job(
         name=str(name),
         program=program,
-        data=data,
+        data={entry: Data(source=uri) for entry, uri in data.items()},
         cluster=cluster,
         hardware=hardware,
         limits=limits,

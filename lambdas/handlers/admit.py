@@ -81,7 +81,7 @@ def _source_facts(admitted: Job) -> SourceFacts | None:
 
 def _data_facts(admitted: Job) -> dict[str, PrefixFacts]:
     facts = {}
-    for name, uri in admitted.data.items():
-        sizes = [size for _, size in bucket.first_page(*admission.split_uri(uri)) if size]
+    for name, entry in admitted.data.items():
+        sizes = [size for _, size in bucket.first_page(*admission.split_uri(entry.source)) if size]
         facts[name] = PrefixFacts(len(sizes), sum(sizes))
     return facts

@@ -146,7 +146,7 @@ class Yard:
         self.put("data/d/sub/a.txt", "hello")
         job: dict[str, Any] = {
             "program": {"source": f"s3://{self.bucket}/programs/p.tar.gz", "module": "mine", "args": {}},
-            "data": {"train": f"s3://{self.bucket}/data/d/"},
+            "data": {"train": {"source": f"s3://{self.bucket}/data/d/"}},
             "limits": {"wait_minutes": 60},
         } | changes
         self.put(f"runs/{self.run}/job.json", json.dumps(job))
@@ -309,7 +309,11 @@ def test_the_programs_own_error_is_told_with_its_last_lines(yard: Yard) -> None:
 @pytest.mark.parametrize(
     ("changes", "kind", "words"),
     [
-        ({"data": {"train": "s3://{bucket}/data/none/"}}, "host", "data.train: there is no object at s3://"),
+        (
+            {"data": {"train": {"source": "s3://{bucket}/data/none/"}}},
+            "host",
+            "data.train: there is no object at s3://",
+        ),
         (
             {"program": {"module": "mine", "source": "s3://{bucket}/programs/none.tar"}},
             "host",

@@ -42,8 +42,8 @@ def fetch_all(bucket: Bucket, job: Mapping[str, Any], places: Places) -> None:
     with ThreadPoolExecutor(max_workers=4, thread_name_prefix="fetch") as pool:
         waits = [pool.submit(fetch_program, bucket, job["program"], places)]
         waits += [
-            pool.submit(fetch_data, bucket, name, uri, places.data / name)
-            for name, uri in job.get("data", {}).items()
+            pool.submit(fetch_data, bucket, name, entry["source"], places.data / name)
+            for name, entry in job.get("data", {}).items()
         ]
         for wait in waits:
             wait.result()

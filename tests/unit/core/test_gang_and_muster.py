@@ -4,7 +4,8 @@
 import pytest
 
 from lambdas.core import gang, muster
-from lambdas.core.gang import Checkpoint, Role, Seat
+from lambdas.core.gang import Checkpoint, Seat
+from lambdas.core.job import Role
 from tests.unit.core.facts import after, job
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lambdas.core import jobfile
-from lambdas.core.job import Hosts, Job, JobFaults, MarketChoice, Strategy
+from lambdas.core.job import Data, Hosts, Job, JobFaults, MarketChoice, Strategy
 from lambdas.core.jobfile import Inline, Uploaded
 from tests.unit.core.facts import BUCKET
 
@@ -67,7 +67,7 @@ def test_the_placeholder_and_the_bucket_mean_the_same() -> None:
         job_of(SMALLEST | {"data": {"train": f"s3://{bucket}/data/t/"}}) for bucket in (BUCKET, "BUCKET")
     )
     assert by_name == by_placeholder
-    assert by_name.data == {"train": f"s3://{BUCKET}/data/t/"}
+    assert by_name.data == {"train": Data(source=f"s3://{BUCKET}/data/t/")}
 
 
 def test_json_and_yaml_mean_the_same() -> None:
