@@ -1,0 +1,126 @@
+"""Split one matrix over the devices of this host, multiply the parts side by side, and join the products.
+
+The joined product must equal the one that a single device makes of the whole matrix: bitwise, or with --tolerance to
+within that part of its largest element. Libraries may sum in another order for another number of rows, so bitwise is
+promised for no device; the program says what it saw. Where there is no GPU, parts of the CPU stand in for them.
+Exit code 1 when the products differ by more.
+"""
+
+import argparse
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from training.programs import devices
+from training.programs.matmul import at_least, timed
+from training.runtime.data import split
+from training.runtime.environment import Environment
+from training.runtime.metrics import write_metrics
+
+TOLERANCE = 1e-5
+
+
+def main() -> None:
+    arguments = parse_arguments()
+    here = devices.present(stand_ins=arguments.stand_ins)
+    print(f"devices of this host: {', '.join(here)}", flush=True)
+    used = devices.chosen(arguments.devices, here)
+    if arguments.rows < len(used):
+        raise SystemExit(
+            f"{arguments.rows} rows cannot be split over {len(used)} devices: ask for more rows or fewer devices"
+        )
+    tf.config.experimental.enable_tensor_float_32_execution(False)
+    left, right = factors(arguments.rows, arguments.columns, arguments.seed)
+    for part in products(left, right, used):
+        print(f"{part.shape[0]} rows multiplied on {part.device}", flush=True)
+    joined, unsplit = split_product(left, right, used), whole_product(left, right, used[0])
+    seconds = {
+        "split_seconds": timed(lambda: split_product(left, right, used)),
+        "unsplit_seconds": timed(lambda: whole_product(left, right, used[0])),
+    }
+    difference = farthest(joined, unsplit)
+    equal = bool(np.array_equal(joined.numpy(), unsplit.numpy()))
+    told = "bitwise equal" if equal else f"different by {difference:.1e} of the largest element"
+    print(f"joined product and unsplit product are {told}", flush=True)
+    print(", ".join(f"{name} {value:.4f}" for name, value in seconds.items()), flush=True)
+    write_metrics(
+        Environment.from_os().metrics,
+        {
+            "steps": 1,
+            "devices": list(used),
+            "rows": arguments.rows,
+            "columns": arguments.columns,
+            "bitwise": equal,
+            "difference": difference,
+            "tolerance": arguments.tolerance,
+            **seconds,
+        },
+    )
+    if not difference <= arguments.tolerance:
+        raise SystemExit(
+            f"the joined product differs from the unsplit one by {difference:.1e} of its largest element, "
+            f"more than {arguments.tolerance:.1e}: a device, its driver or its library is at fault"
+        )
+
+
+def parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--rows", type=at_least(1), default=1024, help="that are split (default: %(default)s)"
+    )
+    parser.add_argument("--columns", type=at_least(1), default=512, help="(default: %(default)s)")
+    parser.add_argument(
+        "--devices",
+        default=devices.AUTO,
+        help="/GPU:0,/GPU:1 ...; auto: every GPU, or the stand-ins (default)",
+    )
+    parser.add_argument(
+        "--stand-ins", type=at_least(1), default=2, help="parts of the CPU where there is no GPU (default: 2)"
+    )
+    parser.add_argument("--tolerance", type=float, default=TOLERANCE, help="(default: %(default)s)")
+    parser.add_argument("--seed", type=int, default=1, help="of the factors (default: %(default)s)")
+    return parser.parse_args()
+
+
+def factors(rows: int, columns: int, seed: int) -> tuple[Any, Any]:
+    """(rows, columns) and (columns, columns) in float32, evenly from -1 to 1."""
+    chance = np.random.default_rng(seed)
+    return tuple(
+        tf.constant(chance.uniform(-1, 1, (count, columns)), tf.float32) for count in (rows, columns)
+    )
+
+
+@tf.function
+def products(left: Any, right: Any, used: tuple[str, ...]) -> list[Any]:
+    """The rows of `left` cut as evenly as whole rows allow, each part multiplied on its device."""
+    bounds = split(left.shape[0], len(used))
+    parts = []
+    for device, start, end in zip(used, bounds[:-1], bounds[1:], strict=True):
+        with tf.device(device):
+            parts.append(tf.linalg.matmul(left[start:end], right))
+    return parts
+
+
+def split_product(left: Any, right: Any, used: tuple[str, ...]) -> Any:
+    """The products of the parts, joined in order."""
+    return tf.concat(products(left, right, used), axis=0)
+
+
+@tf.function
+def whole_product(left: Any, right: Any, device: str) -> Any:
+    with tf.device(device):
+        return tf.linalg.matmul(left, right)
+
+
+def farthest(one: Any, other: Any) -> float:
+    """The largest difference of two elements, as a part of the largest element; infinite where one is no number."""
+    one, other = (matrix.numpy().astype(np.float64) for matrix in (one, other))
+    difference = np.abs(one - other).max() / np.abs(other).max()
+    return float(difference) if np.isfinite(difference) else float("inf")
+
+
+if __name__ == "__main__":
+    main()
