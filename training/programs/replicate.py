@@ -93,9 +93,11 @@ def factors(rows: int, columns: int, seed: int) -> tuple[Any, Any]:
     )
 
 
-@tf.function
 def products(left: Any, right: Any, used: tuple[str, ...]) -> list[Any]:
-    """The rows of `left` cut as evenly as whole rows allow, each part multiplied on its device."""
+    """The rows of `left` cut as evenly as whole rows allow, each part multiplied on its device.
+
+    A GPU goes on computing when the call returns: so the next part's device begins meanwhile.
+    """
     bounds = split(left.shape[0], len(used))
     parts = []
     for device, start, end in zip(used, bounds[:-1], bounds[1:], strict=True):
@@ -109,7 +111,6 @@ def split_product(left: Any, right: Any, used: tuple[str, ...]) -> Any:
     return tf.concat(products(left, right, used), axis=0)
 
 
-@tf.function
 def whole_product(left: Any, right: Any, device: str) -> Any:
     with tf.device(device):
         return tf.linalg.matmul(left, right)
