@@ -80,25 +80,41 @@ class Section:
             return value
         return None
 
-    def number(self, key: str, default: float, *, most: float, unit: str) -> float:
-        """A number above zero. Booleans are not numbers, and neither are nan and infinity."""
+    def number(self, key: str, default: float, *, most: float, unit: str, least: float = 0) -> float:
+        """A number above zero and not below `least`. Booleans are not numbers, and neither are nan and infinity."""
         value = self.values.get(key)
         if value is None:
             return default
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= most:
-            self.fault(key, f"found {shown(value)}; a number of {unit} above 0 and up to {most:g} is allowed")
+        if (
+            isinstance(value, bool)
+            or not isinstance(value, int | float)
+            or not (0 < value <= most and value >= least)
+        ):
+            limits = f"from {least:g} to {most:g}" if least else f"above 0 and up to {most:g}"
+            self.fault(key, f"found {shown(value)}; a number of {unit} {limits} is allowed")
             return default
         return float(value)
 
-    def count(self, key: str, default: int, *, least: int, most: int) -> int:
-        """A whole number. 2.0 is not one, and neither is true."""
+    def count(self, key: str, default: int, *, least: int, most: int, because: str = "") -> int:
+        """A whole number. 2.0 is not one, and neither is true. `because` says why it has these limits."""
         value = self.values.get(key)
         if value is None:
             return default
         if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-            self.fault(key, f"found {shown(value)}; a whole number from {least} to {most} is allowed")
+            why = f": {because}" if because else ""
+            self.fault(key, f"found {shown(value)}; a whole number from {least} to {most} is allowed{why}")
             return default
         return value
+
+    def flag(self, key: str, default: bool) -> bool:
+        value = self.values.get(key)
+        if value is None or isinstance(value, bool):
+            return default if value is None else value
+        if isinstance(value, BareWord):
+            self.fault(key, bare_word(value))
+        else:
+            self.fault(key, f"found {shown(value)}; true or false is allowed")
+        return default
 
     def choice(self, key: str, default: str, choices: Iterable[str]) -> str:
         value = self.values.get(key)
@@ -110,6 +126,24 @@ class Section:
         else:
             self.fault(key, f"found {shown(value)}; allowed are {any_of(names)}{did_you_mean(value, names)}")
         return default
+
+    def choices(self, key: str, default: Sequence[str], choices: Iterable[str]) -> tuple[str, ...]:
+        """A list, maybe an empty one, of different words of these."""
+        value = self.values.get(key)
+        names = [str(choice) for choice in choices]
+        if value is None:
+            return tuple(default)
+        if not isinstance(value, list | tuple):
+            self.fault(key, f"found {shown(value)}; a list of {any_of(names)} is allowed")
+            return tuple(default)
+        for index, item in enumerate(value):
+            at = f"{key}[{index}]"
+            if not isinstance(item, str) or item not in names:
+                hint = did_you_mean(item, names)
+                self.fault(at, f"found {shown(item)}; allowed are {any_of(names)}{hint}")
+            elif item in value[:index]:
+                self.fault(at, f"{shown(item)} stands in the list twice")
+        return tuple(item for item in value if isinstance(item, str) and item in names)
 
     def entries(self, key: str, *, name: str, named: str, most: int) -> list[tuple[str, str, Any]]:
         """(path, name, value) of a mapping whose keys the user chooses; wrong names are faults."""
