@@ -100,16 +100,13 @@ def test_a_worker_that_never_comes_is_named_and_ends_the_wait() -> None:
         "cluster": {"worker": [f"127.0.0.1:{mine}", f"127.0.0.1:{absent}"]},
         "task": {"type": "worker", "index": 0},
     }
-    join = (
-        "import os; from training.runtime.cluster import join; join(os.environ['TF_CONFIG'], form_seconds=3)"
-    )
     done = subprocess.run(
-        [sys.executable, "-c", join],
-        env=os.environ | {"TF_CONFIG": json.dumps(cluster)},
+        [sys.executable, "-c", "from training.runtime import start; start()"],
+        env=os.environ | {"TF_CONFIG": json.dumps(cluster), "TRAINYARD_FORM_SECONDS": "3"},
         capture_output=True,
         text=True,
         timeout=120,
         check=False,
     )
     assert done.returncode == 75, done.stderr
-    assert f"nobody answers at 127.0.0.1:{absent}" in done.stdout
+    assert f"nobody answers as worker 1 at 127.0.0.1:{absent}" in done.stdout

@@ -7,14 +7,11 @@ import argparse
 
 import tensorflow as tf
 
-from training.runtime import cluster as clusters
-from training.runtime import export
-from training.runtime.cluster import Cluster
+from training.runtime import Runtime, start
 from training.runtime.data import Records
-from training.runtime.elastic import Elastic, Plan, Trained
-from training.runtime.environment import Environment
-from training.runtime.leaving import FINISHED, leave
-from training.runtime.metrics import write_metrics
+from training.runtime.export import classifier
+from training.runtime.models import used
+from training.runtime.plan import Trained
 
 SIDE = 8
 DIGITS = 10
@@ -28,35 +25,25 @@ RECORD = {
 
 def main() -> None:
     arguments = parse_arguments()
-    environment = Environment.from_os()
-    train = Records.under(environment.data_folder("train"), parse)
-    test = Records.under(environment.data_folder("test"), parse)
-    tf.keras.utils.set_random_seed(arguments.seed)
-    with clusters.peers_may_vanish():
-        cluster = clusters.join(environment.tf_config)
-        with cluster.strategy.scope():
-            model = build()
-            optimizer = tf.keras.optimizers.Adam(arguments.learning_rate)
-        elastic = Elastic(
-            cluster,
-            environment,
-            Plan(
-                epochs=arguments.epochs,
-                global_batch_size=arguments.global_batch_size,
-                seed=arguments.seed,
-                checkpoint_every=arguments.checkpoint_every,
-                step_delay=arguments.step_delay,
-            ),
-            model=model,
-            optimizer=optimizer,
-            losses=losses,
-            is_right=is_right,
-        )
-        trained = elastic.train(train)
-        if cluster.is_chief:
-            conclude(environment, model, trained, test, cluster)
-        cluster.finish()
-    leave(FINISHED, f"finished at step {trained.step}")
+    runtime = start(seed=arguments.seed)
+    train, test = (Records.under(runtime.data(name), parse) for name in ("train", "test"))
+    with runtime.strategy.scope():
+        model = build()
+        optimizer = tf.keras.optimizers.Adam(arguments.learning_rate)
+    loop = runtime.loop(
+        model=model,
+        optimizer=optimizer,
+        losses=losses,
+        is_right=is_right,
+        epochs=arguments.epochs,
+        global_batch_size=arguments.global_batch_size,
+        seed=arguments.seed,
+        checkpoint_every=arguments.checkpoint_every,
+        step_delay=arguments.step_delay,
+    )
+    trained = loop.train(train)
+    conclude(runtime, model, trained, test)
+    runtime.finish(trained.step)
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -104,32 +91,29 @@ def is_right(labels: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
     return tf.cast(tf.equal(tf.argmax(outputs, axis=1), labels), tf.float32)
 
 
-def conclude(
-    environment: Environment, trained_model: tf.keras.Model, trained: Trained, test: Records, cluster: Cluster
-) -> None:
-    """What the chief does at the end: judge the model on scans it has never seen, and leave it behind."""
-    model = export.plain_copy(build, trained_model)
+def conclude(runtime: Runtime, model: tf.keras.Model, trained: Trained, test: Records) -> None:
+    """Judge the model on scans it has never seen, and leave it behind."""
     loss, accuracy = evaluate(model, test)
     print(f"test loss {loss:.4f} accuracy {accuracy:.4f} on {test.count} held-out scans", flush=True)
-    export.save(model, environment.model)
-    write_metrics(
-        environment.metrics,
+    image = tf.TensorSpec((None, SIDE, SIDE, 1), tf.float32, name="image")
+    runtime.save_model(model, classifier(used(model), image), step=trained.step)
+    runtime.write_metrics(
         {
             "step": trained.step,
             "steps": trained.steps,
             "epochs": len(trained.history),
             "loss": loss,
             "accuracy": accuracy,
-            "workers": cluster.workers,
+            "workers": runtime.workers,
             "history": trained.history,
-        },
+        }
     )
 
 
 def evaluate(model: tf.keras.Model, records: Records) -> tuple[float, float]:
     """Mean loss and accuracy over all records."""
     loss = right = 0.0
-    for images, labels in records.in_file_order(EVALUATION_BATCH):
+    for images, labels in records.once(EVALUATION_BATCH):
         outputs = model(images, training=False)
         loss += float(tf.reduce_sum(losses(labels, outputs)))
         right += float(tf.reduce_sum(is_right(labels, outputs)))

@@ -8,43 +8,24 @@ Rules that make a restarted run equal to an uninterrupted one:
 - when a peer is gone, everybody leaves at once with the code that means "start me again".
 """
 
+from __future__ import annotations
+
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
 from training.runtime.checkpoints import Checkpoints
-from training.runtime.cluster import Cluster
-from training.runtime.data import Records
-from training.runtime.environment import Environment
+from training.runtime.data import Examples, Share
 from training.runtime.leaving import RESTART, leave
 from training.runtime.metrics import History, Reporter
+from training.runtime.models import trained
+from training.runtime.plan import Plan, Resumed, Trained, resume
 
-CHECKPOINT_SECONDS = 120.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """`checkpoint_every` steps, or `checkpoint_seconds` by the chief's clock, whichever comes first."""
-
-    epochs: int
-    global_batch_size: int
-    seed: int
-    checkpoint_every: int = 0
-    checkpoint_seconds: float = CHECKPOINT_SECONDS
-    step_delay: float = 0.0
-
-    def is_due(self, step: int) -> bool:
-        return self.checkpoint_every > 0 and step % self.checkpoint_every == 0
-
-
-@dataclass(frozen=True, slots=True)
-class Trained:
-    step: int
-    steps: int
-    history: list[dict[str, float]]
+if TYPE_CHECKING:
+    from training.runtime.session import Runtime
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,15 +39,15 @@ class StepFacts:
 
 
 class Elastic:
-    """Trains `model` with `optimizer`, both made inside the cluster's strategy scope.
+    """Trains `model` with `optimizer`, both made inside the strategy's scope, step by step on all replicas.
 
     `losses(labels, outputs)` answers one loss an example, `is_right(labels, outputs)` one 0/1 an example.
+    `optimizer.apply_gradients` must add up the replicas' gradients, as every Keras optimizer does.
     """
 
     def __init__(
         self,
-        cluster: Cluster,
-        environment: Environment,
+        runtime: Runtime,
         plan: Plan,
         *,
         model: Any,
@@ -74,8 +55,8 @@ class Elastic:
         losses: Callable[[Any, Any], Any],
         is_right: Callable[[Any, Any], Any],
     ) -> None:
-        self._cluster = cluster
-        self._environment = environment
+        self._cluster = runtime.cluster
+        self._environment = runtime.environment
         self._plan = plan
         self._model = model
         self._optimizer = optimizer
@@ -84,17 +65,24 @@ class Elastic:
         self._history = History()
         self._saved_at = time.monotonic()
         self._checkpoints = Checkpoints.of(
-            environment.checkpoints, cluster, tidy=not environment.hosted, model=model, optimizer=optimizer
+            runtime.cluster, runtime.environment, model=model, optimizer=optimizer
         )
 
-    def train(self, records: Records) -> Trained:
+    def train(self, examples: Examples) -> Trained:
         """To the last step, from wherever the latest checkpoint is. Does not return when the workers must leave."""
-        per_epoch = records.steps_per_epoch(self._plan.global_batch_size)
+        per_epoch = self._steps_per_epoch(examples)
         steps = per_epoch * self._plan.epochs
-        step = self._resume()
-        tensorboard = self._environment.tensorboard if self._cluster.is_chief else None
-        reporter = Reporter.of(self._environment.progress, tensorboard, steps=steps, per_epoch=per_epoch)
-        batches = iter(self._batches(records, step))
+        resumed = self._resume(per_epoch)
+        step = resumed.step if resumed else 0
+        reporter = Reporter(
+            self._environment,
+            self._plan,
+            steps=steps,
+            per_epoch=per_epoch,
+            is_chief=self._cluster.is_chief,
+            resumed=resumed,
+        )
+        batches = iter(self._batches(examples, step, per_epoch))
         while step < steps:
             facts = self._one_step(next(batches))
             step += 1
@@ -102,59 +90,79 @@ class Elastic:
             reporter.say(step, facts.loss, facts.accuracy)
             if step % per_epoch == 0:
                 closed = self._history.close_epoch(step // per_epoch)
-                reporter.add_scalars(step, epoch__loss=closed["loss"], epoch__accuracy=closed["accuracy"])
+                reporter.add_scalars(step, **{f"epoch/{name}": closed[name] for name in ("loss", "accuracy")})
             last = step == steps
             if last or facts.somebody_leaves or facts.chief_wants_checkpoint or self._plan.is_due(step):
-                self._save(step)
+                self._save(step, per_epoch)
             if facts.somebody_leaves and not last:
-                self._cluster.all_arrived()
+                self._cluster.all_say(step)
                 leave(RESTART, f"leaving at step {step} of {steps}, which is saved, to be started again")
             if self._plan.step_delay:
                 time.sleep(self._plan.step_delay)
         return Trained(step, steps, self._history.epochs)
 
-    def _resume(self) -> int:
-        """The step to go on from. A checkpoint of another seed or batch size would not be this run's."""
+    def _steps_per_epoch(self, examples: Examples) -> int:
+        """As many as the worker with the fewest examples can do."""
+        size, replicas = self._plan.global_batch_size, self._cluster.strategy.num_replicas_in_sync
+        if size < replicas:
+            raise SystemExit(
+                f"the global batch size {size} is smaller than the {replicas} replicas that share it: make it larger"
+            )
+        counts = self._cluster.all_say(examples.count)
+        if not self._own_files_only(examples) and len(set(counts)) > 1:
+            raise SystemExit(
+                f"the workers have {', '.join(map(str, counts))} training examples: each must have all of them, "
+                "or files of its own by `sharding: file` in the job"
+            )
+        here = self._share(examples, self._replicas_of(self._cluster.place.position)).batches_in(
+            examples.count
+        )
+        least = min(self._cluster.all_say(here))
+        if not least:
+            raise SystemExit(
+                f"the global batch size {size} is larger than the {' + '.join(map(str, counts))} training examples "
+                "can fill on every worker: make it smaller"
+            )
+        return least
+
+    def _resume(self, per_epoch: int) -> Resumed | None:
         with self._cluster.strategy.scope():
-            self._optimizer.build(self._model.trainable_variables)
+            if hasattr(self._optimizer, "build"):  # the state of a Keras optimizer is there only then
+                self._optimizer.build(self._model.trainable_variables)
         saved = self._checkpoints.restore()
         if saved is None:
             print("starting at step 0", flush=True)
-            return 0
-        for name in ("seed", "global_batch_size"):
-            if saved[name] != getattr(self._plan, name):
-                raise SystemExit(
-                    f"the checkpoint was made with {name} {saved[name]}, this program was started with "
-                    f"{getattr(self._plan, name)}: a run cannot change it on the way"
-                )
+            return None
+        resumed = resume(saved, self._plan, per_epoch)
         self._history = History(**saved["history"])
-        step = int(saved["step"])
-        print(f"resumed from step {step}", flush=True)
-        return step
+        print(f"resumed from step {resumed.step}", flush=True)
+        return resumed
 
-    def _save(self, step: int) -> None:
-        self._checkpoints.save(
-            step,
-            {
-                "step": step,
-                "seed": self._plan.seed,
-                "global_batch_size": self._plan.global_batch_size,
-                "history": self._history.to_json(),
-            },
-        )
+    def _save(self, step: int, per_epoch: int) -> None:
+        facts = self._plan.facts_at(step, per_epoch)
+        self._checkpoints.save(step, facts | {"history": self._history.to_json()})
         self._saved_at = time.monotonic()
 
-    def _batches(self, records: Records, first_step: int) -> Any:
+    def _own_files_only(self, examples: Examples) -> bool:
+        return examples.folder is not None and self._environment.holds_own_files_only(examples.folder)
+
+    def _replicas_of(self, worker: int) -> range:
+        here = self._cluster.strategy.num_replicas_in_sync // self._cluster.workers
+        return range(worker * here, (worker + 1) * here)
+
+    def _share(self, examples: Examples, replicas: range) -> Share:
+        of = self._cluster.strategy.num_replicas_in_sync
+        share = Share.of_own_files if self._own_files_only(examples) else Share.of_all_data
+        return share(self._plan.global_batch_size, replicas=replicas, of=of)
+
+    def _batches(self, examples: Examples, first_step: int, per_epoch: int) -> Any:
         def of_pipeline(context: tf.distribute.InputContext) -> Any:
-            here = context.num_replicas_in_sync // context.num_input_pipelines
-            first = context.input_pipeline_id * here
-            return records.shares(
+            return examples.batches(
+                self._share(examples, self._replicas_of(context.input_pipeline_id)),
                 seed=self._plan.seed,
-                global_batch_size=self._plan.global_batch_size,
                 first_step=first_step,
                 epochs=self._plan.epochs,
-                replicas=range(first, first + here),
-                of=context.num_replicas_in_sync,
+                per_epoch=per_epoch,
             )
 
         return self._cluster.strategy.distribute_datasets_from_function(of_pipeline)
@@ -173,12 +181,12 @@ class Elastic:
         def on_replica(batch: Any, wishes: Any) -> Any:
             features, labels = batch
             with tf.GradientTape() as tape:
-                outputs = self._model(features, training=True)
+                outputs = trained(self._model)(features)
                 losses = self._losses(labels, outputs)
                 # The sum over all replicas is the mean over the global batch, however uneven the shares are.
                 scaled = tf.reduce_sum(losses) / self._plan.global_batch_size
             variables = self._model.trainable_variables
-            self._optimizer.apply(tape.gradient(scaled, variables), variables)
+            self._optimizer.apply_gradients(zip(tape.gradient(scaled, variables), variables, strict=True))
             right = tf.reduce_sum(self._is_right(labels, outputs))
             told = tf.concat([tf.stack([tf.reduce_sum(losses), right]), wishes], axis=0)
             return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, told)

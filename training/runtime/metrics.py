@@ -3,13 +3,30 @@
 import json
 import os
 import time
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
 
+from training.runtime.environment import Environment
+from training.runtime.plan import Plan, Resumed
+
 EVERY_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step that is done, for a program's own lines. `epoch` and `batch` (of `batches`) count from 1."""
+
+    step: int
+    steps: int
+    epoch: int
+    batch: int
+    batches: int
+    loss: float
+    accuracy: float
 
 
 @dataclass(slots=True)
@@ -37,58 +54,87 @@ class History:
         return asdict(self)
 
 
-@dataclass(slots=True)
 class Reporter:
-    """Says the first step after a start at once, then once a second, and the last. `events` is None on non-chiefs."""
+    """Says the first step after a start at once, then once a second, and the last; `plan.each_step` hears of all.
 
-    progress: Path
-    events: Any
-    steps: int
-    per_epoch: int
-    _said_at: float = 0.0
-    _said_step: int = -1
+    Every worker has a progress file and a log; TensorBoard and `each_step` are the chief's.
+    """
 
-    @staticmethod
-    def of(progress: Path, tensorboard: Path | None, *, steps: int, per_epoch: int) -> "Reporter":
-        progress.parent.mkdir(parents=True, exist_ok=True)
-        events = tf.summary.create_file_writer(str(tensorboard)) if tensorboard else None
-        return Reporter(progress, events, steps, per_epoch)
+    def __init__(
+        self,
+        environment: Environment,
+        plan: Plan,
+        *,
+        steps: int,
+        per_epoch: int,
+        is_chief: bool,
+        resumed: Resumed | None,
+    ) -> None:
+        environment.progress.parent.mkdir(parents=True, exist_ok=True)
+        self._progress = environment.progress
+        self._events = tf.summary.create_file_writer(str(environment.tensorboard)) if is_chief else None
+        self._each_step = plan.each_step
+        self._is_chief = is_chief
+        self._steps = steps
+        self._per_epoch = per_epoch
+        self._resumed = resumed
+        self._said_at = 0.0
+        self._said_step: int | None = None
 
-    def say(self, step: int, loss: float, accuracy: float) -> None:
+    def say(self, step: int, loss: float, accuracy: float, **further: float) -> None:
+        """`further` numbers go wherever loss and accuracy go."""
+        done = Step(
+            step,
+            self._steps,
+            epoch=(step - 1) // self._per_epoch + 1,
+            batch=(step - 1) % self._per_epoch + 1,
+            batches=self._per_epoch,
+            loss=loss,
+            accuracy=accuracy,
+        )
+        if self._each_step and self._is_chief:
+            self._each_step(done)
         now = time.monotonic()
-        if now - self._said_at < EVERY_SECONDS and step != self.steps:
+        if now - self._said_at < EVERY_SECONDS and step != self._steps:
             return
-        pace = (step - self._said_step) / (now - self._said_at) if self._said_step >= 0 else None
+        pace = None if self._said_step is None else (step - self._said_step) / (now - self._said_at)
         self._said_at, self._said_step = now, step
-        facts = {
-            "step": step,
-            "steps": self.steps,
-            "epoch": (step - 1) // self.per_epoch + 1,
-            "loss": round(loss, 6),
-            "accuracy": round(accuracy, 4),
-        }
+        if not self._each_step:
+            text = f"step {step}/{self._steps} epoch {done.epoch} loss {loss:.6f} accuracy {accuracy:.4f}"
+            text += "".join(f" {name} {value:.4g}" for name, value in further.items())
+            print(text + ("" if pace is None else f" {pace:.1f} steps/s"), flush=True)
+        self._write(done, pace, further)
+        scalars = {"loss": loss, "accuracy": accuracy, **further}
         if pace is not None:
-            facts["steps_per_second"] = round(pace, 2)
-        text = f"step {step}/{self.steps} epoch {facts['epoch']} loss {loss:.6f} accuracy {accuracy:.4f}"
-        print(text + (f" {pace:.1f} steps/s" if pace is not None else ""), flush=True)
-        with self.progress.open("a") as lines:
-            lines.write(json.dumps(facts) + "\n")
-        if self.events:
-            with self.events.as_default(step):
-                tf.summary.scalar("train/loss", loss)
-                tf.summary.scalar("train/accuracy", accuracy)
-            self.events.flush()
+            scalars["steps_per_second"] = pace
+        self.add_scalars(step, **{f"train/{name}": value for name, value in scalars.items()})
 
     def add_scalars(self, step: int, **values: float) -> None:
         """Further numbers for TensorBoard, from the chief."""
-        if self.events:
-            with self.events.as_default(step):
+        if self._events:
+            with self._events.as_default(step):
                 for name, value in values.items():
-                    tf.summary.scalar(name.replace("__", "/"), value)
-            self.events.flush()
+                    tf.summary.scalar(name, value)
+            self._events.flush()
+
+    def _write(self, done: Step, pace: float | None, further: Mapping[str, float]) -> None:
+        facts: dict[str, Any] = {
+            "step": done.step,
+            "steps": done.steps,
+            "epoch": done.epoch,
+            "loss": round(done.loss, 6),
+            "accuracy": round(done.accuracy, 4),
+            **further,
+        }
+        if pace is not None:
+            facts["steps_per_second"] = round(pace, 2)
+        if self._resumed:
+            facts["resumed"] = self._resumed.to_json()
+        with self._progress.open("a") as lines:
+            lines.write(json.dumps(facts) + "\n")
 
 
-def write_metrics(path: Path, facts: dict[str, Any]) -> None:
+def write_metrics(path: Path, facts: Mapping[str, Any]) -> None:
     """metrics.json, whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
     half = path.with_name(f".{path.name}.{os.getpid()}")
