@@ -1,13 +1,14 @@
-"""What the bucket must hold before a run is admitted: a program that is a tar, data that is not empty."""
+"""What the bucket must hold before a run is admitted: a program that can run, data that is not empty."""
 
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from lambdas.core.job import Fault, Job
+from lambdas.core import programs
+from lambdas.core.job import Fault, Job, Sharding
 
-HEAD_BYTES = 4096
-"""How much of `program.source` to read: enough to see whether it is a tar."""
+HEAD_BYTES = programs.MOST_LOOKED_INTO
+"""How much of `program.source` to read: all of it where it is looked into, and more than shows whether it is a tar."""
 MOST_SOURCE_BYTES = 1024**3
 BLOCK = 512
 
@@ -31,9 +32,18 @@ class PrefixFacts:
 def bucket_faults(job: Job, source: SourceFacts | None, data: Mapping[str, PrefixFacts]) -> tuple[Fault, ...]:
     """Every fault that only the bucket can show. `source` is None when the object does not exist (or the
     job names none); `data` has an entry per data entry of the job."""
-    faults = [_source_fault(job.program.source, source)] if job.program.source else []
-    faults += [_data_fault(name, entry.source, data[name]) for name, entry in job.data.items()]
-    return tuple(fault for fault in faults if fault)
+    faults = list(_source_faults(job, job.program.source, source)) if job.program.source else []
+    for name, entry in job.data.items():
+        fault = _data_fault(name, entry.source, data[name]) or _share_fault(job, name, data[name])
+        faults += [fault] if fault else []
+    return tuple(faults)
+
+
+def _source_faults(job: Job, uri: str, source: SourceFacts | None) -> tuple[Fault, ...]:
+    fault = _source_fault(uri, source)
+    if fault or source is None:
+        return (fault,) if fault else ()
+    return programs.faults(job, source.head) if source.size == len(source.head) else ()
 
 
 def _source_fault(uri: str, source: SourceFacts | None) -> Fault | None:
@@ -60,6 +70,19 @@ def _data_fault(name: str, uri: str, prefix: PrefixFacts) -> Fault | None:
     if prefix.size == 0:
         return Fault(path, f"the {prefix.objects} objects under {uri} are all empty")
     return None
+
+
+def _share_fault(job: Job, name: str, prefix: PrefixFacts) -> Fault | None:
+    """With `sharding: file` every host that trains needs a file of its own. Of more than a page of objects there
+    are enough."""
+    if job.data[name].sharding is not Sharding.FILE or prefix.objects >= job.cluster.workers:
+        return None
+    files = "1 file" if prefix.objects == 1 else f"{prefix.objects} files"
+    problem = (
+        f"sharding is file, but there are {files} with content under {job.data[name].source} for {job.cluster.workers} "
+        "workers, and each needs one of its own; split the files up, use fewer workers, or use sharding none"
+    )
+    return Fault(f"data.{name}.sharding", problem)
 
 
 def split_uri(uri: str) -> tuple[str, str]:

@@ -8,12 +8,25 @@ from typing import Any
 import pytest
 
 from lambdas.core import jobfile
-from lambdas.core.job import Data, Hosts, Job, JobFaults, MarketChoice, Strategy
+from lambdas.core.job import (
+    Checkpoints,
+    Data,
+    Hosts,
+    Job,
+    JobFaults,
+    MarketChoice,
+    Result,
+    Role,
+    Sharding,
+    Strategy,
+)
 from lambdas.core.jobfile import Inline, Uploaded
 from tests.unit.core.facts import BUCKET
 
 SMALLEST: dict[str, Any] = {"name": "digits", "program": {"module": "training.programs.digits"}}
-SHIPPED = sorted((Path(__file__).parents[3] / "jobs").glob("*.yaml"))
+ROOT = Path(__file__).parents[3]
+SHIPPED = sorted([*(ROOT / "jobs").glob("*.yaml"), *(ROOT / "examples").glob("*.yaml")])
+SERVERS: dict[str, Any] = {"strategy": "parameter_server", "workers": 2, "parameter_servers": 1}
 
 
 def faults_of(text: str | bytes, source: str = "jobs/x.yaml") -> dict[str, str]:
@@ -62,6 +75,80 @@ def test_an_empty_section_is_an_omitted_one() -> None:
     assert job_of(SMALLEST | {"data": None, "limits": None}) == job_of(SMALLEST)
 
 
+def test_every_program_that_ships_can_be_named() -> None:
+    files = (ROOT / "training" / "programs").glob("*.py")
+    programs = {path.stem for path in files if '__name__ == "__main__"' in path.read_text()}
+    assert {name for name in programs if not name.endswith("_data")} == set(jobfile.PROGRAMS)
+
+
+def test_parameter_servers_get_a_second_gang_without_gpus() -> None:
+    job = job_of(SMALLEST | {"cluster": SERVERS | {"evaluator": True}})
+    assert [str(role) for role in job.roles] == ["chief", "worker", "worker", "ps", "evaluator"]
+    assert (job.gang, job.cpu_gang, job.hardware.cpu_roles) == (5, 2, (Role.CHIEF, Role.PS))
+    assert job.hardware.cpu_instance_types == ("m7i.xlarge", "m6i.xlarge", "m7a.xlarge")
+
+
+@pytest.mark.parametrize(
+    ("hardware", "roles"),
+    [
+        ({}, ("chief", "ps")),
+        ({"cpu_instance_types": ["m7i.xlarge"]}, ("chief", "ps")),
+        ({"cpu_roles": ["ps"]}, ("ps",)),
+        ({"cpu_roles": ["ps", "chief", "evaluator"]}, ("ps", "chief", "evaluator")),
+        ({"cpu_roles": []}, ()),
+        ({"cpu_instance_types": []}, ()),
+        ({"cpu_instance_types": [], "cpu_roles": []}, ()),
+    ],
+)
+def test_a_second_gang_has_both_types_and_roles_or_neither(
+    hardware: dict[str, Any], roles: tuple[str, ...]
+) -> None:
+    found = job_of(SMALLEST | {"cluster": SERVERS, "hardware": hardware}).hardware
+    assert found.cpu_roles == roles
+    assert bool(found.cpu_instance_types) is bool(roles)
+
+
+def test_other_strategies_have_one_gang() -> None:
+    found = job_of(SMALLEST | {"cluster": {"workers": 2}}).hardware
+    assert (found.cpu_instance_types, found.cpu_roles) == ((), ())
+
+
+def test_what_a_host_fills_in_is_kept_as_written() -> None:
+    job = job_of(
+        SMALLEST
+        | {
+            "cluster": SERVERS,
+            "data": {"train": "s3://BUCKET/data/t/"},
+            "program": SMALLEST["program"]
+            | {
+                "args": {"ps_hosts": "${ps_hosts}", "dir": "${data.train}/x", "plain": "$${HOME} $5 {x}"},
+                "environment": {"LOGS": "${tensorboard}/${role}-${index}", "TF_USE_LEGACY_KERAS": "1"},
+                "expect": ["model", "metrics"],
+            },
+        }
+    )
+    assert job.program.args["plain"] == "$${HOME} $5 {x}"
+    assert job.program.environment["LOGS"] == "${tensorboard}/${role}-${index}"
+    assert job.program.expect == (Result.MODEL, Result.METRICS)
+
+
+def test_data_may_be_shared_out_by_file() -> None:
+    data = {
+        "train": {"source": "s3://BUCKET/data/t/", "sharding": "file"},
+        "test": {"source": "s3://BUCKET/data/v/"},
+    }
+    assert job_of(SMALLEST | {"cluster": {"workers": 2}, "data": data}).data == {
+        "train": Data(source=f"s3://{BUCKET}/data/t/", sharding=Sharding.FILE),
+        "test": Data(source=f"s3://{BUCKET}/data/v/"),
+    }
+
+
+def test_checkpoints_have_their_defaults_one_by_one() -> None:
+    assert job_of(SMALLEST).checkpoints == Checkpoints(steps=0, seconds=120, keep=3)
+    found = job_of(SMALLEST | {"checkpoints": {"steps": 50}}).checkpoints
+    assert found == Checkpoints(steps=50, seconds=120, keep=3)
+
+
 def test_the_placeholder_and_the_bucket_mean_the_same() -> None:
     by_name, by_placeholder = (
         job_of(SMALLEST | {"data": {"train": f"s3://{bucket}/data/t/"}}) for bucket in (BUCKET, "BUCKET")
@@ -87,8 +174,13 @@ def test_an_admitted_job_comes_back_equal() -> None:
                 "source": "s3://BUCKET/programs/mine.tar.gz",
                 "args": {"rate": 1e-3, "n": 2, "flag": True, "word": "x; rm -rf /"},
                 "requirements": "requirements.txt",
+                "environment": {"MODE": "fast"},
+                "expect": ["checkpoint"],
             },
-            "hardware": {"market": "on_demand", "max_dollars_per_hour": 4},
+            "data": {"train": {"source": "s3://BUCKET/data/t/", "sharding": "file"}},
+            "cluster": SERVERS | {"evaluator": True},
+            "hardware": {"market": "on_demand", "max_dollars_per_hour": 4, "cpu_roles": ["ps"]},
+            "checkpoints": {"steps": 10, "seconds": 30, "keep": 2},
             "after": {"hosts": "stop", "image": "always"},
         }
     )
@@ -173,7 +265,7 @@ def changed(**sections: Any) -> dict[str, Any]:
 SOURCE = {"source": "s3://BUCKET/programs/x.tar.gz"}
 BAD = [
     # where, what is written, a part of the sentence
-    ("nmae", changed(nmae="x"), 'unknown key; allowed are name, program, data, cluster, hardware, limits, after; did you mean "name"?'),
+    ("nmae", changed(nmae="x"), 'unknown key; allowed are name, program, data, cluster, hardware, checkpoints, limits, after; did you mean "name"?'),
     ("1", SMALLEST | {1: 2}, "unknown key"),
     ("name", {"program": SMALLEST["program"]}, "is missing"),
     ("name", changed(name=""), "is not a name"),
@@ -182,7 +274,7 @@ BAD = [
     ("name", changed(name="digits\n"), "is not a name"),
     ("name", changed(name=5), "found the number 5"),
     ("name", changed(name=True), "found the boolean true"),
-    ("program", changed(program="train.py"), 'found "train.py"; a mapping with the keys source, module, args, requirements'),
+    ("program", changed(program="train.py"), 'found "train.py"; a mapping with the keys source, module, args, environment, requirements, expect'),
     ("program.module", {"name": "x"}, "is missing"),
     ("program.module", changed(program={"module": "a;rm -rf /"}), "is not a dotted Python module name"),
     ("program.module", changed(program={"module": "$(id)"}), "is not a dotted Python module name"),
@@ -234,8 +326,52 @@ BAD = [
     ("cluster.workers", changed(cluster={"strategy": "mirrored", "workers": 2}), "1 is allowed with the strategy mirrored"),
     ("cluster.workers", changed(cluster={"strategy": "single", "workers": 2}), "1 is allowed with the strategy single"),
     ("cluster.strategy", changed(cluster={"strategy": "multiworker"}), 'did you mean "multi_worker"?'),
-    ("cluster.strategy", changed(cluster={"strategy": "parameter_server", "parameter_servers": 1}), "not supported yet"),
-    ("cluster.parameter_servers", changed(cluster={"workers": 2, "parameter_servers": 1}), "0 is allowed"),
+    ("cluster.workers", changed(cluster=SERVERS | {"workers": 0}), "only workers train, also with parameter_server, whose chief only coordinates"),
+    ("cluster.parameter_servers", changed(cluster={"strategy": "parameter_server", "workers": 2}), "found nothing; 1 or more are required"),
+    ("cluster.parameter_servers", changed(cluster=SERVERS | {"parameter_servers": 0}), "found 0; 1 or more are required"),
+    ("cluster.parameter_servers", changed(cluster=SERVERS | {"parameter_servers": "1"}), 'found "1"; a whole number'),
+    ("cluster.parameter_servers", changed(cluster=SERVERS | {"parameter_servers": 3}), "more parameter servers than workers (3 for 2)"),
+    ("cluster.parameter_servers", changed(cluster={"workers": 2, "parameter_servers": 1}), "1 is allowed with the strategy parameter_server only, found multi_worker"),
+    ("cluster.evaluator", changed(cluster={"workers": 2, "evaluator": True}), "true is allowed with the strategy parameter_server only, found multi_worker"),
+    ("cluster.evaluator", changed(cluster=SERVERS | {"evaluator": 1}), "found the number 1; true or false"),
+    ("cluster", changed(cluster=SERVERS | {"workers": 48, "parameter_servers": 2}), "makes 51 hosts (1 chief, 48 worker, 2 ps); up to 50"),
+    ("hardware.cpu_instance_types", changed(hardware={"cpu_instance_types": ["m7i.xlarge"]}), "parameter_server only, found single"),
+    ("hardware.cpu_roles", changed(cluster={"workers": 2}, hardware={"cpu_roles": ["ps"]}), "parameter_server only, found multi_worker"),
+    ("hardware.cpu_roles[0]", changed(cluster=SERVERS, hardware={"cpu_roles": ["worker"]}), "allowed are chief, ps, evaluator"),
+    ("hardware.cpu_roles[1]", changed(cluster=SERVERS, hardware={"cpu_roles": ["ps", "ps"]}), "twice"),
+    ("hardware.cpu_roles", changed(cluster=SERVERS, hardware={"cpu_roles": "ps"}), 'found "ps"; a list of chief, ps, evaluator'),
+    ("hardware.cpu_roles", changed(cluster=SERVERS, hardware={"cpu_instance_types": [], "cpu_roles": ["ps"]}), "needs cpu_instance_types, which is empty"),
+    ("hardware.cpu_instance_types", changed(cluster=SERVERS, hardware={"cpu_instance_types": ["m7i.xlarge"], "cpu_roles": []}), "is for nobody, since cpu_roles is empty"),
+    ("hardware.cpu_instance_types[0]", changed(cluster=SERVERS, hardware={"cpu_instance_types": ["g6.xlarge"]}), "has a GPU, which these roles would pay for and not use; it belongs in instance_types"),
+    ("hardware.cpu_instance_types[0]", changed(cluster=SERVERS, hardware={"cpu_instance_types": ["m7i.xlarg"]}), 'did you mean "m7i.xlarge"?'),
+    ("hardware.instance_types[0]", changed(hardware={"instance_types": ["m7i.xlarge"]}), "has no GPU; it belongs in hardware.cpu_instance_types"),
+    ("program.module", changed(program={"module": "training.programs.mnits"}), 'did you mean "training.programs.mnist"?'),
+    ("program.module", changed(program={"module": "training.programs.digits_data"}), "needs program.source"),
+    ("program.environment", changed(program={"environment": ["A=1"]}), "found a list; a mapping of names to values"),
+    ("program.environment.a", changed(program={"environment": {"a": "x"}}), 'the name "a" is not a name of up to 64 capital letters'),
+    ("program.environment.N", changed(program={"environment": {"N": 1}}), "found the number 1; text is allowed: write it in quotes"),
+    ("program.environment.N", changed(program={"environment": {"N": True}}), "write it in quotes"),
+    ("program.environment.N", changed(program={"environment": {"N": None}}), "found nothing"),
+    ("program.environment.N", changed(program={"environment": {"N": "a\nb"}}), "without control characters"),
+    ("program.environment.TF_CONFIG", changed(program={"environment": {"TF_CONFIG": "{}"}}), "is not a job's to set"),
+    ("program.environment.TRAINYARD_X", changed(program={"environment": {"TRAINYARD_X": "1"}}), "is not a job's to set"),
+    ("program.environment.LD_PRELOAD", changed(program={"environment": {"LD_PRELOAD": "x.so"}}), "is not a job's to set"),
+    ("program.environment.DIR", changed(program={"environment": {"DIR": "${data.trian}"}}, data={"train": "s3://BUCKET/data/t/"}), 'did you mean "data.train"?'),
+    ("program.args.dir", changed(program={"args": {"dir": "${data.train}"}}), '"${data.train}" is nothing that a host can fill in'),
+    ("program.args.dir", changed(program={"args": {"dir": "${checkpoint}/x"}}), 'did you mean "checkpoints"?'),
+    ("program.args.dir", changed(program={"args": {"dir": "a ${role"}}), "write \"$${\" for a plain"),
+    ("program.args.ps", changed(program={"args": {"ps": "${ps_hosts}"}}, cluster={"workers": 2}), "${ps_hosts} needs the strategy parameter_server, found multi_worker"),
+    ("program.expect", changed(program={"expect": "model"}), 'found "model"; a list of model, metrics, checkpoint'),
+    ("program.expect[1]", changed(program={"expect": ["model", "metric"]}), 'did you mean "metrics"?'),
+    ("data.train.source", changed(data={"train": {"sharding": "none"}}), "found nothing; s3://BUCKET/data"),
+    ("data.train.source", changed(data={"train": {"source": "s3://BUCKET/data/x"}}), 'did you mean "s3://BUCKET/data/x/"?'),
+    ("data.train.shard", changed(data={"train": {"source": "s3://BUCKET/data/x/", "shard": "file"}}), 'did you mean "sharding"?'),
+    ("data.train.sharding", changed(data={"train": {"source": "s3://BUCKET/data/x/", "sharding": "auto"}}), "allowed are none, file"),
+    ("data.train.sharding", changed(data={"train": {"source": "s3://BUCKET/data/x/", "sharding": "file"}}), "the strategy single has one host"),
+    ("checkpoints.steps", changed(checkpoints={"steps": -1}), "a whole number from 0 to 1000000000"),
+    ("checkpoints.seconds", changed(checkpoints={"seconds": 0.5}), "a number of seconds from 1 to 86400"),
+    ("checkpoints.keep", changed(checkpoints={"keep": 0}), "a whole number from 1 to 100"),
+    ("checkpoints.every", changed(checkpoints={"every": 5}), "unknown key; allowed are steps, seconds, keep"),
     ("hardware.instance_types", changed(hardware={"instance_types": "g6.xlarge"}), 'found "g6.xlarge"; a list of 1 to 10'),
     ("hardware.instance_types", changed(hardware={"instance_types": []}), "found a list of 0"),
     ("hardware.instance_types", changed(hardware={"instance_types": ["g6.xlarge"] * 11}), "found a list of 11"),
