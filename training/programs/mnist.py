@@ -1,0 +1,220 @@
+"""Classify handwritten digits of 28 x 28 pixels: 784 inputs, 100 sigmoid units, 10 softmax outputs, plain SGD.
+
+One program for every strategy of the job file: single, mirrored, multi_worker (synchronous) and parameter_server
+(asynchronous). Reads the four IDX files of MNIST (plain or .gz) from the data entry `mnist`, or TFRecord shards with
+{image: 784 bytes, label: int64} from the entries `train` and `test`. mnist_data.py makes either.
+"""
+
+import argparse
+import time
+from pathlib import Path
+from typing import Any
+
+import tensorflow as tf
+import tf_keras
+
+from training.programs import idx
+from training.programs.matmul import at_least
+from training.runtime import Runtime, start
+from training.runtime.data import Arrays, Examples, Records
+from training.runtime.export import classifier
+from training.runtime.metrics import Step
+from training.runtime.plan import Trained
+
+SIDE = 28
+PIXELS = SIDE * SIDE
+HIDDEN = 100
+DIGITS = 10
+EVALUATION_BATCH = 512
+RECORD = {
+    "image": tf.io.FixedLenFeature([], tf.string),
+    "label": tf.io.FixedLenFeature([], tf.int64),
+}
+
+
+class Classifier(tf.Module):
+    """Images (n, 784) from 0 to 1 in, logits (n, 10) out."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(name="classifier")
+        self.hidden_weights = tf.Variable(drawn((PIXELS, HIDDEN), seed), name="hidden/weights")
+        self.hidden_biases = tf.Variable(tf.zeros((HIDDEN,)), name="hidden/biases")
+        self.weights = tf.Variable(drawn((HIDDEN, DIGITS), seed + 1), name="softmax/weights")
+        self.biases = tf.Variable(tf.zeros((DIGITS,)), name="softmax/biases")
+
+    def __call__(self, images: Any) -> Any:
+        hidden = tf.sigmoid(tf.linalg.matmul(images, self.hidden_weights) + self.hidden_biases)
+        return tf.linalg.matmul(hidden, self.weights) + self.biases
+
+
+class Diary:
+    """The lines of a run: every `frequency` steps and at the end of an epoch. `cost` is that of the last step noted."""
+
+    def __init__(self, frequency: int) -> None:
+        self._frequency = frequency
+        self._begun = self._told_at = time.monotonic()
+        self._told: Step | None = None
+        self.cost: float | None = None
+
+    def note(self, done: Step) -> None:
+        """A step is done. Asynchronous workers may have done several since the last one that was noted."""
+        self.cost = done.loss
+        if self._is_due(done):
+            self._tell(done)
+
+    def _is_due(self, done: Step) -> bool:
+        told = self._told
+        if told is None or done.batch == done.batches:
+            return True
+        missed_the_end = done.epoch > told.epoch and told.batch < told.batches
+        return missed_the_end or done.step // self._frequency > told.step // self._frequency
+
+    def _tell(self, done: Step) -> None:
+        now = time.monotonic()
+        steps = done.step - self._told.step if self._told else 1
+        average = 1000 * (now - self._told_at) / steps
+        print(
+            f"Step: {done.step},  Epoch: {done.epoch},  Batch: {done.batch} of {done.batches},  "
+            f"Cost: {done.loss:.4f},  AvgTime: {average:.2f} ms",
+            flush=True,
+        )
+        self._told, self._told_at = done, now
+
+    def close(self, accuracy: float, cost: float) -> None:
+        print(f"Test-Accuracy: {accuracy:.4f}", flush=True)
+        print(f"Total Time: {time.monotonic() - self._begun:.2f} s", flush=True)
+        print(f"Final Cost: {cost:.4f}", flush=True)
+
+
+def main() -> None:
+    arguments = parse_arguments()
+    runtime = start(seed=arguments.seed)
+    train, test = read_digits(runtime)
+    with runtime.strategy.scope():
+        model = Classifier(arguments.seed)
+        optimizer = tf_keras.optimizers.SGD(arguments.learning_rate)
+    diary = Diary(arguments.frequency)
+    loop = runtime.loop(
+        model=model,
+        optimizer=optimizer,
+        losses=losses,
+        is_right=is_right,
+        epochs=arguments.epochs,
+        global_batch_size=arguments.global_batch_size,
+        seed=arguments.seed,
+        checkpoint_every=arguments.checkpoint_every,
+        step_delay=arguments.step_delay,
+        each_step=diary.note,
+    )
+    trained = loop.train(train)
+    conclude(runtime, model, trained, test, diary)
+    runtime.finish(trained.step)
+
+
+def parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    shown = "(default: %(default)s)"
+    parser.add_argument("--epochs", type=at_least(1), default=20, help=shown)
+    parser.add_argument("--global-batch-size", type=at_least(1), default=100, help=shown)
+    parser.add_argument("--learning-rate", type=float, default=0.5, help=shown)
+    parser.add_argument("--seed", type=int, default=1, help=shown)
+    parser.add_argument("--frequency", type=at_least(1), default=100, help=f"steps from line to line {shown}")
+    parser.add_argument(
+        "--checkpoint-every",
+        type=at_least(0),
+        help="steps; 0: by the clock alone (default: what the job says)",
+    )
+    parser.add_argument(
+        "--step-delay", type=float, default=0.0, help=f"seconds to wait after a step, to watch it {shown}"
+    )
+    return parser.parse_args()
+
+
+def read_digits(runtime: Runtime) -> tuple[Examples, Examples]:
+    """Training and test digits: images (n, 784) from 0 to 1, and labels. Raises SystemExit for any of another kind."""
+    if "mnist" in runtime.environment.data:
+        return arrays(runtime.data("mnist"), idx.TRAIN), arrays(runtime.data("mnist"), idx.TEST)
+    if "train" in runtime.environment.data:
+        return records(runtime.data("train")), records(runtime.data("test"))
+    raise SystemExit(
+        "this program needs data.mnist (the four IDX files), or data.train and data.test (TFRecord shards): name them "
+        "in the job file, or set TRAINYARD_DATA_MNIST to a folder when you run it by hand"
+    )
+
+
+def arrays(folder: Path, part: str) -> Arrays:
+    found = idx.labelled(folder, part)
+    if found.images.shape[1] != PIXELS or found.labels.min() < 0 or found.labels.max() >= DIGITS:
+        raise SystemExit(
+            f"{part} in {folder} has images of {found.images.shape[1]} pixels and labels from {found.labels.min()} to "
+            f"{found.labels.max()}: this program reads {SIDE} x {SIDE} pixels and labels from 0 to {DIGITS - 1}"
+        )
+    return Arrays(found.images, found.labels)
+
+
+def records(folder: Path) -> Records:
+    found = Records.under(folder, parse)
+    first = next(iter(tf.data.TFRecordDataset(found.files[0])))
+    size = len(tf.io.parse_single_example(first, RECORD)["image"].numpy())
+    if size != PIXELS:
+        raise SystemExit(
+            f"{found.files[0]} has images of {size} bytes: this program reads {SIDE} x {SIDE} pixels, a byte each"
+        )
+    return found
+
+
+def parse(serialised: Any) -> tuple[Any, Any]:
+    """A batch of serialised records: images as numbers from 0 to 1, labels."""
+    found = tf.io.parse_example(serialised, RECORD)
+    pixels = tf.io.decode_raw(found["image"], tf.uint8, fixed_length=PIXELS)
+    return tf.cast(pixels, tf.float32) / idx.BRIGHTEST, found["label"]
+
+
+def drawn(shape: tuple[int, int], seed: int) -> Any:
+    """Normal numbers, the narrower the more inputs there are; the same for the same seed."""
+    return tf.random.stateless_normal(shape, seed=(seed, 0), stddev=shape[0] ** -0.5)
+
+
+def losses(labels: Any, outputs: Any) -> Any:
+    return tf.nn.sparse_softmax_cross_entropy_with_logits(labels, outputs)
+
+
+def is_right(labels: Any, outputs: Any) -> Any:
+    return tf.cast(tf.equal(tf.argmax(outputs, axis=1), labels), tf.float32)
+
+
+def conclude(runtime: Runtime, model: Classifier, trained: Trained, test: Examples, diary: Diary) -> None:
+    """Judge the model on digits it has never seen, and leave it behind."""
+    loss, accuracy = evaluate(model, test)
+    if runtime.is_chief:
+        last = trained.history[-1]["loss"] if diary.cost is None else diary.cost
+        diary.close(accuracy, last)
+    images = tf.TensorSpec((None, PIXELS), tf.float32, name="images")
+    runtime.save_model(model, classifier(model, images), step=trained.step)
+    runtime.write_metrics(
+        {
+            "step": trained.step,
+            "steps": trained.steps,
+            "epochs": len(trained.history),
+            "loss": loss,
+            "accuracy": accuracy,
+            "workers": runtime.workers,
+            "history": trained.history,
+        }
+    )
+
+
+def evaluate(model: Classifier, examples: Examples) -> tuple[float, float]:
+    """Mean loss and accuracy over all examples."""
+    loss = right = 0.0
+    for images, labels in examples.once(EVALUATION_BATCH):
+        outputs = model(images)
+        loss += float(tf.reduce_sum(losses(labels, outputs)))
+        right += float(tf.reduce_sum(is_right(labels, outputs)))
+    return loss / examples.count, right / examples.count
+
+
+if __name__ == "__main__":
+    main()
