@@ -153,7 +153,7 @@ def _pieces(
     in_order: Callable[[Any], Any], share: Share, *, first_step: int, epochs: int, per_epoch: int
 ) -> Any:
     """The share's pieces of every batch from `first_step` on; `in_order(epoch)` answers the batches of one epoch."""
-    first_epoch, done = divmod(first_step, per_epoch)
+    first_epoch, done = first_step // per_epoch, first_step % per_epoch
     lower, upper = (tf.constant([piece[side] for piece in share.pieces], tf.int64) for side in (0, 1))
 
     def epoch_batches(epoch: Any) -> Any:

@@ -1,0 +1,95 @@
+"""Real processes of a parameter-server cluster on this machine's loopback, as the host agents would start them."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.training.workers import Worker, free_ports
+
+
+@dataclass(frozen=True)
+class Gang:
+    chief: Worker
+    workers: list[Worker]
+    servers: list[Worker]
+    evaluators: list[Worker]
+
+    @property
+    def all(self) -> list[Worker]:
+        return [self.chief, *self.workers, *self.servers, *self.evaluators]
+
+    def codes(self) -> list[int]:
+        """How everybody ended, the chief first."""
+        return [one.wait() for one in self.all]
+
+
+@contextmanager
+def gang(
+    module: str,
+    folder: Path,
+    data: Mapping[str, Path],
+    *,
+    args: Sequence[str],
+    workers: int = 2,
+    servers: int = 1,
+    evaluators: int = 0,
+) -> Iterator[Gang]:
+    """Chief, workers and parameter servers of one program; whoever still lives at the end is killed."""
+    ports = iter(free_ports(1 + workers + servers))
+    cluster = {
+        role: [f"127.0.0.1:{next(ports)}" for _ in range(count)]
+        for role, count in (("chief", 1), ("worker", workers), ("ps", servers))
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+
+    def start(role: str, index: int) -> Worker:
+        told = environment(folder, data, role, index) | {
+            "TF_CONFIG": json.dumps({"cluster": cluster, "task": {"type": role, "index": index}}),
+            "TRAINYARD_STRATEGY": "parameter_server",
+        }
+        return launch([sys.executable, "-m", module, *args], told, folder, f"{role}-{index}")
+
+    started = {
+        role: [start(role, index) for index in range(count)]
+        for role, count in (("ps", servers), ("worker", workers), ("chief", 1), ("evaluator", evaluators))
+    }
+    gang = Gang(started["chief"][0], started["worker"], started["ps"], started["evaluator"])
+    try:
+        yield gang
+    finally:
+        end(gang.all)
+
+
+def environment(folder: Path, data: Mapping[str, Path], role: str, index: int) -> dict[str, str]:
+    """What docs/contracts.md promises a program, with results under `folder`."""
+    return {
+        "TF_CPP_MIN_LOG_LEVEL": "1",
+        "TRAINYARD_CHECKPOINTS": str(folder / "checkpoints"),
+        "TRAINYARD_FORM_SECONDS": "120",
+        "TRAINYARD_INDEX": str(index),
+        "TRAINYARD_METRICS": str(folder / "metrics.json"),
+        "TRAINYARD_MODEL": str(folder / "model"),
+        "TRAINYARD_PROGRESS": str(folder / f"progress-{role}-{index}.jsonl"),
+        "TRAINYARD_ROLE": role,
+        "TRAINYARD_TENSORBOARD": str(folder / "tensorboard"),
+        **{f"TRAINYARD_DATA_{name.upper()}": str(path) for name, path in data.items()},
+    }
+
+
+def launch(command: Sequence[str], told: Mapping[str, str], folder: Path, name: str) -> Worker:
+    log, progress = folder / f"{name}.log", Path(told["TRAINYARD_PROGRESS"])
+    progress.unlink(missing_ok=True)
+    with log.open("ab") as output:
+        process = subprocess.Popen(command, env=os.environ | told, stdout=output, stderr=subprocess.STDOUT)
+    return Worker(process, log, progress)
+
+
+def end(started: Sequence[Worker]) -> None:
+    for one in started:
+        one.process.kill()
+        one.process.wait()
