@@ -126,6 +126,11 @@ class Ledger:
         row = self._get(f"run#{run}", f"token#{attempt:04d}#{wait}")
         return wire.from_json(TokenRow, {**row, "attempt": attempt, "wait": wait}) if row else None
 
+    def progress(self, run: str) -> Mapping[str, Any]:
+        """What the run's chief said last, in any attempt; empty before its first word."""
+        row = self._get(f"run#{run}", "run") or {}
+        return row.get("progress") or {}
+
     def owner(self, noun: str, name: str) -> Mapping[str, Any] | None:
         """The look-up row of an instance, image or command: its `run` and what else was noted there."""
         return self._get(f"{noun}#{name}", "run")

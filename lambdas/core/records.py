@@ -109,6 +109,8 @@ class AttemptRow:
     cause: str | None = None
     from_step: int | None = None
     to_step: int | None = None
+    resumed: Mapping[str, Any] | None = None
+    reached_before: int | None = None
     command: str | None = None
 
     @property
@@ -236,6 +238,8 @@ class Records:
                 reason=row.reason,
                 from_step=row.from_step,
                 to_step=row.to_step,
+                resumed=row.resumed,
+                reached_before=row.reached_before,
             )
             for _, row in sorted(self.attempts.items())
         )

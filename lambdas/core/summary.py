@@ -29,7 +29,9 @@ class Ending(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class AttemptFacts:
-    """One attempt as the ledger knows it. `pool` is the offer in words."""
+    """One attempt as the ledger knows it. `pool` is the offer in words; `resumed` what its program found when it
+    restored (`step`, `verified`, ...), None when it said nothing of that; `reached_before` the last step that an
+    earlier attempt had reported when this one first did."""
 
     attempt: int
     pool: str
@@ -42,6 +44,8 @@ class AttemptFacts:
     reason: str | None = None
     from_step: int | None = None
     to_step: int | None = None
+    resumed: Mapping[str, Any] | None = None
+    reached_before: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,12 +103,44 @@ def summarise(facts: RunFacts) -> dict[str, Any]:
         "restarts": max(0, len(facts.attempts) - 1),
         "attempts": _attempts(facts),
         "steps": _steps(facts),
-        "metrics": {key: value for key, value in (facts.metrics or {}).items() if key != "history"},
+        "metrics": {key: value for key, value in (facts.metrics or {}).items() if key not in LONG_METRICS},
+        "resume": resume(facts.attempts),
         "cost": _cost(facts),
         "hosts": [_host(host, facts.ended) for host in sorted(facts.hosts, key=lambda host: host.launched)],
         "image": facts.image,
         "where": places(facts.run, facts.bucket, facts.objects),
     }
+
+
+def resume(attempts: Iterable[AttemptFacts]) -> dict[str, Any]:
+    """The proof of resume: where each restart went on, how many steps were trained twice for that, and whether the
+    checkpoints were found whole (None where there was none to find, or a program did not say)."""
+    ordered = sorted(attempts, key=lambda attempt: attempt.attempt)
+    restarts = [attempt for attempt in ordered[1:] if attempt.started]
+    restored = [attempt for attempt in restarts if attempt.resumed or attempt.from_step]
+    said = [attempt.resumed.get("verified") if attempt.resumed else None for attempt in restored]
+    return {
+        "attempts": len(ordered),
+        "resumed_at": [_resumed_at(attempt) for attempt in restarts],
+        "steps_lost": sum(_steps_lost(ordered, attempt) for attempt in restarts),
+        "verified": False if False in said else True if said and None not in said else None,
+        "restores": [dict(attempt.resumed) for attempt in restarts if attempt.resumed],
+    }
+
+
+def _resumed_at(attempt: AttemptFacts) -> int:
+    """The step the program says, else that of the checkpoint it was given; 0 from the beginning."""
+    said = attempt.resumed.get("step") if attempt.resumed else None
+    return int(said if said is not None else attempt.from_step or 0)
+
+
+def _steps_lost(ordered: Sequence[AttemptFacts], attempt: AttemptFacts) -> int:
+    """What was trained before this attempt and had to be trained again in it; one that was lost before its first
+    word leaves that to the next."""
+    if attempt.reached_before is None:
+        return 0
+    reached = max(attempt.reached_before, ordered[ordered.index(attempt) - 1].to_step or 0)
+    return max(0, reached - _resumed_at(attempt))
 
 
 def notice(summary: Mapping[str, Any]) -> tuple[str, str]:
@@ -115,11 +151,19 @@ def notice(summary: Mapping[str, Any]) -> tuple[str, str]:
     lines = [
         f"{summary['run']} {summary['outcome']} after {_span(summary['seconds'])}.",
         f"Reason: {summary['reason']}",
-        f"Attempts: {len(summary['attempts'])}. Steps: {steps['done']} of {steps['planned']}.",
+        f"Attempts: {len(summary['attempts'])}. Steps: {steps['done']} of {steps['planned']}"
+        f"{_lost_in_words(summary['resume'])}.",
         f"Cost: {_money(cost['dollars'])} for {cost['hours']:.3f} host hours, on demand {on_demand}.",
         *(f"{what}: {uri}" for what, uri in summary["where"].items()),
     ]
     return subject, "\n".join(lines) + "\n"
+
+
+def _lost_in_words(proof: Mapping[str, Any]) -> str:
+    if not proof["resumed_at"]:
+        return ""
+    steps = ", ".join(str(step) for step in proof["resumed_at"])
+    return f", resumed at step {steps}; steps lost: {proof['steps_lost']}"
 
 
 def places(run: str, bucket: str, objects: Iterable[str]) -> dict[str, str]:
@@ -136,6 +180,10 @@ def places(run: str, bucket: str, objects: Iterable[str]) -> dict[str, str]:
     return found
 
 
+LONG_METRICS = ("history", "samples")
+"""What of metrics.json a summary leaves out."""
+OF_THE_PROOF = ("resumed", "reached_before")
+"""What of an attempt the summary says under `resume`."""
 PLACES = {
     "model": "model/",
     "metrics": "metrics.json",
@@ -159,7 +207,7 @@ def _attempts(facts: RunFacts) -> list[dict[str, Any]]:
     following = [*(each.from_step for each in ordered[1:]), _steps(facts)["done"]]
     rows = []
     for each, reached in zip(ordered, following, strict=False):
-        row: dict[str, Any] = wire.to_json(each)
+        row = {key: value for key, value in wire.to_json(each).items() if key not in OF_THE_PROOF}
         row["from_step"] = each.from_step or 0
         row["to_step"] = max((step for step in (each.to_step, reached) if step is not None), default=None)
         row["seconds"] = _seconds(each.launched, each.ended or facts.ended) if each.launched else None

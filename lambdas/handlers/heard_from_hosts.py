@@ -62,8 +62,16 @@ def _started(hearing: Hearing, now: datetime) -> str:
 
 
 def _progress(hearing: Hearing, now: datetime) -> str:
-    seen = {key: hearing.detail.get(key) for key in PROGRESS} | {"at": _at(hearing, now)}
-    return _alive(hearing, [run_row(hearing.run, {"progress": seen})])
+    """The first one of a restart also says where it went on, beside how far the attempts before it had come."""
+    seen = {key: hearing.detail.get(key) for key in PROGRESS}
+    seen |= {"at": _at(hearing, now), "attempt": hearing.attempt}
+    writes = [run_row(hearing.run, {"progress": seen})]
+    if hearing.attempt > 1:
+        before = hearing.ledger.progress(hearing.run)
+        if before.get("attempt") != hearing.attempt:
+            proof = {"resumed": hearing.detail.get("resumed"), "reached_before": before.get("step") or 0}
+            writes.append(attempt_row(hearing.run, hearing.attempt, proof))
+    return _alive(hearing, writes)
 
 
 def _checkpointed(hearing: Hearing, now: datetime) -> str:

@@ -1,8 +1,10 @@
 """What a run cost, and what its summary says."""
+# ruff: noqa: E501 - one row, one sentence, one line
 
 import json
 from dataclasses import replace
 from datetime import datetime
+from typing import Any
 
 import pytest
 
@@ -101,7 +103,7 @@ RUN = RunFacts(
     attempts=(attempt(2, Ending.FINISHED, 120, after(600)), attempt(1, Ending.INTERRUPTED, None, after(300))),
     hosts=(life(end=300), life("i-2", begin=300, end=None)),
     progress={"step": 290, "steps": 300},
-    metrics={"step": 300, "steps": 300, "accuracy": 0.98, "history": [1, 2]},
+    metrics={"step": 300, "steps": 300, "accuracy": 0.98, "history": [1, 2], "samples": [{"step": 10}]},
     objects=(
         "runs/digits-1a2b3c4d/model/saved_model.pb",
         "runs/digits-1a2b3c4d/plan.json",
@@ -137,6 +139,75 @@ def test_the_summary_tells_the_whole_story() -> None:
         "last_log": "s3://yard/runs/digits-1a2b3c4d/attempts/10/logs/chief-0.log",
     }
     json.dumps(found)
+
+
+def restart(
+    from_step: int | None = None,
+    reached_before: int | None = None,
+    to_step: int | None = None,
+    resumed: dict[str, Any] | None = None,
+    started: datetime | None = NOON,
+) -> dict[str, Any]:
+    return {
+        "from_step": from_step,
+        "reached_before": reached_before,
+        "to_step": to_step,
+        "resumed": resumed,
+        "started": started,
+    }
+
+
+WHOLE: dict[str, Any] = {"step": 120, "verified": True}
+DAMAGED: dict[str, Any] = {"step": 120, "verified": False}
+FIRST = restart(to_step=120)
+RESUMES: list[tuple[str, list[dict[str, Any]], list[int], int, bool | None]] = [
+    # sentence, the attempts, resumed at, steps lost, verified
+    ("no restart", [FIRST], [], 0, None),
+    ("stopped at its checkpoint", [FIRST, restart(120, 118, resumed=WHOLE)], [120], 0, True),
+    ("killed after its checkpoint", [restart(), restart(120, 131, resumed=WHOLE)], [120], 11, True),
+    ("said more when it left than it had reported", [restart(to_step=133), restart(120, 131, resumed=WHOLE)], [120], 13, True),
+    ("lost before there was a checkpoint", [restart(), restart(0, 40)], [0], 40, None),
+    ("a damaged checkpoint", [FIRST, restart(120, 120, resumed=DAMAGED)], [120], 0, False),
+    ("went back to an older checkpoint than it was given", [FIRST, restart(120, 120, resumed={"step": 60, "verified": True})], [60], 60, True),
+    ("a program that does not say what it restored", [FIRST, restart(120, 125)], [120], 5, None),
+    ("resumed at the step reported", [restart(), restart(120, 120, resumed=WHOLE)], [120], 0, True),
+    ("resumed later than anybody reported", [restart(), restart(120, 110, resumed=WHOLE)], [120], 0, True),
+    ("several", [restart(), restart(120, 130, resumed=WHOLE), restart(200, 205, resumed={"step": 200, "verified": True})], [120, 200], 15, True),
+    ("one of several was damaged", [restart(), restart(120, 130, resumed=DAMAGED), restart(200, 205, resumed={"step": 200, "verified": True})], [120, 200], 15, False),
+    ("one of several did not say", [restart(), restart(120, 130), restart(200, 205, resumed={"step": 200, "verified": True})], [120, 200], 15, None),
+    ("lost again before its first word", [restart(to_step=131), restart(120), restart(120, 131, resumed=WHOLE)], [120, 120], 11, None),
+    ("one in between never started", [restart(), restart(started=None), restart(120, 131, resumed=WHOLE)], [120], 11, True),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("rows", "resumed_at", "lost", "verified"), [row[1:] for row in RESUMES], ids=[row[0] for row in RESUMES]
+)
+def test_the_proof_of_resume(
+    rows: list[dict[str, Any]], resumed_at: list[int], lost: int, verified: bool | None
+) -> None:
+    attempts = [AttemptFacts(attempt=n, pool="p", hosts=("i-1",), **row) for n, row in enumerate(rows, 1)]
+    found = summary.resume(reversed(attempts))
+    assert found == {
+        "attempts": len(rows),
+        "resumed_at": resumed_at,
+        "steps_lost": lost,
+        "verified": verified,
+        "restores": [row["resumed"] for row in rows if row["resumed"]],
+    }
+
+
+def test_the_notice_says_what_an_interruption_cost() -> None:
+    assert (
+        "Steps: 300 of 300.\n"
+        in summary.notice(summary.summarise(replace(RUN, attempts=RUN.attempts[1:])))[1]
+    )
+    facts = AttemptFacts(attempt=1, pool="p", hosts=(), started=NOON)
+    again = AttemptFacts(
+        attempt=2, pool="p", hosts=(), started=NOON, from_step=120, reached_before=131, resumed=WHOLE
+    )
+    text = summary.notice(summary.summarise(replace(RUN, attempts=(facts, again))))[1]
+    assert "Attempts: 2. Steps: 300 of 300, resumed at step 120; steps lost: 11." in text
 
 
 def test_an_attempt_got_at_least_as_far_as_the_next_one_resumed_from() -> None:
