@@ -1,4 +1,4 @@
-"""The GPU instance types Trainyard knows: what they hold, what they cost on demand, which quota they use.
+"""The instance types Trainyard knows: what they hold, what they cost on demand, which quota they use.
 
 The data file ships with the code because the price list has no endpoint in most regions and answers slowly;
 `price_date` and `price_region` say what it is worth. Spot prices are never in here: they are asked for.
@@ -20,20 +20,21 @@ class Market(StrEnum):
 
 
 @dataclass(frozen=True)
-class GpuType:
-    """One EC2 instance type with NVIDIA GPUs. `legacy`: the image's driver no longer supports its GPU."""
+class InstanceType:
+    """One EC2 instance type, x86_64, with NVIDIA GPUs or without any. `legacy`: the image's driver no longer
+    supports its GPU."""
 
     name: str
-    gpu: str
-    gpus: int
-    gpu_mib: int
     vcpus: int
     memory_gib: int
-    efa: int
     on_demand_price: float | None
     on_demand_quota: str
     spot_quota: str
-    legacy: bool
+    gpu: str = ""
+    gpus: int = 0
+    gpu_mib: int = 0
+    efa: int = 0
+    legacy: bool = False
 
 
 @dataclass(frozen=True)
@@ -49,29 +50,34 @@ class Catalogue:
     price_date: str
     price_region: str
     quotas: Mapping[str, Quota]
-    types: Mapping[str, GpuType]
+    types: Mapping[str, InstanceType]
 
 
 @cache
 def catalogue() -> Catalogue:
     """The shipped catalogue, read once."""
-    data = json.loads(Path(__file__).with_name("gpu_types.json").read_text(encoding="utf-8"))
+    data = json.loads(Path(__file__).with_name("instance_types.json").read_text(encoding="utf-8"))
     return Catalogue(
         price_date=data["price_date"],
         price_region=data["price_region"],
         quotas={key: Quota(**quota) for key, quota in data["quotas"].items()},
-        types={row["name"]: GpuType(**row) for row in data["types"]},
+        types={row["name"]: InstanceType(**row) for row in data["types"]},
     )
 
 
-def gpu_type(name: str) -> GpuType:
+def instance_type(name: str) -> InstanceType:
     """The type of that name; KeyError for one that no admitted job can have."""
     return catalogue().types[name]
 
 
 def supported() -> tuple[str, ...]:
-    """Names of the types a job may ask for, sorted."""
-    return tuple(sorted(name for name, kind in catalogue().types.items() if not kind.legacy))
+    """Names of the types with GPUs a job may ask for, sorted."""
+    return tuple(sorted(name for name, kind in catalogue().types.items() if kind.gpus and not kind.legacy))
+
+
+def cpu_types() -> tuple[str, ...]:
+    """Names of the types without a GPU that the roles without one may run on, sorted."""
+    return tuple(sorted(name for name, kind in catalogue().types.items() if not kind.gpus))
 
 
 def cpu_types() -> tuple[str, ...]:
@@ -79,7 +85,7 @@ def cpu_types() -> tuple[str, ...]:
     return tuple(sorted(name for name, kind in catalogue().types.items() if kind.gpus == 0))
 
 
-def quota(kind: GpuType, market: Market) -> Quota | None:
+def quota(kind: InstanceType, market: Market) -> Quota | None:
     """The vCPU quota that counts this type in this market; None where AWS's own lists disagree."""
     family = kind.on_demand_quota if market is Market.ON_DEMAND else kind.spot_quota
     return catalogue().quotas.get(f"{family} {market}")

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar
 
-from lambdas.core.catalogue import GpuType, Market, catalogue, gpu_type, quota
+from lambdas.core.catalogue import InstanceType, Market, catalogue, instance_type, quota
 from lambdas.core.job import Job
 
 
@@ -127,7 +127,7 @@ def make_plan(job: Job, facts: PlanFacts, *, now: datetime) -> Plan | Refused:
 def quota_codes(job: Job) -> tuple[str, ...]:
     """The quota codes whose value and usage `make_plan` needs for this job, sorted."""
     quotas = [
-        quota(gpu_type(name), market)
+        quota(instance_type(name), market)
         for name in job.hardware.instance_types
         for market in job.hardware.market.markets
     ]
@@ -157,18 +157,18 @@ def _sort_out(job: Job, facts: PlanFacts) -> tuple[tuple[Offer, ...], tuple[Excl
         of_market: list[tuple[float, int, str, Offer]] = []
         for rank, name in enumerate(job.hardware.instance_types):
             for zone in zones:
-                against = _against(job, facts, gpu_type(name), zone, market, subnets)
+                against = _against(job, facts, instance_type(name), zone, market, subnets)
                 if against:
                     reason = " ".join(text for _, text in against)
                     excluded.append(Excluded(name, zone, market, against[0][0], reason))
                 else:
-                    offer = _offer(facts, gpu_type(name), zone, market, subnets[zone])
+                    offer = _offer(facts, instance_type(name), zone, market, subnets[zone])
                     of_market.append((offer.price, rank, zone, offer))
         offers += [offer for *_, offer in sorted(of_market, key=lambda row: row[:3])]
     return tuple(offers), tuple(excluded)
 
 
-def _offer(facts: PlanFacts, kind: GpuType, zone: str, market: Market, subnet: str) -> Offer:
+def _offer(facts: PlanFacts, kind: InstanceType, zone: str, market: Market, subnet: str) -> Offer:
     price = _price(facts, kind, zone, market)
     assert price is not None  # a pool without a price is excluded
     return Offer(
@@ -181,12 +181,12 @@ def _offer(facts: PlanFacts, kind: GpuType, zone: str, market: Market, subnet: s
     )
 
 
-def _price(facts: PlanFacts, kind: GpuType, zone: str, market: Market) -> float | None:
+def _price(facts: PlanFacts, kind: InstanceType, zone: str, market: Market) -> float | None:
     return facts.spot_prices.get((kind.name, zone)) if market is Market.SPOT else kind.on_demand_price
 
 
 def _against(
-    job: Job, facts: PlanFacts, kind: GpuType, zone: str, market: Market, subnets: Mapping[str, str]
+    job: Job, facts: PlanFacts, kind: InstanceType, zone: str, market: Market, subnets: Mapping[str, str]
 ) -> list[tuple[str, str]]:
     """(code, reason) of all that speaks against a pool. No zone stands in a reason: equal reasons group."""
     if zone not in subnets:
@@ -198,7 +198,7 @@ def _against(
     return [each for each in found if each]
 
 
-def _no_price(facts: PlanFacts, kind: GpuType, zone: str, market: Market) -> tuple[str, str] | None:
+def _no_price(facts: PlanFacts, kind: InstanceType, zone: str, market: Market) -> tuple[str, str] | None:
     if _price(facts, kind, zone, market) is not None:
         return None
     if market is Market.SPOT:
@@ -209,7 +209,7 @@ def _no_price(facts: PlanFacts, kind: GpuType, zone: str, market: Market) -> tup
     )
 
 
-def _no_quota(job: Job, facts: PlanFacts, kind: GpuType, market: Market) -> tuple[str, str] | None:
+def _no_quota(job: Job, facts: PlanFacts, kind: InstanceType, market: Market) -> tuple[str, str] | None:
     counted = quota(kind, market)
     if counted is None or counted.code not in facts.quotas:
         return None  # unknown is not zero: EC2 itself will say

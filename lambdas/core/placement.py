@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import ClassVar
 
-from lambdas.core.catalogue import gpu_type, quota
+from lambdas.core.catalogue import instance_type, quota
 from lambdas.core.offers import Offer
 
 FIRST_PAUSE = timedelta(seconds=30)
@@ -186,7 +186,7 @@ def _is_excluded(index: int, offers: Sequence[Offer], refusals: Sequence[Refusal
 
 
 def _needs_no_less(offer: Offer, refused: Offer) -> bool:
-    mine, theirs = gpu_type(offer.type), gpu_type(refused.type)
+    mine, theirs = instance_type(offer.type), instance_type(refused.type)
     counted = quota(mine, offer.market)
     return counted is not None and counted == quota(theirs, refused.market) and mine.vcpus >= theirs.vcpus
 

@@ -11,6 +11,7 @@ from lambdas.core import catalogue, errors, timeline, tokens, wire
 from lambdas.core.catalogue import Market
 from lambdas.core.cost import HostLife
 from lambdas.core.timeline import Entry, Source
+from localcloud.facts import Facts
 from tests.unit.core.facts import NOON, after
 
 
@@ -95,13 +96,31 @@ def test_times_are_utc_with_milliseconds() -> None:
 
 def test_the_catalogue_is_whole() -> None:
     found = catalogue.catalogue()
-    assert len(found.types) == 58
+    assert len(found.types) == 58 + 60
     for kind in found.types.values():
-        assert kind.gpus >= 1
-        assert kind.vcpus >= 4
+        assert (kind.gpus >= 1) == bool(kind.gpu) == (kind.name[0] in "gp")
+        assert kind.vcpus >= (4 if kind.gpus else 2)
         assert catalogue.quota(kind, Market.ON_DEMAND) is not None
         assert catalogue.quota(kind, Market.SPOT) is not None or kind.name.startswith("p6")
     assert found.price_date == "2026-07-20"
+
+
+def test_a_type_is_for_roles_with_a_gpu_or_for_those_without() -> None:
+    known = catalogue.catalogue().types
+    assert {name.split(".")[0] for name in catalogue.cpu_types()} == {
+        f"{size}{maker}" for size in "cmr" for maker in ("6i", "6a", "7i", "7a")
+    }
+    assert set(catalogue.supported()) & set(catalogue.cpu_types()) == set()
+    assert all(known[name].on_demand_price for name in catalogue.cpu_types())
+
+
+def test_the_local_cloud_asks_the_prices_that_the_catalogue_knows() -> None:
+    asked = Facts.load().prices
+    known = {name: kind.on_demand_price for name, kind in catalogue.catalogue().types.items()}
+    assert {name: known[name] for name in asked if name in known} == {
+        name: price for name, price in asked.items() if name in known
+    }
+    assert set(catalogue.cpu_types()) <= set(asked)
 
 
 @pytest.mark.parametrize(
@@ -112,10 +131,12 @@ def test_the_catalogue_is_whole() -> None:
         ("p4d.24xlarge", Market.SPOT, "L-7212CCBC"),
         ("p5.48xlarge", Market.SPOT, "L-C4BD4855"),
         ("p6-b200.48xlarge", Market.ON_DEMAND, "L-417A185B"),
+        ("c7i.large", Market.ON_DEMAND, "L-1216C47A"),
+        ("r6a.8xlarge", Market.SPOT, "L-34B43A08"),
     ],
 )
 def test_each_type_counts_against_its_quota(name: str, market: Market, code: str) -> None:
-    found = catalogue.quota(catalogue.gpu_type(name), market)
+    found = catalogue.quota(catalogue.instance_type(name), market)
     assert found is not None
     assert found.code == code
 
