@@ -136,17 +136,20 @@ def _module_faults(job: Job, archive: Archive) -> Iterator[Fault]:
     first = module.partition(".")[0]
     in_archive = _is_there(archive, first)
     may_be_installed = bool(job.program.requirements) or first in IMAGE_PACKAGES | sys.stdlib_module_names
-    if archive.links or (in_archive and _runs(archive, module)):
+    if archive.links:
         return
     if first == SHIPPED.partition(".")[0] and not _has(archive, f"{first}/__init__.py"):
         if not is_shipped(module):
-            known = did_you_mean(module, [SHIPPED + program for program in PROGRAMS])
-            yield Fault(
-                "program.module",
-                f"{module} is none of the image's programs, whose package {first} it names{known}",
-            )
-    elif in_archive or not may_be_installed:
+            yield Fault("program.module", _hidden(module, in_archive=in_archive))
+    elif not (in_archive and _runs(archive, module)) and (in_archive or not may_be_installed):
         yield Fault("program.module", _not_found(job, archive))
+
+
+def _hidden(module: str, *, in_archive: bool) -> str:
+    if in_archive:
+        return f"{module} cannot be found: the image's own package training comes first; rename the folder training/"
+    known = did_you_mean(module, [SHIPPED + program for program in PROGRAMS])
+    return f"{module} is none of the image's own programs{known}"
 
 
 def _not_found(job: Job, archive: Archive) -> str:

@@ -1,0 +1,226 @@
+"""What a program's text shows is said before anything is launched; what may run is let through."""
+# ruff: noqa: E501 - one row, one sentence, one line
+
+import gzip
+import io
+import tarfile
+from typing import Any
+
+import pytest
+
+from lambdas.core import jobfile, programs, tensorflow_names
+from lambdas.core.job import Job
+
+SOURCE = "s3://yard/programs/x.tar.gz"
+TWO = {"workers": 2}
+SERVERS = {"strategy": "parameter_server", "workers": 2, "parameter_servers": 1}
+LEGACY = {"TF_USE_LEGACY_KERAS": "1"}
+
+
+def packed(files: dict[str, str], links: dict[str, str] | None = None) -> bytes:
+    held = io.BytesIO()
+    with tarfile.open(fileobj=held, mode="w:gz") as archive:
+        for name, text in files.items():
+            entry = tarfile.TarInfo(name)
+            entry.size = len(text.encode())
+            archive.addfile(entry, io.BytesIO(text.encode()))
+        for name, target in (links or {}).items():
+            link = tarfile.TarInfo(name)
+            link.type, link.linkname = tarfile.SYMTYPE, target
+            archive.addfile(link)
+    return held.getvalue()
+
+
+def a_job(*, cluster: dict[str, Any] | None = None, **program: Any) -> Job:
+    document = {"name": "x", "program": {"module": "train", "source": SOURCE} | program, "cluster": cluster}
+    job = jobfile.check(document, source="jobs/x.yaml", bucket="yard")
+    assert isinstance(job, Job), job.reason
+    return job
+
+
+def said(files: dict[str, str], links: dict[str, str] | None = None, **job: Any) -> list[str]:
+    return [str(fault) for fault in programs.faults(a_job(**job), packed(files, links))]
+
+
+MODULES: list[tuple[str, dict[str, str], dict[str, Any], str | None]] = [
+    # sentence, the archive's files, the job's program, a part of what is said
+    ("a module at the top", {"train.py": ""}, {}, None),
+    ("written with ./", {"./train.py": ""}, {}, None),
+    ("in a package", {"mine/__init__.py": "", "mine/train.py": ""}, {"module": "mine.train"}, None),
+    ("in a folder without __init__", {"mine/train.py": ""}, {"module": "mine.train"}, None),
+    ("a package that can be run", {"mine/__init__.py": "", "mine/__main__.py": ""}, {"module": "mine"}, None),
+    ("a compiled module", {"train.cpython-311-x86_64-linux-gnu.so": ""}, {}, None),
+    ("a package that cannot be run", {"train/__init__.py": ""}, {}, "train is a package without a __main__.py in"),
+    ("misspelt", {"trian.py": ""}, {}, 'did you mean "trian"?'),
+    ("one folder too deep", {"proj/train.py": ""}, {}, "only below proj/; pack what is in there: tar czf PROGRAM.tar.gz -C proj ."),
+    ("not there", {"other.py": "", "README": ""}, {}, f"train cannot be found in {SOURCE} (unpacked, its top folder is on the path); it holds other"),
+    ("a submodule that is not there", {"mine/__init__.py": ""}, {"module": "mine.train"}, "mine.train cannot be found"),
+    ("perhaps an installed package's", {"requirements.txt": "horses"}, {"module": "horses.train", "requirements": "requirements.txt"}, None),
+    ("of the standard library", {"data.txt": ""}, {"module": "timeit"}, None),
+    ("of the image", {"data.txt": ""}, {"module": "tensorboard.main"}, None),
+    ("a program of the image", {"data.txt": ""}, {"module": "training.programs.digits"}, None),
+    ("a misspelt program of the image", {"data.txt": ""}, {"module": "training.programs.digit"}, 'did you mean "training.programs.digits"?'),
+    ("hidden by the image's package", {"training/mine.py": ""}, {"module": "training.mine"}, "rename the folder training/"),
+    ("a package of one's own that hides the image's", {"training/__init__.py": "", "training/mine.py": ""}, {"module": "training.mine"}, None),
+    ("requirements that are there", {"train.py": "", "req/all.txt": ""}, {"requirements": "req/all.txt"}, None),
+    ("requirements elsewhere", {"train.py": "", "req/requirements.txt": ""}, {"requirements": "requirements.txt"}, "requirements.txt is not in s3://yard/programs/x.tar.gz; did you mean req/requirements.txt?"),
+    ("misspelt requirements", {"train.py": "", "requirement.txt": ""}, {"requirements": "requirements.txt"}, 'did you mean "requirement.txt"?'),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("files", "program", "expected"), [row[1:] for row in MODULES], ids=[row[0] for row in MODULES]
+)
+def test_the_module_must_be_where_a_host_looks(
+    files: dict[str, str], program: dict[str, Any], expected: str | None
+) -> None:
+    found = said(files, **program)
+    assert len(found) == (expected is not None), found
+    assert expected is None or expected in found[0]
+
+
+def test_behind_a_link_there_may_be_anything() -> None:
+    assert said({"real/other.py": ""}, links={"train.py": "real/other.py"}) == []
+
+
+def test_several_faults_are_said_together() -> None:
+    found = said({"x.py": ""}, requirements="requirements.txt", module="train")
+    assert [fault.partition(":")[0] for fault in found] == ["program.requirements"]
+    found = said({"a.py": "import b, c", "b.py": "(", "c.py": "print 1"}, module="a")
+    assert [fault.partition(" cannot")[0] for fault in found] == [
+        "program.source: b.py line 1",
+        "program.source: c.py line 1",
+    ]
+
+
+@pytest.mark.parametrize("broken", [packed({"train.py": "x" * 9000})[:60], packed({"train.py": "x"})[:-30]])
+def test_half_an_archive_is_a_fault(broken: bytes) -> None:
+    (fault,) = programs.faults(a_job(), broken)
+    assert "is not a whole tar archive" in fault.problem
+
+
+def test_an_archive_that_unpacks_to_too_much_is_the_hosts_to_read() -> None:
+    header = tarfile.TarInfo("huge.bin")
+    header.size = programs.MOST_UNPACKED + 1
+    assert programs.faults(a_job(), gzip.compress(header.tobuf())) == ()
+
+
+IMPORT = "import tensorflow as tf\n"
+REFUSED: list[tuple[str, dict[str, str], dict[str, Any], str]] = [
+    # sentence, files, job, a part of what is said
+    ("Python 2", {"train.py": "import tensorflow\nprint 'hello'\n"}, {}, "train.py line 2 cannot be compiled: Missing parentheses in call to 'print'"),
+    ("Python 2's except", {"train.py": "try:\n  pass\nexcept A, e:\n  pass\n"}, {}, "this is Python 2, hosts have Python 3"),
+    ("a syntax error", {"train.py": "def f(:\n"}, {}, "train.py line 1 cannot be compiled: invalid syntax"),
+    ("in what is imported", {"train.py": "from lib import nets", "lib/__init__.py": "", "lib/nets.py": "x = = 1"}, {}, "lib/nets.py line 1"),
+    ("in a package's own __init__", {"mine/__init__.py": "from . import a", "mine/train.py": "", "mine/a.py": "("}, {"module": "mine.train"}, "mine/a.py line 1"),
+    ("in what an imported function imports", {"train.py": "import lib\nlib.go()", "lib.py": "def go():\n  import far", "far.py": "("}, {}, "far.py line 1"),
+    ("return outside a function", {"train.py": "return 1"}, {}, "'return' outside function"),
+    ("contrib", {"train.py": IMPORT + "tf.contrib.layers.fully_connected(1, 2)"}, {}, "tf.contrib (line 2): tf.contrib left with TensorFlow 2"),
+    ("contrib, imported", {"train.py": "import tensorflow.contrib.slim as slim"}, {}, "train.py uses tf.contrib (line 1)"),
+    ("the MNIST tutorial's data", {"train.py": "from tensorflow.examples.tutorials.mnist import input_data"}, {}, "TRAINYARD_DATA_NAME"),
+    ("estimators", {"train.py": IMPORT + "e = tf.estimator.Estimator(model_fn=1)"}, {}, "estimators left TensorFlow"),
+    ("estimators under compat.v1", {"train.py": IMPORT + "e = tf.compat.v1.estimator.Estimator(1)"}, {}, "estimators left TensorFlow"),
+    ("a placeholder", {"train.py": IMPORT + "x = tf.placeholder(tf.float32)"}, {}, "import tensorflow.compat.v1 as tf"),
+    ("taken out of the module", {"train.py": "from tensorflow import placeholder"}, {}, "tf.placeholder (line 1)"),
+    ("under its whole name", {"train.py": "import tensorflow\ns = tensorflow.Session()"}, {}, "tf.Session (line 2)"),
+    ("an optimizer", {"train.py": IMPORT + "o = tf.train.AdamOptimizer(1e-3)"}, {}, "tf.train.AdamOptimizer (line 2)"),
+    ("in main, run by its name", {"train.py": IMPORT + "def main(_):\n  tf.Session()\nif __name__ == '__main__':\n  tf.compat.v1.app.run()"}, {}, "tf.Session (line 3)"),
+    ("in a function that is called", {"train.py": IMPORT + "def f():\n  return tf.log(1)\nf()"}, {}, "tf.log (line 3)"),
+    ("in a method of a class that is used", {"train.py": IMPORT + "class A:\n  def __init__(self):\n    self.x = tf.to_float(1)\nA()"}, {}, "tf.to_float (line 4)"),
+    ("in another file", {"train.py": "from net import build\nbuild()", "net.py": IMPORT + "def build():\n  tf.get_variable('x')"}, {}, "net.py uses tf.get_variable (line 3)"),
+    ("handed on by a package", {"train.py": "import lib\nlib.build()", "lib/__init__.py": "from .net import build", "lib/net.py": IMPORT + "def build():\n  tf.get_variable('x')"}, {}, "lib/net.py uses tf.get_variable"),
+    ("many names in one sentence", {"train.py": IMPORT + "\n".join(f"tf.{name}" for name in ("app", "flags", "Session", "log", "div", "mod"))}, {}, "tf.app (line 2), tf.flags (line 3), tf.Session (line 4), tf.log (line 5) and 2 more"),
+    ("layers without Keras 2", {"train.py": "import tensorflow.compat.v1 as tf\ntf.layers.dense(1, 2)"}, {}, 'TF_USE_LEGACY_KERAS: "1" into program.environment'),
+    ("SyncReplicasOptimizer", {"train.py": "import tensorflow.compat.v1 as tf\ntf.train.SyncReplicasOptimizer(1)"}, {"cluster": SERVERS}, "did not finish"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("files", "job", "expected"), [row[1:] for row in REFUSED], ids=[row[0] for row in REFUSED]
+)
+def test_what_fails_for_certain_is_refused(files: dict[str, str], job: dict[str, Any], expected: str) -> None:
+    (only,) = said(files, **job)
+    assert only.startswith("program.source: ")
+    assert expected in only
+
+
+RUNS: list[tuple[str, dict[str, str], dict[str, Any]]] = [
+    # sentence, files, job
+    ("TensorFlow 2", {"train.py": IMPORT + "tf.keras.Sequential().fit(1, epochs=2)\ntf.math.log(1.0)"}, {}),
+    ("TensorFlow 1 through compat.v1", {"train.py": "import tensorflow.compat.v1 as tf\ntf.disable_v2_behavior()\ntf.Session()"}, {}),
+    ("from tensorflow.compat import v1", {"train.py": "from tensorflow.compat import v1 as tf\ntf.placeholder(1)"}, {}),
+    ("tf bound again", {"train.py": IMPORT + "tf = tf.compat.v1\ntf.Session()"}, {}),
+    ("one of two imports", {"train.py": "try:\n  import tensorflow.compat.v1 as tf\nexcept ImportError:\n  import tensorflow as tf\ntf.Session()"}, {}),
+    ("under try", {"train.py": IMPORT + "try:\n  tf.Session()\nexcept AttributeError:\n  pass"}, {}),
+    ("an import under try", {"train.py": "try:\n  from tensorflow.contrib import slim\nexcept ImportError:\n  slim = None"}, {}),
+    ("suppressed", {"train.py": IMPORT + "import contextlib\nwith contextlib.suppress(AttributeError):\n  tf.Session()"}, {}),
+    ("behind hasattr", {"train.py": IMPORT + "if hasattr(tf, 'Session'):\n  tf.Session()"}, {}),
+    ("behind hasattr, in one expression", {"train.py": IMPORT + "s = hasattr(tf, 'Session') and tf.Session()\nt = tf.Session if s else None"}, {}),
+    ("behind a version", {"train.py": IMPORT + "def session():\n  if tf.__version__ >= '2':\n    return None\n  return tf.Session()\nsession()"}, {}),
+    ("after a way out of a loop", {"train.py": IMPORT + "for x in range(3):\n  if x:\n    continue\n  tf.Session()"}, {}),
+    ("after a way out of the program", {"train.py": IMPORT + "import sys\nif len(sys.argv) > 1:\n  sys.exit(0)\ntf.Session()"}, {}),
+    ("in a function nobody calls", {"train.py": IMPORT + "def old():\n  tf.Session()"}, {}),
+    ("in a class nobody uses", {"train.py": IMPORT + "class Old:\n  def __init__(self):\n    tf.Session()\n  def run(self):\n    tf.Session()"}, {}),
+    ("a method nobody calls", {"train.py": IMPORT + "class A:\n  def old(self):\n    tf.Session()\nA()"}, {}),
+    ("another module's function of that name", {"train.py": "import new, old\nnew.go()", "new.py": "def go(): pass", "old.py": IMPORT + "def go():\n  tf.Session()"}, {}),
+    ("only when it is the main program", {"train.py": "import lib", "lib.py": IMPORT + "if __name__ == '__main__':\n  tf.Session()"}, {}),
+    ("a file nobody imports", {"train.py": "", "old.py": "print 'x'"}, {}),
+    ("a file imported for Python 2 alone", {"train.py": "import sys\nif sys.version_info < (3,):\n  import old", "old.py": "print 'x'"}, {}),
+    ("as an annotation", {"train.py": "from __future__ import annotations\n" + IMPORT + "def f(s: tf.Session) -> tf.Session:\n  x: tf.Session = s\nf(1)"}, {}),
+    ("put there by the program", {"train.py": IMPORT + "tf.Session = tf.compat.v1.Session\ntf.Session()"}, {}),
+    ("put there by setattr", {"train.py": IMPORT + "setattr(tf, 'Session', 1)\ntf.Session()"}, {}),
+    ("put there by another file", {"train.py": IMPORT + "import shim\ntf.contrib.x()", "shim.py": "import sys\nsys.modules['tensorflow.contrib'] = 1"}, {}),
+    ("with a TensorFlow of its own", {"train.py": IMPORT + "tf.estimator.Estimator(1)", "r.txt": "tensorflow==2.15.1"}, {"requirements": "r.txt"}),
+    ("with who knows what", {"train.py": IMPORT + "tf.estimator.Estimator(1)", "r.txt": "-r more.txt"}, {"requirements": "r.txt"}),
+    ("a star import that may bind tf", {"train.py": IMPORT + "from common import *\ntf.Session()"}, {}),
+    ("an argument of that name", {"train.py": IMPORT + "def f(tf):\n  tf.Session()\nf(1)"}, {}),
+    ("layers with Keras 2", {"train.py": "import tensorflow.compat.v1 as tf\ntf.layers.dense(1, 2)"}, {"environment": LEGACY}),
+    ("layers with Keras 2, said by the program", {"train.py": "import os\nos.environ['TF_USE_LEGACY_KERAS'] = '1'\nimport tensorflow.compat.v1 as tf\ntf.layers.dense(1, 2)"}, {}),
+    ("SyncReplicasOptimizer alone", {"train.py": "import tensorflow.compat.v1 as tf\ntf.train.SyncReplicasOptimizer(1)"}, {}),
+    ("warnings of the compiler", {"train.py": "x = '\\d'\nx is 'a'"}, {}),
+    ("a very long expression", {"train.py": "x = " + "+".join(["1"] * 3000)}, {}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("files", "job"), [row[1:] for row in RUNS], ids=[row[0] for row in RUNS])
+def test_what_may_run_is_let_through(files: dict[str, str], job: dict[str, Any]) -> None:
+    assert said(files, **job) == []
+
+
+STRATEGY = "strategy = tf.distribute.MultiWorkerMirroredStrategy()\n"
+MODEL = "model = tf.keras.Sequential()\nmodel.compile(loss='mse')\n"
+FITS: list[tuple[str, str, dict[str, Any], bool]] = [
+    # sentence, train.py, job, whether it is refused
+    ("on two hosts", IMPORT + STRATEGY + MODEL + "model.fit(1)", {"cluster": TWO}, True),
+    ("known by its arguments", IMPORT + STRATEGY + MODEL + "other.fit(1, epochs=3)", {"cluster": TWO}, True),
+    ("keras under its own name", IMPORT + STRATEGY + "import keras\nm = keras.Model()\nm.fit(1, epochs=3)", {"cluster": TWO}, True),
+    ("where there is a cluster", IMPORT + "import os\nif 'TF_CONFIG' in os.environ:\n  " + STRATEGY + MODEL + "model.fit(1)", {"cluster": TWO}, True),
+    ("with parameter servers", IMPORT + "s = tf.distribute.ParameterServerStrategy(1)\n" + MODEL + "model.fit(1)", {"cluster": SERVERS}, True),
+    ("with the old name", IMPORT + "s = tf.distribute.experimental.MultiWorkerMirroredStrategy()\n" + MODEL + "model.fit(1)", {"cluster": TWO}, True),
+    ("with the runtime's strategy", IMPORT + "from training import runtime\nr = runtime.start()\n" + MODEL + "model.fit(1)", {"cluster": TWO}, True),
+    ("on one host", IMPORT + STRATEGY + MODEL + "model.fit(1)", {}, False),
+    ("with one worker", IMPORT + STRATEGY + MODEL + "model.fit(1)", {"cluster": {"strategy": "multi_worker"}}, False),
+    ("with Keras 2 by the job", IMPORT + STRATEGY + MODEL + "model.fit(1)", {"cluster": TWO, "environment": LEGACY}, False),
+    ("with Keras 2 by the program", "import os\nos.environ['TF_USE_LEGACY_KERAS'] = '1'\n" + IMPORT + STRATEGY + MODEL + "model.fit(1)", {"cluster": TWO}, False),
+    ("with tf_keras", IMPORT + "import tf_keras\n" + STRATEGY + "model = tf_keras.Sequential()\nmodel.fit(1, epochs=2)", {"cluster": TWO}, False),
+    ("with a loop of its own", IMPORT + STRATEGY + MODEL + "for x in range(9):\n  strategy.run(print)", {"cluster": TWO}, False),
+    ("with a strategy of one host", IMPORT + "s = tf.distribute.MirroredStrategy()\n" + MODEL + "model.fit(1)", {"cluster": TWO}, False),
+    ("a strategy that may not be made", IMPORT + "import sys\nif sys.argv[1:]:\n  " + STRATEGY + MODEL + "model.fit(1)", {"cluster": TWO}, False),
+    ("somebody else's fit", IMPORT + STRATEGY + MODEL + "scaler.fit(1)", {"cluster": TWO}, False),
+    ("a fit nobody calls", IMPORT + STRATEGY + MODEL + "def old():\n  model.fit(1)", {"cluster": TWO}, False),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "job", "refused"), [row[1:] for row in FITS], ids=[row[0] for row in FITS])
+def test_keras_3_fit_across_hosts_is_refused(text: str, job: dict[str, Any], refused: bool) -> None:
+    found = said({"train.py": text}, **job)
+    assert len(found) == refused, found
+    assert not refused or "import tf_keras instead of tf.keras" in found[0]
+
+
+def test_what_is_longer_than_a_source_is_not_looked_into() -> None:
+    assert said({"train.py": "(" + " " * 1024 * 1024}) == []
+
+
+def test_no_name_is_both_gone_and_version_1s() -> None:
+    assert not set(tensorflow_names.GONE) & tensorflow_names.VERSION_1
