@@ -80,11 +80,6 @@ def cpu_types() -> tuple[str, ...]:
     return tuple(sorted(name for name, kind in catalogue().types.items() if not kind.gpus))
 
 
-def cpu_types() -> tuple[str, ...]:
-    """Names of the types without a GPU that a job may ask for, sorted."""
-    return tuple(sorted(name for name, kind in catalogue().types.items() if kind.gpus == 0))
-
-
 def quota(kind: InstanceType, market: Market) -> Quota | None:
     """The vCPU quota that counts this type in this market; None where AWS's own lists disagree."""
     family = kind.on_demand_quota if market is Market.ON_DEMAND else kind.spot_quota

@@ -151,19 +151,19 @@ def notice(summary: Mapping[str, Any]) -> tuple[str, str]:
     lines = [
         f"{summary['run']} {summary['outcome']} after {_span(summary['seconds'])}.",
         f"Reason: {summary['reason']}",
-        f"Attempts: {len(summary['attempts'])}. Steps: {steps['done']} of {steps['planned']}"
-        f"{_lost_in_words(summary['resume'])}.",
+        f"Attempts: {len(summary['attempts'])}. {_steps_in_words(steps, summary['resume'])}.",
         f"Cost: {_money(cost['dollars'])} for {cost['hours']:.3f} host hours, on demand {on_demand}.",
         *(f"{what}: {uri}" for what, uri in summary["where"].items()),
     ]
     return subject, "\n".join(lines) + "\n"
 
 
-def _lost_in_words(proof: Mapping[str, Any]) -> str:
+def _steps_in_words(steps: Mapping[str, Any], proof: Mapping[str, Any]) -> str:
+    done = f"Steps: {steps['done']} of {steps['planned']}"
     if not proof["resumed_at"]:
-        return ""
-    steps = ", ".join(str(step) for step in proof["resumed_at"])
-    return f", resumed at step {steps}; steps lost: {proof['steps_lost']}"
+        return done
+    resumed = ", ".join(str(step) for step in proof["resumed_at"])
+    return f"{done}, resumed at step {resumed}; steps lost: {proof['steps_lost']}"
 
 
 def places(run: str, bucket: str, objects: Iterable[str]) -> dict[str, str]:
