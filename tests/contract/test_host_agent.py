@@ -23,9 +23,9 @@ from training.host.metadata import Identity, Metadata, Notice
 from training.host.orders import Order
 from training.host.places import Places
 
-INSTANCE = "i-0123456789abcdef0"
+INSTANCE, IMAGE = "i-0123456789abcdef0", "ami-0123456789abcdef0"
 PROGRAM = """
-import json, os, pathlib, signal, sys, time
+import hashlib, json, os, pathlib, signal, sys, time
 
 told = os.environ
 folder = pathlib.Path(told["TRAINYARD_CHECKPOINTS"])
@@ -36,7 +36,10 @@ print("data", pathlib.Path(told["TRAINYARD_DATA_TRAIN"], "sub/a.txt").read_text(
 def save(step):
     half = folder / f"{step}.half"
     half.mkdir()
-    (half / "variables").write_text(f"weights of {step}")
+    weights = f"weights of {step}"
+    (half / "variables").write_text(weights)
+    sums = {"variables": hashlib.sha256(weights.encode()).hexdigest()}
+    (half / "facts.json").write_text(json.dumps({"step": step, "files": sums}))
     half.replace(folder / f"{step:08d}")
 
 
@@ -69,6 +72,7 @@ class MetadataService(ThreadingHTTPServer):
             "meta-data/instance-id": INSTANCE,
             "meta-data/placement/region": REGION,
             "meta-data/local-ipv4": "10.0.1.5",
+            "meta-data/ami-id": IMAGE,
             "meta-data/tags/instance": "\n".join(tags),
         } | {f"meta-data/tags/instance/{key}": value for key, value in tags.items()}
         threading.Thread(target=self.serve_forever, daemon=True).start()
@@ -146,7 +150,9 @@ class Yard:
         self.put("data/d/sub/a.txt", "hello")
         job: dict[str, Any] = {
             "program": {"source": f"s3://{self.bucket}/programs/p.tar.gz", "module": "mine", "args": {}},
-            "data": {"train": {"source": f"s3://{self.bucket}/data/d/"}},
+            "data": {"train": {"source": f"s3://{self.bucket}/data/d/", "sharding": "none"}},
+            "cluster": {"strategy": "single", "workers": 1, "parameter_servers": 0, "evaluator": False},
+            "checkpoints": {"steps": 0, "seconds": 120.0, "keep": 3},
             "limits": {"wait_minutes": 60},
         } | changes
         self.put(f"runs/{self.run}/job.json", json.dumps(job))
@@ -250,7 +256,7 @@ def test_a_host_trains_is_stopped_and_goes_on_from_its_checkpoint(yard: Yard) ->
     stopped = yard.hear("stopped")
     assert (stopped["step"], stopped["why"]) == (7, "asked")
     latest = json.loads(yard.read(f"runs/{yard.run}/checkpoints/latest.json"))
-    assert (latest["step"], latest["files"]) == (7, {"variables": 12})
+    assert (latest["step"], latest["kind"], latest["files"]["variables"]) == (7, "step", 12)
     assert yard.hear("ready", attempt=2)
 
     yard.order("start", 2, checkpoint={"step": 7, "key": latest["key"]})
@@ -310,7 +316,7 @@ def test_the_programs_own_error_is_told_with_its_last_lines(yard: Yard) -> None:
     ("changes", "kind", "words"),
     [
         (
-            {"data": {"train": {"source": "s3://{bucket}/data/none/"}}},
+            {"data": {"train": {"source": "s3://{bucket}/data/none/", "sharding": "none"}}},
             "host",
             "data.train: there is no object at s3://",
         ),
@@ -374,7 +380,7 @@ def test_a_host_that_may_not_speak_leaves_its_last_words_and_ends(
 def test_a_host_without_an_attempt_stays_quiet(lacking: str) -> None:
     tags = {"trainyard:run": "r", "trainyard:attempt": "1", "trainyard:bucket": "b", "trainyard:bus": "b"}
     del tags[lacking]
-    assert post_of(Identity(INSTANCE, REGION, "10.0.1.5", tags), now=datetime.now(UTC)) is None
+    assert post_of(Identity(INSTANCE, REGION, "10.0.1.5", IMAGE, tags), now=datetime.now(UTC)) is None
 
 
 def test_a_token_that_expired_is_asked_for_anew(tmp_path: Path) -> None:

@@ -17,10 +17,11 @@ from typing import Any
 import boto3
 from botocore.config import Config
 
-from training.host import checkpoints, lease, orders, state
-from training.host.attempt import Attempt, Outcome, cluster_file, failed, read_cluster
+from training.host import lease, orders, restoring, state
+from training.host.attempt import Attempt, Outcome, failed, read_cluster
 from training.host.bucket import Bucket
 from training.host.cluster import Cluster, Seat
+from training.host.disk import Disk
 from training.host.ending import Failed, Finished, Stopped
 from training.host.errors import HostTrouble
 from training.host.fetch import fetch_all, fetch_job
@@ -28,6 +29,7 @@ from training.host.lease import Lease
 from training.host.metadata import Identity, Metadata
 from training.host.places import Places
 from training.host.program import Program
+from training.host.saving import Taken
 from training.host.sentinel import Sentinel, power_off
 from training.host.signals import Outbox, Signal
 
@@ -142,6 +144,7 @@ class Agent:
         self._born = datetime.now(UTC)
         self._power_off = power_off
         self._bucket = Bucket(session.client("s3", config=CALLS), post.bucket)
+        self._disk = Disk(places.reserve)
         self._sentinel = Sentinel(metadata, post.lease, self._leave)
         self._outbox = Outbox(
             session.client("events", config=CALLS),
@@ -162,13 +165,14 @@ class Agent:
         self._outbox.start()
         if self._state.phase == "fetching":
             self._clear_what_another_left()
+        self._disk.hold()
         while self._state.phase != "done":
             try:
                 self._one_attempt()
             except HostTrouble as trouble:
                 self._report_trouble(trouble)
             except OSError as error:
-                self._report_trouble(HostTrouble(f"this host's disk or network is in trouble: {error}"))
+                self._report_trouble(self._disk.trouble(error))
             except Exception as error:  # a fault of ours: restarting in silence would leave the gang waiting
                 logger.exception("the agent failed")
                 self._report_trouble(HostTrouble(f"the host agent itself failed: {error!r}"))
@@ -211,15 +215,9 @@ class Agent:
             return job
         job = fetch_job(self._bucket, self._post.run, self._places)
         fetch_all(self._bucket, job, self._places)
-        self._fetch_latest_checkpoint()
+        restoring.fetch_ahead(self._bucket, self._post.run, self._places)
         self._change(phase="waiting")
         return job
-
-    def _fetch_latest_checkpoint(self) -> None:
-        """Have the newest checkpoint here before it is asked for."""
-        newest = checkpoints.latest(self._bucket, self._post.run)
-        if newest:
-            checkpoints.fetch(self._bucket, newest.checkpoint, self._places.checkpoints)
 
     def _await_start(self) -> orders.Order | None:
         """Say ready until ordered. None when this host will not be part of anything any more."""
@@ -239,7 +237,7 @@ class Agent:
                 return start
             if time.monotonic() >= ready_at:
                 if ready_at:
-                    self._fetch_latest_checkpoint()
+                    restoring.fetch_ahead(self._bucket, self._post.run, self._places)
                 denied = ssm_denial(self._places.ssm_errors, since=self._born)
                 hint = {"ssm_denied": denied} if denied else {}
                 self._say("ready", address=self._identity.address, boot_seconds=boot_seconds, **hint)
@@ -251,7 +249,7 @@ class Agent:
         return self._seat_in(read_cluster(self._bucket, order, self._places))
 
     def _recall_seat(self) -> tuple[Cluster, Seat]:
-        text = cluster_file(self._places, self._state.attempt).read_text()
+        text = self._places.cluster(self._state.attempt).read_text()
         return self._seat_in(Cluster.from_json(json.loads(text)))
 
     def _seat_in(self, cluster: Cluster) -> tuple[Cluster, Seat]:
@@ -268,11 +266,12 @@ class Agent:
             seat,
             places=self._places,
             bucket=self._bucket,
-            region=self._identity.region,
+            identity=self._identity,
             sentinel=self._sentinel,
+            disk=self._disk,
             say=self._outbox.put,
-            uploaded=self._state.uploaded,
-            note_upload=lambda step: self._change(uploaded=step),
+            taken=Taken(self._state.taken_step, self._state.taken_folder),
+            note_taken=lambda taken: self._change(taken_step=taken.step, taken_folder=taken.folder),
         )
 
     def _start(self, attempt: Attempt, cluster: Cluster) -> Program:
@@ -280,7 +279,10 @@ class Agent:
         try:
             program = attempt.start()
         except OSError as error:
-            raise HostTrouble(f"the program could not be started: {error}") from error
+            trouble = self._disk.trouble(error)
+            raise HostTrouble(
+                f"the program could not be started: {trouble.reason}", final=trouble.final
+            ) from error
         self._change(phase="running")
         return program
 
@@ -334,8 +336,13 @@ class Agent:
         self._change()
 
     def _change(self, **changes: Any) -> None:
+        """Remember. Should the disk be full, the reserve makes room for it."""
         self._state = self._state.but(**changes)
-        self._state.save(self._places.state)
+        try:
+            self._state.save(self._places.state)
+        except OSError:
+            self._disk.release()
+            self._state.save(self._places.state)
 
     def _say(self, word: str, **facts: object) -> None:
         self._outbox.put(Signal(word, self._state.attempt, facts))

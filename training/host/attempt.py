@@ -4,24 +4,31 @@ import json
 import logging
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
-from training.host import checkpoints, ending, logs, orders
+from training.host import ending, lines, logs, orders, results, told
 from training.host.bucket import Bucket
+from training.host.carriers import Carriers, carriers_of
+from training.host.checkpoints import Manifest
 from training.host.cluster import Cluster, Seat
-from training.host.ending import Failed, Finished, Stopped
+from training.host.disk import Disk
+from training.host.ending import End, Failed, Finished, Stopped
 from training.host.errors import HostTrouble
 from training.host.fetch import fresh
-from training.host.logs import LogUpload
+from training.host.logs import LogUpload, StampedLog
+from training.host.metadata import Identity
+from training.host.metrics import Metrics, for_signal
 from training.host.places import Places
-from training.host.program import Program, command_line, environment
-from training.host.progress import Progress
+from training.host.program import Program
+from training.host.progress import ALIVE_SECONDS, Progress
 from training.host.repeat import Repeat
-from training.host.results import FolderUpload, send_model_and_metrics
+from training.host.restoring import restore
+from training.host.results import FolderUpload
+from training.host.saving import Saving, Taken
 from training.host.sentinel import Sentinel
 from training.host.signals import Signal
 
@@ -33,6 +40,9 @@ LAST_MOMENTS = timedelta(seconds=20)
 SHUTDOWN_GRACE = timedelta(seconds=60)
 """The boot unit gives the agent 90 seconds when the machine goes down."""
 LEASE_GRACE = timedelta(seconds=45)
+SAID_BYTES = 256 * 1024
+"""Of the log's end: progress bars take most of it."""
+SAID_CHARACTERS = 16 * 1024
 
 logger = logging.getLogger(__name__)
 
@@ -55,7 +65,7 @@ class Outcome:
 
 
 class Attempt:
-    """`say` puts a signal; `note_upload` remembers the last step that is whole in the bucket."""
+    """`say` puts a signal; `note_taken` remembers the last checkpoint that is whole in the bucket, `taken` is it."""
 
     def __init__(
         self,
@@ -64,68 +74,89 @@ class Attempt:
         *,
         places: Places,
         bucket: Bucket,
-        region: str,
+        identity: Identity,
         sentinel: Sentinel,
+        disk: Disk,
         say: Callable[[Signal], None],
-        uploaded: int,
-        note_upload: Callable[[int], None],
+        taken: Taken,
+        note_taken: Callable[[Taken], None],
     ) -> None:
         self._cluster = cluster
         self._seat = seat
         self._places = places
         self._bucket = bucket
-        self._region = region
+        self._identity = identity
         self._sentinel = sentinel
+        self._disk = disk
         self._say = say
-        self._uploaded = uploaded
-        self._note_upload = note_upload
-        folder = places.attempt(cluster.attempt)
-        self._process_file = folder / "process.json"
-        self._exit_file = folder / "exit"
-        self._progress = Progress(folder / "progress.jsonl", started=time.monotonic())
-        self._log = places.program_log(cluster.attempt, seat.role, seat.index)
-        name = f"runs/{cluster.run}/attempts/{cluster.attempt}/logs/{seat.role}-{seat.index}.log"
-        self._log_upload = LogUpload(bucket, self._log, name)
-        self._tensorboard = FolderUpload(
-            bucket, places.results / "tensorboard", f"runs/{cluster.run}/tensorboard/"
+        self._note_taken = note_taken
+        number, name = cluster.attempt, f"{seat.role}-{seat.index}"
+        self._raw = places.program_log(number, seat.role, seat.index)
+        self._log = StampedLog(
+            self._raw, places.stamped_log(number, seat.role, seat.index), f"{name} {seat.instance}"
+        )
+        self._log_upload = LogUpload(
+            bucket, self._log, f"runs/{cluster.run}/attempts/{number}/logs/{name}.log"
+        )
+        self._progress = Progress(places.progress(number), started=time.monotonic())
+        self._metrics = Metrics(bucket, f"runs/{cluster.run}/metrics.json")
+        self._saving = Saving(
+            bucket,
+            cluster.run,
+            places,
+            keep=cluster.job["checkpoints"]["keep"],
+            last=taken,
+            reported=lambda: self._progress.step,
+            taken=self._checkpointed,
         )
 
     def start(self) -> Program:
         """Restore what the attempt restores, clear what an earlier one left, and start the program."""
-        restored = self._cluster.checkpoint
-        if restored:
-            checkpoints.fetch(self._bucket, restored, self._places.checkpoints)
-        checkpoints.keep_only(self._places.checkpoints, restored.step if restored else None)
         fresh(self._places.attempt(self._cluster.attempt))
-        self._places.results.mkdir(parents=True, exist_ok=True)
-        self._note(
-            f"attempt {self._cluster.attempt} on {self._seat.instance}: "
-            + (f"restore the checkpoint of step {restored.step}" if restored else "a fresh start")
-        )
+        with self._heartbeat():
+            instead = self._prepare()
         program = Program.start(
-            command_line(self._cluster, self._places),
+            told.command_line(self._cluster, self._seat, self._places),
             folder=self._places.program,
-            env=environment(self._cluster, self._seat, self._places, region=self._region, base=os.environ),
-            log=self._log,
-            exit_file=self._exit_file,
+            env=told.environment(
+                self._cluster,
+                self._seat,
+                self._places,
+                region=self._identity.region,
+                image=self._identity.image,
+                base=os.environ,
+            ),
+            log=self._raw,
+            exit_file=self._places.exit_code(self._cluster.attempt),
         )
-        program.remember(self._process_file)
-        self._say(self._signal("started", role=self._seat.role, index=self._seat.index))
+        program.remember(self._places.process(self._cluster.attempt))
+        hint = {"instead": instead} if instead else {}
+        self._say(self._signal("started", role=self._seat.role, index=self._seat.index, **hint))
         return program
 
     def recall(self) -> Program | None:
         """The program that an earlier agent started for this attempt."""
-        return Program.recall(self._process_file)
+        program = Program.recall(self._places.process(self._cluster.attempt))
+        if program and self._seat.is_chief:
+            self._metrics.begin()
+        return program
 
     def watch(self, program: Program) -> Outcome:
-        """Wait for the program's end, carrying its log and checkpoints meanwhile; judge it and say so."""
-        carriers = [Repeat("log", self._carry_log, every=1.0)]
-        if self._seat.is_chief:
-            carriers.append(Repeat("checkpoints", self._carry_checkpoints, every=1.0))
-        for carrier in carriers:
-            carrier.start()
+        """Wait for the program's end, carrying its work away meanwhile; judge the end and say so."""
+        carriers = carriers_of(
+            self._cluster,
+            self._seat,
+            bucket=self._bucket,
+            places=self._places,
+            disk=self._disk,
+            log=self._log_upload,
+            metrics=self._metrics,
+            saving=self._saving,
+        )
+        carriers.start()
         leaving, killed = None, False
         while (code := program.exit_code()) is None:
+            self._listen()
             self._report(program)
             if leaving is None:
                 leaving = self._reason_to_leave(carriers)
@@ -138,13 +169,28 @@ class Attempt:
                 killed = True
             time.sleep(TICK_SECONDS)
         program.kill()  # whatever it left behind in its group
-        self._progress.read()
-        self._note(f"the program ended with exit code {code}")
-        return self._conclude(code, leaving, killed, carriers)
+        with self._heartbeat():
+            return self._conclude(code, leaving, killed, carriers)
 
-    def _reason_to_leave(self, carriers: list[Repeat]) -> Leaving | None:
+    def _prepare(self) -> str | None:
+        """What must be on the disk before the program starts; why another checkpoint than the one named, if so."""
+        asked = self._cluster.checkpoint
+        alone = self._cluster.restores_alone(self._seat)
+        restored = restore(self._bucket, self._cluster.run, asked, self._places, alone=alone)
+        self._saving.last = restored.taken
+        self._note_taken(restored.taken)
+        self._places.results.mkdir(parents=True, exist_ok=True)
+        if self._seat.is_chief:
+            self._metrics.begin(up_to=restored.taken.step)
+        what = f"restore the checkpoint of step {restored.taken.step}" if asked else "a fresh start"
+        if restored.instead:
+            self._note(restored.instead)
+        self._note(f"attempt {self._cluster.attempt} on {self._seat.instance}: {what}")
+        return restored.instead
+
+    def _reason_to_leave(self, carriers: Carriers) -> Leaving | None:
         now = datetime.now(UTC)
-        trouble = next((carrier.trouble for carrier in carriers if carrier.trouble), None)
+        trouble = carriers.trouble
         stop = orders.read("stop", self._places)
         if self._sentinel.notice:
             return Leaving("interrupted", max(now, self._sentinel.notice.at - LAST_MOMENTS))
@@ -158,25 +204,38 @@ class Attempt:
             return Leaving("asked", now + GRACE, trouble)
         return None
 
-    def _conclude(self, code: int, leaving: Leaving | None, killed: bool, carriers: list[Repeat]) -> Outcome:
-        tail = ending.last_lines(logs.end_of(self._log, 4 * ending.TAIL_BYTES))
+    def _conclude(self, code: int, leaving: Leaving | None, killed: bool, carriers: Carriers) -> Outcome:
+        room = self._disk.room()
+        if room.is_full:
+            self._disk.release()
+        self._note(f"the program ended with exit code {code}")
+        self._listen()
+        self._saving.ends_well = code in (0, ending.RESTART, ending.PREEMPTED)
+        trouble = carriers.finish("checkpoints")
+        said = lines.plain(logs.end_of(self._raw, SAID_BYTES))[-SAID_CHARACTERS:]
         ended = ending.judge(
-            code,
-            asked=leaving.why if leaving else None,
-            killed=killed,
-            tail=tail,
-            gang=len(self._cluster.seats),
+            End(
+                code=code,
+                said=said,
+                asked=leaving.why if leaving else None,
+                killed=killed,
+                gang=len(self._cluster.seats),
+                serves=self._cluster.serves(self._seat),
+                missing=self._missing() if self._seat.is_chief else (),
+                room=room,
+            )
         )
+        metrics: dict[str, Any] = {}
         try:
-            for carrier in carriers:
-                carrier.finish()
-            metrics = self._bring_results() if isinstance(ended, Finished) and self._seat.is_chief else {}
-        except HostTrouble as trouble:
-            # A log that cannot be brought away must not hide what the program itself said.
-            if not isinstance(ended, Failed):
-                ended = Failed(trouble.kind, trouble.reason, code, trouble.final)
+            if isinstance(ended, Finished) and self._seat.is_chief:
+                metrics = self._bring_results()
+        except HostTrouble as problem:
+            trouble = trouble or problem
+        trouble = trouble or carriers.finish("log", "tensorboard", "metrics")
         if leaving and leaving.trouble and isinstance(ended, Stopped):
-            ended = Failed(leaving.trouble.kind, leaving.trouble.reason, code, leaving.trouble.final)
+            trouble = leaving.trouble
+        if trouble and not isinstance(ended, Failed):  # nothing must hide what the program itself said
+            ended = Failed(trouble.kind, trouble.reason, code, trouble.final)
         match ended:
             case Finished():
                 facts = {"step": self._step(), "metrics": metrics}
@@ -184,10 +243,19 @@ class Attempt:
             case Stopped(why):
                 return Outcome(ended, self._signal("stopped", step=self._step(), why=why))
             case Failed():
-                return Outcome(ended, failed(self._cluster.attempt, ended, tail))
+                return Outcome(ended, failed(self._cluster.attempt, ended, ending.last_lines(said.encode())))
+
+    def _listen(self) -> None:
+        """Take in what the program has printed and reported since the last time."""
+        now = datetime.now(UTC)
+        for facts in self._progress.read():
+            self._metrics.add(facts, now)
+        try:
+            self._log.stamp(now)
+        except OSError as error:  # a full disk: the lines wait in the program's own log
+            logger.warning("the log cannot be stamped: %s", error)
 
     def _report(self, program: Program) -> None:
-        self._progress.read()
         if not self._seat.is_chief:
             return
         facts = self._progress.to_say(time.monotonic(), lambda: self._signs_of_life(program))
@@ -198,42 +266,53 @@ class Attempt:
         """What a program that goes on changes: its log and, where it never reports progress, its processor time.
 
         One that reports shows by its reports that it goes on; one that hangs may well keep a processor busy."""
-        return logs.size_of(self._log), 0 if self._progress.reports else program.processor_time()
+        return logs.size_of(self._raw), 0 if self._progress.reports else program.processor_time()
 
-    def _carry_log(self, last: bool) -> None:
-        self._log_upload.send(time.monotonic(), last=last)
+    @contextmanager
+    def _heartbeat(self) -> Iterator[None]:
+        """Inside, the agent itself works, and says so where the chief's program would."""
+        beat = Repeat(
+            "heartbeat",
+            lambda _: self._say(self._signal("progress", **self._progress.all)),
+            every=ALIVE_SECONDS,
+        )
+        if self._seat.is_chief:
+            beat.start()
+        try:
+            yield
+        finally:
+            if self._seat.is_chief:
+                beat.end()
 
-    def _carry_checkpoints(self, last: bool) -> None:
-        """The newest checkpoint that is not in the bucket yet, and the TensorBoard events that go with it."""
-        steps = checkpoints.on_disk(self._places.checkpoints)
-        restored = self._cluster.checkpoint.step if self._cluster.checkpoint else -1
-        if steps and steps[-1] > max(self._uploaded, restored):
-            run, step = self._cluster.run, steps[-1]
-            done = checkpoints.upload(self._bucket, run, self._places.checkpoints, step, at=datetime.now(UTC))
-            self._uploaded = step
-            self._note_upload(step)
-            self._say(self._signal("checkpointed", step=step, key=done.key))
-            checkpoints.prune_disk(self._places.checkpoints, newest=step)
-            checkpoints.prune(self._bucket, run, newest=step)
-            self._tensorboard.send()
-        elif last:
-            self._tensorboard.send()
+    def _checkpointed(self, taken: Taken, manifest: Manifest) -> None:
+        self._say(self._signal("checkpointed", step=manifest.step, key=manifest.key))
+        self._note_taken(taken)
+
+    def _missing(self) -> tuple[str, ...]:
+        expected = tuple(self._cluster.job["program"].get("expect", ()))
+        return results.missing(expected, self._places, saved=self._saving.last.step >= 0)
 
     def _bring_results(self) -> dict[str, Any]:
-        return send_model_and_metrics(self._bucket, self._cluster.run, self._places)
+        """Model and metrics.json into the bucket; what metrics.json says in short."""
+        FolderUpload(self._bucket, self._places.model, f"runs/{self._cluster.run}/model/").send(last=True)
+        document = self._metrics.conclude(self._places.metrics)
+        if document is None and self._places.metrics.is_file():
+            self._note("metrics.json holds no JSON object and is left out")
+            self._listen()
+        return for_signal(document or self._progress.facts)
 
     def _step(self) -> int | None:
         """The last step this host knows of: what is saved, else what was reported."""
-        saved = checkpoints.on_disk(self._places.checkpoints)
-        known = [step for step in (saved[-1] if saved else None, self._progress.step) if step is not None]
-        return max(known, default=None)
+        known = [step for step in (self._saving.last.step, self._progress.step) if step is not None]
+        return max((step for step in known if step >= 0), default=None)
 
     def _note(self, text: str) -> None:
         """A line of the agent's own in the program's log: whoever reads it learns what happened around the program."""
         logger.info("%s", text)
-        self._log.parent.mkdir(parents=True, exist_ok=True)
-        with self._log.open("a") as log:
-            log.write(f"[trainyard {datetime.now(UTC):%H:%M:%S}] {text}\n")
+        try:
+            logs.note(self._raw, text)
+        except OSError as error:
+            logger.warning("the log cannot be written: %s", error)
 
     def _signal(self, word: str, **facts: object) -> Signal:
         return Signal(word, self._cluster.attempt, facts)
@@ -256,7 +335,7 @@ def failed(attempt: int, ended: Failed, tail: str) -> Signal:
 def read_cluster(bucket: Bucket, order: orders.Order, places: Places) -> Cluster:
     """cluster.json of the ordered attempt, kept on disk for an agent that is restarted."""
     text = bucket.read(f"runs/{order.run}/attempts/{order.attempt}/cluster.json").decode()
-    orders.write_whole(cluster_file(places, order.attempt), text)
+    orders.write_whole(places.cluster(order.attempt), text)
     try:
         return Cluster.from_json(json.loads(text))
     except (KeyError, TypeError, ValueError) as error:
@@ -265,7 +344,3 @@ def read_cluster(bucket: Bucket, order: orders.Order, places: Places) -> Cluster
             "bake the image anew with the yard's version",
             final=True,
         ) from error
-
-
-def cluster_file(places: Places, attempt: int) -> Path:
-    return places.work / f"cluster-{attempt:04d}.json"

@@ -1,119 +1,183 @@
-"""Checkpoints between this host and the bucket.
+"""Checkpoints in the bucket.
 
-On disk a checkpoint is a folder named by its step that appeared by one rename: it is whole or it is not there.
-In the bucket it exists only when latest.json, written last, names it.
+A checkpoint exists only when latest.json, written last, names it: the newest, and those before it that are kept. It
+says the size of every file; the runtime's own checkpoints also hold every file's SHA-256 in facts.json. What is
+fetched is compared with both.
 """
 
+import hashlib
 import json
 import logging
-import shutil
-from collections.abc import Iterable
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
-from training.host.bucket import Bucket, Object
-from training.host.cluster import Checkpoint
-from training.host.errors import Missing
-from training.host.fetch import AT_ONCE, download_all, inside
+from training.host.bucket import Bucket
+from training.host.errors import HostTrouble
+from training.host.fetch import AT_ONCE, download_all, fresh, inside
+from training.host.metrics import as_object
 from training.host.signals import stamp
 
-KEEP = 3
+STEP, FOLDER = "step", "folder"
+"""Kinds: a folder of the runtime's, named by its step; everything that another program keeps in its folder."""
+FACTS = "facts.json"
 
 logger = logging.getLogger(__name__)
 
 
+class Damaged(HostTrouble):
+    """What is in the bucket is not what was saved."""
+
+
 @dataclass(frozen=True, slots=True)
-class Latest:
-    """What latest.json says."""
+class Manifest:
+    """One whole checkpoint in the bucket. `key` is its folder there, `files` the size of each file in it."""
 
     step: int
     key: str
-    files: dict[str, int]
+    kind: str
+    files: Mapping[str, int]
+    at: str
+
+    @staticmethod
+    def from_json(said: Mapping[str, Any]) -> "Manifest":
+        return Manifest(said["step"], said["key"], said["kind"], said["files"], said["at"])
+
+
+@dataclass(frozen=True, slots=True)
+class Catalogue:
+    """What latest.json says: the newest checkpoint, and those before it that are kept, newest first."""
+
+    newest: Manifest
+    before: tuple[Manifest, ...] = ()
+
+    @staticmethod
+    def from_json(said: Mapping[str, Any]) -> "Catalogue":
+        return Catalogue(Manifest.from_json(said), tuple(map(Manifest.from_json, said["before"])))
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self.newest) | {"before": [asdict(manifest) for manifest in self.before]}
 
     @property
-    def checkpoint(self) -> Checkpoint:
-        return Checkpoint(self.step, self.key)
+    def all(self) -> tuple[Manifest, ...]:
+        return (self.newest, *self.before)
+
+    def named(self, key: str) -> Manifest | None:
+        return next((manifest for manifest in self.all if manifest.key == key), None)
+
+
+def following(known: Catalogue | None, new: Manifest, *, keep: int) -> Catalogue:
+    """What latest.json says once `new` is whole. Later steps belong to a life that was given up."""
+    before = [manifest for manifest in known.all if manifest.step < new.step] if known else []
+    return Catalogue(new, tuple(before[: keep - 1]))
 
 
 def name_of(step: int) -> str:
     return f"{step:08d}"
 
 
-def on_disk(folder: Path) -> list[int]:
-    """The steps of the whole checkpoints in `folder`, ascending."""
-    if not folder.is_dir():
-        return []
-    return sorted(int(path.name) for path in folder.iterdir() if path.is_dir() and path.name.isdigit())
+def prefix_of(run: str) -> str:
+    return f"runs/{run}/checkpoints/"
 
 
-def superfluous(steps: Iterable[int], *, newest: int) -> list[int]:
-    """The steps that may go once `newest` is whole: all up to it but the last KEEP."""
-    return sorted(step for step in steps if step <= newest)[:-KEEP]
+def read(bucket: Bucket, run: str) -> Catalogue | None:
+    """None while the run has no checkpoint."""
+    text = bucket.read_if_there(f"{prefix_of(run)}latest.json")
+    return None if text is None else Catalogue.from_json(json.loads(text))
 
 
-def latest(bucket: Bucket, run: str) -> Latest | None:
-    text = bucket.read_if_there(f"runs/{run}/checkpoints/latest.json")
-    if text is None:
-        return None
-    said = json.loads(text)
-    return Latest(step=said["step"], key=said["key"], files=said["files"])
+def write(bucket: Bucket, run: str, catalogue: Catalogue) -> None:
+    bucket.write(f"{prefix_of(run)}latest.json", json.dumps(catalogue.to_json()).encode())
 
 
-def fetch(bucket: Bucket, checkpoint: Checkpoint, folder: Path) -> None:
-    """Have the checkpoint on disk, whole. It is fetched only if it is not there already."""
-    target = folder / name_of(checkpoint.step)
-    if target.is_dir():
-        return
-    found = list(bucket.list(checkpoint.key))
-    if not found:
-        raise Missing(f"the checkpoint {bucket.uri(checkpoint.key)} is not in the bucket any more")
-    half = folder / f"{target.name}.part"
-    shutil.rmtree(half, ignore_errors=True)
-    half.mkdir(parents=True)
-    download_all(bucket, {inside(half, item.key[len(checkpoint.key) :]): item for item in found})
-    half.replace(target)
-    logger.info("checkpoint %d: %d files", checkpoint.step, len(found))
-
-
-def keep_only(folder: Path, step: int | None) -> None:
-    """Leave at most the checkpoint that the next attempt restores: a program restores the latest it finds."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for path in folder.iterdir():
-        if step is None or path.name != name_of(step):
-            shutil.rmtree(path, ignore_errors=True)
-
-
-def upload(bucket: Bucket, run: str, folder: Path, step: int, *, at: datetime) -> Latest:
-    """Bring one checkpoint into the bucket; latest.json comes last and makes it exist."""
-    source = folder / name_of(step)
+def upload_files(bucket: Bucket, run: str, source: Path, step: int, *, kind: str, at: datetime) -> Manifest:
+    """Bring the files into the bucket. It is no checkpoint before `make_newest`."""
     files = {
-        str(path.relative_to(source)): path.stat().st_size
+        path.relative_to(source).as_posix(): path.stat().st_size
         for path in sorted(source.rglob("*"))
         if path.is_file()
     }
-    key = f"runs/{run}/checkpoints/{name_of(step)}/"
+    key = f"{prefix_of(run)}{name_of(step)}/"
     with ThreadPoolExecutor(max_workers=AT_ONCE, thread_name_prefix="upload") as pool:
         for wait in [pool.submit(bucket.upload, source / name, key + name) for name in files]:
             wait.result()
-    document = {"step": step, "key": key, "files": files, "at": stamp(at)}
-    bucket.write(f"runs/{run}/checkpoints/latest.json", json.dumps(document).encode())
-    return Latest(step, key, files)
+    return Manifest(step, key, kind, files, stamp(at))
 
 
-def prune(bucket: Bucket, run: str, *, newest: int) -> None:
-    """Keep the last few in the bucket."""
-    prefix = f"runs/{run}/checkpoints/"
-    by_step: dict[int, list[Object]] = {}
-    for item in bucket.list(prefix):
-        step = item.key[len(prefix) :].partition("/")[0]
-        if step.isdigit():
-            by_step.setdefault(int(step), []).append(item)
-    old = superfluous(by_step, newest=newest)
-    bucket.delete(item.key for step in old for item in by_step[step])
+def make_newest(bucket: Bucket, run: str, manifest: Manifest, *, keep: int) -> Catalogue:
+    """From now on this is the run's checkpoint."""
+    catalogue = following(read(bucket, run), manifest, keep=keep)
+    write(bucket, run, catalogue)
+    return catalogue
 
 
-def prune_disk(folder: Path, *, newest: int) -> None:
-    for step in superfluous(on_disk(folder), newest=newest):
-        shutil.rmtree(folder / name_of(step), ignore_errors=True)
+def prune(bucket: Bucket, run: str, catalogue: Catalogue) -> None:
+    """Remove what latest.json does not name: what is not kept any more, what never became whole."""
+    latest = f"{prefix_of(run)}latest.json"
+    kept = {manifest.key + name for manifest in catalogue.all for name in manifest.files} | {latest}
+    bucket.delete([item.key for item in bucket.list(prefix_of(run)) if item.key not in kept])
+
+
+def fetch(bucket: Bucket, manifest: Manifest, restores: Path) -> Path:
+    """Have a whole and verified copy on disk; where it is. What came damaged is fetched once more, then Damaged."""
+    target = restores / name_of(manifest.step)
+    if target.is_dir():
+        return target
+    half = restores / f"{target.name}.part"
+    for _ in range(2):
+        fresh(half)
+        found = {item.key: item for item in bucket.list(manifest.key)}
+        missing = [name for name in manifest.files if manifest.key + name not in found]
+        if missing:
+            wrong: str | None = f"{missing[0]} is missing"
+            break
+        download_all(bucket, {inside(half, name): found[manifest.key + name] for name in manifest.files})
+        wrong = damage(half, manifest.files)
+        if wrong is None:
+            half.replace(target)
+            logger.info("checkpoint %d: %d files", manifest.step, len(manifest.files))
+            return target
+    raise Damaged(f"the checkpoint of step {manifest.step}, {bucket.uri(manifest.key)}, is damaged: {wrong}")
+
+
+def damage(folder: Path, files: Mapping[str, int]) -> str | None:
+    """What is wrong with the files in `folder`, compared with their sizes and checksums; None when nothing is."""
+    for name, size in files.items():
+        path = folder / name
+        if not path.is_file():
+            return f"{name} is missing"
+        if path.stat().st_size != size:
+            return f"{name} has {path.stat().st_size} bytes instead of {size}"
+    facts = folder / FACTS
+    if not facts.is_file():
+        return None
+    said = as_object(facts.read_bytes())
+    if said is None:
+        return f"{FACTS} is no JSON object"
+    for name, expected in said.get("files", {}).items():
+        path = folder / name
+        if not path.is_file():
+            return f"{name} is missing"
+        found = sha256(path)
+        if found != expected:
+            return f"{name} has the SHA-256 {found[:16]}... instead of {expected[:16]}..."
+    return None
+
+
+def sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def give_up(bucket: Bucket, run: str, key: str) -> Manifest | None:
+    """Let latest.json name the checkpoint before the one under `key`; that one, None when none is kept."""
+    known = read(bucket, run)
+    if known is None or known.newest.key != key:
+        return None if known is None else known.newest
+    if not known.before:
+        return None
+    write(bucket, run, Catalogue(known.before[0], known.before[1:]))
+    return known.before[0]

@@ -18,10 +18,14 @@ class Seat:
     def is_chief(self) -> bool:
         return self.role == "chief"
 
+    @property
+    def is_evaluator(self) -> bool:
+        return self.role == "evaluator"
+
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """A whole checkpoint in the bucket. `key` is its folder there."""
+    """The checkpoint that an attempt restores. `key` is its folder in the bucket."""
 
     step: int
     key: str
@@ -59,26 +63,56 @@ class Cluster:
         """This instance's seat; None when the attempt was made without it."""
         return next((seat for seat in self.seats if seat.instance == instance), None)
 
+    def serves(self, seat: Seat) -> bool:
+        """Whether this host only serves the chief: what becomes of it once the chief has ended is no news."""
+        return self.strategy == "parameter_server" and not seat.is_chief
+
+    def restores_alone(self, seat: Seat) -> bool:
+        """Whether no other host must restore the same checkpoint."""
+        return len(self.seats) == 1 or (self.strategy == "parameter_server" and seat.is_chief)
+
+    @property
+    def chief(self) -> Seat:
+        return next(seat for seat in self.seats if seat.is_chief)
+
+    @property
+    def trainers(self) -> tuple[Seat, ...]:
+        """The chief, then the workers: the job `worker` of MultiWorkerMirroredStrategy and of a compat.v1 program."""
+        ordered = sorted(self.seats, key=lambda seat: (not seat.is_chief, seat.index))
+        return tuple(seat for seat in ordered if seat.role in ("chief", "worker"))
+
+    @property
+    def servers(self) -> tuple[Seat, ...]:
+        return self._of("ps")
+
+    def task(self, seat: Seat) -> tuple[str, int]:
+        """The seat's job name and task index in a ClusterSpec that knows only `worker` and `ps`."""
+        if seat in self.trainers:
+            return "worker", self.trainers.index(seat)
+        return seat.role, self._of(seat.role).index(seat)
+
     def tf_config(self, seat: Seat) -> str | None:
         """TF_CONFIG for one seat; None where TensorFlow needs none (a single host).
 
-        With multi_worker everybody is a `worker` and worker 0 is the chief, as MultiWorkerMirroredStrategy
-        has it; with parameter_server the roles are TensorFlow's own.
+        With multi_worker everybody is a `worker` and worker 0 is the chief, as MultiWorkerMirroredStrategy has it;
+        with parameter_server the roles are TensorFlow's own, and an evaluator is told of the cluster but is no part
+        of it.
         """
         if self.strategy == "multi_worker":
-            ordered = sorted(self.seats, key=lambda other: (not other.is_chief, other.index))
-            members = {"worker": [self._door(other) for other in ordered]}
-            task = {"type": "worker", "index": ordered.index(seat)}
+            members = {"worker": self.trainers}
+            job_name, index = self.task(seat)
         elif self.strategy == "parameter_server":
-            members = {}
-            for other in sorted(self.seats, key=lambda other: other.index):
-                if other.role != "evaluator":  # an evaluator is told of the cluster, but is no part of it
-                    members.setdefault(other.role, []).append(self._door(other))
-            before = [other for other in self.seats if other.role == seat.role and other.index < seat.index]
-            task = {"type": seat.role, "index": len(before)}
+            members = {role: self._of(role) for role in ("chief", "worker", "ps")}
+            job_name, index = seat.role, self._of(seat.role).index(seat)
         else:
             return None
-        return json.dumps({"cluster": members, "task": task})
+        doors = {role: self.doors(seats) for role, seats in members.items() if seats}
+        return json.dumps({"cluster": doors, "task": {"type": job_name, "index": index}})
 
-    def _door(self, seat: Seat) -> str:
-        return f"{seat.address}:{self.port}"
+    def doors(self, seats: tuple[Seat, ...]) -> list[str]:
+        """`address:port` of each."""
+        return [f"{seat.address}:{self.port}" for seat in seats]
+
+    def _of(self, role: str) -> tuple[Seat, ...]:
+        seats = (seat for seat in self.seats if seat.role == role)
+        return tuple(sorted(seats, key=lambda seat: seat.index))

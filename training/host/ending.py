@@ -4,21 +4,34 @@ import re
 import signal
 from dataclasses import dataclass
 
+from training.host.advice import advice_on
+from training.host.disk import Room
+
 RESTART = 75
 """EX_TEMPFAIL: restart me, I have checkpointed or a peer is gone."""
+PREEMPTED = 42
+"""How TensorFlow's PreemptionCheckpointHandler leaves once it has saved."""
+PREEMPTION_NEWS = re.compile(r"PreemptionCheckpointHandler|received termination notice")
 
 TAIL_BYTES = 4096
 """What of a log goes into a signal."""
 
 PEER_ERRORS = re.compile(
-    r"^(tensorflow\.python\.framework\.errors_impl\.)?(UnavailableError|AbortedError|CancelledError)\b",
-    re.MULTILINE,
+    r"^(tensorflow\.python\.framework\.errors_impl\.)?(UnavailableError|AbortedError|CancelledError)\b"
+    r"|stopped sending heartbeats"
 )
 """How a program that does not use our runtime dies when a peer of its cluster is gone."""
 LAST_EXCEPTION = re.compile(
     r"^([A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit|Iteration)\b.*)$", re.MULTILINE
 )
+AGENTS_OWN = "[trainyard] "
+"""How the agent's own lines in the program's log begin."""
 REASON_CHARACTERS = 400
+LEAVE_IT_IN = {
+    "model": "the folder that TRAINYARD_MODEL names",
+    "metrics": "the file that TRAINYARD_METRICS names",
+    "checkpoint": "the folder that TRAINYARD_CHECKPOINTS names",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,39 +54,87 @@ class Failed:
     final: bool = False
 
 
-def judge(code: int, *, asked: str | None, killed: bool, tail: str, gang: int) -> Finished | Stopped | Failed:
-    """`asked`: interrupted or asked, if this host told the program to leave; `killed`: it had to be killed for it."""
-    if code == 0:
-        return Finished()
-    if asked and (code in (RESTART, 128 + signal.SIGTERM) or killed):
-        return Stopped(asked)
-    if code in (RESTART, 128 + signal.SIGALRM):  # the alarm: a peer vanished while the cluster formed
-        return Stopped("peer")
-    if gang > 1 and PEER_ERRORS.search(last_exception(tail)):
-        return Stopped("peer")
-    return Failed("program", why(code, tail), code)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class End:
+    """The facts of one end.
+
+    `asked`: interrupted or asked, if this host told the program to leave; `killed`: it had to be killed for it;
+    `said`: the program's last lines; `gang`: how many hosts the attempt has; `serves`: this one only serves the chief;
+    `missing`: results that the job expects and the program has not left; `room`: on the host's disk.
+    """
+
+    code: int
+    said: str
+    asked: str | None = None
+    killed: bool = False
+    gang: int = 1
+    serves: bool = False
+    missing: tuple[str, ...] = ()
+    room: Room | None = None
 
 
-def why(code: int, tail: str) -> str:
-    """One sentence: the exception if the program showed one, else what the exit code says."""
-    if code == 128 + signal.SIGKILL:
+def judge(end: End) -> Finished | Stopped | Failed:
+    if end.code == 0:
+        return Failed("program", nothing_left(end.missing), 0) if end.missing else Finished()
+    if end.asked and (end.serves or end.killed or end.code in (RESTART, PREEMPTED, 128 + signal.SIGTERM)):
+        return Stopped(end.asked)
+    if end.code in (RESTART, 128 + signal.SIGALRM):  # the alarm: a peer vanished while the cluster formed
+        return Stopped("peer")
+    if end.gang > 1 and PEER_ERRORS.search(last_exception(end.said)):
+        return Stopped(end.asked or "peer")
+    if end.gang > 1 and end.code == PREEMPTED and PREEMPTION_NEWS.search(end.said):
+        return Stopped("peer")
+    return Failed("program", why(end), end.code)
+
+
+def nothing_left(missing: tuple[str, ...]) -> str:
+    """For an end with 0 that is none."""
+    where = "; ".join(f"a {word} belongs into {LEAVE_IT_IN[word]}" for word in missing)
+    return f"the program ended with 0 but left no {' and no '.join(missing)}, which program.expect asks for: {where}"
+
+
+def why(end: End) -> str:
+    """One sentence: the exception if the program showed one, else what the exit code says; then what to do."""
+    exception = last_exception(end.said)
+    if "No space left on device" in exception or (end.room and end.room.is_full):
+        full = end.room.advice if end.room else "the host's disk is full"
+        return f"{full}; {ended(end.code, exception, '')}"
+    if end.code == 128 + signal.SIGKILL:
         return (
             "the program was killed (SIGKILL), most likely for memory: use a larger type or a smaller batch"
         )
-    said = last_exception(tail)
-    if "No space left on device" in said:
-        return f"the host's disk is full: {said}"
+    reason = ended(end.code, exception, last_line(end.said))
+    advice = advice_on(since_last_exception(end.said))
+    return f"{reason}; {advice}" if advice else reason
+
+
+def ended(code: int, exception: str, line: str) -> str:
     if code > 128 and code - 128 in {number.value for number in signal.Signals}:
-        return f"the program was ended by {signal.Signals(code - 128).name}" + (
-            f" after: {said}" if said else ""
-        )
-    return f"the program ended with exit code {code}" + (f": {said}" if said else " and showed no exception")
+        by = f"the program was ended by {signal.Signals(code - 128).name}"
+        return f"{by} after: {exception}" if exception else by
+    if exception:
+        return f"the program ended with exit code {code}: {exception}"
+    shown = f"; its last line: {line}" if line else ""
+    return f"the program ended with exit code {code} and showed no exception{shown}"
 
 
-def last_exception(tail: str) -> str:
+def last_exception(said: str) -> str:
     """The last line that names an exception, shortened; empty when there is none."""
-    found = LAST_EXCEPTION.findall(tail)
+    found = LAST_EXCEPTION.findall(said)
     return found[-1].strip()[:REASON_CHARACTERS] if found else ""
+
+
+def since_last_exception(said: str) -> str:
+    """From the line that names it on: TensorFlow says the cause below. Everything when there is none."""
+    found = list(LAST_EXCEPTION.finditer(said))
+    return said[found[-1].start() :] if found else said
+
+
+def last_line(said: str) -> str:
+    """The program's last words where it named no exception: what a SystemExit or a command line parser says."""
+    lines = (line.strip() for line in reversed(said.splitlines()))
+    own = (line for line in lines if line and not line.startswith(AGENTS_OWN))
+    return next(own, "")[:REASON_CHARACTERS]
 
 
 def last_lines(text: bytes, most: int = TAIL_BYTES) -> str:

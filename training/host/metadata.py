@@ -25,6 +25,7 @@ class Identity:
     instance: str
     region: str
     address: str
+    image: str
     tags: dict[str, str]
 
 
@@ -36,11 +37,12 @@ class Metadata:
         self._token = ""
 
     def identity(self) -> Identity:
-        """Instance id, region, address and tags. Raises HostTrouble when the service does not say them."""
+        """Instance id, region, address, image and tags. Raises HostTrouble when the service does not say them."""
         return Identity(
             instance=self._need("meta-data/instance-id"),
             region=self._need("meta-data/placement/region"),
             address=self._need("meta-data/local-ipv4"),
+            image=self._need("meta-data/ami-id"),
             tags=self._tags(),
         )
 

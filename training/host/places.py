@@ -54,9 +54,36 @@ class Places:
         return self.work / "checkpoints"
 
     @property
+    def restores(self) -> Path:
+        """Whole and verified copies of checkpoints that an attempt may restore."""
+        return self.work / "restores"
+
+    @property
+    def taken(self) -> Path:
+        """A folder checkpoint on its way to the bucket: links to the program's files."""
+        return self.work / "taken"
+
+    @property
+    def reserve(self) -> Path:
+        """Room that the agent keeps for itself, for when the disk is full."""
+        return self.work / "reserve"
+
+    @property
     def results(self) -> Path:
-        """model/, tensorboard/, metrics.json: what the chief leaves in the bucket."""
+        """What the chief leaves in the bucket."""
         return self.work / "results"
+
+    @property
+    def model(self) -> Path:
+        return self.results / "model"
+
+    @property
+    def tensorboard(self) -> Path:
+        return self.results / "tensorboard"
+
+    @property
+    def metrics(self) -> Path:
+        return self.results / "metrics.json"
 
     @property
     def log(self) -> Path:
@@ -79,5 +106,25 @@ class Places:
         """What belongs to one attempt: the program's progress lines and its exit code."""
         return self.work / "attempts" / f"{number:04d}"
 
+    def cluster(self, number: int) -> Path:
+        """cluster.json of the attempt."""
+        return self.work / f"cluster-{number:04d}.json"
+
+    def process(self, number: int) -> Path:
+        """The program that was started for the attempt."""
+        return self.attempt(number) / "process.json"
+
+    def exit_code(self, number: int) -> Path:
+        return self.attempt(number) / "exit"
+
+    def progress(self, number: int) -> Path:
+        """JSON lines in which the program says how far it is."""
+        return self.attempt(number) / "progress.jsonl"
+
     def program_log(self, number: int, role: str, index: int) -> Path:
+        """What the program prints, as it prints it."""
         return self.log / f"attempt-{number:04d}-{role}-{index}.log"
+
+    def stamped_log(self, number: int, role: str, index: int) -> Path:
+        """The same line by line, with time and host: what the bucket gets."""
+        return self.log / f"attempt-{number:04d}-{role}-{index}.stamped.log"

@@ -12,10 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from training.host.cluster import Cluster, Seat
-from training.host.fetch import python_for, python_path
 from training.host.orders import write_whole
-from training.host.places import Places
 
 KEEPER = """
 "$@" & program=$!
@@ -23,50 +20,13 @@ trap 'kill -TERM $program 2>/dev/null' TERM
 wait $program; code=$?
 while kill -0 $program 2>/dev/null; do wait $program; code=$?; done
 printf %s $code > "$0.half" && mv "$0.half" "$0"
+exit $code
 """
 
 
 STATE, GROUP, TIMES, BORN = 0, 2, slice(11, 15), 19
 """Where /proc/<pid>/stat has them, counted from its third field: proc(5). The times are the process's own, user and
 system, and those of its children."""
-
-
-def arguments(args: Mapping[str, object]) -> list[str]:
-    """`program.args` as a command line: --key value; true is --key alone, false is left out."""
-    line: list[str] = []
-    for key, value in args.items():
-        if value is True:
-            line.append(f"--{key}")
-        elif value is not False:
-            line += [f"--{key}", str(value)]
-    return line
-
-
-def environment(
-    cluster: Cluster, seat: Seat, places: Places, *, region: str, base: Mapping[str, str]
-) -> dict[str, str]:
-    """What docs/contracts.md promises a program, on top of what the agent itself was given."""
-    told = {
-        "TRAINYARD_RUN": cluster.run,
-        "TRAINYARD_ATTEMPT": str(cluster.attempt),
-        "TRAINYARD_JOB": str(places.job),
-        "TRAINYARD_CHECKPOINTS": str(places.checkpoints),
-        "TRAINYARD_TENSORBOARD": str(places.results / "tensorboard"),
-        "TRAINYARD_MODEL": str(places.results / "model"),
-        "TRAINYARD_METRICS": str(places.results / "metrics.json"),
-        "TRAINYARD_PROGRESS": str(places.attempt(cluster.attempt) / "progress.jsonl"),
-        "PYTHONPATH": python_path(places),
-        "PYTHONUNBUFFERED": "1",
-        "AWS_REGION": region,
-        "AWS_DEFAULT_REGION": region,
-    }
-    for name in cluster.job.get("data", {}):
-        told[f"TRAINYARD_DATA_{name.upper().replace('-', '_')}"] = str(places.data / name)
-    tf_config = cluster.tf_config(seat)
-    if tf_config:
-        told["TF_CONFIG"] = tf_config
-    quiet = {"TF_CPP_MIN_LOG_LEVEL": "1"}  # TensorFlow's INFO lines would bury the program's own
-    return quiet | {key: value for key, value in base.items() if key != "TF_CONFIG"} | told
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +64,9 @@ class Program:
             return None
         if self.exit_file.exists():
             return int(self.exit_file.read_text())
-        return 128 + signal.SIGKILL  # the keeper itself was killed: nobody could write a code
+        if self.keeper and self.keeper.returncode >= 0:
+            return self.keeper.returncode  # the disk was too full to write it down
+        return 128 + signal.SIGKILL  # the keeper itself was killed
 
     def is_alive(self) -> bool:
         alive = _birth(self.pid) == self.born
@@ -123,9 +85,11 @@ class Program:
         )
 
     def ask_to_leave(self) -> None:
-        """SIGTERM to the program alone: what it started itself is its own to end."""
+        """SIGTERM to the program alone: what it started itself is its own to end. One that was frozen must be able
+        to hear it."""
         if self.is_alive():
             os.kill(self.pid, signal.SIGTERM)
+            os.killpg(self.pid, signal.SIGCONT)
 
     def kill(self) -> None:
         """End the program and everything it started, now."""
@@ -144,11 +108,6 @@ class Program:
             return None
         said = json.loads(path.read_text())
         return Program(pid=said["pid"], born=said["born"], exit_file=Path(said["exit_file"]))
-
-
-def command_line(cluster: Cluster, places: Places) -> list[str]:
-    program = cluster.job["program"]
-    return [str(python_for(places)), "-m", program["module"], *arguments(program.get("args", {}))]
 
 
 def _birth(pid: int) -> int | None:

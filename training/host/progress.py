@@ -1,47 +1,57 @@
-"""The progress file: JSON lines that the runtime appends; what of them becomes signals."""
+"""The progress file: JSON lines that the program appends; what of them becomes signals."""
 
 import json
-from collections.abc import Callable, Hashable
+import math
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 EVERY_SECONDS = 10.0
 ALIVE_SECONDS = 60.0
-KNOWN = ("step", "steps", "epoch", "loss", "accuracy", "steps_per_second")
+COUNTS = ("step", "steps", "epoch")
+NUMBERS = ("loss", "accuracy", "steps_per_second")
+RESUMED_COUNTS = ("step", "global_batch_size", "epoch", "batch")
+LARGEST = 1e15
+"""Beyond it nothing is a count, and the ledger could not hold it."""
 
 
 @dataclass(slots=True)
 class Progress:
-    """Reads on where it stopped. `facts` is the latest line, `reports` says whether there ever was one."""
+    """Reads on where it stopped. `facts` is the latest line; `resumed` what the program found when it restored."""
 
     path: Path
     started: float
     facts: dict[str, Any] = field(default_factory=dict)
+    resumed: dict[str, Any] | None = None
     _offset: int = 0
     _fresh: bool = False
     _said_at: float | None = None
     _looked_at: float = float("-inf")
     _signs: Hashable = None
 
-    def read(self) -> None:
-        """Take in new whole lines; what is not a JSON object is the program's own affair."""
+    def read(self) -> list[dict[str, Any]]:
+        """Take in new whole lines and return their facts; what is no JSON object is the program's own affair."""
         try:
             with self.path.open("rb") as lines:
                 lines.seek(self._offset)
                 text = lines.read()
         except FileNotFoundError:
-            return
+            return []
         whole = text[: text.rfind(b"\n") + 1]
         self._offset += len(whole)
+        new = []
         for line in whole.splitlines():
             try:
                 said = json.loads(line)
             except ValueError:
                 continue
             if isinstance(said, dict):
-                self.facts = {key: said[key] for key in KNOWN if key in said}
+                self.facts = facts_in(said)
+                self.resumed = resumed_in(said) or self.resumed
                 self._fresh = True
+                new.append(self.facts)
+        return new
 
     def to_say(self, now: float, signs: Callable[[], Hashable]) -> dict[str, Any] | None:
         """What to signal now: the newest facts at most every ten seconds, and once a minute that the program lives.
@@ -55,7 +65,7 @@ class Progress:
             return None
         self._fresh = False
         self._said_at = now
-        return dict(self.facts)
+        return self.all
 
     def _lives(self, now: float, signs: Callable[[], Hashable]) -> bool:
         """Whether anything changed since the last look; one look a minute is enough."""
@@ -66,10 +76,37 @@ class Progress:
         return self._signs != before
 
     @property
+    def all(self) -> dict[str, Any]:
+        """The latest facts, and in an attempt that restored, what was restored."""
+        return self.facts | ({"resumed": self.resumed} if self.resumed else {})
+
+    @property
     def reports(self) -> bool:
         return bool(self.facts)
 
     @property
     def step(self) -> int | None:
-        step = self.facts.get("step")
-        return int(step) if isinstance(step, int | float) else None
+        return self.facts.get("step")
+
+
+def facts_in(said: Mapping[str, Any]) -> dict[str, Any]:
+    """What of a line can be passed on: whole counts and finite numbers, whatever the program wrote."""
+    counts = {key: int(said[key]) for key in COUNTS if is_number(said.get(key))}
+    return counts | {key: float(said[key]) for key in NUMBERS if is_number(said.get(key))}
+
+
+def resumed_in(said: Mapping[str, Any]) -> dict[str, Any] | None:
+    resumed = said.get("resumed")
+    if not isinstance(resumed, dict) or not is_number(resumed.get("step")):
+        return None
+    counts: dict[str, Any] = {key: int(resumed[key]) for key in RESUMED_COUNTS if is_number(resumed.get(key))}
+    return counts | {"verified": resumed.get("verified") is True}
+
+
+def is_number(value: object) -> bool:
+    return (
+        isinstance(value, int | float)
+        and not isinstance(value, bool)
+        and math.isfinite(value)
+        and abs(value) < LARGEST
+    )

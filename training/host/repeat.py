@@ -28,11 +28,22 @@ class Repeat(threading.Thread):
                 if trouble.final:
                     self.trouble = trouble
                     return
+            except OSError as error:  # the disk may be full: the program will say so, or make room
+                logger.warning("%s: %s", self.name, error)
+            except (
+                Exception
+            ):  # a fault of ours: a thread that ended in silence would bring nothing away any more
+                logger.exception("%s failed and is tried again", self.name)
 
     def finish(self) -> None:
-        """Stop, and do it a last time; raises the trouble that keeps the last time from succeeding."""
+        """Stop, and do it a last time; raises what keeps the last time from succeeding: HostTrouble or OSError."""
         self._ended.set()
         self.join()
         if self.trouble:
             raise self.trouble
         self._act(True)
+
+    def end(self) -> None:
+        """Stop, and leave it at that."""
+        self._ended.set()
+        self.join()

@@ -1,8 +1,6 @@
 import json
 from typing import Any
 
-import pytest
-
 from training.host.cluster import Checkpoint, Cluster
 
 DOCUMENT: dict[str, Any] = {
@@ -18,11 +16,6 @@ DOCUMENT: dict[str, Any] = {
     "deadline": "2026-11-20T06:00:00.000Z",
     "job": {"program": {"module": "training.programs.digits"}},
 }
-SERVERS = [
-    {"instance": "i-1", "role": "chief", "index": 0, "address": "10.0.1.5"},
-    {"instance": "i-2", "role": "worker", "index": 1, "address": "10.0.1.6"},
-    {"instance": "i-3", "role": "ps", "index": 0, "address": "10.0.1.7"},
-]
 
 
 def told(cluster: Cluster, instance: str) -> Any:
@@ -38,18 +31,6 @@ def test_everybody_in_a_multi_worker_cluster_is_a_worker_and_the_chief_is_worker
     assert told(cluster, "i-1") == {"cluster": members, "task": {"type": "worker", "index": 0}}
     assert told(cluster, "i-2") == {"cluster": members, "task": {"type": "worker", "index": 1}}
     assert cluster.checkpoint == Checkpoint(120, "runs/digits-1a2b3c4d/checkpoints/00000120/")
-
-
-def test_parameter_servers_keep_their_roles_and_each_role_counts_from_0() -> None:
-    cluster = Cluster.from_json(DOCUMENT | {"strategy": "parameter_server", "hosts": SERVERS})
-    members = {"chief": ["10.0.1.5:2222"], "worker": ["10.0.1.6:2222"], "ps": ["10.0.1.7:2222"]}
-    assert told(cluster, "i-2") == {"cluster": members, "task": {"type": "worker", "index": 0}}
-    assert told(cluster, "i-3") == {"cluster": members, "task": {"type": "ps", "index": 0}}
-
-
-@pytest.mark.parametrize("strategy", ["single", "mirrored"])
-def test_a_single_host_needs_no_tf_config(strategy: str) -> None:
-    assert told(Cluster.from_json(DOCUMENT | {"strategy": strategy}), "i-1") is None
 
 
 def test_a_host_that_the_attempt_was_made_without_has_no_seat() -> None:

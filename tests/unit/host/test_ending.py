@@ -1,6 +1,9 @@
+from pathlib import Path
+
 import pytest
 
-from training.host.ending import Failed, Finished, Stopped, judge, last_exception, last_lines, why
+from training.host.disk import Room
+from training.host.ending import End, Failed, Finished, Stopped, judge, last_exception, last_lines, why
 
 TRACEBACK = """step 3
 Traceback (most recent call last):
@@ -8,61 +11,159 @@ Traceback (most recent call last):
 ValueError: the labels are strings
 """
 PEER = "tensorflow.python.framework.errors_impl.UnavailableError: {{function_node __wrapped}} Socket closed"
+UNHEALTHY = (
+    "tensorflow.python.framework.errors_impl.InternalError: The following tasks are unhealthy "
+    "(stopped sending heartbeats): /job:worker/task:1"
+)
+
+
+FULL = Room(Path("/var/lib/trainyard"), free=1_000_000, total=50_000_000_000)
+PREEMPTION = "INFO:tensorflow:Member worker/1 has received termination notice.\n"
 
 
 @pytest.mark.parametrize(
-    ("sentence", "code", "asked", "killed", "tail", "gang", "answer"),
+    ("sentence", "end", "answer"),
     [
-        ("0 is finished", 0, None, False, "", 2, Finished()),
-        ("finished although it was asked to leave", 0, "asked", False, "", 2, Finished()),
-        ("75 by itself: a peer left", 75, None, False, "", 2, Stopped("peer")),
-        ("75 after the notice", 75, "interrupted", False, "", 2, Stopped("interrupted")),
-        ("75 after the order", 75, "asked", False, "", 2, Stopped("asked")),
-        ("a program without a handler dies of our SIGTERM", 143, "asked", False, "", 1, Stopped("asked")),
-        ("we had to kill it", 137, "interrupted", True, "", 1, Stopped("interrupted")),
-        ("a program that is not elastic saw its peer go", 1, None, False, PEER, 2, Stopped("peer")),
-        ("a peer vanished while the cluster formed", 142, None, False, "", 2, Stopped("peer")),
+        ("0 is finished", End(code=0, said=""), Finished()),
+        ("finished although it was asked to leave", End(code=0, said="", asked="asked"), Finished()),
+        ("75 by itself: a peer left", End(code=75, said=""), Stopped("peer")),
+        ("75 after the notice", End(code=75, said="", asked="interrupted"), Stopped("interrupted")),
+        ("75 after the order", End(code=75, said="", asked="asked"), Stopped("asked")),
+        (
+            "a program that knows nothing dies of our SIGTERM",
+            End(code=143, said="", asked="asked"),
+            Stopped("asked"),
+        ),
+        (
+            "we had to kill it",
+            End(code=137, said="", asked="interrupted", killed=True),
+            Stopped("interrupted"),
+        ),
+        ("TensorFlow's own handler saved", End(code=42, said="", asked="asked"), Stopped("asked")),
+        ("and so did its peers", End(code=42, said=PREEMPTION, gang=2), Stopped("peer")),
+        ("a program that is not elastic saw its peer go", End(code=1, said=PEER, gang=2), Stopped("peer")),
+        (
+            "so it does when all are asked to leave",
+            End(code=1, said=PEER, gang=2, asked="asked"),
+            Stopped("asked"),
+        ),
+        ("a frozen peer is unhealthy", End(code=1, said=UNHEALTHY, gang=2), Stopped("peer")),
+        ("a peer vanished while the cluster formed", End(code=142, said="", gang=2), Stopped("peer")),
+        (
+            "a ps may end as it likes with its run",
+            End(code=134, said="", serves=True, asked="asked"),
+            Stopped("asked"),
+        ),
     ],
 )
-def test_what_a_programs_end_means(
-    sentence: str,
-    code: int,
-    asked: str | None,
-    killed: bool,
-    tail: str,
-    gang: int,
-    answer: Finished | Stopped,
-) -> None:
-    assert judge(code, asked=asked, killed=killed, tail=tail, gang=gang) == answer, sentence
+def test_what_a_programs_end_means(sentence: str, end: End, answer: Finished | Stopped) -> None:
+    assert judge(end) == answer, sentence
 
 
 def test_the_programs_own_error_is_the_reason() -> None:
-    ended = judge(1, asked=None, killed=False, tail=TRACEBACK, gang=2)
-    assert ended == Failed(
+    assert judge(End(code=1, said=TRACEBACK, gang=2)) == Failed(
         "program", "the program ended with exit code 1: ValueError: the labels are strings", 1
     )
 
 
-def test_the_programs_own_error_stays_one_when_it_was_asked_to_leave() -> None:
-    assert isinstance(judge(1, asked="asked", killed=False, tail=TRACEBACK, gang=2), Failed)
+@pytest.mark.parametrize(
+    ("sentence", "end"),
+    [
+        ("it stays one when it was asked to leave", End(code=1, said=TRACEBACK, asked="asked", gang=2)),
+        ("the same error on a single host is no peer's", End(code=1, said=PEER)),
+        ("a ps that ends by itself is no peer", End(code=1, said=TRACEBACK, serves=True, gang=3)),
+        ("42 alone says nothing", End(code=42, said="", gang=2)),
+    ],
+)
+def test_an_end_that_is_the_programs_own(sentence: str, end: End) -> None:
+    assert isinstance(judge(end), Failed), sentence
 
 
-def test_the_same_error_on_a_single_host_is_the_programs_own() -> None:
-    assert isinstance(judge(1, asked=None, killed=False, tail=PEER, gang=1), Failed)
+def test_an_end_without_what_the_job_expects_is_a_failure() -> None:
+    assert judge(End(code=0, said="", missing=("model", "metrics"))) == Failed(
+        "program",
+        "the program ended with 0 but left no model and no metrics, which program.expect asks for: a model belongs "
+        "into the folder that TRAINYARD_MODEL names; a metrics belongs into the file that TRAINYARD_METRICS names",
+        0,
+    )
 
 
 @pytest.mark.parametrize(
-    ("code", "tail", "words"),
+    ("code", "said", "words"),
     [
         (137, "", "memory"),
         (139, TRACEBACK, "SIGSEGV"),
-        (3, "bye", "exit code 3 and showed no exception"),
+        (3, "bye", "exit code 3 and showed no exception; its last line: bye"),
         (1, "OSError: [Errno 28] No space left on device: '/x'", "disk is full"),
-        (2, "usage: ...\ndigits.py: error: unrecognized arguments: --epoch", "exit code 2"),
+        (
+            2,
+            "usage: ...\ndigits.py: error: unrecognized arguments: --epoch\n[trainyard] ended\n",
+            "arguments: --epoch",
+        ),
     ],
 )
-def test_the_reason_says_what_happened(code: int, tail: str, words: str) -> None:
-    assert words in why(code, tail)
+def test_the_reason_says_what_happened(code: int, said: str, words: str) -> None:
+    assert words in why(End(code=code, said=said))
+
+
+@pytest.mark.parametrize("code", [1, 120, 137])
+def test_a_full_disk_is_the_reason_even_when_the_program_could_not_say_so(code: int) -> None:
+    reason = why(End(code=code, said="", room=FULL))
+    assert (
+        "the disk of this host is full (1 MB of 50.0 GB are free at /var/lib/trainyard): give the" in reason
+    )
+
+
+@pytest.mark.parametrize(
+    ("said", "advice"),
+    [
+        (
+            "ModuleNotFoundError: No module named 'transformers.models'",
+            "add transformers to the file that program.req",
+        ),
+        ("ModuleNotFoundError: No module named 'sklearn'", "add scikit-learn to"),
+        ("ModuleNotFoundError: No module named 'tensorflow.contrib'", "tf.contrib is gone"),
+        ("ModuleNotFoundError: No module named 'tensorflow.examples'", "put the data into the bucket"),
+        (
+            "ImportError: cannot import name 'Foo' from 'keras.utils' (/opt/x)",
+            "the host's keras is another version",
+        ),
+        ("AttributeError: module 'tensorflow' has no attribute 'placeholder'", "tensorflow.compat.v1"),
+        ("AttributeError: module 'tensorflow' has no attribute 'contrib'", "tf.contrib is gone"),
+        ("AttributeError: module 'tensorflow' has no attribute 'estimator'", "tf.estimator is gone"),
+        (
+            "AttributeError: module 'tensorflow._api.v2.train' has no attribute 'GradientDescentOptimizer'",
+            "tensorflow.compat.v1",
+        ),
+        ("AttributeError: `dense` is not available with Keras 3.", "tf_keras.layers"),
+        (
+            "ValueError: Attempt to convert a value (PerReplica:{\n  0: x} with an unsupported type",
+            "import tf_keras instead of tf.keras",
+        ),
+        (
+            "ValueError: To use this dataset, you need to pass this dataset to ClusterCoordinator.create",
+            "import tf_keras instead of tf.keras",
+        ),
+        (
+            "tensorflow.python.framework.errors_impl.UnimplementedError: File system scheme 's3' not implemented",
+            "TRAINYARD_DATA_<NAME>",
+        ),
+        (
+            "ResourceExhaustedError: Graph execution error:\n\nDetected at x\nOOM when allocating tensor",
+            "smaller batch",
+        ),
+        ("OSError: [Errno 98] Address already in use", "another server has the port"),
+        ("Exception: URL fetch failure on https://x/mnist.npz: None -- timed out", "put it into the bucket"),
+        ("SyntaxError: Missing parentheses in call to 'print'. Did you mean print(...)?", "Python 2"),
+        ("FileNotFoundError: [Errno 2] No such file or directory: 'train.csv'", "${data.NAME}"),
+    ],
+)
+def test_the_reason_says_what_to_do(said: str, advice: str) -> None:
+    assert advice in why(End(code=1, said=f"Traceback (most recent call last):\n  File x\n{said}\n"))
+
+
+def test_an_error_that_nobody_knows_gets_no_advice() -> None:
+    assert why(End(code=1, said=TRACEBACK)).endswith("ValueError: the labels are strings")
 
 
 def test_the_last_exception_wins() -> None:

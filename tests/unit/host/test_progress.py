@@ -1,0 +1,79 @@
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from training.host.progress import Progress, facts_in, resumed_in
+
+
+def test_progress_is_said_at_once_then_every_ten_seconds(tmp_path: Path) -> None:
+    path = tmp_path / "progress.jsonl"
+    progress = Progress(path, started=0)
+    assert progress.to_say(1, no_signs) is None
+    path.write_text('{"step": 1, "loss": 2.5, "else": 1}\n{"step": 2')
+    progress.read()
+    assert progress.to_say(2, no_signs) == {"step": 1, "loss": 2.5}
+    with path.open("a") as lines:
+        lines.write(', "loss": 2.0}\nno json\n')
+    progress.read()
+    assert progress.to_say(5, no_signs) is None
+    assert progress.to_say(12, no_signs) == {"step": 2, "loss": 2.0}
+    assert progress.to_say(30, no_signs) is None
+
+
+def no_signs() -> None:
+    return None
+
+
+SILENT = [
+    # sentence, what the looks find at 60, 120, 180 ... seconds, whether it is said then that the program lives
+    ("a program that works in silence lives", [1, 2, 3], [True, True, True]),
+    ("one that hangs from the beginning is not told of again", [1, 1, 1], [True, False, False]),
+    ("one that goes on is told of again", [1, 1, 2, 2, 3], [True, False, True, False, True]),
+]
+
+
+@pytest.mark.parametrize(("found", "said"), [row[1:] for row in SILENT], ids=[row[0] for row in SILENT])
+def test_once_a_minute_it_is_said_that_a_silent_program_lives(found: list[int], said: list[bool]) -> None:
+    progress, looks = Progress(Path("/nowhere"), started=0), iter(found)
+    heard = []
+    for minute in range(len(found)):
+        assert progress.to_say(60 * minute + 59, no_signs) is None
+        heard.append(progress.to_say(60 * minute + 60, lambda: next(looks)) == {})
+    assert heard == said
+
+
+@pytest.mark.parametrize(
+    ("sentence", "said", "passed_on"),
+    [
+        ("known facts alone go on", {"step": 3, "loss": 0.5, "colour": "red"}, {"step": 3, "loss": 0.5}),
+        ("a count is whole", {"step": 3.0, "epoch": 1.9}, {"step": 3, "epoch": 1}),
+        ("a number is no text", {"step": "3", "loss": "low"}, {}),
+        ("true is no number", {"step": True}, {}),
+        ("a loss that became NaN is no JSON", {"step": 4, "loss": float("nan")}, {"step": 4}),
+        ("nor is an infinite one", {"step": 4, "loss": float("-inf")}, {"step": 4}),
+        ("a step that no ledger could hold is none", {"step": 10**40}, {}),
+    ],
+)
+def test_only_what_the_ledger_can_hold_is_passed_on(
+    sentence: str, said: dict[str, Any], passed_on: dict[str, Any]
+) -> None:
+    assert facts_in(said) == passed_on, sentence
+
+
+def test_what_was_restored_is_said_in_every_progress(tmp_path: Path) -> None:
+    path = tmp_path / "progress.jsonl"
+    path.write_text(
+        '{"step": 121, "resumed": {"step": 120, "batch": 7, "verified": true, "else": 1}}\n{"step": 122}\n'
+    )
+    progress = Progress(path, started=0)
+    progress.read()
+    assert progress.to_say(1, no_signs) == {
+        "step": 122,
+        "resumed": {"step": 120, "batch": 7, "verified": True},
+    }
+
+
+@pytest.mark.parametrize("said", [{}, {"resumed": 5}, {"resumed": {"verified": True}}])
+def test_no_step_nothing_restored(said: dict[str, Any]) -> None:
+    assert resumed_in(said) is None

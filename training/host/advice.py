@@ -1,0 +1,91 @@
+"""What to do about errors that programs commonly end with. Pure."""
+
+import re
+
+LEGACY_KERAS = (
+    "Keras 3's fit cannot train across hosts: import tf_keras instead of tf.keras, or put "
+    'TF_USE_LEGACY_KERAS: "1" into program.environment, or write the loop yourself'
+)
+PACKAGES = {
+    "cv2": "opencv-python-headless",
+    "PIL": "pillow",
+    "sklearn": "scikit-learn",
+    "skimage": "scikit-image",
+    "yaml": "pyyaml",
+}
+"""Packages that are not called what they are imported as."""
+
+VERSION_1 = "that is TensorFlow 1: import tensorflow.compat.v1 as tf and call tf.disable_v2_behavior()"
+NAMES_OF_1 = (
+    "placeholder|Session|InteractiveSession|app|flags|get_variable|variable_scope|global_variables_initializer|layers"
+    r"|train\.\w+|ConfigProto|set_random_seed|logging"
+)
+NO_DATA = (
+    "if it is data that is missing: data entries lie in the folders TRAINYARD_DATA_<NAME>, which program.args may name "
+    "as ${data.NAME}"
+)
+INTERNET = (
+    "the program loads something from the internet, which this host does not reach: put it into the bucket and name it "
+    "in the job's section data"
+)
+OLD_LAYERS = (
+    "tf.compat.v1.layers needs Keras 2: make the layer of variables and tf.matmul, or use tf_keras.layers"
+)
+TOO_FEW_FILES = (
+    "there are fewer files than workers: split the data into more files, or set auto_shard_policy to DATA"
+)
+NO_S3 = (
+    "TensorFlow cannot read s3://: name the data in the job's section data and read it from the folder in "
+    "TRAINYARD_DATA_<NAME>"
+)
+NO_CONTRIB = "tf.contrib is gone since TensorFlow 2: use Keras, or the package that took the part over"
+NO_EXAMPLES = (
+    "tensorflow.examples is gone: put the data into the bucket and name it in the job's section data"
+)
+NO_ESTIMATOR = "tf.estimator is gone since TensorFlow 2.16: use Keras or a loop of your own"
+NO_PARTITIONER = "a variable partitioner works with tf_keras models only: leave it out, or use tf_keras"
+GPU_MEMORY = "the GPU's memory is too small: use a smaller batch or an instance type with more GPU memory"
+PORT_IN_USE = "another server has the port: start one server only, at this host's own address in TF_CONFIG"
+
+ADVICE = (
+    # what the program said, what to do; the first that fits
+    (r"tensorflow\.contrib|has no attribute 'contrib'", NO_CONTRIB),
+    (r"No module named 'tensorflow\.examples", NO_EXAMPLES),
+    (r"tensorflow[._]estimator|has no attribute 'estimator'", NO_ESTIMATOR),
+    (r"is not available with Keras 3", OLD_LAYERS),
+    (rf"module 'tensorflow' has no attribute '(?:{NAMES_OF_1})'", VERSION_1),
+    (r"module 'tensorflow\.\S*train' has no attribute", VERSION_1),
+    (r"convert a value \(PerReplica:", LEGACY_KERAS),
+    (r"pass this dataset to\s+`?ClusterCoordinator", LEGACY_KERAS),
+    (r"'ShardedVariable' object has no attribute", NO_PARTITIONER),
+    (r"File system scheme 's3' not implemented", NO_S3),
+    (r"Could not apply FILE based sharding", TOO_FEW_FILES),
+    (r"OOM when allocating|CUDA_ERROR_OUT_OF_MEMORY|failed to allocate memory", GPU_MEMORY),
+    (r"Address already in use|Could not start gRPC server|Failed to bind to address", PORT_IN_USE),
+    (
+        r"URL fetch failure|urlopen error|Temporary failure in name resolution|Max retries exceeded",
+        INTERNET,
+    ),
+    (r"Missing parentheses in call to 'print'", "that is Python 2: hosts run Python 3"),
+    (r"FileNotFoundError|NotFoundError: .*No such file or directory", NO_DATA),
+)
+NO_MODULE = re.compile(r"No module named '([\w.]+)'")
+NO_NAME = re.compile(r"cannot import name '\w+' from '([\w.]+)'")
+COMPILED = tuple((re.compile(pattern), advice) for pattern, advice in ADVICE)
+
+
+def advice_on(said: str) -> str | None:
+    """What to do about what the program said last; None when that is not known."""
+    for pattern, advice in COMPILED:
+        if pattern.search(said):
+            return advice
+    if missing := NO_MODULE.search(said):
+        name = missing[1].partition(".")[0]
+        return (
+            f"add {PACKAGES.get(name, name)} to the file that program.requirements names, or, if {name} is your "
+            "own, to the program's archive"
+        )
+    if other := NO_NAME.search(said):
+        package = other[1].partition(".")[0]
+        return f"the host's {package} is another version: name the one you need in the file of program.requirements"
+    return None

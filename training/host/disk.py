@@ -1,0 +1,61 @@
+"""The host's disk: how much is free, and a reserve that lets the agent speak when nothing is."""
+
+import errno
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from training.host.errors import HostTrouble
+
+RESERVE_BYTES = 16 * 1024 * 1024
+FULL_BELOW = 8 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """Bytes on the disk that holds `path`."""
+
+    path: Path
+    free: int
+    total: int
+
+    @property
+    def is_full(self) -> bool:
+        return self.free < FULL_BELOW
+
+    @property
+    def advice(self) -> str:
+        """What is full, and what to do."""
+        return (
+            f"the disk of this host is full ({self.free / 1e6:.0f} MB of {self.total / 1e9:.1f} GB are free at "
+            f"{self.path}): give the launch template a larger volume, keep fewer checkpoints or write less"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Disk:
+    """`reserve` is a file in the folder that the program fills."""
+
+    reserve: Path
+
+    def room(self) -> Room:
+        folder = next(parent for parent in self.reserve.parents if parent.exists())
+        usage = shutil.disk_usage(folder)
+        return Room(folder, usage.free, usage.total)
+
+    def hold(self) -> None:
+        """Keep some room back; where there is hardly any it is left to those who need it now."""
+        if self.reserve.exists() or self.room().free < 4 * RESERVE_BYTES:
+            return
+        with self.reserve.open("wb") as held:
+            os.posix_fallocate(held.fileno(), 0, RESERVE_BYTES)
+
+    def release(self) -> None:
+        self.reserve.unlink(missing_ok=True)
+
+    def trouble(self, error: OSError) -> HostTrouble:
+        """What an error of the operating system means. A full disk would be as full the next time."""
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            return HostTrouble(f"{self.room().advice} ({error})", final=True)
+        return HostTrouble(f"this host's disk or network is in trouble: {error}")

@@ -1,0 +1,86 @@
+"""What a program has saved on this host's disk.
+
+The runtime's checkpoints are folders named by their step that appear by one rename. Any other program keeps its folder
+as it likes: TensorFlow's CheckpointManager, Keras callbacks, MonitoredTrainingSession.
+"""
+
+import hashlib
+import os
+import re
+import shutil
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from training.host.checkpoints import FACTS, name_of
+
+UNFINISHED = re.compile(r"\d+\.\w+|\..*")
+"""Top-level names that are on their way to be a checkpoint of the runtime's, or hidden."""
+NEWEST_OF_TENSORFLOW = re.compile(r'^model_checkpoint_path: ".*-(\d+)"$', re.MULTILINE)
+
+Look = Mapping[str, tuple[int, int]]
+"""Size and time of the last change (nanoseconds) of every file under a folder, by its name in there."""
+
+
+def steps_in(folder: Path) -> list[int]:
+    """The steps of the runtime's whole checkpoints in `folder`, ascending."""
+    if not folder.is_dir():
+        return []
+    return sorted(
+        int(path.name) for path in folder.iterdir() if path.name.isdigit() and (path / FACTS).is_file()
+    )
+
+
+def keep_newest(folder: Path, keep: int) -> None:
+    for step in steps_in(folder)[:-keep]:
+        shutil.rmtree(folder / name_of(step), ignore_errors=True)
+
+
+def look_at(folder: Path) -> Look:
+    """Everything in a folder that a program keeps in its own way."""
+    seen = {}
+    for path in _files(folder):
+        name = path.relative_to(folder)
+        if UNFINISHED.fullmatch(name.parts[0]):
+            continue
+        try:
+            facts = path.stat()
+        except FileNotFoundError:  # it has just been replaced: the next look sees what by
+            continue
+        seen[name.as_posix()] = (facts.st_size, facts.st_mtime_ns)
+    return seen
+
+
+def _files(folder: Path) -> Iterable[Path]:
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            path = Path(parent, name)
+            if path.is_file():
+                yield path
+
+
+def print_of(look: Look) -> str:
+    """Tells one state of a folder from another."""
+    return hashlib.sha256(repr(sorted(look.items())).encode()).hexdigest()
+
+
+def holds_something(look: Look) -> bool:
+    return any(size for size, _ in look.values())
+
+
+def link_all(look: Look, folder: Path, target: Path) -> None:
+    """The folder as it was seen, as links: it costs no room, and files that the program replaces stay."""
+    shutil.rmtree(target, ignore_errors=True)
+    for name in look:
+        link = target / name
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.hardlink_to((folder / name).resolve())
+
+
+def step_of(folder: Path) -> int | None:
+    """The step that TensorFlow's newest `checkpoint` file names; None when there is none."""
+    named = sorted(folder.rglob("checkpoint"), key=lambda path: path.stat().st_mtime_ns)
+    found = [
+        NEWEST_OF_TENSORFLOW.search(path.read_text(errors="replace")) for path in named if path.is_file()
+    ]
+    steps = [int(match[1]) for match in found if match]
+    return steps[-1] if steps else None

@@ -1,0 +1,93 @@
+"""The chief's checkpoints on their way from disk to bucket while the program runs."""
+
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from training.host import checkpoints, saved
+from training.host.bucket import Bucket
+from training.host.checkpoints import FOLDER, STEP, Manifest, name_of
+from training.host.places import Places
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """The last checkpoint that is whole in the bucket, or was restored from it. Where the program keeps its folder in
+    its own way, `folder` is the folder's print."""
+
+    step: int = -1
+    folder: str = ""
+
+
+class Saving:
+    """`reported` answers the step the program reported last, `taken` is called for every checkpoint that is whole.
+
+    `ends_well` turns false when the program was killed: a folder that it was just writing is then no checkpoint.
+    """
+
+    def __init__(
+        self,
+        bucket: Bucket,
+        run: str,
+        places: Places,
+        *,
+        keep: int,
+        last: Taken,
+        reported: Callable[[], int | None],
+        taken: Callable[[Taken, Manifest], None],
+    ) -> None:
+        self.last = last
+        self.ends_well = True
+        self._bucket = bucket
+        self._run = run
+        self._places = places
+        self._keep = keep
+        self._reported = reported
+        self._taken = taken
+        self._seen: saved.Look = {}
+
+    def carry(self, at_the_end: bool) -> None:
+        """Bring the newest checkpoint away if it is not in the bucket yet."""
+        steps = saved.steps_in(self._places.checkpoints)
+        if not steps:
+            self._carry_folder(at_the_end)
+        elif steps[-1] > self.last.step:
+            source = self._places.checkpoints / name_of(steps[-1])
+            manifest = checkpoints.upload_files(
+                self._bucket, self._run, source, steps[-1], kind=STEP, at=datetime.now(UTC)
+            )
+            self._conclude(manifest, "")
+            saved.keep_newest(self._places.checkpoints, self._keep)
+
+    def _carry_folder(self, at_the_end: bool) -> None:
+        """The whole folder, once it has changed and been still for two looks."""
+        folder, staging = self._places.checkpoints, self._places.taken
+        seen, before = saved.look_at(folder), self._seen
+        self._seen = seen
+        is_new = saved.holds_something(seen) and saved.print_of(seen) != self.last.folder
+        if not is_new or not (seen == before or (at_the_end and self.ends_well)):
+            return
+        try:
+            saved.link_all(seen, folder, staging)
+        except FileNotFoundError:
+            return  # the program replaced a file meanwhile: not still after all
+        if saved.look_at(folder) == seen:
+            manifest = checkpoints.upload_files(
+                self._bucket, self._run, staging, self._step(), kind=FOLDER, at=datetime.now(UTC)
+            )
+            if saved.look_at(staging) == seen:  # no file was written to while it was read
+                self._conclude(manifest, saved.print_of(seen))
+        shutil.rmtree(staging, ignore_errors=True)
+
+    def _step(self) -> int:
+        """What the program calls this step, but always more than before: a key in the bucket is used once."""
+        named = saved.step_of(self._places.taken)
+        step = self._reported() if named is None else named
+        return max(step or 0, self.last.step + 1, 1)
+
+    def _conclude(self, manifest: Manifest, its_print: str) -> None:
+        catalogue = checkpoints.make_newest(self._bucket, self._run, manifest, keep=self._keep)
+        self.last = Taken(manifest.step, its_print)
+        self._taken(self.last, manifest)
+        checkpoints.prune(self._bucket, self._run, catalogue)
