@@ -51,7 +51,10 @@ class Turn(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class OneBatch:
-    """Fetch the parameters, compute the gradients of one batch, push them."""
+    """Fetch the parameters, compute the gradients of one batch, push them.
+
+    `losses(labels, outputs)` answers one loss an example, `is_right(labels, outputs)` one 0/1 an example.
+    """
 
     model: Any
     optimizer: Any
@@ -117,28 +120,17 @@ class Work:
 class Asynchronous:
     """Trains `model` with `optimizer`, both made under `runtime.strategy.scope()`.
 
-    `losses(labels, outputs)` answers one loss an example, `is_right(labels, outputs)` one 0/1 an example. `turn` is
-    what a worker does at a stretch; None: one batch. Raises SystemExit for what cannot be trained like this.
+    `turn` is what a worker does at a stretch. Raises SystemExit for what cannot be trained like this.
     """
 
-    def __init__(
-        self,
-        runtime: "Runtime",
-        plan: Plan,
-        *,
-        model: Any,
-        optimizer: Any,
-        losses: Callable[[Any, Any], Any],
-        is_right: Callable[[Any, Any], Any],
-        turn: Turn | None = None,
-    ) -> None:
+    def __init__(self, runtime: "Runtime", plan: Plan, *, model: Any, optimizer: Any, turn: Turn) -> None:
         refuse_what_cannot_work(optimizer, plan, runtime.workers, runtime.strategy.num_replicas_in_sync)
         self._cluster = runtime.cluster
         self._environment = runtime.environment
         self._plan = plan
         self._model = model
         self._optimizer = optimizer
-        self._turn = turn or OneBatch(model, optimizer, losses, is_right)
+        self._turn = turn
         self._checkpoints = Checkpoints.of(self._cluster, self._environment, model=model, optimizer=optimizer)
         self._saved_at = time.monotonic()
         self._saved_step = 0

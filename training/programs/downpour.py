@@ -1,0 +1,209 @@
+"""Downpour SGD, after Dean et al., Large Scale Distributed Deep Networks (NIPS 2012), on handwritten digits.
+
+The parameters lie on parameter servers, which apply what is pushed with Adagrad. Each worker has a replica of the
+model: it fetches the parameters every --fetch-every batches, goes on with its own gradients in between, and pushes what
+has accrued every --push-every batches. Nobody waits for anybody: how stale the pushes are is measured and reported.
+
+For `cluster.strategy: parameter_server`. The same network and the same data as mnist.py.
+"""
+
+import argparse
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import tensorflow as tf
+
+from training.programs import mnist
+from training.programs.matmul import at_least
+from training.runtime import Runtime, evaluating, start
+from training.runtime.asynchronous import Asynchronous
+from training.runtime.books import Books
+from training.runtime.data import Examples
+from training.runtime.export import classifier
+from training.runtime.plan import Trained
+
+FIRST_SUM = 0.1
+"""What Adagrad's sums of squares begin with: the first steps would be too long otherwise."""
+
+
+class Network(tf.Module):
+    """784 pixels, 100 sigmoid units, 10 classes. Images (n, 784) from 0 to 1 in, logits (n, 10) out."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__()
+        shapes = ((mnist.PIXELS, mnist.HIDDEN), (mnist.HIDDEN, mnist.DIGITS))
+        self.parameters = [
+            tf.Variable(value)
+            for layer, shape in enumerate(shapes)
+            for value in (mnist.drawn(shape, seed + layer), tf.zeros((shape[1],)))
+        ]
+
+    def __call__(self, images: Any) -> Any:
+        return self.at(self.parameters, images)
+
+    @staticmethod
+    def at(parameters: Sequence[Any], images: Any) -> Any:
+        """What the network answers with these parameters."""
+        hidden_weights, hidden_biases, weights, biases = parameters
+        hidden = tf.sigmoid(tf.linalg.matmul(images, hidden_weights) + hidden_biases)
+        return tf.linalg.matmul(hidden, weights) + biases
+
+
+class Adagrad(tf.Module):
+    """A learning rate for each parameter: `learning_rate` over the root of the sum of its squared gradients so far.
+
+    The sums lie where the parameters lie, and a push is one operation there for each tensor.
+    """
+
+    def __init__(self, learning_rate: float, parameters: Sequence[tf.Variable]) -> None:
+        super().__init__()
+        self._learning_rate = learning_rate
+        self._parameters = parameters
+        self.sums = [tf.Variable(tf.fill(one.shape, FIRST_SUM), trainable=False) for one in parameters]
+
+    def push(self, gradients: Sequence[Any]) -> None:
+        for parameter, sums, gradient in zip(self._parameters, self.sums, gradients, strict=True):
+            tf.raw_ops.ResourceApplyAdagradV2(
+                var=parameter.handle,
+                accum=sums.handle,
+                lr=self._learning_rate,
+                epsilon=0.0,
+                grad=gradient,
+                use_locking=True,
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Replica:
+    """The paper's DownpourSGDClient, for as many batches as it takes until fetch and push fall together again."""
+
+    network: Network
+    adagrad: Adagrad
+    learning_rate: float
+    fetch_every: int
+    push_every: int
+
+    @property
+    def batches(self) -> int:
+        return math.lcm(self.fetch_every, self.push_every)
+
+    @property
+    def pushes(self) -> int:
+        return self.batches // self.push_every
+
+    def __call__(self, batches: Sequence[Any], books: Books) -> None:
+        accrued: list[Any] = []
+        for number, (images, labels) in enumerate(batches):
+            if number % self.fetch_every == 0:
+                fetched_at = books.step.read_value()
+                with tf.control_dependencies([fetched_at]):
+                    parameters = [one.read_value() for one in self.network.parameters]
+            with tf.GradientTape() as tape:
+                tape.watch(parameters)
+                outputs = Network.at(parameters, images)
+                loss = tf.reduce_mean(mnist.losses(labels, outputs))
+            gradients = tape.gradient(loss, parameters)
+            accrued.append((gradients, loss, tf.reduce_mean(mnist.is_right(labels, outputs))))
+            parameters = [
+                one - self.learning_rate * gradient
+                for one, gradient in zip(parameters, gradients, strict=True)
+            ]
+            if len(accrued) == self.push_every:
+                self._push(accrued, fetched_at, books)
+                accrued = []
+
+    def _push(self, accrued: Sequence[Any], fetched_at: Any, books: Books) -> None:
+        gradients = [tf.add_n(same) for same in zip(*(one for one, _, _ in accrued), strict=True)]
+        self.adagrad.push(gradients)
+        loss, accuracy = (tf.reduce_mean([one[place] for one in accrued]) for place in (1, 2))
+        books.enter_push(gradients, fetched_at=fetched_at, loss=loss, accuracy=accuracy)
+
+
+def main() -> None:
+    arguments = parse_arguments()
+    runtime = start(seed=arguments.seed)
+    if runtime.cluster.kind != "parameter_server":
+        raise SystemExit(
+            f"downpour trains with cluster.strategy: parameter_server, this run has {runtime.cluster.kind}; "
+            "training.programs.mnist trains the same network with every strategy"
+        )
+    train, test = mnist.read_digits(runtime)
+    with runtime.strategy.scope():
+        network = Network(arguments.seed)
+        adagrad = Adagrad(arguments.learning_rate, network.parameters)
+    if runtime.is_evaluator:
+        evaluating.follow(
+            runtime, lambda: judged(network, test), model=network, optimizer=adagrad, epochs=arguments.epochs
+        )
+    replica = Replica(network, adagrad, arguments.learning_rate, arguments.fetch_every, arguments.push_every)
+    plan = runtime.plan(
+        epochs=arguments.epochs,
+        global_batch_size=arguments.global_batch_size,
+        seed=arguments.seed,
+        checkpoint_every=arguments.checkpoint_every,
+        step_delay=arguments.step_delay,
+    )
+    loop = Asynchronous(runtime, plan, model=network, optimizer=adagrad, turn=replica)
+    trained = loop.train(train)
+    conclude(runtime, network, trained, test)
+    runtime.finish(trained.step)
+
+
+def parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    shown = "(default: %(default)s)"
+    parser.add_argument("--epochs", type=at_least(1), default=20, help=shown)
+    parser.add_argument(
+        "--global-batch-size", type=at_least(1), default=64, help=f"a batch is a worker's part of it {shown}"
+    )
+    parser.add_argument("--learning-rate", type=float, default=0.05, help=shown)
+    parser.add_argument("--fetch-every", type=at_least(1), default=1, help=f"n_fetch, in batches {shown}")
+    parser.add_argument("--push-every", type=at_least(1), default=1, help=f"n_push, in batches {shown}")
+    parser.add_argument("--seed", type=int, default=1, help=shown)
+    parser.add_argument(
+        "--checkpoint-every",
+        type=at_least(0),
+        help="steps; 0: by the clock alone (default: what the job says)",
+    )
+    parser.add_argument(
+        "--step-delay", type=float, default=0.0, help=f"seconds to wait after a step, to watch it {shown}"
+    )
+    return parser.parse_args()
+
+
+def judged(network: Network, test: Examples) -> dict[str, float]:
+    loss, accuracy = mnist.evaluate(network, test)
+    return {"loss": loss, "accuracy": accuracy}
+
+
+def conclude(runtime: Runtime, network: Network, trained: Trained, test: Examples) -> None:
+    """Judge the network on digits it has never seen, and leave it behind."""
+    numbers = judged(network, test)
+    last = trained.history[-1]
+    print(
+        f"Test-Accuracy: {numbers['accuracy']:.4f} on {test.count} digits after {trained.step} pushes, whose staleness "
+        f"in the last epoch was {last['staleness']:.2f} on average and {last['staleness_max']:.0f} at most",
+        flush=True,
+    )
+    images = tf.TensorSpec((None, mnist.PIXELS), tf.float32, name="images")
+    runtime.save_model(network, classifier(network, images), step=trained.step)
+    runtime.write_metrics(
+        {
+            "step": trained.step,
+            "steps": trained.steps,
+            "epochs": len(trained.history),
+            **numbers,
+            "workers": runtime.workers,
+            "staleness": sum(one["staleness"] for one in trained.history) / len(trained.history),
+            "staleness_max": max(one["staleness_max"] for one in trained.history),
+            "history": trained.history,
+        }
+    )
+
+
+if __name__ == "__main__":
+    main()
