@@ -14,11 +14,12 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from demo import bake, deployment, report, screen
+from demo import bake, datasets, deployment, report, screen
 from demo.cloud import ROOT, Cloud, port_for
+from demo.datasets import HOST_PYTHON
 from demo.phases import Phases
 from demo.say import DemoError, console, quote, say
-from demo.upload import HOST_PYTHON, module_of, upload
+from demo.upload import module_of, upload
 from demo.watch import View, gather
 from demo.yard import Yard, session_of
 
@@ -81,7 +82,7 @@ def run(settings: Settings, phases: Phases, environment: dict[str, str]) -> int:
     with phases.phase("bake", "Baking an image"):
         bake.ensure_image(yard)
     with phases.phase("upload", f"Uploading {os.path.relpath(settings.job)}"):
-        uploaded = upload(yard, settings.job, ROOT / "build" / "digits")
+        uploaded = upload(yard, settings.job)
         arn = yard.run_for(uploaded.key, uploaded.version)
     with phases.phase("run", f"Run {arn.rsplit(':', 1)[-1]}"):
         view = screen.show(lambda: gather(yard, arn), every=2.0)
@@ -126,7 +127,7 @@ def evaluate(yard: Yard, run_id: str) -> float:
     shutil.rmtree(folder, ignore_errors=True)
     if not yard.download(f"runs/{run_id}/model/", folder):
         raise DemoError(f"runs/{run_id}/model/ is empty", "look at the chief's log under runs/")
-    held_out = ROOT / "build" / "digits" / "test"
+    held_out = datasets.DIGITS.made_in(datasets.MADE) / "test"
     command = [str(HOST_PYTHON), "-m", "demo.evaluate", str(folder), str(held_out)]
     with console.status("loading TensorFlow ..."):
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)

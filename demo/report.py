@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from rich.table import Table
 
-from demo.say import console, say
+from demo.say import console, quote, say
 from demo.watch import View
 from demo.yard import Yard, elapsed
+
+LAST_WORDS = 6
+TENSORFLOW = re.compile(r"[IWEF]\d{4} |WARNING: All log messages before absl")
+"""How its C++ lines begin."""
 
 
 def write(path: Path, summary: dict[str, Any], accuracy: float | None, phases: dict[str, float]) -> None:
@@ -22,9 +27,25 @@ def write(path: Path, summary: dict[str, Any], accuracy: float | None, phases: d
 
 def tell(yard: Yard, view: View, summary: dict[str, Any], phases: dict[str, float]) -> None:
     """Everything a person wants to know when it is over."""
+    _last_words(yard, view)
     _cost(summary)
     _bucket(yard, view.run)
     _time(view, phases)
+
+
+def _last_words(yard: Yard, view: View) -> None:
+    """What the chief's program printed last."""
+    log = yard.read(f"runs/{view.run}/attempts/{view.attempt}/logs/chief-0.log") or b""
+    words = own_words(log.decode(errors="replace").splitlines())[-LAST_WORDS:]
+    if words:
+        say("\n[bold]The program's last words[/bold]")
+        quote("\n".join(words))
+
+
+def own_words(log: list[str]) -> list[str]:
+    """The program's lines without the host's stamp before them, and without what TensorFlow says of itself."""
+    lines = (line.partition(" | ")[2] for line in log)
+    return [line for line in lines if line.strip() and not TENSORFLOW.match(line)]
 
 
 def _cost(summary: dict[str, Any]) -> None:

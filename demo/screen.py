@@ -12,11 +12,13 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from demo.curve import drawn
 from demo.say import console
 from demo.watch import Entry, Host, Progress, View
 
-BARS = "▁▂▃▄▅▆▇█"
 LAST_LINES = 12
+FRAME = 4
+"""What the panel's border takes of a line."""
 
 
 def show(look: Callable[[], View], every: float) -> View:
@@ -25,16 +27,13 @@ def show(look: Callable[[], View], every: float) -> View:
 
 
 def _show_live(look: Callable[[], View], every: float) -> View:
-    curve: dict[int, float] = {}
     view = look()
-    with Live(panel(view, curve), console=console, auto_refresh=False, transient=True) as live:
+    with Live(panel(view), console=console, auto_refresh=False, transient=True) as live:
         while not view.execution.is_over:
             time.sleep(every)
             view = look()
-            if view.progress:
-                curve[view.progress.step] = view.progress.loss
-            live.update(panel(view, curve), refresh=True)
-    console.print(panel(view, curve))
+            live.update(panel(view), refresh=True)
+    console.print(panel(view))
     return view
 
 
@@ -45,6 +44,7 @@ def _show_lines(look: Callable[[], View], every: float) -> View:
         for line in news(before, view):
             console.print(line, markup=False)
         if view.execution.is_over:
+            console.print(drawn(view.curve, room=console.width), markup=False)
             return view
         before = view
         time.sleep(every)
@@ -95,26 +95,17 @@ def progress_line(progress: Progress, dollars: float) -> str:
 
 
 # --- the panel
-def panel(view: View, curve: dict[int, float]) -> RenderableType:
+def panel(view: View) -> RenderableType:
     """Everything about the run on one screen."""
     parts: list[RenderableType] = [_head(view), _hosts(view)]
     if view.progress:
         parts.append(
             Text(progress_line(view.progress, view.dollars).removeprefix("progress").strip(), "cyan")
         )
-        parts.append(Text(f"loss {sparkline([loss for _, loss in sorted(curve.items())])}", "cyan"))
+    if curve := drawn(view.curve, room=console.width - FRAME):
+        parts.append(Text(curve, "cyan", no_wrap=True))
     parts.append(_lines(view))
     return Panel(Group(*parts), title=f"run {view.run}", border_style="green")
-
-
-def sparkline(values: list[float], width: int = 60) -> str:
-    """The last `width` values as bars, the greatest the highest."""
-    values = values[-width:]
-    if not values:
-        return ""
-    low, high = min(values), max(values)
-    span = (high - low) or 1.0
-    return "".join(BARS[round((value - low) / span * (len(BARS) - 1))] for value in values)
 
 
 def _head(view: View) -> RenderableType:

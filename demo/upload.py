@@ -1,20 +1,17 @@
 """Put into the bucket what a job needs: its data, its programs, and last the job file, which starts the run."""
 
 import io
-import subprocess
 import tarfile
 from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
 
-from demo.cloud import ROOT
-from demo.say import DemoError, quote, say
+from demo import datasets
+from demo.say import DemoError, say
 from demo.yard import Yard
 
-DIGITS = "data/digits/"
 PLACEHOLDER = b"s3://BUCKET/"
-HOST_PYTHON = ROOT / ".venv-host" / "bin" / "python"
 
 
 @dataclass(frozen=True)
@@ -25,8 +22,8 @@ class Upload:
     version: str
 
 
-def upload(yard: Yard, job: Path, data: Path) -> Upload:
-    """Upload digits if the job reads them, what lies beside the job file, then the job file."""
+def upload(yard: Yard, job: Path) -> Upload:
+    """Upload the shipped data that the job reads, what lies beside the job file, then the job file."""
     try:
         text = job.read_bytes()
     except OSError as error:
@@ -34,25 +31,13 @@ def upload(yard: Yard, job: Path, data: Path) -> Upload:
             f"the job file {job} cannot be read: {error.strerror}", "give its path: make demo JOB=path"
         ) from error
     text = text.replace(PLACEHOLDER, f"s3://{yard.bucket}/".encode())
-    if DIGITS.encode() in text:
-        prepare_digits(data)
-        keys = yard.upload_folder(data, DIGITS)
-        say(f"  {len(keys)} objects of handwritten digits under s3://{yard.bucket}/{DIGITS}")
+    for shipped in datasets.read_by(text.decode(errors="replace")):
+        keys = yard.upload_folder(shipped.made_in(datasets.MADE), shipped.prefix)
+        say(f"  {shipped.what}: {len(keys)} objects under s3://{yard.bucket}/{shipped.prefix}")
     for key in upload_beside(yard, job):
         say(f"  s3://{yard.bucket}/{key}")
     key = f"jobs/{job.name}"
     return Upload(key, yard.upload(key, text))
-
-
-def prepare_digits(folder: Path) -> None:
-    """TFRecord shards of scikit-learn's real scans; made once, by the environment that has scikit-learn."""
-    if (folder / "test").is_dir():
-        return
-    command = [str(HOST_PYTHON), "-m", "training.programs.digits_data", str(folder)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        quote(done.stderr)
-        raise DemoError("the digits could not be made into shards", f"run it by hand: {' '.join(command)}")
 
 
 def upload_beside(yard: Yard, job: Path) -> list[str]:

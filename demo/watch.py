@@ -7,14 +7,19 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from demo.curve import Sample
 from demo.yard import Execution, Yard, elapsed, states_of
+
+ROLES = ("chief", "worker", "ps", "evaluator", "")
+"""In the order in which hosts are shown."""
 
 
 @dataclass(frozen=True)
 class Host:
-    """One host of the run. `role` is empty until the attempt's cluster is written."""
+    """One host of the run, launched for `attempt`. `role` (`worker 0`) is empty until the cluster is written."""
 
     instance: str
+    attempt: int
     role: str
     type: str
     zone: str
@@ -25,6 +30,12 @@ class Host:
     launched: datetime
     ended: datetime | None
     state: str
+
+    @property
+    def rank(self) -> tuple[int, int, str, str]:
+        """Hosts of one attempt stand together: the chief first, then the workers, then those that serve them."""
+        role, _, index = self.role.partition(" ")
+        return self.attempt, ROLES.index(role), index.zfill(4), self.instance
 
     def dollars(self, now: datetime) -> float:
         """What it has cost until now."""
@@ -71,6 +82,7 @@ class View:
     hosts: tuple[Host, ...]
     timeline: tuple[Entry, ...]
     progress: Progress | None
+    curve: tuple[Sample, ...]
     outcome: str
     reason: str
 
@@ -106,11 +118,10 @@ def gather(yard: Yard, arn: str) -> View:
         execution=execution,
         attempt=int(run.get("attempt") or 0),
         states=tuple(states_of(yard.history(arn))),
-        hosts=tuple(
-            sorted(_hosts(rows, roles, states), key=lambda host: (host.launched, host.role, host.instance))
-        ),
+        hosts=tuple(sorted(_hosts(rows, roles, states), key=lambda host: host.rank)),
         timeline=tuple(sorted(_timeline(rows), key=lambda entry: entry.at)),
         progress=_progress(run.get("progress")),
+        curve=tuple(_curve(yard.read_json(f"runs/{execution.name}/metrics.json") or {})),
         outcome=str(run.get("outcome") or ""),
         reason=str(run.get("reason") or ""),
     )
@@ -137,6 +148,7 @@ def _hosts(rows: Iterable[dict[str, Any]], roles: dict[str, str], states: dict[s
         instance = row["sk"].partition("#")[2]
         yield Host(
             instance=instance,
+            attempt=int(row.get("attempt") or 0),
             role=roles.get(instance, ""),
             type=str(row.get("type", "")),
             zone=str(row.get("zone", "")),
@@ -174,6 +186,13 @@ def _progress(told: dict[str, Any] | None) -> Progress | None:
         accuracy=float(told["accuracy"]) if told.get("accuracy") is not None else None,
         steps_per_second=float(told.get("steps_per_second") or 0),
     )
+
+
+def _curve(metrics: dict[str, Any]) -> Iterable[Sample]:
+    """The samples that the chief's agent keeps in metrics.json; a program need not report a loss."""
+    for sample in metrics.get("samples", []):
+        if sample.get("step") is not None and sample.get("loss") is not None:
+            yield int(sample["step"]), float(sample["loss"])
 
 
 def instant(text: str) -> datetime:

@@ -4,15 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from demo.upload import DIGITS, prepare_digits
+from demo.datasets import DIGITS
 from tests.e2e.runs import Runs
 
 
 @pytest.mark.timeout(900)
 def test_digits_learnt_by_two_hosts_survive_an_interruption(runs: Runs, tmp_path: Path) -> None:
-    prepare_digits(tmp_path)
-    runs.yard.upload_folder(tmp_path, DIGITS)
-    folder = f"s3://{runs.yard.bucket}/{DIGITS}"
+    runs.yard.upload_folder(DIGITS.made_in(tmp_path), DIGITS.prefix)
+    folder = f"s3://{runs.yard.bucket}/{DIGITS.prefix}"
     args = {"epochs": 12, "global-batch-size": 64, "checkpoint-every": 20, "step-delay": 0.1}
     job = runs.job(
         "digits",

@@ -3,8 +3,10 @@
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from demo.report import spans
-from demo.screen import news, sparkline
+from demo.curve import drawn, passed_once
+from demo.datasets import DIGITS, MNIST, SENTIMENT, read_by
+from demo.report import own_words, spans
+from demo.screen import news
 from demo.watch import Entry, Host, Progress, View
 from demo.yard import Execution
 
@@ -12,6 +14,7 @@ NOON = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
 EXECUTION = Execution("arn:aws:states:us-east-1:1:execution:train:digits-1", "RUNNING", NOON, None, "", "")
 HOST = Host(
     instance="i-1",
+    attempt=1,
     role="",
     type="g6.xlarge",
     zone="us-east-1a",
@@ -31,6 +34,7 @@ VIEW = View(
     hosts=(HOST,),
     timeline=(Entry(NOON + timedelta(seconds=5), "host", "ready", "i-1", ""),),
     progress=None,
+    curve=(),
     outcome="",
     reason="",
 )
@@ -71,7 +75,47 @@ def test_states_entered_twice_are_added_up() -> None:
     assert spans(replace(VIEW, execution=over, states=states)) == [("Launch", 5.0), ("Wait", 7.0)]
 
 
-def test_a_sparkline_rises_with_its_values() -> None:
-    assert sparkline([1.0, 2.0, 3.0]) == "▁▅█"
-    assert sparkline([]) == ""
-    assert len(sparkline([float(n) for n in range(200)])) == 60
+def test_hosts_stand_in_the_order_of_their_roles() -> None:
+    roles = ["ps 0", "worker 10", "worker 2", "evaluator 0", "chief 0", ""]
+    hosts = [replace(HOST, role=role) for role in roles] + [replace(HOST, attempt=0, role="worker 1")]
+    ranked = [host.role for host in sorted(hosts, key=lambda host: host.rank)]
+    assert ranked == ["worker 1", "chief 0", "worker 2", "worker 10", "ps 0", "evaluator 0", ""]
+
+
+def test_the_curve_falls_from_left_to_right_and_fits_its_room() -> None:
+    lines = drawn([(step, 100.0 - step) for step in range(1, 100)], room=80).splitlines()
+    assert max(len(line) for line in lines) <= 80
+    assert "(loss)" in lines[0]
+    assert "(step)" in lines[-2]
+    dots = [line.partition("| ")[2] for line in lines[1:-2]]
+    first = [len(line) - len(line.lstrip("\u2800 ")) for line in dots if line.strip("\u2800 ")]
+    assert first == sorted(first)
+    assert len(set(first)) > 4
+
+
+def test_one_step_is_no_curve() -> None:
+    assert drawn([], room=80) == ""
+    assert drawn([(1, 2.0)], room=80) == ""
+    assert drawn([(1, 2.0), (2, float("nan"))], room=80) == ""
+
+
+def test_steps_done_again_replace_those_that_were_lost() -> None:
+    samples = [(1, 3.0), (5, 2.0), (9, 1.5), (5, 2.1), (7, 1.8)]
+    assert passed_once(samples) == [(1, 3.0), (5, 2.1), (7, 1.8)]
+
+
+def test_the_program_speaks_without_stamps_and_without_tensorflow() -> None:
+    stamp = "2026-11-21T12:00:00.000Z chief-0 i-1 | "
+    log = [
+        stamp + "Test-Accuracy: 0.97",
+        stamp + "I0000 00:00:17 port.cc:153] oneDNN",
+        stamp,
+        stamp + "a | b",
+    ]
+    assert own_words(log) == ["Test-Accuracy: 0.97", "a | b"]
+
+
+def test_a_job_names_the_shipped_data_it_reads() -> None:
+    assert read_by("train: s3://BUCKET/data/mnist/") == [MNIST]
+    assert read_by("a: s3://x/data/digits/train/\nb: s3://x/data/sentiment/") == [DIGITS, SENTIMENT]
+    assert read_by("train: s3://BUCKET/data/mine/") == []

@@ -1,0 +1,43 @@
+"""The loss over the steps, drawn with characters: readable without colours, a few lines high."""
+
+import math
+from collections.abc import Sequence
+
+import plotille
+
+Sample = tuple[int, float]
+"""(step, loss)."""
+HEIGHT = 8
+WIDTHS = range(20, 101)
+MARGIN = 24
+"""What the axis and its labels take of a line."""
+
+
+def drawn(samples: Sequence[Sample], *, room: int, height: int = HEIGHT) -> str:
+    """The curve in lines of at most `room` characters; empty while there are fewer than two steps."""
+    curve = passed_once(samples)
+    if len(curve) < 2:
+        return ""
+    figure = plotille.Figure()
+    figure.width = min(max(room - MARGIN, WIDTHS.start), WIDTHS.stop - 1)
+    figure.height = height
+    figure.x_label, figure.y_label = "step", "loss"
+    figure.with_colors = figure.origin = False
+    figure.x_ticks_fkt = lambda mark, _: f"{mark:.0f}"
+    figure.y_ticks_fkt = lambda mark, _: f"{mark:.3g}"
+    figure.set_x_limits(min_=curve[0][0], max_=curve[-1][0])
+    figure.set_y_limits(min_=0.0, max_=max(loss for _, loss in curve) or 1.0)
+    figure.plot([float(step) for step, _ in curve], [loss for _, loss in curve])
+    return "\n".join(line.rstrip(" ⠀") for line in figure.show().splitlines())
+
+
+def passed_once(samples: Sequence[Sample]) -> list[Sample]:
+    """By step, without what is no number. What a later attempt did again counts, not what was lost."""
+    kept: list[Sample] = []
+    for sample in samples:
+        if not math.isfinite(sample[1]):
+            continue
+        while kept and kept[-1][0] >= sample[0]:
+            kept.pop()
+        kept.append(sample)
+    return kept

@@ -1,0 +1,63 @@
+"""The data sets that shipped jobs read: where each lies in the bucket, and how it is made on this machine."""
+
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from demo.cloud import ROOT
+from demo.say import DemoError, quote
+
+HOST_PYTHON = ROOT / ".venv-host" / "bin" / "python"
+MADE = ROOT / "build" / "data"
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """`prefix` in the bucket; `module`, run with a folder, fills that folder with the same files every time."""
+
+    name: str
+    prefix: str
+    module: str
+    what: str
+    arguments: tuple[str, ...] = ()
+
+    def made_in(self, folder: Path) -> Path:
+        """The folder with the files below `folder`; made once, by the environment that has scikit-learn."""
+        target = folder / self.name
+        if target.is_dir():
+            return target
+        half = folder / f"{self.name}.half"
+        shutil.rmtree(half, ignore_errors=True)
+        half.mkdir(parents=True)
+        command = [str(HOST_PYTHON), "-m", self.module, *self.arguments, str(half)]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            quote(done.stderr)
+            raise DemoError(f"{self.what} could not be made", f"run it by hand: {' '.join(command)}")
+        half.replace(target)
+        return target
+
+
+DIGITS = DataSet(
+    "digits", "data/digits/", "training.programs.digits_data", "scans of handwritten digits as TFRecords"
+)
+MNIST = DataSet(
+    "mnist", "data/mnist/", "training.programs.mnist_data", "handwritten digits in MNIST's IDX files"
+)
+MNIST_RECORDS = DataSet(
+    "mnist-tfrecords",
+    "data/mnist-tfrecords/",
+    "training.programs.mnist_data",
+    "handwritten digits of 28 x 28 as TFRecords",
+    ("--tfrecords",),
+)
+SENTIMENT = DataSet(
+    "sentiment", "data/sentiment/", "training.programs.keras_text_data", "made-up film reviews"
+)
+SHIPPED = (DIGITS, MNIST, MNIST_RECORDS, SENTIMENT)
+
+
+def read_by(job: str) -> list[DataSet]:
+    """The shipped data sets that a job file's text names."""
+    return [shipped for shipped in SHIPPED if shipped.prefix in job]
