@@ -15,11 +15,12 @@ from tests.e2e.runs import Run, Runs
 
 @dataclass(frozen=True)
 class Bad:
-    """One bad input. `says` are words that the reason must hold."""
+    """One bad input. `says` are words that the reason must hold; `files` the program's, by path."""
 
     name: str
     says: tuple[str, ...]
     changes: dict[str, Any] | None = None
+    files: dict[str, str] | None = None
     body: bytes | None = None
     given: Callable[[Runs], dict[str, Any]] | None = None
 
@@ -39,6 +40,31 @@ def given(name: str, payload: Callable[[Runs], dict[str, Any]], *says: str) -> B
     return Bad(name, says, given=payload)
 
 
+def program(name: str, *says: str, files: dict[str, str], **changes: Any) -> Bad:
+    """A good job file whose program cannot run."""
+    return Bad(name, says, changes=changes, files=files)
+
+
+TUTORIAL = """import tensorflow as tf
+from tensorflow.examples.tutorials.mnist import input_data
+mnist = input_data.read_data_sets("/tmp/data/", one_hot=True)
+x = tf.placeholder(tf.float32, [None, 784])
+with tf.Session() as session:
+    session.run(tf.global_variables_initializer())
+"""
+KERAS_FIT = """import tensorflow as tf
+
+def main():
+    strategy = tf.distribute.MultiWorkerMirroredStrategy()
+    with strategy.scope():
+        model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+        model.compile(loss="mse", optimizer="sgd")
+    model.fit(tf.data.Dataset.from_tensors(([[1.0]], [[1.0]])).repeat(), epochs=3, steps_per_epoch=70)
+
+if __name__ == "__main__":
+    main()
+"""
+SERVERS = {"strategy": "parameter_server", "workers": 2, "parameter_servers": 1}
 BAD = [
     file("not-yaml", b"name: [unclosed\n", "YAML"),
     file("two-megabytes", b"# " + b"x" * 2_000_000, "bytes"),
@@ -73,6 +99,73 @@ BAD = [
     changed("unaffordable", "max_dollars_per_hour", hardware={"max_dollars_per_hour": 0.01}),
     changed("unknown-strategy", "cluster.strategy", cluster={"strategy": "horovod"}),
     changed("stop-spot", "after.hosts", after={"hosts": "stop"}),
+    changed("no-workers", "cluster.workers", "only workers train", cluster=SERVERS | {"workers": 0}),
+    changed(
+        "no-servers", "cluster.parameter_servers", "1 or more", cluster=SERVERS | {"parameter_servers": 0}
+    ),
+    changed(
+        "more-servers", "more parameter servers than workers", cluster=SERVERS | {"parameter_servers": 3}
+    ),
+    changed("servers-alone", "cluster.parameter_servers", cluster={"parameter_servers": 1}),
+    changed("too-many", "51 hosts", cluster=SERVERS | {"workers": 48, "parameter_servers": 2}),
+    changed(
+        "gpu-for-servers",
+        "cpu_instance_types[0]",
+        "instance_types",
+        cluster=SERVERS,
+        hardware={"cpu_instance_types": ["g6.xlarge"]},
+    ),
+    changed(
+        "cpu-for-workers", "hardware.instance_types[0]", "no GPU", hardware={"instance_types": ["m7i.xlarge"]}
+    ),
+    changed("our-variable", "program.environment.TF_CONFIG", program={"environment": {"TF_CONFIG": "{}"}}),
+    changed("number-as-variable", "program.environment.N", "quotes", program={"environment": {"N": 1}}),
+    changed(
+        "unknown-word",
+        "${data.trian}",
+        "did you mean",
+        program={"args": {"in": "${data.trian}"}},
+        data={"train": "s3://BUCKET/data/few/"},
+    ),
+    changed("expect-much", "program.expect[0]", program={"expect": ["modle"]}),
+    changed("keep-none", "checkpoints.keep", checkpoints={"keep": 0}),
+    changed(
+        "too-few-files",
+        "data.few.sharding",
+        "1 file",
+        "2 workers",
+        data={"few": {"source": "s3://BUCKET/data/few/", "sharding": "file"}},
+    ),
+    changed(
+        "unknown-program",
+        "did you mean",
+        program={"source": None, "module": "training.programs.mnits", "args": None},
+    ),
+    program(
+        "no-module", "program.module: steps cannot be found in s3://", files={"other.py": "print('here')\n"}
+    ),
+    program("folder-packed-too", "-C mine", files={"mine/steps.py": ""}),
+    program(
+        "no-requirements",
+        "program.requirements",
+        "did you mean",
+        files={"steps.py": "", "requirement.txt": ""},
+        program={"requirements": "requirements.txt"},
+    ),
+    program(
+        "python-2",
+        "helper.py line 2",
+        "Python 2",
+        files={"steps.py": "import helper\n", "helper.py": "x = 1\nprint x\n"},
+    ),
+    program(
+        "tutorial-of-2017",
+        "tensorflow.examples",
+        "tf.placeholder (line 4)",
+        "compat.v1",
+        files={"steps.py": TUTORIAL},
+    ),
+    program("keras-3-across-hosts", "steps.py line 8", "import tf_keras", files={"steps.py": KERAS_FIT}),
     given("neither-input", lambda runs: {}, "job_key", "job"),
     given("both-inputs", lambda runs: {"job_key": "jobs/x.json", "job": runs.job("both")}, "both"),
     given("job-is-a-text", lambda runs: {"job": "digits"}, "job"),
@@ -94,6 +187,10 @@ def start(runs: Runs, bad: Bad) -> str:
     if bad.given is not None:
         return runs.start_inline(bad.given(runs))
     job = bad.body if bad.body is not None else runs.job(bad.name, **(bad.changes or {}))
+    if bad.files is not None and isinstance(job, dict):
+        key = f"programs/{bad.name}.tar.gz"
+        runs.yard.upload(key, packed(bad.files))
+        job["program"]["source"] = f"s3://BUCKET/{key}"
     return runs.yard.run_for(*runs.upload(job, bad.name))
 
 
@@ -139,15 +236,11 @@ def test_no_quota_is_a_reason(runs: Runs) -> None:
     assert runs.yard.instances(run.id) == []
 
 
-def test_a_program_without_its_module_says_which_and_where(runs: Runs) -> None:
+def packed(files: dict[str, str]) -> bytes:
     archive = io.BytesIO()
     with tarfile.open(fileobj=archive, mode="w:gz") as tar:
-        text = b"print('here')\n"
-        entry = tarfile.TarInfo("other.py")
-        entry.size = len(text)
-        tar.addfile(entry, io.BytesIO(text))
-    runs.yard.upload("programs/other.tar.gz", archive.getvalue())
-    source = f"s3://{runs.yard.bucket}/programs/other.tar.gz"
-    run = runs.run(runs.job("no-module", program={"source": source, "args": None}))
-    assert run.execution.status == "FAILED"
-    assert f"program.module steps cannot be found in {source}" in run.execution.cause
+        for name, text in files.items():
+            entry = tarfile.TarInfo(name)
+            entry.size = len(text.encode())
+            tar.addfile(entry, io.BytesIO(text.encode()))
+    return archive.getvalue()
