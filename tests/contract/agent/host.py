@@ -1,0 +1,214 @@
+"""One host's agent on this machine's disk, with a bucket and a bus of the local cloud."""
+
+import io
+import json
+import sys
+import tarfile
+import textwrap
+import threading
+import uuid
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.contract.conftest import ACCOUNT, REGION, Cloud, Credentials, eventually
+from training.host import orders
+from training.host.agent import Agent, post_of
+from training.host.metadata import Metadata
+from training.host.orders import Order
+from training.host.places import Places
+
+INSTANCE, IMAGE = "i-0123456789abcdef0", "ami-0123456789abcdef0"
+
+
+class MetadataService(ThreadingHTTPServer):
+    """What of the instance metadata service the agent asks for; with IMDSv2's tokens."""
+
+    def __init__(self, tags: dict[str, str]) -> None:
+        super().__init__(("127.0.0.1", 0), MetadataAnswers)
+        self.pages = {
+            "meta-data/instance-id": INSTANCE,
+            "meta-data/placement/region": REGION,
+            "meta-data/local-ipv4": "10.0.1.5",
+            "meta-data/ami-id": IMAGE,
+            "meta-data/tags/instance": "\n".join(tags),
+        } | {f"meta-data/tags/instance/{key}": value for key, value in tags.items()}
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    @property
+    def client(self) -> Metadata:
+        return Metadata(f"127.0.0.1:{self.server_port}")
+
+
+class MetadataAnswers(BaseHTTPRequestHandler):
+    server: MetadataService
+
+    def do_PUT(self) -> None:
+        self._answer(200, "token")
+
+    def do_GET(self) -> None:
+        if self.headers.get("X-aws-ec2-metadata-token") != "token":
+            self._answer(401, "")
+            return
+        page = self.server.pages.get(self.path.removeprefix("/latest/"))
+        self._answer(404 if page is None else 200, page or "")
+
+    def _answer(self, status: int, text: str) -> None:
+        self.send_response(status)
+        self.end_headers()
+        self.wfile.write(text.encode())
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - http.server's own name
+        return
+
+
+@dataclass
+class Yard:
+    """A bucket, a bus with a queue that hears everything, and one host on this machine's disk."""
+
+    cloud: Cloud
+    root: Path
+    run: str = field(default_factory=lambda: f"run-{uuid.uuid4().hex[:8]}")
+    heard: list[dict[str, Any]] = field(default_factory=list)
+    powered_off: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        name = f"yard-{uuid.uuid4().hex[:8]}"
+        self.bucket = self.bus = name
+        self.cloud.client("s3").create_bucket(Bucket=name)
+        sqs, events = self.cloud.client("sqs"), self.cloud.client("events")
+        self.queue = sqs.create_queue(QueueName=name)["QueueUrl"]
+        events.create_event_bus(Name=name)
+        pattern = json.dumps({"source": ["trainyard.host"]})
+        events.put_rule(Name=name, EventBusName=name, EventPattern=pattern)
+        target = {"Id": "queue", "Arn": f"arn:aws:sqs:{REGION}:{ACCOUNT}:{name}"}
+        events.put_targets(Rule=name, EventBusName=name, Targets=[target])
+        self.places.python.parent.mkdir(parents=True)
+        self.places.python.symlink_to(sys.executable)
+        self.places.software.mkdir(parents=True)
+
+    @property
+    def places(self) -> Places:
+        return Places(self.root)
+
+    def put(self, key: str, body: bytes | str) -> None:
+        self.cloud.client("s3").put_object(Bucket=self.bucket, Key=key, Body=body)
+
+    def read(self, key: str) -> str:
+        body: bytes = self.cloud.client("s3").get_object(Bucket=self.bucket, Key=key)["Body"].read()
+        return body.decode()
+
+    def keys(self, prefix: str) -> list[str]:
+        found = self.cloud.client("s3").list_objects_v2(Bucket=self.bucket, Prefix=prefix)
+        return [item["Key"] for item in found.get("Contents", [])]
+
+    def prepare(self, code: str, *, program: dict[str, Any] | None = None, **changes: Any) -> None:
+        """Program, data and job in the bucket."""
+        self.put("programs/p.tar.gz", packed_program(code))
+        self.put("data/d/sub/a.txt", "hello")
+        job: dict[str, Any] = {
+            "program": {"source": f"s3://{self.bucket}/programs/p.tar.gz", "module": "mine", "args": {}}
+            | (program or {}),
+            "data": {"train": {"source": f"s3://{self.bucket}/data/d/", "sharding": "none"}},
+            "cluster": {"strategy": "single", "workers": 1, "parameter_servers": 0, "evaluator": False},
+            "checkpoints": {"steps": 0, "seconds": 120.0, "keep": 3},
+            "limits": {"wait_minutes": 60},
+        } | changes
+        self.put(f"runs/{self.run}/job.json", json.dumps(job))
+        self.job = job
+
+    def start_agent(self) -> MetadataService:
+        service = MetadataService(
+            {
+                "trainyard:run": self.run,
+                "trainyard:attempt": "1",
+                "trainyard:bucket": self.bucket,
+                "trainyard:bus": self.bus,
+                "trainyard:lease": (datetime.now(UTC) + timedelta(hours=1)).isoformat(),
+            }
+        )
+        identity = service.client.identity()
+        post = post_of(identity, now=datetime.now(UTC))
+        assert post
+        agent = Agent(self.places, service.client, identity, post, power_off=self.powered_off.append)
+        self.agent = agent
+        threading.Thread(target=agent.work, daemon=True).start()
+        return service
+
+    def order(
+        self, word: str, attempt: int, *, checkpoint: dict[str, Any] | None = None, **changes: Any
+    ) -> None:
+        """Start or stop; by default this host is all there is."""
+        cluster = {
+            "run": self.run,
+            "attempt": attempt,
+            "strategy": "single",
+            "port": 2222,
+            "hosts": [{"instance": INSTANCE, "role": "chief", "index": 0, "address": "10.0.1.5"}],
+            "checkpoint": checkpoint,
+            "deadline": (datetime.now(UTC) + timedelta(hours=1)).isoformat(),
+            "job": self.job,
+        } | changes
+        if word == "start":
+            self.put(f"runs/{self.run}/attempts/{attempt}/cluster.json", json.dumps(cluster))
+        orders.give(Order(word, self.run, attempt), self.places)
+
+    @property
+    def latest(self) -> dict[str, Any]:
+        """latest.json."""
+        found: dict[str, Any] = json.loads(self.read(f"runs/{self.run}/checkpoints/latest.json"))
+        return found
+
+    def log(self, attempt: int = 1, name: str = "chief-0") -> str:
+        """The program's log in the bucket; empty while there is none."""
+        key = f"runs/{self.run}/attempts/{attempt}/logs/{name}.log"
+        return self.read(key) if self.keys(key) else ""
+
+    def program_id(self, attempt: int = 1) -> int:
+        """The process group of the program that runs."""
+        return int(json.loads(self.places.process(attempt).read_text())["pid"])
+
+    def hear(self, word: str, attempt: int = 1) -> dict[str, Any]:
+        """The signal of this word and attempt, once it is there."""
+
+        def look() -> dict[str, Any] | None:
+            sqs = self.cloud.client("sqs")
+            for message in sqs.receive_message(QueueUrl=self.queue, MaxNumberOfMessages=10).get(
+                "Messages", []
+            ):
+                self.heard.append(json.loads(message["Body"]))
+                sqs.delete_message(QueueUrl=self.queue, ReceiptHandle=message["ReceiptHandle"])
+            return next(
+                (
+                    event["detail"]
+                    for event in self.heard
+                    if event["detail-type"] == word and event["detail"]["attempt"] == attempt
+                ),
+                None,
+            )
+
+        found: dict[str, Any] = eventually(look, 30)
+        return found
+
+
+def packed_program(code: str) -> bytes:
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz") as tar:
+        member = tarfile.TarInfo("mine.py")
+        text = textwrap.dedent(code).encode()
+        member.size = len(text)
+        tar.addfile(member, io.BytesIO(text))
+    return packed.getvalue()
+
+
+def become(monkeypatch: pytest.MonkeyPatch, who: Credentials) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", who.key)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", who.secret)
+    if who.token:
+        monkeypatch.setenv("AWS_SESSION_TOKEN", who.token)
+    else:
+        monkeypatch.delenv("AWS_SESSION_TOKEN", raising=False)

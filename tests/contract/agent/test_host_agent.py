@@ -1,0 +1,209 @@
+"""The host agent against S3, EventBridge and IAM: what a run sees of one host."""
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.contract.agent.host import IMAGE, INSTANCE, MetadataService, Yard, become
+from tests.contract.conftest import REGION, allow, eventually
+from training.host import orders
+from training.host.agent import post_of
+from training.host.metadata import Identity, Notice
+from training.host.orders import Order
+
+PROGRAM = """
+import hashlib, json, os, pathlib, signal, sys, time
+
+told = os.environ
+folder = pathlib.Path(told["TRAINYARD_CHECKPOINTS"])
+restored = max((int(path.name) for path in folder.iterdir() if path.name.isdigit()), default=0)
+print("data", pathlib.Path(told["TRAINYARD_DATA_TRAIN"], "sub/a.txt").read_text(), "restored", restored, flush=True)
+
+
+def save(step):
+    half = folder / f"{step}.half"
+    half.mkdir()
+    weights = f"weights of {step}"
+    (half / "variables").write_text(weights)
+    sums = {"variables": hashlib.sha256(weights.encode()).hexdigest()}
+    (half / "facts.json").write_text(json.dumps({"step": step, "files": sums}))
+    half.replace(folder / f"{step:08d}")
+
+
+def leave(*_):
+    save(restored + 7)
+    sys.exit(75)
+
+
+if sys.argv[1:] == ["--fail"]:
+    raise ValueError("the labels are strings")
+signal.signal(signal.SIGTERM, leave)
+if not restored:
+    save(5)
+    with open(told["TRAINYARD_PROGRESS"], "a") as lines:
+        lines.write(json.dumps({"step": 5, "steps": 20, "loss": 0.5}) + "\\n")
+    time.sleep(60)
+model = pathlib.Path(told["TRAINYARD_MODEL"])
+model.mkdir(parents=True)
+(model / "saved_model.pb").write_text("model")
+pathlib.Path(told["TRAINYARD_METRICS"]).write_text(json.dumps({"accuracy": 0.99, "history": [1]}))
+"""
+
+
+@pytest.fixture(autouse=True)
+def program(yard: Yard) -> None:
+    yard.prepare(PROGRAM)
+
+
+def test_a_host_trains_is_stopped_and_goes_on_from_its_checkpoint(yard: Yard) -> None:
+    yard.start_agent()
+    assert yard.hear("ready")["address"] == "10.0.1.5"
+    yard.order("start", 1)
+    assert yard.hear("started")["role"] == "chief"
+    saved = yard.hear("checkpointed")
+    assert (saved["step"], saved["key"]) == (5, f"runs/{yard.run}/checkpoints/00000005/")
+    assert yard.hear("progress")["loss"] == 0.5
+
+    yard.order("stop", 1)
+    stopped = yard.hear("stopped")
+    assert (stopped["step"], stopped["why"]) == (7, "asked")
+    latest = json.loads(yard.read(f"runs/{yard.run}/checkpoints/latest.json"))
+    assert (latest["step"], latest["kind"], latest["files"]["variables"]) == (7, "step", 12)
+    assert yard.hear("ready", attempt=2)
+
+    yard.order("start", 2, checkpoint={"step": 7, "key": latest["key"]})
+    finished = yard.hear("finished", attempt=2)
+    assert finished["metrics"] == {"accuracy": 0.99}
+    assert yard.read(f"runs/{yard.run}/model/saved_model.pb") == "model"
+    assert "data hello restored 7" in yard.read(f"runs/{yard.run}/attempts/2/logs/chief-0.log")
+    assert "data hello restored 0" in yard.read(f"runs/{yard.run}/attempts/1/logs/chief-0.log")
+
+
+def test_a_spot_notice_brings_the_checkpoint_away_in_time(yard: Yard) -> None:
+    service = yard.start_agent()
+    yard.hear("ready")
+    yard.order("start", 1)
+    yard.hear("checkpointed")
+    at = datetime.now(UTC) + timedelta(minutes=2)
+    service.pages["meta-data/spot/instance-action"] = json.dumps(
+        {"action": "terminate", "time": at.isoformat()}
+    )
+    assert yard.hear("stopped")["why"] == "interrupted"
+    assert json.loads(yard.read(f"runs/{yard.run}/checkpoints/latest.json"))["step"] == 7
+
+
+def test_a_machine_that_goes_down_lets_the_program_save_first(yard: Yard) -> None:
+    yard.start_agent()
+    yard.hear("ready")
+    yard.order("start", 1)
+    yard.hear("checkpointed")
+    yard.agent.go_down(15, None)
+    assert yard.hear("stopped")["why"] == "interrupted"
+    assert json.loads(yard.read(f"runs/{yard.run}/checkpoints/latest.json"))["step"] == 7
+
+
+def test_a_cluster_file_of_another_version_is_said_to_be_one(yard: Yard) -> None:
+    yard.start_agent()
+    yard.hear("ready")
+    yard.put(f"runs/{yard.run}/attempts/1/cluster.json", '{"run": "r"}')
+    orders.give(Order("start", yard.run, 1), yard.places)
+    failed = yard.hear("failed")
+    assert failed["final"]
+    assert "bake the image anew" in failed["reason"]
+
+
+def test_the_programs_own_error_is_told_with_its_last_lines(yard: Yard) -> None:
+    yard.prepare(PROGRAM, program={"args": {"fail": True}})
+    yard.start_agent()
+    yard.hear("ready")
+    yard.order("start", 1)
+    failed = yard.hear("failed")
+    assert (failed["kind"], failed["exit_code"]) == ("program", 1)
+    assert failed["reason"].endswith("ValueError: the labels are strings")
+    assert "Traceback" in failed["tail"]
+    assert "Traceback" in yard.read(f"runs/{yard.run}/attempts/1/logs/chief-0.log")
+
+
+@pytest.mark.parametrize(
+    ("changes", "kind", "words"),
+    [
+        (
+            {"data": {"train": {"source": "s3://{bucket}/data/none/", "sharding": "none"}}},
+            "host",
+            "data.train: there is no object at s3://",
+        ),
+        (
+            {"program": {"module": "mine", "source": "s3://{bucket}/programs/none.tar"}},
+            "host",
+            "does not exist",
+        ),
+        (
+            {"program": {"module": "mine", "source": "s3://{bucket}/data/d/sub/a.txt"}},
+            "program",
+            "not a whole tar",
+        ),
+        (
+            {"program": {"module": "yours", "source": "s3://{bucket}/programs/p.tar.gz"}},
+            "program",
+            "yours cannot be found",
+        ),
+    ],
+    ids=["data", "source", "no tar", "module"],
+)
+def test_what_cannot_get_better_is_said_once_and_is_final(
+    yard: Yard, changes: dict[str, Any], kind: str, words: str
+) -> None:
+    yard.prepare(PROGRAM, **json.loads(json.dumps(changes).replace("{bucket}", yard.bucket)))
+    yard.start_agent()
+    failed = yard.hear("failed")
+    assert (failed["kind"], failed["final"]) == (kind, True)
+    assert words in failed["reason"]
+
+
+def test_a_missing_permission_is_named(yard: Yard, monkeypatch: pytest.MonkeyPatch) -> None:
+    everything = f"arn:aws:s3:::{yard.bucket}/*"
+    become(
+        monkeypatch,
+        yard.cloud.acting_as(
+            allow("events:PutEvents"),
+            allow(["s3:PutObject", "s3:DeleteObject"], everything),
+            allow("s3:GetObject", f"arn:aws:s3:::{yard.bucket}/runs/*"),
+            allow("s3:ListBucket"),
+        ),
+    )
+    yard.start_agent()
+    failed = yard.hear("failed")
+    assert failed["final"]
+    assert f"s3:GetObject on s3://{yard.bucket}/" in failed["reason"]
+
+
+def test_a_host_that_may_not_speak_leaves_its_last_words_and_ends(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    become(monkeypatch, yard.cloud.acting_as(allow("s3:*")))
+    yard.start_agent()
+    eventually(lambda: yard.powered_off)
+    words = json.loads(yard.read(f"runs/{yard.run}/attempts/1/last-words/{INSTANCE}.json"))
+    assert (words["signal"], words["final"], words["unsaid"]) == ("failed", True, "ready")
+    assert "events:PutEvents" in words["reason"]
+
+
+@pytest.mark.parametrize("lacking", ["trainyard:run", "trainyard:attempt"])
+def test_a_host_without_an_attempt_stays_quiet(lacking: str) -> None:
+    tags = {"trainyard:run": "r", "trainyard:attempt": "1", "trainyard:bucket": "b", "trainyard:bus": "b"}
+    del tags[lacking]
+    assert post_of(Identity(INSTANCE, REGION, "10.0.1.5", IMAGE, tags), now=datetime.now(UTC)) is None
+
+
+def test_a_token_that_expired_is_asked_for_anew(tmp_path: Path) -> None:
+    service = MetadataService({})
+    client = service.client
+    client._token = "expired"
+    assert client.notice() is None
+    service.pages["meta-data/spot/instance-action"] = (
+        '{"action": "terminate", "time": "2026-11-20T12:00:00Z"}'
+    )
+    assert client.notice() == Notice("terminate", datetime(2026, 11, 20, 12, tzinfo=UTC))

@@ -1,0 +1,233 @@
+"""Programs that know nothing of Trainyard: their logs, curves, checkpoints and ends."""
+
+import json
+import os
+import re
+import signal
+from typing import Any
+
+import pytest
+
+from tests.contract.agent.host import INSTANCE, Yard
+from tests.contract.conftest import eventually
+
+KEEPS_A_FOLDER = """
+import os, pathlib, time
+
+folder = pathlib.Path(os.environ["TRAINYARD_CHECKPOINTS"], "mine")
+folder.mkdir(exist_ok=True)
+newest = folder / "checkpoint"
+done = int(newest.read_text().rpartition("-")[2].strip('"\\n')) if newest.exists() else 0
+print("found", sorted(path.name for path in folder.iterdir()), flush=True)
+
+
+def save(step):
+    (folder / f"ckpt-{step}.data").write_text("weights of %d" % step)
+    half = folder / "checkpoint.half"
+    half.write_text(f'model_checkpoint_path: "ckpt-{step}"\\n')
+    half.replace(newest)
+
+
+if not done:
+    save(3)
+    time.sleep(60)
+save(done + 1)
+"""
+
+
+def test_a_script_keeps_its_folder_over_an_interruption_it_knows_nothing_of(yard: Yard) -> None:
+    yard.prepare(KEEPS_A_FOLDER)
+    yard.start_agent()
+    yard.hear("ready")
+    yard.order("start", 1)
+    assert yard.hear("checkpointed")["step"] == 3
+    yard.order("stop", 1)
+    stopped = yard.hear("stopped")
+    assert (stopped["step"], stopped["why"]) == (3, "asked")
+    first = yard.latest
+    assert (first["kind"], first["key"]) == ("folder", f"runs/{yard.run}/checkpoints/00000003/")
+    assert set(first["files"]) == {"mine/checkpoint", "mine/ckpt-3.data"}
+
+    yard.hear("ready", attempt=2)
+    yard.order("start", 2, checkpoint={"step": 3, "key": first["key"]})
+    assert yard.hear("finished", attempt=2)["step"] == 4
+    assert "found ['checkpoint', 'ckpt-3.data']" in yard.log(2)
+    assert set(yard.latest["files"]) == {"mine/checkpoint", "mine/ckpt-3.data", "mine/ckpt-4.data"}
+    assert [older["step"] for older in yard.latest["before"]] == [3]
+
+
+SAME_STEP_AGAIN = """
+import os, pathlib, time
+
+weights = pathlib.Path(os.environ["TRAINYARD_CHECKPOINTS"], "weights.h5")
+for epoch in range(1, 5):
+    weights.write_text("epoch %d" % epoch)
+    time.sleep(3)
+"""
+
+
+def test_a_file_that_is_written_over_is_a_new_checkpoint_each_time_and_few_are_kept(yard: Yard) -> None:
+    yard.prepare(
+        SAME_STEP_AGAIN,
+        checkpoints={"steps": 0, "seconds": 120.0, "keep": 2},
+        program={"expect": ["checkpoint"]},
+    )
+    yard.start_agent()
+    yard.hear("ready")
+    yard.order("start", 1)
+    yard.hear("finished")
+    kept = [yard.latest, *yard.latest["before"]]
+    assert [yard.read(f"{one['key']}weights.h5") for one in kept] == ["epoch 4", "epoch 3"]
+    folders = {key.split("/")[3] for key in yard.keys(f"runs/{yard.run}/checkpoints/")}
+    assert folders == {"latest.json", *(one["key"].split("/")[3] for one in kept)}
+
+
+TALKS = r"""
+import json, os, pathlib, sys, time
+
+print("one", flush=True)
+sys.stdout.buffer.write("für\n".encode("latin-1"))
+for part in range(1, 4):
+    print(f"\r{part}/9 " + "=" * part, end="", flush=True)
+with open(os.environ["TRAINYARD_PROGRESS"], "a") as lines:
+    for step in range(1, 2001):
+        lines.write(json.dumps({"step": step, "steps": 4000, "loss": 1 / step}) + "\n")
+    lines.write(json.dumps({"step": 2001, "loss": float("nan")}) + "\n")
+events = pathlib.Path(os.environ["TRAINYARD_TENSORBOARD"])
+events.mkdir(parents=True)
+(events / "events.out").write_text("curve")
+while not pathlib.Path("go").exists():
+    time.sleep(0.1)
+print("\r9/9 done")
+metrics = {"accuracy": 0.5, "loss": float("nan"), "history": [1, 2]}
+pathlib.Path(os.environ["TRAINYARD_METRICS"]).write_text(json.dumps(metrics))
+"""
+STAMPED = rf"^\d{{4}}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{{3}}Z chief-0 {INSTANCE} \| (.*)$"
+
+
+def test_log_curve_and_events_are_in_the_bucket_while_the_program_runs(yard: Yard) -> None:
+    yard.prepare(TALKS)
+    yard.start_agent()
+    yard.hear("ready")
+    yard.order("start", 1)
+    eventually(lambda: "3/9 ===" in yard.log())
+    assert re.findall(STAMPED, yard.log(), re.MULTILINE)[-3:] == ["one", r"f\xfcr", "3/9 ==="]
+    metrics = json.loads(eventually(lambda: _there(yard, "metrics.json")))
+    assert (metrics["step"], metrics["steps"]) == (2001, 4000)
+    assert len(metrics["samples"]) <= 500
+    assert (metrics["samples"][0]["step"], metrics["samples"][-1]["step"]) == (1, 2001)
+    assert eventually(lambda: _there(yard, "tensorboard/events.out")) == "curve"
+
+    (yard.places.program / "go").touch()
+    finished = yard.hear("finished")
+    assert (finished["step"], finished["metrics"]["accuracy"], finished["metrics"]["loss"]) == (
+        2001,
+        0.5,
+        None,
+    )
+    whole = json.loads(yard.read(f"runs/{yard.run}/metrics.json"))
+    assert (whole["history"], whole["accuracy"], whole["step"]) == ([1, 2], 0.5, 2001)
+    lines = yard.log().splitlines()
+    assert all(re.match(STAMPED, line) for line in lines)
+    assert [line.partition(" | ")[2] for line in lines][1:] == [
+        "one",
+        r"f\xfcr",
+        "9/9 done",
+        "[trainyard] the program ended with exit code 0",
+    ]
+    assert lines == sorted(lines, key=lambda line: line.split()[0])
+
+
+def _there(yard: Yard, name: str) -> str:
+    key = f"runs/{yard.run}/{name}"
+    return yard.read(key) if yard.keys(key) else ""
+
+
+@pytest.mark.parametrize(
+    ("code", "program", "words"),
+    [
+        (
+            "print('bye')",
+            {"expect": ["model"]},
+            "ended with 0 but left no model, which program.expect asks for",
+        ),
+        (
+            "import pandas_that_nobody_has",
+            {},
+            "add pandas_that_nobody_has to the file that program.requirements",
+        ),
+        ("raise SystemExit('give me --epochs')", {}, "its last line: give me --epochs"),
+        (
+            "print('${', __import__('sys').argv)",
+            {"args": {"where": "${nowhere}"}},
+            "${nowhere} stands for nothing",
+        ),
+    ],
+)
+def test_wrong_use_gets_one_clear_reason(yard: Yard, code: str, program: dict[str, Any], words: str) -> None:
+    yard.prepare(code, program=program)
+    yard.start_agent()
+    yard.hear("ready")
+    yard.order("start", 1)
+    failed = yard.hear("failed")
+    assert failed["kind"] == "program"
+    assert words in failed["reason"]
+
+
+def test_a_program_without_words_of_its_own_is_told_its_place(yard: Yard) -> None:
+    yard.prepare(
+        "import os, sys; print(sys.argv[1:], os.environ['WHERE'], os.environ['TRAINYARD_IMAGE'])",
+        program={
+            "args": {"ps_hosts": "${ps_hosts}", "n": "${task_index}"},
+            "environment": {"WHERE": "${data.train}"},
+        },
+    )
+    yard.start_agent()
+    yard.hear("ready")
+    hosts = [
+        {"instance": INSTANCE, "role": "chief", "index": 0, "address": "10.0.1.5"},
+        {"instance": "i-2", "role": "worker", "index": 0, "address": "10.0.1.6"},
+        {"instance": "i-3", "role": "ps", "index": 0, "address": "10.0.1.7"},
+    ]
+    yard.order("start", 1, strategy="parameter_server", hosts=hosts)
+    yard.hear("finished")
+    expected = (
+        f"['--ps_hosts', '10.0.1.7:2222', '--n', '0'] {yard.places.data / 'train'} ami-0123456789abcdef0"
+    )
+    assert expected in yard.log()
+
+
+def test_a_frozen_program_is_stopped_like_any_other(yard: Yard) -> None:
+    yard.prepare("import time; print('up', flush=True); time.sleep(60)")
+    yard.start_agent()
+    yard.hear("ready")
+    yard.order("start", 1)
+    eventually(lambda: "up" in yard.log())
+    os.killpg(yard.program_id(), signal.SIGSTOP)
+    yard.order("stop", 1)
+    assert yard.hear("stopped")["why"] == "asked"
+    assert yard.hear("ready", attempt=2)
+
+
+SERVES = """
+import signal, sys, time
+
+signal.signal(signal.SIGTERM, lambda *_: sys.exit("the cluster is gone"))
+print("serving", flush=True)
+time.sleep(60)
+"""
+
+
+def test_a_parameter_server_that_ends_badly_with_its_run_is_no_failure(yard: Yard) -> None:
+    yard.prepare(SERVES)
+    yard.start_agent()
+    yard.hear("ready")
+    hosts = [
+        {"instance": "i-1", "role": "chief", "index": 0, "address": "10.0.1.6"},
+        {"instance": INSTANCE, "role": "ps", "index": 0, "address": "10.0.1.5"},
+    ]
+    yard.order("start", 1, strategy="parameter_server", hosts=hosts)
+    assert yard.hear("started")["role"] == "ps"
+    eventually(lambda: "serving" in yard.log(name="ps-0"))
+    yard.order("stop", 1)
+    assert yard.hear("stopped")["why"] == "asked"
