@@ -4,11 +4,10 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from lambdas.core import programs
 from lambdas.core.job import Fault, Job, Sharding
 
-HEAD_BYTES = programs.MOST_LOOKED_INTO
-"""How much of `program.source` to read: all of it where it is looked into, and more than shows whether it is a tar."""
+HEAD_BYTES = 32 * 1024**2
+"""How much of `program.source` to read: up to this size an archive is looked into, a larger one the host reads."""
 MOST_SOURCE_BYTES = 1024**3
 BLOCK = 512
 
@@ -43,7 +42,11 @@ def _source_faults(job: Job, uri: str, source: SourceFacts | None) -> tuple[Faul
     fault = _source_fault(uri, source)
     if fault or source is None:
         return (fault,) if fault else ()
-    return programs.faults(job, source.head) if source.size == len(source.head) else ()
+    if source.size > len(source.head):
+        return ()
+    from lambdas.core import programs  # only a program of the user's own pays for it
+
+    return programs.faults(job, source.head)
 
 
 def _source_fault(uri: str, source: SourceFacts | None) -> Fault | None:
@@ -77,9 +80,9 @@ def _share_fault(job: Job, name: str, prefix: PrefixFacts) -> Fault | None:
     are enough."""
     if job.data[name].sharding is not Sharding.FILE or prefix.objects >= job.cluster.workers:
         return None
-    files = "1 file" if prefix.objects == 1 else f"{prefix.objects} files"
+    files = "is 1 file" if prefix.objects == 1 else f"are {prefix.objects} files"
     problem = (
-        f"sharding is file, but there are {files} with content under {job.data[name].source} for {job.cluster.workers} "
+        f"sharding is file, but there {files} with content under {job.data[name].source} for {job.cluster.workers} "
         "workers, and each needs one of its own; split the files up, use fewer workers, or use sharding none"
     )
     return Fault(f"data.{name}.sharding", problem)

@@ -20,8 +20,6 @@ from lambdas.core.jobfile import PROGRAMS, SHIPPED, is_shipped
 from lambdas.core.reading import did_you_mean
 from lambdas.core.sourcecode import Broken, Module, Reached
 
-MOST_LOOKED_INTO = 32 * 1024**2
-"""Bytes of an archive that is looked into; a larger one is the host's to read."""
 MOST_UNPACKED = 256 * 1024**2
 MOST_NAMES_SHOWN = 4
 

@@ -4,6 +4,7 @@
 import gzip
 import io
 import tarfile
+from typing import Any
 
 import pytest
 
@@ -12,10 +13,10 @@ from lambdas.core.admission import PrefixFacts, SourceFacts
 from tests.unit.core.facts import job
 
 
-def tar(mode: str) -> bytes:
+def tar(mode: str, name: str = "train.py") -> bytes:
     held = io.BytesIO()
     with tarfile.open(fileobj=held, mode=mode) as archive:  # type: ignore[call-overload]
-        entry = tarfile.TarInfo("train.py")
+        entry = tarfile.TarInfo(name)
         entry.size = 5
         archive.addfile(entry, io.BytesIO(b"hello"))
     return held.getvalue()
@@ -40,10 +41,11 @@ def test_a_tar_is_known_by_its_first_header(head: bytes, expected: bool) -> None
 
 
 WITH_BOTH = job(
-    program={"module": "mine.train", "source": "s3://BUCKET/programs/x.tar.gz"},
+    program={"module": "train", "source": "s3://BUCKET/programs/x.tar.gz"},
     data={"train": "s3://BUCKET/data/t/"},
 )
-GOOD_SOURCE, GOOD_DATA = SourceFacts(2048, tar("w")), PrefixFacts(3, 4096)
+ARCHIVE = tar("w")
+GOOD_SOURCE, GOOD_DATA = SourceFacts(len(ARCHIVE), ARCHIVE), PrefixFacts(3, 4096)
 
 
 @pytest.mark.parametrize(
@@ -53,6 +55,8 @@ GOOD_SOURCE, GOOD_DATA = SourceFacts(2048, tar("w")), PrefixFacts(3, 4096)
         (None, GOOD_DATA, ["program.source: s3://yard-bucket/programs/x.tar.gz does not exist"]),
         (SourceFacts(10, b"not a tar!"), GOOD_DATA, ["program.source: s3://yard-bucket/programs/x.tar.gz is not a tar"]),
         (SourceFacts(2**31, tar("w")), GOOD_DATA, ["program.source: s3://yard-bucket/programs/x.tar.gz has 2147483648"]),
+        (SourceFacts(len(tar("w", "other.py")), tar("w", "other.py")), GOOD_DATA, ["program.module: train cannot be found in"]),
+        (SourceFacts(2**26, tar("w", "other.py")), GOOD_DATA, []),
         (GOOD_SOURCE, PrefixFacts(0, 0), ["data.train: there is nothing under s3://yard-bucket/data/t/"]),
         (GOOD_SOURCE, PrefixFacts(2, 0), ["data.train: the 2 objects under"]),
         (None, PrefixFacts(0, 0), ["program.source", "data.train"]),
@@ -68,3 +72,24 @@ def test_the_bucket_holds_what_the_job_names(
 
 def test_a_shipped_program_needs_nothing_in_the_bucket() -> None:
     assert admission.bucket_faults(job(), None, {}) == ()
+
+
+@pytest.mark.parametrize(
+    ("cluster", "files", "said"),
+    [
+        ({"workers": 3}, 3, None),
+        ({"workers": 3}, 1000, None),
+        ({"workers": 3}, 2, "there are 2 files with content under s3://yard-bucket/data/t/ for 3 workers"),
+        ({"workers": 2}, 1, "there is 1 file with content"),
+        ({"strategy": "multi_worker", "workers": 1}, 1, None),
+        ({"strategy": "parameter_server", "workers": 2, "parameter_servers": 2}, 2, None),
+        ({"strategy": "parameter_server", "workers": 3, "parameter_servers": 1}, 2, "for 3 workers"),
+    ],
+)
+def test_every_worker_needs_a_file_where_they_are_shared_out(
+    cluster: dict[str, Any], files: int, said: str | None
+) -> None:
+    shared = job(cluster=cluster, data={"train": {"source": "s3://BUCKET/data/t/", "sharding": "file"}})
+    found = admission.bucket_faults(shared, None, {"train": PrefixFacts(files, 4096)})
+    assert [fault.path for fault in found] == ["data.train.sharding"] * (said is not None)
+    assert said is None or said in found[0].problem
