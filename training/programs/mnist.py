@@ -15,7 +15,7 @@ import tf_keras
 
 from training.programs import idx
 from training.programs.matmul import at_least
-from training.runtime import Runtime, start
+from training.runtime import Runtime, evaluating, start
 from training.runtime.data import Arrays, Examples, Records
 from training.runtime.export import classifier
 from training.runtime.metrics import Step
@@ -93,6 +93,14 @@ def main() -> None:
     with runtime.strategy.scope():
         model = Classifier(arguments.seed)
         optimizer = tf_keras.optimizers.SGD(arguments.learning_rate)
+    if runtime.is_evaluator:
+        evaluating.follow(
+            runtime,
+            lambda: dict(zip(("loss", "accuracy"), evaluate(model, test), strict=True)),
+            model=model,
+            optimizer=optimizer,
+            epochs=arguments.epochs,
+        )
     diary = Diary(arguments.frequency)
     loop = runtime.loop(
         model=model,

@@ -1,0 +1,24 @@
+"""Every job file that ships is one that is admitted, and reads data that the demo can make."""
+
+from pathlib import Path
+
+import pytest
+
+from demo.cloud import ROOT
+from demo.datasets import read_by
+from lambdas.core import jobfile
+from lambdas.core.job import Job
+
+JOBS = sorted([*(ROOT / "examples").glob("*.yaml"), *(ROOT / "jobs").glob("*.yaml")])
+
+
+@pytest.mark.parametrize("path", JOBS, ids=lambda path: path.stem)
+def test_a_shipped_job_is_admitted_and_documented(path: Path) -> None:
+    job = jobfile.parse(path.read_bytes(), source=path.name, bucket="yard")
+    assert isinstance(job, Job), str(job)
+    shipped = {data_set.prefix for data_set in read_by(path.read_text())}
+    for entry in job.data.values():
+        assert any(entry.source.startswith(f"s3://yard/{prefix}") for prefix in shipped)
+    if path.parent.name == "examples":
+        pages = [page.read_text() for page in (ROOT / "docs" / "recipes").glob("*.md")]
+        assert any(f"make demo JOB=examples/{path.name}" in page for page in pages)

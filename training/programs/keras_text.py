@@ -1,0 +1,178 @@
+"""Tell praise from blame: film reviews, learnt by tf_keras `fit` that survives interruptions.
+
+Reads reviews from the data entry `reviews`, laid out as aclImdb is (train/pos/*.txt and so on, in folders or in one
+tar archive); keras_text_data.py makes some. Words and pairs of words are counted in the training texts alone; their
+vocabulary is part of the exported model, which takes the texts themselves. Strategies: single, mirrored, multi_worker.
+"""
+
+import argparse
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+import tf_keras
+
+from training.programs import reviews
+from training.programs.matmul import at_least
+from training.programs.reviews import SENTIMENTS, Reviews
+from training.runtime import Runtime, start
+from training.runtime.data import Arrays
+from training.runtime.export import classifier
+from training.runtime.keras import Resumable
+
+READ_AT_ONCE = 256
+UNITS = 16
+
+
+class Reader(tf.Module):
+    """Texts (n,) in, logits (n, 2) out: the vocabulary and the model as one."""
+
+    def __init__(self, vocabulary: Any, model: Any) -> None:
+        super().__init__(name="reader")
+        self.vocabulary = vocabulary
+        self.model = model
+
+    def __call__(self, texts: Any) -> Any:
+        return self.model(self.vocabulary(plain(texts)), training=False)
+
+
+def main() -> None:
+    arguments = parse_arguments()
+    runtime = start(seed=arguments.seed)
+    refuse_parameter_servers(runtime)
+    found = reviews.read(runtime.data("reviews"))
+    vocabulary = learnt_vocabulary(found["train"], arguments)
+    train, test = (numbered(found[part], vocabulary) for part in ("train", "test"))
+    with runtime.strategy.scope():
+        model = compiled(build(vocabulary.vocabulary_size(), arguments), arguments.learning_rate)
+    steps = runtime.steps_per_epoch(train, global_batch_size=arguments.global_batch_size)
+    resumable = Resumable(
+        runtime,
+        model,
+        steps_per_epoch=steps,
+        global_batch_size=arguments.global_batch_size,
+        seed=arguments.seed,
+        checkpoint_every=arguments.checkpoint_every,
+    )
+    model.fit(
+        resumable.batches_of(train),
+        epochs=arguments.epochs,
+        steps_per_epoch=steps,
+        callbacks=[resumable],
+        verbose=0,
+    )
+    conclude(runtime, Reader(vocabulary, model), test, resumable)
+    runtime.finish(resumable.step)
+
+
+def parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    shown = "(default: %(default)s)"
+    parser.add_argument("--epochs", type=at_least(1), default=10, help=shown)
+    parser.add_argument("--global-batch-size", type=at_least(1), default=50, help=shown)
+    parser.add_argument("--learning-rate", type=float, default=3e-3, help=shown)
+    parser.add_argument(
+        "--vocabulary", type=at_least(3), default=20_000, help=f"at most so many words {shown}"
+    )
+    parser.add_argument("--together", type=at_least(1), default=2, help=f"words that count as one {shown}")
+    parser.add_argument(
+        "--length", type=at_least(1), default=500, help=f"the rest of a text is cut off {shown}"
+    )
+    parser.add_argument("--dimensions", type=at_least(1), default=16, help=f"of a word {shown}")
+    parser.add_argument("--seed", type=int, default=1, help=shown)
+    parser.add_argument(
+        "--checkpoint-every",
+        type=at_least(0),
+        help="steps; 0: by the clock alone (default: what the job says)",
+    )
+    return parser.parse_args()
+
+
+def refuse_parameter_servers(runtime: Runtime) -> None:
+    """Before the texts are read: Resumable would say it, but late."""
+    if runtime.cluster.kind == "parameter_server":
+        raise SystemExit(
+            "this program trains with Keras fit, which cannot be resumed with parameter servers: "
+            "say strategy: multi_worker, or single or mirrored on one host"
+        )
+
+
+def plain(texts: Any) -> Any:
+    """Without the line breaks that real reviews hold as HTML."""
+    return tf.strings.regex_replace(texts, "<br ?/?>", " ")
+
+
+def learnt_vocabulary(train: Reviews, arguments: argparse.Namespace) -> Any:
+    """A layer that turns texts into numbers, one for each word or group of words that the training texts have."""
+    layer = tf_keras.layers.TextVectorization(
+        max_tokens=arguments.vocabulary, ngrams=arguments.together, output_sequence_length=arguments.length
+    )
+    layer.adapt(tf.data.Dataset.from_tensor_slices(list(train.texts)).batch(READ_AT_ONCE).map(plain))
+    print(f"{layer.vocabulary_size()} words and groups of words in {train.count} training texts", flush=True)
+    return layer
+
+
+def numbered(found: Reviews, vocabulary: Any) -> Arrays:
+    texts = tf.data.Dataset.from_tensor_slices(list(found.texts)).batch(READ_AT_ONCE)
+    numbers = [vocabulary(plain(batch)).numpy().astype(np.int32) for batch in texts]
+    return Arrays(np.concatenate(numbers), np.array(found.labels, np.int64))
+
+
+def build(words: int, arguments: argparse.Namespace) -> Any:
+    """Numbers (n, length) in, logits (n, 2) out: the mean of the words' vectors, judged by one small layer."""
+    layers = tf_keras.layers
+    return tf_keras.Sequential(
+        [
+            layers.Input((arguments.length,), dtype=tf.int32),
+            layers.Embedding(words, arguments.dimensions, mask_zero=True),
+            layers.GlobalAveragePooling1D(),
+            layers.Dense(UNITS, activation="relu"),
+            layers.Dense(len(SENTIMENTS)),
+        ]
+    )
+
+
+def compiled(model: Any, learning_rate: float) -> Any:
+    model.compile(
+        optimizer=tf_keras.optimizers.Adam(learning_rate),
+        loss=tf_keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+        metrics=["accuracy"],
+    )
+    return model
+
+
+def conclude(runtime: Runtime, reader: Reader, test: Arrays, resumable: Resumable) -> None:
+    """Judge the model on reviews it has never seen, and leave it behind."""
+    loss, accuracy = evaluate(reader.model, test)
+    if runtime.is_chief:
+        print(f"Test-Accuracy: {accuracy:.4f} on {test.count} reviews", flush=True)
+    texts = tf.TensorSpec((None,), tf.string, name="texts")
+    runtime.save_model(reader, classifier(reader, texts), step=resumable.step)
+    runtime.write_metrics(
+        {
+            "step": resumable.step,
+            "steps": resumable.step,
+            "epochs": len(resumable.history),
+            "loss": loss,
+            "accuracy": accuracy,
+            "workers": runtime.workers,
+            "classes": list(SENTIMENTS),
+            "history": resumable.history,
+        }
+    )
+
+
+def evaluate(model: Any, examples: Arrays) -> tuple[float, float]:
+    """Mean loss and accuracy over all examples."""
+    loss = right = 0.0
+    for numbers, labels in examples.once(READ_AT_ONCE):
+        outputs = model(numbers, training=False)
+        loss += float(tf.reduce_sum(tf.nn.sparse_softmax_cross_entropy_with_logits(labels, outputs)))
+        right += float(tf.reduce_sum(tf.cast(tf.equal(tf.argmax(outputs, axis=1), labels), tf.float32)))
+    return loss / examples.count, right / examples.count
+
+
+if __name__ == "__main__":
+    main()
