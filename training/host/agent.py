@@ -163,7 +163,7 @@ class Agent:
         """Fetch, then attempt after attempt until there is nothing left to do but wait for the end."""
         self._sentinel.start()
         self._outbox.start()
-        if self._state.phase == "fetching":
+        if self._state.phase == "new":
             self._clear_what_another_left()
         self._disk.hold()
         while self._state.phase != "done":
@@ -186,7 +186,7 @@ class Agent:
 
     def go_down(self, number: int, frame: FrameType | None) -> None:
         """The machine goes down: a program that runs is asked to checkpoint, anything else needs no orderly end."""
-        if self._state.phase == "fetching":
+        if self._state.phase in ("new", "fetching"):
             os._exit(0)
         self._sentinel.going_down.set()
 
@@ -318,8 +318,6 @@ class Agent:
         ended = Failed(trouble.kind, trouble.reason, None, trouble.final)
         self._outbox.put(failed(self._state.attempt, ended, tail=""))
         self._outbox.flush(FLUSH_SECONDS)
-        if self._state.phase == "fetching":
-            shutil.rmtree(self._places.data, ignore_errors=True)  # the disk may be full: state must fit
         if trouble.final or self._sentinel.notice or self._sentinel.lease_over:
             self._change(phase="done")
             return
@@ -329,11 +327,12 @@ class Agent:
         self._change(attempt=self._state.attempt + 1)
 
     def _clear_what_another_left(self) -> None:
-        """An image made from a host may carry that host's work; an interrupted fetch left half of ours."""
+        """An image made from a host may carry that host's work. What our own
+        interrupted fetch left is gone on with."""
         for leftover in (self._places.work, self._places.orders):
             shutil.rmtree(leftover, ignore_errors=True)
         self._places.checkpoints.mkdir(parents=True)
-        self._change()
+        self._change(phase="fetching")
 
     def _change(self, **changes: Any) -> None:
         """Remember. Should the disk be full, the reserve makes room for it."""

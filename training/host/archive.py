@@ -52,8 +52,9 @@ def unpack(archive: Path, folder: Path, *, source: str) -> int:
                 member.uname = member.gname = "root"
                 tar.extract(member, folder, set_attrs=not member.issym(), **UNFILTERED)
     except (tarfile.TarError, gzip.BadGzipFile, lzma.LZMAError, zlib.error, EOFError) as error:
+        why = str(error).splitlines()[0].rstrip(":") if str(error) else type(error).__name__
         raise ProgramFault(
-            f"{source} is not a whole tar archive ({error}); make it with `tar -czf program.tar.gz -C FOLDER .`"
+            f"{source} is not a whole tar archive ({why}); make it with `tar -czf program.tar.gz -C FOLDER .`"
         ) from error
     except OSError as error:
         raise HostTrouble(f"unpacking {source} failed: {error}") from error

@@ -15,10 +15,11 @@ from training.host.bucket import Bucket
 from training.host.carriers import Carriers, carriers_of
 from training.host.checkpoints import Manifest
 from training.host.cluster import Cluster, Seat
+from training.host.data import fetch_shares
 from training.host.disk import Disk
 from training.host.ending import End, Failed, Finished, Stopped
 from training.host.errors import HostTrouble
-from training.host.fetch import fresh
+from training.host.folders import fresh
 from training.host.logs import LogUpload, StampedLog
 from training.host.metadata import Identity
 from training.host.metrics import Metrics, for_signal
@@ -179,6 +180,13 @@ class Attempt:
         restored = restore(self._bucket, self._cluster.run, asked, self._places, alone=alone)
         self._saving.last = restored.taken
         self._note_taken(restored.taken)
+        fetch_shares(
+            self._bucket,
+            self._cluster,
+            self._seat,
+            self._places,
+            given_up=lambda: bool(self._told_to_leave()),
+        )
         self._places.results.mkdir(parents=True, exist_ok=True)
         if self._seat.is_chief:
             self._metrics.begin(up_to=restored.taken.step)
@@ -189,8 +197,14 @@ class Attempt:
         return restored.instead
 
     def _reason_to_leave(self, carriers: Carriers) -> Leaving | None:
+        if leaving := self._told_to_leave():
+            return leaving
+        if trouble := carriers.trouble:
+            return Leaving("asked", datetime.now(UTC) + GRACE, trouble)
+        return None
+
+    def _told_to_leave(self) -> Leaving | None:
         now = datetime.now(UTC)
-        trouble = carriers.trouble
         stop = orders.read("stop", self._places)
         if self._sentinel.notice:
             return Leaving("interrupted", max(now, self._sentinel.notice.at - LAST_MOMENTS))
@@ -200,8 +214,6 @@ class Attempt:
             return Leaving("asked", now + GRACE)
         if self._sentinel.lease_over:
             return Leaving("asked", now + LEASE_GRACE, HostTrouble(self._sentinel.lease.reason))
-        if trouble:
-            return Leaving("asked", now + GRACE, trouble)
         return None
 
     def _conclude(self, code: int, leaving: Leaving | None, killed: bool, carriers: Carriers) -> Outcome:

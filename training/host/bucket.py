@@ -1,6 +1,6 @@
 """S3 in the host's words. The only file that knows its error codes; the client retries hiccups by itself."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -17,8 +17,12 @@ DELETE_AT_ONCE = 1000
 
 @dataclass(frozen=True, slots=True)
 class Object:
+    """`size` in bytes; `etag` without quotes; `changed` is ISO-8601 UTC."""
+
     key: str
     size: int
+    etag: str
+    changed: str
 
 
 class Bucket:
@@ -27,6 +31,24 @@ class Bucket:
     def __init__(self, s3: Any, name: str) -> None:
         self._s3 = s3
         self.name = name
+
+    @property
+    def region(self) -> str:
+        return str(self._s3.meta.region_name)
+
+    @property
+    def endpoint(self) -> str | None:
+        """Where S3 is, unless it is AWS's own."""
+        url = str(self._s3.meta.endpoint_url)
+        return None if ".amazonaws.com" in url else url
+
+    def key_of(self, uri: str) -> str:
+        """The key of an s3 URI of this bucket."""
+        scheme, _, rest = uri.partition("://")
+        name, _, key = rest.partition("/")
+        if scheme != "s3" or name != self.name or not key:
+            raise Missing(f"{uri} is not an object of this yard's bucket {self.name}")
+        return key
 
     def read(self, key: str) -> bytes:
         try:
@@ -71,9 +93,23 @@ class Bucket:
             for page in self._s3.get_paginator("list_objects_v2").paginate(Bucket=self.name, Prefix=prefix):
                 for found in page.get("Contents", []):
                     if not found["Key"].endswith("/"):
-                        yield Object(found["Key"], found["Size"])
+                        changed = found["LastModified"].isoformat()
+                        yield Object(found["Key"], found["Size"], found["ETag"].strip('"'), changed)
         except (ClientError, BotoCoreError) as error:
             self._explain(error, "s3:ListBucket", prefix)
+
+    def part_sizes(self, key: str, count: int) -> Sequence[int]:
+        """The sizes in bytes of the first `count` parts that the object was put together from."""
+        sizes = []
+        try:
+            for number in range(1, count + 1):
+                # HeadObject would do on AWS; its refusals do not say what is missing.
+                found = self._s3.get_object(Bucket=self.name, Key=key, PartNumber=number)
+                found["Body"].close()
+                sizes.append(int(found["ContentLength"]))
+        except (ClientError, BotoCoreError) as error:
+            self._explain(error, "s3:GetObject", key)
+        return sizes
 
     def delete(self, keys: Iterable[str]) -> None:
         named = [{"Key": key} for key in keys]
@@ -91,15 +127,19 @@ class Bucket:
     def uri(self, key: str) -> str:
         return f"s3://{self.name}/{key}"
 
+    def trouble(self, code: str, action: str, key: str, said: str) -> HostTrouble:
+        """What S3's error code means for the host; `said` is S3's own sentence."""
+        if code in DENIED:
+            return AccessDenied(action, self.uri(key))
+        if code in ABSENT:
+            return Missing(
+                f"{self.uri(key)} does not exist; upload it, or correct the job file, and start again"
+            )
+        return HostTrouble(f"{action} on {self.uri(key)} failed: {said}")
+
     def _explain(self, error: BaseException, action: str, key: str) -> NoReturn:
         code = error.response["Error"]["Code"] if isinstance(error, ClientError) else ""
-        if code in DENIED:
-            raise AccessDenied(action, self.uri(key)) from error
-        if code in ABSENT:
-            raise Missing(
-                f"{self.uri(key)} does not exist; upload it, or correct the job file, and start again"
-            ) from error
-        raise HostTrouble(f"{action} on {self.uri(key)} failed: {error}") from error
+        raise self.trouble(code, action, key, str(error)) from error
 
 
 def _cause(error: S3UploadFailedError) -> BaseException:

@@ -16,20 +16,18 @@ from pathlib import Path
 from typing import Any
 
 from training.host.bucket import Bucket
-from training.host.errors import HostTrouble
-from training.host.fetch import AT_ONCE, download_all, fresh, inside
+from training.host.errors import Damaged
+from training.host.folders import fresh, inside
 from training.host.metrics import as_object
 from training.host.signals import stamp
+from training.host.transfer import download_all
 
 STEP, FOLDER = "step", "folder"
 """Kinds: a folder of the runtime's, named by its step; everything that another program keeps in its folder."""
 FACTS = "facts.json"
+UPLOADS_AT_ONCE = 8
 
 logger = logging.getLogger(__name__)
-
-
-class Damaged(HostTrouble):
-    """What is in the bucket is not what was saved."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +99,7 @@ def upload_files(bucket: Bucket, run: str, source: Path, step: int, *, kind: str
         if path.is_file()
     }
     key = f"{prefix_of(run)}{name_of(step)}/"
-    with ThreadPoolExecutor(max_workers=AT_ONCE, thread_name_prefix="upload") as pool:
+    with ThreadPoolExecutor(max_workers=UPLOADS_AT_ONCE, thread_name_prefix="upload") as pool:
         for wait in [pool.submit(bucket.upload, source / name, key + name) for name in files]:
             wait.result()
     return Manifest(step, key, kind, files, stamp(at))

@@ -3,6 +3,7 @@
 HostTrouble            something on this host keeps the attempt from going on
 ├── AccessDenied       a permission is missing (final)
 ├── Missing            an object is not there (final)
+├── Damaged            what came from the bucket is not what was put there
 └── ProgramFault       what the user handed in cannot be run (reported as the program's, final)
 """
 
@@ -30,6 +31,10 @@ class AccessDenied(HostTrouble):
 class Missing(HostTrouble):
     def __init__(self, reason: str) -> None:
         super().__init__(reason, final=True)
+
+
+class Damaged(HostTrouble):
+    """Raised once it was fetched a second time and came no better."""
 
 
 class ProgramFault(HostTrouble):

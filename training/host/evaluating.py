@@ -6,7 +6,8 @@ from pathlib import Path
 
 from training.host import checkpoints, saved
 from training.host.bucket import Bucket
-from training.host.checkpoints import STEP, Damaged, Manifest, name_of
+from training.host.checkpoints import STEP, Manifest, name_of
+from training.host.errors import Damaged
 from training.host.places import Places
 
 logger = logging.getLogger(__name__)

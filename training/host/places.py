@@ -50,6 +50,11 @@ class Places:
         return self.work / "data"
 
     @property
+    def journals(self) -> Path:
+        """Which objects the files of the data entries are."""
+        return self.work / "journals"
+
+    @property
     def checkpoints(self) -> Path:
         return self.work / "checkpoints"
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from training.host import checkpoints, saved
 from training.host.bucket import Bucket
-from training.host.checkpoints import FOLDER, STEP, Damaged, Manifest, name_of
+from training.host.checkpoints import FOLDER, STEP, Manifest, name_of
 from training.host.cluster import Checkpoint
-from training.host.errors import HostTrouble, Missing
+from training.host.errors import Damaged, HostTrouble, Missing
 from training.host.places import Places
 from training.host.saving import Taken
 

@@ -10,13 +10,14 @@ from training.host.orders import write_whole
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """`phase`: fetching, waiting (for an order), running (a program), done (nothing left to do). `taken_...`: the last
-    checkpoint that is whole in the bucket or was restored, with the print of its folder (saving.Taken)."""
+    """`phase`: new (nothing on the disk is of this run and instance yet), fetching, waiting (for an order), running (a
+    program), done (nothing left to do). `taken_...`: the last checkpoint that is whole in the bucket or was restored,
+    with the print of its folder (saving.Taken)."""
 
     run: str
     instance: str
     attempt: int
-    phase: str = "fetching"
+    phase: str = "new"
     taken_step: int = -1
     taken_folder: str = ""
 

@@ -5,7 +5,8 @@ from collections.abc import Mapping
 
 from training.host.cluster import Cluster, Seat
 from training.host.errors import ProgramFault
-from training.host.fetch import python_for, python_path
+from training.host.fetch import python_path
+from training.host.packages import python_for
 from training.host.places import Places
 
 FORM_SECONDS = 180

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from training.host.errors import ProgramFault
-from training.host.fetch import find_module, inside
+from training.host.fetch import find_module
+from training.host.folders import inside
 from training.host.places import Places
 from training.host.program import Program
 from training.host.repeat import Repeat
@@ -131,7 +132,7 @@ def test_state_of_another_instance_or_run_is_not_ours(tmp_path: Path) -> None:
     State("run-1", "i-1", 3, phase="waiting").save(path)
     assert recall(path, run="run-1", instance="i-1", attempt=1).attempt == 3
     assert recall(path, run="run-1", instance="i-2", attempt=1) == State("run-1", "i-2", 1)
-    assert recall(path, run="run-2", instance="i-1", attempt=1).phase == "fetching"
+    assert recall(path, run="run-2", instance="i-1", attempt=1).phase == "new"
 
 
 def test_what_fails_once_is_tried_again() -> None:

@@ -1,0 +1,65 @@
+"""Whether what lies on the disk is what S3 has: the size, and the MD5 sums that S3 gives as ETags.
+
+The ETag of an object that was put in one piece is the MD5 of its bytes; of one that came in n parts it is the MD5 of
+the parts' MD5s, with `-n` behind. That holds for every encryption a host of the yard may read (docs/decisions/0005).
+"""
+
+import hashlib
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+from training.host.bucket import Object
+
+PIECE = 1024 * 1024
+
+
+def difference(path: Path, item: Object, part_sizes: Callable[[int], Sequence[int]]) -> str | None:
+    """What was found where it differs from `item`; None when the file is the object.
+
+    `part_sizes(n)` gives the sizes of the object's first n parts, bytes.
+    """
+    size = path.stat().st_size
+    if size != item.size:
+        return f"{size} bytes instead of {item.size}"
+    parts = parts_in(item.etag)
+    if not parts:
+        found = md5(path)
+    else:
+        found = md5_of_parts(path, even_parts(size, parts, first=part_sizes(1)[0]))
+        if found != item.etag:
+            found = md5_of_parts(path, part_sizes(parts))
+    return None if found == item.etag else f"ETag {found} instead of {item.etag}"
+
+
+def parts_in(etag: str) -> int:
+    """How many parts an object was put together from; 0 for one that was put in one piece."""
+    _, dash, count = etag.partition("-")
+    return int(count) if dash else 0
+
+
+def even_parts(size: int, parts: int, *, first: int) -> list[int]:
+    """The sizes of the parts as nearly all uploaders cut them: all like the first, the rest in the last."""
+    return [first] * (parts - 1) + [size - first * (parts - 1)]
+
+
+def md5(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, _md5).hexdigest()
+
+
+def md5_of_parts(path: Path, sizes: Iterable[int]) -> str:
+    """The ETag of the file had it been put together from parts of these sizes."""
+    whole, count = _md5(), 0
+    with path.open("rb") as file:
+        for size in sizes:
+            part, left = _md5(), size
+            while left > 0 and (piece := file.read(min(PIECE, left))):
+                part.update(piece)
+                left -= len(piece)
+            whole.update(part.digest())
+            count += 1
+    return f"{whole.hexdigest()}-{count}"
+
+
+def _md5() -> "hashlib._Hash":
+    return hashlib.md5(usedforsecurity=False)

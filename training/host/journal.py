@@ -1,0 +1,60 @@
+"""Which object each file of a data entry is: a line a file, so that a restarted agent fetches only what is missing."""
+
+import json
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from training.host.bucket import Object
+
+
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """An object's ETag and time, and the size (bytes) and time (ns) of the file it became."""
+
+    etag: str
+    changed: str
+    size: int
+    mtime: int
+
+    @classmethod
+    def of(cls, item: Object, path: Path) -> Self:
+        stat = path.stat()
+        return cls(item.etag, item.changed, stat.st_size, stat.st_mtime_ns)
+
+
+class Journal:
+    """Safe to share by threads. A file that was changed since it was noted counts as missing."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+        self._noted = _read(path)
+
+    def holds(self, name: str, item: Object, path: Path) -> bool:
+        """Whether the file at `path` is this object as it now is."""
+        noted = self._noted.get(name)
+        return noted is not None and path.is_file() and noted == Noted.of(item, path)
+
+    def note(self, name: str, item: Object, path: Path) -> None:
+        noted = Noted.of(item, path)
+        line = json.dumps([name, noted.etag, noted.changed, noted.size, noted.mtime])
+        with self._lock:
+            self._noted[name] = noted
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            with self._path.open("a") as journal:
+                journal.write(line + "\n")
+
+
+def _read(path: Path) -> dict[str, Noted]:
+    """The last line of a name counts; half a line, the end of an agent that was killed, counts for nothing."""
+    noted: dict[str, Noted] = {}
+    if path.exists():
+        for line in path.read_text().splitlines():
+            try:
+                name, etag, changed, size, mtime = json.loads(line)
+            except ValueError:
+                continue
+            noted[name] = Noted(etag, changed, size, mtime)
+    return noted

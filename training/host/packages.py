@@ -1,0 +1,78 @@
+"""The packages a program asks for, layered on those of the image.
+
+pip, not the image's uv: uv does not see what a virtual environment has from elsewhere, and would fetch TensorFlow anew.
+"""
+
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from training.host.errors import HostTrouble, ProgramFault
+from training.host.folders import inside
+from training.host.places import Places
+
+INSTALL_SECONDS = 1800
+LOOK_SECONDS = 120
+LINES_SAID = 4
+TELLING = ("error", "\N{MULTIPLICATION SIGN}", "╰─>", "modulenotfounderror", "importerror")
+NO_WAY = "connection broken by"
+"""In pip's warning that a package index does not answer."""
+
+
+def install(requirements: str, places: Places) -> None:
+    """A virtual environment of the run's own. What the image has is not installed again, and needs no network."""
+    listed = inside(places.program, requirements)
+    if not listed.is_file():
+        raise ProgramFault(
+            f"program.requirements names {requirements}, which the program's archive does not hold"
+        )
+    command(
+        [str(places.python), "-m", "venv", "--without-pip", str(places.venv)], "making the run's environment"
+    )
+    layer = site_packages(places.venv)
+    (layer / "trainyard-image.pth").write_text(f"{site_packages(places.python.parent.parent)}\n")
+    pip = [str(places.venv / "bin/python"), "-m", "pip", "install", "--no-input", "--no-color"]
+    quiet = ["--disable-pip-version-check", "--quiet"]
+    command(
+        [*pip, *quiet, "--requirement", str(listed)], f"installing {requirements}", seconds=INSTALL_SECONDS
+    )
+
+
+def site_packages(environment: Path) -> Path:
+    return next((environment / "lib").glob("python3.*/site-packages"))
+
+
+def python_for(places: Places) -> Path:
+    """The interpreter a program runs with: the run's own environment if it has one."""
+    own = places.venv / "bin/python"
+    return own if own.exists() else places.python
+
+
+def command(arguments: Sequence[str], doing: str, *, seconds: float = LOOK_SECONDS) -> str:
+    """What the command printed. Raises ProgramFault with its telling lines when it fails."""
+    try:
+        done = subprocess.run(
+            arguments, capture_output=True, text=True, timeout=seconds, check=False, stdin=subprocess.DEVNULL
+        )
+    except subprocess.TimeoutExpired as error:
+        raise ProgramFault(f"{doing} took longer than {seconds:g} seconds", final=False) from error
+    except OSError as error:
+        raise HostTrouble(f"{doing} failed: {error}") from error
+    if done.returncode:
+        said = done.stderr.strip() or done.stdout
+        lines = " / ".join(telling_lines(said))
+        if NO_WAY in said:
+            raise HostTrouble(
+                f"{doing} failed: {lines}; a package index could not be reached from this host: add the packages to "
+                "the image, or let hosts reach the index"
+            )
+        raise ProgramFault(f"{doing} failed: {lines}")
+    return done.stdout
+
+
+def telling_lines(said: str) -> list[str]:
+    """The first lines in which pip names the error; where it names none, the last ones that are no warning."""
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    worded = [line for line in lines if not line.startswith(("WARNING:", "[notice]", "DEPRECATION:"))]
+    named = [line for line in worded if line.lower().startswith(TELLING)]
+    return list(dict.fromkeys(named))[:LINES_SAID] or worded[-LINES_SAID:]
