@@ -2,11 +2,14 @@
 
 import io
 import json
+import subprocess
 import sys
 import tarfile
 import textwrap
 import threading
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -15,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from tests.contract.conftest import ACCOUNT, REGION, Cloud, Credentials, eventually
+from tests.contract.conftest import ACCOUNT, REGION, ROOT, Cloud, Credentials, eventually
 from training.host import orders
 from training.host.agent import Agent, post_of
 from training.host.metadata import Metadata
@@ -122,7 +125,16 @@ class Yard:
         self.job = job
 
     def start_agent(self) -> MetadataService:
-        service = MetadataService(
+        service = self.metadata()
+        identity = service.client.identity()
+        post = post_of(identity, now=datetime.now(UTC))
+        assert post
+        self.agent = Agent(self.places, service.client, identity, post, power_off=self.powered_off.append)
+        threading.Thread(target=self.agent.work, daemon=True).start()
+        return service
+
+    def metadata(self) -> MetadataService:
+        return MetadataService(
             {
                 "trainyard:run": self.run,
                 "trainyard:attempt": "1",
@@ -131,13 +143,31 @@ class Yard:
                 "trainyard:lease": (datetime.now(UTC) + timedelta(hours=1)).isoformat(),
             }
         )
-        identity = service.client.identity()
-        post = post_of(identity, now=datetime.now(UTC))
-        assert post
-        agent = Agent(self.places, service.client, identity, post, power_off=self.powered_off.append)
-        self.agent = agent
-        threading.Thread(target=agent.work, daemon=True).start()
-        return service
+
+    @contextmanager
+    def agent_process(
+        self, service: MetadataService, *, disk: str | None = None
+    ) -> Iterator["subprocess.Popen[bytes]"]:
+        """An agent that can be killed; with `disk`, on a disk of that size, seen by it and its program alone."""
+        command = [
+            sys.executable,
+            "-m",
+            "tests.contract.agent.process",
+            str(self.root),
+            f"127.0.0.1:{service.server_port}",
+        ]
+        if disk:
+            prepare = 'mount -t tmpfs -o size="$1" none "$2" && shift 2 && exec "$@"'
+            work = self.root / "var"
+            work.mkdir()
+            unshare = ["unshare", "--user", "--map-root-user", "--mount", "--kill-child", "--fork"]
+            command = [*unshare, "sh", "-c", prepare, "sh", disk, str(work), *command]
+        agent = subprocess.Popen(command, cwd=ROOT)
+        try:
+            yield agent
+        finally:
+            agent.kill()
+            agent.wait()
 
     def order(
         self, word: str, attempt: int, *, checkpoint: dict[str, Any] | None = None, **changes: Any

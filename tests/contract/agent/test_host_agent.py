@@ -207,3 +207,64 @@ def test_a_token_that_expired_is_asked_for_anew(tmp_path: Path) -> None:
         '{"action": "terminate", "time": "2026-11-20T12:00:00Z"}'
     )
     assert client.notice() == Notice("terminate", datetime(2026, 11, 20, 12, tzinfo=UTC))
+
+
+COUNTS = """
+import time
+
+for number in range(60):
+    print("line", number, flush=True)
+    time.sleep(0.1)
+"""
+
+
+def test_an_agent_that_was_killed_is_followed_by_one_that_knows_everything(yard: Yard) -> None:
+    yard.prepare(COUNTS)
+    service = yard.metadata()
+    with yard.agent_process(service):
+        yard.hear("ready")
+        yard.order("start", 1)
+        eventually(lambda: "| line 5\n" in yard.log())
+    before = yard.log().splitlines()
+    with yard.agent_process(service):
+        yard.hear("finished")
+    lines = yard.log().splitlines()
+    assert lines[: len(before)] == before
+    said = [line.partition(" | ")[2] for line in lines]
+    assert said[1:] == [
+        *(f"line {number}" for number in range(60)),
+        "[trainyard] the program ended with exit code 0",
+    ]
+    assert [event["detail-type"] for event in yard.heard].count("started") == 1
+
+
+FILLS_THE_DISK = """
+import json, os, pathlib, hashlib
+
+folder = pathlib.Path(os.environ["TRAINYARD_CHECKPOINTS"])
+half = folder / "5.half"
+half.mkdir()
+(half / "variables").write_text("good")
+sums = {"variables": hashlib.sha256(b"good").hexdigest()}
+(half / "facts.json").write_text(json.dumps({"step": 5, "files": sums}))
+half.replace(folder / "00000005")
+print("saved", flush=True)
+half = folder / "6.half"
+half.mkdir()
+with (half / "variables").open("wb", buffering=0) as variables:
+    while True:
+        variables.write(b"x" * 65536)
+"""
+
+
+def test_a_full_disk_is_the_reason_and_the_last_good_checkpoint_stays(yard: Yard) -> None:
+    yard.prepare(FILLS_THE_DISK)
+    with yard.agent_process(yard.metadata(), disk="96m"):
+        yard.hear("ready")
+        yard.order("start", 1)
+        failed = yard.hear("failed")
+    assert failed["kind"] == "program"
+    assert "the disk of this host is full (0 MB of 0.1 GB are free at " in failed["reason"]
+    assert "saved" in failed["tail"]
+    assert (yard.latest["step"], yard.latest["before"]) == (5, [])
+    assert "| saved\n" in yard.log()

@@ -1,0 +1,23 @@
+"""An agent in a process of its own: `python -m tests.contract.agent.process ROOT METADATA_SERVICE`."""
+
+import logging
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+from training.host.agent import Agent, post_of
+from training.host.metadata import Metadata
+from training.host.places import Places
+
+
+def main(root: str, service: str) -> None:
+    logging.basicConfig(level=logging.INFO)
+    metadata = Metadata(service)
+    identity = metadata.identity()
+    post = post_of(identity, now=datetime.now(UTC))
+    assert post
+    Agent(Places(Path(root)), metadata, identity, post, power_off=print).work()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
