@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from lambdas.core import sourcecode, tensorflow_names
 from lambdas.core.job import Fault, Job, Strategy
-from lambdas.core.jobfile import PROGRAMS, SHIPPED, is_shipped
+from lambdas.core.jobprogram import PROGRAMS, SHIPPED, is_shipped
 from lambdas.core.reading import did_you_mean
 from lambdas.core.sourcecode import Broken, Module, Reached
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lambdas.core import jobfile
+from lambdas.core import jobfile, jobprogram
 from lambdas.core.job import (
     Checkpoints,
     Data,
@@ -78,7 +78,7 @@ def test_an_empty_section_is_an_omitted_one() -> None:
 def test_every_program_that_ships_can_be_named() -> None:
     files = (ROOT / "training" / "programs").glob("*.py")
     programs = {path.stem for path in files if '__name__ == "__main__"' in path.read_text()}
-    assert {name for name in programs if not name.endswith("_data")} == set(jobfile.PROGRAMS)
+    assert {name for name in programs if not name.endswith("_data")} == set(jobprogram.PROGRAMS)
 
 
 def test_parameter_servers_get_a_second_gang_without_gpus() -> None:
