@@ -1,4 +1,4 @@
-"""EC2 CreateFleet `instant`: one ask for a whole gang in one pool, all or nothing.
+"""EC2 CreateFleet `instant`: one ask for the hosts of one gang, all of one type in one zone, or none.
 
 CreateFleet answers 200 with Errors[] when it launched nothing: success is the number of ids, never the
 absence of an exception.
@@ -12,8 +12,8 @@ from botocore.exceptions import ClientError
 
 from lambdas.aws.clients import client, denial
 from lambdas.core.catalogue import Market
-from lambdas.core.offers import Offer
-from lambdas.core.placement import RefusalKind
+from lambdas.core.offers import Offer, Part
+from lambdas.core.placement import RefusalKind, Turned, answer_of
 
 KINDS = {
     "InsufficientInstanceCapacity": RefusalKind.CAPACITY,
@@ -38,14 +38,6 @@ KINDS = {
     "InvalidInstanceType": RefusalKind.UNSUPPORTED,
 }
 """What kind of no each of EC2's codes is. Any other code means the yard is set up wrongly."""
-GRAVEST = (
-    RefusalKind.ACCESS,
-    RefusalKind.CONFIGURATION,
-    RefusalKind.QUOTA,
-    RefusalKind.UNSUPPORTED,
-    RefusalKind.CAPACITY,
-    RefusalKind.THROTTLED,
-)
 
 
 @dataclass(frozen=True)
@@ -58,39 +50,34 @@ class Template:
 
 @dataclass(frozen=True)
 class Launched:
-    fleet: str
+    """The hosts, all of the type that EC2 chose."""
+
     instances: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Turned:
-    """EC2's no, with its code and message."""
-
-    kind: RefusalKind
-    code: str
-    reason: str
+    type: str
 
 
 def launch(
-    offer: Offer, count: int, template: Template, *, token: str, tags: Mapping[str, str]
+    part: Part, offer: Offer, template: Template, *, token: str, tags: Mapping[str, str]
 ) -> Launched | Turned:
-    """`count` hosts in this pool, or none. The same token never launches twice.
+    """The part's hosts in the offer's zone and market, or none. The same token never launches twice.
 
     Network interfaces get their tag from the template; a fleet's spot request cannot be tagged from here.
     Fewer ids than asked for are answered as Launched all the same: they cost money, so the caller must know."""
     spot = offer.market is Market.SPOT
-    options = {"SingleInstanceType": True, "SingleAvailabilityZone": True, "MinTargetCapacity": count}
+    options = {"SingleInstanceType": True, "SingleAvailabilityZone": True, "MinTargetCapacity": part.count}
     request: dict[str, Any] = {
         "Type": "instant",
         "ClientToken": token,
         "LaunchTemplateConfigs": [
             {
                 "LaunchTemplateSpecification": {"LaunchTemplateId": template.id, "Version": template.version},
-                "Overrides": [{"InstanceType": offer.type, "SubnetId": offer.subnet}],
+                "Overrides": [
+                    {"InstanceType": choice.type, "SubnetId": offer.subnet} for choice in part.choices
+                ],
             }
         ],
         "TargetCapacitySpecification": {
-            "TotalTargetCapacity": count,
+            "TotalTargetCapacity": part.count,
             "DefaultTargetCapacityType": "spot" if spot else "on-demand",
         },
         "SpotOptions" if spot else "OnDemandOptions": options
@@ -103,23 +90,31 @@ def launch(
     try:
         answer = client("ec2").create_fleet(**request)
     except ClientError as error:
-        return _turned([(error.response["Error"]["Code"], error.response["Error"].get("Message", ""))])
-    instances = tuple(i for group in answer.get("Instances", []) for i in group["InstanceIds"])
-    if instances:
-        return Launched(answer.get("FleetId", ""), instances)
-    errors = [(error["ErrorCode"], error.get("ErrorMessage", "")) for error in answer.get("Errors", [])]
-    return _turned(errors or [("UnfulfillableCapacity", "EC2 launched nothing and gave no reason")])
+        return _turned(error.response["Error"]["Code"], error.response["Error"].get("Message", ""))
+    groups = answer.get("Instances", [])
+    if groups:
+        ids = tuple(instance for group in groups for instance in group["InstanceIds"])
+        return Launched(ids, groups[0]["InstanceType"])
+    errors = answer.get("Errors", [])
+    if not errors:
+        return _turned("UnfulfillableCapacity", "EC2 launched nothing and gave no reason")
+    return answer_of(
+        [(_type_of(error), _turned(error["ErrorCode"], error.get("ErrorMessage", ""))) for error in errors]
+    )
 
 
-def _turned(errors: list[tuple[str, str]]) -> Turned:
-    """The gravest of these errors; a missing permission is raised, since every pool would say the same."""
-    noes = []
-    for code, message in errors:
-        denied = denial(code, message, action="ec2:CreateFleet")
-        if denied:
-            raise denied
-        noes.append(Turned(_kind(code), code, message))
-    return min(noes, key=lambda no: GRAVEST.index(no.kind))
+def _type_of(error: Mapping[str, Any]) -> str:
+    """The type of the override that an error is about."""
+    override = error.get("LaunchTemplateAndOverrides", {}).get("Overrides", {})
+    return str(override.get("InstanceType", "EC2"))
+
+
+def _turned(code: str, message: str) -> Turned:
+    """A missing permission is raised, since every pool would say the same."""
+    denied = denial(code, message, action="ec2:CreateFleet")
+    if denied:
+        raise denied
+    return Turned(_kind(code), code, message)
 
 
 def _kind(code: str) -> RefusalKind:

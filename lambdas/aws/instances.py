@@ -10,6 +10,7 @@ from botocore.exceptions import ClientError
 from lambdas.aws.clients import client
 from lambdas.core.catalogue import Market
 from lambdas.core.errors import CapacityRefused
+from lambdas.core.gang import Gang
 
 LIVE = ("pending", "running", "stopping", "stopped")
 CHUNK = 500
@@ -27,6 +28,10 @@ class Instance:
     address: str | None
     launched: datetime
     tags: Mapping[str, str]
+
+    @property
+    def gang(self) -> Gang:
+        return Gang(int(self.tags.get("trainyard:gang", Gang.GPU)))
 
     @property
     def gone(self) -> bool:

@@ -1,14 +1,42 @@
-"""The gang: which host has which role, what cluster.json says, which hosts are missing."""
+"""The gangs of an attempt: which host has which role, what cluster.json says, which hosts are missing."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from enum import IntEnum
+from typing import Any, Protocol
 
 from lambdas.core import wire
-from lambdas.core.job import Job, Role
+from lambdas.core.job import Job, Role, Strategy
 
 PORT = 2222
+CALLED = {
+    Role.CHIEF: "the chief",
+    Role.WORKER: "the workers",
+    Role.PS: "the parameter servers",
+    Role.EVALUATOR: "the evaluator",
+}
+
+
+class Gang(IntEnum):
+    """The hosts that are launched together, all of one type: those of `hardware.instance_types`, and beside them
+    those of `hardware.cpu_instance_types`."""
+
+    GPU = 1
+    CPU = 2
+
+
+class Member(Protocol):
+    """What is known of a host that can sit in a cluster; no address before it has said so."""
+
+    @property
+    def instance(self) -> str: ...
+
+    @property
+    def gang(self) -> Gang: ...
+
+    @property
+    def address(self) -> str | None: ...
 
 
 @dataclass(frozen=True)
@@ -29,15 +57,43 @@ class Checkpoint:
     key: str
 
 
-def seats(addresses: Mapping[str, str]) -> tuple[Seat, ...]:
-    """A seat per instance id (to address); sorted by id, the first is chief.
+def of_role(job: Job, role: Role) -> Gang:
+    """The gang whose hosts have this role."""
+    return Gang.CPU if role in job.hardware.cpu_roles else Gang.GPU
 
-    Sorting makes a retried call give every host the seat it had before.
-    """
-    return tuple(
-        Seat(instance, Role.WORKER if index else Role.CHIEF, index, addresses[instance])
-        for index, instance in enumerate(sorted(addresses))
-    )
+
+def size(job: Job, gang: Gang) -> int:
+    """How many hosts of an attempt are in this gang."""
+    return sum(of_role(job, role) is gang for role in job.roles)
+
+
+def called(job: Job, gang: Gang) -> str:
+    """The gang by its roles: `the chief and the parameter servers`."""
+    roles = dict.fromkeys(role for role in job.roles if of_role(job, role) is gang)
+    return " and ".join(CALLED[role] for role in roles)
+
+
+def missing(job: Job, gang: Gang, survivors: Iterable[str]) -> int:
+    """How many hosts of the gang to launch beside those of it that survive."""
+    return max(0, size(job, gang) - len(set(survivors)))
+
+
+def seats(job: Job, hosts: Iterable[Member]) -> tuple[Seat, ...]:
+    """A seat per host, in the order of the job's roles: each takes the next host, by instance id, of its gang.
+
+    Sorting makes a retried call give every host the seat it had before. With `parameter_server` every role counts
+    from 0; else the chief is worker 0, so that the others count from 1."""
+    ordered = sorted(hosts, key=lambda host: host.instance)
+    waiting = {gang: iter([host for host in ordered if host.gang is gang]) for gang in Gang}
+    taken: list[Seat] = []
+    for role in job.roles:
+        host = next(waiting[of_role(job, role)], None)
+        if host is None:
+            continue
+        of_its_role = sum(seat.role is role for seat in taken)
+        index = of_its_role if job.cluster.strategy is Strategy.PARAMETER_SERVER else len(taken)
+        taken.append(Seat(host.instance, role, index, host.address or ""))
+    return tuple(taken)
 
 
 def cluster_document(
@@ -60,11 +116,6 @@ def cluster_document(
         "deadline": wire.stamp(deadline),
         "job": job.to_json(),
     }
-
-
-def missing(job: Job, survivors: Iterable[str]) -> int:
-    """How many hosts to launch beside those that survive."""
-    return max(0, job.gang - len(set(survivors)))
 
 
 def checkpoint_of(latest: Mapping[str, Any] | None) -> Checkpoint | None:

@@ -1,23 +1,38 @@
 """Offers: the pools a gang may be launched from, in the order to try them, and why every other one is out.
 
-A pool is one instance type in one Availability Zone in one market. `make_plan` is the only place that knows
-what makes a pool unusable.
+A pool is one instance type in one Availability Zone in one market. The gang of roles without a GPU, where a job has
+one, is launched beside it: same zone, same market, a CPU type. `make_plan` is the only place that knows what makes a
+pool unusable.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar
 
 from lambdas.core.catalogue import InstanceType, Market, catalogue, instance_type, quota
+from lambdas.core.gang import Gang, missing, size
 from lambdas.core.job import Job
+
+Reason = tuple[str, str]
+"""What speaks against a pool: a word for programs, a sentence for people."""
+
+
+@dataclass(frozen=True)
+class Priced:
+    """An instance type and its dollars per host and hour in some zone and market; `on_demand_price` is what the host
+    would cost on demand (None where the catalogue knows no price)."""
+
+    type: str
+    price: float
+    on_demand_price: float | None
 
 
 @dataclass(frozen=True)
 class Offer:
-    """One pool to try. Prices are dollars per host and hour; `on_demand_price` is what the host would cost
-    on demand (None where the catalogue knows no price)."""
+    """One pool to try. Prices are as in Priced. `beside`: the CPU types that the second gang may be of, cheapest
+    first; the gang is of one of them. Empty when the job has no second gang."""
 
     type: str
     zone: str
@@ -25,17 +40,35 @@ class Offer:
     market: Market
     price: float
     on_demand_price: float | None
+    beside: tuple[Priced, ...] = ()
 
     @property
     def pool(self) -> str:
         """The pool in words: `g5.xlarge in us-east-1a, spot`."""
         return f"{self.type} in {self.zone}, {self.market.replace('_', '-')}"
 
+    def choices(self, gang: Gang) -> tuple[Priced, ...]:
+        """The types that this gang may be of here."""
+        return (Priced(self.type, self.price, self.on_demand_price),) if gang is Gang.GPU else self.beside
+
+
+@dataclass(frozen=True)
+class Part:
+    """What one request asks EC2 for: the hosts that a gang lacks, all of one of `choices`."""
+
+    gang: Gang
+    count: int
+    choices: tuple[Priced, ...]
+
+    def price_of(self, name: str) -> Priced:
+        """The choice of that name; KeyError for a type that was not asked for."""
+        return {choice.type: choice for choice in self.choices}[name]
+
 
 @dataclass(frozen=True)
 class Excluded:
-    """A pool that cannot be used, and why. `code` is the first reason's word: no_subnet,
-    not_offered, no_spot_price, no_price, no_quota, too_expensive."""
+    """A pool that cannot be used, and why. `code` is the first reason's word: no_subnet, not_offered,
+    no_spot_price, no_price, no_quota, no_cpu_type (each of hardware.cpu_instance_types has another), too_expensive."""
 
     type: str
     zone: str
@@ -80,7 +113,9 @@ class PlanFacts:
 
 @dataclass(frozen=True)
 class Plan:
-    """What to try, in this order. Goes to the ledger and to plan.json as `wire.to_json` writes it."""
+    """What to try, in this order. Goes to the ledger and to plan.json as `wire.to_json` writes it.
+
+    `gang` is the number of hosts of an attempt, `cpu_gang` how many of them are CPU hosts."""
 
     kind: ClassVar[str] = "plan"
     offers: tuple[Offer, ...]
@@ -90,6 +125,7 @@ class Plan:
     hourly_cap: float | None
     made: datetime
     reason: str
+    cpu_gang: int = 0
 
 
 @dataclass(frozen=True)
@@ -121,15 +157,32 @@ def make_plan(job: Job, facts: PlanFacts, *, now: datetime) -> Plan | Refused:
         hourly_cap=job.hardware.max_dollars_per_hour,
         made=now,
         reason=_why(job, offers, excluded),
+        cpu_gang=job.cpu_gang,
     )
+
+
+def parts(job: Job, offer: Offer, survivors: Collection[tuple[str, Gang, str]]) -> tuple[Part, ...]:
+    """What the attempt lacks in this pool beside its survivors (instance, gang, type), the scarce GPU hosts first.
+
+    A gang is of one type: where members of it survive, the missing ones are as they are."""
+    found = []
+    for gang in Gang:
+        mine = [(instance, name) for instance, its_gang, name in survivors if its_gang is gang]
+        types = {name for _, name in mine}
+        choices = tuple(each for each in offer.choices(gang) if not types or each.type in types)
+        found.append(Part(gang, missing(job, gang, [instance for instance, _ in mine]), choices))
+    return tuple(part for part in found if part.count)
+
+
+def types_of(job: Job) -> tuple[str, ...]:
+    """Every instance type that hosts of the job may be of."""
+    return (*job.hardware.instance_types, *(job.hardware.cpu_instance_types if job.cpu_gang else ()))
 
 
 def quota_codes(job: Job) -> tuple[str, ...]:
     """The quota codes whose value and usage `make_plan` needs for this job, sorted."""
     quotas = [
-        quota(instance_type(name), market)
-        for name in job.hardware.instance_types
-        for market in job.hardware.market.markets
+        quota(instance_type(name), market) for name in types_of(job) for market in job.hardware.market.markets
     ]
     return tuple(sorted({each.code for each in quotas if each}))
 
@@ -137,7 +190,7 @@ def quota_codes(job: Job) -> tuple[str, ...]:
 def used_vcpus(instances: Mapping[str, tuple[str, Market]]) -> dict[str, int]:
     """vCPUs in use by quota code, from the live instances' (type, market) by id.
 
-    Types without a GPU count nothing."""
+    Types that the catalogue does not know count nothing: then EC2 itself says that a quota is full."""
     used: dict[str, int] = {}
     for name, market in instances.values():
         kind = catalogue().types.get(name)
@@ -157,51 +210,106 @@ def _sort_out(job: Job, facts: PlanFacts) -> tuple[tuple[Offer, ...], tuple[Excl
         of_market: list[tuple[float, int, str, Offer]] = []
         for rank, name in enumerate(job.hardware.instance_types):
             for zone in zones:
-                against = _against(job, facts, instance_type(name), zone, market, subnets)
+                pool = _Pool(instance_type(name), zone, market)
+                against = _against(job, facts, pool, subnets)
                 if against:
                     reason = " ".join(text for _, text in against)
                     excluded.append(Excluded(name, zone, market, against[0][0], reason))
                 else:
-                    offer = _offer(facts, instance_type(name), zone, market, subnets[zone])
-                    of_market.append((offer.price, rank, zone, offer))
+                    offer = _offer(job, facts, pool, subnets[zone])
+                    of_market.append((_dollars(job, offer.price, offer.beside), rank, zone, offer))
         offers += [offer for *_, offer in sorted(of_market, key=lambda row: row[:3])]
     return tuple(offers), tuple(excluded)
 
 
-def _offer(facts: PlanFacts, kind: InstanceType, zone: str, market: Market, subnet: str) -> Offer:
-    price = _price(facts, kind, zone, market)
+@dataclass(frozen=True)
+class _Pool:
+    kind: InstanceType
+    zone: str
+    market: Market
+
+
+def _offer(job: Job, facts: PlanFacts, pool: _Pool, subnet: str) -> Offer:
+    price = _price(facts, pool, pool.kind)
     assert price is not None  # a pool without a price is excluded
+    beside = _beside(job, facts, pool)
     return Offer(
-        type=kind.name,
-        zone=zone,
+        type=pool.kind.name,
+        zone=pool.zone,
         subnet=subnet,
-        market=market,
+        market=pool.market,
         price=price,
-        on_demand_price=kind.on_demand_price,
+        on_demand_price=pool.kind.on_demand_price,
+        beside=tuple(each for each in beside if not _too_expensive(job, _dollars(job, price, (each,)))),
     )
 
 
-def _price(facts: PlanFacts, kind: InstanceType, zone: str, market: Market) -> float | None:
-    return facts.spot_prices.get((kind.name, zone)) if market is Market.SPOT else kind.on_demand_price
+def _beside(job: Job, facts: PlanFacts, pool: _Pool) -> tuple[Priced, ...]:
+    """The CPU types that zone, market and quotas can hold beside this pool's GPU hosts, cheapest first; equally
+    cheap ones as the job has them."""
+    found = []
+    for name in job.hardware.cpu_instance_types if job.cpu_gang else ():
+        kind = instance_type(name)
+        price = _price(facts, pool, kind)
+        if price is not None and not _against_beside(job, facts, pool, kind):
+            found.append(Priced(name, price, kind.on_demand_price))
+    return tuple(sorted(found, key=lambda each: each.price))
 
 
-def _against(
-    job: Job, facts: PlanFacts, kind: InstanceType, zone: str, market: Market, subnets: Mapping[str, str]
-) -> list[tuple[str, str]]:
-    """(code, reason) of all that speaks against a pool. No zone stands in a reason: equal reasons group."""
-    if zone not in subnets:
+def _price(facts: PlanFacts, pool: _Pool, kind: InstanceType) -> float | None:
+    if pool.market is Market.SPOT:
+        return facts.spot_prices.get((kind.name, pool.zone))
+    return kind.on_demand_price
+
+
+def _dollars(job: Job, price: float, beside: Sequence[Priced]) -> float:
+    """What both gangs cost an hour, the second one of the first of these types."""
+    return size(job, Gang.GPU) * price + (size(job, Gang.CPU) * beside[0].price if beside else 0.0)
+
+
+def _against(job: Job, facts: PlanFacts, pool: _Pool, subnets: Mapping[str, str]) -> list[Reason]:
+    """All that speaks against a pool. No zone stands in a reason: equal reasons group."""
+    if pool.zone not in subnets:
         return [("no_subnet", "The yard has no subnet in that zone.")]
-    if (kind.name, zone) not in facts.offered:
+    if (pool.kind.name, pool.zone) not in facts.offered:
         return [("not_offered", "EC2 does not offer the type in that zone.")]
-    found = [_no_price(facts, kind, zone, market), _no_quota(job, facts, kind, market)]
-    found.append(_too_expensive(job, _price(facts, kind, zone, market)))
+    price, beside = _price(facts, pool, pool.kind), _beside(job, facts, pool)
+    found = [
+        _no_price(facts, pool, pool.kind),
+        _no_quota(facts, pool.market, [(size(job, Gang.GPU), pool.kind)]),
+        None if beside or not job.cpu_gang else _nobody_beside(job, facts, pool),
+        None if price is None else _too_expensive(job, _dollars(job, price, beside)),
+    ]
     return [each for each in found if each]
 
 
-def _no_price(facts: PlanFacts, kind: InstanceType, zone: str, market: Market) -> tuple[str, str] | None:
-    if _price(facts, kind, zone, market) is not None:
+def _nobody_beside(job: Job, facts: PlanFacts, pool: _Pool) -> Reason:
+    """Why none of the CPU types can be launched beside this pool's GPU hosts."""
+    listed = "hardware.cpu_instance_types"
+    reasons: dict[Reason, list[str]] = {}
+    for name in job.hardware.cpu_instance_types:
+        against = _against_beside(job, facts, pool, instance_type(name))
+        assert against is not None  # else there were one
+        reasons.setdefault(against, []).append(name)
+    codes = {code for code, _ in reasons}
+    code = codes.pop() if len(codes) == 1 else "no_cpu_type"
+    if code == "not_offered":
+        return code, f"No CPU type of {listed} is offered in that zone."
+    said = " ".join(f"{', '.join(names)}: {text}" for (_, text), names in reasons.items())
+    return code, f"No CPU type of {listed} can be launched beside it. {said}"
+
+
+def _against_beside(job: Job, facts: PlanFacts, pool: _Pool, kind: InstanceType) -> Reason | None:
+    if (kind.name, pool.zone) not in facts.offered:
+        return "not_offered", "EC2 does not offer the type in that zone."
+    hosts = [(size(job, Gang.GPU), pool.kind), (size(job, Gang.CPU), kind)]
+    return _no_price(facts, pool, kind) or _no_quota(facts, pool.market, hosts)
+
+
+def _no_price(facts: PlanFacts, pool: _Pool, kind: InstanceType) -> Reason | None:
+    if _price(facts, pool, kind) is not None:
         return None
-    if market is Market.SPOT:
+    if pool.market is Market.SPOT:
         return "no_spot_price", "EC2 names no spot price for the type there, so it sells none."
     return (
         "no_price",
@@ -209,16 +317,20 @@ def _no_price(facts: PlanFacts, kind: InstanceType, zone: str, market: Market) -
     )
 
 
-def _no_quota(job: Job, facts: PlanFacts, kind: InstanceType, market: Market) -> tuple[str, str] | None:
-    counted = quota(kind, market)
+def _no_quota(facts: PlanFacts, market: Market, hosts: Sequence[tuple[int, InstanceType]]) -> Reason | None:
+    """Whether the quota of the last of these (count, type) holds it, and those before it that share the quota."""
+    counted = quota(hosts[-1][1], market)
     if counted is None or counted.code not in facts.quotas:
         return None  # unknown is not zero: EC2 itself will say
-    need, limit, used = kind.vcpus * job.gang, facts.quotas[counted.code], facts.used.get(counted.code, 0)
+    sharing = [(count, kind) for count, kind in hosts if quota(kind, market) == counted]
+    need = sum(count * kind.vcpus for count, kind in sharing)
+    limit, used = facts.quotas[counted.code], facts.used.get(counted.code, 0)
     if used + need <= limit:
         return None
+    who = " and ".join(f"{count} x {kind.name}" for count, kind in sharing)
     in_use = f" of which {used} are in use" if used else ""
     return "no_quota", (
-        f'{job.gang} x {kind.name} need {need} vCPUs; the account\'s quota "{counted.name}" ({counted.code}) is '
+        f'{who} need {need} vCPUs; the account\'s quota "{counted.name}" ({counted.code}) is '
         f"{limit:g}{in_use}. Raise it: {raise_command(counted.code, used + need, facts.region)}"
     )
 
@@ -231,12 +343,12 @@ def raise_command(code: str, value: int, region: str) -> str:
     )
 
 
-def _too_expensive(job: Job, price: float | None) -> tuple[str, str] | None:
+def _too_expensive(job: Job, dollars: float) -> Reason | None:
     cap = job.hardware.max_dollars_per_hour
-    if cap is None or price is None or price * job.gang <= cap:
+    if cap is None or dollars <= cap:
         return None
     return "too_expensive", (
-        f"{job.gang} hosts cost ${price * job.gang:.3f} an hour there; hardware.max_dollars_per_hour is ${cap:g}."
+        f"{job.gang} hosts cost ${dollars:.3f} an hour there; hardware.max_dollars_per_hour is ${cap:g}."
     )
 
 
@@ -272,7 +384,8 @@ def _no_pool(job: Job, offers: tuple[Offer, ...], excluded: tuple[Excluded, ...]
 def _why(job: Job, offers: tuple[Offer, ...], excluded: tuple[Excluded, ...]) -> str:
     order = " before ".join(market.replace("_", "-") for market in job.hardware.market.markets)
     first = offers[0]
+    beside = f" beside {job.cpu_gang} x {first.beside[0].type}" if first.beside else ""
     return (
         f"{len(offers)} of {len(offers) + len(excluded)} pools can hold the gang of {job.gang}: {order}, cheapest "
-        f"first. First: {first.pool}, ${first.price * job.gang:.3f} an hour for the gang."
+        f"first. First: {first.pool}{beside}, ${_dollars(job, first.price, first.beside):.3f} an hour for the gang."
     )

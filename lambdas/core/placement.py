@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import ClassVar
 
 from lambdas.core.catalogue import instance_type, quota
+from lambdas.core.gang import Gang
 from lambdas.core.offers import Offer
 
 FIRST_PAUSE = timedelta(seconds=30)
@@ -40,9 +41,20 @@ ENDS_AT_ONCE: Mapping[RefusalKind, str] = {
 """Kinds that no other pool and no later time can change, with the error they end the search with."""
 
 
+GRAVEST = (
+    RefusalKind.ACCESS,
+    RefusalKind.CONFIGURATION,
+    RefusalKind.QUOTA,
+    RefusalKind.UNSUPPORTED,
+    RefusalKind.CAPACITY,
+    RefusalKind.THROTTLED,
+)
+
+
 @dataclass(frozen=True)
 class Refusal:
-    """One no. `offer` is the index into the plan's offers; `code` is EC2's code, `reason` a sentence."""
+    """One no. `offer` is the index into the plan's offers; `gang` the one that was refused; `code` is EC2's code,
+    `reason` a sentence."""
 
     offer: int
     round: int
@@ -50,6 +62,16 @@ class Refusal:
     code: str
     reason: str
     at: datetime
+    gang: Gang = Gang.GPU
+
+
+@dataclass(frozen=True)
+class Turned:
+    """EC2's no to one request, with its code and message."""
+
+    kind: RefusalKind
+    code: str
+    reason: str
 
 
 @dataclass(frozen=True)
@@ -125,6 +147,23 @@ def next_step(
     return _after_round(offers, refusals, still_open, round_now, now=now, since=since, give_up_at=give_up_at)
 
 
+def answer_of(noes: Sequence[tuple[str, Turned]]) -> Turned:
+    """What a request was answered of which (type, no) are the refusals, at least one.
+
+    A type is refused for its gravest reason. With several types the least grave one decides, since the request may
+    yet be granted for that type; but not over what would refuse them all."""
+    of_type: dict[str, Turned] = {}
+    for name, no in noes:
+        of_type[name] = min(of_type.get(name, no), no, key=_gravity)
+    gravest, least = min(of_type.values(), key=_gravity), max(of_type.values(), key=_gravity)
+    decides = gravest if gravest.kind in ENDS_AT_ONCE else least
+    if len(of_type) == 1:
+        return decides
+    return Turned(
+        decides.kind, decides.code, "; ".join(f"{name}: {no.reason}" for name, no in of_type.items())
+    )
+
+
 def give_up_at(since: datetime, wait_minutes: float, deadline: datetime) -> datetime:
     """When a search that began at `since` ends: the job's patience, and never after the run's deadline."""
     return min(since + timedelta(minutes=wait_minutes), deadline)
@@ -175,18 +214,29 @@ def _beside_survivors(offers: Sequence[Offer], refusals: Sequence[Refusal], held
     )
 
 
+def _gravity(no: Turned) -> int:
+    return GRAVEST.index(no.kind)
+
+
 def _is_excluded(index: int, offers: Sequence[Offer], refusals: Sequence[Refusal]) -> bool:
     """A pool that said never, or that needs as much of a quota as one that was refused for it."""
     for refusal in refusals:
         if refusal.offer == index and refusal.kind in (RefusalKind.UNSUPPORTED, RefusalKind.QUOTA):
             return True
-        if refusal.kind is RefusalKind.QUOTA and _needs_no_less(offers[index], offers[refusal.offer]):
+        if refusal.kind is RefusalKind.QUOTA and _needs_no_less(
+            offers[index], offers[refusal.offer], refusal.gang
+        ):
             return True
     return False
 
 
-def _needs_no_less(offer: Offer, refused: Offer) -> bool:
-    mine, theirs = instance_type(offer.type), instance_type(refused.type)
+def _needs_no_less(offer: Offer, refused: Offer, gang: Gang) -> bool:
+    """Whether the smallest type this gang may be of here is not smaller than that of the refused offer."""
+    smallest = [
+        min((instance_type(choice.type) for choice in each.choices(gang)), key=lambda kind: kind.vcpus)
+        for each in (offer, refused)
+    ]
+    mine, theirs = smallest
     counted = quota(mine, offer.market)
     return counted is not None and counted == quota(theirs, refused.market) and mine.vcpus >= theirs.vcpus
 

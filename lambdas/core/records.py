@@ -5,11 +5,12 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from lambdas.core import wire
+from lambdas.core import gang, wire
 from lambdas.core.catalogue import Market
 from lambdas.core.cost import HostLife
-from lambdas.core.job import Job
-from lambdas.core.offers import Plan
+from lambdas.core.gang import Gang
+from lambdas.core.job import Job, Role, Strategy
+from lambdas.core.offers import Offer, Plan
 from lambdas.core.placement import Refusal, RefusalKind
 from lambdas.core.recovery import Trouble
 from lambdas.core.summary import AttemptFacts, Ending
@@ -47,6 +48,7 @@ class HostRow:
     market: Market
     price: float
     launched: datetime
+    gang: Gang = Gang.GPU
     on_demand_price: float | None = None
     address: str | None = None
     ready: int = 0
@@ -78,7 +80,8 @@ class HostRow:
 
 @dataclass(frozen=True, kw_only=True)
 class IntentRow:
-    """One ask, written before EC2 was asked. `answer` is None when nobody knows what came of it."""
+    """One ask, written before EC2 was asked. `answer` is None when nobody knows what came of it; `gang` is the one
+    that was refused."""
 
     attempt: int
     offer: int
@@ -87,6 +90,7 @@ class IntentRow:
     at: datetime
     answered: datetime | None = None
     answer: str | None = None
+    gang: Gang = Gang.GPU
     refusal: str | None = None
     code: str | None = None
     reason: str | None = None
@@ -145,9 +149,25 @@ class Records:
         return next((row for row in rows if row is not None and row.answered is None), None)
 
     def members(self, attempt: int) -> tuple[HostRow, ...]:
-        """The hosts of that attempt's gang, sorted by id: the first is the chief."""
+        """The hosts of that attempt, both gangs, sorted by id."""
         row = self.attempts.get(attempt)
         return tuple(self.hosts[host] for host in sorted(row.hosts) if host in self.hosts) if row else ()
+
+    def seated(self, attempt: int) -> tuple[tuple[Role, HostRow], ...]:
+        """The hosts of that attempt with their roles, the chief first."""
+        assert self.run.job is not None, "only a job's hosts have roles"
+        taken = gang.seats(self.run.job, self.members(attempt))
+        return tuple((seat.role, self.hosts[seat.instance]) for seat in taken)
+
+    def chief(self, attempt: int) -> HostRow | None:
+        """The host that speaks for that attempt and saves; None before the attempt is launched."""
+        return next((host for role, host in self.seated(attempt) if role is Role.CHIEF), None)
+
+    def stranded(self, attempt: int) -> tuple[HostRow, ...]:
+        """The hosts that were launched for this attempt with a part of it missing, and that nobody has ended yet."""
+        if attempt in self.attempts or self.unanswered(attempt):
+            return ()
+        return tuple(host for host in self.hosts.values() if host.attempt == attempt and host.lives)
 
     def ready(self, attempt: int) -> frozenset[str]:
         """The members that wait for this attempt's start: they said so for it, or for an earlier one that never came
@@ -169,6 +189,7 @@ class Records:
             Refusal(
                 offer=row.offer,
                 round=row.round,
+                gang=row.gang,
                 kind=RefusalKind(row.refusal or RefusalKind.CAPACITY),
                 code=row.code or "",
                 reason=row.reason or "",
@@ -186,11 +207,12 @@ class Records:
         return min((row.at for row in self.intents if row.attempt == attempt), default=now)
 
     def held_offer(self, attempt: int) -> int | None:
-        """The index of the offer in which survivors live."""
-        pools = {(host.type, host.zone, host.market) for host in self.survivors(attempt)}
-        offers = self.plan.offers if self.plan else ()
-        places = (n for n, offer in enumerate(offers) if (offer.type, offer.zone, offer.market) in pools)
-        return next(places, None)
+        """The index of the offer in which survivors live; None when nobody survives."""
+        survivors = self.survivors(attempt)
+        offers = self.plan.offers if survivors and self.plan else ()
+        return next(
+            (n for n, offer in enumerate(offers) if all(_is_of(host, offer) for host in survivors)), None
+        )
 
     def asked(self) -> list[dict[str, Any]]:
         """Every pool that was asked, in order, and what it answered: the second half of plan.json."""
@@ -277,15 +299,29 @@ def read(run: str, rows: Iterable[Mapping[str, Any]]) -> Records | None:
     return Records(found, plan, hosts, attempts, tuple(intents), tokens) if found else None
 
 
+def _is_of(host: HostRow, offer: Offer) -> bool:
+    types = [choice.type for choice in offer.choices(host.gang)]
+    return (host.zone, host.market) == (offer.zone, offer.market) and host.type in types
+
+
 def gang_has_stopped(records: Records, attempt: int) -> bool:
-    """Whether the gang's last checkpoint is made: every member that lives has left, or the chief has, and not
-    because a peer vanished (then a member that says nothing may be that peer, and its own event will come)."""
-    members = records.members(attempt)
+    """Whether the attempt's last checkpoint is made: every member that lives has left, or the chief has, and not
+    because a peer vanished (then a member that says nothing may be that peer, and its own event will come).
+
+    A member that is ready for a later attempt has left this one, be it that it had nothing to say."""
+    members, chief = records.members(attempt), records.chief(attempt)
     stopped = [host for host in members if host.stopped >= attempt]
-    silent = [host for host in members if host.lives and host not in stopped]
-    if not stopped:
-        return False
-    return not silent or (members[0] in stopped and members[0].why != "peer")
+    silent = [host for host in members if host.lives and host not in stopped and host.ready <= attempt]
+    chief_left = chief is not None and chief in stopped and chief.why != "peer"
+    return bool(stopped) and (not silent or chief_left)
+
+
+def others_must_be_asked(records: Records, attempt: int, instance: str) -> bool:
+    """Whether the end of this host's program ends the others' only if they are told: parameter servers and their
+    workers serve until then, and their chief trains on without the host. With all-reduce they notice by themselves."""
+    job, host = records.run.job, records.hosts[instance]
+    asynchronous = job is not None and job.cluster.strategy is Strategy.PARAMETER_SERVER
+    return asynchronous and host.stopped >= attempt and host.why != "asked"
 
 
 def interruption(records: Records, attempt: int, step: int | None) -> Trouble:

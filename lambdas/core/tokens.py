@@ -10,11 +10,19 @@ def run_id(name: str, *, key: str, version: str) -> str:
     return f"{name}-{_hex(key, version)[:8]}"
 
 
-def client_token(run: str, *, yard: str, attempt: int, offer: int, round: int) -> str:  # noqa: A002 - the domain's word
+def client_token(
+    run: str,
+    *,
+    yard: str,
+    attempt: int,
+    offer: int,
+    round: int,  # noqa: A002 - the domain's word
+    gang: int = 1,
+) -> str:
     """The CreateFleet / RunInstances token of one ask, at most 64 characters; begins with the run to be found.
 
     EC2 keeps tokens by account and region, where another yard may have a run of the same name."""
-    return f"{run[:40]}-{_hex(yard, run, str(attempt), str(offer), str(round))[:23]}"
+    return f"{run[:40]}-{_hex(yard, run, str(attempt), str(offer), str(round), str(gang))[:23]}"
 
 
 def image_name(run: str, *, attempt: int) -> str:

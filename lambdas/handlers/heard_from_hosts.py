@@ -9,6 +9,7 @@ from lambdas.aws.ledger import AlreadyWrittenError, attempt_row, event_row, host
 from lambdas.core import records as ledger_rows
 from lambdas.core import wire
 from lambdas.core.recovery import Trouble
+from lambdas.core.summary import Ending
 from lambdas.core.timeline import Source
 from lambdas.handlers import attempts
 from lambdas.handlers.hearing import Hearing
@@ -93,8 +94,8 @@ def _finished(hearing: Hearing, now: datetime) -> str:
     """Only the chief's finish counts; it ends the attempt for all."""
     records = hearing.live()
     instance = str(hearing.detail["instance"])
-    members = records.members(hearing.attempt) if records else ()
-    if not members or members[0].instance != instance:
+    chief = records.chief(hearing.attempt) if records else None
+    if chief is None or chief.instance != instance:
         return f"{instance} is not the chief of a live attempt"
     step = hearing.detail.get("step")
     entry = _said(hearing, "finished", now, reason=f"the program finished at step {step}", step=step)
@@ -118,6 +119,8 @@ def _stopped(hearing: Hearing, now: datetime) -> str:
     if records.waiting(hearing.attempt, ("muster",)):
         attempts.gather(hearing.ledger, records, hearing.attempt, now, lost={})
         return f"{instance} goes ({why}) before the gang is complete"
+    if ledger_rows.others_must_be_asked(records, hearing.attempt, instance):
+        hearing.ask_to_stop(records, besides=(instance,))
     if not ledger_rows.gang_has_stopped(records, hearing.attempt):
         return f"{instance} stopped ({why}); others have not yet"
     trouble = ledger_rows.interruption(records, hearing.attempt, step)
@@ -133,6 +136,9 @@ def _failed(hearing: Hearing, now: datetime) -> str:
     instance = str(hearing.detail["instance"])
     if records is None or instance not in records.hosts:
         return "not a host of a live attempt"
+    row = records.attempts.get(hearing.attempt)
+    if row is not None and row.ending is Ending.FINISHED:
+        return f"{instance} failed after the chief had finished, which is no error"
     return failed(hearing, hearing.detail, now)
 
 

@@ -1,19 +1,76 @@
-"""Launch: ask one pool for what the gang lacks. The workflow comes back for the next pool, or after a wait."""
+"""Launch: ask one pool for what the attempt lacks. The workflow comes back for the next pool, or after a wait.
 
-from collections.abc import Collection
+A job whose roles without a GPU have hosts of their own is launched in two requests, one gang each; without the second
+gang the first is of no use, and the workflow ends it at once.
+"""
+
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from lambdas import settings
 from lambdas.aws import fleet, instances
-from lambdas.aws.fleet import Launched, Template, Turned
+from lambdas.aws.fleet import Launched, Template
 from lambdas.aws.ledger import Ledger, attempt_row, event_row, host_row, intent_row, look_up_row, run_row
-from lambdas.core import gang, pace, placement, tokens, wire
-from lambdas.core.offers import Offer
-from lambdas.core.placement import GiveUp, StartOver, Try, Wait
-from lambdas.core.records import Records
+from lambdas.core import gang, offers, pace, placement, tokens, wire
+from lambdas.core.gang import Gang
+from lambdas.core.job import Job
+from lambdas.core.offers import Offer, Part
+from lambdas.core.placement import GiveUp, RefusalKind, StartOver, Try, Turned, Wait
+from lambdas.core.records import HostRow, Records
 from lambdas.handlers.voice import attempt_of, clock, note
 from lambdas.settings import LaunchSettings
+
+Launches = list[tuple[Part, Launched]]
+"""The parts of an attempt that EC2 launched."""
+
+
+@dataclass(frozen=True)
+class Asking:
+    """One ask of one pool, from the intent to the answer."""
+
+    yard: LaunchSettings
+    ledger: Ledger
+    records: Records
+    attempt: int
+    step: Try
+
+    @property
+    def run(self) -> str:
+        return self.records.run.run
+
+    @property
+    def job(self) -> Job:
+        assert self.records.run.job is not None, "an admitted run has a job"
+        return self.records.run.job
+
+    @property
+    def offer(self) -> Offer:
+        assert self.records.plan is not None, "Plan comes before Launch"
+        return self.records.plan.offers[self.step.offer]
+
+    @property
+    def survivors(self) -> tuple[HostRow, ...]:
+        return self.records.survivors(self.attempt)
+
+    def token(self, which: Gang) -> str:
+        """What makes each request happen once."""
+        return tokens.client_token(
+            self.run,
+            yard=self.yard.yard,
+            attempt=self.attempt,
+            offer=self.step.offer,
+            round=self.step.round,
+            gang=which,
+        )
+
+    def intent(self, **values: Any) -> Any:
+        return intent_row(self.run, self.attempt, self.step.offer, self.step.round, values)
+
+    def told(self, event: str, reason: str, now: datetime, **detail: Any) -> Any:
+        return event_row(
+            self.run, note(event, reason, at=now, attempt=self.attempt, pool=self.offer.pool, **detail)
+        )
 
 
 def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
@@ -23,10 +80,12 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
     records = ledger.known(run)
     if attempt in records.attempts:
         return _launched("it was launched before this call was repeated")
+    if records.stranded(attempt):
+        return {"kind": "retire", "reason": "an earlier call launched a part of what the attempt needs"}
     step = _next_step(records, attempt, now)
     match step:
         case Try():
-            return _ask(step, yard, ledger, records, attempt)
+            return _ask(Asking(yard, ledger, records, attempt, step))
         case Wait(seconds=seconds, reason=reason):
             ledger.write(event_row(run, note("waiting", reason, at=now, attempt=attempt)))
             return {"kind": "wait", "seconds": seconds, "reason": reason}
@@ -62,142 +121,147 @@ def _next_step(records: Records, attempt: int, now: datetime) -> Try | Wait | St
     )
 
 
-def _ask(step: Try, yard: LaunchSettings, ledger: Ledger, records: Records, attempt: int) -> dict[str, Any]:
+def _ask(asking: Asking) -> dict[str, Any]:
     """Write the intent, look for what an earlier call may have launched, ask EC2, write the answer."""
-    run, now = records.run.run, clock()
-    assert records.run.job is not None
-    assert records.plan is not None
-    offer = records.plan.offers[step.offer]
-    survivors = [host.instance for host in records.survivors(attempt)]
-    count = gang.missing(records.run.job, survivors)
-    token = tokens.client_token(run, yard=yard.yard, attempt=attempt, offer=step.offer, round=step.round)
-    asked_before = records.unanswered(attempt) is not None
-    if not asked_before:
-        ledger.write(
-            intent_row(
-                run, attempt, step.offer, step.round, {"token": token, "offer_pool": offer.pool, "at": now}
-            ),
-            run_row(run, {"state": "Launch", "attempt": attempt}),
-            event_row(
-                run, note("asking", f"{count} x {step.reason}", at=now, attempt=attempt, pool=offer.pool)
-            ),
-        )
-    found = [host.id for host in instances.of_run(run, attempt=attempt)] if asked_before else []
-    if count == 0 or found:
-        answer: Launched | Turned = Launched("", tuple(found))
+    survivors = [(host.instance, host.gang, host.type) for host in asking.survivors]
+    lacking = offers.parts(asking.job, asking.offer, survivors)
+    if asking.records.unanswered(asking.attempt):
+        found = _launched_before(asking, lacking)
     else:
-        template = Template(yard.launch_template_id, yard.launch_template_version)
-        answer = fleet.launch(offer, count, template, token=token, tags=_tags(yard, records, attempt, now))
-    match answer:
-        case Turned():
-            return _refused(step, answer, offer, ledger, records, attempt)
-        case Launched(instances=launched) if len(launched) < count:
-            return _partial(step, launched, count, offer, ledger, records, attempt)
-        case Launched(instances=launched):
-            _write_gang(step, launched, survivors, offer, ledger, records, attempt)
-            return _launched(f"{_hosts(len(launched))} in {offer.pool}")
+        _intend(asking, lacking)
+        found = {}
+    launched: Launches = []
+    for part in lacking:
+        answer = found.get(part.gang) or _launch(asking, part)
+        if isinstance(answer, Turned):
+            return _refused(asking, part, answer, launched)
+        launched.append((part, answer))
+        if len(answer.instances) < part.count:
+            return _refused(asking, part, _too_few(part, answer), launched)
+    _write_hosts(asking, launched)
+    return _launched(_hosts(asking, launched))
 
 
-def _hosts(count: int) -> str:
-    return f"{count} host{'' if count == 1 else 's'}"
+def _intend(asking: Asking, lacking: tuple[Part, ...]) -> None:
+    now = clock()
+    gpu_hosts = sum(part.count for part in lacking if part.gang is Gang.GPU)
+    beside = [
+        f"; beside it {part.count} x {' or '.join(choice.type for choice in part.choices)}"
+        for part in lacking
+        if part.gang is Gang.CPU
+    ]
+    said = "".join([f"{gpu_hosts} x {asking.step.reason}", *beside])
+    asking.ledger.write(
+        asking.intent(
+            token=asking.token(Gang.GPU),
+            cpu_token=asking.token(Gang.CPU) if asking.job.cpu_gang else None,
+            offer_pool=asking.offer.pool,
+            at=now,
+        ),
+        run_row(asking.run, {"state": "Launch", "attempt": asking.attempt}),
+        asking.told("asking", said, now),
+    )
+
+
+def _launched_before(asking: Asking, lacking: tuple[Part, ...]) -> dict[Gang, Launched]:
+    """What an earlier call whose answer is not written down has launched in this pool."""
+    offer = asking.offer
+    here = [
+        host
+        for host in instances.of_run(asking.run, attempt=asking.attempt)
+        if (host.zone, host.market) == (offer.zone, offer.market)
+    ]
+    found = {}
+    for part in lacking:
+        types = {choice.type for choice in part.choices}
+        mine = [host for host in here if host.gang is part.gang and host.type in types]
+        if mine:
+            found[part.gang] = Launched(tuple(host.id for host in mine), mine[0].type)
+    return found
+
+
+def _launch(asking: Asking, part: Part) -> Launched | Turned:
+    template = Template(asking.yard.launch_template_id, asking.yard.launch_template_version)
+    tags = _tags(asking, part.gang, clock())
+    return fleet.launch(part, asking.offer, template, token=asking.token(part.gang), tags=tags)
+
+
+def _too_few(part: Part, launched: Launched) -> Turned:
+    """EC2 promised all or nothing; should it ever break that, the part is known, retired, and another pool asked."""
+    reason = f"EC2 launched {len(launched.instances)} of {part.count} hosts; a part of a gang is of no use"
+    return Turned(RefusalKind.CAPACITY, "Partial", reason)
 
 
 def _launched(reason: str) -> dict[str, Any]:
     return {"kind": "launched", "reason": reason, "muster_seconds": pace.muster_seconds()}
 
 
-def _refused(
-    step: Try, no: Turned, offer: Offer, ledger: Ledger, records: Records, attempt: int
-) -> dict[str, Any]:
-    now, run = clock(), records.run.run
-    answer = {"answer": "refused", "refusal": no.kind, "code": no.code, "reason": no.reason, "answered": now}
-    entry = note(
-        "refused",
-        f"{offer.pool}: {no.code}: {no.reason}",
-        at=now,
-        attempt=attempt,
-        pool=offer.pool,
-        code=no.code,
-    )
-    ledger.write(intent_row(run, attempt, step.offer, step.round, answer), event_row(run, entry))
-    return {"kind": "refused", "reason": f"{no.code}: {no.reason}"}
-
-
-def _partial(
-    step: Try,
-    launched: Collection[str],
-    count: int,
-    offer: Offer,
-    ledger: Ledger,
-    records: Records,
-    attempt: int,
-) -> dict[str, Any]:
-    """EC2 promised all or nothing; should it ever break that, the part is known, retired, and another pool asked."""
-    now, run = clock(), records.run.run
-    reason = f"{offer.pool}: EC2 launched {len(launched)} of {count} hosts; a part of a gang is of no use"
-    answer = {
-        "answer": "refused",
-        "refusal": "capacity",
-        "code": "Partial",
-        "reason": reason,
-        "answered": now,
-    }
-    ledger.write(
-        *_host_rows(launched, offer, run, attempt, now),
-        event_row(run, note("retiring a part", reason, at=now, attempt=attempt)),
-        intent_row(run, attempt, step.offer, step.round, answer),
-    )
-    return {"kind": "retire", "reason": reason}
-
-
-def _write_gang(
-    step: Try,
-    launched: Collection[str],
-    survivors: list[str],
-    offer: Offer,
-    ledger: Ledger,
-    records: Records,
-    attempt: int,
-) -> None:
-    """The attempt's row goes last: a crash in between is found by the unanswered intent and done again."""
-    now, run = clock(), records.run.run
-    beside = f" beside {len(survivors)} that stayed" if survivors else ""
-    said = f"{_hosts(len(launched))} in {offer.pool}{beside}"
-    hosts = sorted([*launched, *survivors])
-    entry = note("launched", said, at=now, attempt=attempt, pool=offer.pool, hosts=hosts)
-    told = wire.to_json(offer) | {"pool": offer.pool}
-    ledger.write(
-        *_host_rows(launched, offer, run, attempt, now),
-        event_row(run, entry),
-        attempt_row(run, attempt, {"offer": told, "hosts": hosts, "launched": now}),
-        intent_row(run, attempt, step.offer, step.round, {"answer": "launched", "answered": now}),
-    )
-
-
-def _host_rows(launched: Collection[str], offer: Offer, run: str, attempt: int, now: datetime) -> list[Any]:
-    values = {
-        "attempt": attempt,
-        "type": offer.type,
-        "zone": offer.zone,
-        "market": offer.market,
-        "price": offer.price,
-        "on_demand_price": offer.on_demand_price,
-        "launched": now,
-    }
-    rows = [
-        (host_row(run, host, values), look_up_row("instance", host, run, now=now, attempt=attempt))
-        for host in launched
+def _hosts(asking: Asking, launched: Launches) -> str:
+    count = sum(len(answer.instances) for _, answer in launched)
+    beside = [
+        f", {len(answer.instances)} of them {answer.type}"
+        for part, answer in launched
+        if part.gang is Gang.CPU
     ]
-    return [write for pair in rows for write in pair]
+    return "".join([f"{count} host{'' if count == 1 else 's'} in {asking.offer.pool}", *beside])
 
 
-def _tags(yard: LaunchSettings, records: Records, attempt: int, now: datetime) -> dict[str, str]:
+def _refused(asking: Asking, part: Part, no: Turned, launched: Launches) -> dict[str, Any]:
+    """EC2 said no to this part. What it has launched of the attempt is written down, and ended at once."""
+    now = clock()
+    who = f"{gang.called(asking.job, part.gang)}: " if part.gang is Gang.CPU else ""
+    reason = f"{who}{no.reason}"
+    answer = asking.intent(
+        answer="refused", gang=part.gang, refusal=no.kind, code=no.code, reason=reason, answered=now
+    )
+    entry = asking.told("refused", f"{asking.offer.pool}: {no.code}: {reason}", now, code=no.code)
+    asking.ledger.write(*_host_rows(asking, launched, now), entry, answer)
+    return {"kind": "retire" if launched else "refused", "reason": f"{no.code}: {reason}"}
+
+
+def _write_hosts(asking: Asking, launched: Launches) -> None:
+    """The attempt's row goes after its hosts': a crash in between is found by the unanswered intent and done again."""
+    now = clock()
+    offer, survivors = asking.offer, [host.instance for host in asking.survivors]
+    beside = f" beside {len(survivors)} that stayed" if survivors else ""
+    hosts = sorted([*(host for _, answer in launched for host in answer.instances), *survivors])
+    told = wire.to_json(offer) | {"pool": offer.pool}
+    asking.ledger.write(
+        *_host_rows(asking, launched, now),
+        asking.told("launched", f"{_hosts(asking, launched)}{beside}", now, hosts=hosts),
+        attempt_row(asking.run, asking.attempt, {"offer": told, "hosts": hosts, "launched": now}),
+        asking.intent(answer="launched", answered=now),
+    )
+
+
+def _host_rows(asking: Asking, launched: Launches, now: datetime) -> list[Any]:
+    run, attempt, rows = asking.run, asking.attempt, []
+    for part, answer in launched:
+        price = part.price_of(answer.type)
+        values = {
+            "attempt": attempt,
+            "gang": part.gang,
+            "type": answer.type,
+            "zone": asking.offer.zone,
+            "market": asking.offer.market,
+            "price": price.price,
+            "on_demand_price": price.on_demand_price,
+            "launched": now,
+        }
+        for host in answer.instances:
+            rows.append(host_row(run, host, values))
+            rows.append(look_up_row("instance", host, run, now=now, attempt=attempt))
+    return rows
+
+
+def _tags(asking: Asking, which: Gang, now: datetime) -> dict[str, str]:
     """What the host reads of itself, and what every permission to touch it is conditioned on."""
-    lease = pace.deadline(records, attempt, now) + pace.MARGIN
+    lease = pace.deadline(asking.records, asking.attempt, now) + pace.MARGIN
     return {
-        "trainyard:yard": yard.yard,
-        "trainyard:run": records.run.run,
-        "trainyard:attempt": str(attempt),
+        "trainyard:yard": asking.yard.yard,
+        "trainyard:run": asking.run,
+        "trainyard:attempt": str(asking.attempt),
+        "trainyard:gang": str(which.value),
         "trainyard:lease": wire.stamp(lease),
-        "Name": f"{records.run.run} attempt {attempt}",
+        "Name": f"{asking.run} attempt {asking.attempt}",
     }

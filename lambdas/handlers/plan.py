@@ -46,7 +46,7 @@ def _answer(job: Job, made: Plan, deadline: datetime) -> dict[str, Any]:
 
 
 def _facts(job: Job, yard: PlanSettings, now: datetime) -> PlanFacts:
-    types = job.hardware.instance_types
+    types = offers.types_of(job)
     codes = offers.quota_codes(job)
     limits = {code: quotas.vcpus(code) for code in codes}
     return PlanFacts(

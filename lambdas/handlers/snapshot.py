@@ -31,10 +31,12 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
 
 
 def _chief(records: Records, attempt: int) -> str:
-    members = [host for host in records.members(attempt) if host.lives]
-    if not members:
+    """The chief; where it is gone, the first by its role that lives."""
+    living = (host.instance for _, host in records.seated(attempt) if host.lives)
+    first = next(living, None)
+    if first is None:
         raise ImageFailed("the job asks for an image, but no host of its last attempt lives to make one of")
-    return members[0].instance
+    return first
 
 
 def _seal(

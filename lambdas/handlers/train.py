@@ -44,13 +44,12 @@ def _cluster(records: Records, attempt: int, yard_bucket: str, now: datetime) ->
     """cluster.json, written once: a repeated call starts the hosts on what the first one wrote."""
     run, job = records.run.run, records.run.job
     assert job is not None, "an admitted run has a job"
-    addresses = {host.instance: host.address or "" for host in records.members(attempt)}
     latest = bucket.read_json(yard_bucket, f"runs/{run}/checkpoints/latest.json")
     document = gang.cluster_document(
         job,
         run=run,
         attempt=attempt,
-        seats=gang.seats(addresses),
+        seats=gang.seats(job, records.members(attempt)),
         checkpoint=gang.checkpoint_of(latest),
         deadline=pace.deadline(records, attempt, now),
     )

@@ -6,12 +6,14 @@ from typing import Any
 from lambdas.core import jobfile
 from lambdas.core.catalogue import Market
 from lambdas.core.job import Job
-from lambdas.core.offers import ImageFacts, Offer, PlanFacts, Subnet
+from lambdas.core.offers import ImageFacts, Offer, PlanFacts, Priced, Subnet
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 BUCKET = "yard-bucket"
 ZONES = ("us-east-1a", "us-east-1b", "us-east-1c")
 G_SPOT, G_ON_DEMAND = "L-3819A6DF", "L-DB2E81BA"
+CPU_SPOT, CPU_ON_DEMAND = "L-34B43A08", "L-1216C47A"
+CPU_TYPES = ("c7i.large", "m7i.xlarge")
 
 
 def after(seconds: float) -> datetime:
@@ -31,20 +33,38 @@ def job(**changes: Any) -> Job:
     return made
 
 
+def served_job(cluster: dict[str, Any] | None = None, **hardware: Any) -> Job:
+    """A job of a chief and two workers with a GPU, and of two parameter servers without one beside them."""
+    gangs = {"instance_types": ["g6.xlarge"], "cpu_instance_types": list(CPU_TYPES), "cpu_roles": ["ps"]}
+    return job(
+        cluster={"strategy": "parameter_server", "workers": 2, "parameter_servers": 2} | (cluster or {}),
+        hardware=gangs | hardware,
+    )
+
+
 def plan_facts(**changes: Any) -> PlanFacts:
     """Everything offered everywhere, quotas of 100 vCPUs, an image that is available."""
-    types = ("g6.xlarge", "g5.xlarge", "g4dn.xlarge", "p6-b200.48xlarge", "p5e.48xlarge")
+    types = ("g6.xlarge", "g5.xlarge", "g4dn.xlarge", "p6-b200.48xlarge", "p5e.48xlarge", *CPU_TYPES)
     known: dict[str, Any] = {
         "region": "us-east-1",
         "subnets": tuple(Subnet(f"subnet-{zone[-1]}", zone) for zone in ZONES),
         "offered": frozenset((name, zone) for name in types for zone in ZONES),
         "spot_prices": {(name, zone): 0.3 for name in types for zone in ZONES},
-        "quotas": {G_SPOT: 100.0, G_ON_DEMAND: 100.0, "L-417A185B": 1000.0, "L-C4BD4855": 1000.0},
+        "quotas": {
+            **dict.fromkeys((G_SPOT, G_ON_DEMAND, CPU_SPOT, CPU_ON_DEMAND), 100.0),
+            **dict.fromkeys(("L-417A185B", "L-C4BD4855"), 1000.0),
+        },
         "used": {},
         "image": ImageFacts("/trainyard/image", "ami-0123456789abcdef0", "available"),
     }
     return PlanFacts(**(known | changes))
 
 
-def offer(name: str = "g6.xlarge", zone: str = "us-east-1a", market: Market = Market.SPOT) -> Offer:
-    return Offer(name, zone, f"subnet-{zone[-1]}", market, 0.3, 0.805)
+def offer(
+    name: str = "g6.xlarge",
+    zone: str = "us-east-1a",
+    market: Market = Market.SPOT,
+    beside: tuple[str, ...] = (),
+) -> Offer:
+    cpu = tuple(Priced(each, 0.1 * number, 0.3) for number, each in enumerate(beside, start=1))
+    return Offer(name, zone, f"subnet-{zone[-1]}", market, 0.3, 0.805, cpu)

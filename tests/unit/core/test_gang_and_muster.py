@@ -1,18 +1,62 @@
 """Who sits where in the cluster, and whether everybody is there."""
 # ruff: noqa: E501 - one row, one sentence, one line
 
+from dataclasses import dataclass
+from typing import Any
+
 import pytest
 
 from lambdas.core import gang, muster
-from lambdas.core.gang import Checkpoint, Seat
-from lambdas.core.job import Role
-from tests.unit.core.facts import after, job
+from lambdas.core.gang import Checkpoint, Gang
+from lambdas.core.job import Job
+from tests.unit.core.facts import after, job, served_job
+
+
+@dataclass(frozen=True)
+class Host:
+    instance: str
+    gang: Gang = Gang.GPU
+    address: str | None = "10.0.0.1"
+
+
+def seated(made: Job, hosts: dict[str, int]) -> list[tuple[str, str, int]]:
+    found = gang.seats(made, [Host(name, Gang(which)) for name, which in hosts.items()])
+    return [(seat.instance, seat.role.value, seat.index) for seat in found]
 
 
 def test_the_lowest_instance_id_is_chief_whatever_the_order() -> None:
-    expected = (Seat("i-1", Role.CHIEF, 0, "10.0.0.9"), Seat("i-2", Role.WORKER, 1, "10.0.0.1"))
-    assert gang.seats({"i-2": "10.0.0.1", "i-1": "10.0.0.9"}) == expected
-    assert gang.seats({"i-1": "10.0.0.9", "i-2": "10.0.0.1"}) == expected
+    expected = [("i-1", "chief", 0), ("i-2", "worker", 1)]
+    assert seated(job(), {"i-2": 1, "i-1": 1}) == seated(job(), {"i-1": 1, "i-2": 1}) == expected
+
+
+ONE_GANG: dict[str, Any] = {"cpu_instance_types": [], "cpu_roles": []}
+SEATED = [
+    # sentence, the cluster, the hardware, hosts with their gang, their roles in order
+    ("parameter servers sit in the second gang", {}, {}, {"i-1": 2, "i-2": 1, "i-3": 1, "i-4": 2, "i-5": 1},
+     ["i-2 chief 0", "i-3 worker 0", "i-5 worker 1", "i-1 ps 0", "i-4 ps 1"]),
+    ("so may chief and evaluator", {"evaluator": True}, {"cpu_roles": ["chief", "ps", "evaluator"]},
+     {"i-1": 1, "i-2": 2, "i-3": 2, "i-4": 1, "i-5": 2, "i-6": 2},
+     ["i-2 chief 0", "i-1 worker 0", "i-4 worker 1", "i-3 ps 0", "i-5 ps 1", "i-6 evaluator 0"]),
+    ("without a second gang all sit in one", {"evaluator": True}, ONE_GANG,
+     {"i-1": 1, "i-2": 1, "i-3": 1, "i-4": 1, "i-5": 1, "i-6": 1},
+     ["i-1 chief 0", "i-2 worker 0", "i-3 worker 1", "i-4 ps 0", "i-5 ps 1", "i-6 evaluator 0"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("cluster", "hardware", "hosts", "roles"), [row[1:] for row in SEATED], ids=[row[0] for row in SEATED]
+)
+def test_who_is_who_with_parameter_servers(
+    cluster: dict[str, Any], hardware: dict[str, Any], hosts: dict[str, int], roles: list[str]
+) -> None:
+    found = seated(served_job(cluster, **hardware), hosts)
+    assert [" ".join(map(str, seat)) for seat in found] == roles
+
+
+def test_a_gang_is_called_by_its_roles() -> None:
+    assert gang.called(served_job(), Gang.CPU) == "the parameter servers"
+    both = served_job(cpu_roles=["chief", "ps"])
+    assert gang.called(both, Gang.CPU) == "the chief and the parameter servers"
 
 
 def test_cluster_json_is_the_contract() -> None:
@@ -21,7 +65,7 @@ def test_cluster_json_is_the_contract() -> None:
         made,
         run="digits-1a2b3c4d",
         attempt=2,
-        seats=gang.seats({"i-1": "10.0.1.5", "i-2": "10.0.1.6"}),
+        seats=gang.seats(made, [Host("i-1", address="10.0.1.5"), Host("i-2", address="10.0.1.6")]),
         checkpoint=Checkpoint(120, "runs/digits-1a2b3c4d/checkpoints/00000120/"),
         deadline=after(3600),
     )
@@ -49,7 +93,14 @@ def test_a_fresh_start_has_no_checkpoint() -> None:
     ("survivors", "missing"), [([], 2), (["i-1"], 1), (["i-1", "i-1"], 1), (["a", "b", "c"], 0)]
 )
 def test_only_what_is_missing_is_launched(survivors: list[str], missing: int) -> None:
-    assert gang.missing(job(), survivors) == missing
+    assert gang.missing(job(), Gang.GPU, survivors) == missing
+
+
+def test_each_gang_is_counted_for_itself() -> None:
+    made = served_job()
+    assert [gang.size(made, which) for which in Gang] == [3, 2]
+    assert gang.missing(made, Gang.GPU, ["i-1", "i-2", "i-3"]) == 0
+    assert gang.missing(made, Gang.CPU, ["i-4"]) == 1
 
 
 ALL = ("i-1", "i-2")

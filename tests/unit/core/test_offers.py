@@ -1,4 +1,5 @@
 """Every pool is either an offer, in the order to try, or excluded with its reason."""
+# ruff: noqa: E501 - one row, one sentence, one line
 
 from dataclasses import replace
 from itertools import product
@@ -8,9 +9,22 @@ import pytest
 
 from lambdas.core import offers, wire
 from lambdas.core.catalogue import Market
+from lambdas.core.gang import Gang
 from lambdas.core.job import Job
 from lambdas.core.offers import Excluded, ImageFacts, Plan, Refused, Subnet
-from tests.unit.core.facts import G_ON_DEMAND, G_SPOT, NOON, ZONES, job, plan_facts
+from tests.unit.core.facts import (
+    CPU_ON_DEMAND,
+    CPU_SPOT,
+    CPU_TYPES,
+    G_ON_DEMAND,
+    G_SPOT,
+    NOON,
+    ZONES,
+    job,
+    offer,
+    plan_facts,
+    served_job,
+)
 
 
 def planned(made: Job, **facts: Any) -> Plan:
@@ -188,17 +202,117 @@ def test_every_pool_is_accounted_for_exactly_once() -> None:
     )
 
 
-def test_usage_counts_by_quota_and_knows_gpus_only() -> None:
+def test_usage_counts_by_quota_and_knows_the_catalogue_only() -> None:
     live = {
         "i-1": ("g6.xlarge", Market.SPOT),
         "i-2": ("g5.12xlarge", Market.SPOT),
         "i-3": ("g6.xlarge", Market.ON_DEMAND),
         "i-4": ("p5.48xlarge", Market.SPOT),
         "i-5": ("m7i.large", Market.ON_DEMAND),
+        "i-6": ("t3.micro", Market.ON_DEMAND),
     }
-    assert offers.used_vcpus(live) == {G_SPOT: 52, G_ON_DEMAND: 4, "L-C4BD4855": 192}
+    assert offers.used_vcpus(live) == {G_SPOT: 52, G_ON_DEMAND: 4, "L-C4BD4855": 192, CPU_ON_DEMAND: 2}
 
 
 def test_the_codes_to_ask_for_are_those_of_the_jobs_types_and_markets() -> None:
     assert offers.quota_codes(job()) == (G_SPOT, G_ON_DEMAND)
     assert offers.quota_codes(one_type("on_demand")) == (G_ON_DEMAND,)
+    assert offers.quota_codes(served_job(market="on_demand")) == (CPU_ON_DEMAND, G_ON_DEMAND)
+
+
+# ------------------------------------------------------------------------------------------------- a second gang
+
+
+CPU_PRICES = {("c7i.large", zone): 0.05 for zone in ZONES} | {("m7i.xlarge", zone): 0.04 for zone in ZONES}
+
+
+def test_an_offer_names_the_cpu_types_beside_it_cheapest_first() -> None:
+    plan = planned(served_job(market="spot"), spot_prices=PRICES | CPU_PRICES)
+    first = plan.offers[0]
+    assert [(each.type, each.price) for each in first.beside] == [("m7i.xlarge", 0.04), ("c7i.large", 0.05)]
+    assert [each.on_demand_price for each in first.beside] == [0.2016, 0.08925]
+    assert (plan.gang, plan.cpu_gang) == (5, 2)
+    assert "beside 2 x m7i.xlarge, $0.680 an hour for the gang" in plan.reason  # 3 x 0.20 + 2 x 0.04
+    assert wire.from_json(Plan, wire.to_json(plan)) == plan
+
+
+def test_pools_go_by_the_price_of_both_gangs() -> None:
+    dear = CPU_PRICES | {(name, "us-east-1b"): 0.5 for name in CPU_TYPES}
+    plan = planned(served_job(market="spot"), spot_prices=PRICES | dear)
+    assert pools(plan) == ["g6 c spot", "g6 a spot", "g6 b spot"]
+
+
+def test_a_job_without_cpu_hosts_has_nobody_beside() -> None:
+    alone = served_job(market="spot", cpu_instance_types=[], cpu_roles=[])
+    plan = planned(alone, spot_prices=PRICES | CPU_PRICES)
+    assert (plan.gang, plan.cpu_gang) == (5, 0)
+    assert not any(each.beside for each in plan.offers)
+
+
+BESIDE = [
+    # why, the hardware, the facts, the first reason's word (None: it is offered), CPU types beside or parts of reasons
+    ("a quota of each family", {}, {"quotas": {G_SPOT: 12.0, CPU_SPOT: 4.0}}, None, ["c7i.large"]),
+    ("the GPUs' quota counts GPU hosts only", {}, {"quotas": {G_SPOT: 11.0}}, "no_quota", ["3 x g6.xlarge need 12 vCPUs"]),
+    ("the CPUs' quota is full", {}, {"quotas": {CPU_SPOT: 3.0}}, "no_quota",
+     ["No CPU type of hardware.cpu_instance_types can be launched beside it", "2 x c7i.large need 4 vCPUs", CPU_SPOT]),
+    ("its use counts", {}, {"quotas": {CPU_SPOT: 8.0}, "used": {CPU_SPOT: 5}}, "no_quota", ["of which 5 are in use"]),
+    ("one CPU type has no price", {}, {"spot_prices": {("g6.xlarge", "us-east-1a"): 0.3, ("m7i.xlarge", "us-east-1a"): 0.1}}, None, ["m7i.xlarge"]),
+    ("no CPU type is offered there", {}, {"offered": frozenset({("g6.xlarge", "us-east-1a")})}, "not_offered",
+     ["No CPU type of hardware.cpu_instance_types is offered in that zone."]),
+    ("each CPU type has its own reason", {}, {"offered": frozenset({("g6.xlarge", "us-east-1a"), ("m7i.xlarge", "us-east-1a")}), "quotas": {CPU_SPOT: 0.0}},
+     "no_cpu_type", ["c7i.large: EC2 does not offer the type", "m7i.xlarge: 2 x m7i.xlarge need 8 vCPUs"]),
+    ("both gangs are above the cap", {"max_dollars_per_hour": 0.99}, {}, "too_expensive", ["5 hosts cost $1.000 an hour there"]),
+    ("only the cheaper CPU type is below it", {"max_dollars_per_hour": 1.0}, {}, None, ["c7i.large"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("hardware", "facts", "code", "said"), [row[1:] for row in BESIDE], ids=[row[0] for row in BESIDE]
+)
+def test_a_pool_must_hold_both_gangs(
+    hardware: dict[str, Any], facts: dict[str, Any], code: str | None, said: list[str]
+) -> None:
+    made = served_job(market="spot", **hardware)
+    prices = {
+        ("g6.xlarge", "us-east-1a"): 0.3,
+        ("c7i.large", "us-east-1a"): 0.05,
+        ("m7i.xlarge", "us-east-1a"): 0.1,
+    }
+    known = {"subnets": (Subnet("subnet-a", "us-east-1a"),), "spot_prices": prices} | facts
+    answer = offers.make_plan(made, plan_facts(**known), now=NOON)
+    if code is None:
+        assert isinstance(answer, Plan)
+        assert [each.type for each in answer.offers[0].beside] == said
+    else:
+        assert {each.code for each in answer.excluded if each.zone == "us-east-1a"} == {code}
+        for part in said:
+            assert part in answer.excluded[0].reason
+
+
+HERE = offer("g6.xlarge", beside=("c7i.large", "m7i.xlarge"))
+BOTH = ("c7i.large", "m7i.xlarge")
+LACKING = [
+    # why, survivors (instance, gang, type), what is asked for: gang, count, types
+    ("at first both gangs, the GPU hosts first", [], [(Gang.GPU, 3, ("g6.xlarge",)), (Gang.CPU, 2, BOTH)]),
+    ("a lost GPU host", [("a", 1, "g6.xlarge"), ("b", 1, "g6.xlarge"), ("c", 2, "c7i.large"), ("d", 2, "c7i.large")],
+     [(Gang.GPU, 1, ("g6.xlarge",))]),
+    ("a lost CPU host is replaced by its like", [("a", 1, "g6.xlarge"), ("b", 1, "g6.xlarge"), ("c", 1, "g6.xlarge"), ("d", 2, "m7i.xlarge")],
+     [(Gang.CPU, 1, ("m7i.xlarge",))]),
+    ("all CPU hosts lost: any type again", [("a", 1, "g6.xlarge"), ("b", 1, "g6.xlarge"), ("c", 1, "g6.xlarge")], [(Gang.CPU, 2, BOTH)]),
+    ("nobody lost", [("a", 1, "g6.xlarge"), ("b", 1, "g6.xlarge"), ("c", 1, "g6.xlarge"), ("d", 2, "c7i.large"), ("e", 2, "c7i.large")], []),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("survivors", "asked"), [row[1:] for row in LACKING], ids=[row[0] for row in LACKING]
+)
+def test_each_gang_gets_what_it_lacks(
+    survivors: list[tuple[str, int, str]], asked: list[tuple[Gang, int, tuple[str, ...]]]
+) -> None:
+    found = offers.parts(served_job(), HERE, [(host, Gang(which), name) for host, which, name in survivors])
+    assert [(part.gang, part.count, tuple(each.type for each in part.choices)) for part in found] == asked
+
+
+def test_the_type_that_ec2_chose_has_its_price() -> None:
+    _, cpu = offers.parts(served_job(), HERE, [])
+    assert cpu.price_of("m7i.xlarge") == HERE.beside[1]

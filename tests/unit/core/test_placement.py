@@ -1,4 +1,5 @@
 """The launch loop: what follows from the refusals so far."""
+# ruff: noqa: E501 - one row, one sentence, one line
 
 import random
 from datetime import datetime, timedelta
@@ -7,8 +8,9 @@ import pytest
 
 from lambdas.core import placement
 from lambdas.core.catalogue import Market
+from lambdas.core.gang import Gang
 from lambdas.core.offers import Offer
-from lambdas.core.placement import GiveUp, Refusal, RefusalKind, StartOver, Try, Wait
+from lambdas.core.placement import GiveUp, Refusal, RefusalKind, StartOver, Try, Turned, Wait
 from tests.unit.core.facts import NOON, after, offer
 
 A = offer("g6.xlarge", "us-east-1a")
@@ -17,10 +19,20 @@ C = offer("g5.xlarge", "us-east-1a")
 D = offer("g6.xlarge", "us-east-1a", Market.ON_DEMAND)
 BIG = offer("g6.12xlarge", "us-east-1a")
 HOUR = after(3600)
+S = offer("g6.xlarge", "us-east-1a", beside=("c7i.xlarge", "c7i.2xlarge"))
+S_NO_LESS = offer("g6.xlarge", "us-east-1b", beside=("m7i.xlarge",))
+S_LESS = offer("g6.xlarge", "us-east-1c", beside=("c7i.large", "c7i.2xlarge"))
+S_ON_DEMAND = offer("g6.xlarge", "us-east-1a", Market.ON_DEMAND, beside=("c7i.xlarge",))
 
 
-def no(index: int, round_: int = 0, kind: RefusalKind = RefusalKind.CAPACITY, at: float = 0.0) -> Refusal:
-    return Refusal(index, round_, kind, f"{kind}-code", f"the {kind} reason", after(at))
+def no(
+    index: int,
+    round_: int = 0,
+    kind: RefusalKind = RefusalKind.CAPACITY,
+    at: float = 0.0,
+    gang: Gang = Gang.GPU,
+) -> Refusal:
+    return Refusal(index, round_, kind, f"{kind}-code", f"the {kind} reason", after(at), gang)
 
 
 def step(
@@ -43,6 +55,10 @@ TABLE = [
     ("an unsupported pool is out, the round goes on", [A, B], [no(0, kind=K.UNSUPPORTED)], 1, (Try, 1, 0)),
     ("a full quota excludes every pool that needs as much of it", [A, B, C, D], [no(0, kind=K.QUOTA)], 1, (Try, 3, 0)),
     ("a full quota leaves smaller types a chance", [BIG, A], [no(0, kind=K.QUOTA)], 1, (Try, 1, 0)),
+    ("a full quota of the CPU hosts excludes what needs as much of it", [S, S_NO_LESS, S_LESS], [no(0, kind=K.QUOTA, gang=Gang.CPU)], 1, (Try, 2, 0)),
+    ("it leaves the other market a chance", [S, S_NO_LESS, S_ON_DEMAND], [no(0, kind=K.QUOTA, gang=Gang.CPU)], 1, (Try, 2, 0)),
+    ("a full quota of the GPU hosts says nothing of the CPU hosts", [S, S_LESS, S_ON_DEMAND], [no(0, kind=K.QUOTA)], 1, (Try, 2, 0)),
+    ("without room for the CPU hosts the next pool is asked", [S, S_NO_LESS], [no(0, gang=Gang.CPU)], 1, (Try, 1, 0)),
     ("after a round the loop waits half a minute", [A, B], [no(0), no(1, at=5)], 5, (Wait, 30)),
     ("the wait counts from the last refusal", [A], [no(0)], 10, (Wait, 20)),
     ("part seconds are waited whole", [A], [no(0)], 10.2, (Wait, 20)),
@@ -153,3 +169,29 @@ def test_whatever_is_refused_the_loop_always_answers() -> None:
                 now += found.seconds
         assert isinstance(found, GiveUp)
         assert now < 400
+
+
+ANSWERS = [
+    # sentence, (type, kind) of every no, the kind that decides
+    ("one type's only reason", [("a", K.CAPACITY)], K.CAPACITY),
+    ("one type's gravest reason", [("a", K.CAPACITY), ("a", K.QUOTA)], K.QUOTA),
+    (
+        "a full quota for one, no room for another: room may come",
+        [("a", K.QUOTA), ("b", K.CAPACITY)],
+        K.CAPACITY,
+    ),
+    ("two types that the zone never has", [("a", K.UNSUPPORTED), ("b", K.UNSUPPORTED)], K.UNSUPPORTED),
+    ("a permission is missing for all", [("a", K.CAPACITY), ("b", K.ACCESS)], K.ACCESS),
+    ("a wrong setting is wrong for all", [("a", K.CONFIGURATION), ("b", K.THROTTLED)], K.CONFIGURATION),
+]
+
+
+@pytest.mark.parametrize(("noes", "kind"), [row[1:] for row in ANSWERS], ids=[row[0] for row in ANSWERS])
+def test_what_a_request_for_several_types_is_answered(
+    noes: list[tuple[str, RefusalKind]], kind: RefusalKind
+) -> None:
+    said = [(name, Turned(each, f"{each}-code", f"no {name}")) for name, each in noes]
+    found = placement.answer_of(said)
+    assert (found.kind, found.code) == (kind, f"{kind}-code")
+    for name, _ in noes:
+        assert f"no {name}" in found.reason

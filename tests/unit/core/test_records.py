@@ -4,16 +4,22 @@ from typing import Any
 
 import pytest
 
-from lambdas.core import pace, records
+from lambdas.core import pace, records, wire
 from lambdas.core.catalogue import Market
 from lambdas.core.job import Hosts
+from lambdas.core.offers import Plan
 from lambdas.core.records import Records
 from lambdas.core.release import Act, dispose
 from lambdas.core.summary import Ending
-from tests.unit.core.facts import NOON, after
+from tests.unit.core.facts import NOON, after, offer, served_job
 
 AT = "2026-11-20T12:00:00.000Z"
-JOB = {"name": "digits", "program": {"module": "m"}, "limits": {"hours": 2, "dollars": 3}}
+JOB = {
+    "name": "digits",
+    "program": {"module": "m"},
+    "cluster": {"strategy": "multi_worker", "workers": 3},
+    "limits": {"hours": 2, "dollars": 3},
+}
 
 
 def host(attempt: int = 1, **more: Any) -> dict[str, Any]:
@@ -29,9 +35,12 @@ def host(attempt: int = 1, **more: Any) -> dict[str, Any]:
 
 
 def ledger(
-    *rows: dict[str, Any], hosts: dict[str, dict[str, Any]] | None = None, attempt: int = 1
+    *rows: dict[str, Any],
+    hosts: dict[str, dict[str, Any]] | None = None,
+    attempt: int = 1,
+    job: dict[str, Any] = JOB,
 ) -> Records:
-    """A run with these hosts, all members of the gang of its attempt."""
+    """A run with these hosts, all members of its attempt."""
     hosts = hosts or {}
     run = {
         "sk": "run",
@@ -40,7 +49,7 @@ def ledger(
         "attempt": attempt,
         "created": AT,
         "execution_arn": "arn",
-        "job": JOB,
+        "job": job,
     }
     gang = {"sk": f"attempt#{attempt:04d}", "offer": {"pool": "p"}, "hosts": sorted(hosts), "launched": AT}
     found = records.read(
@@ -74,12 +83,131 @@ STOPPED = [
     ("all have left", {"stopped": 1, "why": "peer"}, {"stopped": 1, "why": "interrupted"}, True),
     ("a worker left and the chief is lost", {"lost": "gone"}, {"stopped": 1, "why": "peer"}, True),
     ("what they left was an earlier attempt", {"stopped": 0}, {"stopped": 0}, False),
+    (
+        "a worker that had finished waits for the next attempt",
+        {"stopped": 1, "why": "peer"},
+        {"ready": 2},
+        True,
+    ),
+    ("that alone ends nothing", {}, {"ready": 2}, False),
 ]
 
 
 @pytest.mark.parametrize(("a", "b", "left"), [row[1:] for row in STOPPED], ids=[row[0] for row in STOPPED])
 def test_when_a_gang_has_left(a: dict[str, Any], b: dict[str, Any], left: bool) -> None:
     assert records.gang_has_stopped(ledger(hosts={"i-a": host(**a), "i-b": host(**b)}), 1) is left
+
+
+LEFT: dict[str, Any] = {"stopped": 1, "why": "asked"}
+GOES: dict[str, Any] = {"stopped": 1, "why": "interrupted"}
+PEER: dict[str, Any] = {"stopped": 1, "why": "peer"}
+SERVED = [
+    # sentence, chief, worker, ps, whether the last checkpoint is made
+    ("a parameter server left, the chief still saves", {}, {}, GOES, False),
+    ("worker and parameter server left, the chief still saves", {}, PEER, GOES, False),
+    ("the chief has saved and left as asked; who serves may serve on", LEFT, {}, {}, True),
+    ("EC2 takes the chief, which has saved", GOES, {}, {}, True),
+    ("the chief left for a peer that may be the one that serves on", PEER, {}, LEFT, False),
+    ("the chief left for a peer, and all others as asked", PEER, LEFT, LEFT, True),
+    ("the chief left for a parameter server that is gone, the worker as asked", PEER, LEFT, {"lost": "gone"}, True),
+    ("the chief is gone and the others leave as asked", {"lost": "gone"}, LEFT, LEFT, True),
+    ("the chief is gone and one still serves", {"lost": "gone"}, {}, LEFT, False),
+    ("a worker was through, the others leave", PEER, {"ready": 2}, LEFT, True),
+]  # fmt: skip
+
+
+def served(chief: dict[str, Any], worker: dict[str, Any], ps: dict[str, Any]) -> Records:
+    """A gang in which the chief has not the lowest id, and the parameter server is of the second gang."""
+    hosts = {"i-a": host(gang=2, **ps), "i-b": host(**chief), "i-c": host(**worker)}
+    made = served_job({"workers": 1, "parameter_servers": 1})
+    return ledger(hosts=hosts, job=made.to_json())
+
+
+@pytest.mark.parametrize(
+    ("chief", "worker", "ps", "made"), [row[1:] for row in SERVED], ids=[row[0] for row in SERVED]
+)
+def test_when_the_last_checkpoint_is_made_with_parameter_servers(
+    chief: dict[str, Any], worker: dict[str, Any], ps: dict[str, Any], made: bool
+) -> None:
+    assert records.gang_has_stopped(served(chief, worker, ps), 1) is made
+
+
+ASKED = [
+    # sentence, why the host left, whether the others have to be told, with parameter servers and without
+    ("EC2 takes it", GOES, True),
+    ("a peer of it vanished", PEER, True),
+    ("it was asked, as all were", LEFT, False),
+    ("it goes on", {}, False),
+]
+
+
+@pytest.mark.parametrize(("said", "told"), [row[1:] for row in ASKED], ids=[row[0] for row in ASKED])
+def test_whoever_serves_has_to_be_told_that_the_attempt_ends(said: dict[str, Any], told: bool) -> None:
+    assert records.others_must_be_asked(served({}, said, {}), 1, "i-c") is told
+    all_reduced = ledger(hosts={"i-a": host(), "i-b": host(**said)})
+    assert records.others_must_be_asked(all_reduced, 1, "i-b") is False
+
+
+def test_the_chief_is_who_has_the_role() -> None:
+    found = served({}, {}, {})
+    assert [(role.value, host.instance) for role, host in found.seated(1)] == [
+        ("chief", "i-b"),
+        ("worker", "i-c"),
+        ("ps", "i-a"),
+    ]
+    chief = found.chief(1)
+    assert chief is not None
+    assert chief.instance == "i-b"
+    assert found.chief(2) is None
+
+
+STRANDED = [
+    # sentence, the host, the intent, whether the attempt has its row, whether the host must go
+    ("a part of an attempt that was then refused", {}, {"answer": "refused"}, False, True),
+    ("one whose answer nobody knows yet: it is asked for again", {}, {}, False, False),
+    ("a member of a whole attempt", {}, {"answer": "launched"}, True, False),
+    ("one that is being ended", {"releasing": AT}, {"answer": "refused"}, False, False),
+    ("a survivor of the attempt before", {"attempt": 1}, {"answer": "refused"}, False, False),
+]
+
+
+@pytest.mark.parametrize(
+    ("facts", "answer", "whole", "goes"), [row[1:] for row in STRANDED], ids=[row[0] for row in STRANDED]
+)
+def test_a_part_of_an_attempt_is_known_until_it_is_ended(
+    facts: dict[str, Any], answer: dict[str, Any], whole: bool, goes: bool
+) -> None:
+    intent = {"sk": "intent#0002#000#000", "token": "t", "at": AT} | answer
+    row = {"sk": "attempt#0002", "offer": {}, "hosts": ["i-b"], "launched": AT}
+    known = {"sk": "host#i-b", **(host(attempt=2) | facts)}
+    found = ledger(intent, known, *([row] if whole else []))
+    assert [each.instance for each in found.stranded(2)] == (["i-b"] if goes else [])
+
+
+HELD = [
+    # sentence, survivors as (gang, type, zone, market), the index of the offer that goes on with them
+    ("nobody", [], None),
+    ("GPU hosts stay in their pool", [(1, "g6.xlarge", "us-east-1b", "spot")], 1),
+    ("so do those in the other market", [(1, "g6.xlarge", "us-east-1b", "on_demand")], 2),
+    ("both gangs stay", [(1, "g6.xlarge", "us-east-1b", "spot"), (2, "c7i.large", "us-east-1b", "spot")], 1),
+    (
+        "CPU hosts alone stay where a pool has their type beside it",
+        [(2, "m7i.xlarge", "us-east-1a", "spot")],
+        0,
+    ),
+]
+
+
+@pytest.mark.parametrize(("survivors", "index"), [row[1:] for row in HELD], ids=[row[0] for row in HELD])
+def test_survivors_hold_their_pool(survivors: list[tuple[int, str, str, str]], index: int | None) -> None:
+    pools = [("us-east-1a", Market.SPOT), ("us-east-1b", Market.SPOT), ("us-east-1b", Market.ON_DEMAND)]
+    offers = [offer("g6.xlarge", zone, market, ("c7i.large", "m7i.xlarge")) for zone, market in pools]
+    plan = wire.to_json(Plan(tuple(offers), (), "ami-1", 5, None, NOON, "", 2))
+    hosts = {
+        f"i-{n}": host(gang=gang, type=kind, zone=zone, market=market)
+        for n, (gang, kind, zone, market) in enumerate(survivors)
+    }
+    assert ledger({"sk": "plan", **plan}, hosts=hosts).held_offer(2) == index
 
 
 def test_an_interruption_names_the_hosts_that_go() -> None:

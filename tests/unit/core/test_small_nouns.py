@@ -31,14 +31,21 @@ def test_one_object_version_is_one_run() -> None:
 @pytest.mark.parametrize("run", ["a", "digits-1a2b3c4d", "x" * 80])
 def test_tokens_are_short_distinct_and_repeatable(run: str) -> None:
     asks = [
-        (yard, attempt, offer, round_)
+        (yard, attempt, offer, round_, gang)
         for yard in ("trainyard", "other")
         for attempt in (1, 11)
         for offer in (0, 1, 11)
         for round_ in (0, 1)
+        for gang in (1, 2)
     ]
-    made = [tokens.client_token(run, yard=y, attempt=a, offer=o, round=r) for y, a, o, r in asks]
-    assert made == [tokens.client_token(run, yard=y, attempt=a, offer=o, round=r) for y, a, o, r in asks]
+
+    def made_of_all() -> list[str]:
+        return [
+            tokens.client_token(run, yard=y, attempt=a, offer=o, round=r, gang=g) for y, a, o, r, g in asks
+        ]
+
+    made = made_of_all()
+    assert made == made_of_all()
     assert len(set(made)) == len(asks)
     assert all(len(token) <= 64 and token.isascii() for token in made)
 
