@@ -3,6 +3,8 @@
 Names are dotted from `tensorflow`. A test compares them with TensorFlow itself (tests/training).
 """
 
+from dataclasses import dataclass
+
 GONE = {
     "contrib": "tf.contrib left with TensorFlow 2; use tf.keras, or code of your own",
     "compat.v1.contrib": "tf.contrib left with TensorFlow 2; use tf.keras, or code of your own",
@@ -81,23 +83,34 @@ NEVER_ENDS = (
 )
 
 
-def advice(name: str, *, keras_2: bool, several_hosts: bool) -> str | None:
-    """What to do about this name (dotted from `tensorflow`, or longer); None for one that is there. `keras_2`:
+@dataclass(frozen=True)
+class Lost:
+    """A name (no longer than it takes to see what is wrong with it, as programs write it), and what to do instead."""
+
+    name: str
+    advice: str
+
+
+def lost(name: str, *, keras_2: bool, several_hosts: bool) -> Lost | None:
+    """What is wrong with this name (dotted from `tensorflow`, or longer); None for one that is there. `keras_2`:
     TF_USE_LEGACY_KERAS is set."""
-    prefixes = _prefixes(name)
-    for prefix in prefixes:
-        if prefix in GONE:
-            return GONE[prefix]
-        if prefix in VERSION_1:
-            return NEEDS_VERSION_1
-    below = _prefixes(name.removeprefix("compat.v1.")) if name.startswith("compat.v1.") else ()
-    if not keras_2 and any(prefix in KERAS_2_ALONE for prefix in below):
-        return NEEDS_KERAS_2
-    if several_hosts and "train.SyncReplicasOptimizer" in below:
-        return NEVER_ENDS
+    parts = name.split(".")
+    for count in range(1, len(parts) + 1):
+        prefix = ".".join(parts[:count])
+        advice = _advice(prefix, keras_2=keras_2, several_hosts=several_hosts)
+        if advice:
+            return Lost(f"tf.{prefix}", advice)
     return None
 
 
-def _prefixes(name: str) -> tuple[str, ...]:
-    parts = name.split(".")
-    return tuple(".".join(parts[:count]) for count in range(1, len(parts) + 1))
+def _advice(name: str, *, keras_2: bool, several_hosts: bool) -> str | None:
+    below = name.removeprefix("compat.v1.")
+    if name in GONE:
+        return GONE[name]
+    if name in VERSION_1:
+        return NEEDS_VERSION_1
+    if below == name:
+        return None
+    if not keras_2 and below in KERAS_2_ALONE:
+        return NEEDS_KERAS_2
+    return NEVER_ENDS if several_hosts and below == "train.SyncReplicasOptimizer" else None
