@@ -151,6 +151,60 @@ def test_a_gang_is_launched_whole_in_the_first_zone_that_has_room(yard: Yard) ->
     assert refused == [yard.subnets["us-east-1a"], yard.subnets["us-east-1b"]]
 
 
+CPU = ["c7i.large/a", "m7i.large/a", "r7i.large/a"]
+
+
+def test_a_gang_of_several_types_in_one_subnet_is_of_the_one_that_has_room_for_all(yard: Yard) -> None:
+    yard.refuse("c7i.large/us-east-1a/spot", slots=0)
+    yard.refuse("m7i.large/us-east-1a/spot", slots=1)
+    fleet = yard.fleet(yard.template(), CPU, 2)
+    assert [(row["InstanceType"], len(row["InstanceIds"])) for row in fleet["Instances"]] == [
+        ("r7i.large", 2)
+    ]
+    assert {yard.instance(host)["InstanceType"] for host in members(fleet)} == {"r7i.large"}
+    errors = {
+        error["LaunchTemplateAndOverrides"]["Overrides"]["InstanceType"]: error["ErrorCode"]
+        for error in fleet["Errors"]
+    }
+    assert errors == dict.fromkeys(("c7i.large", "m7i.large"), "InsufficientInstanceCapacity")
+
+
+def test_a_gang_is_never_made_up_of_the_room_of_several_types(yard: Yard) -> None:
+    for pool in CPU:
+        yard.refuse(f"{pool.split('/')[0]}/us-east-1a/spot", slots=1)
+    fleet = yard.fleet(yard.template(), CPU, 2)
+    assert members(fleet) == []
+    assert len(fleet["Errors"]) == 3
+
+
+def test_the_cheapest_type_wins_on_demand_and_on_spot_the_one_with_most_room(yard: Yard) -> None:
+    template = yard.template()
+    on_demand = {
+        "AllocationStrategy": "lowest-price",
+        "SingleInstanceType": True,
+        "SingleAvailabilityZone": True,
+        "MinTargetCapacity": 2,
+    }
+    dear_first = list(reversed(CPU))
+    fleet = yard.fleet(template, dear_first, 2, market="on-demand", OnDemandOptions=on_demand)
+    assert [row["InstanceType"] for row in fleet["Instances"]] == ["c7i.large"]
+    yard.refuse("c7i.large/us-east-1a/spot", slots=2)
+    yard.refuse("m7i.large/us-east-1a/spot", slots=9)
+    yard.refuse("r7i.large/us-east-1a/spot", slots=5)
+    spot = on_demand | {"AllocationStrategy": "capacity-optimized"}
+    fleet = yard.fleet(template, CPU, 2, SpotOptions=spot)
+    assert [row["InstanceType"] for row in fleet["Instances"]] == ["m7i.large"]
+
+
+def test_each_type_counts_against_the_quota_of_its_family(yard: Yard) -> None:
+    template = yard.template()
+    nine = yard.fleet(template, ["c7i.8xlarge/a"], 9)
+    assert [error["ErrorCode"] for error in nine["Errors"]] == ["MaxSpotInstanceCountExceeded"]
+    assert "L-34B43A08" in nine["Errors"][0]["ErrorMessage"]
+    smaller = yard.fleet(template, ["c7i.8xlarge/a", "c7i.large/a"], 9)
+    assert [row["InstanceType"] for row in smaller["Instances"]] == ["c7i.large"]
+
+
 def test_no_room_is_no_exception_but_errors_and_no_instances(yard: Yard) -> None:
     yard.refuse("g5.xlarge/*/*")
     fleet = yard.fleet(yard.template(), ["g5.xlarge/a"], 2)
