@@ -1,0 +1,409 @@
+"""Handwritten digits with TensorFlow 1's parameter servers: ClusterSpec, Server, replica_device_setter.
+
+The way of 2017, through tf.compat.v1, for those who have such programs: flags say who is who, worker 0 is the chief,
+MonitoredTrainingSession initialises, saves and restores, and StopAtStepHook ends all. Asynchronous plain SGD.
+
+    python -m training.programs.parameter_server_v1 --ps_hosts A:1 --worker_hosts B:1,C:1 --job_name ps --task_index 0
+
+The job file fills the flags by ${ps_hosts}, ${worker_hosts}, ${job_name} and ${task_index}. Without hosts it trains in
+this process alone. What TensorFlow 1 would wait for without end has a deadline here: who waits too long for a session,
+or loses a parameter server, leaves with the code that means "start me again".
+"""
+
+import argparse
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any, NoReturn
+
+import numpy as np
+import tensorflow as tf
+
+from training.programs import idx, mnist
+from training.programs.matmul import at_least
+from training.runtime import Runtime
+from training.runtime.cluster import Cluster
+from training.runtime.environment import Environment
+from training.runtime.export import classifier
+from training.runtime.forming import answers, use_processors
+from training.runtime.leaving import FINISHED, RESTART, leave, leave_when_a_peer_is_gone
+from training.runtime.metrics import Reporter, Step
+from training.runtime.place import Place
+from training.runtime.plan import Plan, Resumed
+from training.runtime.watch import STALLED_SECONDS, Watch
+
+v1 = tf.compat.v1
+
+LOOK_SECONDS = 0.5
+GONE_AFTER_LOOKS = 6
+LAST_WORDS_SECONDS = 30.0
+SUMMARY_STEPS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """Who this process is, from the flags. Worker 0 is the chief."""
+
+    parameter_servers: tuple[str, ...]
+    workers: tuple[str, ...]
+    job: str
+    task: int
+
+    @property
+    def is_chief(self) -> bool:
+        return self.job == "worker" and self.task == 0
+
+    @property
+    def device(self) -> str:
+        return f"/job:{self.job}/task:{self.task}" if self.workers else ""
+
+    @property
+    def servers(self) -> dict[str, str]:
+        """Address of each parameter server: what it is."""
+        return {address: f"ps {index} at {address}" for index, address in enumerate(self.parameter_servers)}
+
+    @property
+    def spec(self) -> Any:
+        return v1.train.ClusterSpec({"ps": list(self.parameter_servers), "worker": list(self.workers)})
+
+    def config(self) -> Any:
+        """Sessions that know the parameter servers and themselves alone: other workers may come later, or go."""
+        return v1.ConfigProto(device_filters=["/job:ps", self.device] if self.workers else [])
+
+    def absent(self) -> list[str]:
+        """The parameter servers and the chief, as far as nobody answers there."""
+        doors = self.servers | ({self.workers[0]: f"worker 0 at {self.workers[0]}"} if self.workers else {})
+        return [who for address, who in doors.items() if not answers(address)]
+
+
+@dataclass(frozen=True, slots=True)
+class Training:
+    """The training graph's ends."""
+
+    images: Any
+    labels: Any
+    step: Any
+    cost: Any
+    accuracy: Any
+    train: Any
+    scaffold: Any
+
+
+class Leaving:
+    """`asked` turns true when SIGTERM came."""
+
+    def __init__(self) -> None:
+        self.asked = False
+        signal.signal(signal.SIGTERM, self._note)
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        self.asked = True
+
+
+def main() -> None:
+    arguments = parse_arguments()
+    seat = read_seat(arguments)
+    environment = Environment.from_os()
+    use_processors()
+    leave_when_a_peer_is_gone()
+    server = start_server(seat)  # a server that nobody holds ends
+    target = server.target if server else ""
+    if seat.job == "ps":
+        serve(seat, target, environment)
+    digits = idx.labelled(environment.data_folder("mnist"), idx.TRAIN)
+    train(arguments, seat, target, environment, digits)
+    if seat.is_chief:
+        wait_for_the_others(seat, target)
+        conclude(arguments, environment, seat)
+        say_over(seat, target)
+    else:
+        say_done(seat, target)
+    leave(FINISHED, f"{seat.job} {seat.task} is done")
+
+
+def parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    shown = "(default: %(default)s)"
+    parser.add_argument("--ps_hosts", default="", help="comma-separated address:port")
+    parser.add_argument("--worker_hosts", default="", help="comma-separated address:port, the chief first")
+    parser.add_argument("--job_name", choices=("worker", "ps"), default="worker", help=shown)
+    parser.add_argument("--task_index", type=at_least(0), default=0, help=shown)
+    parser.add_argument("--steps", type=at_least(1), default=3000, help=f"of all workers together {shown}")
+    parser.add_argument("--batch_size", type=at_least(1), default=50, help=f"of each worker {shown}")
+    parser.add_argument("--learning_rate", type=float, default=0.5, help=shown)
+    parser.add_argument("--frequency", type=at_least(1), default=100, help=f"steps from line to line {shown}")
+    parser.add_argument("--seed", type=int, default=1, help=shown)
+    parser.add_argument("--step_delay", type=float, default=0.0, help=f"seconds, to watch it {shown}")
+    return parser.parse_args()
+
+
+def read_seat(arguments: argparse.Namespace) -> Seat:
+    """Raises SystemExit when the flags do not say who this process is."""
+    servers, workers = (
+        tuple(one for one in said.split(",") if one) for said in (arguments.ps_hosts, arguments.worker_hosts)
+    )
+    if bool(servers) != bool(workers):
+        raise SystemExit("--ps_hosts and --worker_hosts belong together: found only one of them")
+    members = servers if arguments.job_name == "ps" else workers
+    if members and arguments.task_index >= len(members):
+        raise SystemExit(
+            f"--task_index {arguments.task_index}: there are only {len(members)} of --job_name {arguments.job_name}"
+        )
+    if not members and (arguments.job_name, arguments.task_index) != ("worker", 0):
+        raise SystemExit(f"--job_name {arguments.job_name} needs --ps_hosts and --worker_hosts")
+    return Seat(servers, workers, arguments.job_name, arguments.task_index)
+
+
+def start_server(seat: Seat) -> Any:
+    """This process's server, None where there is no cluster. A parameter server leaves GPUs alone."""
+    if not seat.workers:
+        return None
+    config = v1.ConfigProto(device_count={"GPU": 0}) if seat.job == "ps" else None
+    server = v1.train.Server(seat.spec, job_name=seat.job, task_index=seat.task, config=config)
+    print(f"{seat.job} {seat.task} of {len(seat.workers)} workers is at {server.target}", flush=True)
+    return server
+
+
+def serve(seat: Seat, target: str, environment: Environment) -> NoReturn:
+    """A parameter server's life: until the chief says that all is over, or its door has been closed for a while.
+
+    SIGTERM is left unheard: the chief hears of an interruption too, and what it saves then lies here.
+    """
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    chief = seat.workers[0]
+    with within(environment.form_seconds, seat, "the chief to come"):
+        while not answers(chief):
+            time.sleep(LOOK_SECONDS)
+    with tf.Graph().as_default(), v1.Session(target, config=seat.config()) as session:
+        told = over(seat.task).size()
+        unanswered = 0
+        while unanswered < GONE_AFTER_LOOKS:
+            if session.run(told):
+                leave(FINISHED, f"ps {seat.task} is not needed any more: the chief has finished")
+            time.sleep(LOOK_SECONDS)
+            unanswered = 0 if answers(chief) else unanswered + 1
+    leave(RESTART, f"a peer is gone (nobody answers as worker 0 at {chief}); leaving to be started again")
+
+
+def train(
+    arguments: argparse.Namespace, seat: Seat, target: str, environment: Environment, digits: idx.Labelled
+) -> None:
+    """To the step limit. Does not return when this process must leave."""
+    leaving = Leaving()
+    per_epoch = digits.count // arguments.batch_size
+    if not per_epoch:
+        raise SystemExit(
+            f"--batch_size {arguments.batch_size} is more than the {digits.count} digits there are"
+        )
+    diary = mnist.Diary(arguments.frequency)
+    with tf.Graph().as_default(), Watch(vital=seat.servers, helpers={}) as watch:
+        graph = build(arguments, seat, environment)
+        with within(environment.form_seconds, seat, "a session"):
+            if not seat.is_chief:
+                wait_for_the_chief(seat, target)
+            session = open_session(arguments, seat, target, environment, graph)
+        with session:
+            step = int(session.run_step_fn(lambda step_context: step_context.session.run(graph.step)))
+            if seat.is_chief and step:
+                print(f"resumed from step {step}", flush=True)
+            else:
+                print(f"starting at step {step}", flush=True)
+            reporter = report(arguments, environment, seat, step, per_epoch)
+            batches = in_random_order(digits, arguments, seat, step)
+            while not session.should_stop() and not leaving.asked:
+                images, labels = next(batches)
+                _, step, cost, accuracy = session.run(
+                    [graph.train, graph.step, graph.cost, graph.accuracy],
+                    {graph.images: images, graph.labels: labels},
+                )
+                watch.saw(int(step), patience=STALLED_SECONDS)
+                epoch, batch = divmod(int(step) - 1, per_epoch)
+                done = Step(
+                    int(step), arguments.steps, epoch + 1, batch + 1, per_epoch, float(cost), float(accuracy)
+                )
+                diary.note(done)
+                reporter.say(done.step, done.loss, done.accuracy)
+                time.sleep(arguments.step_delay)
+    if leaving.asked and step < arguments.steps:
+        leave(RESTART, f"told to leave at step {step} of {arguments.steps}, to be started again")
+
+
+def build(arguments: argparse.Namespace, seat: Seat, environment: Environment) -> Training:
+    """The graph of one worker: variables and step on the parameter servers, the rest here."""
+    setter = v1.train.replica_device_setter(worker_device=seat.device, cluster=seat.spec)
+    with v1.device(setter if seat.workers else None):
+        step = v1.train.get_or_create_global_step()
+        images = v1.placeholder(tf.float32, (None, mnist.PIXELS), name="images")
+        labels = v1.placeholder(tf.int64, (None,), name="labels")
+        hidden = tf.sigmoid(layer("hidden", images, mnist.HIDDEN, arguments.seed))
+        logits = layer("softmax", hidden, mnist.DIGITS, arguments.seed + 1)
+        cost = tf.reduce_mean(mnist.losses(labels, logits))
+        accuracy = tf.reduce_mean(mnist.is_right(labels, logits))
+        optimizer = v1.train.GradientDescentOptimizer(arguments.learning_rate)
+        train = optimizer.minimize(cost, global_step=step)
+        v1.summary.scalar("train/cost", cost)
+        v1.summary.scalar("train/accuracy", accuracy)
+    with tf.device(seat.device):  # the chief's disk: a sharded saver would write on the parameter servers'
+        saver = v1.train.Saver(max_to_keep=environment.checkpoint_keep)
+    return Training(images, labels, step, cost, accuracy, train, v1.train.Scaffold(saver=saver))
+
+
+def layer(name: str, inputs: Any, units: int, seed: int) -> Any:
+    with v1.variable_scope(name):
+        wide = v1.truncated_normal_initializer(stddev=inputs.shape[1] ** -0.5, seed=seed)
+        weights = v1.get_variable("weights", (inputs.shape[1], units), initializer=wide)
+        biases = v1.get_variable("biases", (units,), initializer=v1.zeros_initializer())
+    return tf.linalg.matmul(inputs, weights) + biases
+
+
+def wait_for_the_chief(seat: Seat, target: str) -> None:
+    """Until the chief has initialised or restored; TensorFlow itself looks every 30 seconds only."""
+    missing = v1.report_uninitialized_variables()
+    with v1.Session(target, config=seat.config()) as session:
+        while session.run(missing).size:
+            time.sleep(LOOK_SECONDS)
+
+
+def open_session(
+    arguments: argparse.Namespace, seat: Seat, target: str, environment: Environment, graph: Training
+) -> Any:
+    """The chief initialises or restores; the others wait until it has."""
+    steps, seconds = environment.checkpoint_steps, environment.checkpoint_seconds
+    return v1.train.MonitoredTrainingSession(
+        master=target,
+        is_chief=seat.is_chief,
+        checkpoint_dir=str(environment.checkpoints) if seat.is_chief else None,
+        scaffold=graph.scaffold,
+        hooks=[v1.train.StopAtStepHook(last_step=arguments.steps)],
+        save_checkpoint_steps=steps or None,
+        save_checkpoint_secs=None if steps else seconds,
+        save_summaries_steps=SUMMARY_STEPS,
+        summary_dir=str(environment.tensorboard),
+        save_graph_def=False,
+        config=seat.config(),
+        max_wait_secs=int(environment.form_seconds),
+    )
+
+
+def in_random_order(
+    digits: idx.Labelled, arguments: argparse.Namespace, seat: Seat, first_step: int
+) -> Iterator[tuple[Any, Any]]:
+    """Batches without end, whole epochs mixed anew; another order for each worker and after each restart."""
+    order = np.random.default_rng((arguments.seed, seat.task, first_step))
+    while True:
+        mixed = order.permutation(digits.count)
+        for start in range(0, digits.count - arguments.batch_size + 1, arguments.batch_size):
+            chosen = mixed[start : start + arguments.batch_size]
+            yield digits.images[chosen], digits.labels[chosen]
+
+
+def report(
+    arguments: argparse.Namespace, environment: Environment, seat: Seat, step: int, per_epoch: int
+) -> Reporter:
+    """Progress for the host agent. TensorFlow checks each restored tensor against the checksum it was saved with."""
+    found = Resumed(step, arguments.batch_size, step // per_epoch + 1, step % per_epoch, verified=True)
+    plan = Plan(
+        epochs=0,
+        global_batch_size=arguments.batch_size,
+        seed=arguments.seed,
+        checkpoint_every=0,
+        checkpoint_seconds=0,
+        each_step=lambda _: None,
+    )
+    return Reporter(
+        environment,
+        plan,
+        steps=arguments.steps,
+        per_epoch=per_epoch,
+        is_chief=False,
+        resumed=found if step and seat.is_chief else None,
+    )
+
+
+@contextmanager
+def within(seconds: float, seat: Seat, what: str) -> Iterator[None]:
+    """Inside, this process waits for others; when it waits too long it leaves and says for what, and who is absent."""
+
+    def too_long() -> None:
+        absent = ", ".join(seat.absent())
+        why = f"nobody answers as {absent}" if absent else "although everybody answers"
+        leave(RESTART, f"{seat.job} {seat.task} waited {seconds:g} seconds for {what}: {why}")
+
+    timer = threading.Timer(seconds, too_long)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def done_queue() -> Any:
+    """On the first parameter server: every worker but the chief says here that it has finished."""
+    with tf.device("/job:ps/task:0"):
+        return v1.FIFOQueue(1000, tf.int32, shapes=(), shared_name="done")
+
+
+def over(task: int) -> Any:
+    """On each parameter server: the chief says here that all is over."""
+    with tf.device(f"/job:ps/task:{task}"):
+        return v1.FIFOQueue(1, tf.int32, shapes=(), shared_name="over")
+
+
+def say_done(seat: Seat, target: str) -> None:
+    with tf.Graph().as_default(), v1.Session(target, config=seat.config()) as session:
+        session.run(done_queue().enqueue(seat.task))
+
+
+def wait_for_the_others(seat: Seat, target: str) -> None:
+    """The others still finish the step they were at; none is waited for longer than LAST_WORDS_SECONDS."""
+    if not seat.workers:
+        return
+    end = time.monotonic() + LAST_WORDS_SECONDS
+    with tf.Graph().as_default(), v1.Session(target, config=seat.config()) as session:
+        said = done_queue().size()
+        while session.run(said) < len(seat.workers) - 1 and time.monotonic() < end:
+            time.sleep(LOOK_SECONDS)
+
+
+def say_over(seat: Seat, target: str) -> None:
+    """The parameter servers may go."""
+    with tf.Graph().as_default(), v1.Session(target, config=seat.config()) as session:
+        for task in range(len(seat.parameter_servers)):
+            session.run(over(task).enqueue(0))
+
+
+def conclude(arguments: argparse.Namespace, environment: Environment, seat: Seat) -> None:
+    """Judge what the last checkpoint holds on digits nobody has seen, and leave it behind as a SavedModel."""
+    saved = tf.train.load_checkpoint(str(environment.checkpoints))
+    step = int(saved.get_tensor("global_step"))
+    model = mnist.Classifier(arguments.seed)
+    for variable, name in (
+        (model.hidden_weights, "hidden/weights"),
+        (model.hidden_biases, "hidden/biases"),
+        (model.weights, "softmax/weights"),
+        (model.biases, "softmax/biases"),
+    ):
+        variable.assign(saved.get_tensor(name))
+    test = mnist.arrays(environment.data_folder("mnist"), idx.TEST)
+    loss, accuracy = mnist.evaluate(model, test)
+    print(f"Test-Accuracy: {accuracy:.4f}", flush=True)
+    print(f"Final Cost: {loss:.4f}", flush=True)
+    here = Cluster(Place.from_tf_config(None), "single", tf.distribute.get_strategy())
+    runtime = Runtime(here, environment)
+    images = tf.TensorSpec((None, mnist.PIXELS), tf.float32, name="images")
+    runtime.save_model(model, classifier(model, images), step=step)
+    workers = max(len(seat.workers), 1)
+    runtime.write_metrics(
+        {"step": step, "steps": arguments.steps, "loss": loss, "accuracy": accuracy, "workers": workers}
+    )
+
+
+if __name__ == "__main__":
+    main()
