@@ -70,26 +70,26 @@ class Checkpoints:
 
     def save(self, step: int, facts: dict[str, Any]) -> None:
         """Every worker calls it at the same step. `facts` come back from `restore`."""
-        if not self.cluster.is_chief:
-            with tempfile.TemporaryDirectory(prefix="trainyard-") as scratch:
-                self.tracked.write(str(Path(scratch) / VARIABLES), options=self._options())
-            return
         target = self.folder / name_of(step)
-        if target.exists():  # the very step that was restored: the others write it too
+        if not self.cluster.is_chief or target.exists():  # the chief may be at the very step that it restored
             with tempfile.TemporaryDirectory(prefix="trainyard-") as scratch:
-                self.tracked.write(str(Path(scratch) / VARIABLES), options=self._options())
+                self._write(Path(scratch))
             return
         half = self.folder / f"{target.name}.half"
         shutil.rmtree(half, ignore_errors=True)
         half.mkdir()
-        self.tracked.write(str(half / VARIABLES), options=self._options())
+        of_variables = self._write(half)
         files = {path.name: checksum(path) for path in sorted(half.iterdir())}
-        whole = {**facts, "files": files, "fingerprint": fingerprint(self.tracked)}
-        (half / FACTS).write_text(json.dumps(whole))
+        (half / FACTS).write_text(json.dumps({**facts, "files": files, "fingerprint": of_variables}))
         half.replace(target)
         if self.keep is not None:
             for old in steps_in(self.folder)[: -self.keep]:
                 shutil.rmtree(self.folder / name_of(old))
+
+    def _write(self, folder: Path) -> str:
+        """The fingerprint of what was written. Reading a variable may need all workers, so all do the same."""
+        self.tracked.write(str(folder / VARIABLES), options=self._options())
+        return fingerprint(self.tracked)
 
     def _options(self) -> Any:
         return tf.train.CheckpointOptions(experimental_io_device=self.cluster.file_device)
@@ -115,8 +115,11 @@ def fingerprint(tracked: Any) -> str:
 
 
 def variables_of(tracked: Any) -> Iterator[Any]:
+    """TensorFlow's variables and those of Keras 3, which are not among them."""
     return (
-        found for found in tf.train.TrackableView(tracked).descendants() if isinstance(found, tf.Variable)
+        found
+        for found in tf.train.TrackableView(tracked).descendants()
+        if hasattr(found, "numpy") and hasattr(found, "assign")
     )
 
 

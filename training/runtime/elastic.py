@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 import tensorflow as tf
 
 from training.runtime.checkpoints import Checkpoints
-from training.runtime.data import Examples, Share
+from training.runtime.data import Examples
+from training.runtime.feeding import distributed, steps_per_epoch
 from training.runtime.leaving import RESTART, leave
 from training.runtime.metrics import History, Reporter
 from training.runtime.models import trained
@@ -70,7 +71,7 @@ class Elastic:
 
     def train(self, examples: Examples) -> Trained:
         """To the last step, from wherever the latest checkpoint is. Does not return when the workers must leave."""
-        per_epoch = self._steps_per_epoch(examples)
+        per_epoch = steps_per_epoch(self._cluster, self._environment, examples, self._plan.global_batch_size)
         steps = per_epoch * self._plan.epochs
         resumed = self._resume(per_epoch)
         step = resumed.step if resumed else 0
@@ -82,7 +83,18 @@ class Elastic:
             is_chief=self._cluster.is_chief,
             resumed=resumed,
         )
-        batches = iter(self._batches(examples, step, per_epoch))
+        batches = iter(
+            distributed(
+                self._cluster,
+                self._environment,
+                examples,
+                global_batch_size=self._plan.global_batch_size,
+                seed=self._plan.seed,
+                first_step=step,
+                per_epoch=per_epoch,
+                epochs=self._plan.epochs,
+            )
+        )
         while step < steps:
             facts = self._one_step(next(batches))
             step += 1
@@ -101,30 +113,6 @@ class Elastic:
                 time.sleep(self._plan.step_delay)
         return Trained(step, steps, self._history.epochs)
 
-    def _steps_per_epoch(self, examples: Examples) -> int:
-        """As many as the worker with the fewest examples can do."""
-        size, replicas = self._plan.global_batch_size, self._cluster.strategy.num_replicas_in_sync
-        if size < replicas:
-            raise SystemExit(
-                f"the global batch size {size} is smaller than the {replicas} replicas that share it: make it larger"
-            )
-        counts = self._cluster.all_say(examples.count)
-        if not self._own_files_only(examples) and len(set(counts)) > 1:
-            raise SystemExit(
-                f"the workers have {', '.join(map(str, counts))} training examples: each must have all of them, "
-                "or files of its own by `sharding: file` in the job"
-            )
-        here = self._share(examples, self._replicas_of(self._cluster.place.position)).batches_in(
-            examples.count
-        )
-        least = min(self._cluster.all_say(here))
-        if not least:
-            raise SystemExit(
-                f"the global batch size {size} is larger than the {' + '.join(map(str, counts))} training examples "
-                "can fill on every worker: make it smaller"
-            )
-        return least
-
     def _resume(self, per_epoch: int) -> Resumed | None:
         with self._cluster.strategy.scope():
             if hasattr(self._optimizer, "build"):  # the state of a Keras optimizer is there only then
@@ -142,30 +130,6 @@ class Elastic:
         facts = self._plan.facts_at(step, per_epoch)
         self._checkpoints.save(step, facts | {"history": self._history.to_json()})
         self._saved_at = time.monotonic()
-
-    def _own_files_only(self, examples: Examples) -> bool:
-        return examples.folder is not None and self._environment.holds_own_files_only(examples.folder)
-
-    def _replicas_of(self, worker: int) -> range:
-        here = self._cluster.strategy.num_replicas_in_sync // self._cluster.workers
-        return range(worker * here, (worker + 1) * here)
-
-    def _share(self, examples: Examples, replicas: range) -> Share:
-        of = self._cluster.strategy.num_replicas_in_sync
-        share = Share.of_own_files if self._own_files_only(examples) else Share.of_all_data
-        return share(self._plan.global_batch_size, replicas=replicas, of=of)
-
-    def _batches(self, examples: Examples, first_step: int, per_epoch: int) -> Any:
-        def of_pipeline(context: tf.distribute.InputContext) -> Any:
-            return examples.batches(
-                self._share(examples, self._replicas_of(context.input_pipeline_id)),
-                seed=self._plan.seed,
-                first_step=first_step,
-                epochs=self._plan.epochs,
-                per_epoch=per_epoch,
-            )
-
-        return self._cluster.strategy.distribute_datasets_from_function(of_pipeline)
 
     def _one_step(self, batch: Any) -> StepFacts:
         clock = self._cluster.is_chief and time.monotonic() - self._saved_at >= self._plan.checkpoint_seconds

@@ -82,31 +82,33 @@ class Reporter:
         self._said_step: int | None = None
 
     def say(self, step: int, loss: float, accuracy: float, **further: float) -> None:
-        """`further` numbers go wherever loss and accuracy go."""
-        done = Step(
-            step,
-            self._steps,
-            epoch=(step - 1) // self._per_epoch + 1,
-            batch=(step - 1) % self._per_epoch + 1,
-            batches=self._per_epoch,
-            loss=loss,
-            accuracy=accuracy,
-        )
+        """One step of a loop. `further` numbers go wherever loss and accuracy go."""
         if self._each_step and self._is_chief:
-            self._each_step(done)
+            epoch, batch = divmod(step - 1, self._per_epoch)
+            self._each_step(
+                Step(step, self._steps, epoch + 1, batch + 1, self._per_epoch, loss=loss, accuracy=accuracy)
+            )
+        self.report(step, {"loss": loss, "accuracy": accuracy, **further})
+
+    def report(self, step: int, scalars: Mapping[str, float]) -> None:
+        """Whatever is known of a step, by name."""
         now = time.monotonic()
         if now - self._said_at < EVERY_SECONDS and step != self._steps:
             return
-        pace = None if self._said_step is None else (step - self._said_step) / (now - self._said_at)
+        if self._said_step is not None:
+            pace = (step - self._said_step) / (now - self._said_at)
+            scalars = {**scalars, "steps_per_second": round(pace, 2)}
         self._said_at, self._said_step = now, step
+        epoch = (step - 1) // self._per_epoch + 1
         if not self._each_step:
-            text = f"step {step}/{self._steps} epoch {done.epoch} loss {loss:.6f} accuracy {accuracy:.4f}"
-            text += "".join(f" {name} {value:.4g}" for name, value in further.items())
-            print(text + ("" if pace is None else f" {pace:.1f} steps/s"), flush=True)
-        self._write(done, pace, further)
-        scalars = {"loss": loss, "accuracy": accuracy, **further}
-        if pace is not None:
-            scalars["steps_per_second"] = pace
+            told = "".join(f" {name} {value:.6g}" for name, value in scalars.items())
+            print(f"step {step}/{self._steps} epoch {epoch}{told}", flush=True)
+        facts: dict[str, Any] = {"step": step, "steps": self._steps, "epoch": epoch}
+        facts |= {name: round(value, 6) for name, value in scalars.items()}
+        if self._resumed:
+            facts["resumed"] = self._resumed.to_json()
+        with self._progress.open("a") as lines:
+            lines.write(json.dumps(facts) + "\n")
         self.add_scalars(step, **{f"train/{name}": value for name, value in scalars.items()})
 
     def add_scalars(self, step: int, **values: float) -> None:
@@ -116,22 +118,6 @@ class Reporter:
                 for name, value in values.items():
                     tf.summary.scalar(name, value)
             self._events.flush()
-
-    def _write(self, done: Step, pace: float | None, further: Mapping[str, float]) -> None:
-        facts: dict[str, Any] = {
-            "step": done.step,
-            "steps": done.steps,
-            "epoch": done.epoch,
-            "loss": round(done.loss, 6),
-            "accuracy": round(done.accuracy, 4),
-            **further,
-        }
-        if pace is not None:
-            facts["steps_per_second"] = round(pace, 2)
-        if self._resumed:
-            facts["resumed"] = self._resumed.to_json()
-        with self._progress.open("a") as lines:
-            lines.write(json.dumps(facts) + "\n")
 
 
 def write_metrics(path: Path, facts: Mapping[str, Any]) -> None:

@@ -9,8 +9,10 @@ from typing import Any, NoReturn
 import numpy as np
 import tensorflow as tf
 
-from training.runtime import export, metrics
+from training.runtime import export, feeding, metrics
+from training.runtime.asynchronous import Asynchronous, OneBatch
 from training.runtime.cluster import Cluster, join
+from training.runtime.data import Examples
 from training.runtime.elastic import Elastic
 from training.runtime.environment import Environment
 from training.runtime.export import Signature
@@ -76,28 +78,51 @@ class Runtime:
         checkpoint_every: int | None = None,
         step_delay: float = 0.0,
         each_step: Callable[[metrics.Step], None] | None = None,
-    ) -> Any:
+    ) -> Elastic | Asynchronous:
         """The training loop of this strategy, for `model` and `optimizer` made under `strategy.scope()`.
 
         `losses(labels, outputs)` answers one loss an example, `is_right(labels, outputs)` one 0/1 an example.
         `checkpoint_every` steps; None: what the job says, 0: by the clock alone. `each_step` is called by the
         chief after every step, in place of the loop's own lines.
         """
-        plan = Plan(
+        plan = self.plan(
             epochs=epochs,
             global_batch_size=global_batch_size,
             seed=seed,
-            checkpoint_every=self.environment.checkpoint_steps
-            if checkpoint_every is None
-            else checkpoint_every,
-            checkpoint_seconds=self.environment.checkpoint_seconds,
+            checkpoint_every=checkpoint_every,
             step_delay=step_delay,
             each_step=each_step,
         )
-        from training.runtime.asynchronous import Asynchronous
+        if self.cluster.kind == "parameter_server":
+            turn = OneBatch(model, optimizer, losses, is_right)
+            return Asynchronous(self, plan, model=model, optimizer=optimizer, turn=turn)
+        return Elastic(self, plan, model=model, optimizer=optimizer, losses=losses, is_right=is_right)
 
-        kind = Asynchronous if self.cluster.kind == "parameter_server" else Elastic
-        return kind(self, plan, model=model, optimizer=optimizer, losses=losses, is_right=is_right)
+    def plan(
+        self,
+        *,
+        epochs: int,
+        global_batch_size: int,
+        seed: int,
+        checkpoint_every: int | None,
+        step_delay: float = 0.0,
+        each_step: Callable[[metrics.Step], None] | None = None,
+    ) -> Plan:
+        """`checkpoint_every` None: what the job says."""
+        told = self.environment
+        return Plan(
+            epochs=epochs,
+            global_batch_size=global_batch_size,
+            seed=seed,
+            checkpoint_every=told.checkpoint_steps if checkpoint_every is None else checkpoint_every,
+            checkpoint_seconds=told.checkpoint_seconds,
+            step_delay=step_delay,
+            each_step=each_step,
+        )
+
+    def steps_per_epoch(self, examples: Examples, *, global_batch_size: int) -> int:
+        """How many whole global batches an epoch has. Every worker calls it."""
+        return feeding.steps_per_epoch(self.cluster, self.environment, examples, global_batch_size)
 
     def save_model(self, model: Any, signatures: Mapping[str, Signature], *, step: int) -> None:
         """A SavedModel of the model at `step`, whole, written by the chief alone. Every worker calls it."""
