@@ -30,10 +30,11 @@ def main() -> int:
     given = arguments()
     chief = is_chief()
     checkpoints = Path(os.environ["TRAINYARD_CHECKPOINTS"])
-    step = restored(checkpoints)
+    found = restored(checkpoints)
+    step = int(found["step"]) if found else 0
     print(f"starting at step {step} of {given.steps}", flush=True)
     data = os.urandom(1024) * given.work
-    report = Report(chief, given.steps)
+    report = Report(chief, given.steps, found)
     while step < given.steps:
         if asked_to_leave:
             save(checkpoints, step)
@@ -78,12 +79,13 @@ def leave(number: int, frame: FrameType | None) -> None:
     asked_to_leave = True
 
 
-def restored(checkpoints: Path) -> int:
-    """The step of the latest checkpoint on disk; 0 without one."""
+def restored(checkpoints: Path) -> dict[str, Any] | None:
+    """What the latest checkpoint on disk says; None without one."""
     steps = sorted(int(folder.name) for folder in checkpoints.glob("[0-9]*") if folder.is_dir())
-    return (
-        int(json.loads((checkpoints / f"{steps[-1]:08d}" / "state.json").read_text())["step"]) if steps else 0
-    )
+    if not steps:
+        return None
+    facts: dict[str, Any] = json.loads((checkpoints / f"{steps[-1]:08d}" / "facts.json").read_text())
+    return facts
 
 
 def save(checkpoints: Path, step: int) -> None:
@@ -93,7 +95,7 @@ def save(checkpoints: Path, step: int) -> None:
         return
     shutil.rmtree(half, ignore_errors=True)
     half.mkdir(parents=True)
-    (half / "state.json").write_text(json.dumps({"step": step, "loss": loss_at(step)}))
+    (half / "facts.json").write_text(json.dumps({"step": step, "loss": loss_at(step), "files": {}}))
     half.replace(target)
 
 
@@ -105,9 +107,12 @@ def loss_at(step: int) -> float:
 class Report:
     """The chief's progress lines, one for each half second, and the steps per second of each."""
 
-    def __init__(self, chief: bool, steps: int) -> None:
+    def __init__(self, chief: bool, steps: int, found: dict[str, Any] | None) -> None:
         self.path = Path(os.environ["TRAINYARD_PROGRESS"]) if chief else None
         self.steps = steps
+        self.resumed = (
+            {"step": found["step"], "verified": found["loss"] == loss_at(found["step"])} if found else None
+        )
         self.history: list[dict[str, Any]] = []
         self._since = time.monotonic()
         self._steps = 0
@@ -125,7 +130,7 @@ class Report:
         if self.path:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with self.path.open("a") as lines:
-                lines.write(json.dumps(line) + "\n")
+                lines.write(json.dumps(line | ({"resumed": self.resumed} if self.resumed else {})) + "\n")
         self._since, self._steps = time.monotonic(), 0
 
 
