@@ -13,7 +13,7 @@ from typing import Any
 
 from rich.table import Table
 
-from benchmarks import harness, imports, quick, runs
+from benchmarks import harness, imports, quick, runs, transfer
 from demo import bake, deployment
 from demo.cloud import ROOT, Cloud, port_for
 from demo.phases import Phases
@@ -57,18 +57,26 @@ def main() -> int:
             polling = runs.polling_calls(yard)
         with phases.phase("harness", "The same program by hand and under the agent"):
             rates = harness.measure(yard)
+        with phases.phase("transfer", "Data to the disk: ours, aws s3 sync, s5cmd"):
+            speeds = transfer.measure()
     except DemoError as error:
         say(f"[bold red]Failed:[/bold red] {error}\nNext: {error.next_step}")
         return 1
     finally:
         cloud.down()
-    table = rows(clean, ratios, polling, rates)
+    table = rows(clean, ratios, polling, rates, speeds)
     show(table)
-    write(table, clean, ratios, polling, rates)
+    write(table, clean, ratios, polling, rates, speeds)
     return 0 if all(row.holds for row in table) else 1
 
 
-def rows(clean: list[runs.Clean], ratios: dict[str, float], polling: int, rates: harness.Rates) -> list[Row]:
+def rows(
+    clean: list[runs.Clean],
+    ratios: dict[str, float],
+    polling: int,
+    rates: harness.Rates,
+    speeds: dict[str, transfer.Speeds],
+) -> list[Row]:
     """The table: each budget beside what was measured."""
     transitions = max(run.transitions for run in clean)
     launch = max(run.launch_calls for run in clean)
@@ -95,6 +103,18 @@ def rows(clean: list[runs.Clean], ratios: dict[str, float], polling: int, rates:
             f"looking calls in {runs.WATCHED_SECONDS:.0f} s of a running job", "0", str(polling), polling == 0
         ),
         Row("steps/s under the agent / by hand", ">= 0.99", f"{rates.ratio:.3f}", rates.ratio >= 0.99),
+        *(
+            Row(
+                f"MB/s of data to the disk, {name} files: ours / aws s3 sync / s5cmd",
+                "ours >= aws s3 sync",
+                " / ".join(
+                    str(speed.megabytes_a_second)
+                    for speed in (measured.ours, measured.aws_s3_sync, measured.s5cmd)
+                ),
+                measured.ratio >= 1,
+            )
+            for name, measured in speeds.items()
+        ),
     ]
 
 
@@ -121,7 +141,12 @@ def show(table: list[Row]) -> None:
 
 
 def write(
-    table: list[Row], clean: list[runs.Clean], ratios: dict[str, float], polling: int, rates: harness.Rates
+    table: list[Row],
+    clean: list[runs.Clean],
+    ratios: dict[str, float],
+    polling: int,
+    rates: harness.Rates,
+    speeds: dict[str, transfer.Speeds],
 ) -> None:
     """For a program."""
     told: dict[str, Any] = {
@@ -136,6 +161,7 @@ def write(
         "import_ratios": ratios,
         "polling_calls": polling,
         "harness": {**asdict(rates), "ratio": rates.ratio},
+        "transfer": {name: {**asdict(one), "ratio": one.ratio} for name, one in speeds.items()},
     }
     OUTPUT.parent.mkdir(exist_ok=True)
     OUTPUT.write_text(json.dumps(told, indent=2) + "\n")
