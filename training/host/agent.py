@@ -18,7 +18,7 @@ import boto3
 from botocore.config import Config
 
 from training.host import lease, orders, restoring, state
-from training.host.attempt import Attempt, Outcome, failed, read_cluster
+from training.host.attempt import Attempt, Outcome
 from training.host.bucket import Bucket
 from training.host.cluster import Cluster, Seat
 from training.host.disk import Disk
@@ -30,8 +30,9 @@ from training.host.metadata import Identity, Metadata
 from training.host.places import Places
 from training.host.program import Program
 from training.host.saving import Taken
+from training.host.seating import recall_seat, take_seat
 from training.host.sentinel import Sentinel, power_off
-from training.host.signals import Outbox, Signal
+from training.host.signals import Outbox, Signal, failed
 
 READY_EVERY_SECONDS = 20.0
 TICK_SECONDS = 0.2
@@ -194,7 +195,7 @@ class Agent:
         self._job = self._fetch()
         program = None
         if self._state.phase == "running":
-            cluster, seat = self._recall_seat()
+            cluster, seat = recall_seat(self._places, self._state.attempt, instance=self._identity.instance)
             attempt = self._attempt(cluster, seat)
             program = attempt.recall()
             self._sentinel.renew(lease.while_training(cluster.deadline))
@@ -203,7 +204,8 @@ class Agent:
             if order is None:
                 self._change(phase="done")
                 return
-            cluster, seat = self._take_seat(order)
+            self._change(attempt=order.attempt)
+            cluster, seat = take_seat(self._bucket, order, self._places, instance=self._identity.instance)
             attempt = self._attempt(cluster, seat)
             program = self._start(attempt, cluster)
         self._after(attempt.watch(program), cluster, seat)
@@ -243,22 +245,6 @@ class Agent:
                 self._say("ready", address=self._identity.address, boot_seconds=boot_seconds, **hint)
                 ready_at = time.monotonic() + READY_EVERY_SECONDS
             time.sleep(TICK_SECONDS)
-
-    def _take_seat(self, order: orders.Order) -> tuple[Cluster, Seat]:
-        self._change(attempt=order.attempt)
-        return self._seat_in(read_cluster(self._bucket, order, self._places))
-
-    def _recall_seat(self) -> tuple[Cluster, Seat]:
-        text = self._places.cluster(self._state.attempt).read_text()
-        return self._seat_in(Cluster.from_json(json.loads(text)))
-
-    def _seat_in(self, cluster: Cluster) -> tuple[Cluster, Seat]:
-        seat = cluster.seat(self._identity.instance)
-        if seat is None:
-            raise HostTrouble(
-                f"cluster.json of attempt {cluster.attempt} has no seat for {self._identity.instance}"
-            )
-        return cluster, seat
 
     def _attempt(self, cluster: Cluster, seat: Seat) -> Attempt:
         return Attempt(

@@ -1,16 +1,14 @@
 """One program's life on this host: started, watched, asked to leave when it must, its results brought away."""
 
-import json
-import logging
 import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
-from training.host import ending, lines, logs, orders, results, told
+from training.host import ending, orders, results, signals, told
 from training.host.bucket import Bucket
 from training.host.carriers import Carriers, carriers_of
 from training.host.checkpoints import Manifest
@@ -20,11 +18,12 @@ from training.host.disk import Disk
 from training.host.ending import End, Failed, Finished, Stopped
 from training.host.errors import HostTrouble
 from training.host.folders import fresh
-from training.host.logs import LogUpload, StampedLog
+from training.host.leaving import Leaving, driven_out, told_to_leave
 from training.host.metadata import Identity
 from training.host.metrics import Metrics, for_signal
 from training.host.places import Places
 from training.host.program import Program
+from training.host.program_log import ProgramLog
 from training.host.progress import ALIVE_SECONDS, Progress
 from training.host.repeat import Repeat
 from training.host.restoring import restore
@@ -34,27 +33,6 @@ from training.host.sentinel import Sentinel
 from training.host.signals import Signal
 
 TICK_SECONDS = 0.2
-GRACE = timedelta(seconds=90)
-"""What a program gets from SIGTERM to SIGKILL when it is told to stop: agree on a step, save, leave."""
-LAST_MOMENTS = timedelta(seconds=20)
-"""What the agent needs after the program, before AWS takes the host: the last checkpoint and the log."""
-SHUTDOWN_GRACE = timedelta(seconds=60)
-"""The boot unit gives the agent 90 seconds when the machine goes down."""
-LEASE_GRACE = timedelta(seconds=45)
-SAID_BYTES = 256 * 1024
-"""Of the log's end: progress bars take most of it."""
-SAID_CHARACTERS = 16 * 1024
-
-logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Leaving:
-    """Why the program was asked to leave, and when patience ends."""
-
-    why: str
-    kill_at: datetime
-    trouble: HostTrouble | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,15 +69,8 @@ class Attempt:
         self._disk = disk
         self._say = say
         self._note_taken = note_taken
-        number, name = cluster.attempt, f"{seat.role}-{seat.index}"
-        self._raw = places.program_log(number, seat.role, seat.index)
-        self._log = StampedLog(
-            self._raw, places.stamped_log(number, seat.role, seat.index), f"{name} {seat.instance}"
-        )
-        self._log_upload = LogUpload(
-            bucket, self._log, f"runs/{cluster.run}/attempts/{number}/logs/{name}.log"
-        )
-        self._progress = Progress(places.progress(number), started=time.monotonic())
+        self._log = ProgramLog(cluster, seat, places=places, bucket=bucket)
+        self._progress = Progress(places.progress(cluster.attempt), started=time.monotonic())
         self._metrics = Metrics(bucket, f"runs/{cluster.run}/metrics.json")
         self._saving = Saving(
             bucket,
@@ -127,7 +98,7 @@ class Attempt:
                 image=self._identity.image,
                 base=os.environ,
             ),
-            log=self._raw,
+            log=self._log.path,
             exit_file=self._places.exit_code(self._cluster.attempt),
         )
         program.remember(self._places.process(self._cluster.attempt))
@@ -150,7 +121,7 @@ class Attempt:
             bucket=self._bucket,
             places=self._places,
             disk=self._disk,
-            log=self._log_upload,
+            log=self._log,
             metrics=self._metrics,
             saving=self._saving,
         )
@@ -162,10 +133,10 @@ class Attempt:
             if leaving is None:
                 leaving = self._reason_to_leave(carriers)
                 if leaving:
-                    self._note(f"asking the program to leave: {leaving.why}")
+                    self._log.note(f"asking the program to leave: {leaving.why}")
                     program.ask_to_leave()
             elif not killed and datetime.now(UTC) >= leaving.kill_at:
-                self._note("the program did not leave in time and is killed")
+                self._log.note("the program did not leave in time and is killed")
                 program.kill()
                 killed = True
             time.sleep(TICK_SECONDS)
@@ -192,39 +163,35 @@ class Attempt:
             self._metrics.begin(up_to=restored.taken.step)
         what = f"restore the checkpoint of step {restored.taken.step}" if asked else "a fresh start"
         if restored.instead:
-            self._note(restored.instead)
-        self._note(f"attempt {self._cluster.attempt} on {self._seat.instance}: {what}")
+            self._log.note(restored.instead)
+        self._log.note(f"attempt {self._cluster.attempt} on {self._seat.instance}: {what}")
         return restored.instead
 
     def _reason_to_leave(self, carriers: Carriers) -> Leaving | None:
-        if leaving := self._told_to_leave():
-            return leaving
-        if trouble := carriers.trouble:
-            return Leaving("asked", datetime.now(UTC) + GRACE, trouble)
-        return None
+        trouble = carriers.trouble
+        return self._told_to_leave() or (driven_out(trouble, datetime.now(UTC)) if trouble else None)
 
     def _told_to_leave(self) -> Leaving | None:
-        now = datetime.now(UTC)
         stop = orders.read("stop", self._places)
-        if self._sentinel.notice:
-            return Leaving("interrupted", max(now, self._sentinel.notice.at - LAST_MOMENTS))
-        if self._sentinel.going_down.is_set():
-            return Leaving("interrupted", now + SHUTDOWN_GRACE)
-        if stop and stop.run == self._cluster.run and stop.attempt >= self._cluster.attempt:
-            return Leaving("asked", now + GRACE)
-        if self._sentinel.lease_over:
-            return Leaving("asked", now + LEASE_GRACE, HostTrouble(self._sentinel.lease.reason))
-        return None
+        return told_to_leave(
+            notice=self._sentinel.notice,
+            going_down=self._sentinel.going_down.is_set(),
+            stop_ordered=bool(
+                stop and stop.run == self._cluster.run and stop.attempt >= self._cluster.attempt
+            ),
+            lease=self._sentinel.lease,
+            now=datetime.now(UTC),
+        )
 
     def _conclude(self, code: int, leaving: Leaving | None, killed: bool, carriers: Carriers) -> Outcome:
         room = self._disk.room()
         if room.is_full:
             self._disk.release()
-        self._note(f"the program ended with exit code {code}")
+        self._log.note(f"the program ended with exit code {code}")
         self._listen()
         self._saving.ends_well = code in (0, ending.RESTART, ending.PREEMPTED)
         trouble = carriers.finish("checkpoints")
-        said = lines.plain(logs.end_of(self._raw, SAID_BYTES))[-SAID_CHARACTERS:]
+        said = self._log.said
         ended = ending.judge(
             End(
                 code=code,
@@ -255,17 +222,16 @@ class Attempt:
             case Stopped(why):
                 return Outcome(ended, self._signal("stopped", step=self._step(), why=why))
             case Failed():
-                return Outcome(ended, failed(self._cluster.attempt, ended, ending.last_lines(said.encode())))
+                return Outcome(
+                    ended, signals.failed(self._cluster.attempt, ended, ending.last_lines(said.encode()))
+                )
 
     def _listen(self) -> None:
         """Take in what the program has printed and reported since the last time."""
         now = datetime.now(UTC)
         for facts in self._progress.read():
             self._metrics.add(facts, now)
-        try:
-            self._log.stamp(now)
-        except OSError as error:  # a full disk: the lines wait in the program's own log
-            logger.warning("the log cannot be stamped: %s", error)
+        self._log.stamp(now)
 
     def _report(self, program: Program) -> None:
         if not self._seat.is_chief:
@@ -278,7 +244,7 @@ class Attempt:
         """What a program that goes on changes: its log and, where it never reports progress, its processor time.
 
         One that reports shows by its reports that it goes on; one that hangs may well keep a processor busy."""
-        return logs.size_of(self._raw), 0 if self._progress.reports else program.processor_time()
+        return self._log.size, 0 if self._progress.reports else program.processor_time()
 
     @contextmanager
     def _heartbeat(self) -> Iterator[None]:
@@ -309,7 +275,7 @@ class Attempt:
         FolderUpload(self._bucket, self._places.model, f"runs/{self._cluster.run}/model/").send(last=True)
         document = self._metrics.conclude(self._places.metrics)
         if document is None and self._places.metrics.is_file():
-            self._note("metrics.json holds no JSON object and is left out")
+            self._log.note("metrics.json holds no JSON object and is left out")
             self._listen()
         return for_signal(document or self._progress.facts)
 
@@ -318,41 +284,5 @@ class Attempt:
         known = [step for step in (self._saving.last.step, self._progress.step) if step is not None]
         return max((step for step in known if step >= 0), default=None)
 
-    def _note(self, text: str) -> None:
-        """A line of the agent's own in the program's log: whoever reads it learns what happened around the program."""
-        logger.info("%s", text)
-        try:
-            logs.note(self._raw, text)
-        except OSError as error:
-            logger.warning("the log cannot be written: %s", error)
-
     def _signal(self, word: str, **facts: object) -> Signal:
         return Signal(word, self._cluster.attempt, facts)
-
-
-def failed(attempt: int, ended: Failed, tail: str) -> Signal:
-    return Signal(
-        "failed",
-        attempt,
-        {
-            "kind": ended.kind,
-            "reason": ended.reason,
-            "tail": tail,
-            "exit_code": ended.exit_code,
-            "final": ended.final,
-        },
-    )
-
-
-def read_cluster(bucket: Bucket, order: orders.Order, places: Places) -> Cluster:
-    """cluster.json of the ordered attempt, kept on disk for an agent that is restarted."""
-    text = bucket.read(f"runs/{order.run}/attempts/{order.attempt}/cluster.json").decode()
-    orders.write_whole(places.cluster(order.attempt), text)
-    try:
-        return Cluster.from_json(json.loads(text))
-    except (KeyError, TypeError, ValueError) as error:
-        raise HostTrouble(
-            f"cluster.json of attempt {order.attempt} is not what this host's software understands ({error!r}); "
-            "bake the image anew with the yard's version",
-            final=True,
-        ) from error

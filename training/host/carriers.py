@@ -8,9 +8,9 @@ from training.host.cluster import Cluster, Seat
 from training.host.disk import Disk
 from training.host.errors import HostTrouble
 from training.host.evaluating import Following
-from training.host.logs import LogUpload
 from training.host.metrics import Metrics
 from training.host.places import Places
+from training.host.program_log import ProgramLog
 from training.host.repeat import Repeat
 from training.host.results import FolderUpload
 from training.host.saving import Saving
@@ -57,7 +57,7 @@ def carriers_of(
     bucket: Bucket,
     places: Places,
     disk: Disk,
-    log: LogUpload,
+    log: ProgramLog,
     metrics: Metrics,
     saving: Saving,
 ) -> Carriers:

@@ -15,6 +15,7 @@ from typing import Any
 from botocore.exceptions import BotoCoreError, ClientError
 
 from training.host.bucket import Bucket
+from training.host.ending import Failed
 from training.host.errors import HostTrouble
 
 SOURCE = "trainyard.host"
@@ -45,6 +46,21 @@ def detail(signal: Signal, *, run: str, instance: str, at: datetime) -> dict[str
         "at": stamp(at),
         "signal": signal.word,
     } | signal.facts
+
+
+def failed(attempt: int, ended: Failed, tail: str) -> Signal:
+    """The signal that a program or this host failed; `tail` holds the program's last lines."""
+    return Signal(
+        "failed",
+        attempt,
+        {
+            "kind": ended.kind,
+            "reason": ended.reason,
+            "tail": tail,
+            "exit_code": ended.exit_code,
+            "final": ended.final,
+        },
+    )
 
 
 class Outbox(threading.Thread):
