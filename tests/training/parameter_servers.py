@@ -65,6 +65,36 @@ def gang(
         end(gang.all)
 
 
+@contextmanager
+def gang_of_flags(
+    module: str,
+    folder: Path,
+    data: Mapping[str, Path],
+    *,
+    args: Sequence[str],
+    workers: int = 2,
+    missing_servers: bool = False,
+    told: Mapping[str, str] | None = None,
+) -> Iterator[Gang]:
+    """The same for a program that is told by flags who is who: worker 0 is the chief, one parameter server."""
+    server, *members = (f"127.0.0.1:{port}" for port in free_ports(1 + workers))
+    folder.mkdir(parents=True, exist_ok=True)
+
+    def start(job: str, index: int) -> Worker:
+        hosts = ["--ps_hosts", server, "--worker_hosts", ",".join(members)]
+        seat = ["--job_name", job, "--task_index", str(index)]
+        env = {**environment(folder, data, job, index), **(told or {})}
+        return launch([sys.executable, "-m", module, *hosts, *seat, *args], env, folder, f"{job}-{index}")
+
+    servers = [] if missing_servers else [start("ps", 0)]
+    chief, *others = [start("worker", index) for index in range(workers)]
+    gang = Gang(chief, others, servers, [])
+    try:
+        yield gang
+    finally:
+        end(gang.all)
+
+
 def environment(folder: Path, data: Mapping[str, Path], role: str, index: int) -> dict[str, str]:
     """What docs/contracts.md promises a program, with results under `folder`."""
     return {

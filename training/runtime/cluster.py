@@ -46,7 +46,8 @@ class Cluster:
     @property
     def file_device(self) -> str | None:
         """Where files are written and read: what lies on parameter servers would otherwise be saved over there."""
-        return "/job:chief/replica:0/task:0/device:CPU:0" if self.kind == "parameter_server" else None
+        over_there = self.kind == "parameter_server" and self.place.role == "chief"
+        return "/job:chief/replica:0/task:0/device:CPU:0" if over_there else None
 
     def all_say(self, value: int) -> list[int]:
         """What every process that trains says, in the order of the workers. Waits until all have called it."""

@@ -1,0 +1,137 @@
+"""The promises of the asynchronous loop, asked of real processes around a real parameter server."""
+
+import json
+import signal
+from pathlib import Path
+
+import pytest
+import tensorflow as tf
+import tf_keras
+
+from tests.training.parameter_servers import gang
+from tests.training.workers import checkpoint_steps
+from training.programs.mnist_data import write_idx
+from training.runtime.asynchronous import refuse_what_cannot_work
+from training.runtime.plan import Plan
+from training.runtime.watch import FIRST_TURN_SECONDS, STALLED_SECONDS, Attendance
+
+DOWNPOUR = "training.programs.downpour"
+EXAMPLES = 7190
+ARGS = ["--epochs", "4", "--global-batch-size", "96", "--learning-rate", "0.1"]
+SLOWLY = [*ARGS, "--step-delay", "0.05"]
+
+
+def steps(workers: int) -> int:
+    return 4 * (EXAMPLES // (96 // workers))
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("mnist")
+    write_idx(folder)
+    return {"mnist": folder}
+
+
+def test_three_workers_make_exactly_the_steps_there_are_and_learn(
+    tmp_path: Path, data: dict[str, Path]
+) -> None:
+    with gang(
+        DOWNPOUR, tmp_path, data, args=[*ARGS, "--checkpoint-every", "300"], workers=3, evaluators=1
+    ) as all_:
+        assert all_.codes() == [0, 0, 0, 0, 0, 0], all_.chief.log.read_text()
+    metrics = json.loads((tmp_path / "metrics.json").read_text())
+    assert metrics["step"] == metrics["steps"] == steps(3)
+    assert [epoch["epoch"] for epoch in metrics["history"]] == [1, 2, 3, 4]
+    assert metrics["accuracy"] > 0.9
+    assert 0 < metrics["staleness"] < metrics["staleness_max"]
+    facts = json.loads((tmp_path / "checkpoints" / f"{steps(3):08d}" / "facts.json").read_text())
+    assert sum(facts["books"]["turns"]) == steps(3)
+    assert min(facts["books"]["turns"]) > 0
+    evaluated = all_.evaluators[0].log.read_text()
+    assert f"evaluation at step {steps(3)}: loss" in evaluated
+    assert list((tmp_path / "tensorboard" / "evaluation").glob("events.*"))
+    assert tf.saved_model.load(str(tmp_path / "model")).signatures["classify"]
+
+
+def test_a_worker_that_fetches_and_pushes_seldom_learns_too(tmp_path: Path, data: dict[str, Path]) -> None:
+    rhythm = ["--fetch-every", "4", "--push-every", "2"]
+    with gang(DOWNPOUR, tmp_path, data, args=[*ARGS, *rhythm]) as all_:
+        assert all_.codes() == [0, 0, 0, 0], all_.chief.log.read_text()
+    metrics = json.loads((tmp_path / "metrics.json").read_text())
+    pushes_per_epoch = EXAMPLES // (48 * 4) * 2
+    assert metrics["step"] == 4 * pushes_per_epoch
+    assert metrics["accuracy"] > 0.85
+    # of the two pushes that follow a fetch, the second comes after the first
+    assert metrics["staleness"] >= 0.5
+
+
+@pytest.mark.parametrize(
+    ("role", "strike", "reason"),
+    [
+        ("chief", signal.SIGTERM, "told to leave: leaving at step"),
+        ("worker", signal.SIGKILL, "a peer is gone (nobody answers as worker 1"),
+        ("ps", signal.SIGKILL, "a peer is gone"),
+        ("chief", signal.SIGKILL, None),
+    ],
+)
+def test_whoever_goes_the_others_leave_and_the_next_attempt_goes_on(
+    role: str, strike: signal.Signals, reason: str | None, tmp_path: Path, data: dict[str, Path]
+) -> None:
+    saving = ["--checkpoint-every", "25"]
+    with gang(DOWNPOUR, tmp_path, data, args=[*SLOWLY, *saving]) as all_:
+        all_.chief.wait_for_step(60)
+        struck = {"chief": all_.chief, "worker": all_.workers[-1], "ps": all_.servers[-1]}[role]
+        reached = all_.chief.step()
+        struck.process.send_signal(strike)
+        codes = {one: one.wait() for one in all_.all}
+    assert {code for one, code in codes.items() if one is not struck} == {75}
+    assert codes[struck] == (75 if strike == signal.SIGTERM else -signal.SIGKILL)
+    if reason:
+        assert reason in all_.chief.log.read_text()
+    saved = checkpoint_steps(tmp_path)[-1]
+    can_still_save = role == "worker" or strike == signal.SIGTERM
+    assert saved >= reached if can_still_save else saved >= 25
+
+    with gang(DOWNPOUR, tmp_path, data, args=[*ARGS, *saving]) as all_:
+        assert all_.codes() == [0, 0, 0, 0], all_.chief.log.read_text()
+    assert f"resumed from step {saved}" in all_.chief.log.read_text()
+    last = json.loads(all_.chief.progress.read_text().splitlines()[-1])
+    assert last["resumed"]["step"] == saved
+    assert last["resumed"]["verified"] is True
+    metrics = json.loads((tmp_path / "metrics.json").read_text())
+    assert metrics["step"] == metrics["steps"] == steps(2)
+    assert metrics["accuracy"] > 0.9
+
+
+def test_a_worker_is_given_time_for_its_first_turn_and_less_for_the_next() -> None:
+    attendance = Attendance((10, 10), now=0)
+    assert attendance.hanging(FIRST_TURN_SECONDS - 1) == []
+    attendance.see((20, 11), now=100)
+    assert attendance.hanging(100 + STALLED_SECONDS - 1) == []
+    attendance.see((90, 11), now=100 + STALLED_SECONDS)
+    attendance.see((99, 11), now=301)
+    assert attendance.hanging(301) == [1]
+
+
+def test_slow_turns_are_waited_for_longer() -> None:
+    attendance = Attendance((0, 0), now=0)
+    attendance.see((5, 5), now=100)
+    assert attendance.turns_per_second(100) == 0.1
+    assert attendance.patience(100) == 400
+    assert attendance.hanging(499) == []
+
+
+PLAN = Plan(epochs=1, global_batch_size=8, seed=1, checkpoint_every=0, checkpoint_seconds=1)
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "workers", "replicas", "said"),
+    [
+        (tf.keras.optimizers.Adagrad(), 2, 1, "use tf_keras.optimizers.Adagrad"),
+        (tf_keras.optimizers.Adagrad(), 9, 1, "leaves nothing for some of the 9 workers"),
+        (tf_keras.optimizers.Adagrad(), 2, 4, "each worker has 4 GPUs"),
+    ],
+)
+def test_what_cannot_work_is_refused(optimizer: object, workers: int, replicas: int, said: str) -> None:
+    with pytest.raises(SystemExit, match=said):
+        refuse_what_cannot_work(optimizer, PLAN, workers, replicas)
