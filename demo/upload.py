@@ -31,28 +31,36 @@ def upload(yard: Yard, job: Path) -> Upload:
             f"the job file {job} cannot be read: {error.strerror}", "give its path: make demo JOB=path"
         ) from error
     text = text.replace(PLACEHOLDER, f"s3://{yard.bucket}/".encode())
-    for shipped in datasets.read_by(text.decode(errors="replace")):
+    said = text.decode(errors="replace")
+    for shipped in datasets.read_by(said):
+        if (job.parent / shipped.prefix).is_dir():
+            continue  # the person's own, beside the job file
         keys = yard.upload_folder(shipped.made_in(datasets.MADE), shipped.prefix)
         say(f"  {shipped.what}: {len(keys)} objects under s3://{yard.bucket}/{shipped.prefix}")
-    for key in upload_beside(yard, job):
+    for key in upload_beside(yard, job, said):
         say(f"  s3://{yard.bucket}/{key}")
     key = f"jobs/{job.name}"
     return Upload(key, yard.upload(key, text))
 
 
-def upload_beside(yard: Yard, job: Path) -> list[str]:
-    """`data/` and `programs/` beside the job file, as they are; a folder in `programs/` becomes a tar of that name."""
+def upload_beside(yard: Yard, job: Path, said: str) -> list[str]:
+    """`data/` beside the job file, and of `programs/` what the job names; a folder there becomes a tar of its name."""
     keys = []
-    for file in sorted((job.parent / "programs").glob("*")):
-        if file.is_dir():
-            keys.append(f"programs/{file.name}.tar.gz")
-            yard.upload(keys[-1], packed(file))
-        else:
-            keys.append(f"programs/{file.name}")
-            yard.upload(keys[-1], file.read_bytes())
+    for key, file in programs_named(job.parent / "programs", said).items():
+        keys.append(key)
+        yard.upload(key, packed(file) if file.is_dir() else file.read_bytes())
     if (job.parent / "data").is_dir():
         keys += yard.upload_folder(job.parent / "data", "data/")
     return keys
+
+
+def programs_named(folder: Path, said: str) -> dict[str, Path]:
+    """The files and folders that become an object which the job's text names, by that object's key."""
+    keys = {
+        f"programs/{file.name}.tar.gz" if file.is_dir() else f"programs/{file.name}": file
+        for file in sorted(folder.glob("*"))
+    }
+    return {key: file for key, file in keys.items() if f"/{key}" in said}
 
 
 def packed(folder: Path) -> bytes:

@@ -2,11 +2,13 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 from demo.curve import drawn, passed_once
 from demo.datasets import DIGITS, MNIST, SENTIMENT, read_by
 from demo.report import own_words, spans
 from demo.screen import news
+from demo.upload import programs_named
 from demo.watch import Entry, Host, Progress, View
 from demo.yard import Execution
 
@@ -119,3 +121,14 @@ def test_a_job_names_the_shipped_data_it_reads() -> None:
     assert read_by("train: s3://BUCKET/data/mnist/") == [MNIST]
     assert read_by("a: s3://x/data/digits/train/\nb: s3://x/data/sentiment/") == [DIGITS, SENTIMENT]
     assert read_by("train: s3://BUCKET/data/mine/") == []
+
+
+def test_only_the_program_that_a_job_names_goes_along(tmp_path: Path) -> None:
+    for folder in ("mine", "other"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "packed.tgz").touch()
+    assert programs_named(tmp_path, "source: s3://BUCKET/programs/mine.tar.gz") == {
+        "programs/mine.tar.gz": tmp_path / "mine"
+    }
+    assert list(programs_named(tmp_path, "s3://b/programs/packed.tgz")) == ["programs/packed.tgz"]
+    assert programs_named(tmp_path, "module: training.programs.mnist") == {}
