@@ -22,14 +22,19 @@ def it_resumed(run: Run) -> None:
     assert first["ending"] in ("interrupted", "lost"), first
     assert second["from_step"] > 0
     assert f"starting at step {second['from_step']} of 400" in run.text("attempts/2/logs/chief-0.log")
+    proof = run.summary["resume"]
+    assert (proof["attempts"], proof["resumed_at"]) == (2, [second["from_step"]])
+    assert proof["restores"] == [{"step": second["from_step"], "verified": True}]
+    assert proof["verified"] is True
+    assert first["ending"] == "lost" or proof["steps_lost"] == 0, (
+        "an interrupted gang leaves at its checkpoint"
+    )
     assert run.json("metrics.json")["step"] == 400
-    before = [
-        line for line in run.text("attempts/1/logs/chief-0.log").splitlines() if line.startswith("step ")
-    ]
-    after = [
-        line for line in run.text("attempts/2/logs/chief-0.log").splitlines() if line.startswith("step ")
-    ]
-    assert float(after[0].split()[3]) < float(before[0].split()[3]), "the loss did not start over"
+    before, after = (
+        [line for line in run.text(f"attempts/{n}/logs/chief-0.log").splitlines() if " | step " in line]
+        for n in (1, 2)
+    )
+    assert float(after[0].split()[-1]) < float(before[0].split()[-1]), "the loss did not start over"
 
 
 @pytest.mark.parametrize("role", ["chief", "worker"])
