@@ -24,7 +24,7 @@ arguments = parser.parse_args()
 library: Any = {"keras": keras, "tf_keras": tf_keras}[arguments.library]
 
 
-slowly = library.callbacks.LambdaCallback(on_train_batch_end=lambda *_: time.sleep(arguments.delay))
+slowly = library.callbacks.LambdaCallback(on_train_batch_end=lambda batch, logs: time.sleep(arguments.delay))
 runtime = start(seed=3)
 tf_keras.backend.experimental.enable_tf_random_generator()
 scans = np.load(runtime.data("digits") / "digits.npz")

@@ -22,7 +22,7 @@ from training.runtime.data import Examples
 from training.runtime.feeding import distributed, steps_per_epoch
 from training.runtime.leaving import RESTART, leave
 from training.runtime.metrics import History, Reporter
-from training.runtime.models import trained
+from training.runtime.models import state_of, trained
 from training.runtime.plan import Plan, Resumed, Trained, resume
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class Elastic:
         self._history = History()
         self._saved_at = time.monotonic()
         self._checkpoints = Checkpoints.of(
-            runtime.cluster, runtime.environment, model=model, optimizer=optimizer
+            runtime.cluster, runtime.environment, optimizer=optimizer, **state_of(model)
         )
 
     def train(self, examples: Examples) -> Trained:

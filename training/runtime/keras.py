@@ -20,6 +20,7 @@ from training.runtime.data import Examples
 from training.runtime.feeding import distributed
 from training.runtime.leaving import RESTART, leave
 from training.runtime.metrics import Reporter
+from training.runtime.models import state_of
 from training.runtime.plan import Resumed, resume
 from training.runtime.session import Runtime
 
@@ -55,9 +56,8 @@ class Resumable(keras.callbacks.Callback):
         self._checkpoints = Checkpoints.of(
             runtime.cluster,
             runtime.environment,
-            weights=list(model.weights),
-            layers=list(model.layers),
             optimizer=model.optimizer,
+            **state_of(model),
         )
         self.history: list[dict[str, float]] = []
         self._finished = False

@@ -1,9 +1,11 @@
-"""Calling a model, whether it is of Keras, which asks if it is being trained, or a tf.Module, which need not."""
+"""What is asked of a model alike, whether it is of Keras 3, of tf_keras or a tf.Module."""
 
 import inspect
 from collections.abc import Callable
 from functools import partial
 from typing import Any
+
+import keras
 
 
 def trained(model: Any) -> Callable[..., Any]:
@@ -16,6 +18,35 @@ def used(model: Any) -> Callable[..., Any]:
     return partial(model, training=False) if _asks(model) else model
 
 
+def state_of(model: Any) -> dict[str, Any]:
+    """What a checkpoint must hold of `model`, by name: its variables and what its layers draw from."""
+    if isinstance(model, keras.Model):
+        return {"variables": list(model.variables)}
+    if _is_of_keras(model):
+        return {"variables": list(model.variables), "generators": generators_of(model)}
+    return {"model": model}
+
+
+def generators_of(model: Any) -> list[Any]:
+    """What tf_keras' layers, such as Dropout, draw from: no checkpoint of tf_keras itself holds it.
+
+    Layers made without `enable_tf_random_generator` draw from what cannot be saved, and this is said.
+    """
+    layers = [layer for layer in model.submodules if hasattr(layer, "_random_generator")]
+    generators = [layer._random_generator._generator for layer in layers]  # noqa: SLF001
+    unsaved = [layer.name for layer, generator in zip(layers, generators, strict=True) if generator is None]
+    if unsaved:
+        print(
+            f"what {', '.join(unsaved)} draws is not saved, so a restarted run will differ a little from a whole one: "
+            "call tf_keras.backend.experimental.enable_tf_random_generator() before the model is built",
+            flush=True,
+        )
+    return [generator for generator in generators if generator is not None]
+
+
 def _asks(model: Any) -> bool:
-    is_of_keras = hasattr(model, "call")
-    return is_of_keras or "training" in inspect.signature(model).parameters
+    return _is_of_keras(model) or "training" in inspect.signature(model).parameters
+
+
+def _is_of_keras(model: Any) -> bool:
+    return hasattr(model, "call")
