@@ -120,6 +120,13 @@ def heard(line: str) -> Said:
     return Said(Path(said["destination"]), None)
 
 
+def progress(here: int, total: int, more: int, seconds: float) -> str:
+    """How far it is, of `total` bytes, of which `more` came in the last `seconds`."""
+    if here >= total:
+        return f"all {total / 1e9:.1f} GB are here; comparing their sums"
+    return f"{here / 1e9:.1f} of {total / 1e9:.1f} GB, {max(more, 0) / 1e6 / seconds:.0f} MB/s"
+
+
 class _Transfer:
     """One run of s5cmd. `run` returns the files that came damaged, with what was found."""
 
@@ -249,8 +256,7 @@ class _Transfer:
             now = time.monotonic()
             if now - said_at >= PROGRESS_SECONDS:
                 here = self._done + _bytes_in(staging)
-                rate = (here - before) / 1e6 / (now - said_at)
-                logger.info("%s: %.1f of %.1f GB, %.0f MB/s", self._what, here / 1e9, self._total / 1e9, rate)
+                logger.info("%s: %s", self._what, progress(here, self._total, here - before, now - said_at))
                 before, said_at = here, now
 
 

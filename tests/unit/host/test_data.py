@@ -14,7 +14,7 @@ from training.host.integrity import difference
 from training.host.journal import Journal
 from training.host.packages import telling_lines
 from training.host.sharding import All, Nothing, Share, due, shares
-from training.host.transfer import Said, heard, make_sure_they_fit
+from training.host.transfer import Said, heard, make_sure_they_fit, progress
 
 
 def item(key: str, size: int = 10, etag: str = "e", changed: str = "2026-11-20T00:00:00+00:00") -> Object:
@@ -168,6 +168,12 @@ LINES = [
 def test_s5cmd_is_understood(line: str, path: Path | None, complaint: str | None, code: str) -> None:
     said = heard(line)
     assert (said, said.code) == (Said(path, complaint), code)
+
+
+def test_progress_is_said_in_gigabytes_and_speed() -> None:
+    assert progress(12 * 10**8, 8 * 10**9, 21 * 10**8, 10) == "1.2 of 8.0 GB, 210 MB/s"
+    assert progress(5 * 10**8, 8 * 10**9, -(10**8), 10) == "0.5 of 8.0 GB, 0 MB/s"
+    assert progress(8 * 10**9, 8 * 10**9, 0, 10) == "all 8.0 GB are here; comparing their sums"
 
 
 PIP = [
