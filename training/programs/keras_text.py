@@ -17,6 +17,7 @@ from training.programs.matmul import at_least
 from training.programs.reviews import SENTIMENTS, Reviews
 from training.runtime import Runtime, start
 from training.runtime.data import Arrays
+from training.runtime.environment import Environment
 from training.runtime.export import classifier
 from training.runtime.keras import Resumable
 
@@ -38,8 +39,8 @@ class Reader(tf.Module):
 
 def main() -> None:
     arguments = parse_arguments()
+    refuse_parameter_servers(Environment.from_os().strategy)
     runtime = start(seed=arguments.seed)
-    refuse_parameter_servers(runtime)
     found = reviews.read(runtime.data("reviews"))
     vocabulary = learnt_vocabulary(found["train"], arguments)
     train, test = (numbered(found[part], vocabulary) for part in ("train", "test"))
@@ -90,9 +91,9 @@ def parse_arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def refuse_parameter_servers(runtime: Runtime) -> None:
-    """Before the texts are read: Resumable would say it, but late."""
-    if runtime.cluster.kind == "parameter_server":
+def refuse_parameter_servers(strategy: str | None) -> None:
+    """Before anybody waits for anybody: Resumable would say it, but late."""
+    if strategy == "parameter_server":
         raise SystemExit(
             "this program trains with Keras fit, which cannot be resumed with parameter servers: "
             "say strategy: multi_worker, or single or mirrored on one host"
