@@ -21,13 +21,18 @@ def item(key: str, size: int = 10, etag: str = "e", changed: str = "2026-11-20T0
     return Object(key, size, etag, changed)
 
 
-def cluster(strategy: str, *roles: tuple[str, int]) -> Cluster:
+JOB = {"cluster": {"chief": "coordinator"}}
+
+
+def cluster(strategy: str, *roles: tuple[str, int], chief: str = "coordinator") -> Cluster:
     seats = tuple(Seat(f"i-{role}-{index}", role, index, "10.0.1.5") for role, index in roles)
-    return Cluster("r", 1, strategy, 2222, seats, None, datetime(2026, 11, 20, tzinfo=UTC), {})
+    job = {"cluster": {"chief": chief}}
+    return Cluster("r", 1, strategy, 2222, seats, None, datetime(2026, 11, 20, tzinfo=UTC), job)
 
 
 TEAM = cluster("multi_worker", ("chief", 0), ("worker", 1), ("worker", 2))
 SERVED = cluster("parameter_server", ("chief", 0), ("worker", 0), ("worker", 1), ("ps", 0), ("evaluator", 0))
+BETWEEN_GRAPH = cluster("parameter_server", ("chief", 0), ("worker", 1), ("ps", 0), chief="worker")
 ALONE = cluster("single", ("chief", 0))
 DUE = [
     # sentence, cluster, role, index, what is due
@@ -37,6 +42,8 @@ DUE = [
     ("a chief that only schedules trains nothing", SERVED, "chief", 0, Nothing()),
     ("nor does a parameter server", SERVED, "ps", 0, Nothing()),
     ("its workers count from 0", SERVED, "worker", 1, Share(1, 2)),
+    ("a chief that is worker 0 has its share", BETWEEN_GRAPH, "chief", 0, Share(0, 2)),
+    ("and so has worker 1", BETWEEN_GRAPH, "worker", 1, Share(1, 2)),
     ("an evaluator looks at everything", SERVED, "evaluator", 0, All()),
 ]
 
