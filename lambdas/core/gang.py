@@ -7,7 +7,7 @@ from enum import IntEnum
 from typing import Any, Protocol
 
 from lambdas.core import wire
-from lambdas.core.job import Job, Role, Strategy
+from lambdas.core.job import Job, Role
 
 PORT = 2222
 CALLED = {
@@ -81,8 +81,8 @@ def missing(job: Job, gang: Gang, survivors: Iterable[str]) -> int:
 def seats(job: Job, hosts: Iterable[Member]) -> tuple[Seat, ...]:
     """A seat per host, in the order of the job's roles: each takes the next host, by instance id, of its gang.
 
-    Sorting makes a retried call give every host the seat it had before. With `parameter_server` every role counts
-    from 0; else the chief is worker 0, so that the others count from 1."""
+    Sorting makes a retried call give every host the seat it had before. Every role counts from 0, but for the workers
+    where the chief is worker 0."""
     ordered = sorted(hosts, key=lambda host: host.instance)
     waiting = {gang: iter([host for host in ordered if host.gang is gang]) for gang in Gang}
     taken: list[Seat] = []
@@ -90,9 +90,9 @@ def seats(job: Job, hosts: Iterable[Member]) -> tuple[Seat, ...]:
         host = next(waiting[of_role(job, role)], None)
         if host is None:
             continue
-        of_its_role = sum(seat.role is role for seat in taken)
-        index = of_its_role if job.cluster.strategy is Strategy.PARAMETER_SERVER else len(taken)
-        taken.append(Seat(host.instance, role, index, host.address or ""))
+        before = sum(seat.role is role for seat in taken)
+        first = int(role is Role.WORKER and job.cluster.chief_trains)
+        taken.append(Seat(host.instance, role, first + before, host.address or ""))
     return tuple(taken)
 
 

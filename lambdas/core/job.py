@@ -32,6 +32,14 @@ class Role(StrEnum):
     EVALUATOR = "evaluator"
 
 
+class Chief(StrEnum):
+    """What the chief of `parameter_server` is: a coordinator beside the workers (ParameterServerStrategy), or worker 0
+    of a cluster without a chief (compat.v1 programs, which find their chief by task index)."""
+
+    COORDINATOR = "coordinator"
+    WORKER = "worker"
+
+
 class MarketChoice(StrEnum):
     SPOT = "spot"
     ON_DEMAND = "on_demand"
@@ -97,12 +105,19 @@ class Data:
 
 @dataclass(frozen=True, kw_only=True)
 class Cluster:
-    """`workers` train; with `parameter_server` there is a chief, and perhaps an evaluator, besides."""
+    """`workers` train; with `parameter_server` there is a chief beside them, unless worker 0 is it, and perhaps an
+    evaluator."""
 
     strategy: Strategy = Strategy.SINGLE
     workers: int = 1
     parameter_servers: int = 0
+    chief: Chief = Chief.COORDINATOR
     evaluator: bool = False
+
+    @property
+    def chief_trains(self) -> bool:
+        """Whether the chief is one of the workers."""
+        return self.strategy is not Strategy.PARAMETER_SERVER or self.chief is Chief.WORKER
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,12 +169,10 @@ class Job:
 
     @property
     def roles(self) -> tuple[Role, ...]:
-        """The role of every host of one attempt, the chief's first; with all but `parameter_server` the chief is
-        one of the workers."""
+        """The role of every host of one attempt, the chief's first."""
         cluster = self.cluster
-        if cluster.strategy is not Strategy.PARAMETER_SERVER:
-            return (Role.CHIEF, *[Role.WORKER] * (cluster.workers - 1))
-        workers, servers = [Role.WORKER] * cluster.workers, [Role.PS] * cluster.parameter_servers
+        workers = [Role.WORKER] * (cluster.workers - cluster.chief_trains)
+        servers = [Role.PS] * cluster.parameter_servers
         return (Role.CHIEF, *workers, *servers, *[Role.EVALUATOR] * cluster.evaluator)
 
     @property

@@ -19,7 +19,7 @@ RUN_ID = r"[A-Za-z0-9][A-Za-z0-9_-]{0,79}"
 """As the start and stop documents take it."""
 SECTIONS = {
     "program": ("source", "module", "args", "environment", "requirements", "expect"),
-    "cluster": ("strategy", "workers", "parameter_servers", "evaluator"),
+    "cluster": ("strategy", "workers", "parameter_servers", "chief", "evaluator"),
     "hardware": ("instance_types", "cpu_instance_types", "cpu_roles", "market", "max_dollars_per_hour"),
     "checkpoints": ("steps", "seconds", "keep"),
     "limits": ("hours", "dollars", "restarts", "wait_minutes"),
@@ -117,7 +117,7 @@ def check(job: object, *, source: str, bucket: str) -> Job | JobFaults:
     program = jobprogram.program(_section(top, "program"), bucket)
     data = jobprogram.data(top, bucket)
     cluster = jobhosts.cluster(_section(top, "cluster"))
-    hardware = jobhosts.hardware(_section(top, "hardware"), cluster.strategy)
+    hardware = jobhosts.hardware(_section(top, "hardware"), cluster)
     whole = Job(
         name=str(name),
         program=program,

@@ -6,6 +6,7 @@ from lambdas.core.catalogue import catalogue, cpu_types, supported
 from lambdas.core.job import (
     After,
     Checkpoints,
+    Chief,
     Cluster,
     Hardware,
     Hosts,
@@ -22,7 +23,7 @@ MOST_TYPES = 10
 MOST_STEPS = 1_000_000_000
 
 CPU_ROLES = (Role.CHIEF, Role.PS, Role.EVALUATOR)
-CPU_ROLES_BY_DEFAULT = (Role.CHIEF, Role.PS)
+CPU_ROLES_BY_DEFAULT = {Chief.COORDINATOR: (Role.CHIEF, Role.PS), Chief.WORKER: (Role.PS,)}
 CPU_TYPES_BY_DEFAULT = ("m7i.xlarge", "m6i.xlarge", "m7a.xlarge")
 
 
@@ -30,6 +31,7 @@ def cluster(section: Section) -> Cluster:
     why = "only workers train, also with parameter_server, whose chief only coordinates"
     workers = section.count("workers", 1, least=1, most=MOST_HOSTS, because=why)
     servers = section.count("parameter_servers", 0, least=0, most=MOST_HOSTS)
+    chief = Chief(section.choice("chief", Chief.COORDINATOR, Chief))
     evaluator = section.flag("evaluator", default=False)
     likely = Strategy.MULTI_WORKER if workers > 1 else Strategy.SINGLE
     strategy = Strategy(section.choice("strategy", likely, Strategy))
@@ -39,13 +41,17 @@ def cluster(section: Section) -> Cluster:
         needs = f"is allowed with the strategy {Strategy.PARAMETER_SERVER} only, found {strategy}"
         if servers:
             section.fault("parameter_servers", f"{servers} {needs}")
+        if section.given("chief"):
+            section.fault("chief", f"{chief} {needs}")
         if evaluator:
             section.fault("evaluator", f"true {needs}")
     if strategy in (Strategy.SINGLE, Strategy.MIRRORED) and workers > 1:
         section.fault(
             "workers", f"found {workers}; 1 is allowed with the strategy {strategy} (multi_worker has more)"
         )
-    return Cluster(strategy=strategy, workers=workers, parameter_servers=servers, evaluator=evaluator)
+    return Cluster(
+        strategy=strategy, workers=workers, parameter_servers=servers, chief=chief, evaluator=evaluator
+    )
 
 
 def _check_servers(section: Section, workers: int, servers: int) -> None:
@@ -63,14 +69,14 @@ def _check_servers(section: Section, workers: int, servers: int) -> None:
         )
 
 
-def hardware(section: Section, strategy: Strategy) -> Hardware:
+def hardware(section: Section, cluster: Cluster) -> Hardware:
     default = Hardware()
     market = section.choice("market", default.market, MarketChoice)
     cap = section.number("max_dollars_per_hour", 0.0, most=10_000, unit="dollars for the whole gang")
     types = default.instance_types
     if section.given("instance_types"):
         types = _instance_types(section, "instance_types", least=1, problem=_gpu_type_problem)
-    cpu_instance_types, cpu_roles = _cpu_hardware(section, strategy)
+    cpu_instance_types, cpu_roles = _cpu_hardware(section, cluster)
     return Hardware(
         instance_types=types,
         cpu_instance_types=cpu_instance_types,
@@ -80,20 +86,21 @@ def hardware(section: Section, strategy: Strategy) -> Hardware:
     )
 
 
-def _cpu_hardware(section: Section, strategy: Strategy) -> tuple[tuple[str, ...], tuple[Role, ...]]:
+def _cpu_hardware(section: Section, cluster: Cluster) -> tuple[tuple[str, ...], tuple[Role, ...]]:
     """The second gang's types and roles: by default CPU hosts for what needs no GPU, since a GPU under a parameter
     server costs for nothing. An empty list of either means one gang for all."""
-    if strategy is not Strategy.PARAMETER_SERVER:
+    if cluster.strategy is not Strategy.PARAMETER_SERVER:
         for key in ("cpu_instance_types", "cpu_roles"):
             if section.given(key):
                 section.fault(
-                    key, f"is allowed with the strategy {Strategy.PARAMETER_SERVER} only, found {strategy}"
+                    key,
+                    f"is allowed with the strategy {Strategy.PARAMETER_SERVER} only, found {cluster.strategy}",
                 )
         return (), ()
     types: tuple[str, ...] = CPU_TYPES_BY_DEFAULT
     if section.given("cpu_instance_types"):
         types = _instance_types(section, "cpu_instance_types", least=0, problem=_cpu_type_problem)
-    default: tuple[Role, ...] = CPU_ROLES_BY_DEFAULT if types else ()
+    default: tuple[Role, ...] = CPU_ROLES_BY_DEFAULT[cluster.chief] if types else ()
     roles = tuple(Role(role) for role in section.choices("cpu_roles", default, CPU_ROLES))
     if roles and not types and section.values["cpu_instance_types"] == []:
         section.fault(

@@ -67,6 +67,11 @@ class Cluster:
         """Whether this host only serves the chief: what becomes of it once the chief has ended is no news."""
         return self.strategy == "parameter_server" and not seat.is_chief
 
+    @property
+    def chief_trains(self) -> bool:
+        """Whether the chief is one of the workers."""
+        return self.strategy != "parameter_server" or self.job["cluster"]["chief"] == "worker"
+
     def restores_alone(self, seat: Seat) -> bool:
         """Whether no other host must restore the same checkpoint."""
         return len(self.seats) == 1 or (self.strategy == "parameter_server" and seat.is_chief)
@@ -95,17 +100,17 @@ class Cluster:
         """TF_CONFIG for one seat; None where TensorFlow needs none (a single host).
 
         With multi_worker everybody is a `worker` and worker 0 is the chief, as MultiWorkerMirroredStrategy has it;
-        with parameter_server the roles are TensorFlow's own, and an evaluator is told of the cluster but is no part
-        of it.
+        with parameter_server the roles are TensorFlow's own, unless the job wants the chief to be worker 0 there too,
+        and an evaluator is told of the cluster but is no part of it.
         """
-        if self.strategy == "multi_worker":
-            members = {"worker": self.trainers}
+        if self.strategy in ("single", "mirrored"):
+            return None
+        if self.chief_trains:
+            members = {"worker": self.trainers, "ps": self.servers}
             job_name, index = self.task(seat)
-        elif self.strategy == "parameter_server":
+        else:
             members = {role: self._of(role) for role in ("chief", "worker", "ps")}
             job_name, index = seat.role, self._of(seat.role).index(seat)
-        else:
-            return None
         doors = {role: self.doors(seats) for role, seats in members.items() if seats}
         return json.dumps({"cluster": doors, "task": {"type": job_name, "index": index}})
 

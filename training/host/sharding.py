@@ -8,7 +8,7 @@ there are as many files as workers. The rule knows nothing but names, sizes and 
 finds its share alone, and finds the same one again after a restart.
 
 The chief of `multi_worker` (and the only host of `single` and `mirrored`) is worker 0. With `parameter_server` the
-chief and the parameter servers train nothing and get no file. An evaluator looks at all of them.
+parameter servers, and a chief that only coordinates, train nothing and get no file. An evaluator looks at all of them.
 
 Data are best shared by file when they do not fit on one disk or would take long to fetch, and when any worker's part
 looks like the whole: training then sees the global batch through the workers' own files, and steps per epoch are
@@ -45,11 +45,8 @@ def due(cluster: Cluster, seat: Seat) -> All | Share | Nothing:
     """What a host gets of an entry that is shared out by file."""
     if seat.is_evaluator:
         return All()
-    if cluster.strategy != "parameter_server":
-        return Share(cluster.trainers.index(seat), len(cluster.trainers))
-    if seat.role == "worker":
-        return Share(seat.index, sum(1 for other in cluster.seats if other.role == "worker"))
-    return Nothing()
+    readers = tuple(other for other in cluster.trainers if cluster.chief_trains or not other.is_chief)
+    return Share(readers.index(seat), len(readers)) if seat in readers else Nothing()
 
 
 def shares(files: Iterable[Object], workers: int) -> list[list[Object]]:

@@ -89,6 +89,10 @@ def join(environment: Environment) -> Cluster:
     """Form the cluster. A parameter server, and a worker of one, serves in here and never comes back."""
     place = Place.from_tf_config(environment.tf_config)
     kind = strategy_for(environment.strategy, place, len(gpus()))
+    if kind == "parameter_server" and place.members and "chief" not in place.members:
+        raise SystemExit(
+            "TF_CONFIG names no chief, whom training.runtime needs beside the workers: leave out cluster.chief: worker"
+        )
     if kind == "parameter_server" and place.role in ("ps", "worker"):
         serve(place, environment)
     strategy = make_strategy(kind, place, devices=environment.devices, form_seconds=environment.form_seconds)

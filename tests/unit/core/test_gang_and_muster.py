@@ -40,6 +40,9 @@ SEATED = [
     ("without a second gang all sit in one", {"evaluator": True}, ONE_GANG,
      {"i-1": 1, "i-2": 1, "i-3": 1, "i-4": 1, "i-5": 1, "i-6": 1},
      ["i-1 chief 0", "i-2 worker 0", "i-3 worker 1", "i-4 ps 0", "i-5 ps 1", "i-6 evaluator 0"]),
+    ("a chief that is worker 0 takes no host of its own", {"chief": "worker"}, {},
+     {"i-1": 1, "i-2": 1, "i-3": 2, "i-4": 2},
+     ["i-1 chief 0", "i-2 worker 1", "i-3 ps 0", "i-4 ps 1"]),
 ]  # fmt: skip
 
 

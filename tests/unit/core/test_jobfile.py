@@ -88,6 +88,12 @@ def test_parameter_servers_get_a_second_gang_without_gpus() -> None:
     assert job.hardware.cpu_instance_types == ("m7i.xlarge", "m6i.xlarge", "m7a.xlarge")
 
 
+def test_a_chief_that_is_worker_0_takes_no_host_of_its_own_and_has_a_gpu() -> None:
+    job = job_of(SMALLEST | {"cluster": SERVERS | {"chief": "worker"}})
+    assert [str(role) for role in job.roles] == ["chief", "worker", "ps"]
+    assert job.hardware.cpu_roles == (Role.PS,)
+
+
 @pytest.mark.parametrize(
     ("hardware", "roles"),
     [
@@ -332,6 +338,8 @@ BAD = [
     ("cluster.parameter_servers", changed(cluster=SERVERS | {"parameter_servers": "1"}), 'found "1"; a whole number'),
     ("cluster.parameter_servers", changed(cluster=SERVERS | {"parameter_servers": 3}), "more parameter servers than workers (3 for 2)"),
     ("cluster.parameter_servers", changed(cluster={"workers": 2, "parameter_servers": 1}), "1 is allowed with the strategy parameter_server only, found multi_worker"),
+    ("cluster.chief", changed(cluster={"workers": 2, "chief": "worker"}), "worker is allowed with the strategy parameter_server only, found multi_worker"),
+    ("cluster.chief", changed(cluster=SERVERS | {"chief": "wroker"}), 'did you mean "worker"?'),
     ("cluster.evaluator", changed(cluster={"workers": 2, "evaluator": True}), "true is allowed with the strategy parameter_server only, found multi_worker"),
     ("cluster.evaluator", changed(cluster=SERVERS | {"evaluator": 1}), "found the number 1; true or false"),
     ("cluster", changed(cluster=SERVERS | {"workers": 48, "parameter_servers": 2}), "makes 51 hosts (1 chief, 48 worker, 2 ps); up to 50"),

@@ -18,7 +18,11 @@ BASE = {"PATH": "/bin", "TF_CONFIG": "old", "TF_CPP_MIN_LOG_LEVEL": "1"}
 
 
 def cluster(
-    strategy: str, *seats: Seat, program: dict[str, Any] | None = None, sharding: str = "none"
+    strategy: str,
+    *seats: Seat,
+    program: dict[str, Any] | None = None,
+    sharding: str = "none",
+    chief: str = "coordinator",
 ) -> Cluster:
     return Cluster(
         run="digits-1a2b3c4d",
@@ -31,7 +35,7 @@ def cluster(
         job={
             "program": {"module": "train", "args": {}, "environment": {}} | (program or {}),
             "data": {"train-set": {"source": "s3://b/data/x/", "sharding": sharding}},
-            "cluster": {"strategy": strategy, "workers": 2},
+            "cluster": {"strategy": strategy, "workers": 2, "chief": chief},
             "checkpoints": {"steps": 50, "seconds": 120.0, "keep": 3},
         },
     )
@@ -89,6 +93,21 @@ CLUSTER = {"chief": ["10.0.1.5:2222"], "worker": ["10.0.1.6:2222", "10.0.1.7:222
 def test_every_role_knows_the_cluster_and_its_own_task(seat: Seat, task: dict[str, Any]) -> None:
     of = cluster("parameter_server", CHIEF, *WORKERS, SERVER, EVALUATOR)
     assert json.loads(told(of, seat)["TF_CONFIG"]) == {"cluster": CLUSTER, "task": task}
+
+
+@pytest.mark.parametrize(
+    ("seat", "task"),
+    [
+        (CHIEF, {"type": "worker", "index": 0}),
+        (Seat("i-2", "worker", 1, "10.0.1.6"), {"type": "worker", "index": 1}),
+        (SERVER, {"type": "ps", "index": 0}),
+    ],
+)
+def test_a_chief_that_is_worker_0_makes_a_cluster_without_a_chief(seat: Seat, task: dict[str, Any]) -> None:
+    members = (CHIEF, Seat("i-2", "worker", 1, "10.0.1.6"), SERVER)
+    of = cluster("parameter_server", *members, chief="worker")
+    workers = {"worker": ["10.0.1.5:2222", "10.0.1.6:2222"], "ps": ["10.0.2.5:2222"]}
+    assert json.loads(told(of, seat)["TF_CONFIG"]) == {"cluster": workers, "task": task}
 
 
 @pytest.mark.parametrize("strategy", ["single", "mirrored"])
