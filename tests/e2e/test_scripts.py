@@ -1,0 +1,92 @@
+"""Programs that know nothing of Trainyard (tests/e2e/scripts), run as they are."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from demo.upload import packed
+from tests.e2e.runs import Runs
+
+SCRIPTS = Path(__file__).parent / "scripts"
+KEY = "programs/scripts.tar.gz"
+LEGACY = {"TF_USE_LEGACY_KERAS": "1"}
+
+
+def script(runs: Runs, module: str, **changes: Any) -> dict[str, Any]:
+    """A job that runs one of the scripts, on one host unless `changes` say otherwise."""
+    runs.yard.upload(KEY, packed(SCRIPTS))
+    program = {"source": f"s3://BUCKET/{KEY}", "module": module, "args": None}
+    changes["program"] = program | changes.get("program", {})
+    return runs.job(
+        module.replace("_", "-"), **{"data": None, "cluster": {"strategy": "single", "workers": 1}} | changes
+    )
+
+
+@pytest.mark.timeout(900)
+def test_a_tutorial_on_several_workers_trains_unmodified(runs: Runs) -> None:
+    job = script(
+        runs,
+        "tf_config_fit",
+        cluster={"strategy": "multi_worker", "workers": 2},
+        program={"args": {"model_dir": "${model}"}, "environment": LEGACY, "expect": ["model"]},
+    )
+    run = runs.run(job, seconds=600)
+    assert run.succeeded, run.why()
+    assert "workers 2 accuracy 0.9" in run.text("attempts/1/logs/chief-0.log")
+    assert "workers 2 accuracy 0.9" in run.text("attempts/1/logs/worker-1.log")
+    assert "model/saved_model.pb" in run.keys
+
+
+def test_the_same_with_keras_3_is_refused_before_anything_is_launched(runs: Runs) -> None:
+    run = runs.run(script(runs, "tf_config_fit", cluster={"strategy": "multi_worker", "workers": 2}))
+    assert run.summary["outcome"] == "refused"
+    assert "tf_config_fit.py line" in run.summary["reason"]
+    assert 'TF_USE_LEGACY_KERAS: "1"' in run.summary["reason"]
+    assert runs.yard.instances(run.id) == []
+
+
+@pytest.mark.timeout(900)
+def test_a_tutorial_on_parameter_servers_trains_unmodified(runs: Runs) -> None:
+    served = {"strategy": "parameter_server", "workers": 2, "parameter_servers": 1}
+    run = runs.run(script(runs, "coordinator_fit", cluster=served), seconds=600)
+    assert run.succeeded, run.why()
+    assert "epoch 4 loss 0.000000" in run.text("attempts/1/logs/chief-0.log")
+    types = sorted({host["type"] for host in run.summary["hosts"]})
+    assert types == ["g6.xlarge", "m7i.xlarge"], "chief and parameter server need no GPU"
+
+
+@pytest.mark.timeout(900)
+def test_a_program_of_2017_trains_and_goes_on_after_an_interruption(runs: Runs) -> None:
+    names = ("ps_hosts", "worker_hosts", "job_name", "task_index")
+    args = {name: f"${{{name}}}" for name in names} | {"train_dir": "${checkpoints}", "steps": 3000}
+    served = {"strategy": "parameter_server", "workers": 2, "parameter_servers": 1, "chief": "worker"}
+    arn = runs.start(
+        script(runs, "flags_2017", cluster=served, program={"args": args, "expect": ["checkpoint"]})
+    )
+    run_id = arn.rsplit(":", 1)[-1]
+    runs.until("a checkpoint in the bucket", lambda: runs.checkpoint_of(run_id), seconds=300)
+    runs.cloud.fault("interrupt", runs.host_of(run_id, "chief"), "--seconds", "10")
+    run = runs.finish(arn, seconds=600)
+    assert run.succeeded, run.why()
+    first, second = run.summary["attempts"]
+    assert (first["ending"], len(run.summary["hosts"])) == ("interrupted", 4)
+    assert second["from_step"] > 0
+    assert "step 3000 cost 0.00" in run.text("attempts/2/logs/chief-0.log") + run.text(
+        "attempts/2/logs/worker-1.log"
+    )
+    assert "checkpoint" in {key.rpartition("/")[2] for key in run.keys}
+
+
+@pytest.mark.timeout(900)
+def test_a_keras_script_goes_on_where_its_own_backup_was(runs: Runs) -> None:
+    args = {"backup": "${checkpoints}/backup", "epochs": 40, "pause": 0.5}
+    arn = runs.start(script(runs, "keras_alone", program={"args": args}))
+    run_id = arn.rsplit(":", 1)[-1]
+    runs.until("a checkpoint in the bucket", lambda: runs.checkpoint_of(run_id), seconds=300)
+    runs.cloud.fault("interrupt", runs.host_of(run_id, "chief"), "--seconds", "10")
+    run = runs.finish(arn, seconds=600)
+    assert run.succeeded, run.why()
+    assert len(run.summary["attempts"]) == 2
+    last = run.text("attempts/2/logs/chief-0.log").split("epochs run here: ")[1]
+    assert int(last.split(",")[0]) < 40, "it began anew"
