@@ -35,10 +35,13 @@ with tf.device(
     step = tf.train.get_or_create_global_step()
     train = tf.train.AdagradOptimizer(0.5).minimize(loss, global_step=step)
 
+# A worker looks at the parameter servers and at itself alone: it must not wait for one that has finished already.
+seen = tf.ConfigProto(device_filters=["/job:ps", f"/job:worker/task:{flags.task_index}"])
 order = np.random.default_rng(flags.task_index)
 with tf.train.MonitoredTrainingSession(
     master=server.target,
     is_chief=flags.task_index == 0,
+    config=seen,
     checkpoint_dir=flags.checkpoints,
     save_checkpoint_steps=100,
     hooks=[tf.train.StopAtStepHook(last_step=flags.steps)],

@@ -1,0 +1,100 @@
+"""The programs of docs/programs.md, run whole; and their models, loaded by a process that knows nothing of them."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.training.programs import EXAMPLES, started, write_digits
+
+LOAD = """
+import json, sys
+import numpy as np, tensorflow as tf
+folder, data = sys.argv[1:]
+model = tf.saved_model.load(folder)
+scans = np.load(data + "/digits.npz")
+image = tf.constant(scans["images"])
+answers = {name: {key: value.numpy() for key, value in model.signatures[name](image=image).items()}
+           for name in ("serving_default", "predict", "classify")}
+logits, probabilities = answers["serving_default"]["outputs"], answers["predict"]["probabilities"]
+classes, scores = answers["classify"]["classes"], answers["classify"]["scores"]
+assert np.allclose(probabilities, tf.nn.softmax(logits).numpy(), atol=1e-6)
+assert (classes[:, 0] == logits.argmax(axis=1)).all() and np.allclose(scores[:, 0], probabilities.max(axis=1))
+print(json.dumps({"accuracy": float((classes[:, 0] == scans["labels"]).mean())}))
+"""
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_digits(tmp_path_factory.mktemp("digits"))
+
+
+@pytest.mark.parametrize(
+    ("name", "strategy", "members", "accuracy"),
+    [
+        ("single", "single", {}, 0.85),
+        ("mirrored", "mirrored", {}, 0.9),
+        ("mirrored", "multi_worker", {"worker": 2}, 0.9),
+        ("multi_worker", "multi_worker", {"worker": 2}, 0.85),
+        ("parameter_server", "parameter_server", {"chief": 1, "worker": 2, "ps": 1}, 0.85),
+    ],
+)
+def test_an_example_trains_and_its_model_answers_elsewhere(
+    name: str, strategy: str, members: Mapping[str, int], accuracy: float, tmp_path: Path, data: Path
+) -> None:
+    with started(EXAMPLES / f"{name}.py", tmp_path, data, strategy=strategy, members=members) as workers:
+        assert [one.wait() for one in workers.values()] == [0] * len(workers), log(tmp_path)
+    described = json.loads((tmp_path / "model" / "trainyard.json").read_text())
+    assert described["step"] == json.loads((tmp_path / "metrics.json").read_text())["step"]
+    assert described["signatures"]["serving_default"]["inputs"] == {
+        "image": {"dtype": "float32", "shape": [None, 64]}
+    }
+    assert described["signatures"]["classify"]["outputs"].keys() == {"classes", "scores"}
+    answered = subprocess.run(
+        [sys.executable, "-c", LOAD, str(tmp_path / "model"), str(data)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert answered.returncode == 0, answered.stderr
+    assert json.loads(answered.stdout)["accuracy"] >= accuracy
+
+
+def test_an_untouched_script_runs_and_goes_on_from_its_own_checkpoint(tmp_path: Path, data: Path) -> None:
+    args = {"data": str(data), "checkpoints": str(tmp_path / "checkpoints"), "model": str(tmp_path / "model")}
+    for epochs in ("1", "2"):
+        with started(
+            EXAMPLES / "untouched.py",
+            tmp_path,
+            data,
+            strategy="multi_worker",
+            members={"worker": 2},
+            args=args | {"epochs": epochs},
+        ) as workers:
+            assert [one.wait() for one in workers.values()] == [0, 0], log(tmp_path)
+    said = (tmp_path / "worker-0.log").read_text()
+    assert said.count("Epoch 1/") == 1
+    assert "Epoch 2/2" in said
+    assert (tmp_path / "model" / "saved_model.pb").is_file()
+
+
+def test_a_script_of_tensorflow_1_gets_its_flags_from_the_job(tmp_path: Path, data: Path) -> None:
+    args = {"job_name": "{role}", "task_index": "{index}", "ps_hosts": "{ps}", "worker_hosts": "{worker}"}
+    args |= {"data": str(data), "checkpoints": str(tmp_path / "checkpoints")}
+    with started(
+        EXAMPLES / "v1.py",
+        tmp_path,
+        data,
+        strategy="parameter_server",
+        members={"worker": 2, "ps": 1},
+        args=args,
+    ) as workers:
+        assert workers["worker-0"].wait() == 0, log(tmp_path)
+    assert list((tmp_path / "checkpoints").glob("model.ckpt-*.index"))
+
+
+def log(folder: Path) -> str:
+    return "\n".join(path.read_text() for path in sorted(folder.glob("*.log")))

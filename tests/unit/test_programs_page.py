@@ -1,0 +1,13 @@
+"""What docs/programs.md shows is what is there to run."""
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PROGRAMS = sorted((ROOT / "examples" / "programs").glob("*.py"))
+SHOWN = re.compile(r"^`examples/programs/(\S+\.py)`\n\n```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+def test_every_example_is_shown_as_it_is() -> None:
+    shown = dict(SHOWN.findall((ROOT / "docs" / "programs.md").read_text()))
+    assert shown == {path.name: path.read_text() for path in PROGRAMS}
