@@ -38,8 +38,13 @@ def gang(
     workers: int = 2,
     servers: int = 1,
     evaluators: int = 0,
+    told: Mapping[str, str] | None = None,
+    folders: Mapping[str, Path] | None = None,
 ) -> Iterator[Gang]:
-    """Chief, workers and parameter servers of one program; whoever still lives at the end is killed."""
+    """Chief, workers and parameter servers of one program; whoever still lives at the end is killed.
+
+    `folders`: where a process is started, by its name; the others here.
+    """
     ports = iter(free_ports(1 + workers + servers))
     cluster = {
         role: [f"127.0.0.1:{next(ports)}" for _ in range(count)]
@@ -48,11 +53,15 @@ def gang(
     folder.mkdir(parents=True, exist_ok=True)
 
     def start(role: str, index: int) -> Worker:
-        told = environment(folder, data, role, index) | {
+        name = f"{role}-{index}"
+        env = {
+            **environment(folder, data, role, index),
             "TF_CONFIG": json.dumps({"cluster": cluster, "task": {"type": role, "index": index}}),
             "TRAINYARD_STRATEGY": "parameter_server",
+            **(told or {}),
         }
-        return launch([sys.executable, "-m", module, *args], told, folder, f"{role}-{index}")
+        start_in = (folders or {}).get(name)
+        return launch([sys.executable, "-m", module, *args], env, folder, name, start_in=start_in)
 
     started = {
         role: [start(role, index) for index in range(count)]
@@ -98,6 +107,7 @@ def gang_of_flags(
 def environment(folder: Path, data: Mapping[str, Path], role: str, index: int) -> dict[str, str]:
     """What docs/contracts.md promises a program, with results under `folder`."""
     return {
+        "PYTHONPATH": str(Path(__file__).parents[2]),
         "TF_CPP_MIN_LOG_LEVEL": "1",
         "TRAINYARD_CHECKPOINTS": str(folder / "checkpoints"),
         "TRAINYARD_FORM_SECONDS": "120",
@@ -111,11 +121,20 @@ def environment(folder: Path, data: Mapping[str, Path], role: str, index: int) -
     }
 
 
-def launch(command: Sequence[str], told: Mapping[str, str], folder: Path, name: str) -> Worker:
+def launch(
+    command: Sequence[str],
+    told: Mapping[str, str],
+    folder: Path,
+    name: str,
+    *,
+    start_in: Path | None = None,
+) -> Worker:
     log, progress = folder / f"{name}.log", Path(told["TRAINYARD_PROGRESS"])
     progress.unlink(missing_ok=True)
     with log.open("ab") as output:
-        process = subprocess.Popen(command, env=os.environ | told, stdout=output, stderr=subprocess.STDOUT)
+        process = subprocess.Popen(
+            command, env={**os.environ, **told}, cwd=start_in, stdout=output, stderr=subprocess.STDOUT
+        )
     return Worker(process, log, progress)
 
 

@@ -10,7 +10,7 @@ import tf_keras
 
 from tests.training.parameter_servers import gang
 from tests.training.workers import checkpoint_steps
-from training.programs.mnist_data import write_idx
+from training.programs.mnist_data import write_idx, write_tfrecords
 from training.runtime.asynchronous import refuse_what_cannot_work
 from training.runtime.plan import Plan
 from training.runtime.watch import FIRST_TURN_SECONDS, STALLED_SECONDS, Attendance
@@ -63,6 +63,23 @@ def test_a_worker_that_fetches_and_pushes_seldom_learns_too(tmp_path: Path, data
     assert metrics["accuracy"] > 0.85
     # of the two pushes that follow a fetch, the second comes after the first
     assert metrics["staleness"] >= 0.5
+
+
+def test_each_worker_trains_on_the_files_that_it_alone_has(tmp_path: Path) -> None:
+    """Each process starts in a folder of its own, so that the same path leads to other files."""
+    write_tfrecords(tmp_path / "all")
+    hosts = {name: tmp_path / "hosts" / name for name in ("chief-0", "worker-0", "worker-1")}
+    for host in hosts.values():
+        (host / "shards").mkdir(parents=True)
+    for index, shard in enumerate(sorted((tmp_path / "all" / "train").iterdir())):
+        shard.rename(hosts[f"worker-{index % 2}"] / "shards" / shard.name)
+    data = {"train": Path("shards"), "test": tmp_path / "all" / "test"}
+    sharded = {"TRAINYARD_DATA_TRAIN_SHARDING": "file"}
+    with gang(DOWNPOUR, tmp_path, data, args=ARGS, told=sharded, folders=hosts) as all_:
+        assert all_.codes() == [0, 0, 0, 0], all_.chief.log.read_text()
+    metrics = json.loads((tmp_path / "metrics.json").read_text())
+    assert metrics["step"] == metrics["steps"] == steps(2)
+    assert metrics["accuracy"] > 0.9
 
 
 @pytest.mark.parametrize(

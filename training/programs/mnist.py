@@ -164,12 +164,13 @@ def arrays(folder: Path, part: str) -> Arrays:
 
 def records(folder: Path) -> Records:
     found = Records.under(folder, parse)
-    first = next(iter(tf.data.TFRecordDataset(found.files[0])))
-    size = len(tf.io.parse_single_example(first, RECORD)["image"].numpy())
-    if size != PIXELS:
-        raise SystemExit(
-            f"{found.files[0]} has images of {size} bytes: this program reads {SIDE} x {SIDE} pixels, a byte each"
-        )
+    for file in found.files[:1]:  # none where only the workers have them
+        first = next(iter(tf.data.TFRecordDataset(file)))
+        size = len(tf.io.parse_single_example(first, RECORD)["image"].numpy())
+        if size != PIXELS:
+            raise SystemExit(
+                f"{file} has images of {size} bytes: this program reads {SIDE} x {SIDE} pixels, a byte each"
+            )
     return found
 
 

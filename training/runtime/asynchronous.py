@@ -20,6 +20,7 @@ import tensorflow as tf
 from training.runtime.books import Books, Page
 from training.runtime.checkpoints import Checkpoints
 from training.runtime.data import Examples, Share
+from training.runtime.elsewhere import Elsewhere, Everywhere, where
 from training.runtime.leaving import RESTART, leave
 from training.runtime.metrics import Reporter
 from training.runtime.models import trained
@@ -138,7 +139,8 @@ class Asynchronous:
     def train(self, examples: Examples) -> Trained:
         """To the last step, from wherever the latest checkpoint is. Does not return when the chief must leave."""
         share = self._plan.global_batch_size // self._cluster.workers
-        per_epoch = steps_per_epoch(examples.count, share, self._turn)
+        there = where(self._environment, examples, self._cluster.workers, batch=share)
+        per_epoch = steps_per_epoch(there.count, share, self._turn)
         steps = per_epoch * self._plan.epochs
         with self._cluster.strategy.scope():
             if hasattr(self._optimizer, "build"):  # the state of a Keras optimizer is there only then
@@ -147,7 +149,7 @@ class Asynchronous:
         with Watch(vital=self._doors("ps"), helpers=self._doors("worker")) as watch:
             resumed = self._resume(books, per_epoch)
             page = books.read()
-            dataset_of = self._datasets(examples, share, turns_before=page.turns)
+            dataset_of = self._datasets(there, share, turns_before=page.turns)
             work = Work(self._cluster.strategy, books, self._turn, dataset_of, done=page.step)
             reporter = Reporter(
                 self._environment,
@@ -171,11 +173,14 @@ class Asynchronous:
         print(f"resumed from step {resumed.step}", flush=True)
         return resumed
 
-    def _datasets(self, examples: Examples, share: int, turns_before: Sequence[int]) -> Callable[[Any], Any]:
+    def _datasets(
+        self, there: Everywhere | Elsewhere, share: int, turns_before: Sequence[int]
+    ) -> Callable[[Any], Any]:
         """Each worker goes on where it was in its own order of the examples, and never comes to its end."""
         batches_before = tf.constant(turns_before, tf.int64) * self._turn.batches
 
         def dataset_of(worker: Any) -> Any:
+            examples = there.of(worker)
             return examples.batches(
                 Share.of_all_data(share, replicas=range(1), of=1),
                 seed=self._plan.seed + worker,

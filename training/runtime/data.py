@@ -14,6 +14,8 @@ from typing import Any, Protocol
 import numpy as np
 import tensorflow as tf
 
+from training.runtime.environment import Environment
+
 SHUFFLE_BUFFER = 10_000
 READ_SIDE_BY_SIDE = 4
 
@@ -74,9 +76,9 @@ class Records:
 
     @staticmethod
     def under(folder: Path, parse: Callable[[Any], Any]) -> "Records":
-        """Every *.tfrecord under `folder`."""
+        """Every *.tfrecord under `folder`; none on the chief of parameter servers where the workers have them."""
         files = sorted(folder.rglob("*.tfrecord"))
-        if not files:
+        if not files and not Environment.from_os().only_workers_have(folder):
             raise SystemExit(
                 f"there is no *.tfrecord under {folder}: this process has nothing to train on; "
                 "with `sharding: file` there must be at least as many files as workers"
@@ -102,12 +104,12 @@ class Records:
     def _in_order(self, seed: int, epoch: Any) -> Any:
         """The serialised records of one epoch: shards mixed, read a few side by side, and mixed again."""
         mixed = tf.random.experimental.stateless_shuffle(
-            tf.constant(self.files), seed=tf.stack([tf.cast(seed, tf.int64), epoch])
+            tf.convert_to_tensor(self.files), seed=tf.stack([tf.cast(seed, tf.int64), epoch])
         )
         records = tf.data.Dataset.from_tensor_slices(mixed).interleave(
             tf.data.TFRecordDataset, cycle_length=READ_SIDE_BY_SIDE, block_length=16
         )
-        buffer = min(self.count, SHUFFLE_BUFFER)
+        buffer = tf.minimum(tf.cast(self.count, tf.int64), SHUFFLE_BUFFER)
         return records.shuffle(buffer, seed=epoch * 1_000_003 + seed, reshuffle_each_iteration=False)
 
 

@@ -85,6 +85,10 @@ class Environment:
         """Empty without Trainyard."""
         return str(json.loads(self.job.read_text())["name"]) if self.job else ""
 
+    def only_workers_have(self, folder: Path) -> bool:
+        """Whether the chief of parameter servers, which trains nothing itself, finds no files in `folder`."""
+        return self.strategy == "parameter_server" and self.holds_own_files_only(folder)
+
     def holds_own_files_only(self, folder: Path) -> bool:
         """Whether `folder` lies in a data entry of which each worker has other files."""
         return any(folder.is_relative_to(self.data[name]) for name in self.sharded)

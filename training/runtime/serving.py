@@ -6,6 +6,7 @@ from typing import NoReturn
 
 import tensorflow as tf
 
+from training.runtime import elsewhere
 from training.runtime.environment import Environment
 from training.runtime.forming import answers, leave_without, use_processors, wait_for
 from training.runtime.leaving import FINISHED, PEER_ERRORS, RESTART, leave
@@ -23,6 +24,8 @@ def serve(place: Place, environment: Environment) -> NoReturn:
     """
     farewell = _farewell(environment, place.role, place.index)
     farewell.unlink(missing_ok=True)
+    if place.role == "worker":
+        elsewhere.write_down(environment, place.index)
     use_processors()
     server = tf.distribute.Server(
         tf.train.ClusterSpec({role: list(members) for role, members in place.members.items()}),
