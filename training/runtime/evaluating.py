@@ -22,6 +22,8 @@ def follow(
 
     `model` and `optimizer` are those of the training: a checkpoint is only taken when all of it is as it was saved.
     """
+    if hasattr(optimizer, "build"):  # the state of a Keras optimizer is there only then
+        optimizer.build(model.trainable_variables)
     checkpoints = Checkpoints.of(runtime.cluster, runtime.environment, model=model, optimizer=optimizer)
     events = tf.summary.create_file_writer(str(runtime.environment.tensorboard / "evaluation"))
     judged = -1
