@@ -38,7 +38,10 @@ def started(
     told: Mapping[str, str] | None = None,
     args: Mapping[str, str] | None = None,
 ) -> Iterator[dict[str, Worker]]:
-    """One process of `program` for each member (role: how many), by `role-index`; without members one, `chief-0`."""
+    """One process of `program` for each member (role: how many), by `role-index`; without members one, `chief-0`.
+
+    In the values of `told` (environment) and `args` {role}, {index}, {ps} and {worker} (addresses) are filled in.
+    """
     doors = iter(free_ports(sum(members.values())))
     cluster = {role: [f"127.0.0.1:{next(doors)}" for _ in range(count)] for role, count in members.items()}
     folder.mkdir(parents=True, exist_ok=True)
@@ -58,7 +61,6 @@ def started(
             "TRAINYARD_MODEL": str(folder / "model"),
             "TRAINYARD_PROGRESS": str(progress),
             "TRAINYARD_TENSORBOARD": str(folder / "tensorboard"),
-            **(told or {}),
         }
         if members:
             environment["TF_CONFIG"] = json.dumps(
@@ -70,6 +72,7 @@ def started(
             "ps": ",".join(cluster.get("ps", [])),
             "worker": ",".join(cluster.get("worker", [])),
         }
+        environment |= {key: value.format(**filled) for key, value in (told or {}).items()}
         line = [word for key, value in (args or {}).items() for word in (f"--{key}", value.format(**filled))]
         with log.open("ab") as output:
             process = subprocess.Popen(

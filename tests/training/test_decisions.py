@@ -113,5 +113,5 @@ def test_the_environment_tells_folders_from_how_they_are_shared_out() -> None:
 
 
 def test_a_data_entry_that_is_not_there_is_named_with_what_to_do() -> None:
-    with pytest.raises(SystemExit, match="needs data.train: .*TRAINYARD_DATA_TRAIN"):
+    with pytest.raises(SystemExit, match=r"needs data\.train: .*TRAINYARD_DATA_TRAIN"):
         Environment.from_os({}).data_folder("train")
