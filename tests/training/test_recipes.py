@@ -29,6 +29,7 @@ LAST_LINES = re.compile(
     r"^Test-Accuracy: (\d\.\d+)\nTotal Time: \d+\.\d+ s\nFinal Cost: \d+\.\d+$", re.MULTILINE
 )
 TRAIN_DIGITS, TEST_DIGITS = 7190, 359
+EPOCHS = 5
 
 
 @pytest.fixture(scope="session")
@@ -166,7 +167,7 @@ def test_mnist_is_learnt_under_every_strategy(
     told = {"TRAINYARD_DATA_MNIST": str(digits)}
     if strategy == "mirrored":
         told = {f"TRAINYARD_DATA_{part}": str(records / part.lower()) for part in ("TRAIN", "TEST")}
-    args = {"epochs": "8", "learning-rate": "1.0", "checkpoint-every": "200"}
+    args = {"epochs": str(EPOCHS), "learning-rate": "1.0", "checkpoint-every": "100"}
     members = MEMBERS[strategy]
     with started(
         PROGRAMS / "mnist.py", tmp_path, digits, strategy=strategy, members=members, told=told, args=args
@@ -177,7 +178,7 @@ def test_mnist_is_learnt_under_every_strategy(
     assert set(codes.values()) == {0}, said
     lines = [tuple(map(int, found)) for found in STEP_LINE.findall(said)]
     per_epoch = TRAIN_DIGITS // (50 if strategy == "parameter_server" else 100)
-    assert lines[-1] == (8 * per_epoch, 8, per_epoch, per_epoch)
+    assert lines[-1] == (EPOCHS * per_epoch, EPOCHS, per_epoch, per_epoch)
     assert [line[0] for line in lines] == sorted({line[0] for line in lines})
     found = LAST_LINES.search(said)
     assert found, said
