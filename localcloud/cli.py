@@ -153,6 +153,23 @@ def kill(instance_id: Host, state: State = DEFAULT_STATE) -> None:
     _fault(state, "kill", {"instance_id": instance_id})
 
 
+Lasting = Annotated[
+    float | None, typer.Option(help="How long; without it until `fault clear` or the host's end.", min=0)
+]
+
+
+@fault.command()
+def freeze(instance_id: Host, state: State = DEFAULT_STATE, seconds: Lasting = None) -> None:
+    """Stop every process of a host where it is, as a hung machine: EC2 goes on to call it running."""
+    _fault(state, "freeze", {"instance_id": instance_id, "seconds": seconds})
+
+
+@fault.command()
+def cut(instance_id: Host, state: State = DEFAULT_STATE, seconds: Lasting = None) -> None:
+    """Cut a host's cable: no packet in or out, neither to other hosts nor to AWS or its metadata."""
+    _fault(state, "cut", {"instance_id": instance_id, "seconds": seconds})
+
+
 @fault.command()
 def refuse(
     pool: PoolOrType = "*",
@@ -191,7 +208,8 @@ def standing(
     state: State = DEFAULT_STATE,
     as_json: Annotated[bool, typer.Option("--json", help="For a program to read.")] = False,
 ) -> None:
-    """Say which faults last: pools that were changed, actions that still fail, hosts that have their notice."""
+    """Say which faults last: pools that were changed, actions that fail, hosts that have their notice, hang or are cut
+    off."""
     faults = _ask(_port(state), "GET", "/faults")
     if as_json:
         print(json.dumps(faults, indent=2))
@@ -202,6 +220,9 @@ def standing(
         print(f"{failing}: the next {times} requests")
     for instance_id, notice in faults["interrupted"].items():
         print(f"{instance_id}: {notice['action']} at {notice['at']}")
+    for instance_id, impairments in faults["impaired"].items():
+        for kind, until in impairments.items():
+            print(f"{instance_id}: {kind} " + (f"until {until}" if until else "without end"))
     if not any(faults.values()):
         print("No fault lasts.")
 
@@ -215,7 +236,8 @@ def clear(
     market: Market = "*",
     state: State = DEFAULT_STATE,
 ) -> None:
-    """End the faults that last: pools have the capacity of the facts again, and no call is made to fail."""
+    """End the faults that last: pools have the capacity of the facts again, no call is made to fail, and hosts that
+    were frozen or cut off go on."""
     _fault(state, "clear", _pool(pool, zone, market) if pool else {})
 
 

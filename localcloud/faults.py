@@ -14,11 +14,13 @@ from moto.ec2.models.instance_types import INSTANCE_TYPES
 
 from localcloud import admin, events
 from localcloud.context import REGION
-from localcloud.ec2 import spot, throttle
+from localcloud.ec2 import impairments, spot, throttle
 from localcloud.ec2.allocation import Pool
+from localcloud.ec2.impairments import Impairment
 from localcloud.ec2.records import LIVE, Notice, everything, found_anywhere, here, now
 from localcloud.ec2.transport import LOCK, client
 from localcloud.ec2.world import world
+from localcloud.hypervisor import HostNotRunningError
 
 if TYPE_CHECKING:
     from localcloud.context import Context
@@ -31,6 +33,8 @@ def install(context: Context) -> None:
     """Answer `/_localcloud/faults/...`."""
     admin.route("POST", "/faults/interrupt", interrupt)
     admin.route("POST", "/faults/kill", kill)
+    admin.route("POST", "/faults/freeze", freeze)
+    admin.route("POST", "/faults/cut", cut)
     admin.route("POST", "/faults/refuse", refuse)
     admin.route("POST", "/faults/allow", allow)
     admin.route("POST", "/faults/throttle", throttled)
@@ -75,6 +79,33 @@ def kill(request: Request) -> dict[str, Any]:
     return {"instance_id": host.id}
 
 
+def freeze(request: Request) -> dict[str, Any]:
+    """Every process of a host stops where it is; EC2 goes on to call it running. It goes on after `seconds`, or when
+    faults are cleared or it is rebooted. {"instance_id", "seconds" (without end)}
+    """
+    return _impair(request, "frozen")
+
+
+def cut(request: Request) -> dict[str, Any]:
+    """No packet reaches a host or leaves it, not even to its metadata service. It heals after `seconds`, or when
+    faults are cleared. {"instance_id", "seconds" (without end)}
+    """
+    return _impair(request, "cut")
+
+
+def _impair(request: Request, kind: Impairment) -> dict[str, Any]:
+    host = _host(request)
+    forever = request.get("seconds") is None
+    seconds = _number(request, "seconds", 0)
+    try:
+        until = impairments.impair(host.id, kind, None if forever else seconds)
+    except HostNotRunningError as early:
+        raise admin.Refused(
+            f"{host.id} is still booting: nothing runs on it yet; try again in a second"
+        ) from early
+    return {"instance_id": host.id, "fault": kind, "until": until.isoformat() if until else None}
+
+
 def refuse(request: Request) -> dict[str, Any]:
     """A pool takes only `slots` (0) hosts from now on. {"instance_type", "zone", "market", "slots"}; "*" is any."""
     pool, slots = _pool(request), int(_number(request, "slots", 0))
@@ -101,14 +132,15 @@ def throttled(request: Request) -> dict[str, Any]:
 
 
 def clear(request: Request) -> dict[str, Any]:
-    """Every pool has the capacity of the facts again and no call is throttled; or one pool, when it is named."""
+    """Every pool has the capacity of the facts again, no call is throttled, no host is frozen or cut off; or one pool
+    has its capacity again, when it is named."""
     if request.get("instance_type"):
         pool = str(_pool(request))
         if not world().capacity.unset(pool):
             changed = ", ".join(world().capacity.changed) or "none"
             raise admin.Refused(f"nothing was changed for the pool {pool}; changed pools: {changed}")
         return {"cleared": [pool]}
-    cleared = [*world().capacity.changed, *throttle.standing()]
+    cleared = [*world().capacity.changed, *throttle.standing(), *impairments.end_all()]
     world().capacity.changed.clear()
     throttle.clear()
     return {"cleared": cleared}
@@ -121,7 +153,12 @@ def standing(request: Request) -> dict[str, Any]:
         for kept in everything().values()
         for instance_id, notice in kept.notices.items()
     }
-    return {"capacity": world().capacity.changed, "throttled": throttle.standing(), "interrupted": notices}
+    return {
+        "capacity": world().capacity.changed,
+        "throttled": throttle.standing(),
+        "interrupted": notices,
+        "impaired": impairments.standing(),
+    }
 
 
 def _pool(request: Request) -> Pool:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from localcloud.background import in_background
+from localcloud.hypervisor import inside
 from localcloud.hypervisor.disk import Disk, DiskError, Disks
 from localcloud.hypervisor.machine import ENDPOINT_ADDRESS, METADATA_ADDRESS, Machine, MetadataFacts
 from localcloud.hypervisor.metadata import MetadataServer
@@ -147,8 +148,33 @@ class Hypervisor:
             host.kill()
 
     def reboot(self, instance_id: str) -> None:
-        """Down and up again with the same disk and address. Answers `running` once more."""
-        self._up(instance_id).say(op="poweroff", reboot=True)
+        """Down and up again with the same disk and address, which ends a hang. Answers `running` once more."""
+        host = self._up(instance_id)
+        host.thaw()
+        host.say(op="poweroff", reboot=True)
+
+    def freeze(self, instance_id: str) -> None:
+        """Every process on it stops where it is, init too, and nobody is told: it hangs. For a host that is up."""
+        self._up(instance_id).freeze()
+
+    def thaw(self, instance_id: str) -> None:
+        """The frozen processes go on; nothing when it is gone."""
+        host = self._hosts.get(instance_id)
+        if host is not None:
+            host.thaw()
+
+    def cut(self, instance_id: str) -> None:
+        """No packet reaches it or comes from it, a reboot included. For a host that is up."""
+        host = self._up(instance_id)
+        host.is_cut = True
+        self._network.cut(host.machine)
+
+    def mend(self, instance_id: str) -> None:
+        """Its cable carries packets again; nothing when it is gone."""
+        host = self._hosts.get(instance_id)
+        if host is not None:
+            host.is_cut = False
+            self._network.mend(host.machine)
 
     def capture(self, instance_id: str, image_id: str, done: Callable[[str | None], None]) -> None:
         """Copy its disk as a new image. A running host is frozen meanwhile, so that the copy is of one instant."""
@@ -184,6 +210,14 @@ class Hypervisor:
         """The machines whose init is up."""
         with self._lock:
             return {name: host.machine for name, host in self._hosts.items() if host.is_up}
+
+    def impairments(self, instance_id: str) -> frozenset[str]:
+        """`frozen`, `cut` or both, when that keeps the software on it from hearing and answering."""
+        with self._lock:
+            host = self._hosts.get(instance_id)
+        if host is None:
+            return frozenset()
+        return frozenset(word for word, holds in (("frozen", host.is_frozen), ("cut", host.is_cut)) if holds)
 
     def execute(
         self,
@@ -269,6 +303,8 @@ class Hypervisor:
             match message["event"]:
                 case "namespaces":
                     self._network.plug_in(host.machine, host.pid)
+                    if host.is_cut:
+                        self._network.cut(host.machine)
                     host.say(op="wired")
                 case "running":
                     host.is_up = True
@@ -335,6 +371,7 @@ class _Host:
         self.is_up = False
         self.powered_off = False
         self.rebooting = False
+        self.is_cut = False
         self.frozen = threading.Event()
         self.gone = threading.Event()
         self._lock = threading.Lock()
@@ -343,6 +380,11 @@ class _Host:
         self._control: socket.socket | None = None
         self._executions: dict[int, Execution] = {}
         self._numbers = 0
+        self._held: list[int] = []
+
+    @property
+    def is_frozen(self) -> bool:
+        return bool(self._held)
 
     @property
     def pid(self) -> int:
@@ -416,8 +458,8 @@ class _Host:
             self.finish(number, None)
 
     def ask_down(self, grace: float) -> None:
-        """Ask, and kill if it has not gone after the grace; a host that is still booting is killed at once."""
-        if not self.is_up:
+        """Ask, and kill if it has not gone after the grace; one that is still booting or hangs is killed at once."""
+        if not self.is_up or self.is_frozen:
             self.kill()
             return
         self.say(op="poweroff", reboot=False)
@@ -436,12 +478,23 @@ class _Host:
         if process is not None and process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
 
+    def freeze(self) -> None:
+        with self._lock:
+            self._held += inside.hold_still(self.pid)
+
+    def thaw(self) -> None:
+        """What `freeze` stopped goes on; what had been stopped before stays so."""
+        with self._lock:
+            inside.let_go(self._held)
+            self._held.clear()
+
     def reap(self) -> None:
         """After the socket closed: the processes are gone or going; collect them."""
         self.is_up = False
         with self._lock:
             process, self._process = self._process, None
             control, self._control = self._control, None
+            self._held.clear()
         if control is not None:
             control.close()
         if process is not None:

@@ -53,6 +53,19 @@ class Network:
             ip.link("set", index=index, master=self._bridge, state="up")
             ip.route("replace", dst=f"{machine.private_ip}/32", oif=self._bridge, scope="link")
 
+    def cut(self, machine: Machine) -> None:
+        """No packet passes its cable in either direction; nobody is told, packets just vanish."""
+        self._switch(machine, "down")
+
+    def mend(self, machine: Machine) -> None:
+        """Packets pass again."""
+        self._switch(machine, "up")
+
+    def _switch(self, machine: Machine, state: str) -> None:
+        with self._lock, IPRoute() as ip:
+            for index in ip.link_lookup(ifname=_cable_name(machine)):
+                ip.link("set", index=index, state=state)
+
     def unplug(self, machine: Machine) -> None:
         """Take the cable away; fine if the host's end has already taken it along."""
         with self._lock, IPRoute() as ip:

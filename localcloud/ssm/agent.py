@@ -32,6 +32,7 @@ log = logging.getLogger(__name__)
 VERSION = "3.3.4793.0"
 WORKERS = 5
 PING_SECONDS = 300.0
+HEARING_SECONDS = 0.5
 RETRY_SECONDS = 5.0
 ERRORS = Path("/var/log/amazon/ssm/errors.log")
 STDOUT_LIMIT, STDERR_LIMIT = 24000, 8000
@@ -144,6 +145,9 @@ class Agents:
     def _stay_registered(self, agent: Agent) -> None:
         pause = self._boot_seconds
         while not agent.gone.wait(pause):
+            if self._hypervisor.impairments(agent.machine.instance_id):
+                pause = RETRY_SECONDS
+                continue
             refusal = self._ping(agent.machine)
             pause = RETRY_SECONDS if refusal else PING_SECONDS
             if refusal:
@@ -199,6 +203,7 @@ class Agents:
     def _work(self, agent: Agent) -> None:
         """Take invocations until none waits or the host is gone."""
         while True:
+            self._wait_until_it_hears(agent)
             with self._lock:
                 if agent.gone.is_set() or not agent.waiting:
                     agent.workers -= 1
@@ -206,6 +211,13 @@ class Agents:
                 command, invocation = agent.waiting.popleft()
             if self._commands.delivered(invocation):
                 self._run(agent, command, invocation)
+
+    def _wait_until_it_hears(self, agent: Agent) -> None:
+        """An agent that is frozen or cut off takes nothing up and reports nothing."""
+        while self._hypervisor.impairments(agent.machine.instance_id) and not agent.gone.wait(
+            HEARING_SECONDS
+        ):
+            pass
 
     def _run(self, agent: Agent, command: Command, invocation: Invocation) -> None:
         worst = ("Success", "Success")
@@ -244,6 +256,7 @@ class Agents:
         stdout = read_start(folder / "stdout", STDOUT_LIMIT)
         stderr = read_start(folder / "stderr", STDERR_LIMIT - 100) + epitaph(result)
         code = KILLED if result.ending != "exited" else result.exit_code or 0
+        self._wait_until_it_hears(agent)
         self._upload(agent.machine, command, script, folder)
         self._commands.step_ended(step, status, details, code, stdout, stderr)
         return status, details

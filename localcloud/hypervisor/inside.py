@@ -1,0 +1,64 @@
+"""A host's processes, seen and held still from outside: what runs on it can neither notice nor prevent it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+MOST_SECONDS = 10.0
+LOOK_SECONDS = 0.01
+STILL = frozenset("TtZX")
+"""States of a process, as /proc names them, in which it does nothing: stopped, or ended."""
+
+
+def hold_still(boot: int) -> list[int]:
+    """Stop every process of the host that this boot process started; those that ran until now.
+
+    Again and again until none runs: a process may have started another just before it was stopped. One that waits
+    for a disk stops when that has answered, so it is not waited for without end.
+    """
+    held: list[int] = []
+    deadline = time.monotonic() + MOST_SECONDS
+    while (running := _running(boot)) and time.monotonic() < deadline:
+        for pid in running:
+            _send(pid, signal.SIGSTOP)
+        held += [pid for pid in running if pid not in held]
+        time.sleep(LOOK_SECONDS)
+    return held
+
+
+def let_go(held: list[int]) -> None:
+    """The opposite, for those that `hold_still` stopped."""
+    for pid in held:
+        _send(pid, signal.SIGCONT)
+
+
+def _running(boot: int) -> list[int]:
+    """The host's processes that are neither stopped nor over, its init first."""
+    namespace = Path(f"/proc/{boot}/ns/pid_for_children").readlink()
+    pids = sorted(int(folder.name) for folder in Path("/proc").iterdir() if folder.name.isdigit())
+    return [pid for pid in pids if _namespace(pid) == namespace and _state(pid) not in STILL]
+
+
+def _namespace(pid: int) -> Path | None:
+    try:
+        return Path(f"/proc/{pid}/ns/pid").readlink()
+    except OSError:  # it ended while we looked
+        return None
+
+
+def _state(pid: int) -> str:
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return "X"
+    return stat.rpartition(")")[2].split()[0]
+
+
+def _send(pid: int, number: int) -> None:
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        pass  # it has ended, which is still enough
