@@ -177,8 +177,8 @@ def serve(seat: Seat, target: str, environment: Environment) -> NoReturn:
     """
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     chief = seat.workers[0]
-    with within(environment.form_seconds, seat, "the chief to come"):
-        while not answers(chief):
+    with within(environment.form_seconds, seat, "the others to come"):
+        while seat.absent():
             time.sleep(LOOK_SECONDS)
     with tf.Graph().as_default(), v1.Session(target, config=seat.config()) as session:
         told = over(seat.task).size()
@@ -202,6 +202,9 @@ def train(
             f"--batch_size {arguments.batch_size} is more than the {digits.count} digits there are"
         )
     diary = mnist.Diary(arguments.frequency)
+    with within(environment.form_seconds, seat, "the others to come"):
+        while seat.absent():
+            time.sleep(LOOK_SECONDS)
     with tf.Graph().as_default(), Watch(vital=seat.servers, helpers={}) as watch:
         graph = build(arguments, seat, environment)
         with within(environment.form_seconds, seat, "a session"):
