@@ -13,14 +13,13 @@ KEY = "programs/scripts.tar.gz"
 LEGACY = {"TF_USE_LEGACY_KERAS": "1"}
 
 
-def script(runs: Runs, module: str, **changes: Any) -> dict[str, Any]:
+def script(runs: Runs, module: str, *, args: dict[str, Any] | None = None, **changes: Any) -> dict[str, Any]:
     """A job that runs one of the scripts, on one host unless `changes` say otherwise."""
     runs.yard.upload(KEY, packed(SCRIPTS))
-    program = {"source": f"s3://BUCKET/{KEY}", "module": module, "args": None}
-    changes["program"] = program | changes.get("program", {})
-    return runs.job(
-        module.replace("_", "-"), **{"data": None, "cluster": {"strategy": "single", "workers": 1}} | changes
-    )
+    alone = {"data": None, "cluster": {"strategy": "single", "workers": 1}}
+    job = runs.job(module.replace("_", "-"), **alone | changes)
+    job["program"] |= {"source": f"s3://BUCKET/{KEY}", "module": module, "args": args}
+    return job
 
 
 @pytest.mark.timeout(900)
@@ -29,7 +28,8 @@ def test_a_tutorial_on_several_workers_trains_unmodified(runs: Runs) -> None:
         runs,
         "tf_config_fit",
         cluster={"strategy": "multi_worker", "workers": 2},
-        program={"args": {"model_dir": "${model}"}, "environment": LEGACY, "expect": ["model"]},
+        args={"model_dir": "${model}"},
+        program={"environment": LEGACY, "expect": ["model"]},
     )
     run = runs.run(job, seconds=600)
     assert run.succeeded, run.why()
@@ -62,7 +62,7 @@ def test_a_program_of_2017_trains_and_goes_on_after_an_interruption(runs: Runs) 
     args = {name: f"${{{name}}}" for name in names} | {"train_dir": "${checkpoints}", "steps": 3000}
     served = {"strategy": "parameter_server", "workers": 2, "parameter_servers": 1, "chief": "worker"}
     arn = runs.start(
-        script(runs, "flags_2017", cluster=served, program={"args": args, "expect": ["checkpoint"]})
+        script(runs, "flags_2017", args=args, cluster=served, program={"expect": ["checkpoint"]})
     )
     run_id = arn.rsplit(":", 1)[-1]
     runs.until("a checkpoint in the bucket", lambda: runs.checkpoint_of(run_id), seconds=300)
@@ -81,7 +81,7 @@ def test_a_program_of_2017_trains_and_goes_on_after_an_interruption(runs: Runs) 
 @pytest.mark.timeout(900)
 def test_a_keras_script_goes_on_where_its_own_backup_was(runs: Runs) -> None:
     args = {"backup": "${checkpoints}/backup", "epochs": 40, "pause": 0.5}
-    arn = runs.start(script(runs, "keras_alone", program={"args": args}))
+    arn = runs.start(script(runs, "keras_alone", args=args))
     run_id = arn.rsplit(":", 1)[-1]
     runs.until("a checkpoint in the bucket", lambda: runs.checkpoint_of(run_id), seconds=300)
     runs.cloud.fault("interrupt", runs.host_of(run_id, "chief"), "--seconds", "10")

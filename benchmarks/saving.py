@@ -1,0 +1,28 @@
+"""How long a step waits for a checkpoint: benchmarks/programs/pause.py, run where TensorFlow is."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from dataclasses import dataclass
+
+from demo.cloud import ROOT
+from demo.datasets import HOST_PYTHON
+
+
+@dataclass(frozen=True)
+class Pause:
+    """Seconds of one save of so many megabytes of variables; `plain_seconds` is TensorFlow's own write alone."""
+
+    megabytes: int
+    seconds: float
+    plain_seconds: float
+
+
+def measure() -> list[Pause]:
+    """Small, middling and large models."""
+    command = [str(HOST_PYTHON), "-m", "benchmarks.programs.pause"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise RuntimeError(f"{' '.join(command)} failed:\n{done.stderr}")
+    return [Pause(**row) for row in json.loads(done.stdout.splitlines()[-1])]

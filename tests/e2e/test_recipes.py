@@ -1,0 +1,91 @@
+"""Every job file under examples/, as its page in docs/recipes says: run to its end, with its documented result."""
+
+import json
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from demo.cloud import ROOT
+from demo.datasets import HOST_PYTHON
+from demo.upload import upload
+from tests.e2e.runs import Run, Runs
+
+EXAMPLES = ROOT / "examples"
+SERVED = ["chief 0", "ps 0", "worker 0", "worker 1"]
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What a user sees of it: roles, lines of the chief's log, the least accuracy; a classifier leaves a model."""
+
+    name: str
+    roles: list[str]
+    says: tuple[str, ...]
+    accuracy: float = 0.0
+
+
+TOLD = ("Test-Accuracy: 0.9", "Total Time: ", "Final Cost: ")
+RECIPES = [
+    Recipe("matmul", ["chief 0"], ("GFLOP/s",)),
+    Recipe("replicate", ["chief 0"], ("equal",)),
+    Recipe("mnist-single", ["chief 0"], TOLD, 0.95),
+    Recipe("mnist-mirrored", ["chief 0"], (*TOLD, "2 replicas"), 0.95),
+    Recipe("mnist-multi-worker", ["chief 0", "worker 1"], TOLD, 0.95),
+    Recipe("mnist-parameter-server", SERVED, TOLD, 0.95),
+    Recipe("downpour", SERVED, ("staleness",), 0.93),
+    Recipe("parameter-server-v1", ["chief 0", "ps 0", "worker 1"], TOLD, 0.93),
+    Recipe("keras-text", ["chief 0", "worker 1"], (), 0.75),
+]
+SIGNATURES = {"serving_default", "predict", "classify"}
+
+
+def test_every_job_file_is_tried() -> None:
+    assert {path.stem for path in EXAMPLES.glob("*.yaml")} == {recipe.name for recipe in RECIPES}
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("recipe", RECIPES, ids=[recipe.name for recipe in RECIPES])
+def test_a_recipe_reaches_its_documented_result(runs: Runs, recipe: Recipe, tmp_path: Path) -> None:
+    uploaded = upload(runs.yard, EXAMPLES / f"{recipe.name}.yaml")
+    run = runs.finish(runs.yard.run_for(uploaded.key, uploaded.version), seconds=800)
+    assert run.succeeded, run.why()
+    assert [attempt["ending"] for attempt in run.summary["attempts"]] == ["finished"]
+    hosts = run.json("attempts/1/cluster.json")["hosts"]
+    assert sorted(f"{host['role']} {host['index']}" for host in hosts) == recipe.roles
+    log = run.text("attempts/1/logs/chief-0.log")
+    for words in recipe.says:
+        assert words in log
+    if recipe.accuracy:
+        leaves_a_classifier(runs, run, recipe.accuracy, tmp_path)
+
+
+def leaves_a_classifier(runs: Runs, run: Run, accuracy: float, folder: Path) -> None:
+    """Metrics with a curve, TensorBoard events, and a model that another process loads."""
+    metrics = run.json("metrics.json")
+    assert metrics["accuracy"] >= accuracy
+    assert metrics["step"] == run.summary["steps"]["done"]
+    losses = [sample["loss"] for sample in metrics["samples"]]
+    assert len(losses) > 1, "a curve"
+    assert losses[-1] < losses[0]
+    assert any(key.startswith("tensorboard/") for key in run.keys)
+    made_by = run.json("model/trainyard.json")
+    assert (made_by["run"], made_by["step"]) == (run.id, metrics["step"])
+    assert runs.yard.download(f"runs/{run.id}/model/", folder)
+    assert set(loaded(folder)) >= SIGNATURES
+
+
+def loaded(folder: Path) -> dict[str, Any]:
+    """The signatures of a SavedModel, as a fresh process finds them."""
+    script = (
+        "import json, sys, tensorflow as tf\n"
+        "found = tf.saved_model.load(sys.argv[1]).signatures\n"
+        "print(json.dumps({name: str(each.structured_input_signature) for name, each in found.items()}))\n"
+    )
+    command = [str(HOST_PYTHON), "-c", script, str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    signatures: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return signatures
