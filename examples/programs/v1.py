@@ -34,6 +34,9 @@ with tf.device(
     loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits))
     step = tf.train.get_or_create_global_step()
     train = tf.train.AdagradOptimizer(0.5).minimize(loss, global_step=step)
+with tf.device(f"/job:worker/task:{flags.task_index}"):
+    # The session's own saver would write on the parameter servers' disks: this one writes on the chief's.
+    scaffold = tf.train.Scaffold(saver=tf.train.Saver())
 
 # A worker looks at the parameter servers and at itself alone: it must not wait for one that has finished already.
 seen = tf.ConfigProto(device_filters=["/job:ps", f"/job:worker/task:{flags.task_index}"])
@@ -42,6 +45,7 @@ with tf.train.MonitoredTrainingSession(
     master=server.target,
     is_chief=flags.task_index == 0,
     config=seen,
+    scaffold=scaffold,
     checkpoint_dir=flags.checkpoints,
     save_checkpoint_steps=100,
     hooks=[tf.train.StopAtStepHook(last_step=flags.steps)],

@@ -19,6 +19,7 @@ from training.host.ending import End, Failed, Finished, Stopped
 from training.host.errors import HostTrouble
 from training.host.folders import fresh
 from training.host.leaving import Leaving, driven_out, told_to_leave
+from training.host.memory import killed_for_memory
 from training.host.metadata import Identity
 from training.host.metrics import Metrics, for_signal
 from training.host.places import Places
@@ -80,6 +81,7 @@ class Attempt:
             last=taken,
             reported=lambda: self._progress.step,
             taken=self._checkpointed,
+            note=self._log.note,
         )
 
     def start(self) -> Program:
@@ -126,6 +128,7 @@ class Attempt:
             saving=self._saving,
         )
         carriers.start()
+        killed_before = killed_for_memory()
         leaving, killed = None, False
         while (code := program.exit_code()) is None:
             self._listen()
@@ -142,7 +145,8 @@ class Attempt:
             time.sleep(TICK_SECONDS)
         program.kill()  # whatever it left behind in its group
         with self._heartbeat():
-            return self._conclude(code, leaving, killed, carriers)
+            starved = killed_before is None or killed_for_memory() != killed_before
+            return self._conclude(code, leaving, carriers, killed=killed, starved=starved)
 
     def _prepare(self) -> str | None:
         """What must be on the disk before the program starts; why another checkpoint than the one named, if so."""
@@ -183,7 +187,9 @@ class Attempt:
             now=datetime.now(UTC),
         )
 
-    def _conclude(self, code: int, leaving: Leaving | None, killed: bool, carriers: Carriers) -> Outcome:
+    def _conclude(
+        self, code: int, leaving: Leaving | None, carriers: Carriers, *, killed: bool, starved: bool
+    ) -> Outcome:
         room = self._disk.room()
         if room.is_full:
             self._disk.release()
@@ -202,6 +208,7 @@ class Attempt:
                 serves=self._cluster.serves(self._seat),
                 missing=self._missing() if self._seat.is_chief else (),
                 room=room,
+                starved=starved,
             )
         )
         metrics: dict[str, Any] = {}

@@ -15,7 +15,7 @@ from training.host.checkpoints import FACTS, name_of
 
 UNFINISHED = re.compile(r"\d+\.\w+|\..*")
 """Top-level names that are on their way to be a checkpoint of the runtime's, or hidden."""
-NEWEST_OF_TENSORFLOW = re.compile(r'^model_checkpoint_path: ".*-(\d+)"$', re.MULTILINE)
+NEWEST_OF_TENSORFLOW = re.compile(r'^model_checkpoint_path: "(.*?)(?:-(\d+))?"$', re.MULTILINE)
 
 Look = Mapping[str, tuple[int, int]]
 """Size and time of the last change (nanoseconds) of every file under a folder, by its name in there."""
@@ -78,9 +78,29 @@ def link_all(look: Look, folder: Path, target: Path) -> None:
 
 def step_of(folder: Path) -> int | None:
     """The step that TensorFlow's newest `checkpoint` file names; None when there is none."""
-    named = sorted(folder.rglob("checkpoint"), key=lambda path: path.stat().st_mtime_ns)
-    found = [
-        NEWEST_OF_TENSORFLOW.search(path.read_text(errors="replace")) for path in named if path.is_file()
-    ]
-    steps = [int(match[1]) for match in found if match]
+    steps = [int(match[2]) for _, match in _named_by_tensorflow(folder) if match[2]]
     return steps[-1] if steps else None
+
+
+def missing(folder: Path) -> str | None:
+    """A checkpoint that a `checkpoint` file of TensorFlow's names and whose index does not lie beside that file.
+
+    A sharded saver, the default of MonitoredTrainingSession, writes where the variables are: on the disks of the
+    parameter servers.
+    """
+    for state, match in _named_by_tensorflow(folder):
+        name = Path(match[1]).name + (f"-{match[2]}" if match[2] else "")
+        if not (state.parent / f"{name}.index").is_file():
+            return name
+    return None
+
+
+def _named_by_tensorflow(folder: Path) -> list[tuple[Path, re.Match[str]]]:
+    """Every `checkpoint` file of TensorFlow's in there, the latest last, and the newest checkpoint that it names."""
+    states = sorted(folder.rglob("checkpoint"), key=lambda path: path.stat().st_mtime_ns)
+    found = [
+        (path, NEWEST_OF_TENSORFLOW.search(path.read_text(errors="replace")))
+        for path in states
+        if path.is_file()
+    ]
+    return [(path, match) for path, match in found if match]

@@ -23,7 +23,8 @@ class Taken:
 class Saving:
     """`reported` answers the step the program reported last, `taken` is called for every checkpoint that is whole.
 
-    `ends_well` turns false when the program was killed: a folder that it was just writing is then no checkpoint.
+    `note` writes a line into the program's log. `ends_well` turns false when the program was killed: a folder that it
+    was just writing is then no checkpoint.
     """
 
     def __init__(
@@ -36,6 +37,7 @@ class Saving:
         last: Taken,
         reported: Callable[[], int | None],
         taken: Callable[[Taken, Manifest], None],
+        note: Callable[[str], None],
     ) -> None:
         self.last = last
         self.ends_well = True
@@ -45,6 +47,8 @@ class Saving:
         self._keep = keep
         self._reported = reported
         self._taken = taken
+        self._note = note
+        self._noted = False
         self._seen: saved.Look = {}
 
     def carry(self, at_the_end: bool) -> None:
@@ -72,13 +76,25 @@ class Saving:
             saved.link_all(seen, folder, staging)
         except FileNotFoundError:
             return  # the program replaced a file meanwhile: not still after all
-        if saved.look_at(folder) == seen:
+        lacks = saved.missing(staging)
+        if lacks:
+            self._say_it_is_elsewhere(lacks)
+        elif saved.look_at(folder) == seen:
             manifest = checkpoints.upload_files(
                 self._bucket, self._run, staging, self._step(), kind=FOLDER, at=datetime.now(UTC)
             )
             if saved.look_at(staging) == seen:  # no file was written to while it was read
                 self._conclude(manifest, saved.print_of(seen))
         shutil.rmtree(staging, ignore_errors=True)
+
+    def _say_it_is_elsewhere(self, name: str) -> None:
+        if not self._noted:
+            self._note(
+                f"the checkpoint {name} is not taken: its files are not on the chief's disk, so a restart would begin "
+                "anew. A sharded saver writes on the parameter servers' disks; make a saver on the worker's device "
+                "(docs/programs.md)"
+            )
+            self._noted = True
 
     def _step(self) -> int:
         """What the program calls this step, but always more than before: a key in the bucket is used once."""

@@ -29,11 +29,14 @@ def main(_):
             loss = tf.reduce_mean(tf.square(tf.matmul(points, weight) - wanted))
             global_step = tf.train.get_or_create_global_step()
             train_op = tf.train.AdagradOptimizer(0.5).minimize(loss, global_step=global_step)
+        with tf.device(f"/job:worker/task:{FLAGS.task_index}"):
+            scaffold = tf.train.Scaffold(saver=tf.train.Saver()) if FLAGS.own_saver else None
         hooks = [tf.train.StopAtStepHook(last_step=FLAGS.steps)]
         filters = ["/job:ps", f"/job:worker/task:{FLAGS.task_index}"]
         with tf.train.MonitoredTrainingSession(
             master=server.target,
             is_chief=(FLAGS.task_index == 0),
+            scaffold=scaffold,
             checkpoint_dir=FLAGS.train_dir,
             save_checkpoint_secs=2,
             hooks=hooks,
@@ -58,5 +61,6 @@ if __name__ == "__main__":
     parser.add_argument("--task_index", type=int, default=0)
     parser.add_argument("--train_dir", type=str, default="/tmp/train_logs")
     parser.add_argument("--steps", type=int, default=400)
+    parser.add_argument("--own_saver", action="store_true")
     FLAGS, unparsed = parser.parse_known_args()
     tf.app.run(main=main, argv=[sys.argv[0], *unparsed])

@@ -93,6 +93,32 @@ def test_tensorflow_names_the_step(tmp_path: Path, files: dict[str, str], step: 
 
 
 @pytest.mark.parametrize(
+    ("files", "lacks"),
+    [
+        (
+            {"checkpoint": 'model_checkpoint_path: "/var/x/model.ckpt-300"\n', "model.ckpt-300.meta": ""},
+            "model.ckpt-300",
+        ),
+        (
+            {"checkpoint": 'model_checkpoint_path: "/var/x/model.ckpt-300"\n', "model.ckpt-300.index": ""},
+            None,
+        ),
+        ({"a/checkpoint": 'model_checkpoint_path: "ckpt-7"\n', "ckpt-7.index": ""}, "ckpt-7"),
+        ({"checkpoint": 'model_checkpoint_path: "final"\n', "final.index": ""}, None),
+        ({"checkpoint": "a file of another kind"}, None),
+        ({"weights.h5": "x"}, None),
+    ],
+)
+def test_a_checkpoint_whose_files_lie_elsewhere_is_none(
+    tmp_path: Path, files: dict[str, str], lacks: str | None
+) -> None:
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert saved.missing(tmp_path) == lacks
+
+
+@pytest.mark.parametrize(
     ("sentence", "name", "text", "words"),
     [
         ("whole", "variables", "abc", None),
