@@ -266,7 +266,7 @@ class TrainingStack(cdk.Stack):
         function = self._function("signal", lost=True, STOP_DOCUMENT=self.stop.document_name)
         role = function.its_role
         permissions.answer_tasks(role, "Success", "Failure", "Heartbeat")
-        anywhere(role, "ssm:DescribeInstanceInformation")
+        anywhere(role, "ssm:DescribeInstanceInformation", "ssm:ListCommandInvocations")
         permissions.command_hosts(role, self.stop.document_arn, self.settings.yard)
         read_objects(role, self.storage.bucket, "runs/")
         list_objects(role, self.storage.bucket, "runs/")

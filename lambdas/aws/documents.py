@@ -71,6 +71,18 @@ def status(command: str, instance: str) -> str:
     return str(answer["CommandInvocations"][0]["Status"]) if answer["CommandInvocations"] else "Pending"
 
 
+def taken(commands: Collection[str]) -> frozenset[str]:
+    """The instances that have done what these commands say."""
+    pages = client("ssm").get_paginator("list_command_invocations")
+    return frozenset(
+        str(invocation["InstanceId"])
+        for command in commands
+        for page in pages.paginate(CommandId=command)
+        for invocation in page["CommandInvocations"]
+        if invocation["Status"] == "Success"
+    )
+
+
 def outcome(command: str, instance: str) -> Said:
     """The same, with what the step that failed has printed: it is there once the step has ended."""
     answer = client("ssm").list_command_invocations(CommandId=command, InstanceId=instance, Details=True)

@@ -54,6 +54,7 @@ class HostRow:
     ready: int = 0
     ready_at: datetime | None = None
     stopped: int = 0
+    stopped_at: datetime | None = None
     why: str | None = None
     warned: str | None = None
     lost: str | None = None
@@ -116,6 +117,8 @@ class AttemptRow:
     resumed: Mapping[str, Any] | None = None
     reached_before: int | None = None
     command: str | None = None
+    asked: datetime | None = None
+    asked_by: tuple[str, ...] = ()
 
     @property
     def trouble(self) -> Trouble | None:
@@ -306,13 +309,14 @@ def _is_of(host: HostRow, offer: Offer) -> bool:
 
 def gang_has_stopped(records: Records, attempt: int) -> bool:
     """Whether the attempt's last checkpoint is made: every member that lives has left, or the chief has, and not
-    because a peer vanished (then a member that says nothing may be that peer, and its own event will come).
+    because a peer vanished or its program was killed (then a member that says nothing may be that peer, or has yet to
+    see it: it speaks, its own event comes, or silence.py finds it).
 
     A member that is ready for a later attempt has left this one, be it that it had nothing to say."""
     members, chief = records.members(attempt), records.chief(attempt)
     stopped = [host for host in members if host.stopped >= attempt]
     silent = [host for host in members if host.lives and host not in stopped and host.ready <= attempt]
-    chief_left = chief is not None and chief in stopped and chief.why != "peer"
+    chief_left = chief is not None and chief in stopped and chief.why not in ("peer", "killed")
     return bool(stopped) and (not silent or chief_left)
 
 
@@ -325,13 +329,28 @@ def others_must_be_asked(records: Records, attempt: int, instance: str) -> bool:
 
 
 def interruption(records: Records, attempt: int, step: int | None) -> Trouble:
-    """What to tell Recover when a gang has left for an interruption: the hosts that go, and the step reached."""
+    """What to tell Recover when a gang has left: the hosts that go, or that none does, and the step reached.
+
+    Hosts that have trained together in this attempt can do so again; those that have not may be what is wrong."""
     members = records.members(attempt)
     going = tuple(host.instance for host in members if host.why == "interrupted" or host.warned or host.lost)
-    who = ", ".join(going) if going else "nobody we know of"
+    killed = ", ".join(host.instance for host in members if host.stopped >= attempt and host.why == "killed")
+    if going:
+        reason = f"the gang checkpointed and stopped because hosts are going away: {', '.join(going)}"
+    elif killed:
+        reason = f"the program was killed on {killed}, and the others left to be started again; all hosts are there"
+    else:
+        reason = "the programs left to be started again; all hosts are there"
     return Trouble(
         error="Interrupted",
-        reason=f"the gang checkpointed and stopped because hosts are going away: {who}",
+        reason=reason,
         lost=going,
         step=step,
+        all_well=not going and _trained(records, attempt),
     )
+
+
+def _trained(records: Records, attempt: int) -> bool:
+    """Whether the attempt has come further than where it began."""
+    progress, row = records.run.progress or {}, records.attempts[attempt]
+    return progress.get("attempt") == attempt and (progress.get("step") or 0) > (row.from_step or 0)

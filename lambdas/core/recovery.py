@@ -23,7 +23,7 @@ SERVICE_TROUBLE = ("Lambda.", "Sandbox.")
 DENIED = "is not authorized to perform"
 """In a plain cause: the state machine's own role lacks something, which AWS calls an error of the service it called."""
 WHAT_HAPPENED = {
-    "Interrupted": "EC2 takes spot hosts back",
+    "Interrupted": "the hosts left it before its end",
     "HostLost": "a host is gone",
     "StartFailed": "a host could not start the program",
     "MusterTimeout": "a host was not ready in time",
@@ -36,13 +36,14 @@ WHAT_HAPPENED = {
 class Keep(StrEnum):
     """Which hosts live on into the next attempt."""
 
-    SURVIVORS = "survivors"  # retire only the lost ones and launch what is missing
+    SURVIVORS = "survivors"  # retire only the lost ones, if any, and launch what is missing
     NONE = "none"  # retire all and launch a whole gang
 
 
 @dataclass(frozen=True, kw_only=True)
 class Trouble:
-    """How an attempt ended badly: the error word of the Catch and the facts of its cause."""
+    """How an attempt ended badly: the error word of the Catch and the facts of its cause. `all_well`: every host is
+    there and has trained, so the next attempt can be theirs."""
 
     error: str
     reason: str = ""
@@ -51,6 +52,7 @@ class Trouble:
     tail: str = ""
     exit_code: int | None = None
     final: bool = False
+    all_well: bool = False
 
     @staticmethod
     def caught(error: str, cause: str) -> "Trouble":
@@ -70,6 +72,7 @@ class Trouble:
             tail=str(facts.get("tail") or ""),
             exit_code=None if exit_code is None else int(exit_code),
             final=bool(facts.get("final")),
+            all_well=bool(facts.get("all_well")),
         )
 
     def to_cause(self) -> str:
@@ -81,6 +84,7 @@ class Trouble:
             "tail": self.tail[-MOST_TAIL:],
             "exit_code": self.exit_code,
             "final": self.final,
+            "all_well": self.all_well,
         }
         return json.dumps(facts, ensure_ascii=False)
 
@@ -120,7 +124,8 @@ def decide(
         allowed = f"limits.restarts is {restarts}, so no attempt is left"
         advice = f"{allowed}. Checkpoints and logs are in the bucket; raise the limit if hosts are at fault."
         return Stop(error=trouble.error, reason=f"{happened} {advice}{_last_lines(trouble)}")
-    keep = Keep.SURVIVORS if trouble.lost and trouble.error in LOST_WITH_NAME else Keep.NONE
+    some_stay = trouble.all_well or (trouble.lost and trouble.error in LOST_WITH_NAME)
+    keep = Keep.SURVIVORS if some_stay else Keep.NONE
     return Again(
         after=pause,
         keep=keep,
@@ -177,11 +182,9 @@ def _happened(trouble: Trouble, attempt: int) -> str:
 
 def _what_next(trouble: Trouble, keep: Keep, attempt: int, restarts: int, pause: int) -> str:
     when = f"in {pause} s" if pause else "now"
-    who = (
-        f"{', '.join(trouble.lost)} replaced, the others stay"
-        if keep is Keep.SURVIVORS
-        else "a whole new gang"
-    )
+    who = "a whole new gang"
+    if keep is Keep.SURVIVORS:
+        who = f"{', '.join(trouble.lost)} replaced, the others stay" if trouble.lost else "on the same hosts"
     return (
         f"Attempt {attempt + 1} of at most {restarts + 1} follows {when}: {who}; "
         "it resumes from the last checkpoint in the bucket."

@@ -4,15 +4,17 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
-from lambdas.aws import executions
+from lambdas.aws import documents, executions
 from lambdas.aws.ledger import AlreadyWrittenError, attempt_row, event_row, host_row, run_row
 from lambdas.core import records as ledger_rows
-from lambdas.core import wire
+from lambdas.core import silence, wire
+from lambdas.core.records import Records
 from lambdas.core.recovery import Trouble
 from lambdas.core.summary import Ending
 from lambdas.core.timeline import Source
 from lambdas.handlers import attempts
 from lambdas.handlers.hearing import Hearing
+from lambdas.handlers.voice import logger
 
 PROGRESS = ("step", "steps", "epoch", "loss", "accuracy", "steps_per_second")
 
@@ -51,7 +53,49 @@ def _ready(hearing: Hearing, now: datetime) -> str:
         records = hearing.ledger.known(hearing.run)
     denied = hearing.detail.get("ssm_denied")
     attempts.gather(hearing.ledger, records, attempt, now, lost={}, ssm_denied=denied)
+    if attempt > records.run.attempt:
+        _look_for_the_silent(hearing.about(records.run.attempt), records, now)
     return f"{instance} is ready for attempt {attempt}"
+
+
+def _look_for_the_silent(hearing: Hearing, records: Records, now: datetime) -> None:
+    """A host that has left waits for the others: those that neither leave nor take orders are lost."""
+    match silence.judge(records, hearing.attempt, now):
+        case silence.Ask(hosts=hosts, reason=reason):
+            _ask_the_silent(hearing, records, hosts, reason, now)
+        case silence.Doubt(hosts=hosts, commands=commands):
+            well = documents.taken(commands)
+            lost = tuple(host for host in hosts if host not in well)
+            if lost:
+                _lose(hearing, records, lost, now)
+        case silence.Patience(reason=reason):
+            logger.info("%s: %s", hearing.run, reason)
+
+
+def _ask_the_silent(
+    hearing: Hearing, records: Records, hosts: tuple[str, ...], reason: str, now: datetime
+) -> None:
+    """Once: all that have left come by here."""
+    asking = hearing.entry("asked to leave", at=now, source=Source.WORKFLOW, reason=reason)
+    try:
+        hearing.ledger.write(
+            attempt_row(hearing.run, hearing.attempt, {"asked": now}, unless="asked"),
+            event_row(hearing.run, asking),
+        )
+    except AlreadyWrittenError:
+        return
+    left = {host.instance for host in records.members(hearing.attempt)} - set(hosts)
+    commands = hearing.ask_to_stop(records, besides=left)
+    if commands:
+        hearing.ledger.write(attempt_row(hearing.run, hearing.attempt, {"asked_by": commands}))
+
+
+def _lose(hearing: Hearing, records: Records, lost: tuple[str, ...], now: datetime) -> None:
+    reason, step = silence.reason_of(lost), (records.run.progress or {}).get("step")
+    trouble = Trouble(error="HostLost", reason=reason, lost=lost, step=step)
+    entry = hearing.entry("host lost", at=now, source=Source.WORKFLOW, reason=reason, lost=list(lost))
+    hearing.ledger.write(*(host_row(hearing.run, host, {"lost": reason}, only="launched") for host in lost))
+    attempts.end(hearing.ledger, hearing.run, hearing.attempt, entry, now, trouble=trouble, step=step)
 
 
 def _started(hearing: Hearing, now: datetime) -> str:
@@ -111,7 +155,7 @@ def _stopped(hearing: Hearing, now: datetime) -> str:
         return "not a host of a live attempt"
     why, step = str(hearing.detail.get("why", "")), hearing.detail.get("step")
     entry = _said(hearing, "stopped", now, reason=why, step=step)
-    said = {"stopped": hearing.attempt, "why": why}
+    said = {"stopped": hearing.attempt, "stopped_at": now, "why": why}
     hearing.ledger.write(
         host_row(hearing.run, instance, said, only="launched"), event_row(hearing.run, entry)
     )

@@ -1,7 +1,7 @@
 """One event, with the run and the attempt it is about."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -53,11 +53,15 @@ class Hearing:
             detail={key: value for key, value in detail.items() if value is not None},
         )
 
-    def ask_to_stop(self, records: Records, *, besides: Collection[str]) -> None:
-        """Ask the rest of a gang that has been started to checkpoint and leave. A host that cannot be asked any
-        more is going itself, which its own event says."""
+    def about(self, attempt: int) -> "Hearing":
+        """The same news, as they concern another attempt."""
+        return replace(self, attempt=attempt)
+
+    def ask_to_stop(self, records: Records, *, besides: Collection[str]) -> tuple[str, ...]:
+        """Ask the rest of a gang that has been started to checkpoint and leave; the commands that do. A host that
+        cannot be asked any more is going itself, which its own event says."""
         if records.waiting(self.attempt, ("train",)) is None:
-            return
+            return ()
         members = records.members(self.attempt)
         asked = [
             host.instance
@@ -66,9 +70,10 @@ class Hearing:
         ]
         known = sorted(documents.online(asked)) if asked else []
         if not known:
-            return
+            return ()
         parameters = {"Run": self.run, "Attempt": str(self.attempt)}
         try:
-            documents.send(self.yard.stop_document, known, parameters, comment=f"{self.run} stop")
+            return documents.send(self.yard.stop_document, known, parameters, comment=f"{self.run} stop")
         except StartFailed as gone:
             logger.warning("nobody could be asked to stop: %s", gone.reason)
+            return ()

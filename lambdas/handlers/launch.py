@@ -150,7 +150,9 @@ def _intend(asking: Asking, lacking: tuple[Part, ...]) -> None:
         for part in lacking
         if part.gang is Gang.CPU
     ]
-    said = "".join([f"{gpu_hosts} x {asking.step.reason}", *beside])
+    said = (
+        "".join([f"{gpu_hosts} x {asking.step.reason}", *beside]) if lacking else "nobody: no host is missing"
+    )
     asking.ledger.write(
         asking.intent(
             token=asking.token(Gang.GPU),
@@ -197,6 +199,8 @@ def _launched(reason: str) -> dict[str, Any]:
 
 
 def _hosts(asking: Asking, launched: Launches) -> str:
+    if not launched:
+        return f"no new host in {asking.offer.pool}"
     count = sum(len(answer.instances) for _, answer in launched)
     beside = [
         f", {len(answer.instances)} of them {answer.type}"

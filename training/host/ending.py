@@ -11,6 +11,7 @@ RESTART = 75
 """EX_TEMPFAIL: restart me, I have checkpointed or a peer is gone."""
 PREEMPTED = 42
 """How TensorFlow's PreemptionCheckpointHandler leaves once it has saved."""
+KILLED = (128 + signal.SIGKILL, 128 + signal.SIGTERM)
 PREEMPTION_NEWS = re.compile(r"PreemptionCheckpointHandler|received termination notice")
 
 TAIL_BYTES = 4096
@@ -41,7 +42,8 @@ class Finished:
 
 @dataclass(frozen=True, slots=True)
 class Stopped:
-    """`why`: interrupted (this host is going away), asked (told to) or peer (another host left or failed)."""
+    """`why`: interrupted (this host is going away), asked (told to), peer (another host left or failed) or killed
+    (somebody else than this agent ended the program with a signal)."""
 
     why: str
 
@@ -60,7 +62,8 @@ class End:
 
     `asked`: interrupted or asked, if this host told the program to leave; `killed`: it had to be killed for it;
     `said`: the program's last lines; `gang`: how many hosts the attempt has; `serves`: this one only serves the chief;
-    `missing`: results that the job expects and the program has not left; `room`: on the host's disk.
+    `missing`: results that the job expects and the program has not left; `room`: on the host's disk; `starved`: the
+    kernel killed for want of memory meanwhile, or does not say.
     """
 
     code: int
@@ -71,6 +74,13 @@ class End:
     serves: bool = False
     missing: tuple[str, ...] = ()
     room: Room | None = None
+    starved: bool = False
+
+    @property
+    def from_outside(self) -> bool:
+        """Whether somebody on the host ended the program, through no fault of its own."""
+        full = self.room is not None and self.room.is_full
+        return self.code in KILLED and not self.starved and not full
 
 
 def judge(end: End) -> Finished | Stopped | Failed:
@@ -80,6 +90,8 @@ def judge(end: End) -> Finished | Stopped | Failed:
         return Stopped(end.asked)
     if end.code in (RESTART, 128 + signal.SIGALRM):  # the alarm: a peer vanished while the cluster formed
         return Stopped("peer")
+    if end.from_outside:
+        return Stopped("killed")
     if end.gang > 1 and PEER_ERRORS.search(last_exception(end.said)):
         return Stopped(end.asked or "peer")
     if end.gang > 1 and end.code == PREEMPTED and PREEMPTION_NEWS.search(end.said):
@@ -100,9 +112,7 @@ def why(end: End) -> str:
         full = end.room.advice if end.room else "the host's disk is full"
         return f"{full}; {ended(end.code, exception, '')}"
     if end.code == 128 + signal.SIGKILL:
-        return (
-            "the program was killed (SIGKILL), most likely for memory: use a larger type or a smaller batch"
-        )
+        return "the program was killed (SIGKILL) when the host had no memory left: use a larger type or a smaller batch"
     reason = ended(end.code, exception, last_line(end.said))
     advice = advice_on(since_last_exception(end.said))
     return f"{reason}; {advice}" if advice else reason

@@ -90,6 +90,13 @@ STOPPED = [
         True,
     ),
     ("that alone ends nothing", {}, {"ready": 2}, False),
+    (
+        "the chief's program was killed; the others have yet to see it",
+        {"stopped": 1, "why": "killed"},
+        {},
+        False,
+    ),
+    ("and now they have", {"stopped": 1, "why": "killed"}, {"stopped": 1, "why": "peer"}, True),
 ]
 
 
@@ -169,6 +176,45 @@ STRANDED = [
     ("one that is being ended", {"releasing": AT}, {"answer": "refused"}, False, False),
     ("a survivor of the attempt before", {"attempt": 1}, {"answer": "refused"}, False, False),
 ]
+
+
+WELL = [
+    # sentence, who left and why, the steps reported in this attempt, part of the reason, whether the hosts can go on
+    ("a program was killed in mid-training", {"why": "killed"}, 7, "was killed on i-a", True),
+    ("a program left of its own", {"why": "peer"}, 7, "left to be started again", True),
+    ("before it had come any further", {"why": "killed"}, 5, "was killed on i-a", False),
+    ("it never reported a step", {"why": "peer"}, None, "left to be started again", False),
+    ("EC2 takes a host", {"why": "interrupted"}, 7, "are going away: i-a", False),
+]
+
+
+@pytest.mark.parametrize(
+    ("left", "step", "words", "well"), [row[1:] for row in WELL], ids=[row[0] for row in WELL]
+)
+def test_hosts_that_have_trained_together_go_on_together(
+    left: dict[str, Any], step: int | None, words: str, well: bool
+) -> None:
+    hosts = {"i-a": host(stopped=1, **left), "i-b": host(stopped=1, why="peer")}
+    begun = {
+        "sk": "attempt#0001",
+        "offer": {"pool": "p"},
+        "hosts": sorted(hosts),
+        "launched": AT,
+        "from_step": 5,
+    }
+    run = {
+        "sk": "run",
+        "kind": "train",
+        "state": "Train",
+        "attempt": 1,
+        "created": AT,
+        "execution_arn": "arn",
+        "job": JOB,
+    }
+    run["progress"] = {"attempt": 1, "step": step, "at": AT}
+    trouble = records.interruption(ledger(begun, run, hosts=hosts), 1, step)
+    assert words in trouble.reason
+    assert trouble.all_well is well
 
 
 @pytest.mark.parametrize(

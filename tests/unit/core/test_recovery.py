@@ -21,6 +21,8 @@ AGAIN = [
     # sentence, trouble, attempt, seconds, keep
     ("an interruption is answered at once", Trouble(error="Interrupted", lost=ONE), 1, 0, Keep.SURVIVORS),
     ("an interruption never pauses", Trouble(error="Interrupted", lost=ONE), 3, 0, Keep.SURVIVORS),
+    ("hosts that are well go on", Trouble(error="Interrupted", all_well=True), 1, 0, Keep.SURVIVORS),
+    ("nobody knows whether they are", Trouble(error="Interrupted"), 1, 0, Keep.NONE),
     ("a lost host is replaced", Trouble(error="HostLost", lost=ONE), 1, 5, Keep.SURVIVORS),
     ("the pause doubles", Trouble(error="HostLost", lost=ONE), 3, 20, Keep.SURVIVORS),
     (

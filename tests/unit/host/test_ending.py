@@ -39,6 +39,9 @@ PREEMPTION = "INFO:tensorflow:Member worker/1 has received termination notice.\n
             End(code=137, said="", asked="interrupted", killed=True),
             Stopped("interrupted"),
         ),
+        ("somebody killed it", End(code=137, said=""), Stopped("killed")),
+        ("somebody ended it", End(code=143, said="step 7\n", gang=2), Stopped("killed")),
+        ("a ps was killed before its time", End(code=137, said="", serves=True, gang=3), Stopped("killed")),
         ("TensorFlow's own handler saved", End(code=42, said="", asked="asked"), Stopped("asked")),
         ("and so did its peers", End(code=42, said=PREEMPTION, gang=2), Stopped("peer")),
         ("a program that is not elastic saw its peer go", End(code=1, said=PEER, gang=2), Stopped("peer")),
@@ -73,6 +76,9 @@ def test_the_programs_own_error_is_the_reason() -> None:
         ("the same error on a single host is no peer's", End(code=1, said=PEER)),
         ("a ps that ends by itself is no peer", End(code=1, said=TRACEBACK, serves=True, gang=3)),
         ("42 alone says nothing", End(code=42, said="", gang=2)),
+        ("the kernel killed it for want of memory", End(code=137, said="", starved=True, gang=2)),
+        ("it was killed on a full disk", End(code=137, said="", room=FULL)),
+        ("it crashed", End(code=139, said="")),
     ],
 )
 def test_an_end_that_is_the_programs_own(sentence: str, end: End) -> None:

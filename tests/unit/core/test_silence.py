@@ -1,0 +1,63 @@
+"""Who is asked to leave, and who is believed to be lost, when the others have left."""
+
+from typing import Any
+
+import pytest
+
+from lambdas.core import silence, wire
+from lambdas.core.silence import Ask, Doubt, Patience
+from tests.unit.core.facts import after
+from tests.unit.core.test_records import AT, JOB, host, ledger
+
+LEFT = {"stopped": 1, "why": "peer", "stopped_at": AT, "ready": 2}
+TOKEN = {"sk": "token#0001#train", "token": "t", "stored": AT}
+ASKED = {"asked": wire.stamp(after(20)), "asked_by": ["c-1"]}
+SILENT = [
+    # sentence, chief i-a, worker i-b, the attempt's row, seconds after the first left, what to do
+    ("everybody trains", {}, {}, {}, 60, Patience),
+    ("one has left, the other may be about to", LEFT, {}, {}, 14, Patience),
+    ("it should have by now", LEFT, {}, {}, 16, Ask(("i-b",), "the others have left and i-b has said nothing")),
+    ("the chief, too, is asked", {}, LEFT, {}, 16, Ask(("i-a",), "the others have left and i-a has said nothing")),
+    ("it was asked just now", LEFT, {}, ASKED, 49, Patience),
+    ("it has had the time to take the order", LEFT, {}, ASKED, 51, Doubt(("i-b",), ("c-1",))),
+    ("it has left meanwhile", LEFT, LEFT, ASKED, 51, Patience),
+    ("it is known to be lost", LEFT, {"lost": "gone"}, ASKED, 51, Patience),
+    ("it had finished and waits for the next attempt", LEFT, {"ready": 2}, {}, 60, Patience),
+    ("what it left was an earlier attempt", LEFT, {"stopped": 0, "ready": 1}, ASKED, 51, Doubt(("i-b",), ("c-1",))),
+    ("the attempt has ended", LEFT, {}, ASKED | {"ending": "interrupted"}, 51, Patience),
+]  # fmt: skip
+
+
+def judge(
+    chief: dict[str, Any], worker: dict[str, Any], row: dict[str, Any], seconds: float, *more: Any
+) -> Any:
+    attempt = {"sk": "attempt#0001", "offer": {"pool": "p"}, "hosts": ["i-a", "i-b"], "launched": AT} | row
+    records = ledger(attempt, TOKEN, *more, hosts={"i-a": host(**chief), "i-b": host(**worker)})
+    return silence.judge(records, 1, after(seconds))
+
+
+@pytest.mark.parametrize(
+    ("chief", "worker", "row", "seconds", "answer"), [r[1:] for r in SILENT], ids=[r[0] for r in SILENT]
+)
+def test_what_is_done_about_the_silent(
+    chief: dict[str, Any], worker: dict[str, Any], row: dict[str, Any], seconds: float, answer: Any
+) -> None:
+    found = judge(chief, worker, row, seconds)
+    assert found == answer if not isinstance(answer, type) else isinstance(found, answer)
+
+
+@pytest.mark.parametrize(
+    ("at", "doubted"),
+    [pytest.param(after(40), (), id="it reports"), pytest.param(after(10), ("i-a",), id="it did, before")],
+)
+def test_a_chief_that_still_carries_its_work_away_is_not_doubted(at: Any, doubted: tuple[str, ...]) -> None:
+    run = {
+        "sk": "run",
+        "kind": "train",
+        "state": "Train",
+        "attempt": 1,
+        "created": AT,
+        "execution_arn": "arn",
+    }
+    run |= {"job": JOB, "progress": {"attempt": 1, "at": wire.stamp(at)}}
+    assert judge({}, LEFT, ASKED, 51, run) == Doubt(doubted, ("c-1",))
