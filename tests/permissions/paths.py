@@ -64,6 +64,20 @@ def host_killed(runs: Runs, name: str) -> Seen:
     return _seen(runs, arn)
 
 
+def host_frozen(runs: Runs, name: str) -> Seen:
+    """A worker hangs and the chief's program is killed: the chief waits for a worker that says nothing."""
+    arn = runs.start(runs.job(name, program={"args": LONG}))
+    run = _name(arn)
+    runs.until("a checkpoint in the bucket", lambda: runs.checkpoint_of(run))
+    runs.cloud.fault("freeze", runs.host_of(run, "worker"))
+    runs.yard.session.client("ssm").send_command(
+        DocumentName="AWS-RunShellScript",
+        InstanceIds=[runs.host_of(run, "chief")],
+        Parameters={"commands": ["pkill -KILL -f '[-]m steps'"]},
+    )
+    return _seen(runs, arn)
+
+
 def hosts_stopped(runs: Runs, name: str) -> Seen:
     """On-demand hosts that the job keeps."""
     job = runs.job(name, **ONE, after={"hosts": "stop"}, hardware={"market": "on_demand"})
@@ -254,6 +268,7 @@ PATHS: tuple[tuple[str, Path], ...] = (
     (r"SignalRole-states:SendTaskFailure", program_fails),
     (r"TrainWorkflowRole-.*RecoverFunction", program_fails),
     (r"SignalRole-(s3|ssm:SendCommand)", host_killed),
+    (r"SignalRole-ssm:ListCommandInvocations", host_frozen),
     (r"ReleaseRole-ec2:StopInstances", hosts_stopped),
     (r"SnapshotRole-states:SendTaskSuccess", imaged_before),
     (r"SnapshotRole|TrainWorkflowRole-.*SnapshotFunction", imaged),

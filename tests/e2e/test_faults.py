@@ -1,0 +1,126 @@
+"""Faults of hosts that are still there: a program killed or stopped, a host frozen or cut off. Nothing is lost."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from demo.cloud import ROOT
+from demo.datasets import DIGITS
+from demo.upload import upload
+from tests.e2e.runs import Run, Runs
+
+EPOCHS, PER_EPOCH = 10, 22
+STEPS = EPOCHS * PER_EPOCH
+ARGUMENTS = {"epochs": EPOCHS, "global-batch-size": 64, "checkpoint-every": 20, "step-delay": 0.1}
+SERVED = ROOT / "examples" / "mnist-parameter-server.yaml"
+
+Strike = Callable[[Runs, str], object]
+"""What goes wrong on this host."""
+
+
+def signal(name: str, module: str) -> Strike:
+    """A person on the host signals the program."""
+
+    def strike(runs: Runs, host: str) -> object:
+        # The brackets keep the pattern from finding the command that holds it.
+        command = f"pkill -{name} -f '[-]m {module}'"
+        return runs.yard.session.client("ssm").send_command(
+            DocumentName="AWS-RunShellScript", InstanceIds=[host], Parameters={"commands": [command]}
+        )
+
+    return strike
+
+
+def fault(word: str) -> Strike:
+    return lambda runs, host: runs.cloud.fault(word, host)
+
+
+def digits(runs: Runs, name: str) -> str:
+    """The ARN of a new run of the digits program on two workers."""
+    folder = f"s3://{runs.yard.bucket}/{DIGITS.prefix}"
+    job = runs.job(
+        name,
+        program={"source": None, "module": "training.programs.digits", "args": None},
+        data={"few": None, "train": f"{folder}train/", "test": f"{folder}test/"},
+    )
+    job["program"]["args"] = ARGUMENTS
+    return runs.start(job)
+
+
+def fingerprint(run: Run) -> str:
+    """Of all variables, the optimizer's too, at the last step."""
+    return str(run.json(f"checkpoints/{STEPS:08d}/facts.json")["fingerprint"])
+
+
+def it_went_on(run: Run) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Two attempts, and the proof that the second went on from a checkpoint of the first."""
+    assert run.succeeded, run.why()
+    assert len(run.summary["attempts"]) == 2, run.why()
+    first, second = run.summary["attempts"]
+    proof = run.summary["resume"]
+    assert proof["resumed_at"] == [second["from_step"]]
+    assert second["from_step"] > 0
+    assert proof["verified"] is True
+    return first, second
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(runs: Runs, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The fingerprint of a run that nothing happened to."""
+    runs.yard.upload_folder(DIGITS.made_in(tmp_path_factory.mktemp("data")), DIGITS.prefix)
+    run = runs.finish(digits(runs, "undisturbed"), seconds=600)
+    assert run.succeeded, run.why()
+    return fingerprint(run)
+
+
+DIGITS_PROGRAM = "training.programs.digits"
+STRIKES = [
+    # name, what is struck, the fault, how the attempt ends, whether the host is replaced
+    ("killed", "worker", signal("KILL", DIGITS_PROGRAM), "interrupted", False),
+    ("stopped", "chief", signal("STOP", DIGITS_PROGRAM), "interrupted", False),
+    ("frozen", "worker", fault("freeze"), "lost", True),
+    ("cut-off", "worker", fault("cut"), "lost", True),
+]
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize(
+    ("name", "role", "strike", "ending", "replaced"), STRIKES, ids=[row[0] for row in STRIKES]
+)
+def test_no_bit_of_the_weights_is_lost(
+    runs: Runs, uninterrupted: str, name: str, role: str, strike: Strike, ending: str, replaced: bool
+) -> None:
+    arn = digits(runs, f"digits-{name}")
+    run_id = arn.rsplit(":", 1)[-1]
+    runs.until("a checkpoint in the bucket", lambda: runs.checkpoint_of(run_id), seconds=240)
+    host = runs.host_of(run_id, role)
+    strike(runs, host)
+    run = runs.finish(arn, seconds=600)
+    first, second = it_went_on(run)
+    assert first["ending"] == ending
+    assert (host not in second["hosts"]) is replaced
+    assert len(set(first["hosts"]) & set(second["hosts"])) == (1 if replaced else 2)
+    assert fingerprint(run) == uninterrupted
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize(("role", "word"), [("chief", "TERM"), ("ps", "KILL")])
+def test_a_gang_with_parameter_servers_goes_on(runs: Runs, tmp_path: Path, role: str, word: str) -> None:
+    changed = tmp_path / f"mnist-{role}-{word.lower()}.yaml"
+    changed.write_text(
+        SERVED.read_text()
+        .replace("mnist-parameter-server\n", f"{changed.stem}\n")
+        .replace("epochs: 20", "epochs: 60")
+    )
+    uploaded = upload(runs.yard, changed)
+    arn = runs.yard.run_for(uploaded.key, uploaded.version)
+    run_id = arn.rsplit(":", 1)[-1]
+    runs.until("a checkpoint in the bucket", lambda: runs.checkpoint_of(run_id), seconds=240)
+    signal(word, "training.programs.mnist")(runs, runs.host_of(run_id, role))
+    run = runs.finish(arn, seconds=600)
+    first, second = it_went_on(run)
+    assert first["ending"] == "interrupted"
+    assert second["hosts"] == first["hosts"]
+    assert run.json("metrics.json")["accuracy"] >= 0.95
