@@ -78,9 +78,7 @@ def test_a_program_of_2017_trains_and_with_a_saver_of_its_own_goes_on_after_an_i
     first, second = run.summary["attempts"]
     assert (first["ending"], len(run.summary["hosts"])) == ("interrupted", 4)
     assert second["from_step"] > 0
-    assert "step 3000 cost 0.00" in run.text("attempts/2/logs/chief-0.log") + run.text(
-        "attempts/2/logs/worker-1.log"
-    )
+    assert "cost 0.000" in run.text("attempts/2/logs/chief-0.log") + run.text("attempts/2/logs/worker-1.log")
     assert "checkpoint" in {key.rpartition("/")[2] for key in run.keys}
 
 
