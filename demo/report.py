@@ -14,9 +14,9 @@ from demo.say import console, quote, say
 from demo.watch import View
 from demo.yard import Yard, elapsed
 
-LAST_WORDS = 6
-TENSORFLOW = re.compile(r"[IWEF]\d{4} |WARNING: All log messages before absl")
-"""How its C++ lines begin."""
+LAST_WORDS = 8
+NOT_ITS_OWN = re.compile(r"\[trainyard\] |[IWEF]\d{4} |WARNING: All log messages before absl")
+"""How lines of the host agent and of TensorFlow's C++ begin."""
 
 
 def write(path: Path, summary: dict[str, Any], accuracy: float | None, phases: dict[str, float]) -> None:
@@ -43,9 +43,9 @@ def _last_words(yard: Yard, view: View) -> None:
 
 
 def own_words(log: list[str]) -> list[str]:
-    """The program's lines without the host's stamp before them, and without what TensorFlow says of itself."""
+    """The program's lines without the host's stamp before them, and without what the agent and TensorFlow say."""
     lines = (line.partition(" | ")[2] for line in log)
-    return [line for line in lines if line.strip() and not TENSORFLOW.match(line)]
+    return [line for line in lines if line.strip() and not NOT_ITS_OWN.match(line)]
 
 
 def _cost(summary: dict[str, Any]) -> None:

@@ -23,8 +23,10 @@ def say(line: str) -> None:
     if line.startswith("\n"):
         console.print()
         line = line[1:]
-    stamp = "" if console.is_terminal else f"{datetime.now(UTC):%H:%M:%S} "
-    console.print(stamp + line if console.is_terminal else stamp + Text.from_markup(line).plain)
+    if console.is_terminal:
+        console.print(line)
+    else:
+        console.print(f"{datetime.now(UTC):%H:%M:%S} {Text.from_markup(line).plain}", markup=False)
 
 
 def quote(text: str) -> None:

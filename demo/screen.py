@@ -44,7 +44,8 @@ def _show_lines(look: Callable[[], View], every: float) -> View:
         for line in news(before, view):
             console.print(line, markup=False)
         if view.execution.is_over:
-            console.print(drawn(view.curve, room=console.width), markup=False)
+            if curve := drawn(view.curve, room=console.width):
+                console.print(curve, markup=False)
             return view
         before = view
         time.sleep(every)
