@@ -142,7 +142,8 @@ def _finished(hearing: Hearing, now: datetime) -> str:
     if chief is None or chief.instance != instance:
         return f"{instance} is not the chief of a live attempt"
     step = hearing.detail.get("step")
-    entry = _said(hearing, "finished", now, reason=f"the program finished at step {step}", step=step)
+    reason = "the program finished" if step is None else f"the program finished at step {step}"
+    entry = _said(hearing, "finished", now, reason=reason, step=step)
     attempts.end(hearing.ledger, hearing.run, hearing.attempt, entry, now, trouble=None, step=step)
     return "finished"
 

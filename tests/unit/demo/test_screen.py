@@ -114,6 +114,7 @@ def test_the_program_speaks_without_stamps_and_without_tensorflow() -> None:
         stamp,
         stamp + "a | b",
     ]
+    log.append(stamp + "[trainyard] the program ended with exit code 0")
     assert own_words(log) == ["Test-Accuracy: 0.97", "a | b"]
 
 
