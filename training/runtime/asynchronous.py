@@ -5,8 +5,8 @@ has as many steps as it takes the workers together to see as many examples as th
 its own (seed + worker), and a fast one gets further in it than a slow one: no two runs are equal.
 
 The chief keeps the workers busy, reads the books (books.py), and saves when nobody computes. When a worker is gone it
-still saves, and leaves to be started again. When a parameter server is gone, so are the parameters: it leaves at once,
-and the last checkpoint counts.
+still saves, and leaves to be started again. When a parameter server is gone, so are the parameters, and when somebody
+hangs, nothing can be saved: it leaves at once, and the last checkpoint counts.
 """
 
 import time
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import keras
 import tensorflow as tf
 
-from training.runtime.books import Books, Page
+from training.runtime.books import Books, Page, worker_here
 from training.runtime.checkpoints import Checkpoints
 from training.runtime.data import Examples, Share
 from training.runtime.elsewhere import Elsewhere, Everywhere, where
@@ -91,7 +91,9 @@ class Work:
         self._promised = done
 
     def schedule(self, until: int, *, delay: float) -> None:
-        """Turns, until this step is promised."""
+        """Turns, until this step is promised. What was promised before is done when nobody works any more."""
+        if self._coordinator.done():
+            self._promised = self._books.read().step
         while self._promised < until:
             self._coordinator.schedule(self._one_turn, args=(self._datasets,))
             self._promised += self._turn.pushes
@@ -115,7 +117,7 @@ class Work:
     def _one_turn(self, dataset: Any) -> None:
         batches = tuple(next(dataset) for _ in range(self._turn.batches))
         self._strategy.run(self._turn, args=(batches, self._books))
-        self._books.enter_turn(worker_here())
+        self._books.enter_turn()
 
 
 class Asynchronous:
@@ -209,7 +211,8 @@ class Asynchronous:
             page = self._turn_page(page, books.read(), reporter, per_epoch)
             attendance.see(page.turns, time.monotonic())
             watch.saw(page.step, patience=attendance.patience(time.monotonic()))
-            why = self._why_to_leave(watch, attendance)
+            self._leave_if_one_hangs(attendance)
+            why = self._why_to_leave(watch)
             if why or self._is_due(page.step):
                 page = self._turn_page(page, work.stop(), reporter, per_epoch)
                 self._save(page, per_epoch)
@@ -241,13 +244,21 @@ class Asynchronous:
         )
         return turns * self._turn.pushes
 
-    def _why_to_leave(self, watch: Watch, attendance: Attendance) -> str:
+    def _leave_if_one_hangs(self, attendance: Attendance) -> None:
+        """Nothing is saved: TensorFlow would wait for a worker that is connected and does not answer."""
+        hanging = attendance.hanging(time.monotonic())
+        if hanging:
+            named = ", ".join(map(str, hanging))
+            leave(
+                RESTART,
+                f"no step of worker {named} for too long: it hangs; leaving to be started again from the last "
+                f"checkpoint, of step {self._saved_step}",
+            )
+
+    def _why_to_leave(self, watch: Watch) -> str:
         if self._cluster.asked_to_leave:
             return "told to leave"
-        if watch.gone:
-            return f"a peer is gone (nobody answers as {watch.gone})"
-        hanging = attendance.hanging(time.monotonic())
-        return f"no step of worker {', '.join(map(str, hanging))} for too long" if hanging else ""
+        return f"a peer is gone (nobody answers as {watch.gone})" if watch.gone else ""
 
     def _is_due(self, step: int) -> bool:
         every, clock = self._plan.checkpoint_every, time.monotonic() - self._saved_at
@@ -265,11 +276,6 @@ class Asynchronous:
             address: f"{role} {index} at {address}"
             for index, address in enumerate(self._cluster.place.members[role])
         }
-
-
-def worker_here() -> Any:
-    """Whose graph this is, as a number, where the coordinator runs something on a worker."""
-    return tf.cast(tf.distribute.coordinator.experimental_get_current_worker_index(), tf.int64)
 
 
 def steps_per_epoch(examples: int, share: int, turn: Turn) -> int:
