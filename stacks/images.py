@@ -145,6 +145,7 @@ class ImagesStack(cdk.Stack):
     def _publish(self) -> Function:
         function = self._function(
             "bake_publish",
+            minutes=5,
             IMAGE_PARAMETER=self.settings.image_parameter,
             KEEP_IMAGES=str(self.settings.keep_images),
         )
