@@ -117,7 +117,13 @@ class Yard:
             "program": {"source": f"s3://{self.bucket}/programs/p.tar.gz", "module": "mine", "args": {}}
             | (program or {}),
             "data": {"train": {"source": f"s3://{self.bucket}/data/d/", "sharding": "none"}},
-            "cluster": {"strategy": "single", "workers": 1, "parameter_servers": 0, "evaluator": False},
+            "cluster": {
+                "strategy": "single",
+                "workers": 1,
+                "parameter_servers": 0,
+                "evaluator": False,
+                "chief": "coordinator",
+            },
             "checkpoints": {"steps": 0, "seconds": 120.0, "keep": 3},
             "limits": {"wait_minutes": 60},
         } | changes

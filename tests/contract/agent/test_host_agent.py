@@ -1,6 +1,8 @@
 """The host agent against S3, EventBridge and IAM: what a run sees of one host."""
 
 import json
+import os
+import signal
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -103,6 +105,19 @@ def test_a_machine_that_goes_down_lets_the_program_save_first(yard: Yard) -> Non
     yard.agent.go_down(15, None)
     assert yard.hear("stopped")["why"] == "interrupted"
     assert json.loads(yard.read(f"runs/{yard.run}/checkpoints/latest.json"))["step"] == 7
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_program_that_somebody_ends_is_to_be_started_again_here(yard: Yard, number: signal.Signals) -> None:
+    yard.prepare("import time; time.sleep(60)")
+    yard.start_agent()
+    yard.hear("ready")
+    yard.order("start", 1)
+    yard.hear("started")
+    keeper = json.loads(yard.places.process(1).read_text())["pid"]
+    os.killpg(keeper, number)
+    assert yard.hear("stopped")["why"] == "killed"
+    yard.hear("ready", attempt=2)
 
 
 def test_a_cluster_file_of_another_version_is_said_to_be_one(yard: Yard) -> None:
