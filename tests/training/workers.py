@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-PATIENCE_SECONDS = 180
+PATIENCE_SECONDS = 400.0
 
 
 @dataclass(frozen=True)
