@@ -67,13 +67,23 @@ def holds_something(look: Look) -> bool:
     return any(size for size, _ in look.values())
 
 
-def link_all(look: Look, folder: Path, target: Path) -> None:
-    """The folder as it was seen, as links: it costs no room, and files that the program replaces stay."""
+def size_of(look: Look) -> int:
+    """Bytes."""
+    return sum(size for size, _ in look.values())
+
+
+def take_all(look: Look, folder: Path, target: Path, *, as_copies: bool) -> None:
+    """The folder as it was seen, as links: they cost no room, and files that the program replaces stay. Copies stay
+    even when the program writes into the same files again."""
     shutil.rmtree(target, ignore_errors=True)
     for name in look:
-        link = target / name
-        link.parent.mkdir(parents=True, exist_ok=True)
-        link.hardlink_to((folder / name).resolve())
+        taken = target / name
+        taken.parent.mkdir(parents=True, exist_ok=True)
+        source = (folder / name).resolve()
+        if as_copies:
+            shutil.copy2(source, taken)
+        else:
+            taken.hardlink_to(source)
 
 
 def step_of(folder: Path) -> int | None:

@@ -1,6 +1,7 @@
 """The chief's checkpoints on their way from disk to bucket while the program runs."""
 
 import shutil
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -9,6 +10,10 @@ from training.host import checkpoints, saved
 from training.host.bucket import Bucket
 from training.host.checkpoints import FOLDER, STEP, Manifest, name_of
 from training.host.places import Places
+
+RESTLESS_LOOKS = 4
+STILL_SECONDS = 0.25
+COPIED_BYTES = 1 << 28
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +55,7 @@ class Saving:
         self._note = note
         self._noted = False
         self._seen: saved.Look = {}
+        self._restless = 0
 
     def carry(self, at_the_end: bool) -> None:
         """Bring the newest checkpoint away if it is not in the bucket yet."""
@@ -65,15 +71,18 @@ class Saving:
             saved.keep_newest(self._places.checkpoints, self._keep)
 
     def _carry_folder(self, at_the_end: bool) -> None:
-        """The whole folder, once it has changed and been still for two looks."""
+        """The whole folder, once it has changed and been still: for two looks, or where it never is, for a moment."""
         folder, staging = self._places.checkpoints, self._places.taken
         seen, before = saved.look_at(folder), self._seen
         self._seen = seen
-        is_new = saved.holds_something(seen) and saved.print_of(seen) != self.last.folder
-        if not is_new or not (seen == before or (at_the_end and self.ends_well)):
+        if not saved.holds_something(seen) or saved.print_of(seen) == self.last.folder:
+            return
+        is_still = seen == before or (at_the_end and self.ends_well)
+        self._restless = 0 if is_still else self._restless + 1
+        if not is_still and not self._has_a_quiet_moment(seen):
             return
         try:
-            saved.link_all(seen, folder, staging)
+            saved.take_all(seen, folder, staging, as_copies=not is_still)
         except FileNotFoundError:
             return  # the program replaced a file meanwhile: not still after all
         lacks = saved.missing(staging)
@@ -86,6 +95,13 @@ class Saving:
             if saved.look_at(staging) == seen:  # no file was written to while it was read
                 self._conclude(manifest, saved.print_of(seen))
         shutil.rmtree(staging, ignore_errors=True)
+
+    def _has_a_quiet_moment(self, seen: saved.Look) -> bool:
+        """Whether a folder that is saved into at every look stays as it was `seen` for long enough to copy it."""
+        if self._restless < RESTLESS_LOOKS or saved.size_of(seen) > COPIED_BYTES:
+            return False
+        time.sleep(STILL_SECONDS)
+        return saved.look_at(self._places.checkpoints) == seen
 
     def _say_it_is_elsewhere(self, name: str) -> None:
         if not self._noted:

@@ -68,10 +68,21 @@ def test_links_show_the_folder_as_it_was_when_a_file_is_replaced(tmp_path: Path)
     folder.mkdir()
     (folder / "checkpoint").write_text("old")
     seen = saved.look_at(folder)
-    saved.link_all(seen, folder, target)
+    saved.take_all(seen, folder, target, as_copies=False)
     (folder / "new").write_text("new")
     (folder / "new").replace(folder / "checkpoint")
     assert (target / "checkpoint").read_text() == "old"
+    assert saved.look_at(target) == seen
+
+
+def test_copies_show_the_folder_as_it_was_when_a_file_is_written_over(tmp_path: Path) -> None:
+    folder, target = tmp_path / "folder", tmp_path / "taken"
+    folder.mkdir()
+    (folder / "weights.h5").write_text("old")
+    seen = saved.look_at(folder)
+    saved.take_all(seen, folder, target, as_copies=True)
+    (folder / "weights.h5").write_text("newer")
+    assert (target / "weights.h5").read_text() == "old"
     assert saved.look_at(target) == seen
 
 
