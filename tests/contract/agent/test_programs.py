@@ -23,6 +23,7 @@ print("found", sorted(path.name for path in folder.iterdir()), flush=True)
 
 def save(step):
     (folder / f"ckpt-{step}.data").write_text("weights of %d" % step)
+    (folder / f"ckpt-{step}.index").write_text("names of %d" % step)
     half = folder / "checkpoint.half"
     half.write_text(f'model_checkpoint_path: "ckpt-{step}"\\n')
     half.replace(newest)
@@ -46,13 +47,13 @@ def test_a_script_keeps_its_folder_over_an_interruption_it_knows_nothing_of(yard
     assert (stopped["step"], stopped["why"]) == (3, "asked")
     first = yard.latest
     assert (first["kind"], first["key"]) == ("folder", f"runs/{yard.run}/checkpoints/00000003/")
-    assert set(first["files"]) == {"mine/checkpoint", "mine/ckpt-3.data"}
+    assert set(first["files"]) == {"mine/checkpoint", "mine/ckpt-3.data", "mine/ckpt-3.index"}
 
     yard.hear("ready", attempt=2)
     yard.order("start", 2, checkpoint={"step": 3, "key": first["key"]})
     assert yard.hear("finished", attempt=2)["step"] == 4
-    assert "found ['checkpoint', 'ckpt-3.data']" in yard.log(2)
-    assert set(yard.latest["files"]) == {"mine/checkpoint", "mine/ckpt-3.data", "mine/ckpt-4.data"}
+    assert "found ['checkpoint', 'ckpt-3.data', 'ckpt-3.index']" in yard.log(2)
+    assert set(yard.latest["files"]) == set(first["files"]) | {"mine/ckpt-4.data", "mine/ckpt-4.index"}
     assert [older["step"] for older in yard.latest["before"]] == [3]
 
 
@@ -80,6 +81,25 @@ def test_a_file_that_is_written_over_is_a_new_checkpoint_each_time_and_few_are_k
     assert [yard.read(f"{one['key']}weights.h5") for one in kept] == ["epoch 4", "epoch 3"]
     folders = {key.split("/")[3] for key in yard.keys(f"runs/{yard.run}/checkpoints/")}
     assert folders == {"latest.json", *(one["key"].split("/")[3] for one in kept)}
+
+
+SAVES_ALL_THE_TIME = """
+import os, pathlib, time
+
+weights = pathlib.Path(os.environ["TRAINYARD_CHECKPOINTS"], "weights.h5")
+for epoch in range(1, 200):
+    weights.write_text("epoch %d" % epoch)
+    time.sleep(0.6)
+"""
+
+
+def test_a_program_that_saves_more_often_than_anybody_looks_has_checkpoints_all_the_same(yard: Yard) -> None:
+    yard.prepare(SAVES_ALL_THE_TIME, program={"expect": ["checkpoint"]})
+    yard.start_agent()
+    yard.hear("ready")
+    yard.order("start", 1)
+    assert yard.hear("checkpointed")["step"] == 1
+    assert yard.read(f"{yard.latest['key']}weights.h5").startswith("epoch ")
 
 
 TALKS = r"""
