@@ -115,10 +115,10 @@ def main() -> None:
     if seat.job == "ps":
         serve(seat, target, environment)
     digits = idx.labelled(environment.data_folder("mnist"), idx.TRAIN)
-    train(arguments, seat, target, environment, digits)
+    diary = train(arguments, seat, target, environment, digits)
     if seat.is_chief:
         wait_for_the_others(seat, target)
-        conclude(arguments, environment, seat)
+        conclude(arguments, environment, seat, diary)
         say_over(seat, target)
     else:
         say_done(seat, target)
@@ -193,8 +193,8 @@ def serve(seat: Seat, target: str, environment: Environment) -> NoReturn:
 
 def train(
     arguments: argparse.Namespace, seat: Seat, target: str, environment: Environment, digits: idx.Labelled
-) -> None:
-    """To the step limit. Does not return when this process must leave."""
+) -> mnist.Diary:
+    """To the step limit; answers what was told on the way. Does not return when this process must leave."""
     leaving = Leaving()
     per_epoch = digits.count // arguments.batch_size
     if not per_epoch:
@@ -235,6 +235,7 @@ def train(
                 time.sleep(arguments.step_delay)
     if leaving.asked and step < arguments.steps:
         leave(RESTART, f"told to leave at step {step} of {arguments.steps}, to be started again")
+    return diary
 
 
 def build(arguments: argparse.Namespace, seat: Seat, environment: Environment) -> Training:
@@ -382,7 +383,7 @@ def say_over(seat: Seat, target: str) -> None:
             session.run(over(task).enqueue(0))
 
 
-def conclude(arguments: argparse.Namespace, environment: Environment, seat: Seat) -> None:
+def conclude(arguments: argparse.Namespace, environment: Environment, seat: Seat, diary: mnist.Diary) -> None:
     """Judge what the last checkpoint holds on digits nobody has seen, and leave it behind as a SavedModel."""
     saved = tf.train.load_checkpoint(str(environment.checkpoints))
     step = int(saved.get_tensor("global_step"))
@@ -396,8 +397,7 @@ def conclude(arguments: argparse.Namespace, environment: Environment, seat: Seat
         variable.assign(saved.get_tensor(name))
     test = mnist.arrays(environment.data_folder("mnist"), idx.TEST)
     loss, accuracy = mnist.evaluate(model, test)
-    print(f"Test-Accuracy: {accuracy:.4f}", flush=True)
-    print(f"Final Cost: {loss:.4f}", flush=True)
+    diary.close(accuracy, loss)
     here = Cluster(Place.from_tf_config(None), "single", tf.distribute.get_strategy())
     runtime = Runtime(here, environment)
     images = tf.TensorSpec((None, mnist.PIXELS), tf.float32, name="images")
