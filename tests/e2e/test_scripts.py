@@ -63,7 +63,8 @@ def test_a_program_of_2017_trains_and_with_a_saver_of_its_own_goes_on_after_an_i
     names = ("ps_hosts", "worker_hosts", "job_name", "task_index")
     args = {name: f"${{{name}}}" for name in names} | {
         "train_dir": "${checkpoints}",
-        "steps": 3000,
+        "steps": 4000,
+        "pause": 0.01,
         "own_saver": True,
     }
     served = {"strategy": "parameter_server", "workers": 2, "parameter_servers": 1, "chief": "worker"}

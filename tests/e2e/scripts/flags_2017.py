@@ -3,6 +3,7 @@
 import argparse
 import os
 import sys
+import time
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -51,6 +52,7 @@ def main(_):
                 )
                 if step % 50 == 0:
                     print(f"{os.getpid()} step {step} cost {cost:.6f}", flush=True)
+                time.sleep(FLAGS.pause)
 
 
 if __name__ == "__main__":
@@ -62,5 +64,6 @@ if __name__ == "__main__":
     parser.add_argument("--train_dir", type=str, default="/tmp/train_logs")
     parser.add_argument("--steps", type=int, default=400)
     parser.add_argument("--own_saver", action="store_true")
+    parser.add_argument("--pause", type=float, default=0.0)
     FLAGS, unparsed = parser.parse_known_args()
     tf.app.run(main=main, argv=[sys.argv[0], *unparsed])
