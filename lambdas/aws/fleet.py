@@ -42,7 +42,7 @@ KINDS = {
 
 @dataclass(frozen=True)
 class Template:
-    """The launch template to launch from. It names the image by parameter, which EC2 resolves at launch."""
+    """The launch template to launch from; every request names the image beside it."""
 
     id: str
     version: str
@@ -57,9 +57,9 @@ class Launched:
 
 
 def launch(
-    part: Part, offer: Offer, template: Template, *, token: str, tags: Mapping[str, str]
+    part: Part, offer: Offer, template: Template, *, image: str, token: str, tags: Mapping[str, str]
 ) -> Launched | Turned:
-    """The part's hosts in the offer's zone and market, or none. The same token never launches twice.
+    """The part's hosts from this image in the offer's zone and market, or none. The same token never launches twice.
 
     Network interfaces get their tag from the template; a fleet's spot request cannot be tagged from here.
     Fewer ids than asked for are answered as Launched all the same: they cost money, so the caller must know."""
@@ -72,7 +72,8 @@ def launch(
             {
                 "LaunchTemplateSpecification": {"LaunchTemplateId": template.id, "Version": template.version},
                 "Overrides": [
-                    {"InstanceType": choice.type, "SubnetId": offer.subnet} for choice in part.choices
+                    {"InstanceType": choice.type, "SubnetId": offer.subnet, "ImageId": image}
+                    for choice in part.choices
                 ],
             }
         ],

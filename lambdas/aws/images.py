@@ -1,24 +1,15 @@
 """AMIs: made under a name that makes it happen once, looked at, retired with their snapshots."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import Any
 
 from botocore.exceptions import ClientError
 
 from lambdas.aws.clients import client
 from lambdas.core.errors import Misconfigured
+from lambdas.core.image import Image, Snapshot
 
 UNKNOWN = ("InvalidAMIID.NotFound", "InvalidAMIID.Malformed", "InvalidAMIID.Unavailable")
-
-
-@dataclass(frozen=True)
-class Image:
-    id: str
-    name: str
-    state: str
-    reason: str
-    created: str
-    tags: Mapping[str, str]
 
 
 def find(image: str) -> Image | None:
@@ -94,14 +85,19 @@ def in_use() -> frozenset[str]:
     )
 
 
-def _image(data: Mapping[str, object]) -> Image:
-    reason = data.get("StateReason")
-    tags = data.get("Tags")
+def _image(data: Mapping[str, Any]) -> Image:
+    disks = [mapping["Ebs"] for mapping in data.get("BlockDeviceMappings", []) if "Ebs" in mapping]
     return Image(
-        id=str(data["ImageId"]),
-        name=str(data.get("Name", "")),
-        state=str(data["State"]),
-        reason=str(reason.get("Message", "")) if isinstance(reason, Mapping) else "",
-        created=str(data.get("CreationDate", "")),
-        tags={tag["Key"]: tag["Value"] for tag in tags} if isinstance(tags, list) else {},
+        id=data["ImageId"],
+        name=data.get("Name", ""),
+        state=data["State"],
+        reason=data.get("StateReason", {}).get("Message", ""),
+        created=data.get("CreationDate", ""),
+        tags={tag["Key"]: tag["Value"] for tag in data.get("Tags", [])},
+        architecture=data.get("Architecture", ""),
+        snapshots=tuple(
+            Snapshot(disk["SnapshotId"], int(disk.get("VolumeSize", 0)))
+            for disk in disks
+            if disk.get("SnapshotId")
+        ),
     )

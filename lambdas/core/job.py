@@ -122,13 +122,15 @@ class Cluster:
 
 @dataclass(frozen=True, kw_only=True)
 class Hardware:
-    """`cpu_instance_types`: what the roles of `cpu_roles` run on (none: on `instance_types` like the others)."""
+    """`cpu_instance_types`: what the roles of `cpu_roles` run on (none: on `instance_types` like the others). `image`:
+    an AMI's id, a run's id or a lineage's name (None: the yard's current image)."""
 
     instance_types: tuple[str, ...] = ("g6.xlarge", "g5.xlarge", "g4dn.xlarge")
     cpu_instance_types: tuple[str, ...] = ()
     cpu_roles: tuple[Role, ...] = ()
     market: MarketChoice = MarketChoice.SPOT_THEN_ON_DEMAND
     max_dollars_per_hour: float | None = None
+    image: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,7 +20,14 @@ RUN_ID = r"[A-Za-z0-9][A-Za-z0-9_-]{0,79}"
 SECTIONS = {
     "program": ("source", "module", "args", "environment", "requirements", "expect"),
     "cluster": ("strategy", "workers", "parameter_servers", "chief", "evaluator"),
-    "hardware": ("instance_types", "cpu_instance_types", "cpu_roles", "market", "max_dollars_per_hour"),
+    "hardware": (
+        "instance_types",
+        "cpu_instance_types",
+        "cpu_roles",
+        "market",
+        "max_dollars_per_hour",
+        "image",
+    ),
     "checkpoints": ("steps", "seconds", "keep"),
     "limits": ("hours", "dollars", "restarts", "wait_minutes"),
     "after": ("hosts", "image"),

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from lambdas.core.catalogue import catalogue, cpu_types, supported
+from lambdas.core.image import AMI
 from lambdas.core.job import (
     After,
     Checkpoints,
@@ -21,6 +22,8 @@ from lambdas.core.reading import Section, did_you_mean, shown
 MOST_HOSTS = 50
 MOST_TYPES = 10
 MOST_STEPS = 1_000_000_000
+IMAGE = rf"{AMI}|(?!ami-)[A-Za-z0-9][A-Za-z0-9_-]{{0,79}}"
+"""An image's id, or what a run or a lineage may be called."""
 
 CPU_ROLES = (Role.CHIEF, Role.PS, Role.EVALUATOR)
 CPU_ROLES_BY_DEFAULT = {Chief.COORDINATOR: (Role.CHIEF, Role.PS), Chief.WORKER: (Role.PS,)}
@@ -83,6 +86,11 @@ def hardware(section: Section, cluster: Cluster) -> Hardware:
         cpu_roles=cpu_roles,
         market=MarketChoice(market),
         max_dollars_per_hour=cap or None,
+        image=section.text(
+            "image",
+            pattern=IMAGE,
+            allowed="the id of an image (ami- and 8 to 17 hex digits), of a run, or the name of a lineage of images",
+        ),
     )
 
 

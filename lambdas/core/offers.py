@@ -9,10 +9,12 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
 from typing import ClassVar
 
 from lambdas.core.catalogue import InstanceType, Market, catalogue, instance_type, quota
 from lambdas.core.gang import Gang, missing, size
+from lambdas.core.image import AMI, Image
 from lambdas.core.job import Job
 
 Reason = tuple[str, str]
@@ -77,16 +79,27 @@ class Excluded:
     reason: str
 
 
+class Source(StrEnum):
+    """Who names the image that the hosts start from."""
+
+    RUN = "run"
+    """Its admission, which has checked whose it is."""
+    JOB = "job"
+    """The job's `hardware.image`."""
+    PARAMETER = "parameter"
+    """The yard's image parameter: the current image."""
+
+
 @dataclass(frozen=True)
 class ImageFacts:
-    """What the image parameter says and what EC2 knows about it.
+    """The image that hosts would start from: `named` as its source says it (None: the parameter does not exist, `none`:
+    nothing is baked yet), `image` as EC2 knows it (None: it knows none of that name)."""
 
-    `value` is the parameter's value (`none` before the first bake); `state` is the AMI's state, None when
-    EC2 does not know the AMI."""
-
+    source: Source
+    named: str | None
+    image: Image | None
+    yard: str
     parameter: str
-    value: str | None
-    state: str | None
 
 
 @dataclass(frozen=True)
@@ -131,7 +144,7 @@ class Plan:
 @dataclass(frozen=True)
 class Refused:
     """Nothing can be launched for this job; `reason` holds every reason. `error` is a word of errors.py:
-    NoOffer, QuotaExceeded, Misconfigured."""
+    NoOffer, QuotaExceeded, Misconfigured, and JobRefused where hardware.image names no usable image."""
 
     kind: ClassVar[str] = "refused"
     error: str
@@ -143,16 +156,17 @@ def make_plan(job: Job, facts: PlanFacts, *, now: datetime) -> Plan | Refused:
     """The pools that can hold the whole gang, cheapest first within each market, in the market order the job
     asks for; ties are broken by the job's order of types, then by zone."""
     offers, excluded = _sort_out(job, facts)
-    image_fault = _image_fault(facts.image)
-    if image_fault:
-        return Refused("Misconfigured", " ".join([image_fault, *_no_pool(job, offers, excluded)]), excluded)
+    image = _usable(facts.image)
+    if isinstance(image, _ImageFault):
+        reason = " ".join([image.reason, *_no_pool(job, offers, excluded)])
+        return Refused(image.error, reason, excluded)
     if not offers:
         error = "QuotaExceeded" if all(each.code == "no_quota" for each in excluded) else "NoOffer"
         return Refused(error, "\n".join(_no_pool(job, offers, excluded)), excluded)
     return Plan(
         offers=offers,
         excluded=excluded,
-        image=str(facts.image.value),
+        image=image.id,
         gang=job.gang,
         hourly_cap=job.hardware.max_dollars_per_hour,
         made=now,
@@ -352,19 +366,53 @@ def _too_expensive(job: Job, dollars: float) -> Reason | None:
     )
 
 
-def _image_fault(image: ImageFacts) -> str | None:
+@dataclass(frozen=True)
+class _ImageFault:
+    error: str
+    reason: str
+
+
+def _usable(facts: ImageFacts) -> Image | _ImageFault:
+    """The image, if hosts can start from it."""
+    error = "JobRefused" if facts.source is Source.JOB else "Misconfigured"
+    if facts.image is None:
+        return _ImageFault(error, _unknown(facts))
+    if facts.source is not Source.RUN and not facts.image.is_of(facts.yard):
+        return _ImageFault(error, _foreign(facts, facts.image))
+    if not facts.image.available:
+        why = f" ({facts.image.reason})" if facts.image.reason else ""
+        also = "Wait until it is, or take" if facts.image.state == "pending" else "Take"
+        return _ImageFault(error, f"The image {facts.image.id} is {facts.image.state}{why}. {also} another.")
+    return facts.image
+
+
+def _unknown(facts: ImageFacts) -> str:
     bake = "Run the bake state machine, then start the job again."
-    if image.value is None:
-        return f"The image parameter {image.parameter} does not exist, so no host can start. Deploy again."
-    if image.value == "none":
-        return f"The yard has no image yet: {image.parameter} says none. {bake}"
-    if not re.fullmatch(r"ami-[0-9a-f]{8,17}", image.value):
-        return f"The image parameter {image.parameter} says {image.value!r}, not the id of an image. {bake}"
-    if image.state is None:
-        return f"The image parameter {image.parameter} names {image.value}, which does not exist here. {bake}"
-    if image.state != "available":
-        return f"The image {image.value} is {image.state}, not available. Wait until it is, or bake another."
-    return None
+    named, parameter = facts.named, facts.parameter
+    match facts.source:
+        case Source.RUN:
+            return f"The image {named}, which the run was admitted with, does not exist here any more."
+        case Source.JOB:
+            return (
+                f"hardware.image: the yard has no image, no image of a run and no lineage of images called {named!r}; "
+                "it was never made, or it was retired. `aws ec2 describe-images --owners self --filters "
+                f"Name=tag:trainyard:yard,Values={facts.yard}` lists what there is."
+            )
+    if named is None:
+        return f"The image parameter {parameter} does not exist, so no host can start. Deploy again."
+    if named == "none":
+        return f"The yard has no image yet: {parameter} says none. {bake}"
+    if not re.fullmatch(AMI, named):
+        return f"The image parameter {parameter} says {named!r}, not the id of an image. {bake}"
+    return f"The image parameter {parameter} names {named}, which does not exist here. {bake}"
+
+
+def _foreign(facts: ImageFacts, image: Image) -> str:
+    says = "hardware.image" if facts.source is Source.JOB else f"The image parameter {facts.parameter}"
+    return (
+        f"{says} names {image.id}, which this yard has not made: it lacks the tag trainyard:yard={facts.yard}, and "
+        "hosts may start from no other image."
+    )
 
 
 def _no_pool(job: Job, offers: tuple[Offer, ...], excluded: tuple[Excluded, ...]) -> list[str]:

@@ -21,7 +21,8 @@ WAITING = ("train", "muster")
 
 @dataclass(frozen=True, kw_only=True)
 class RunRow:
-    """The run itself. `job` is None for a bake and for a job that could not be read."""
+    """The run itself. `job` is None where it could not be read. `image_id` is the image that its hosts start from,
+    `image` the one that it has made."""
 
     run: str
     kind: str
@@ -33,6 +34,7 @@ class RunRow:
     job_key: str | None = None
     deadline: datetime | None = None
     progress: Mapping[str, Any] | None = None
+    image_id: str | None = None
     image: str | None = None
     ended: datetime | None = None
 

@@ -5,10 +5,10 @@ from datetime import datetime
 from typing import Any
 
 from lambdas.aws import bucket
-from lambdas.aws.images import Image
 from lambdas.aws.ledger import event_row, host_row
 from lambdas.core import wire
 from lambdas.core.errors import TrainyardError
+from lambdas.core.image import Image
 from lambdas.core.recovery import Trouble
 from lambdas.core.timeline import Source
 from lambdas.handlers import attempts, heard_from_hosts, waits

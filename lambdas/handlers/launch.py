@@ -183,9 +183,16 @@ def _launched_before(asking: Asking, lacking: tuple[Part, ...]) -> dict[Gang, La
 
 
 def _launch(asking: Asking, part: Part) -> Launched | Turned:
+    assert asking.records.plan is not None, "Plan comes before Launch"
     template = Template(asking.yard.launch_template_id, asking.yard.launch_template_version)
-    tags = _tags(asking, part.gang, clock())
-    return fleet.launch(part, asking.offer, template, token=asking.token(part.gang), tags=tags)
+    return fleet.launch(
+        part,
+        asking.offer,
+        template,
+        image=asking.records.plan.image,
+        token=asking.token(part.gang),
+        tags=_tags(asking, part.gang, clock()),
+    )
 
 
 def _too_few(part: Part, launched: Launched) -> Turned:

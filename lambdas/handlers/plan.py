@@ -6,10 +6,12 @@ from typing import Any
 from lambdas import settings
 from lambdas.aws import bucket, documents, images, instances, prices, quotas
 from lambdas.aws.ledger import Ledger, event_row, plan_row, run_row
-from lambdas.core import offers, wire
+from lambdas.core import image, offers, wire
 from lambdas.core.catalogue import Market
+from lambdas.core.image import Image
 from lambdas.core.job import Job
-from lambdas.core.offers import ImageFacts, Plan, PlanFacts, Refused, Subnet
+from lambdas.core.offers import ImageFacts, Plan, PlanFacts, Refused, Source, Subnet
+from lambdas.core.records import RunRow
 from lambdas.handlers.voice import clock, note
 from lambdas.settings import PlanSettings
 
@@ -21,7 +23,7 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
     job = records.run.job
     assert job is not None, "an admitted run has a job"
     deadline = records.run.created + timedelta(hours=job.limits.hours)
-    made = offers.make_plan(job, _facts(job, yard, now), now=now)
+    made = offers.make_plan(job, _facts(records.run, job, yard, now), now=now)
     bucket.write_json(yard.bucket_name, f"runs/{run}/plan.json", wire.to_json(made))
     if isinstance(made, Refused):
         ledger.write(event_row(run, note("refused", made.reason, at=now)))
@@ -45,7 +47,7 @@ def _answer(job: Job, made: Plan, deadline: datetime) -> dict[str, Any]:
     }
 
 
-def _facts(job: Job, yard: PlanSettings, now: datetime) -> PlanFacts:
+def _facts(run: RunRow, job: Job, yard: PlanSettings, now: datetime) -> PlanFacts:
     types = offers.types_of(job)
     codes = offers.quota_codes(job)
     limits = {code: quotas.vcpus(code) for code in codes}
@@ -56,12 +58,22 @@ def _facts(job: Job, yard: PlanSettings, now: datetime) -> PlanFacts:
         spot_prices=prices.spot(types, now=now) if Market.SPOT in job.hardware.market.markets else {},
         quotas={code: limit for code, limit in limits.items() if limit is not None},
         used=offers.used_vcpus(instances.live()) if codes else {},
-        image=_image(yard),
+        image=_image(run, job, yard),
     )
 
 
-def _image(yard: PlanSettings) -> ImageFacts:
-    value = documents.parameter(yard.image_parameter)
-    found = images.find(value) if value and value.startswith("ami-") else None
-    mine = found if found and found.tags.get("trainyard:yard") == yard.yard else None
-    return ImageFacts(yard.image_parameter, value, mine.state if mine else None)
+def _image(run: RunRow, job: Job, yard: PlanSettings) -> ImageFacts:
+    named: str | None
+    if run.image_id is not None:
+        source, named = Source.RUN, run.image_id
+    elif job.hardware.image is not None:
+        source, named = Source.JOB, job.hardware.image
+    else:
+        source, named = Source.PARAMETER, documents.parameter(yard.image_parameter)
+    return ImageFacts(source, named, _found(source, named, yard), yard.yard, yard.image_parameter)
+
+
+def _found(source: Source, named: str | None, yard: PlanSettings) -> Image | None:
+    if named is not None and named.startswith("ami-"):
+        return images.find(named)
+    return image.meant(named, images.of_yard(yard.yard)) if named and source is Source.JOB else None

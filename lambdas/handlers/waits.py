@@ -5,10 +5,10 @@ A good end answers the token. A bad one is the caller's to tell: signal fails th
 
 from datetime import datetime
 
-from lambdas.aws.images import Image
 from lambdas.aws.ledger import Ledger, event_row
 from lambdas.core.bake import ImageFailed, InstallFailed
 from lambdas.core.errors import StartFailed, TrainyardError
+from lambdas.core.image import Image
 from lambdas.core.records import Records
 from lambdas.handlers import attempts
 from lambdas.handlers.voice import note

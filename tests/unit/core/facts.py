@@ -5,8 +5,9 @@ from typing import Any
 
 from lambdas.core import jobfile
 from lambdas.core.catalogue import Market
+from lambdas.core.image import Image
 from lambdas.core.job import Job
-from lambdas.core.offers import ImageFacts, Offer, PlanFacts, Priced, Subnet
+from lambdas.core.offers import ImageFacts, Offer, PlanFacts, Priced, Source, Subnet
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 BUCKET = "yard-bucket"
@@ -42,6 +43,19 @@ def served_job(cluster: dict[str, Any] | None = None, **hardware: Any) -> Job:
     )
 
 
+AMI = "ami-0123456789abcdef0"
+
+
+def an_image(state: str = "available", *, ami: str = AMI, architecture: str = "x86_64", **tags: str) -> Image:
+    """An image of the yard; `tags` are named without their prefix."""
+    marks = {f"trainyard:{key}": value for key, value in ({"yard": "trainyard"} | tags).items()}
+    return Image(ami, "", state, "", "2026-11-20T12:00:00.000Z", marks, architecture)
+
+
+def image_facts(source: Source, named: str | None, image: Image | None = None) -> ImageFacts:
+    return ImageFacts(source, named, image, "trainyard", "/trainyard/image")
+
+
 def plan_facts(**changes: Any) -> PlanFacts:
     """Everything offered everywhere, quotas of 100 vCPUs, an image that is available."""
     types = ("g6.xlarge", "g5.xlarge", "g4dn.xlarge", "p6-b200.48xlarge", "p5e.48xlarge", *CPU_TYPES)
@@ -55,7 +69,7 @@ def plan_facts(**changes: Any) -> PlanFacts:
             **dict.fromkeys(("L-417A185B", "L-C4BD4855"), 1000.0),
         },
         "used": {},
-        "image": ImageFacts("/trainyard/image", "ami-0123456789abcdef0", "available"),
+        "image": image_facts(Source.PARAMETER, AMI, an_image()),
     }
     return PlanFacts(**(known | changes))
 

@@ -10,9 +10,11 @@ import pytest
 from lambdas.core import offers, wire
 from lambdas.core.catalogue import Market
 from lambdas.core.gang import Gang
+from lambdas.core.image import Image
 from lambdas.core.job import Job
-from lambdas.core.offers import Excluded, ImageFacts, Plan, Refused, Subnet
+from lambdas.core.offers import Excluded, Plan, Refused, Source, Subnet
 from tests.unit.core.facts import (
+    AMI,
     CPU_ON_DEMAND,
     CPU_SPOT,
     CPU_TYPES,
@@ -20,6 +22,8 @@ from tests.unit.core.facts import (
     G_SPOT,
     NOON,
     ZONES,
+    an_image,
+    image_facts,
     job,
     offer,
     plan_facts,
@@ -169,23 +173,52 @@ def test_mixed_reasons_are_no_offer() -> None:
 
 
 IMAGES = [
-    (ImageFacts("/trainyard/image", None, None), "does not exist"),
-    (ImageFacts("/trainyard/image", "none", None), "Run the bake state machine"),
-    (ImageFacts("/trainyard/image", "latest", None), "not the id of an image"),
-    (ImageFacts("/trainyard/image", "ami-0123456789abcdef0", None), "does not exist here"),
-    (ImageFacts("/trainyard/image", "ami-0123456789abcdef0", "pending"), "is pending, not available"),
+    # who names it, what it says, what EC2 knows, the error's word, a part of the reason
+    (Source.PARAMETER, None, None, "Misconfigured", "/trainyard/image does not exist"),
+    (Source.PARAMETER, "none", None, "Misconfigured", "Run the bake state machine"),
+    (Source.PARAMETER, "latest", None, "Misconfigured", "not the id of an image"),
+    (Source.PARAMETER, AMI, None, "Misconfigured", "does not exist here"),
+    (Source.PARAMETER, AMI, an_image(yard="other"), "Misconfigured", "this yard has not made"),
+    (Source.PARAMETER, AMI, an_image("pending"), "Misconfigured", f"{AMI} is pending. Wait until it is"),
+    (Source.PARAMETER, AMI, an_image("failed"), "Misconfigured", f"{AMI} is failed. Take another"),
+    (
+        Source.JOB,
+        AMI,
+        None,
+        "JobRefused",
+        f"hardware.image: the yard has no image, no image of a run and no lineage of images called '{AMI}'",
+    ),
+    (Source.JOB, "digits", None, "JobRefused", "no lineage of images called 'digits'"),
+    (Source.JOB, AMI, an_image(yard="other"), "JobRefused", "lacks the tag trainyard:yard=trainyard"),
+    (Source.JOB, "digits", an_image("pending"), "JobRefused", "is pending. Wait"),
+    (Source.RUN, AMI, None, "Misconfigured", "which the run was admitted with, does not exist here any more"),
+    (Source.RUN, AMI, an_image("disabled"), "Misconfigured", "is disabled"),
 ]
 
 
-@pytest.mark.parametrize(("image", "said"), IMAGES)
-def test_without_an_image_nothing_is_planned(image: ImageFacts, said: str) -> None:
-    answer = refused(job(), image=image)
-    assert answer.error == "Misconfigured"
+@pytest.mark.parametrize(("source", "named", "image", "error", "said"), IMAGES)
+def test_without_a_usable_image_nothing_is_planned(
+    source: Source, named: str | None, image: Image | None, error: str, said: str
+) -> None:
+    answer = refused(job(), image=image_facts(source, named, image))
+    assert answer.error == error
     assert said in answer.reason
 
 
+@pytest.mark.parametrize(
+    ("source", "image"),
+    [
+        (Source.JOB, an_image(ami="ami-0123456789abcdef1")),
+        (Source.RUN, an_image(ami="ami-0123456789abcdef1", yard="no yard's: the base image of a bake")),
+    ],
+)
+def test_the_plan_names_the_image_that_was_found(source: Source, image: Image) -> None:
+    assert planned(job(), image=image_facts(source, "digits", image)).image == "ami-0123456789abcdef1"
+
+
 def test_a_missing_image_does_not_hide_a_missing_quota() -> None:
-    answer = refused(one_type(), image=IMAGES[1][0], quotas={G_SPOT: 0.0})
+    unbaked = image_facts(Source.PARAMETER, "none")
+    answer = refused(one_type(), image=unbaked, quotas={G_SPOT: 0.0})
     assert "bake" in answer.reason
     assert G_SPOT in answer.reason
 

@@ -1,0 +1,67 @@
+"""An image as EC2 and the yard's tags tell of it, and which one a name means."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+AMI = r"ami-[0-9a-f]{8,17}"
+"""What an image's id looks like."""
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """One disk of an image; `gib` is the size of the whole volume, of which EC2 stores what was written."""
+
+    id: str
+    gib: int
+
+
+@dataclass(frozen=True)
+class Image:
+    """`created` is EC2's ISO-8601 text, which sorts by time; `reason` is why it failed; `architecture` is EC2's word
+    (`x86_64`, `arm64`)."""
+
+    id: str
+    name: str
+    state: str
+    reason: str
+    created: str
+    tags: Mapping[str, str]
+    architecture: str = ""
+    snapshots: tuple[Snapshot, ...] = ()
+
+    @property
+    def available(self) -> bool:
+        return self.state == "available"
+
+    def is_of(self, yard: str) -> bool:
+        """Whether this yard made it: only such images may be started, and only such ones are retired."""
+        return self.tags.get("trainyard:yard") == yard
+
+    @property
+    def run(self) -> str:
+        """The execution that made it, or whose host it is."""
+        return self.tags.get("trainyard:run", "")
+
+    @property
+    def lineage(self) -> str:
+        return self.tags.get("trainyard:lineage", "")
+
+    @property
+    def parent(self) -> str:
+        """The image that the host started from."""
+        return self.tags.get("trainyard:parent", "")
+
+
+def meant(name: str, images: Iterable[Image]) -> Image | None:
+    """The image of that id, else the newest of the run of that id, else the newest of the lineage of that name.
+
+    Of a run's or a lineage's images one that is not available counts only where none is."""
+    known = tuple(images)
+    for mine in (
+        [image for image in known if image.id == name],
+        [image for image in known if image.run == name],
+        [image for image in known if image.lineage == name],
+    ):
+        if mine:
+            return max(mine, key=lambda image: (image.available, image.created, image.id))
+    return None
