@@ -20,9 +20,20 @@ class Market(StrEnum):
 
 
 @dataclass(frozen=True)
+class Generation:
+    """One of NVIDIA's, and the branches of its driver (580 of 580.105.08) that serve it: from `first_driver` up to
+    `last_driver`, each None for one that no image of today comes near. `open_modules`: whether the driver's open kernel
+    modules, which AWS's base images have, serve it too."""
+
+    name: str
+    first_driver: int | None = None
+    last_driver: int | None = None
+    open_modules: bool = True
+
+
+@dataclass(frozen=True)
 class InstanceType:
-    """One EC2 instance type, x86_64, with NVIDIA GPUs or without any. `legacy`: the image's driver no longer
-    supports its GPU."""
+    """One EC2 instance type with NVIDIA GPUs or without any. `architecture` is EC2's word for its processors."""
 
     name: str
     vcpus: int
@@ -34,7 +45,7 @@ class InstanceType:
     gpus: int = 0
     gpu_mib: int = 0
     efa: int = 0
-    legacy: bool = False
+    architecture: str = "x86_64"
 
 
 @dataclass(frozen=True)
@@ -50,6 +61,8 @@ class Catalogue:
     price_date: str
     price_region: str
     quotas: Mapping[str, Quota]
+    generations: Mapping[str, Generation]
+    """By the GPU's name."""
     types: Mapping[str, InstanceType]
 
 
@@ -61,6 +74,9 @@ def catalogue() -> Catalogue:
         price_date=data["price_date"],
         price_region=data["price_region"],
         quotas={key: Quota(**quota) for key, quota in data["quotas"].items()},
+        generations={
+            gpu: Generation(name, **data["generations"][name]) for gpu, name in data["gpus"].items()
+        },
         types={row["name"]: InstanceType(**row) for row in data["types"]},
     )
 
@@ -70,9 +86,14 @@ def instance_type(name: str) -> InstanceType:
     return catalogue().types[name]
 
 
-def supported() -> tuple[str, ...]:
-    """Names of the types with GPUs a job may ask for, sorted."""
-    return tuple(sorted(name for name, kind in catalogue().types.items() if kind.gpus and not kind.legacy))
+def generation_of(kind: InstanceType) -> Generation:
+    """The generation of its GPUs; KeyError for a type without any."""
+    return catalogue().generations[kind.gpu]
+
+
+def gpu_types() -> tuple[str, ...]:
+    """Names of the types with GPUs a job may ask for, sorted; which of them an image serves, compatibility.py knows."""
+    return tuple(sorted(name for name, kind in catalogue().types.items() if kind.gpus))
 
 
 def cpu_types() -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from lambdas.core.catalogue import catalogue, cpu_types, supported
+from lambdas.core.catalogue import catalogue, cpu_types, gpu_types
 from lambdas.core.image import AMI
 from lambdas.core.job import (
     After,
@@ -139,18 +139,15 @@ def _instance_types(
 
 
 def _gpu_type_problem(name: object) -> str | None:
-    if name in supported():
+    if name in gpu_types():
         return None
     if name in cpu_types():
         return (
             f"{shown(name)} has no GPU; it belongs in hardware.cpu_instance_types, for the roles that need none "
             f"(strategy {Strategy.PARAMETER_SERVER})"
         )
-    known = catalogue().types.get(name) if isinstance(name, str) else None
-    if known is None:
-        hint = did_you_mean(name, supported())
-        return f"{shown(name)} is not an EC2 instance type with an NVIDIA GPU that Trainyard knows{hint}"
-    return f"{shown(name)} has a {known.gpu.upper()}, which the image's NVIDIA driver no longer supports"
+    hint = did_you_mean(name, gpu_types())
+    return f"{shown(name)} is not an EC2 instance type with an NVIDIA GPU that Trainyard knows{hint}"
 
 
 def _cpu_type_problem(name: object) -> str | None:

@@ -12,6 +12,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import ClassVar
 
+from lambdas.core import compatibility
 from lambdas.core.catalogue import InstanceType, Market, catalogue, instance_type, quota
 from lambdas.core.gang import Gang, missing, size
 from lambdas.core.image import AMI, Image
@@ -19,6 +20,7 @@ from lambdas.core.job import Job
 
 Reason = tuple[str, str]
 """What speaks against a pool: a word for programs, a sentence for people."""
+NOT_OFFERED: Reason = ("not_offered", "EC2 does not offer the type in that zone.")
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Excluded:
-    """A pool that cannot be used, and why. `code` is the first reason's word: no_subnet, not_offered,
+    """A pool that cannot be used, and why. `code` is the first reason's word: incompatible, no_subnet, not_offered,
     no_spot_price, no_price, no_quota, no_cpu_type (each of hardware.cpu_instance_types has another), too_expensive."""
 
     type: str
@@ -283,12 +285,14 @@ def _dollars(job: Job, price: float, beside: Sequence[Priced]) -> float:
 
 def _against(job: Job, facts: PlanFacts, pool: _Pool, subnets: Mapping[str, str]) -> list[Reason]:
     """All that speaks against a pool. No zone stands in a reason: equal reasons group."""
+    incompatible = _incompatible(facts, pool.kind)
     if pool.zone not in subnets:
-        return [("no_subnet", "The yard has no subnet in that zone.")]
+        return [*incompatible, ("no_subnet", "The yard has no subnet in that zone.")]
     if (pool.kind.name, pool.zone) not in facts.offered:
-        return [("not_offered", "EC2 does not offer the type in that zone.")]
+        return [*incompatible, NOT_OFFERED]
     price, beside = _price(facts, pool, pool.kind), _beside(job, facts, pool)
     found = [
+        *incompatible,
         _no_price(facts, pool, pool.kind),
         _no_quota(facts, pool.market, [(size(job, Gang.GPU), pool.kind)]),
         None if beside or not job.cpu_gang else _nobody_beside(job, facts, pool),
@@ -314,10 +318,20 @@ def _nobody_beside(job: Job, facts: PlanFacts, pool: _Pool) -> Reason:
 
 
 def _against_beside(job: Job, facts: PlanFacts, pool: _Pool, kind: InstanceType) -> Reason | None:
+    incompatible = _incompatible(facts, kind)
+    if incompatible:
+        return incompatible[0]
     if (kind.name, pool.zone) not in facts.offered:
-        return "not_offered", "EC2 does not offer the type in that zone."
+        return NOT_OFFERED
     hosts = [(size(job, Gang.GPU), pool.kind), (size(job, Gang.CPU), kind)]
     return _no_price(facts, pool, kind) or _no_quota(facts, pool.market, hosts)
+
+
+def _incompatible(facts: PlanFacts, kind: InstanceType) -> list[Reason]:
+    """Why the image does not work on the type, if it does not. An image that nobody knows refuses no type."""
+    image = facts.image.image
+    reason = compatibility.against(kind, compatibility.software(image)) if image else None
+    return [("incompatible", reason)] if reason else []
 
 
 def _no_price(facts: PlanFacts, pool: _Pool, kind: InstanceType) -> Reason | None:

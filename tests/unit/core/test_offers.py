@@ -92,6 +92,20 @@ def one_type(market: str = "spot", name: str = "g6.xlarge", **more: Any) -> Job:
 
 EXCLUDED = [
     # why, the job, the facts, code, parts of the reason
+    (
+        "an old GPU, which EC2 does not offer there either",
+        one_type("on_demand", "p3.2xlarge"),
+        {},
+        "incompatible",
+        ["V100 (Volta)", "need a Turing or newer", "does not offer the type"],
+    ),
+    (
+        "an arm64 type with an x86_64 image",
+        one_type("on_demand", "g5g.xlarge"),
+        {"offered": frozenset(("g5g.xlarge", zone) for zone in ZONES)},
+        "incompatible",
+        ["processors are arm64, the image is for x86_64"],
+    ),
     ("a zone without the type", one_type(), {"offered": frozenset()}, "not_offered", ["does not offer the type"]),
     ("a zone without spot price", one_type(), {"spot_prices": {}}, "no_spot_price", ["no spot price"]),
     ("no known price", one_type("on_demand", "p5e.48xlarge"), {}, "no_price", ["no on-demand price"]),
@@ -140,6 +154,20 @@ def test_an_excluded_pool_keeps_its_reason(
     for part in said:
         assert all(part in each.reason for each in answer.excluded)
         assert part in answer.reason
+
+
+def test_a_type_that_the_image_does_not_serve_leaves_the_others() -> None:
+    plan = planned(job(hardware={"instance_types": ["p2.xlarge", "g6.xlarge"]}))
+    assert {each.type for each in plan.offers} == {"g6.xlarge"}
+    assert {(each.type, each.code) for each in plan.excluded} == {("p2.xlarge", "incompatible")}
+
+
+def test_cpu_hosts_of_other_processors_cannot_stand_beside() -> None:
+    arm = image_facts(Source.PARAMETER, AMI, an_image(architecture="arm64"))
+    facts = {"image": arm, "offered": frozenset((n, z) for n in ("g5g.xlarge", *CPU_TYPES) for z in ZONES)}
+    answer = refused(served_job(instance_types=["g5g.xlarge"], market="on_demand"), **facts)
+    assert {each.code for each in answer.excluded} == {"incompatible"}
+    assert "c7i.large, m7i.xlarge: The type's processors are x86_64, the image is for arm64." in answer.reason
 
 
 def test_a_zone_without_subnet_is_said() -> None:

@@ -103,9 +103,10 @@ def test_times_are_utc_with_milliseconds() -> None:
 
 def test_the_catalogue_is_whole() -> None:
     found = catalogue.catalogue()
-    assert len(found.types) == 58 + 60
+    assert len(found.types) == 64 + 60
     for kind in found.types.values():
         assert (kind.gpus >= 1) == bool(kind.gpu) == (kind.name[0] in "gp")
+        assert (kind.gpu in found.generations) == bool(kind.gpus)
         assert kind.vcpus >= (4 if kind.gpus else 2)
         assert catalogue.quota(kind, Market.ON_DEMAND) is not None
         assert catalogue.quota(kind, Market.SPOT) is not None or kind.name.startswith("p6")
@@ -117,7 +118,7 @@ def test_a_type_is_for_roles_with_a_gpu_or_for_those_without() -> None:
     assert {name.split(".")[0] for name in catalogue.cpu_types()} == {
         f"{size}{maker}" for size in "cmr" for maker in ("6i", "6a", "7i", "7a")
     }
-    assert set(catalogue.supported()) & set(catalogue.cpu_types()) == set()
+    assert set(catalogue.gpu_types()) & set(catalogue.cpu_types()) == set()
     assert all(known[name].on_demand_price for name in catalogue.cpu_types())
 
 
