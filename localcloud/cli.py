@@ -203,13 +203,75 @@ def throttle(
     _fault(state, "throttle", {"action": action, "times": times, "code": code})
 
 
+Times = Annotated[int, typer.Option(help="How many of the next ones.", min=1)]
+
+
+@fault.command("image-fail")
+def image_fail(
+    reason: Annotated[str, typer.Option(help="What the image and its event say.")] = "Injected fault.",
+    times: Times = 1,
+    state: State = DEFAULT_STATE,
+) -> None:
+    """Let the next image that is made end failed."""
+    _fault(state, "image-fail", {"reason": reason, "times": times})
+
+
+@fault.command("image-slow")
+def image_slow(
+    seconds: Annotated[float, typer.Argument(help="How much longer than the facts say.", min=0)],
+    state: State = DEFAULT_STATE,
+) -> None:
+    """Let every image that is made from now on take longer; 0 takes it back."""
+    _fault(state, "image-slow", {"seconds": seconds})
+
+
+@fault.command("snapshot-stuck")
+def snapshot_stuck(
+    code: Annotated[
+        str, typer.Option(help="What DeregisterImage says of it.", metavar="RETURN-CODE")
+    ] = "internal-error",
+    times: Times = 1,
+    state: State = DEFAULT_STATE,
+) -> None:
+    """Let the next image that is deregistered with its snapshot leave the snapshot behind."""
+    _fault(state, "snapshot-stuck", {"code": code, "times": times})
+
+
+@fault.command()
+def lose(
+    detail_type: Annotated[
+        str, typer.Argument(help='The detail type, such as "EC2 AMI State Change", possibly a pattern.')
+    ],
+    times: Annotated[
+        int | None, typer.Option(help="How many of the next ones; without it all.", min=1)
+    ] = None,
+    state: State = DEFAULT_STATE,
+) -> None:
+    """Let events of a kind never arrive, as AWS may: those of EC2, Systems Manager and Step Functions."""
+    _fault(state, "lose", {"detail_type": detail_type, "times": times})
+
+
+@fault.command()
+def metrics(
+    instance_id: Annotated[
+        str | None, typer.Argument(help="A pending or running host; without it all hosts.")
+    ] = None,
+    state: State = DEFAULT_STATE,
+    seconds: Annotated[
+        float | None, typer.Option(help="How long; without it until `fault clear`.", min=0)
+    ] = None,
+) -> None:
+    """Let a host, or every host, publish no GPU metrics, as when its agent has died or CloudWatch is out."""
+    _fault(state, "metrics", {"instance_id": instance_id, "seconds": seconds})
+
+
 @fault.command("list")
 def standing(
     state: State = DEFAULT_STATE,
     as_json: Annotated[bool, typer.Option("--json", help="For a program to read.")] = False,
 ) -> None:
-    """Say which faults last: pools that were changed, actions that fail, hosts that have their notice, hang or are cut
-    off."""
+    """Say which faults last: pools that were changed, actions that fail, images that will, events and metrics that get
+    lost, hosts that have their notice, hang or are cut off."""
     faults = _ask(_port(state), "GET", "/faults")
     if as_json:
         print(json.dumps(faults, indent=2))
@@ -223,6 +285,13 @@ def standing(
     for instance_id, impairments in faults["impaired"].items():
         for kind, until in impairments.items():
             print(f"{instance_id}: {kind} " + (f"until {until}" if until else "without end"))
+    for image_fault in faults["images"]:
+        print(image_fault)
+    for detail_type, times in faults["lost"].items():
+        print(f"{detail_type}: " + ("every event is lost" if times is None else f"the next {times} are lost"))
+    for who, until in faults["silent"].items():
+        silent = "no host publishes metrics" if who == "*" else f"{who} publishes no metrics"
+        print(f"{silent} " + (f"until {until}" if until else "without end"))
     if not any(faults.values()):
         print("No fault lasts.")
 
@@ -236,8 +305,8 @@ def clear(
     market: Market = "*",
     state: State = DEFAULT_STATE,
 ) -> None:
-    """End the faults that last: pools have the capacity of the facts again, no call is made to fail, and hosts that
-    were frozen or cut off go on."""
+    """End the faults that last: pools have the capacity of the facts again, no call, image or snapshot is made to fail,
+    events and metrics arrive, and hosts that were frozen or cut off go on."""
     _fault(state, "clear", _pool(pool, zone, market) if pool else {})
 
 

@@ -12,6 +12,7 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from localcloud.events import lost
 from localcloud.iam.checks import Check
 from localcloud.iam.roles import NotAllowedError, Session
 
@@ -49,11 +50,18 @@ def install(context: Context) -> None:
     stock_put = eventbridge._put_events
 
     def put_events(data: dict[str, Any], allow_aws_source: bool = False) -> Any:
-        return put_sound_events(stock_put, data, allow_aws_source)
+        arriving = without_lost(data) if allow_aws_source else data
+        return put_sound_events(stock_put, arriving, allow_aws_source)
 
     eventbridge._put_events = put_events
     eventbridge._invoke_target = invoke_target
     eventbridge._dispatch_to_lambda = invoke_function
+
+
+def without_lost(data: dict[str, Any]) -> dict[str, Any]:
+    """What AWS services put, less what a fault makes AWS lose."""
+    arriving = [entry for entry in data["Entries"] if not lost(entry["DetailType"])]
+    return {**data, "Entries": arriving}
 
 
 def put_sound_events(stock_put: Callable[..., Any], data: Mapping[str, Any], allow_aws_source: bool) -> Any:

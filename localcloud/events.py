@@ -14,12 +14,26 @@ import threading
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from localcloud.upcoming import Upcoming
+
 if TYPE_CHECKING:
     from localcloud.context import Context
 
 log = logging.getLogger(__name__)
 Event = dict[str, Any]
 
+BEST_EFFORT = (
+    "EC2 AMI State Change",
+    "EC2 Command Invocation Status-change Notification",
+    "EC2 Command Status-change Notification",
+    "EC2 Instance Rebalance Recommendation",
+    "EC2 Instance State-change Notification",
+    "EC2 Spot Instance Interruption Warning",
+    "Step Functions Execution Status Change",
+)
+"""The kinds of events that happen here and that AWS may lose; those of S3 always arrive."""
+
+_losing: Upcoming[bool] = Upcoming()
 _outbox: queue.Queue[tuple[contextvars.Context, Event]] = queue.Queue()
 
 
@@ -32,6 +46,26 @@ def emit(source: str, detail_type: str, detail: Mapping[str, Any], resources: It
         "Resources": list(resources),
     }
     _outbox.put((contextvars.copy_context(), event))
+
+
+def lose(detail_type: str, times: int | None) -> None:
+    """The next `times` events of this kind never arrive; None: none arrives any more; 0 takes it back."""
+    _losing.say(detail_type, True, times)
+
+
+def lost(detail_type: str) -> bool:
+    """Whether this event is lost, counted as lost."""
+    return _losing.happen(detail_type) is not None
+
+
+def lose_nothing() -> None:
+    """Every event arrives again."""
+    _losing.clear()
+
+
+def losing() -> dict[str, int | None]:
+    """Which kinds of events are lost, and how many yet (None: without end)."""
+    return {detail_type: times for detail_type, (_, times) in _losing.standing().items()}
 
 
 def install(context: Context) -> None:

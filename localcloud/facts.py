@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import yaml
 
+ARCHITECTURES = ("x86_64", "arm64")
 SHIPPED = Path(__file__).with_name("facts.yaml")
 
 
@@ -27,6 +28,14 @@ class Latencies:
     terminate: float
     image: float
     terminated_visible: float
+
+
+@dataclass(frozen=True)
+class Metrics:
+    """Where hosts with GPUs publish how busy these are, and how often."""
+
+    namespace: str
+    interval_seconds: float
 
 
 @dataclass(frozen=True)
@@ -76,6 +85,7 @@ class BaseImage:
     name: str
     root_device: str
     root_gib: int
+    architecture: str = "x86_64"
     description: str = ""
     parameter: str | None = None
     wheels: str | None = None
@@ -91,6 +101,7 @@ class Facts:
     zones: dict[str, str]
     capacity: dict[str, int]
     latencies: Latencies
+    metrics: Metrics
     interruption: Interruption
     spot: Spot
     prices: dict[str, float]
@@ -110,6 +121,7 @@ class Facts:
         """Facts from what a facts file holds; raises FactsError naming every key that does not belong."""
         built = dict(_checked(cls, document, ""))
         built["latencies"] = Latencies(**_checked(Latencies, built["latencies"], "latencies."))
+        built["metrics"] = Metrics(**_checked(Metrics, built["metrics"], "metrics."))
         built["interruption"] = Interruption(**_checked(Interruption, built["interruption"], "interruption."))
         built["spot"] = Spot(**_checked(Spot, built["spot"], "spot."))
         built["quotas"] = {
@@ -122,6 +134,12 @@ class Facts:
         }
         for image, entry in built["images"].items():
             _check_files(entry.files, f"images.{image}.files")
+            if entry.architecture not in ARCHITECTURES:
+                raise FactsError(
+                    f"images.{image}.architecture: {entry.architecture!r}; allowed: {', '.join(ARCHITECTURES)}"
+                )
+        if not 0.1 <= float(built["metrics"].interval_seconds) <= 3600:
+            raise FactsError("metrics.interval_seconds: a number from 0.1 to 3600")
         for pool in built["capacity"]:
             if pool.count("/") != 2:
                 raise FactsError(

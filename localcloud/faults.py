@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 from ministack.core.responses import request_scope
 from moto.ec2.models.instance_types import INSTANCE_TYPES
 
-from localcloud import admin, events
+from localcloud import admin, events, gpu_metrics
 from localcloud.context import REGION
-from localcloud.ec2 import impairments, spot, throttle
+from localcloud.ec2 import image_faults, impairments, spot, throttle
 from localcloud.ec2.allocation import Pool
 from localcloud.ec2.impairments import Impairment
 from localcloud.ec2.records import LIVE, Notice, everything, found_anywhere, here, now
@@ -38,6 +38,11 @@ def install(context: Context) -> None:
     admin.route("POST", "/faults/refuse", refuse)
     admin.route("POST", "/faults/allow", allow)
     admin.route("POST", "/faults/throttle", throttled)
+    admin.route("POST", "/faults/image-fail", image_fail)
+    admin.route("POST", "/faults/image-slow", image_slow)
+    admin.route("POST", "/faults/snapshot-stuck", snapshot_stuck)
+    admin.route("POST", "/faults/lose", lose)
+    admin.route("POST", "/faults/metrics", metrics)
     admin.route("POST", "/faults/clear", clear)
     admin.route("GET", "/faults", standing)
 
@@ -131,18 +136,79 @@ def throttled(request: Request) -> dict[str, Any]:
     return {"action": action, "code": code, "times": times}
 
 
+def image_fail(request: Request) -> dict[str, Any]:
+    """The next `times` (1) images that are made end `failed`. {"times", "reason"}"""
+    reason = str(request.get("reason") or "Injected fault.")
+    times = int(_number(request, "times", 1))
+    image_faults.fail(reason, times)
+    return {"times": times, "reason": reason}
+
+
+def image_slow(request: Request) -> dict[str, Any]:
+    """An image that is made from now on takes `seconds` longer than the facts say. {"seconds"}"""
+    seconds = _number(request, "seconds", 0)
+    image_faults.slow(seconds)
+    return {"seconds": seconds}
+
+
+def snapshot_stuck(request: Request) -> dict[str, Any]:
+    """The next `times` (1) images that are deregistered with their snapshot leave it behind, with this code in the
+    answer. {"code" (internal-error), "times"}
+    """
+    code = str(request.get("code") or image_faults.CODES[0])
+    if code not in image_faults.CODES:
+        raise admin.Refused(f"{code!r} is no ReturnCode; allowed: {', '.join(image_faults.CODES)}")
+    times = int(_number(request, "times", 1))
+    image_faults.stick(code, times)
+    return {"code": code, "times": times}
+
+
+def lose(request: Request) -> dict[str, Any]:
+    """Events of a kind never arrive, the next `times` of them or all. {"detail_type" (may be a pattern), "times"}"""
+    wanted = str(request.get("detail_type") or "")
+    kinds = fnmatch.filter(events.BEST_EFFORT, wanted)
+    if not kinds:
+        raise admin.Refused(
+            f"no event that AWS may lose has the detail type {wanted!r}; there are {', '.join(events.BEST_EFFORT)}"
+        )
+    times = None if request.get("times") is None else int(_number(request, "times", 0))
+    for kind in kinds:
+        events.lose(kind, times)
+    return {"detail_types": kinds, "times": times}
+
+
+def metrics(request: Request) -> dict[str, Any]:
+    """A host publishes no GPU metrics; without an instance no host does.
+
+    {"instance_id" (all), "seconds" (without end)}
+    """
+    who = str(_host(request).id) if request.get("instance_id") else gpu_metrics.EVERY_HOST
+    seconds = None if request.get("seconds") is None else _number(request, "seconds", 0)
+    gpu_metrics.silence(who, seconds)
+    return {"silent": who, "seconds": seconds}
+
+
 def clear(request: Request) -> dict[str, Any]:
-    """Every pool has the capacity of the facts again, no call is throttled, no host is frozen or cut off; or one pool
-    has its capacity again, when it is named."""
+    """No fault lasts any more; or one pool has the capacity of the facts again, when it is named."""
     if request.get("instance_type"):
         pool = str(_pool(request))
         if not world().capacity.unset(pool):
             changed = ", ".join(world().capacity.changed) or "none"
             raise admin.Refused(f"nothing was changed for the pool {pool}; changed pools: {changed}")
         return {"cleared": [pool]}
-    cleared = [*world().capacity.changed, *throttle.standing(), *impairments.end_all()]
+    cleared = [
+        *world().capacity.changed,
+        *throttle.standing(),
+        *image_faults.standing(),
+        *events.losing(),
+        *(f"{who} metrics" for who in gpu_metrics.silent()),
+        *impairments.end_all(),
+    ]
     world().capacity.changed.clear()
     throttle.clear()
+    image_faults.clear()
+    events.lose_nothing()
+    gpu_metrics.end_silence()
     return {"cleared": cleared}
 
 
@@ -158,6 +224,9 @@ def standing(request: Request) -> dict[str, Any]:
         "throttled": throttle.standing(),
         "interrupted": notices,
         "impaired": impairments.standing(),
+        "images": image_faults.standing(),
+        "lost": events.losing(),
+        "silent": gpu_metrics.silent(),
     }
 
 

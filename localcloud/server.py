@@ -37,6 +37,8 @@ PARTS = (
     "localcloud.stepfunctions",
     "localcloud.hypervisor",
     "localcloud.ec2",
+    "localcloud.cloudwatch",
+    "localcloud.gpu_metrics",
     "localcloud.servicequotas",
     "localcloud.ssm",
     "localcloud.unknown",

@@ -55,6 +55,7 @@ def _mend_moto() -> None:
     from moto.ec2.models.core import TaggedEC2Resource
     from moto.ec2.models.subnets import Subnet
     from moto.ec2.responses import instances as instance_responses
+    from moto.ec2.responses._base_response import EC2BaseResponse
     from moto.ec2.utils import EC2_PREFIX_TO_RESOURCE
 
     from localcloud.ec2 import addresses, catalogue, images, launch, records
@@ -63,6 +64,7 @@ def _mend_moto() -> None:
     for module in (iam_instance_profile, instance_responses):
         module.filter_iam_instance_profiles = launch.moto_profile
     Ami.block_device_mappings = property(images.devices)
+    EC2BaseResponse.RESPONSE_KEY_PATH_TO_TRANSFORMER["Image.CreationDate"] = images.stamp
     TaggedEC2Resource.get_tags = records.tags_of
     Subnet.get_available_subnet_ip = addresses.next_address
     EC2_PREFIX_TO_RESOURCE["sir"] = "spot-instances-request"

@@ -6,6 +6,7 @@ import logging
 import re
 import time
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from typing import Any
 
 from ministack.core.responses import get_region, new_uuid, request_scope
@@ -17,13 +18,16 @@ from moto.ec2.responses._base_response import EC2BaseResponse
 from moto.ec2.utils import random_ami_id
 
 from localcloud import events
+from localcloud.ec2 import image_faults
+from localcloud.ec2.filters import matches
 from localcloud.ec2.launch import plain, tags_for
 from localcloud.ec2.lifecycle import wrong_state
 from localcloud.ec2.pages import cut, page
-from localcloud.ec2.records import backend
+from localcloud.ec2.records import backend, now
 from localcloud.ec2.transport import LOCK
 from localcloud.ec2.world import world
 from localcloud.facts import BaseImage
+from localcloud.iam.checks import is_forgone
 
 log = logging.getLogger(__name__)
 
@@ -32,7 +36,7 @@ NAME = re.compile(r"[A-Za-z0-9()\[\] ./\-'@_]{3,128}")
 
 
 class ImageActions(EC2BaseResponse):
-    """CreateImage, DescribeImages, DeregisterImage."""
+    """Images and the snapshots they are made of."""
 
     def create_image(self) -> ActionResult:
         request = plain(self.params)
@@ -65,24 +69,34 @@ class ImageActions(EC2BaseResponse):
             )
         self.error_on_dryrun()
         image = _new_image(source, name, request)
-        world().hypervisor.capture(source.id, image.id, _captured(image, self.current_account, self.region))
+        world().hypervisor.capture(
+            source.id,
+            image.id,
+            _captured(image, self.current_account, self.region),
+            reboot=source.state == "running" and str(request.get("NoReboot")).lower() != "true",
+        )
         return ActionResult({"ImageId": image.id})
 
     def describe_images(self) -> ActionResult:
         self.error_on_dryrun()
-        ids = self._get_param("ImageIds", [])
-        found = self.ec2_backend.describe_images(
-            ami_ids=ids,
-            filters=None if ids else self._filters_from_querystring(),
-            exec_users=self._get_param("ExecutableUsers", []),
-            owners=self._get_param("Owners", []),
+        ids, store = self._get_param("ImageIds", []), self.ec2_backend
+        for image_id in ids:
+            if image_id not in store.amis:
+                raise EC2ClientError("InvalidAMIID.NotFound", f"The image id '[{image_id}]' does not exist")
+        found = (
+            [store.amis[image_id] for image_id in dict.fromkeys(ids)] if ids else list(store.amis.values())
         )
-        missing = set(ids) - {image.id for image in found}
-        if missing:
-            raise EC2ClientError(
-                "InvalidAMIID.NotFound", f"The image id '[{sorted(missing)[0]}]' does not exist"
-            )
-        shown, token = cut(self, found)
+        owners = _accounts(self._get_param("Owners", []), self.current_account)
+        users = set(self._get_param("ExecutableUsers", []))
+        wanted = self._filters_from_querystring()
+        matching = [
+            image
+            for image in found
+            if (not owners or image.owner_id in owners)
+            and (not users or image.is_public)
+            and matches(_facts_of_image(image), wanted)
+        ]
+        shown, token = cut(self, matching)
         return ActionResult({"Images": shown, "NextToken": token})
 
     def deregister_image(self) -> ActionResult:
@@ -102,8 +116,7 @@ class ImageActions(EC2BaseResponse):
         self.ec2_backend.deregister_image(image_id)
         results = []
         if str(self._get_param("DeleteAssociatedSnapshots")).lower() == "true":
-            self.ec2_backend.delete_snapshot(image.ebs_snapshot.id)
-            results.append({"SnapshotId": image.ebs_snapshot.id, "ReturnCode": "success"})
+            results.append(_delete_snapshot_of(image))
         world().hypervisor.delete_image(image_id)
         _tell(image_id, self.region, "deregistered")
         return ActionResult({"Return": True, "DeleteSnapshotResults": results})
@@ -111,12 +124,15 @@ class ImageActions(EC2BaseResponse):
     def describe_snapshots(self) -> ActionResult:
         """moto does not look at whose they are."""
         self.error_on_dryrun()
-        names = {"self": self.current_account, "amazon": AMAZON}
-        owners = {names.get(owner, owner) for owner in self._get_param("OwnerIds", [])}
-        found = self.ec2_backend.describe_snapshots(
-            snapshot_ids=self._get_param("SnapshotIds", []), filters=self._filters_from_querystring()
-        )
-        return page(self, "Snapshots", [one for one in found if not owners or one.owner_id in owners])
+        owners = _accounts(self._get_param("OwnerIds", []), self.current_account)
+        wanted = self._filters_from_querystring()
+        found = self.ec2_backend.describe_snapshots(snapshot_ids=self._get_param("SnapshotIds", []))
+        matching = [
+            snapshot
+            for snapshot in found
+            if (not owners or snapshot.owner_id in owners) and matches(_facts_of_snapshot(snapshot), wanted)
+        ]
+        return page(self, "Snapshots", matching)
 
     def delete_snapshot(self) -> ActionResult:
         """A snapshot that an image stands on stays."""
@@ -129,8 +145,69 @@ class ImageActions(EC2BaseResponse):
         return super().delete_snapshot()
 
 
+def _accounts(owners: list[str], own: str) -> set[str]:
+    """The accounts that Owners or OwnerIds name."""
+    names = {"self": own, "amazon": AMAZON}
+    return {names.get(owner, owner) for owner in owners}
+
+
+def _facts_of_image(image: Any) -> dict[str, list[str]]:
+    """What filters can ask of an image."""
+    root = image.block_device_mappings[0]["Ebs"]
+    return {
+        "architecture": [image.architecture],
+        "block-device-mapping.snapshot-id": [root["SnapshotId"]],
+        "block-device-mapping.volume-size": [str(root["VolumeSize"])],
+        "creation-date": [stamp(image.creation_date)],
+        "description": [image.description or ""],
+        "image-id": [image.id],
+        "image-type": [image.image_type],
+        "is-public": [str(image.is_public).lower()],
+        "name": [image.name],
+        "owner-alias": [image.owner_alias] if image.owner_alias else [],
+        "owner-id": [image.owner_id],
+        "root-device-name": [image.root_device_name],
+        "root-device-type": [image.root_device_type],
+        "source-instance-id": [image.source_instance_id] if image.source_instance_id else [],
+        "state": [image.state],
+        "virtualization-type": [image.virtualization_type],
+        **_facts_of_tags(image.id),
+    }
+
+
+def _facts_of_snapshot(snapshot: Any) -> dict[str, list[str]]:
+    """What filters can ask of a snapshot."""
+    return {
+        "description": [snapshot.description],
+        "encrypted": [str(snapshot.encrypted).lower()],
+        "owner-id": [snapshot.owner_id],
+        "snapshot-id": [snapshot.id],
+        "start-time": [stamp(snapshot.start_time)],
+        "status": [snapshot.status],
+        "storage-tier": [snapshot.storage_tier],
+        "volume-id": [snapshot.volume_id],
+        "volume-size": [str(snapshot.volume_size)],
+        **_facts_of_tags(snapshot.id),
+    }
+
+
+def _facts_of_tags(resource_id: str) -> dict[str, list[str]]:
+    tags = backend().tags.get(resource_id, {})
+    return {"tag-key": list(tags), **{f"tag:{key}": [value] for key, value in tags.items()}}
+
+
+def _delete_snapshot_of(image: Any) -> dict[str, str]:
+    """What DeregisterImage says of the snapshot of an image that is gone: a failure is told, not raised."""
+    snapshot_id, code = image.ebs_snapshot.id, image_faults.left_behind()
+    if code is None and is_forgone("ec2:DeleteSnapshot"):
+        code = "missing-permissions"
+    if code is None:
+        backend().delete_snapshot(snapshot_id)
+    return {"SnapshotId": snapshot_id, "ReturnCode": code or "success"}
+
+
 def _new_image(source: Any, name: str, request: dict[str, Any]) -> Ami:
-    """A pending image of the instance, as large as its root volume."""
+    """A pending image of the instance, its snapshot one of the instance's root volume."""
     store, image_id = backend(), random_ami_id()
     image = Ami(
         store,
@@ -143,45 +220,69 @@ def _new_image(source: Any, name: str, request: dict[str, Any]) -> Ami:
         region_name=source.placement.zone,
         root_device_type="ebs",
         root_device_name=source.root_device_name,
+        creation_date=_after_all_others(),
+        image_location=f"{source.owner_id}/{name}",
     )
-    image.virtualization_type, image.architecture, image.public = "hvm", "x86_64", False
-    image.state = "pending"
-    root = source.block_device_mapping.get(source.root_device_name)
-    _size(image, root.size if root is not None else 8)
+    image.virtualization_type, image.public = "hvm", False
+    image.state, image.ebs_snapshot.status = "pending", "pending"
+    root = source.block_device_mapping[source.root_device_name]
+    _size(image, root.size)
+    image.ebs_snapshot.volume.id = root.volume_id
+    image.ebs_snapshot.encrypted = store.get_volume(root.volume_id).encrypted
     image.add_tags(tags_for(request, "image"))
     image.ebs_snapshot.add_tags(tags_for(request, "snapshot"))
     store.amis[image_id] = image
     return image
 
 
+def _after_all_others() -> datetime:
+    """Now, but in its milliseconds later than any image so far was made, so that dates tell the order."""
+    last: datetime = max(image.creation_date for image in backend().amis.values())
+    return max(now().replace(tzinfo=None), last + timedelta(milliseconds=1))
+
+
+def stamp(moment: datetime) -> str:
+    """As EC2 writes a date, with the milliseconds that moto leaves out."""
+    return moment.strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
+
+
 def _captured(image: Ami, account: str, region: str) -> Callable[[str | None], None]:
     """What to do when the copy of the disk is finished, or failed with a reason."""
+    foreseen, seconds = image_faults.failure(), image_faults.extra_seconds()
 
     def finish(error: str | None) -> None:
         with request_scope(account, region), LOCK:
-            if image.id not in backend().amis or image.state != "pending":
-                return
-            image.state = "available" if error is None else "failed"
-            if error is not None:
-                image.state_reason = {"Code": "Server.InternalError", "Message": error}
-            _tell(image.id, region, image.state, error or "")
-            world().lifecycle.changed()
+            if image.id not in backend().amis:  # deregistered meanwhile
+                world().hypervisor.delete_image(image.id)
+            elif image.state == "pending":
+                _finish(image, region, error)
 
     def done(error: str | None) -> None:
-        world().timers.after(world().facts.latencies.image, lambda: finish(error))
+        world().timers.after(world().facts.latencies.image + seconds, lambda: finish(foreseen or error))
 
     return done
+
+
+def _finish(image: Ami, region: str, error: str | None) -> None:
+    if error is None:
+        image.state, image.ebs_snapshot.status = "available", "completed"
+    else:
+        _fail(image, error)
+        world().hypervisor.delete_image(image.id)
+    _tell(image.id, region, image.state, error or "")
+    world().lifecycle.changed()
+
+
+def _fail(image: Ami, reason: str) -> None:
+    image.state, image.ebs_snapshot.status = "failed", "error"
+    image.state_reason = {"Code": "Server.InternalError", "Message": reason}
 
 
 def resume() -> None:
     """After a restart of the current region: an image that was being copied is lost."""
     for image in backend().amis.values():
         if image.state == "pending":
-            image.state = "failed"
-            image.state_reason = {
-                "Code": "Server.InternalError",
-                "Message": "The local cloud ended while it copied the disk.",
-            }
+            _fail(image, "The local cloud ended while it copied the disk.")
 
 
 def seed(images: dict[str, BaseImage]) -> None:
@@ -199,7 +300,7 @@ def seed(images: dict[str, BaseImage]) -> None:
             owner_id=AMAZON,
             owner_alias="amazon",
             virtualization_type="hvm",
-            architecture="x86_64",
+            architecture=facts.architecture,
             hypervisor="xen",
             root_device_type="ebs",
             root_device_name=facts.root_device,
@@ -239,7 +340,7 @@ def devices(image: Ami) -> list[dict[str, Any]]:
         "VolumeSize": image.ebs_snapshot.volume.size,
         "DeleteOnTermination": True,
         "VolumeType": "gp3",
-        "Encrypted": False,
+        "Encrypted": image.ebs_snapshot.encrypted,
     }
     return [{"DeviceName": image.root_device_name, "Ebs": ebs}]
 

@@ -33,6 +33,8 @@ from localcloud.ec2.world import world
 DEFAULT_TYPE = "m1.small"
 METADATA_TAG_KEY = re.compile(r"[A-Za-z0-9+\-=.,_:@]+")
 USER_DATA_LIMIT = 16 * 1024
+INITIALIZATION_RATES = (100, 300)
+"""MiB/s, the least and the most."""
 MERGED_BY_MEMBER = ("MetadataOptions", "Placement", "Monitoring", "InstanceMarketOptions")
 
 
@@ -183,6 +185,7 @@ def prepared(request: dict[str, Any]) -> Launch:
     if instance_type not in INSTANCE_TYPES:
         raise EC2ClientError("InvalidParameterValue", f"Invalid value '{instance_type}' for InstanceType.")
     image = usable_image(resolved_image(parameters.get("ImageId")))
+    _check_architecture(instance_type, image)
     parameters["ImageId"] = image.id
     parameters["BlockDeviceMappings"] = _devices(image, parameters)
     subnet = _subnet(parameters)
@@ -204,6 +207,17 @@ def prepared(request: dict[str, Any]) -> Launch:
     return Launch(parameters, pool, subnet.id)
 
 
+def _check_architecture(instance_type: str, image: Any) -> None:
+    supported = INSTANCE_TYPES[instance_type]["ProcessorInfo"]["SupportedArchitectures"]
+    if image.architecture not in supported:
+        raise EC2ClientError(
+            "InvalidParameterValue",
+            f"The architecture '{','.join(supported)}' of the specified instance type does not match the "
+            f"architecture '{image.architecture}' of the specified AMI. Specify an instance type and an AMI that have "
+            "matching architectures, and try again.",
+        )
+
+
 def _devices(image: Any, parameters: dict[str, Any]) -> list[dict[str, Any]]:
     """The image's root device unless the request says otherwise, and what else the request asks for."""
     root = image.block_device_mappings[0]
@@ -222,7 +236,30 @@ def _devices(image: Any, parameters: dict[str, Any]) -> list[dict[str, Any]]:
             f"Volume of size {size}GB is smaller than snapshot '{ebs['SnapshotId']}', "
             f"expect size >= {root['Ebs']['VolumeSize']}GB",
         )
-    return [{"DeviceName": root["DeviceName"], "Ebs": {**ebs, "VolumeSize": size}}, *given.values()]
+    whole = {**ebs, "VolumeSize": size}
+    if root["Ebs"]["Encrypted"]:  # what is encrypted stays so
+        whole["Encrypted"] = True
+    devices = [{"DeviceName": root["DeviceName"], "Ebs": whole}, *given.values()]
+    for device in devices:
+        _check_initialization(device.get("Ebs") or {})
+    return devices
+
+
+def _check_initialization(ebs: dict[str, Any]) -> None:
+    rate = ebs.get("VolumeInitializationRate")
+    if rate is None:
+        return
+    if not ebs.get("SnapshotId"):
+        raise EC2ClientError(
+            "InvalidParameterCombination",
+            "The parameter VolumeInitializationRate is only supported for volumes that are created from a snapshot.",
+        )
+    least, most = INITIALIZATION_RATES
+    if not least <= int(rate) <= most:
+        raise EC2ClientError(
+            "InvalidParameterValue",
+            f"Value ({rate}) for parameter VolumeInitializationRate is invalid. Valid range: {least} - {most} MiB/s.",
+        )
 
 
 def _subnet(parameters: dict[str, Any]) -> Any:
@@ -375,6 +412,11 @@ def _complete(new: Any, launch: Launch) -> None:
         )
         card.delete_on_termination = asked.get("DeleteOnTermination", True) in (True, "true")
         store.create_tags([card.id], launch.tags("network-interface"))
+    for device in given["BlockDeviceMappings"]:
+        attached = new.block_device_mapping.get(device["DeviceName"])
+        if attached is not None and device.get("Ebs", {}).get("VolumeInitializationRate"):
+            volume = store.get_volume(attached.volume_id)
+            volume.volume_initialization_rate = int(device["Ebs"]["VolumeInitializationRate"])
 
 
 def _enabled(monitoring: dict[str, Any] | None) -> str:

@@ -25,6 +25,7 @@ from localcloud.hypervisor.disk import Disk, DiskError, Disks
 from localcloud.hypervisor.machine import ENDPOINT_ADDRESS, METADATA_ADDRESS, Machine, MetadataFacts
 from localcloud.hypervisor.metadata import MetadataServer
 from localcloud.hypervisor.network import Network
+from localcloud.hypervisor.usage import Usage, looked_at
 
 logger = logging.getLogger(__name__)
 
@@ -149,9 +150,7 @@ class Hypervisor:
 
     def reboot(self, instance_id: str) -> None:
         """Down and up again with the same disk and address, which ends a hang. Answers `running` once more."""
-        host = self._up(instance_id)
-        host.thaw()
-        host.say(op="poweroff", reboot=True)
+        self._up(instance_id).reboot()
 
     def freeze(self, instance_id: str) -> None:
         """Every process on it stops where it is, init too, and nobody is told: it hangs. For a host that is up."""
@@ -176,11 +175,14 @@ class Hypervisor:
             host.is_cut = False
             self._network.mend(host.machine)
 
-    def capture(self, instance_id: str, image_id: str, done: Callable[[str | None], None]) -> None:
-        """Copy its disk as a new image. A running host is frozen meanwhile, so that the copy is of one instant."""
+    def capture(
+        self, instance_id: str, image_id: str, done: Callable[[str | None], None], *, reboot: bool = False
+    ) -> None:
+        """Copy its disk as a new image, at one instant: a running host is frozen meanwhile or, with `reboot`, taken
+        down, copied and brought up again. `done` is given what went wrong, or None.
+        """
 
         def copy() -> None:
-            host = self._hosts.get(instance_id)
             try:
                 with _Frozen(host):
                     self._disks.capture(instance_id, image_id)
@@ -189,6 +191,10 @@ class Hypervisor:
                 return
             done(None)
 
+        with self._lock:
+            host = self._hosts.get(instance_id)
+        if reboot and host is not None and host.reboot_around(copy):
+            return
         in_background(f"capture {instance_id}", copy)
 
     def delete_image(self, image_id: str) -> None:
@@ -218,6 +224,13 @@ class Hypervisor:
         if host is None:
             return frozenset()
         return frozenset(word for word, holds in (("frozen", host.is_frozen), ("cut", host.is_cut)) if holds)
+
+    def usage(self) -> Mapping[str, Usage]:
+        """What the processes of every host use that is up and neither hangs nor is cut off."""
+        with self._lock:
+            hosts = [host for host in self._hosts.values() if not host.is_frozen and not host.is_cut]
+        boots = {host.machine.instance_id: host.boot_process() for host in hosts}
+        return looked_at({name: pid for name, pid in boots.items() if pid is not None})
 
     def execute(
         self,
@@ -277,12 +290,14 @@ class Hypervisor:
             while again:
                 self._start(host)
                 reason = self._follow(host)
+                host.do_while_down()
                 again = host.rebooting and host.wanted is None
         except (OSError, DiskError) as error:
             logger.exception("host %s", machine.instance_id)
             reason = str(error)
             host.kill()
         finally:
+            host.do_while_down()
             host.forget_executions()
             self._network.unplug(machine)
             self._disks.release(machine.instance_id)
@@ -381,6 +396,7 @@ class _Host:
         self._executions: dict[int, Execution] = {}
         self._numbers = 0
         self._held: list[int] = []
+        self._while_down: list[Callable[[], None]] = []
 
     @property
     def is_frozen(self) -> bool:
@@ -390,6 +406,11 @@ class _Host:
     def pid(self) -> int:
         assert self._process is not None
         return self._process.pid
+
+    def boot_process(self) -> int | None:
+        """The process whose child is init; None while it is not up."""
+        with self._lock:
+            return self._process.pid if self.is_up and self._process is not None else None
 
     def start(self, specification: dict[str, Any]) -> None:
         self.powered_off = self.rebooting = False
@@ -470,6 +491,27 @@ class _Host:
 
         in_background(f"down {self.machine.instance_id}", insist)
 
+    def reboot(self) -> None:
+        """Down and up again, which ends a hang."""
+        self.thaw()
+        self.say(op="poweroff", reboot=True)
+
+    def reboot_around(self, work: Callable[[], None]) -> bool:
+        """Reboot it, and do this while it is down; False when it is not up, so that nothing needs to go down."""
+        with self._lock:
+            if not self.is_up:
+                return False
+            self._while_down.append(work)
+        self.reboot()
+        return True
+
+    def do_while_down(self) -> None:
+        """What `reboot_around` was asked for; the host is down now, or over."""
+        with self._lock:
+            asked, self._while_down = self._while_down, []
+        for work in asked:
+            work()
+
     def kill(self) -> None:
         """Everything on it ends now: its init goes with the boot process, and the kernel ends what init held."""
         with self._lock:
@@ -490,8 +532,8 @@ class _Host:
 
     def reap(self) -> None:
         """After the socket closed: the processes are gone or going; collect them."""
-        self.is_up = False
         with self._lock:
+            self.is_up = False
             process, self._process = self._process, None
             control, self._control = self._control, None
             self._held.clear()

@@ -35,17 +35,33 @@ def let_go(held: list[int]) -> None:
         _send(pid, signal.SIGCONT)
 
 
+def namespace_inside(boot: int) -> str | None:
+    """The process namespace of the host that this boot process started; None when it is gone."""
+    return _link(f"/proc/{boot}/ns/pid_for_children")
+
+
+def namespace_of(pid: int) -> str | None:
+    """The process namespace that this process is in; None when it has ended."""
+    return _link(f"/proc/{pid}/ns/pid")
+
+
+def processes() -> list[int]:
+    """Every process that this machine's /proc shows, the oldest first."""
+    return sorted(int(folder.name) for folder in Path("/proc").iterdir() if folder.name.isdigit())
+
+
 def _running(boot: int) -> list[int]:
     """The host's processes that are neither stopped nor over, its init first."""
-    namespace = Path(f"/proc/{boot}/ns/pid_for_children").readlink()
-    pids = sorted(int(folder.name) for folder in Path("/proc").iterdir() if folder.name.isdigit())
-    return [pid for pid in pids if _namespace(pid) == namespace and _state(pid) not in STILL]
+    namespace = namespace_inside(boot)
+    if namespace is None:
+        return []
+    return [pid for pid in processes() if namespace_of(pid) == namespace and _state(pid) not in STILL]
 
 
-def _namespace(pid: int) -> Path | None:
+def _link(path: str) -> str | None:
     try:
-        return Path(f"/proc/{pid}/ns/pid").readlink()
-    except OSError:  # it ended while we looked
+        return str(Path(path).readlink())
+    except OSError:
         return None
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextvars
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,9 +12,24 @@ from typing import Any
 class Check:
     """The caller must be allowed `action` on `resource`; `context` holds condition keys in lower case.
 
-    A request is allowed when every one of its checks is.
+    A request is allowed when every one of its checks is that is not `optional`.
     """
 
     action: str
     resource: str
     context: Mapping[str, Any] = field(default_factory=dict)
+    optional: bool = False
+    """Denied, it keeps the service from this one act and not from the request; `is_forgone` tells the service."""
+
+
+_forgone: contextvars.ContextVar[frozenset[str]] = contextvars.ContextVar("iam_forgone", default=frozenset())
+
+
+def forgo(denied: Iterable[Check]) -> None:
+    """Let the service of the current request know which of its optional checks were denied."""
+    _forgone.set(frozenset(check.action for check in denied))
+
+
+def is_forgone(action: str) -> bool:
+    """Whether the caller of the current request may not do this part of it."""
+    return action in _forgone.get()

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from localcloud.iam.checks import Check
+from localcloud.iam.checks import Check, forgo
 from localcloud.iam.expansion import checks_of
 from localcloud.iam.requests import Request
 
@@ -150,14 +150,18 @@ class Denial:
 
 
 def first_denial(access_key_id: str, service: str, region: str, checks: Iterable[Check]) -> Denial | None:
-    """The first check that does not pass for the holder of this key, or None."""
+    """The first check that does not pass for the holder of this key, or None; optional ones are forgone instead."""
+    forgone = []
     for check in checks:
         context = {key: value for key, value in check.context.items() if value is not None}
         answer = _stock_enforce[0](
             access_key_id, check.action, service, region, resource_arn=check.resource, service_context=context
         )
-        if answer:
+        if answer and check.optional:
+            forgone.append(check)
+        elif answer:
             return Denial(check, answer)
+    forgo(forgone)
     return None
 
 
