@@ -1,12 +1,16 @@
-"""`python -m training.host run|start|stop|seal`: the boot unit calls run, the SSM documents the others."""
+"""`python -m training.host run|start|stop|pause|resume|seal`: the boot unit calls run, the SSM documents the others."""
 
 import argparse
 import logging
+import os
 import sys
 import time
 
-from training.host import orders
+from training.host import orders, pausing
+from training.host.errors import HostTrouble
+from training.host.metadata import Metadata
 from training.host.places import Places
+from training.host.seal import DEPTHS, seal
 
 NO_AGENT = 69  # EX_UNAVAILABLE
 PATIENCE_SECONDS = 10.0
@@ -23,7 +27,10 @@ def main(arguments: list[str] | None = None) -> int:
         order = words.add_parser(word, help=does)
         order.add_argument("--run", required=True)
         order.add_argument("--attempt", required=True, type=int)
-    words.add_parser("seal", help="remove the run's traces before an image is made")
+    words.add_parser("pause", help="let the program stand still and its disk be whole")
+    words.add_parser("resume", help="let a paused program go on")
+    sealing = words.add_parser("seal", help="before an image is made: take off what is this instance's alone")
+    sealing.add_argument("--depth", choices=DEPTHS, required=True)
     asked = parser.parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
     logging.Formatter.converter = time.gmtime
@@ -33,18 +40,27 @@ def main(arguments: list[str] | None = None) -> int:
 
         agent.run(places)
         return 0
-    if asked.word == "seal":
-        from training.host.metadata import Metadata
-        from training.host.seal import seal
-
-        for folder in seal(places, Metadata().identity().instance):
-            print(f"removed {folder}")
+    if asked.word in ("pause", "resume"):
+        print(pausing.pause(places) if asked.word == "pause" else pausing.resume(places))
         return 0
+    if asked.word == "seal":
+        return _seal(places, asked.depth)
     orders.give(orders.Order(asked.word, asked.run, asked.attempt), places)
     if not orders.agent_is_there(places, patience=PATIENCE_SECONDS):
         print("no agent runs on this host: look at `journalctl -u trainyard-host`", file=sys.stderr)
         return NO_AGENT
     print(f"{asked.word} of attempt {asked.attempt} of {asked.run} is ordered")
+    return 0
+
+
+def _seal(places: Places, depth: str) -> int:
+    instance, command = Metadata().identity().instance, os.environ.get("SSM_COMMAND_ID", "")
+    try:
+        removed = seal(places, instance, depth=depth, command=command)
+    except HostTrouble as trouble:
+        print(trouble.reason, file=sys.stderr)
+        return 1
+    print(f"{instance} is sealed ({depth}): {len(removed)} files and folders removed")
     return 0
 
 

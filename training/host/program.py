@@ -89,6 +89,16 @@ class Program:
         to hear it."""
         if self.is_alive():
             os.kill(self.pid, signal.SIGTERM)
+            self.thaw()
+
+    def freeze(self) -> None:
+        """Stop the program and everything it started where they are."""
+        if self.is_alive():
+            os.killpg(self.pid, signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Let them go on."""
+        if self.is_alive():
             os.killpg(self.pid, signal.SIGCONT)
 
     def kill(self) -> None:
