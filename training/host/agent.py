@@ -17,7 +17,7 @@ from typing import Any
 import boto3
 from botocore.config import Config
 
-from training.host import lease, orders, restoring, state
+from training.host import inherited, lease, orders, restoring, state
 from training.host.attempt import Attempt, Outcome
 from training.host.bucket import Bucket
 from training.host.cluster import Cluster, Seat
@@ -79,6 +79,10 @@ def run(places: Places) -> None:
     metadata = Metadata()
     identity = metadata.identity()
     now = datetime.now(UTC)
+    try:
+        inherited.take_over(places, identity)
+    except OSError as error:  # a full disk says so once there is somebody to hear it
+        logger.warning("this disk cannot be made this instance's: %s", error)
     if _is_sealed(places, identity):
         logger.info("this instance was sealed for an image: staying quiet")
         _keep_lease_only(metadata, identity, now)
@@ -313,9 +317,9 @@ class Agent:
         self._change(attempt=self._state.attempt + 1)
 
     def _clear_what_another_left(self) -> None:
-        """An image made from a host may carry that host's work. What our own
+        """An image made from a host carries that host's work and logs. What our own
         interrupted fetch left is gone on with."""
-        for leftover in (self._places.work, self._places.orders):
+        for leftover in (self._places.work, self._places.log, self._places.orders):
             shutil.rmtree(leftover, ignore_errors=True)
         self._places.checkpoints.mkdir(parents=True)
         self._change(phase="fetching")

@@ -19,8 +19,32 @@ class Places:
         return self.root / "opt/trainyard/venv/bin/python"
 
     @property
+    def recipe(self) -> Path:
+        """Holds the hash of what the image was baked from."""
+        return self.root / "opt/trainyard/recipe"
+
+    @property
+    def cloudwatch(self) -> Path:
+        """The CloudWatch agent's configuration."""
+        return self.root / "opt/trainyard/cloudwatch-agent.json"
+
+    @property
+    def image_settings(self) -> Path:
+        """What the base image says about itself."""
+        return self.root / "etc/trainyard/image.env"
+
+    @property
+    def owner(self) -> Path:
+        """Which instance this disk belongs to."""
+        return self.root / "etc/trainyard/host.json"
+
+    @property
+    def machine_id(self) -> Path:
+        return self.root / "etc/machine-id"
+
+    @property
     def work(self) -> Path:
-        """All that belongs to the run; sealing removes it."""
+        """All that belongs to the run; sealing a builder removes it."""
         return self.root / "var/lib/trainyard"
 
     @property

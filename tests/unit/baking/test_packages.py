@@ -1,0 +1,93 @@
+from collections.abc import Sequence
+
+import pytest
+
+from tests.contract.conftest import ROOT
+from training.baking.packages import (
+    faults,
+    named_by_apt,
+    not_to_be_had,
+    others_in_its_place,
+    pin_of,
+    pinned,
+    words_of_uv,
+)
+from training.baking.shell import Ended
+
+PINS = {"tensorflow-cpu": "2.21.0", "numpy": "2.4.6"}
+NONE_FOUND = """
+  \N{MULTIPLICATION SIGN} No solution found when resolving dependencies:
+  ╰─▶ Because nosuchpackage was not found in the package registry
+      and you require nosuchpackage==1.0, we can conclude that your
+      requirements are unsatisfiable.
+"""
+NEITHER = "no requirement as pip writes them"
+
+
+@pytest.mark.parametrize(
+    ("sentence", "entries", "told"),
+    [
+        ("what adds is fine", ["scipy==1.17.0", "pandas>=2", "foo @ https://e.org/foo-1.whl"], []),
+        ("a pinned package may be asked for as it is", ["numpy>=2,<3", "NumPy==2.4.6"], []),
+        ("not otherwise", ["scipy", "numpy<2"], ['python_packages[1] "numpy<2"']),
+        ("TensorFlow goes by the name of either build", ["tensorflow==2.21.0", "tensorflow~=2.20"], []),
+        ("and is not replaced", ["tensorflow==2.20.0"], ["in the way of tensorflow-cpu==2.21.0"]),
+        ("nor by an address", ["tensorflow @ https://e.org/tf.whl"], ["in the way of"]),
+        ("options and paths are no requirements", ["-r list", "./here"], [NEITHER, NEITHER]),
+        ("every fault at once", ["x y", "numpy==1.26"], [NEITHER, "in the way of numpy==2.4.6"]),
+    ],
+)
+def test_entries_are_judged_before_anything_is_installed(
+    sentence: str, entries: Sequence[str], told: Sequence[str]
+) -> None:
+    found = faults(entries, PINS)
+    assert len(found) == len(told), (sentence, found)
+    assert all(part in fault for part, fault in zip(told, found, strict=True)), (sentence, found)
+
+
+@pytest.mark.parametrize("name", ["requirements-host.txt", "requirements-host-local.txt"])
+def test_the_pins_are_those_of_the_list(name: str) -> None:
+    pins = pinned((ROOT / name).read_text())
+    assert pin_of("tensorflow", pins)[1] == "2.21.0"
+    assert all(version[0].isdigit() for version in pins.values())
+
+
+def test_uv_is_quoted_in_one_line() -> None:
+    assert words_of_uv(Ended(1, NONE_FOUND)) == (
+        "No solution found when resolving dependencies: Because nosuchpackage was not found in the package registry "
+        "and you require nosuchpackage==1.0, we can conclude that your requirements are unsatisfiable."
+    )
+
+
+def test_the_entry_that_fails_alone_is_named() -> None:
+    told = not_to_be_had(
+        ["scipy", "nosuchpackage==1.0"], Ended(1, NONE_FOUND), [Ended(0, ""), Ended(1, NONE_FOUND)]
+    )
+    assert told.startswith('python_packages[1] "nosuchpackage==1.0": No solution found')
+    assert "scipy" not in told
+
+
+def test_entries_that_do_not_go_together_are_all_named() -> None:
+    told = not_to_be_had(["a<1", "b"], Ended(1, "error: a<1 and b"), [Ended(0, ""), Ended(0, "")])
+    assert told.startswith(
+        'python_packages[0] "a<1", python_packages[1] "b": each could be installed, but not all'
+    )
+
+
+@pytest.mark.parametrize(
+    ("said", "named"),
+    [
+        ("E: Unable to locate package treee", ['system_packages[1] "treee"']),
+        ("E: Version '9' for 'jq' was not found", ['system_packages[0] "jq=9"']),
+        ("E: Package 'treee' has no installation candidate", ['system_packages[1] "treee"']),
+        ("W: treee is a funny name", ['system_packages[0] "jq=9"', 'system_packages[1] "treee"']),
+    ],
+)
+def test_apt_get_names_the_entry(said: str, named: Sequence[str]) -> None:
+    assert named_by_apt(["jq=9", "treee"], said) == named
+
+
+def test_another_build_of_tensorflow_is_found_out() -> None:
+    assert others_in_its_place(["tensorflow_cpu"]) == []
+    (told,) = others_in_its_place(["tensorflow", "tf_nightly"])
+    assert told.startswith("tf-nightly wrote over the pinned TensorFlow")

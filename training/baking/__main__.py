@@ -1,0 +1,80 @@
+"""`python -m training.baking install|test --recipe URI --run R`: what the documents of those names call."""
+
+import argparse
+import logging
+import sys
+import time
+from collections.abc import Callable
+
+import boto3
+
+from training.baking.builder import Builder, has_gpu
+from training.baking.install import install
+from training.baking.log import BuilderLog
+from training.baking.once import once
+from training.baking.recipe import Recipe
+from training.baking.shell import Shell
+from training.baking.tests import run_all
+from training.host.agent import CALLS
+from training.host.bucket import Bucket
+from training.host.errors import HostTrouble
+from training.host.metadata import Metadata
+from training.host.places import Places
+
+WORDS: dict[str, tuple[Callable[[Builder], None], float]] = {
+    "install": (install, 6000),
+    "test": (run_all, 3000),
+}
+"""What each word does, and how many seconds its commands have: less than its document."""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m training.baking", description=__doc__)
+    parser.add_argument("word", choices=WORDS)
+    parser.add_argument("--recipe", required=True, help="s3 URI of the run's recipe.json")
+    parser.add_argument("--run", required=True)
+    asked = parser.parse_args(arguments)
+    logging.basicConfig(
+        level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr
+    )
+    logging.Formatter.converter = time.gmtime
+    try:
+        bake(asked.word, asked.recipe, asked.run, places=Places(), metadata=Metadata())
+    except HostTrouble as trouble:
+        print(f"{asked.word} failed: {trouble.reason}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def bake(word: str, uri: str, run: str, *, places: Places, metadata: Metadata) -> None:
+    """Raises HostTrouble saying why it failed; the log in the bucket says it too."""
+    does, seconds = WORDS[word]
+    identity = metadata.identity()
+    session = boto3.Session(region_name=identity.region)
+    bucket = Bucket(session.client("s3", config=CALLS), uri.removeprefix("s3://").partition("/")[0])
+    with BuilderLog(f"{word} {run} on {identity.instance}", bucket, run, identity.instance, places) as log:
+        try:
+            builder = Builder(
+                run=run,
+                recipe=Recipe.from_json(bucket.read(bucket.key_of(uri))),
+                identity=identity,
+                bucket=bucket,
+                places=places,
+                session=session,
+                has_gpu=has_gpu(places),
+                log=log,
+                shell=Shell(log, places, until=time.monotonic() + seconds),
+            )
+            once(places.work / "bake" / f"{word}.json", run, lambda: does(builder))
+            log.note(f"{word} is done")
+        except HostTrouble as trouble:
+            log.note(f"{word} failed: {trouble.reason}")
+            raise
+        except OSError as error:
+            reason = f"{word} failed: this builder's disk or network is in trouble: {error}"
+            log.note(reason)
+            raise HostTrouble(reason) from error
+
+
+if __name__ == "__main__":
+    sys.exit(main())

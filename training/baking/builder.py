@@ -1,0 +1,49 @@
+"""The builder: who it is, what its base image says of itself, what it is to become."""
+
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+
+import boto3
+
+from training.baking.log import BuilderLog
+from training.baking.recipe import Recipe
+from training.baking.shell import Shell
+from training.host.bucket import Bucket
+from training.host.metadata import Identity
+from training.host.places import Places
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Builder:
+    """`has_gpu` is what the base image says; a test finds out whether it is true."""
+
+    run: str
+    recipe: Recipe
+    identity: Identity
+    bucket: Bucket
+    places: Places
+    session: boto3.Session
+    has_gpu: bool
+    log: BuilderLog
+    shell: Shell
+
+    @property
+    def requirements(self) -> Path:
+        """What every host needs, all pinned."""
+        name = "requirements-host.txt" if self.has_gpu else "requirements-host-local.txt"
+        return self.places.software / name
+
+
+def has_gpu(places: Places) -> bool:
+    """Unless the base image says ACCELERATOR=none."""
+    return image_settings(places.image_settings).get("ACCELERATOR", "gpu") != "none"
+
+
+def image_settings(path: Path) -> dict[str, str]:
+    """A file that shells and systemd read: NAME=value lines."""
+    try:
+        words = shlex.split(path.read_text(), comments=True)
+    except FileNotFoundError:
+        return {}
+    return {name: value for name, found, value in (word.partition("=") for word in words) if found}

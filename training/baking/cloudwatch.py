@@ -1,0 +1,140 @@
+"""GPU metrics: the CloudWatch agent that publishes them from every host, and whether they arrive."""
+
+import json
+import platform
+import tempfile
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from training.baking.builder import Builder
+from training.baking.packages import APT, APT_ENVIRONMENT
+from training.host.errors import AccessDenied, HostTrouble
+from training.host.orders import write_whole
+
+NAMESPACE = "Trainyard"
+UTILIZATION, MEMORY = "nvidia_smi_utilization_gpu", "nvidia_smi_memory_used"
+INTERVAL_SECONDS = 60
+
+AGENT = "/opt/aws/amazon-cloudwatch-agent/bin/amazon-cloudwatch-agent-ctl"
+SIGNED_BY = "937616F3450B7D806CBD9725D58167303B789C72"
+"""The fingerprint of the key that AWS signs the agent's packages with."""
+PACKAGE = (
+    "https://amazoncloudwatch-agent-{region}.s3.{region}.amazonaws.com"
+    "/ubuntu/{architecture}/latest/amazon-cloudwatch-agent.deb"
+)
+KEY = "https://amazoncloudwatch-agent.s3.amazonaws.com/assets/amazon-cloudwatch-agent.gpg"
+ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
+ACCESS = {"AccessDenied", "AccessDeniedException"}
+
+
+def configuration() -> dict[str, Any]:
+    """Utilisation and memory of all GPUs of a host as one series each, with the dimension InstanceId alone."""
+    return {
+        "agent": {"metrics_collection_interval": INTERVAL_SECONDS, "run_as_user": "root"},
+        "metrics": {
+            "namespace": NAMESPACE,
+            "append_dimensions": {"InstanceId": "${aws:InstanceId}"},
+            "aggregation_dimensions": [["InstanceId"]],
+            "force_flush_interval": 10,
+            "metrics_collected": {
+                "nvidia_gpu": {
+                    "measurement": [
+                        {"name": "utilization_gpu", "unit": "Percent"},
+                        {"name": "memory_used", "unit": "Megabytes"},
+                    ],
+                    "drop_original_metrics": ["utilization_gpu", "memory_used"],
+                    "metrics_collection_interval": INTERVAL_SECONDS,
+                }
+            },
+        },
+    }
+
+
+def install_agent(builder: Builder) -> None:
+    """The agent where the base image lacks it, and its configuration: it runs from now on and after every boot."""
+    if not builder.has_gpu:
+        builder.log.note("no GPU, so nothing for the CloudWatch agent to publish: it is not installed")
+        return
+    if not Path(AGENT).exists():
+        _fetch_agent(builder)
+    written = builder.places.cloudwatch
+    write_whole(written, json.dumps(configuration(), indent=2) + "\n")
+    _must(builder, "giving the CloudWatch agent its configuration", *_fetch_config(written))
+
+
+def _fetch_agent(builder: Builder) -> None:
+    """From AWS's bucket in this region, and only with AWS's signature."""
+    architecture = ARCHITECTURES[platform.machine()]
+    package = PACKAGE.format(region=builder.identity.region, architecture=architecture)
+    with tempfile.TemporaryDirectory() as place:
+        deb, signature, key = (str(Path(place) / name) for name in ("agent.deb", "agent.deb.sig", "key.gpg"))
+        for url, path in ((package, deb), (package + ".sig", signature), (KEY, key)):
+            _must(
+                builder,
+                f"fetching {url}",
+                "curl",
+                "-fsS",
+                "--retry",
+                "5",
+                "--max-time",
+                "300",
+                "-o",
+                path,
+                url,
+            )
+        keyring = ("gpg", "--batch", "--homedir", place)
+        _must(builder, "reading the key of the CloudWatch agent", *keyring, "--import", key)
+        _must(builder, f"looking for AWS's key {SIGNED_BY}", *keyring, "--list-keys", SIGNED_BY)
+        _must(
+            builder, "checking AWS's signature of the CloudWatch agent", *keyring, "--verify", signature, deb
+        )
+        _must(builder, "installing the CloudWatch agent", *APT, "install", deb)
+
+
+def _fetch_config(written: Path) -> tuple[str, ...]:
+    return AGENT, "-a", "fetch-config", "-m", "ec2", "-s", "-c", f"file:{written}"
+
+
+def _must(builder: Builder, doing: str, *command: str) -> None:
+    done = builder.shell.run(command, environment=APT_ENVIRONMENT)
+    if not done.is_good:
+        raise HostTrouble(
+            f"{doing} failed ({done.reason}): {done.last_lines()}; without the agent nobody sees whether a "
+            "GPU is idle: let the builder reach AWS's buckets, or "
+            "start from a base image that has amazon-cloudwatch-agent"
+        )
+
+
+def arrived(cloudwatch: Any, instance: str, *, since: datetime, now: datetime) -> Mapping[str, float]:
+    """The greatest value of each metric that CloudWatch has of this instance; a metric that is missing is missing.
+
+    Raises HostTrouble when CloudWatch cannot be asked."""
+    names = {"utilization": UTILIZATION, "memory": MEMORY}
+    queries = [
+        {
+            "Id": word,
+            "MetricStat": {
+                "Metric": {
+                    "Namespace": NAMESPACE,
+                    "MetricName": name,
+                    "Dimensions": [{"Name": "InstanceId", "Value": instance}],
+                },
+                "Period": INTERVAL_SECONDS,
+                "Stat": "Maximum",
+            },
+        }
+        for word, name in names.items()
+    ]
+    try:
+        answer = cloudwatch.get_metric_data(MetricDataQueries=queries, StartTime=since, EndTime=now)
+    except (ClientError, BotoCoreError) as error:
+        if isinstance(error, ClientError) and error.response["Error"]["Code"] in ACCESS:
+            raise AccessDenied("cloudwatch:GetMetricData", "*") from error
+        raise HostTrouble(f"CloudWatch could not be asked for the GPU metrics: {error}") from error
+    return {
+        names[found["Id"]]: max(found["Values"]) for found in answer["MetricDataResults"] if found["Values"]
+    }

@@ -1,0 +1,53 @@
+"""What the install document does once Python is there: step by step what the recipe says, its own commands last."""
+
+import shutil
+from collections.abc import Callable
+
+from training.baking.builder import Builder
+from training.baking.cloudwatch import install_agent
+from training.baking.packages import install_python_packages, install_requirements, install_system_packages
+from training.baking.recipe import named
+from training.host.errors import HostTrouble, ProgramFault
+from training.host.orders import write_whole
+
+UNIT = "trainyard-host.service"
+
+
+def install(builder: Builder) -> None:
+    """Raises ProgramFault naming the recipe's entry at fault, HostTrouble for what is not the recipe's."""
+    for title, step in STEPS:
+        builder.log.note(f"== {title}")
+        step(builder)
+    write_whole(builder.places.recipe, builder.recipe.hash + "\n")
+
+
+def install_boot_unit(builder: Builder) -> None:
+    """The host agent, on every host that starts from the image."""
+    shutil.copyfile(
+        builder.places.software / "training/host" / UNIT, builder.places.root / "etc/systemd/system" / UNIT
+    )
+    for command in (["systemctl", "daemon-reload"], ["systemctl", "enable", UNIT]):
+        done = builder.shell.run(command)
+        if not done.is_good:
+            raise HostTrouble(f"{' '.join(command)} failed ({done.reason}): {done.last_lines()}")
+
+
+def run_commands(builder: Builder) -> None:
+    commands = builder.recipe.commands
+    for index, line in enumerate(commands):
+        builder.log.note(f"$ {line}")
+        done = builder.shell.line(line)
+        if not done.is_good:
+            raise ProgramFault(
+                f"{named('commands', commands, index)} failed ({done.reason}): {done.last_lines()}"
+            )
+
+
+STEPS: tuple[tuple[str, Callable[[Builder], None]], ...] = (
+    ("system packages of the recipe", install_system_packages),
+    ("what every host needs", install_requirements),
+    ("Python packages of the recipe", install_python_packages),
+    ("CloudWatch agent", install_agent),
+    ("boot unit", install_boot_unit),
+    ("commands of the recipe", run_commands),
+)

@@ -1,0 +1,103 @@
+"""The builder's log: what install and test print, on stdout and, stamped, in the bucket while it goes on.
+
+Systems Manager shows a command's output only when it has ended, and of a long one only the beginning.
+"""
+
+import sys
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Self, TextIO
+
+from training.host import logs
+from training.host.bucket import Bucket
+from training.host.lines import Splitter
+from training.host.logs import LogUpload, StampedLog
+from training.host.orders import write_whole
+from training.host.places import Places
+from training.host.repeat import Repeat
+
+EVERY_SECONDS = 1.0
+
+
+class BuilderLog:
+    """A context; commands print to `path`. It goes on after an earlier document of this builder, and after what an
+    earlier builder of the same bake left in the bucket.
+
+    Raises HostTrouble at the beginning, not only at the end, when the bucket does not take it."""
+
+    def __init__(
+        self,
+        title: str,
+        bucket: Bucket,
+        run: str,
+        instance: str,
+        places: Places,
+        *,
+        echo: TextIO = sys.stdout,
+    ) -> None:
+        self._title = title
+        self.path: Path = places.log / "builder.log"
+        self._key = f"runs/{run}/logs/builder.log"
+        self._bucket = bucket
+        self._stamped = StampedLog(self.path, places.log / "builder.stamped.log", f"builder {instance}")
+        self._upload = LogUpload(bucket, self._stamped, self._key)
+        self._echo = echo
+        self._splitter = Splitter()
+        self._shown = 0
+        self._thread = Repeat("the builder's log", self._bring_away, every=EVERY_SECONDS)
+
+    def __enter__(self) -> Self:
+        if not self.path.exists():
+            self._go_on_after_another_builder()
+        self._shown = self.size
+        self.note(self._title)
+        self._bring_away()
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """All of it is in the bucket then, whatever happened."""
+        try:
+            self._thread.finish()
+        finally:
+            self._show(last=True)
+
+    def note(self, text: str) -> None:
+        """A line of ours."""
+        logs.note(self.path, text)
+
+    @property
+    def size(self) -> int:
+        """Bytes that were printed so far."""
+        return max(0, logs.size_of(self.path))
+
+    def since(self, size: int) -> bytes:
+        """What was printed after the log had that size."""
+        with self.path.open("rb") as log:
+            log.seek(size)
+            return log.read()
+
+    def _go_on_after_another_builder(self) -> None:
+        earlier = (self._bucket.read_if_there(self._key) or b"").decode(errors="replace")
+        for path in (self.path, self._stamped.path):
+            write_whole(path, earlier if earlier.endswith("\n") or not earlier else earlier + "\n")
+
+    def _bring_away(self, last: bool = False) -> None:
+        self._stamped.stamp(datetime.now(UTC))
+        self._show(last=last)
+        self._upload.send(time.monotonic(), last=last)
+
+    def _show(self, *, last: bool) -> None:
+        new = self.since(self._shown)
+        self._shown += len(new)
+        lines = self._splitter.take(new)
+        if last and self._splitter.open:
+            lines += [self._splitter.open]
+            self._splitter = Splitter()
+        for line in lines:
+            print(line, file=self._echo)
+        self._echo.flush()

@@ -1,0 +1,199 @@
+"""Packages: those of the system, those that every host needs, those that the recipe adds.
+
+What is pinned for TensorFlow stays as it is: the recipe's packages may add to it and replace nothing.
+"""
+
+import importlib
+import importlib.metadata
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
+
+from training.baking.builder import Builder
+from training.baking.recipe import named
+from training.baking.shell import Ended
+from training.host.errors import HostTrouble, ProgramFault
+
+TENSORFLOW_BUILDS = ("tensorflow", "tensorflow-cpu")
+"""Two names of one package: which is installed is the base image's doing, so a recipe may say either."""
+DRAWN = frozenset("\N{MULTIPLICATION SIGN}╰─▶│├")
+WORDS_SAID = 1200
+"""Characters of uv's explanation; the end of it says what to conclude."""
+APT = (
+    "apt-get",
+    "--yes",
+    "--quiet",
+    "--option=DPkg::Lock::Timeout=600",
+    "--option=Acquire::Retries=3",
+    "--option=Dpkg::Options::=--force-confdef",
+    "--option=Dpkg::Options::=--force-confold",
+)
+APT_ENVIRONMENT = {"DEBIAN_FRONTEND": "noninteractive", "NEEDRESTART_SUSPEND": "1", "LC_ALL": "C.UTF-8"}
+
+
+def install_system_packages(builder: Builder) -> None:
+    """Raises ProgramFault naming the entries that apt-get would not install."""
+    entries = builder.recipe.system_packages
+    if not entries:
+        return
+    shell = builder.shell
+    shell.run(
+        [*APT, "update"], environment=APT_ENVIRONMENT
+    )  # what it could not fetch shows in what cannot be installed
+    done = shell.run(
+        [*APT, "install", "--no-install-recommends", "--", *entries], environment=APT_ENVIRONMENT
+    )
+    if not done.is_good:
+        at_fault = ", ".join(named_by_apt(entries, done.said))
+        raise ProgramFault(
+            f"{at_fault}: apt-get installed none of system_packages ({done.reason}): {errors_of_apt(done)}; correct "
+            "the name in the recipe, or add the package source in the base image"
+        )
+    shell.run([*APT, "clean"], environment=APT_ENVIRONMENT)
+
+
+def named_by_apt(entries: Sequence[str], said: str) -> list[str]:
+    """The entries whose package apt-get's errors name; all of them when they name none."""
+    errors = {word.strip("'\",:") for line in _errors(said) for word in line.split()}
+    found = [
+        named("system_packages", tuple(entries), index)
+        for index, entry in enumerate(entries)
+        if entry in errors or entry.partition("=")[0] in errors
+    ]
+    return found or [named("system_packages", tuple(entries), index) for index in range(len(entries))]
+
+
+def errors_of_apt(done: Ended) -> str:
+    return " / ".join(_errors(done.said)) or done.last_lines()
+
+
+def install_requirements(builder: Builder) -> None:
+    """What Trainyard and its programs need; the versions are the repository's."""
+    separately = builder.places.software / "requirements-host-tf-keras.txt"
+    for arguments in (["-r", str(builder.requirements)], ["--no-deps", "-r", str(separately)]):
+        done = builder.shell.run(_uv(builder, *arguments))
+        if not done.is_good:
+            raise HostTrouble(
+                f"installing {arguments[-1]} failed ({done.reason}): {done.last_lines()}; see that the builder "
+                "can reach the package index that the base image names (/etc/uv/uv.toml, else pypi.org)"
+            )
+
+
+def install_python_packages(builder: Builder) -> None:
+    """Raises ProgramFault naming the entries at fault: malformed, in the way of what is pinned, not to be had."""
+    entries = builder.recipe.python_packages
+    if not entries:
+        return
+    pins = pinned(builder.requirements.read_text())
+    refuse(faults(entries, pins))
+    with tempfile.TemporaryDirectory() as place:
+        rules = _rules(builder, Path(place), pins)
+        done = builder.shell.run(_uv(builder, *rules, "--", *entries))
+        if not done.is_good:
+            alone = [builder.shell.run(_uv(builder, "--dry-run", *rules, "--", entry)) for entry in entries]
+            raise ProgramFault(not_to_be_had(entries, done, alone))
+    importlib.invalidate_caches()
+    refuse(others_in_its_place(importlib.metadata.packages_distributions().get("tensorflow", ())))
+
+
+def refuse(found: Sequence[str]) -> None:
+    """All faults at once."""
+    if found:
+        raise ProgramFault("; ".join(found))
+
+
+def pinned(requirements: str) -> dict[str, str]:
+    """Name: version, of a list in which every line is pinned."""
+    lines = (line.partition("#")[0].strip() for line in requirements.splitlines())
+    needed = [Requirement(line) for line in lines if line]
+    return {canonicalize_name(need.name): str(need.specifier).removeprefix("==") for need in needed}
+
+
+def faults(entries: Sequence[str], pins: Mapping[str, str]) -> list[str]:
+    """What can be said of the entries without asking an index."""
+    found = []
+    for index, entry in enumerate(entries):
+        name = named("python_packages", tuple(entries), index)
+        try:
+            need = Requirement(entry)
+        except InvalidRequirement as error:
+            found.append(
+                f"{name} is no requirement as pip writes them ({str(error).splitlines()[0]}); write "
+                "scipy==1.17.0 or scipy"
+            )
+            continue
+        package, version = pin_of(need.name, pins)
+        if version and (need.url or not need.specifier.contains(version, prereleases=True)):
+            found.append(
+                f"{name} is in the way of {package}=={version}, which Trainyard pins in every image; take it "
+                "out of the recipe, or ask for a version that this one fits"
+            )
+    return found
+
+
+def pin_of(name: str, pins: Mapping[str, str]) -> tuple[str, str]:
+    """The pinned package that this name means, and its version; empty where none is."""
+    canonical = canonicalize_name(name)
+    names = TENSORFLOW_BUILDS if canonical in TENSORFLOW_BUILDS else (canonical,)
+    return next(((each, pins[each]) for each in names if each in pins), ("", ""))
+
+
+def not_to_be_had(entries: Sequence[str], together: Ended, alone: Sequence[Ended]) -> str:
+    """Which entries fail by themselves, each with uv's words; none does when they do not go together."""
+    bad = [(index, ended) for index, ended in enumerate(alone) if not ended.is_good]
+    if not bad:
+        names = ", ".join(named("python_packages", tuple(entries), index) for index in range(len(entries)))
+        return f"{names}: each could be installed, but not all together: {words_of_uv(together)}"
+    told = "; ".join(
+        f"{named('python_packages', tuple(entries), index)}: {words_of_uv(ended)}" for index, ended in bad
+    )
+    return (
+        f"{told}; correct name or version in the recipe: what Trainyard pins (requirements-host.txt) stays as it is, "
+        "and packages come from where the base image says (/etc/uv/uv.toml, else pypi.org)"
+    )
+
+
+def words_of_uv(ended: Ended) -> str:
+    """Its sentence, which it draws over several lines."""
+    words = (word for word in ended.said.split() if not set(word) <= DRAWN)
+    return " ".join(words)[-WORDS_SAID:] or ended.reason
+
+
+def others_in_its_place(providers: Sequence[str]) -> list[str]:
+    """Packages that brought files of TensorFlow's along and wrote over those of the pinned one."""
+    others = sorted({canonicalize_name(name) for name in providers} - {*TENSORFLOW_BUILDS, "tf-keras"})
+    if not others:
+        return []
+    names = ", ".join(others)
+    return [
+        f"{names} wrote over the pinned TensorFlow: take the package of python_packages that needs it out of them"
+    ]
+
+
+def _rules(builder: Builder, place: Path, pins: Mapping[str, str]) -> list[str]:
+    """The pins as constraints, TensorFlow's CUDA libraries with them; and where TensorFlow is installed under the name
+    of another build, the plain name is nobody's any more."""
+    libraries = {
+        canonicalize_name(found.name): found.version
+        for found in importlib.metadata.distributions()
+        if found.name and canonicalize_name(found.name).startswith("nvidia-")
+    }
+    constraints, overrides = place / "constraints.txt", place / "overrides.txt"
+    constraints.write_text(
+        "".join(f"{name}=={version}\n" for name, version in (dict(pins) | libraries).items())
+    )
+    absent = [name for name in TENSORFLOW_BUILDS if name not in pins]
+    overrides.write_text("".join(f"{name}; python_version < '3'\n" for name in absent))
+    return ["--constraint", str(constraints), "--override", str(overrides)]
+
+
+def _uv(builder: Builder, *arguments: str) -> list[str]:
+    python = builder.places.python
+    return [str(python.with_name("uv")), "pip", "install", "--quiet", "--python", str(python), *arguments]
+
+
+def _errors(said: str) -> list[str]:
+    return [line.strip() for line in said.splitlines() if line.startswith("E: ")]

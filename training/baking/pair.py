@@ -1,0 +1,103 @@
+"""One training step as two hosts would do it: two processes, one TF_CONFIG each, the runtime of every program.
+
+`python -m training.baking.pair` is one of the two; it prints the loss that both must agree on.
+"""
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from contextlib import ExitStack
+from pathlib import Path
+
+from training.baking.shell import Shell, end
+from training.host.errors import HostTrouble
+
+MODULE = "training.baking.pair"
+FORM_SECONDS = 120
+PATIENCE_SECONDS = 300.0
+
+
+def losses_of_two(shell: Shell, *, gpus: int) -> tuple[str, str]:
+    """What each process printed as its loss. Raises HostTrouble, with its last lines, when one does not finish.
+
+    Each gets a GPU of its own where there are two: two processes cannot reduce over one."""
+    with tempfile.TemporaryDirectory() as place, ExitStack() as running:
+        addresses = [f"127.0.0.1:{port}" for port in _free_ports(2)]
+        outputs = [Path(place) / f"worker-{index}" / "loss" for index in range(2)]
+        processes = []
+        for index, output in enumerate(outputs):
+            output.parent.mkdir()
+            environment = _environment(addresses, index, output, gpu=str(index) if gpus > 1 else "-1")
+            command = [shutil.which("python", path=shell.environment["PATH"]) or "python", "-m", MODULE]
+            process = shell.start(command, cwd=output.parent, environment=environment)
+            running.callback(end, process)
+            processes.append(process)
+        until = time.monotonic() + PATIENCE_SECONDS
+        for index, process in enumerate(processes):
+            code = _wait(process, until)
+            if code != 0:
+                how = f"ended with exit code {code}" if code is not None else "did not come to an end"
+                raise HostTrouble(f"worker {index} of two {how}; see its lines in the builder's log")
+        first, second = (output.read_text().strip() for output in outputs)
+        return first, second
+
+
+def main() -> None:
+    import numpy as np
+    import tensorflow as tf
+
+    from training.runtime import start
+    from training.runtime.data import Arrays
+
+    runtime = start()
+    chance = np.random.default_rng(1)
+    features = chance.normal(size=(8, 4)).astype(np.float32)
+    labels = (features.sum(axis=1) > 0).astype(np.int64)
+    with runtime.strategy.scope():
+        model = tf.keras.Sequential([tf.keras.layers.Input((4,)), tf.keras.layers.Dense(2)])
+        optimizer = tf.keras.optimizers.SGD(0.1)
+    loop = runtime.loop(
+        model=model,
+        optimizer=optimizer,
+        losses=lambda true, outputs: tf.nn.sparse_softmax_cross_entropy_with_logits(true, outputs),
+        is_right=lambda true, outputs: tf.cast(tf.equal(tf.argmax(outputs, axis=1), true), tf.float32),
+        epochs=1,
+        global_batch_size=len(labels),
+    )
+    trained = loop.train(Arrays(features, labels))
+    Path(os.environ["TRAINYARD_LOSS"]).write_text(repr(trained.history[-1]["loss"]))
+    runtime.finish(trained.step)
+
+
+def _environment(addresses: list[str], index: int, output: Path, *, gpu: str) -> dict[str, str]:
+    cluster = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}
+    return {
+        "TF_CONFIG": json.dumps(cluster),
+        "TRAINYARD_STRATEGY": "multi_worker",
+        "TRAINYARD_FORM_SECONDS": str(FORM_SECONDS),
+        "TRAINYARD_LOSS": str(output),
+        "CUDA_VISIBLE_DEVICES": gpu,
+    }
+
+
+def _free_ports(count: int) -> list[int]:
+    with ExitStack() as held:
+        doors = [held.enter_context(socket.socket()) for _ in range(count)]
+        for door in doors:
+            door.bind(("127.0.0.1", 0))
+        return [int(door.getsockname()[1]) for door in doors]
+
+
+def _wait(process: "subprocess.Popen[bytes]", until: float) -> int | None:
+    try:
+        return process.wait(max(0.0, until - time.monotonic()))
+    except subprocess.TimeoutExpired:
+        return None
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,77 @@
+"""What the tests found, as a table, as the sentence that a failed bake ends with, and as tests.json. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any
+
+
+class Outcome(StrEnum):
+    PASSED = "passed"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """`reason` is one sentence: what was found, or why nothing was looked for."""
+
+    outcome: Outcome
+    reason: str
+
+
+def passed(reason: str) -> Verdict:
+    return Verdict(Outcome.PASSED, reason)
+
+
+def failed(reason: str) -> Verdict:
+    return Verdict(Outcome.FAILED, reason)
+
+
+def skipped(reason: str) -> Verdict:
+    return Verdict(Outcome.SKIPPED, reason)
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One line of tests.json."""
+
+    name: str
+    outcome: Outcome
+    reason: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Versions:
+    """What the image will say of itself; `none` without a GPU driver, empty where nobody found out."""
+
+    driver: str
+    cuda: str
+    tensorflow: str
+    architecture: str
+
+
+def to_json(results: Sequence[Result], versions: Versions) -> dict[str, Any]:
+    return {"tests": [asdict(result) for result in results], **asdict(versions)}
+
+
+def table(results: Sequence[Result]) -> list[str]:
+    """Lines of equal columns."""
+    widest = max((len(result.name) for result in results), default=0)
+    return [
+        f"{result.outcome:<7}  {result.name:<{widest}}  {result.seconds:7.1f} s  {result.reason}"
+        for result in results
+    ]
+
+
+def failure(results: Sequence[Result]) -> str | None:
+    """The failed tests with their reasons; None when none failed."""
+    bad = [f"{result.name}: {result.reason}" for result in results if result.outcome is Outcome.FAILED]
+    return f"{len(bad)} of {len(results)} tests failed: {'; '.join(bad)}" if bad else None
+
+
+def counted(results: Sequence[Result]) -> str:
+    """`8 passed, 2 skipped`."""
+    counts = {outcome: sum(result.outcome is outcome for result in results) for outcome in Outcome}
+    return ", ".join(f"{count} {outcome}" for outcome, count in counts.items() if count)

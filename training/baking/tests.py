@@ -1,0 +1,322 @@
+"""What is tried on the builder before there is an image of it. Each test runs whatever became of those before it."""
+
+import json
+import logging
+import os
+import platform
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from training.baking import cloudwatch, versions
+from training.baking.builder import Builder
+from training.baking.install import UNIT
+from training.baking.pair import losses_of_two
+from training.baking.recipe import named
+from training.baking.results import (
+    Result,
+    Verdict,
+    Versions,
+    counted,
+    failed,
+    failure,
+    passed,
+    skipped,
+    table,
+    to_json,
+)
+from training.baking.seeing import Seen
+from training.baking.shell import Ended, end
+from training.host.errors import HostTrouble, ProgramFault
+from training.host.inherited import owner
+
+NO_GPU = "the base image has no GPU (ACCELERATOR=none)"
+METRICS_SECONDS, LOOK_SECONDS = 180.0, 5.0
+AGENT_SECONDS = 30.0
+LEAST_SHARE_FREE, LEAST_BYTES_FREE = 0.2, 10 * 2**30
+SSM_AGENTS = ("amazon-ssm-agent", "/snap/amazon-ssm-agent/current/amazon-ssm-agent")
+EC2_ARCHITECTURES = {"x86_64": "x86_64", "aarch64": "arm64"}
+
+logger = logging.getLogger(__name__)
+
+
+class Bench:
+    """What several tests need to know. `began`: metrics that are older prove nothing."""
+
+    def __init__(self, builder: Builder) -> None:
+        self.builder = builder
+        self.began = datetime.now(UTC)
+
+    @property
+    def shell_python(self) -> str:
+        return str(self.builder.places.python)
+
+    def program(
+        self, module: str, *arguments: str, environment: Mapping[str, str] = MappingProxyType({})
+    ) -> Ended:
+        """A module of the software, run to its end."""
+        return self.builder.shell.run([self.shell_python, "-m", module, *arguments], environment=environment)
+
+    @cached_property
+    def drivers(self) -> tuple[str, ...]:
+        """The driver's version, once for each GPU that it shows. Raises HostTrouble when it does not answer."""
+        command = ["nvidia-smi", "--query-gpu=driver_version,name", "--format=csv,noheader"]
+        done = self.builder.shell.run(command, seconds=60)
+        shown = tuple(line.partition(",")[0].strip() for line in done.said.splitlines() if "," in line)
+        if not done.is_good or not shown:
+            raise HostTrouble(
+                f"nvidia-smi shows no GPU ({done.reason or 'exit code 0'}): {done.last_lines()}; the base image's "
+                "driver does not fit the builder's GPU, or the builder's instance type has none"
+            )
+        return shown
+
+    @cached_property
+    def seen(self) -> Seen:
+        """What TensorFlow sees. Raises HostTrouble when it cannot be imported."""
+        done = self.program("training.baking.seeing")
+        if not done.is_good:
+            raise HostTrouble(f"TensorFlow cannot be imported ({done.reason}): {done.last_lines()}")
+        return Seen.from_output(done.said)
+
+    @property
+    def versions(self) -> Versions:
+        """As far as they could be found."""
+        machine = platform.machine()
+        has_gpu = self.builder.has_gpu
+        return Versions(
+            driver=_found(lambda: self.drivers[0]) if has_gpu else "none",
+            cuda=_found(lambda: self.seen.cuda) if has_gpu else "none",
+            tensorflow=_found(lambda: self.seen.tensorflow),
+            architecture=EC2_ARCHITECTURES.get(machine, machine),
+        )
+
+
+def run_all(builder: Builder) -> None:
+    """All tests, tests.json and a table of them. Raises ProgramFault naming those that failed."""
+    bench = Bench(builder)
+    recipes = [
+        (f"tests[{index}]", lambda bench, index=index: recipe_test(bench, index))
+        for index in range(len(builder.recipe.tests))
+    ]
+    results = [run(name, does, bench) for name, does in [*TESTS, *recipes]]
+    key = f"runs/{builder.run}/tests.json"
+    builder.bucket.write(key, json.dumps(to_json(results, bench.versions), indent=2).encode())
+    for line in table(results):
+        builder.log.note(line)
+    builder.log.note(counted(results))
+    wrong = failure(results)
+    if wrong:
+        raise ProgramFault(wrong)
+
+
+def run(name: str, does: Callable[[Bench], Verdict], bench: Bench) -> Result:
+    """One test; whatever it raises is its failure."""
+    bench.builder.log.note(f"== test {name}")
+    began = time.monotonic()
+    try:
+        verdict = does(bench)
+    except HostTrouble as trouble:
+        verdict = failed(trouble.reason)
+    except Exception as error:  # a fault of ours fails this test, and keeps no other from being run
+        logger.exception("the test %s failed", name)
+        verdict = failed(f"the test itself failed: {error!r}")
+    seconds = round(time.monotonic() - began, 1)
+    bench.builder.log.note(f"{verdict.outcome}: {verdict.reason}")
+    return Result(name, verdict.outcome, verdict.reason, seconds)
+
+
+def driver(bench: Bench) -> Verdict:
+    """The GPU's driver answers."""
+    if not bench.builder.has_gpu:
+        return skipped(NO_GPU)
+    return passed(f"driver {bench.drivers[0]}, GPUs: {len(bench.drivers)}")
+
+
+def tensorflow_gpus(bench: Bench) -> Verdict:
+    """TensorFlow sees every GPU that the driver shows: it says nothing when it falls back to the processors."""
+    if not bench.builder.has_gpu:
+        return skipped(NO_GPU)
+    shown, seen = len(bench.drivers), len(bench.seen.gpus)
+    if shown == seen:
+        return passed(f"TensorFlow {bench.seen.tensorflow} sees all {seen}")
+    return failed(
+        f"nvidia-smi shows {shown} GPUs, TensorFlow sees {seen}: driver {bench.drivers[0]} and the CUDA libraries of "
+        f"TensorFlow ({bench.seen.cuda or 'a build without CUDA'}) do not go together; its lines in the log say which "
+        "library it misses"
+    )
+
+
+def matmul(bench: Bench) -> Verdict:
+    """It multiplies on each GPU, or where there is none on the processors, and comes to the right product."""
+    with tempfile.TemporaryDirectory() as place:
+        devices = ["--every-gpu"] if bench.builder.has_gpu else []
+        done = bench.program(
+            "training.programs.matmul", *devices, environment={"TRAINYARD_METRICS": f"{place}/metrics.json"}
+        )
+    if done.is_good:
+        return passed(done.last_lines(1))
+    return failed(f"matrices are not multiplied as they should be ({done.reason}): {done.last_lines()}")
+
+
+def tensorflow(bench: Bench) -> Verdict:
+    return versions.fits("TensorFlow", bench.seen.tensorflow, bench.builder.recipe.tensorflow)
+
+
+def cuda(bench: Bench) -> Verdict:
+    if not bench.builder.has_gpu:
+        return skipped(NO_GPU)
+    if not bench.seen.cuda:
+        return failed(f"TensorFlow {bench.seen.tensorflow} is a build without CUDA")
+    return versions.fits("TensorFlow's CUDA", bench.seen.cuda, bench.builder.recipe.cuda)
+
+
+def ssm_agent(bench: Bench) -> Verdict:
+    command = next((found for name in SSM_AGENTS if (found := shutil.which(name))), None)
+    said = bench.builder.shell.run([command, "-version"], seconds=60).said if command else None
+    return versions.ssm_agent(said, handed_over="SSM_Run" in os.environ)
+
+
+def cloudwatch_agent(bench: Bench) -> Verdict:
+    """It runs, with our configuration."""
+    if not bench.builder.has_gpu:
+        return skipped(f"{NO_GPU}, so there is nothing for it to publish")
+    done = bench.builder.shell.run([cloudwatch.AGENT, "-a", "status", "-m", "ec2"], seconds=60)
+    try:
+        status: dict[str, Any] = json.loads(done.said[done.said.find("{") :])
+    except ValueError:
+        return failed(f"the CloudWatch agent does not say how it is ({done.reason}): {done.last_lines()}")
+    how = f"CloudWatch agent {status.get('version')}, {status.get('status')}, {status.get('configstatus')}"
+    is_well = (status.get("status"), status.get("configstatus")) == ("running", "configured")
+    return passed(how) if is_well else failed(f"{how}: it must be running and configured")
+
+
+def disk(bench: Bench) -> Verdict:
+    """Hosts need room for program, data and checkpoints."""
+    room = shutil.disk_usage(bench.builder.places.root)
+    free = f"{room.free / 2**30:.1f} of {room.total / 2**30:.1f} GiB are free"
+    if room.free >= LEAST_BYTES_FREE or room.free >= LEAST_SHARE_FREE * room.total:
+        return passed(free)
+    return failed(
+        f"only {free}: hosts would have no room for data and checkpoints; raise root_gib in the recipe, or install less"
+    )
+
+
+def host_agent(bench: Bench) -> Verdict:
+    """The boot unit is enabled and its program does what it does first on every host: find out who it is."""
+    shell, written = bench.builder.shell, bench.builder.places.owner
+    enabled = shell.run(["systemctl", "is-enabled", UNIT], seconds=60)
+    if not enabled.is_good:
+        return failed(f"{UNIT} is not enabled: {enabled.last_lines()}")
+    written.unlink(missing_ok=True)
+    started = shell.run(["systemctl", "restart", UNIT], seconds=60)
+    until = time.monotonic() + AGENT_SECONDS
+    while started.is_good and time.monotonic() < until:
+        if owner(bench.builder.places) == bench.builder.identity.instance:
+            return passed(f"it is enabled, and knows that it runs on {bench.builder.identity.instance}")
+        time.sleep(0.2)
+    said = shell.run(["journalctl", "-u", UNIT, "--no-pager", "-n", "20"], seconds=60)
+    return failed(f"the host agent does not start: {said.last_lines()}")
+
+
+def two_processes(bench: Bench) -> Verdict:
+    """Two processes form a cluster and agree on the loss of a step."""
+    gpus = len(bench.seen.gpus)
+    first, second = losses_of_two(bench.builder.shell, gpus=gpus)
+    where = "each on a GPU" if gpus > 1 else "on the processors"
+    if first == second:
+        return passed(f"two processes made a step {where} and both have the loss {first}")
+    return failed(f"two processes made a step {where} and differ: loss {first} and {second}")
+
+
+def gpu_metrics(bench: Bench) -> Verdict:
+    """CloudWatch has utilisation and memory of this host under the names that patrol reads, and something computed."""
+    builder = bench.builder
+    client = builder.session.client("cloudwatch")
+    until = time.monotonic() + METRICS_SECONDS
+    with _computing(bench):
+        while True:
+            here = cloudwatch.arrived(
+                client, builder.identity.instance, since=bench.began, now=datetime.now(UTC)
+            )
+            if (
+                len(here) == len((cloudwatch.UTILIZATION, cloudwatch.MEMORY))
+                and here[cloudwatch.UTILIZATION] > 0
+            ):
+                shown = ", ".join(f"{name} {value:g}" for name, value in sorted(here.items()))
+                return passed(f"in CloudWatch, namespace {cloudwatch.NAMESPACE}: {shown}")
+            if time.monotonic() >= until:
+                return failed(_what_is_missing(here))
+            time.sleep(LOOK_SECONDS)
+
+
+def recipe_test(bench: Bench, index: int) -> Verdict:
+    """A line of the recipe's own; exit code 0 passes."""
+    lines = bench.builder.recipe.tests
+    bench.builder.log.note(f"$ {lines[index]}")
+    done = bench.builder.shell.line(lines[index])
+    if done.is_good:
+        return passed(f'"{lines[index]}" ended with exit code 0')
+    return failed(f"{named('tests', lines, index)} failed ({done.reason}): {done.last_lines()}")
+
+
+TESTS: tuple[tuple[str, Callable[[Bench], Verdict]], ...] = tuple(
+    (does.__name__, does)
+    for does in (
+        driver,
+        tensorflow_gpus,
+        matmul,
+        tensorflow,
+        cuda,
+        ssm_agent,
+        cloudwatch_agent,
+        disk,
+        host_agent,
+        two_processes,
+        gpu_metrics,
+    )
+)
+
+
+def _what_is_missing(here: Any) -> str:
+    absent = [name for name in (cloudwatch.UTILIZATION, cloudwatch.MEMORY) if name not in here]
+    if absent:
+        return (
+            f"{' and '.join(absent)} of this host did not arrive in CloudWatch (namespace {cloudwatch.NAMESPACE}) "
+            f"within {METRICS_SECONDS:.0f} seconds: nobody could tell an idle host from a busy one. See "
+            "/opt/aws/amazon-cloudwatch-agent/logs, and that the host role may cloudwatch:PutMetricData"
+        )
+    return (
+        f"{cloudwatch.UTILIZATION} arrives in CloudWatch, but stays 0 while the host computes: the agent does not read "
+        "this driver's figures; take a base image with another driver"
+    )
+
+
+@contextmanager
+def _computing(bench: Bench) -> Iterator[None]:
+    """Meanwhile matrices are multiplied without end."""
+    devices = ["--every-gpu"] if bench.builder.has_gpu else []
+    command = [bench.shell_python, "-m", "training.programs.matmul", *devices, "--repeats", "100000000"]
+    with tempfile.TemporaryDirectory() as place:
+        process: subprocess.Popen[bytes] = bench.builder.shell.start(
+            command, cwd=Path(place), environment={"TRAINYARD_METRICS": f"{place}/metrics.json"}
+        )
+        try:
+            yield
+        finally:
+            end(process)
+
+
+def _found(look: Callable[[], str]) -> str:
+    """Empty where a test has already said why it cannot be found."""
+    try:
+        return look()
+    except HostTrouble:
+        return ""
