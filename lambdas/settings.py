@@ -25,7 +25,8 @@ class SubmitSettings(NamedTuple):
     yard: str
     table_name: str
     bucket_name: str
-    state_machine_arn: str
+    train_state_machine_arn: str
+    bake_state_machine_arn: str
 
 
 class PlanSettings(NamedTuple):
@@ -73,30 +74,25 @@ class ConcludeSettings(NamedTuple):
     topic_arn: str
 
 
-class BakeLaunchSettings(NamedTuple):
+class BakeAdmitSettings(NamedTuple):
     yard: str
     table_name: str
     bucket_name: str
+    image_parameter: str
+    previous_image_parameter: str
     base_image_parameter: str
-    launch_template_id: str
-    recipe: str
-    subnet_ids: tuple[str, ...]
+    recipe_key: str
+    software_hash: str
 
 
-class BakeInstallSettings(NamedTuple):
+class BakeDocumentSettings(NamedTuple):
     yard: str
     table_name: str
     bucket_name: str
     install_document: str
+    test_document: str
+    seal_document: str
     software_uri: str
-    recipe: str
-
-
-class BakeCaptureSettings(NamedTuple):
-    yard: str
-    table_name: str
-    bucket_name: str
-    recipe: str
 
 
 class BakePublishSettings(NamedTuple):
@@ -104,7 +100,27 @@ class BakePublishSettings(NamedTuple):
     table_name: str
     bucket_name: str
     image_parameter: str
+    previous_image_parameter: str
+
+
+class BakeConcludeSettings(NamedTuple):
+    yard: str
+    table_name: str
+    bucket_name: str
+    image_parameter: str
+    previous_image_parameter: str
+
+
+class RetireSettings(NamedTuple):
+    yard: str
+    table_name: str
+    bucket_name: str
+    image_parameter: str
+    previous_image_parameter: str
     keep_images: int
+    keep_days: int
+    state_machine_arns: tuple[str, ...]
+    """Whose executions are runs."""
 
 
 @cache

@@ -18,10 +18,20 @@ class YardSettings:
     """For try-outs: destroying the stacks also deletes the bucket (once empty) and the ledger."""
     notify: str
     """Mail address that hears of concluded runs and of alarms, or nothing."""
-    builder_instance_type: str
     base_image_parameter: str
-    root_gib: int
+    """Names the image that builders start from where the recipe names none."""
+    bake_recipe: str
+    """The recipe `images/<bake_recipe>.yaml`, which a bake without a recipe, and one on a schedule, is by."""
+    bake_schedule: str
+    """When to bake it, as EventBridge writes it (`rate(7 days)`, `cron(...)`), or nothing."""
+    look_seconds: int
+    """How long a workflow waits for an event before it looks by itself: what a lost one costs."""
+    volume_initialization_rate: int
+    """MiB a second at which EBS fetches a new root disk from its snapshot, 100 to 300; 0: as its blocks are touched."""
     keep_images: int
+    """How many images of every lineage stay, the newest, ..."""
+    keep_days: int
+    """... and all that are younger than this."""
 
     @property
     def yard(self) -> str:
@@ -30,6 +40,10 @@ class YardSettings:
     @property
     def image_parameter(self) -> str:
         return f"/{self.yard}/image"
+
+    @property
+    def previous_image_parameter(self) -> str:
+        return f"/{self.yard}/image/previous"
 
     @classmethod
     def of(cls, scope: Construct) -> "YardSettings":
@@ -49,10 +63,13 @@ class YardSettings:
             private=_flag(context, "private"),
             disposable=_flag(context, "disposable"),
             notify=str(context["notify"]),
-            builder_instance_type=str(context["builder_instance_type"]),
             base_image_parameter=str(context["base_image_parameter"]),
-            root_gib=_count(context, "root_gib"),
+            bake_recipe=_recipe(context),
+            bake_schedule=_schedule(context),
+            look_seconds=_count(context, "look_seconds"),
+            volume_initialization_rate=_rate(context),
             keep_images=_count(context, "keep_images"),
+            keep_days=_count(context, "keep_days"),
         )
 
 
@@ -61,12 +78,15 @@ DEFAULTS: dict[str, object] = {
     "private": False,
     "disposable": False,
     "notify": "",
-    "builder_instance_type": "g4dn.xlarge",
     "base_image_parameter": (
         "/aws/service/deeplearning/ami/x86_64/base-oss-nvidia-driver-gpu-ubuntu-24.04/latest/ami-id"
     ),
-    "root_gib": 150,
+    "bake_recipe": "gpu",
+    "bake_schedule": "",
+    "look_seconds": 600,
+    "volume_initialization_rate": 300,
     "keep_images": 3,
+    "keep_days": 14,
 }
 
 
@@ -79,6 +99,27 @@ def _flag(context: dict[str, object], key: str) -> bool:
     if word not in ("true", "false"):
         raise ValueError(f"context {key}={word!r}: say true or false")
     return word == "true"
+
+
+def _recipe(context: dict[str, object]) -> str:
+    word = str(context["bake_recipe"])
+    if not re.fullmatch(r"[a-z][a-z0-9-]{0,29}", word):
+        raise ValueError(f"context bake_recipe={word!r}: say the name of a recipe under images/, like gpu")
+    return word
+
+
+def _schedule(context: dict[str, object]) -> str:
+    word = str(context["bake_schedule"]).strip()
+    if word and not re.fullmatch(r"(rate|cron)\(.+\)", word):
+        raise ValueError(f"context bake_schedule={word!r}: say rate(7 days), cron(0 3 ? * SUN *) or nothing")
+    return word
+
+
+def _rate(context: dict[str, object]) -> int:
+    word = str(context["volume_initialization_rate"])
+    if word != "0" and not (word.isdigit() and 100 <= int(word) <= 300):
+        raise ValueError(f"context volume_initialization_rate={word!r}: say 100 to 300 MiB a second, or 0")
+    return int(word)
 
 
 def _count(context: dict[str, object], key: str) -> int:

@@ -4,7 +4,7 @@ A token that was answered before, or whose task is over, is not an error: somebo
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from botocore.exceptions import ClientError
@@ -13,6 +13,7 @@ from lambdas.aws.clients import client
 from lambdas.core.recovery import Trouble
 
 OVER = ("TaskTimedOut", "TaskDoesNotExist")
+GOES_ON = ("RUNNING", "PENDING_REDRIVE")
 
 
 def start(machine: str, name: str, execution_input: Mapping[str, Any]) -> bool:
@@ -26,6 +27,35 @@ def start(machine: str, name: str, execution_input: Mapping[str, Any]) -> bool:
             return False
         raise
     return True
+
+
+def is_over(arn: str) -> bool:
+    """Whether this execution has ended, however; one that Step Functions does not know any more ended long ago."""
+    try:
+        return client("stepfunctions").describe_execution(executionArn=arn)["status"] not in GOES_ON
+    except ClientError as error:
+        if error.response["Error"]["Code"] == "ExecutionDoesNotExist":
+            return True
+        raise
+
+
+def running(machines: Iterable[str]) -> frozenset[str]:
+    """The names of all executions of these state machines that are not over; one that is not deployed has none."""
+    return frozenset(name for machine in machines for name in _running(machine))
+
+
+def _running(machine: str) -> Iterable[str]:
+    pages = client("stepfunctions").get_paginator("list_executions")
+    try:
+        return [
+            execution["name"]
+            for page in pages.paginate(stateMachineArn=machine, statusFilter="RUNNING")
+            for execution in page["executions"]
+        ]
+    except ClientError as error:
+        if error.response["Error"]["Code"] == "StateMachineDoesNotExist":
+            return []
+        raise
 
 
 def succeed(token: str, output: Mapping[str, Any]) -> bool:

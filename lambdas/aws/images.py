@@ -1,15 +1,21 @@
 """AMIs: made under a name that makes it happen once, looked at, retired with their snapshots."""
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from botocore.exceptions import ClientError
 
 from lambdas.aws.clients import client
+from lambdas.core import wire
 from lambdas.core.errors import Misconfigured
-from lambdas.core.image import Image, Snapshot
+from lambdas.core.image import AMI, Image, Snapshot
+from lambdas.core.retention import Stored
 
 UNKNOWN = ("InvalidAMIID.NotFound", "InvalidAMIID.Malformed", "InvalidAMIID.Unavailable")
+GONE = ("InvalidSnapshot.NotFound",)
+MADE_FOR = re.compile(AMI)
+"""CreateImage describes its snapshots: `Created by CreateImage(i-0123...) for ami-0123...`."""
 
 
 def find(image: str) -> Image | None:
@@ -24,14 +30,18 @@ def find(image: str) -> Image | None:
 
 
 def of_yard(yard: str) -> tuple[Image, ...]:
-    """Every image that this yard made, newest first."""
-    pages = (
-        client("ec2")
-        .get_paginator("describe_images")
-        .paginate(Owners=["self"], Filters=[{"Name": "tag:trainyard:yard", "Values": [yard]}])
-    )
-    found = [_image(data) for page in pages for data in page["Images"]]
-    return tuple(sorted(found, key=lambda image: (image.created, image.id), reverse=True))
+    """Every image that this yard made."""
+    return _own(Filters=[{"Name": "tag:trainyard:yard", "Values": [yard]}])
+
+
+def of_account() -> tuple[Image, ...]:
+    """Every image of the account in this region, whoever made it."""
+    return _own()
+
+
+def _own(**more: Any) -> tuple[Image, ...]:
+    pages = client("ec2").get_paginator("describe_images").paginate(Owners=["self"], **more)
+    return tuple(_image(data) for page in pages for data in page["Images"])
 
 
 def create(instance: str, name: str, *, description: str, tags: Mapping[str, str]) -> str:
@@ -59,8 +69,16 @@ def create(instance: str, name: str, *, description: str, tags: Mapping[str, str
 
 
 def retire(image: str) -> None:
-    """Deregister the image and delete its snapshots. EC2 reports snapshots it could not delete in a 200 answer."""
-    answer = client("ec2").deregister_image(ImageId=image, DeleteAssociatedSnapshots=True)
+    """Deregister the image and delete its snapshots; one that is gone already is fine.
+
+    Raises AccessDenied, or Misconfigured for everything else that EC2 says against it: of snapshots that it could not
+    delete it tells in a 200 answer."""
+    try:
+        answer = client("ec2").deregister_image(ImageId=image, DeleteAssociatedSnapshots=True)
+    except ClientError as error:
+        if error.response["Error"]["Code"] in UNKNOWN:
+            return
+        raise Misconfigured(f"EC2 does not deregister {image}: {_said(error)}") from error
     failed = [
         f"{result.get('SnapshotId')}: {result.get('ReturnCode')}"
         for result in answer.get("DeleteSnapshotResults", [])
@@ -69,8 +87,28 @@ def retire(image: str) -> None:
     if failed:
         raise Misconfigured(
             f"{image} was deregistered, but not all of its snapshots were deleted: {', '.join(failed)}. "
-            "They cost money until someone deletes them (missing-permissions: ec2:DeleteSnapshot)."
+            "They cost money until they are (missing-permissions: ec2:DeleteSnapshot)"
         )
+
+
+def delete_snapshot(snapshot: str) -> None:
+    """Delete a snapshot that no image stands on; one that is gone already is fine. Raises as `retire` does."""
+    try:
+        client("ec2").delete_snapshot(SnapshotId=snapshot)
+    except ClientError as error:
+        if error.response["Error"]["Code"] in GONE:
+            return
+        raise Misconfigured(f"EC2 does not delete {snapshot}: {_said(error)}") from error
+
+
+def snapshots_of_yard(yard: str) -> tuple[Stored, ...]:
+    """Every snapshot that carries the yard's tag, also those that nobody made for an image."""
+    pages = (
+        client("ec2")
+        .get_paginator("describe_snapshots")
+        .paginate(OwnerIds=["self"], Filters=[{"Name": "tag:trainyard:yard", "Values": [yard]}])
+    )
+    return tuple(_stored(data) for page in pages for data in page["Snapshots"])
 
 
 def in_use() -> frozenset[str]:
@@ -85,6 +123,29 @@ def in_use() -> frozenset[str]:
     )
 
 
+def _stored(data: Mapping[str, Any]) -> Stored:
+    """The yard's tag `trainyard:kind` is on what CreateImage made for it, and on nothing else."""
+    tags = _tags(data)
+    image = MADE_FOR.search(data.get("Description", ""))
+    return Stored(
+        id=data["SnapshotId"],
+        gib=int(data["VolumeSize"]),
+        created=wire.stamp(data["StartTime"]),
+        lineage=tags.get("trainyard:lineage", ""),
+        run=tags.get("trainyard:run", ""),
+        image=image.group() if image else "",
+        made="trainyard:kind" in tags,
+    )
+
+
+def _tags(data: Mapping[str, Any]) -> dict[str, str]:
+    return {tag["Key"]: tag["Value"] for tag in data.get("Tags", [])}
+
+
+def _said(error: ClientError) -> str:
+    return f"{error.response['Error']['Code']}: {error.response['Error'].get('Message', '')}"
+
+
 def _image(data: Mapping[str, Any]) -> Image:
     disks = [mapping["Ebs"] for mapping in data.get("BlockDeviceMappings", []) if "Ebs" in mapping]
     return Image(
@@ -93,7 +154,7 @@ def _image(data: Mapping[str, Any]) -> Image:
         state=data["State"],
         reason=data.get("StateReason", {}).get("Message", ""),
         created=data.get("CreationDate", ""),
-        tags={tag["Key"]: tag["Value"] for tag in data.get("Tags", [])},
+        tags=_tags(data),
         architecture=data.get("Architecture", ""),
         snapshots=tuple(
             Snapshot(disk["SnapshotId"], int(disk.get("VolumeSize", 0)))

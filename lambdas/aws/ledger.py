@@ -15,12 +15,13 @@ from botocore.exceptions import ClientError
 from lambdas.aws.clients import client
 from lambdas.core import records, wire
 from lambdas.core.errors import Misconfigured
-from lambdas.core.records import Records, TokenRow
+from lambdas.core.records import Records, RunRow, TokenRow
 from lambdas.core.timeline import Entry
 
 MOST_WRITES = 100
 LOOK_UPS_LIVE = timedelta(days=90)
 PACK, UNPACK = TypeSerializer(), TypeDeserializer()
+BAKE_LOCK = ("bake", "lock")
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,15 @@ class Write:
     put: bool = False
     unless: str | None = None
     only: str | None = None
+
+
+@dataclass(frozen=True)
+class Lock:
+    """Who may move the image parameter: a run, its execution, and when that execution's time is up at the latest."""
+
+    run: str
+    execution_arn: str
+    until: datetime
 
 
 class AlreadyWrittenError(Exception):
@@ -63,6 +73,11 @@ def host_row(run: str, instance: str, values: Mapping[str, Any], *, only: str | 
 def token_row(run: str, attempt: int, wait: str, values: Mapping[str, Any]) -> Write:
     """Replaces the row: a wait that begins anew has a new token, which nobody has answered."""
     return Write(f"run#{run}", f"token#{attempt:04d}#{wait}", values, put=True)
+
+
+def wait_row(run: str, attempt: int, wait: str, values: Mapping[str, Any]) -> Write:
+    """What the wait is for, once it is sent or asked for."""
+    return Write(f"run#{run}", f"wait#{attempt:04d}#{wait}", values, put=True)
 
 
 def answered_row(run: str, token: TokenRow, now: datetime) -> Write:
@@ -116,6 +131,11 @@ class Ledger:
             )
         return found
 
+    def run(self, run: str) -> RunRow | None:
+        """The run's own row alone; None for a run the ledger does not know."""
+        found = records.read(run, [row] if (row := self._get(f"run#{run}", "run")) else [])
+        return found.run if found else None
+
     def timeline(self, run: str) -> tuple[Entry, ...]:
         """Every timeline entry of a run, in order."""
         return tuple(
@@ -135,10 +155,45 @@ class Ledger:
         """The look-up row of an instance, image or command: its `run` and what else was noted there."""
         return self._get(f"{noun}#{name}", "run")
 
-    def _get(self, pk: str, sk: str) -> dict[str, Any] | None:
-        answer = self.dynamodb.get_item(
-            TableName=self.table, Key={"pk": {"S": pk}, "sk": {"S": sk}}, ConsistentRead=True
+    def bake_lock(self) -> Lock | None:
+        """The lock as somebody holds it; None when it is free."""
+        row = self._get(*BAKE_LOCK)
+        return wire.from_json(Lock, row) if row else None
+
+    def take_bake_lock(self, lock: Lock, *, instead_of: str | None) -> bool:
+        """Whether the lock is this run's now: it was free, its own, or that of `instead_of`, which is over."""
+        free = "attribute_not_exists(pk) OR #run IN (:mine, :over)"
+        item = {key: _pack(value) for key, value in wire.to_json(lock).items()}
+        return self._held(
+            self.dynamodb.put_item,
+            free,
+            {":mine": _pack(lock.run), ":over": _pack(instead_of or lock.run)},
+            Item=_key(*BAKE_LOCK) | item,
         )
+
+    def give_back_bake_lock(self, run: str) -> bool:
+        """Whether the lock was this run's until now."""
+        return self._held(
+            self.dynamodb.delete_item, "#run = :mine", {":mine": _pack(run)}, Key=_key(*BAKE_LOCK)
+        )
+
+    def _held(self, call: Any, condition: str, values: Mapping[str, Any], **more: Any) -> bool:
+        try:
+            call(
+                TableName=self.table,
+                ConditionExpression=condition,
+                ExpressionAttributeNames={"#run": "run"},
+                ExpressionAttributeValues=values,
+                **more,
+            )
+        except ClientError as error:
+            if error.response["Error"]["Code"] == "ConditionalCheckFailedException":
+                return False
+            raise
+        return True
+
+    def _get(self, pk: str, sk: str) -> dict[str, Any] | None:
+        answer = self.dynamodb.get_item(TableName=self.table, Key=_key(pk, sk), ConsistentRead=True)
         return _unpack(answer["Item"]) if "Item" in answer else None
 
     def _query(self, run: str, condition: str, edge: str) -> Iterable[dict[str, Any]]:
@@ -151,7 +206,7 @@ class Ledger:
         return [_unpack(item) for page in pages for item in page["Items"]]
 
     def _item(self, write: Write) -> dict[str, Any]:
-        key = {"pk": {"S": write.pk}, "sk": {"S": write.sk}}
+        key = _key(write.pk, write.sk)
         if write.put:
             item = {name: _pack(value) for name, value in write.values.items()}
             return {"Put": {"TableName": self.table, "Item": key | item}}
@@ -170,6 +225,10 @@ class Ledger:
             names["#only"] = write.only
             update["ConditionExpression"] = "attribute_exists(#only)"
         return {"Update": update | {"ExpressionAttributeNames": names}}
+
+
+def _key(pk: str, sk: str) -> dict[str, Any]:
+    return {"pk": {"S": pk}, "sk": {"S": sk}}
 
 
 def _pack(value: Any) -> dict[str, Any]:

@@ -1,0 +1,103 @@
+"""Retire: decide which images of the yard go, deregister them with their snapshots, report what is kept and why.
+
+What EC2 refuses is counted and told, and the rest goes on; the next execution tries it again.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+from lambdas import settings
+from lambdas.aws import bucket, documents, executions, images
+from lambdas.aws.ledger import Ledger
+from lambdas.core import image, retention
+from lambdas.core.errors import AccessDenied, Misconfigured
+from lambdas.core.image import Image
+from lambdas.core.retention import Facts, Fate, Policy, Verdict
+from lambdas.handlers.voice import clock, logger
+from lambdas.settings import RetireSettings
+
+JSON, TEXT = "images/report.json", "images/report.txt"
+
+
+def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
+    report_only = retention.read_input(event["input"])
+    if isinstance(report_only, str):
+        return {"kind": "refused", "error": "RetireRefused", "reason": report_only}
+    yard, now = settings.read(RetireSettings), clock()
+    policy, facts = Policy(yard.keep_images, yard.keep_days), _facts(yard)
+    judged, loose = retention.judge(facts, policy, now=now), retention.judge_snapshots(facts)
+    if not report_only:
+        judged, loose = tuple(map(_retired, judged)), tuple(map(_deleted, loose))
+    return _told(yard, retention.report(judged, loose, policy, yard=yard.yard, now=now))
+
+
+def _facts(yard: RetireSettings) -> Facts:
+    """Runs first: what begins while the rest is gathered is younger than all that may go."""
+    open_runs = executions.running(yard.state_machine_arns)
+    every = images.of_account()
+    mine = tuple(each for each in every if each.is_of(yard.yard))
+    return Facts(
+        yard=yard.yard,
+        images=mine,
+        others={each.id: each for each in every if not each.is_of(yard.yard)},
+        snapshots=images.snapshots_of_yard(yard.yard),
+        current=_pointer(yard.image_parameter),
+        previous=_pointer(yard.previous_image_parameter),
+        in_use=images.in_use(),
+        open_runs=open_runs,
+        named=_named(Ledger(yard.table_name), open_runs, mine),
+    )
+
+
+def _pointer(parameter: str) -> str:
+    """Without both pointers nobody knows what hosts may need next, so nothing is retired."""
+    value = documents.parameter(parameter)
+    if value is None:
+        raise Misconfigured(
+            f"The parameter {parameter} does not exist, so no image was retired. Deploy again."
+        )
+    return value
+
+
+def _named(ledger: Ledger, runs: frozenset[str], mine: tuple[Image, ...]) -> dict[str, str]:
+    """The images that open runs start their hosts from: as planned, or as the job says it before the plan is made."""
+    found = {}
+    for run in sorted(runs):
+        row = ledger.run(run)
+        wanted = row.image_id or (row.job.hardware.image if row.job else None) if row else None
+        meant = image.meant(wanted, mine) if wanted else None
+        if meant:
+            found[meant.id] = run
+    return found
+
+
+def _retired(verdict: Verdict) -> Verdict:
+    if verdict.stays:
+        return verdict
+    try:
+        images.retire(verdict.id)
+    except (AccessDenied, Misconfigured) as error:
+        return replace(verdict, fate=Fate.LEFT, reason=error.reason)
+    return replace(verdict, fate=Fate.RETIRED)
+
+
+def _deleted(verdict: Verdict) -> Verdict:
+    if verdict.stays:
+        return verdict
+    try:
+        images.delete_snapshot(verdict.id)
+    except (AccessDenied, Misconfigured) as error:
+        return replace(verdict, fate=Fate.LEFT, reason=error.reason)
+    return replace(verdict, fate=Fate.RETIRED)
+
+
+def _told(yard: RetireSettings, report: dict[str, Any]) -> dict[str, Any]:
+    bucket.write_json(yard.bucket_name, JSON, report)
+    text = retention.as_text(report).encode()
+    bucket.write(yard.bucket_name, TEXT, text, media_type="text/plain; charset=utf-8")
+    logger.info("%s", report["summary"])
+    left = [row["id"] for row in (*report["images"], *report["snapshots"]) if row["fate"] == Fate.LEFT]
+    where = f"s3://{yard.bucket_name}/{TEXT}"
+    if left:
+        return {"kind": "left", "error": "RetireIncomplete", "reason": f"{report['summary']} Report: {where}"}
+    return {"kind": "retired", "reason": report["summary"], "report": where}
