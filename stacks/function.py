@@ -30,7 +30,8 @@ class Dependencies(lambda_.LayerVersion):
 
 
 class Function(lambda_.Function):
-    """The handler `lambdas.handlers.<word>.handler`, deployed as `<yard>-<word>`."""
+    """The handler `lambdas.handlers.<word>.handler`, deployed as `<yard>-<word>`; or that of another `module`, for a
+    workflow that has functions of its own of the same handlers."""
 
     def __init__(
         self,
@@ -41,6 +42,7 @@ class Function(lambda_.Function):
         dependencies: lambda_.ILayerVersion,
         environment: Mapping[str, str],
         minutes: float = 1,
+        module: str | None = None,
         **more: Any,
     ) -> None:
         name = f"{yard}-{word.replace('_', '-')}"
@@ -65,7 +67,7 @@ class Function(lambda_.Function):
             runtime=RUNTIME,
             architecture=lambda_.Architecture.ARM_64,
             code=lambda_.Code.from_asset(str(packages.functions_folder()), exclude=packages.LEFT_BEHIND),
-            handler=f"lambdas.handlers.{word}.handler",
+            handler=f"lambdas.handlers.{module or word}.handler",
             layers=[dependencies],
             environment=dict(environment),
             memory_size=512,

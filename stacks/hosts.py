@@ -38,7 +38,8 @@ class HostRole(iam.Role):
 class HostTemplate(ec2.CfnLaunchTemplate):
     """Encrypted disk, metadata by token only, no key pair, gone when it shuts itself down, tagged as the yard's.
 
-    It names no market, so that a fleet may choose it; `network` is None where the fleet chooses the subnet.
+    It names no market and no size of the disk, so that a request may choose them; a disk is as large as its image's.
+    `image` is what a request starts from that names none. `initialization_rate` is in MiB a second, 0 for none.
     """
 
     def __init__(
@@ -47,12 +48,11 @@ class HostTemplate(ec2.CfnLaunchTemplate):
         name: str,
         *,
         yard: str,
-        image: str,
         role: HostRole,
         security_group: ec2.ISecurityGroup,
-        root_gib: int,
+        initialization_rate: int,
         tags: Mapping[str, str],
-        instance_type: str | None = None,
+        image: str | None = None,
     ) -> None:
         yard_tag = cdk.CfnTag(key=YARD_TAG, value=yard)
         super().__init__(
@@ -63,7 +63,6 @@ class HostTemplate(ec2.CfnLaunchTemplate):
             ],
             launch_template_data=self.LaunchTemplateDataProperty(
                 image_id=image,
-                instance_type=instance_type,
                 iam_instance_profile=self.IamInstanceProfileProperty(arn=role.profile.attr_arn),
                 instance_initiated_shutdown_behavior="terminate",
                 security_group_ids=[security_group.security_group_id],
@@ -79,7 +78,7 @@ class HostTemplate(ec2.CfnLaunchTemplate):
                         ebs=self.EbsProperty(
                             encrypted=True,
                             volume_type="gp3",
-                            volume_size=root_gib,
+                            volume_initialization_rate=initialization_rate or None,
                             delete_on_termination=True,
                         ),
                     )

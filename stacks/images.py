@@ -10,13 +10,17 @@ from stacks.documents import Document, text_of
 from stacks.function import Dependencies, Function
 from stacks.hosts import HostRole, HostTemplate
 from stacks.network import NetworkStack
-from stacks.permissions import anywhere, use_ledger
+from stacks.permissions import anywhere, list_objects, read_objects, read_versions, use_ledger, write_objects
+from stacks.retention import Retention
 from stacks.settings import YardSettings
 from stacks.storage import StorageStack
 from stacks.workflow import Workflow
 
 NOT_BAKED = "none"
-"""The image parameter's value until the first bake."""
+"""The image parameters' value until the first bake, and of the previous one until the second."""
+BUILDING = ("install", "test", "seal")
+"""The documents that a builder is given, in this order."""
+BAKES = "Executions exist only later; the name binds them to this yard's bake."
 
 
 class ImagesStack(cdk.Stack):
@@ -32,62 +36,86 @@ class ImagesStack(cdk.Stack):
     ) -> None:
         super().__init__(scope, name, description="Trainyard: the image of the hosts and how it is made")
         self.settings, self.network, self.storage = settings, network, storage
-        self.parameter = ssm.StringParameter(
-            self,
+        self.parameter = self._parameter(
             "Image",
-            parameter_name=settings.image_parameter,
-            string_value=NOT_BAKED,
-            description="The image that hosts start from; the bake workflow points it at what it made",
+            settings.image_parameter,
+            "The image that hosts start from; the bake workflow points it at what it made",
+        )
+        self.previous = self._parameter(
+            "PreviousImage",
+            settings.previous_image_parameter,
+            "The image that hosts started from before; a bake that rolls back makes it the current one",
         )
         self.software = assets.Asset(
             self, "Software", path=str(packages.software_folder()), exclude=packages.LEFT_BEHIND
         )
-        self.recipe = packages.recipe(
-            text_of("install"), text_of("seal"), settings.base_image_parameter, settings.yard
-        )
-        self.install = Document(self, "install", yard=settings.yard)
-        self.seal = Document(self, "seal", yard=settings.yard)
+        self.install, self.test, self.seal = (Document(self, word, yard=settings.yard) for word in BUILDING)
         self.builder_role = self._builder_role()
         self.builder = HostTemplate(
             self,
             "Builder",
             yard=settings.yard,
-            image=f"resolve:ssm:{settings.base_image_parameter}",
-            instance_type=settings.builder_instance_type,
             role=self.builder_role,
             security_group=network.hosts,
-            root_gib=settings.root_gib,
+            initialization_rate=settings.volume_initialization_rate,
             tags={"trainyard:bucket": storage.bucket.bucket_name},
         )
         self.layer = Dependencies(self, "Dependencies")
-        self.release = self._release()
+        self.release, self.conclude = self._release(), self._conclude()
+        self.retention = Retention(self, "Retention", settings, storage, self.layer)
         self.workflow = Workflow(
             self,
             "bake",
             yard=settings.yard,
-            functions=[self._launch(), self._install(), self._capture(), self._publish(), self.release],
+            functions=[
+                self._admit(),
+                self._plan(),
+                self._launch(),
+                self._document(),
+                self._capture(),
+                self._publish(),
+                self._recover(),
+                self.retention.function,
+                self.release,
+                self.conclude,
+            ],
             timeout=cdk.Duration.days(3),
+            look_seconds=settings.look_seconds,
         )
         cdk.CfnOutput(self, "BakeStateMachineArn", value=self.workflow.state_machine_arn)
-        cdk.CfnOutput(self, "ImageRecipe", value=self.recipe)
 
     @property
     def functions(self) -> list[Function]:
         return [node for node in self.node.find_all() if isinstance(node, Function)]
 
+    def _parameter(self, name: str, parameter: str, description: str) -> ssm.StringParameter:
+        return ssm.StringParameter(
+            self, name, parameter_name=parameter, string_value=NOT_BAKED, description=description
+        )
+
     def _builder_role(self) -> HostRole:
         role = HostRole(self, "BuilderRole", description="What the builder of an image may do")
         archive = self.software.bucket.arn_for_objects(self.software.s3_object_key)
         permissions.allow(role, ["s3:GetObject"], [archive])
+        read_objects(role, self.storage.bucket, "runs/*/recipe.json")
+        write_objects(role, self.storage.bucket, "runs/*/logs/", "runs/*/tests.json")
+        list_objects(role, self.storage.bucket, "runs/")
+        permissions.publish_metrics(role)
+        anywhere(role, "cloudwatch:GetMetricData")
         return role
 
-    def _function(self, word: str, minutes: float = 1, **environment: str) -> Function:
+    # --------------------------------------------------------------------------------------------- functions
+
+    def _function(
+        self, word: str, *, minutes: float = 1, module: str | None = None, **environment: str
+    ) -> Function:
         return Function(
             self,
             word,
             yard=self.settings.yard,
             dependencies=self.layer,
             minutes=minutes,
+            module=module,
             environment={
                 "YARD": self.settings.yard,
                 "TABLE_NAME": self.storage.table.table_name,
@@ -96,68 +124,147 @@ class ImagesStack(cdk.Stack):
             },
         )
 
-    def _launch(self) -> Function:
+    def _admit(self) -> Function:
         function = self._function(
-            "bake_launch",
+            "bake_admit",
+            IMAGE_PARAMETER=self.settings.image_parameter,
+            PREVIOUS_IMAGE_PARAMETER=self.settings.previous_image_parameter,
             BASE_IMAGE_PARAMETER=self.settings.base_image_parameter,
-            LAUNCH_TEMPLATE_ID=self.builder.ref,
+            RECIPE_KEY=f"images/{self.settings.bake_recipe}.yaml",
+            SOFTWARE_HASH=packages.software_hash(*(text_of(word) for word in BUILDING)),
+        )
+        role, bucket = function.its_role, self.storage.bucket
+        read_versions(role, bucket, "images/")
+        read_objects(role, bucket, "images/")
+        list_objects(role, bucket, "images/")
+        write_objects(role, bucket, "runs/")
+        use_ledger(role, self.storage.table, "GetItem", "PutItem", "UpdateItem")
+        for name in {self.settings.base_image_parameter, "/aws/service/*", f"/{self.settings.yard}/*"}:
+            permissions.read_parameters(role, name, "ssm:GetParameter")
+        permissions.allow(role, ["states:DescribeExecution"], [self._bakes], because=BAKES)
+        anywhere(role, "ec2:DescribeImages")
+        return function
+
+    @property
+    def _bakes(self) -> str:
+        """The executions of the bake, by name: its functions are made before it."""
+        return self.format_arn(
+            service="states",
+            resource="execution",
+            resource_name=f"{self.settings.yard}-bake:*",
+            arn_format=cdk.ArnFormat.COLON_RESOURCE_NAME,
+        )
+
+    def _plan(self) -> Function:
+        function = self._function(
+            "bake_plan",
+            module="plan",
+            IMAGE_PARAMETER=self.settings.image_parameter,
             SUBNET_IDS=cdk.Fn.join(",", [subnet.subnet_id for subnet in self.network.subnets]),
-            RECIPE=self.recipe,
         )
         role = function.its_role
-        use_ledger(role, self.storage.table, "PutItem", "UpdateItem")
-        permissions.read_parameters(role, self.settings.base_image_parameter, "ssm:GetParameter")
+        permissions.plan_launches(role)
+        write_objects(role, self.storage.bucket, "runs/")
+        use_ledger(role, self.storage.table, "Query", "PutItem", "UpdateItem")
+        return function
+
+    def _launch(self) -> Function:
+        """Builders start from whatever image the recipe names."""
+        function = self._function(
+            "bake_launch",
+            module="launch",
+            minutes=3,
+            LAUNCH_TEMPLATE_ID=self.builder.ref,
+            LAUNCH_TEMPLATE_VERSION=self.builder.attr_latest_version_number,
+        )
+        role = function.its_role
         permissions.launch_hosts(
             role,
-            calls=["ec2:RunInstances"],
+            calls=["ec2:CreateFleet", "ec2:RunInstances"],
             template_id=self.builder.ref,
             network=network_arns(self, self.network),
             pass_role=self.builder_role,
             yard=self.settings.yard,
         )
+        anywhere(role, "ec2:DescribeInstances")
+        use_ledger(role, self.storage.table, "Query", "PutItem", "UpdateItem")
         return function
 
-    def _install(self) -> Function:
+    def _document(self) -> Function:
         function = self._function(
-            "bake_install",
+            "bake_document",
             INSTALL_DOCUMENT=self.install.document_name,
+            TEST_DOCUMENT=self.test.document_name,
+            SEAL_DOCUMENT=self.seal.document_name,
             SOFTWARE_URI=self.software.s3_object_url,
-            RECIPE=self.recipe,
         )
         role = function.its_role
         use_ledger(role, self.storage.table, "Query", "PutItem", "UpdateItem")
-        permissions.command_hosts(role, self.install.document_arn, self.settings.yard)
-        permissions.answer_tasks(role, "Success")
+        read_objects(role, self.storage.bucket, "runs/*/tests.json")
+        list_objects(role, self.storage.bucket, "runs/")
+        for document in (self.install, self.test, self.seal):
+            permissions.command_hosts(role, document.document_arn, self.settings.yard)
+        permissions.answer_tasks(role, "Success", "Failure")
         anywhere(
-            role, "ssm:DescribeInstanceInformation", "ssm:ListCommandInvocations", "ssm:GetCommandInvocation"
+            role,
+            "ssm:DescribeInstanceInformation",
+            "ssm:ListCommandInvocations",
+            "ssm:GetCommandInvocation",
+            "ec2:DescribeInstances",
         )
         return function
 
     def _capture(self) -> Function:
-        function = self._function("bake_capture", RECIPE=self.recipe)
+        function = self._function("bake_capture")
         role = function.its_role
         use_ledger(role, self.storage.table, "Query", "PutItem", "UpdateItem")
+        read_objects(role, self.storage.bucket, "runs/*/tests.json")
+        list_objects(role, self.storage.bucket, "runs/")
         permissions.image_hosts(role, self.settings.yard)
-        anywhere(role, "ec2:DescribeImages")
-        permissions.answer_tasks(role, "Success")
+        permissions.retire_images(role, self.settings.yard)
+        permissions.answer_tasks(role, "Success", "Failure")
+        anywhere(role, "ec2:DescribeImages", "ec2:DescribeInstances")
         return function
 
     def _publish(self) -> Function:
         function = self._function(
             "bake_publish",
-            minutes=5,
             IMAGE_PARAMETER=self.settings.image_parameter,
-            KEEP_IMAGES=str(self.settings.keep_images),
+            PREVIOUS_IMAGE_PARAMETER=self.settings.previous_image_parameter,
         )
         role = function.its_role
         use_ledger(role, self.storage.table, "Query", "PutItem", "UpdateItem")
-        permissions.allow(role, ["ssm:PutParameter"], [self.parameter.parameter_arn])
+        pointers = [self.parameter.parameter_arn, self.previous.parameter_arn]
+        permissions.allow(role, ["ssm:GetParameter", "ssm:PutParameter"], pointers)
+        anywhere(role, "ec2:DescribeImages")
+        return function
+
+    def _recover(self) -> Function:
+        """Decides and does nothing: its role has no permission but to write its log."""
+        return Function(
+            self, "bake_recover", yard=self.settings.yard, dependencies=self.layer, environment={}
+        )
+
+    def _conclude(self) -> Function:
+        function = self._function(
+            "bake_conclude",
+            minutes=2,
+            IMAGE_PARAMETER=self.settings.image_parameter,
+            PREVIOUS_IMAGE_PARAMETER=self.settings.previous_image_parameter,
+        )
+        role, bucket = function.its_role, self.storage.bucket
+        use_ledger(role, self.storage.table, "Query", "PutItem", "UpdateItem", "DeleteItem")
+        read_objects(role, bucket, "runs/")
+        list_objects(role, bucket, "runs/")
+        write_objects(role, bucket, "runs/")
+        pointers = [self.parameter.parameter_arn, self.previous.parameter_arn]
+        permissions.allow(role, ["ssm:GetParameter"], pointers)
         permissions.retire_images(role, self.settings.yard)
-        anywhere(role, "ec2:DescribeImages", "ec2:DescribeInstances")
+        anywhere(role, "ec2:DescribeImages")
         return function
 
     def _release(self) -> Function:
-        """Ends hosts of both workflows; nothing else in the yard may."""
+        """Ends hosts of every workflow; nothing else in the yard may."""
         function = self._function("release", minutes=2)
         role = function.its_role
         use_ledger(role, self.storage.table, "Query", "PutItem", "UpdateItem")

@@ -59,8 +59,8 @@ def layer_folder() -> Path:
     return _made("layer", _hash([requirements, Path(__file__)], ROOT), install)
 
 
-def recipe(*more: str) -> str:
-    """16 hexadecimal digits that change whenever a baked image would come out otherwise."""
+def software_hash(*more: str) -> str:
+    """16 hexadecimal digits that change whenever the software that a bake installs does."""
     sources = _hash(_sources(SOFTWARE), ROOT)
     return hashlib.sha256("\0".join([sources, *more]).encode()).hexdigest()[:16]
 

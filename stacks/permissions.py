@@ -16,6 +16,8 @@ from aws_cdk import aws_s3 as s3
 from stacks.acknowledge import acknowledge
 
 YARD_TAG = "trainyard:yard"
+METRICS = "Trainyard"
+"""The namespace of the hosts' metrics."""
 PREFIX = "Every object under the prefix: that is what the prefix is for."
 BY_TAG = "The ids exist only later; the condition binds them to this yard's tag."
 TO_BE_MADE = "Named by EC2 when it is made; CreateTags allows no tag but this yard's on it."
@@ -119,6 +121,25 @@ def end_hosts(role: iam.Role, yard: str) -> None:
     )
 
 
+def plan_launches(role: iam.Role) -> None:
+    """Quotas, prices, zones and images, and what counts against the quotas now."""
+    anywhere(
+        role,
+        "servicequotas:GetAWSDefaultServiceQuota",
+        "ec2:DescribeSpotPriceHistory",
+        "ec2:DescribeInstanceTypeOfferings",
+        "ec2:DescribeSubnets",
+        "ec2:DescribeImages",
+        "ec2:DescribeInstances",
+    )
+    allow(
+        role,
+        ["servicequotas:GetServiceQuota"],
+        [f"arn:{cdk.Aws.PARTITION}:servicequotas:{cdk.Aws.REGION}:{cdk.Aws.ACCOUNT_ID}:ec2/*"],
+        because="The quotas of EC2: which of them counts depends on the job's instance types.",
+    )
+
+
 def launch_hosts(
     role: iam.Role,
     *,
@@ -206,6 +227,17 @@ def retire_images(role: iam.Role, yard: str) -> None:
     """Deregister images of this yard and delete their snapshots."""
     allow(role, ["ec2:DeregisterImage"], [_ec2_unowned("image/*")], tagged(yard), because=BY_TAG)
     allow(role, ["ec2:DeleteSnapshot"], [_ec2_unowned("snapshot/*")], tagged(yard), because=BY_TAG)
+
+
+def publish_metrics(role: iam.Role) -> None:
+    """What hosts measure, in Trainyard's own namespace."""
+    allow(
+        role,
+        ["cloudwatch:PutMetricData"],
+        ["*"],
+        {"StringEquals": {"cloudwatch:namespace": METRICS}},
+        because="AWS gives this call no resource; the condition binds it to a namespace of our own.",
+    )
 
 
 def answer_tasks(role: iam.Role, *answers: str) -> None:

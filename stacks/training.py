@@ -2,6 +2,7 @@
 
 import aws_cdk as cdk
 from aws_cdk import aws_events as events
+from aws_cdk import aws_events_targets as targets
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sns as sns
@@ -60,7 +61,7 @@ class TrainingStack(cdk.Stack):
             image=f"resolve:ssm:{settings.image_parameter}",
             role=self.host_role,
             security_group=network.hosts,
-            root_gib=settings.root_gib,
+            initialization_rate=settings.volume_initialization_rate,
             tags={
                 "trainyard:bucket": storage.bucket.bucket_name,
                 "trainyard:bus": self.bus.event_bus_name,
@@ -83,6 +84,8 @@ class TrainingStack(cdk.Stack):
         self.submit, self.signal = self._submit(), self._signal()
         self._listen()
         self._clear_up()
+        if settings.bake_schedule:
+            self._bake_on_schedule(settings.bake_schedule)
         cdk.CfnOutput(self, "EventBusName", value=self.bus.event_bus_name)
         cdk.CfnOutput(self, "TrainStateMachineArn", value=self.workflow.state_machine_arn)
 
@@ -106,6 +109,7 @@ class TrainingStack(cdk.Stack):
             [self.bus.event_bus_arn],
             {"StringEquals": {"events:source": HOST_SOURCE}},
         )
+        permissions.publish_metrics(role)
         return role
 
     # --------------------------------------------------------------------------------------------- functions
@@ -148,10 +152,13 @@ class TrainingStack(cdk.Stack):
         config.node.add_dependency(may)  # Lambda looks whether the function may, before it takes the setting
 
     def _submit(self) -> Function:
-        function = self._function("submit", lost=True, STATE_MACHINE_ARN=self.workflow.state_machine_arn)
+        train, bake = self.workflow.state_machine_arn, self.images.workflow.state_machine_arn
+        function = self._function(
+            "submit", lost=True, TRAIN_STATE_MACHINE_ARN=train, BAKE_STATE_MACHINE_ARN=bake
+        )
         role = function.its_role
-        read_versions(role, self.storage.bucket, "jobs/")
-        permissions.allow(role, ["states:StartExecution"], [self.workflow.state_machine_arn])
+        read_versions(role, self.storage.bucket, "jobs/", "images/")
+        permissions.allow(role, ["states:StartExecution"], [train, bake])
         return function
 
     def _admit(self) -> Function:
@@ -171,21 +178,7 @@ class TrainingStack(cdk.Stack):
             SUBNET_IDS=cdk.Fn.join(",", [subnet.subnet_id for subnet in self.network.subnets]),
         )
         role = function.its_role
-        anywhere(
-            role,
-            "servicequotas:GetAWSDefaultServiceQuota",
-            "ec2:DescribeSpotPriceHistory",
-            "ec2:DescribeInstanceTypeOfferings",
-            "ec2:DescribeSubnets",
-            "ec2:DescribeImages",
-            "ec2:DescribeInstances",
-        )
-        permissions.allow(
-            role,
-            ["servicequotas:GetServiceQuota"],
-            [f"arn:{cdk.Aws.PARTITION}:servicequotas:{cdk.Aws.REGION}:{cdk.Aws.ACCOUNT_ID}:ec2/*"],
-            because="The quotas of EC2: which of them counts depends on the job's instance types.",
-        )
+        permissions.plan_launches(role)
         permissions.read_parameters(role, self.settings.image_parameter, "ssm:GetParameter")
         write_objects(role, self.storage.bucket, "runs/")
         use_ledger(role, self.storage.table, "Query", "PutItem", "UpdateItem")
@@ -277,27 +270,29 @@ class TrainingStack(cdk.Stack):
 
     def _listen(self) -> None:
         """Who is told of what. EC2's events carry no tags: signal looks every instance up and drops strangers'."""
-        tell(
-            self,
-            "JobUploaded",
-            function=self.submit,
-            lost=self.lost,
-            description="A job file was uploaded: a run starts",
-            pattern=events.EventPattern(
-                source=["aws.s3"],
-                detail_type=["Object Created"],
-                detail={
-                    "bucket": {"name": [self.storage.bucket.bucket_name]},
-                    "object": {
-                        "key": [
-                            {"wildcard": "jobs/*.yaml"},
-                            {"wildcard": "jobs/*.yml"},
-                            {"wildcard": "jobs/*.json"},
-                        ]
+        for name, folder, description in (
+            ("JobUploaded", "jobs", "A job file was uploaded: a run starts"),
+            ("RecipeUploaded", "images", "A recipe was uploaded: a bake starts"),
+        ):
+            tell(
+                self,
+                name,
+                function=self.submit,
+                lost=self.lost,
+                description=description,
+                pattern=events.EventPattern(
+                    source=["aws.s3"],
+                    detail_type=["Object Created"],
+                    detail={
+                        "bucket": {"name": [self.storage.bucket.bucket_name]},
+                        "object": {
+                            "key": [
+                                {"wildcard": f"{folder}/*.{ending}"} for ending in ("yaml", "yml", "json")
+                            ]
+                        },
                     },
-                },
-            ),
-        )
+                ),
+            )
         for name, description, pattern, bus in (
             (
                 "HostSignal",
@@ -357,9 +352,27 @@ class TrainingStack(cdk.Stack):
                 bus=bus,
             )
 
+    def _bake_on_schedule(self, schedule: str) -> None:
+        """The yard's own recipe; a bake that would change nothing ends at once."""
+        target = targets.SfnStateMachine(
+            self.images.workflow,
+            input=events.RuleTargetInput.from_object({}),
+            dead_letter_queue=self.lost,
+            max_event_age=cdk.Duration.hours(1),
+            retry_attempts=20,
+        )
+        events.Rule(
+            self,
+            "BakeSchedule",
+            description="Time to bake the yard's recipe",
+            schedule=events.Schedule.expression(schedule),
+            targets=[target],
+        )
+
     def _clear_up(self) -> None:
         """An execution stopped by hand or out of time runs no Catch: its own Release and Conclude never come."""
         self._keep_failures(self.images.release)
+        self._keep_failures(self.images.conclude)
         name, status = (
             events.EventField.from_path("$.detail.name"),
             events.EventField.from_path("$.detail.status"),
@@ -368,6 +381,10 @@ class TrainingStack(cdk.Stack):
         reason = (
             f"The execution ended as {status}: it was stopped by hand or its time was up. Its hosts are ended. "
             "Start the job again to go on; a new run begins from the start."
+        )
+        bake_reason = (
+            f"The execution ended as {status} before it could conclude: it was stopped by hand, its time was up, or "
+            "its Conclude failed. Its builder is ended; what it had not published is retired. Bake again."
         )
         for rule, function, description, machines, endings, saying in (
             (
@@ -387,6 +404,18 @@ class TrainingStack(cdk.Stack):
                 {
                     "run": name,
                     "outcome": {"kind": "error", "error": "Aborted", "reason": reason},
+                },
+            ),
+            (
+                "BakeCutShort",
+                self.images.conclude,
+                "A bake ended before its Conclude, or in it: no image of it is left, and the next one may begin",
+                [bake],
+                ["FAILED", "TIMED_OUT", "ABORTED"],
+                {
+                    "run": name,
+                    "cut_short": True,
+                    "outcome": {"kind": "error", "error": "Aborted", "reason": bake_reason},
                 },
             ),
         ):

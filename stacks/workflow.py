@@ -19,7 +19,8 @@ FOLDER = Path(__file__).parent / "workflows"
 
 
 class Workflow(sfn.StateMachine):
-    """The state machine `<yard>-<word>`, from `workflows/<word>.asl.json`.
+    """The state machine `<yard>-<word>`, from `workflows/<word>.asl.json`. In it `${XFunctionArn}` stands for a
+    function and, where states wait for events, `${LookSeconds}` for the yard's `look_seconds`.
 
     `timeout` is only the last resort against a run that nothing ends: a workflow that hits it releases nothing.
     """
@@ -32,10 +33,12 @@ class Workflow(sfn.StateMachine):
         yard: str,
         functions: Sequence[Function],
         timeout: cdk.Duration,
+        look_seconds: int | None = None,
     ) -> None:
         text = (FOLDER / f"{word}.asl.json").read_text()
         arns = {f"{camel(function.word)}FunctionArn": function.function_arn for function in functions}
-        _check(word, text, arns)
+        looks = {} if look_seconds is None else {"LookSeconds": str(look_seconds)}
+        _check(word, text, arns | looks)
         role = iam.Role(
             scope,
             f"{word.capitalize()}WorkflowRole",
@@ -54,7 +57,7 @@ class Workflow(sfn.StateMachine):
             f"{word.capitalize()}Workflow",
             state_machine_name=f"{yard}-{word}",
             definition_body=sfn.DefinitionBody.from_string(_limited(text, timeout)),
-            definition_substitutions=arns,
+            definition_substitutions=arns | looks,
             role=role,
             logs=sfn.LogOptions(destination=log, level=sfn.LogLevel.ALL, include_execution_data=True),
         )
@@ -85,10 +88,10 @@ def _tell_linter(machine: sfn.StateMachine) -> None:
     plain.cfn_options.metadata = {"cfn-lint": {"config": {"ignore_checks": ["E3601"]}}}
 
 
-def _check(word: str, text: str, arns: dict[str, str]) -> None:
+def _check(word: str, text: str, given: dict[str, str]) -> None:
     named = set(re.findall(r"\$\{(\w+)\}", text))
-    if named != set(arns):
+    if named != set(given):
         raise ValueError(
-            f"workflows/{word}.asl.json and its stack disagree: the file alone names {sorted(named - set(arns))}, "
-            f"the stack alone gives {sorted(set(arns) - named)}"
+            f"workflows/{word}.asl.json and its stack disagree: the file alone names {sorted(named - set(given))}, "
+            f"the stack alone gives {sorted(set(given) - named)}"
         )

@@ -38,6 +38,7 @@ KINDS = {
     "InvalidInstanceType": RefusalKind.UNSUPPORTED,
 }
 """What kind of no each of EC2's codes is. Any other code means the yard is set up wrongly."""
+ROOT_DEVICE = "/dev/sda1"
 
 
 @dataclass(frozen=True)
@@ -57,11 +58,19 @@ class Launched:
 
 
 def launch(
-    part: Part, offer: Offer, template: Template, *, image: str, token: str, tags: Mapping[str, str]
+    part: Part,
+    offer: Offer,
+    template: Template,
+    *,
+    image: str,
+    token: str,
+    tags: Mapping[str, str],
+    root_gib: int | None = None,
 ) -> Launched | Turned:
     """The part's hosts from this image in the offer's zone and market, or none. The same token never launches twice.
 
-    Network interfaces get their tag from the template; a fleet's spot request cannot be tagged from here.
+    `root_gib`: the size of the root disk (None: as large as the image's own). Network interfaces get their tag from the
+    template; a fleet's spot request cannot be tagged from here.
     Fewer ids than asked for are answered as Launched all the same: they cost money, so the caller must know."""
     spot = offer.market is Market.SPOT
     options = {"SingleInstanceType": True, "SingleAvailabilityZone": True, "MinTargetCapacity": part.count}
@@ -73,6 +82,7 @@ def launch(
                 "LaunchTemplateSpecification": {"LaunchTemplateId": template.id, "Version": template.version},
                 "Overrides": [
                     {"InstanceType": choice.type, "SubnetId": offer.subnet, "ImageId": image}
+                    | _disk(root_gib)
                     for choice in part.choices
                 ],
             }
@@ -102,6 +112,14 @@ def launch(
     return answer_of(
         [(_type_of(error), _turned(error["ErrorCode"], error.get("ErrorMessage", ""))) for error in errors]
     )
+
+
+def _disk(root_gib: int | None) -> dict[str, Any]:
+    """The override of a root disk's size, as the launch templates have that disk in all else."""
+    if root_gib is None:
+        return {}
+    disk = {"VolumeSize": root_gib, "VolumeType": "gp3", "Encrypted": True, "DeleteOnTermination": True}
+    return {"BlockDeviceMappings": [{"DeviceName": ROOT_DEVICE, "Ebs": disk}]}
 
 
 def _type_of(error: Mapping[str, Any]) -> str:

@@ -1,20 +1,16 @@
-"""EC2 instances: found by their run's tag, ended, and the builder of an image."""
+"""EC2 instances: found by their run's tag, and ended."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from botocore.exceptions import ClientError
-
 from lambdas.aws.clients import client
 from lambdas.core.catalogue import Market
-from lambdas.core.errors import CapacityRefused
 from lambdas.core.gang import Gang
 
 LIVE = ("pending", "running", "stopping", "stopped")
 CHUNK = 500
-NO_ROOM = ("InsufficientInstanceCapacity", "InsufficientFreeAddressesInSubnet", "Unsupported")
 
 
 @dataclass(frozen=True)
@@ -70,31 +66,6 @@ def stop(ids: Collection[str]) -> None:
     """Stop these; on-demand only, EC2 refuses it for the spot hosts of a fleet."""
     for chunk in _chunks(ids):
         client("ec2").stop_instances(InstanceIds=chunk)
-
-
-def run_builder(
-    template: str, image: str, *, subnet: str | None, token: str, tags: Mapping[str, str]
-) -> Instance:
-    """One instance from the builder's launch template; the same token never launches twice.
-
-    Raises CapacityRefused where the subnet's zone has no room."""
-    marks = [{"Key": key, "Value": value} for key, value in tags.items()]
-    request: dict[str, Any] = {
-        "LaunchTemplate": {"LaunchTemplateId": template, "Version": "$Default"},
-        "ImageId": image,
-        "MinCount": 1,
-        "MaxCount": 1,
-        "ClientToken": token,
-        "TagSpecifications": [{"ResourceType": kind, "Tags": marks} for kind in ("instance", "volume")],
-    }
-    if subnet:
-        request["SubnetId"] = subnet
-    try:
-        return _instance(client("ec2").run_instances(**request)["Instances"][0])
-    except ClientError as error:
-        if error.response["Error"]["Code"] in NO_ROOM:
-            raise CapacityRefused(str(error.response["Error"].get("Message", ""))) from error
-        raise
 
 
 def subnets(ids: Iterable[str]) -> tuple[tuple[str, str], ...]:

@@ -3,6 +3,9 @@
     TrainyardError
     ├── UsersFault            the user mends the job file or the program        never tried again
     │   ├── JobRefused          a fault in the job file, its program or its data
+    │   ├── RecipeRefused       a fault in the recipe of an image
+    │   ├── BakeUnderWay        one bake at a time moves the image parameter
+    │   ├── RollbackRefused     there is no previous image to go back to
     │   ├── LimitReached        the job's own hours or dollars are used up
     │   └── ProgramFailed       the user's program ended by itself with an error
     ├── Capacity              EC2 has no room now                               another pool, later
@@ -13,10 +16,15 @@
     ├── Access                the operator mends a policy                       never tried again
     │   └── AccessDenied        a role may not do what the run needs
     ├── Configuration         the operator mends a template, image or parameter never tried again
-    │   └── Misconfigured
+    │   ├── Misconfigured
+    │   ├── InstallFailed       the recipe could not be installed on the builder
+    │   ├── TestFailed          what was installed does not pass the tests of a bake
+    │   ├── SealFailed          a host could not be made ready for an image
+    │   └── ImageFailed         EC2 could not make the image
     └── Infrastructure        a host or a service failed                        new attempt
         ├── StartFailed         a host could not start the program
         ├── HostLost            a host is gone without warning
+        ├── NotRegistered       Systems Manager does not know a host (yet)
         └── MusterTimeout       a host did not get ready in time
 
 The name of a class is the error's word everywhere: a Lambda that raises one fails its state with that name,
@@ -56,6 +64,18 @@ class UsersFault(TrainyardError):
 
 class JobRefused(UsersFault):
     """The job cannot run as it is written; the reason names every fault."""
+
+
+class RecipeRefused(UsersFault):
+    """The image cannot be made as its recipe is written; the reason names every fault."""
+
+
+class BakeUnderWay(UsersFault):
+    """Another bake may move the image parameter; the reason names it."""
+
+
+class RollbackRefused(UsersFault):
+    """The image parameters cannot change places: there is no previous image that hosts can start from."""
 
 
 class LimitReached(UsersFault):
@@ -107,6 +127,22 @@ class Misconfigured(Configuration):
     """The yard itself is set up wrongly: image, launch template, subnet, parameter."""
 
 
+class InstallFailed(Configuration):
+    """The recipe could not be installed on the builder."""
+
+
+class TestFailed(Configuration):
+    """What was installed on the builder does not pass the tests; there is no image."""
+
+
+class SealFailed(Configuration):
+    """What belongs to a host alone could not be taken off its disk; there is no image."""
+
+
+class ImageFailed(Configuration):
+    """EC2 could not make the image."""
+
+
 class Infrastructure(TrainyardError):
     blame = Blame.INFRASTRUCTURE
     retry_can_help = True
@@ -120,6 +156,10 @@ class HostLost(Infrastructure):
     """A host is gone, and nobody warned."""
 
 
+class NotRegistered(Infrastructure):
+    """Systems Manager does not know a host; the workflow asks again for some minutes."""
+
+
 class MusterTimeout(Infrastructure):
     """A host was launched but did not get ready in time."""
 
@@ -128,6 +168,9 @@ WORDS: dict[str, type[TrainyardError]] = {
     error.__name__: error
     for error in (
         JobRefused,
+        RecipeRefused,
+        BakeUnderWay,
+        RollbackRefused,
         LimitReached,
         ProgramFailed,
         CapacityRefused,
@@ -136,8 +179,13 @@ WORDS: dict[str, type[TrainyardError]] = {
         Interrupted,
         AccessDenied,
         Misconfigured,
+        InstallFailed,
+        TestFailed,
+        SealFailed,
+        ImageFailed,
         StartFailed,
         HostLost,
+        NotRegistered,
         MusterTimeout,
     )
 }

@@ -1,5 +1,6 @@
 """How long things may take, and until when: the clockwork of a run, computed from its records."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -10,8 +11,14 @@ HEARTBEAT = timedelta(minutes=15)
 """How long a program may be silent: the slowest first step (tracing, compiling, filling caches) and the export."""
 MARGIN = timedelta(minutes=15)
 """What a host gets beyond the run's deadline before it powers itself off: snapshot, release, retries."""
-BUILDER_LEASE = timedelta(hours=4)
-"""How long a builder may live when nobody ends it: the install document may take an hour and a quarter."""
+PATIENCE: Mapping[str, timedelta] = {
+    "install": timedelta(hours=2),
+    "test": timedelta(hours=1),
+    "seal": timedelta(minutes=15),
+    "capture": timedelta(hours=24),
+    "snapshot": timedelta(hours=24),
+}
+"""How long a wait may take in all, however often it is looked at. EC2 may need a day for a first, large image."""
 LEAST = 60
 
 

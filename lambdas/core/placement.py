@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import ClassVar
 
-from lambdas.core.catalogue import instance_type, quota
+from lambdas.core.catalogue import Market, instance_type, quota
 from lambdas.core.gang import Gang
 from lambdas.core.offers import Offer
 
@@ -119,19 +119,21 @@ def next_step(
     give_up_at: datetime,
     ended_by: str = WAIT_MINUTES,
     held: int | None = None,
+    first: Market | None = None,
 ) -> Try | Wait | StartOver | GiveUp:
     """What the launch loop does next.
 
     `refusals` are those of this search (this attempt) only; `since` is when the search began, `ended_by` the
     limit of the job that ends it at `give_up_at`. `held` is the offer in which surviving hosts of the last
-    attempt live: a gang is one pool, so only that one is asked.
+    attempt live: a gang is one pool, so only that one is asked. The pools of the market `first` go before the others.
     """
     for refusal in refusals:
         if refusal.kind in ENDS_AT_ONCE:
             return GiveUp(ENDS_AT_ONCE[refusal.kind], _every_pool_alike(offers, refusal))
     if held is not None:
         return _beside_survivors(offers, refusals, held)
-    still_open = [index for index in range(len(offers)) if not _is_excluded(index, offers, refusals)]
+    in_order = sorted(range(len(offers)), key=lambda index: first not in (None, offers[index].market))
+    still_open = [index for index in in_order if not _is_excluded(index, offers, refusals)]
     if not still_open:
         said = _all_refused("Every pool refused for good.", offers, refusals, "Allow more instance types")
         return GiveUp(_word(refusals), said)

@@ -17,12 +17,15 @@ from lambdas.core.summary import AttemptFacts, Ending
 
 WAITING = ("train", "muster")
 """The tokens an attempt's end can answer."""
+ENDED_WITH_IT: Mapping[str, tuple[str, ...]] = {"train": WAITING, "bake": ("install", "test", "seal")}
+"""The same by the kind of the run. An image that EC2 makes goes on when its host is gone: its own end answers."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunRow:
     """The run itself. `job` is None where it could not be read. `image_id` is the image that its hosts start from,
-    `image` the one that it has made."""
+    `image` the one that it has made. Of a bake: `recipe` is recipe.json, `published` how the image parameters were
+    moved (`image`, `before`)."""
 
     run: str
     kind: str
@@ -36,6 +39,8 @@ class RunRow:
     progress: Mapping[str, Any] | None = None
     image_id: str | None = None
     image: str | None = None
+    recipe: Mapping[str, Any] | None = None
+    published: Mapping[str, str] | None = None
     ended: datetime | None = None
 
 
@@ -118,7 +123,6 @@ class AttemptRow:
     to_step: int | None = None
     resumed: Mapping[str, Any] | None = None
     reached_before: int | None = None
-    command: str | None = None
     asked: datetime | None = None
     asked_by: tuple[str, ...] = ()
 
@@ -137,6 +141,18 @@ class TokenRow:
     answered: datetime | None = None
 
 
+@dataclass(frozen=True, kw_only=True)
+class WaitRow:
+    """What a wait is for: the command that was sent for it, or the image that EC2 makes. `since` is when it began,
+    however often its state has been entered."""
+
+    attempt: int
+    wait: str
+    since: datetime
+    command: str | None = None
+    image: str | None = None
+
+
 @dataclass(frozen=True)
 class Records:
     """All rows of a run but its timeline."""
@@ -147,11 +163,19 @@ class Records:
     attempts: Mapping[int, AttemptRow] = field(default_factory=dict)
     intents: tuple[IntentRow, ...] = ()
     tokens: Mapping[tuple[int, str], TokenRow] = field(default_factory=dict)
+    waits: Mapping[tuple[int, str], WaitRow] = field(default_factory=dict)
 
     def waiting(self, attempt: int, waits: Iterable[str] = WAITING) -> TokenRow | None:
         """The token that waits for this attempt's news, if one does."""
         rows = (self.tokens.get((attempt, wait)) for wait in waits)
         return next((row for row in rows if row is not None and row.answered is None), None)
+
+    def first_market(self, attempt: int) -> Market | None:
+        """The market to ask first, before the plan's order counts: on demand for a lone host that follows one which
+        EC2 took back, since it has no checkpoint to go on from."""
+        earlier = (row.ending for number, row in self.attempts.items() if number < attempt)
+        alone = self.run.kind != "train"
+        return Market.ON_DEMAND if alone and Ending.INTERRUPTED in earlier else None
 
     def members(self, attempt: int) -> tuple[HostRow, ...]:
         """The hosts of that attempt, both gangs, sorted by id."""
@@ -280,6 +304,7 @@ def read(run: str, rows: Iterable[Mapping[str, Any]]) -> Records | None:
     attempts: dict[int, AttemptRow] = {}
     intents: list[IntentRow] = []
     tokens: dict[tuple[int, str], TokenRow] = {}
+    waits: dict[tuple[int, str], WaitRow] = {}
     for row in rows:
         kind, _, rest = str(row["sk"]).partition("#")
         match kind:
@@ -299,9 +324,13 @@ def read(run: str, rows: Iterable[Mapping[str, Any]]) -> Records | None:
                 attempt_text, _, wait = rest.partition("#")
                 token = {**row, "attempt": int(attempt_text), "wait": wait}
                 tokens[int(attempt_text), wait] = wire.from_json(TokenRow, token)
+            case "wait":
+                attempt_text, _, wait = rest.partition("#")
+                begun = {**row, "attempt": int(attempt_text), "wait": wait}
+                waits[int(attempt_text), wait] = wire.from_json(WaitRow, begun)
             case _:
                 continue
-    return Records(found, plan, hosts, attempts, tuple(intents), tokens) if found else None
+    return Records(found, plan, hosts, attempts, tuple(intents), tokens, waits) if found else None
 
 
 def _is_of(host: HostRow, offer: Offer) -> bool:

@@ -20,7 +20,7 @@ from lambdas.aws.ledger import (
 )
 from lambdas.core import muster, pace, wire
 from lambdas.core.errors import AccessDenied
-from lambdas.core.records import WAITING, Records, TokenRow
+from lambdas.core.records import ENDED_WITH_IT, Records, TokenRow
 from lambdas.core.recovery import Trouble
 from lambdas.core.summary import Ending, ending_of
 from lambdas.core.timeline import Entry
@@ -49,7 +49,7 @@ def settle(ledger: Ledger, records: Records, attempt: int, now: datetime) -> boo
     if row is None or row.ending is None:
         return False
     trouble = row.trouble
-    for wait in WAITING:
+    for wait in ENDED_WITH_IT.get(records.run.kind, ()):
         token = records.waiting(attempt, (wait,))
         if token and trouble:
             fail(ledger, records.run.run, token, trouble, now)

@@ -1,37 +1,40 @@
-"""Bake, third step: an image of the builder."""
+"""Capture of a bake: an image of the builder, tagged with what it holds and how it was tested."""
 
 from typing import Any
 
 from lambdas import settings
-from lambdas.aws import images
-from lambdas.aws.ledger import Ledger, event_row, look_up_row, run_row
+from lambdas.aws import bucket, images
+from lambdas.aws.ledger import Ledger
 from lambdas.core import bake
+from lambdas.core.errors import ImageFailed
 from lambdas.handlers import attempts, waits
-from lambdas.handlers.voice import attempt_of, clock, note
-from lambdas.settings import BakeCaptureSettings
+from lambdas.handlers.voice import attempt_of, clock
+from lambdas.settings import YardSettings
 
 
 def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
-    yard = settings.read(BakeCaptureSettings)
+    yard = settings.read(YardSettings)
     run, attempt = attempt_of(event)
     ledger, now = Ledger(yard.table_name), clock()
-    records = attempts.await_news(ledger, run, attempt, "capture", event["token"], now, state="Capture")
-    attempts.refuse_denied(records, attempt)
-    (builder,) = records.attempts[attempt].hosts
-    name = bake.baked_name(yard.yard, yard.recipe, run)
-    tags = {
-        "trainyard:yard": yard.yard,
-        "trainyard:run": run,
-        "trainyard:recipe": yard.recipe,
-        "Name": name,
-    }
-    image = images.create(builder, name, description=f"Trainyard host, recipe {yard.recipe}", tags=tags)
-    ledger.write(
-        look_up_row("image", image, run, now=now, attempt=attempt, wait="capture"),
-        run_row(run, {"image": image}),
-        event_row(run, note("imaging", f"{image} of {builder}", at=now, attempt=attempt)),
-    )
-    wrong = waits.answer_image(ledger, records, attempt, "capture", images.find(image), now)
-    if wrong:
-        raise wrong
+    entered = waits.enter(ledger, run, attempt, "capture", event["token"], now, state="Capture")
+    attempts.refuse_denied(entered.records, attempt)
+    (builder,) = entered.records.attempts[attempt].hosts
+    if entered.row is None and waits.end_if_gone(entered, builder):
+        return {}
+    recipe = entered.records.run.recipe
+    assert recipe is not None, "an admitted bake has a recipe"
+    results = bucket.read_json(yard.bucket_name, f"runs/{run}/tests.json") or {}
+    name = bake.baked_name(yard.yard, recipe, run, attempt=attempt)
+    tags = bake.baked_tags(yard.yard, recipe, results, run, name=name)
+    description = f"Trainyard host, recipe {recipe['name']} {recipe['hash']}"
+    waits.for_image(entered, builder, name, description=description, tags=tags)
+    _retire_if_over(ledger, run)
     return {}
+
+
+def _retire_if_over(ledger: Ledger, run: str) -> None:
+    """The bake was stopped while EC2 was asked, so that Conclude could not see the image: nobody will publish it."""
+    run_row = ledger.known(run).run
+    if run_row.ended is not None and run_row.image is not None:
+        images.retire(run_row.image)
+        raise ImageFailed(f"the bake was over before its image {run_row.image} was made; it is retired")

@@ -1,60 +1,68 @@
-"""Bake, last steps: point the parameter at the image and retire old ones; at the very end write the outcome."""
+"""Publish: point the image parameters at the new image, or back at the previous one.
+
+Where they move is written to the ledger before the first of them does, and never again: a repeated call, or one after
+a crash in between, does the same. Nothing moves once the bake is over.
+"""
 
 from datetime import datetime
 from typing import Any
 
 from lambdas import settings
 from lambdas.aws import documents, images
-from lambdas.aws.ledger import Ledger, event_row, run_row
-from lambdas.core import bake, conclusion, wire
-from lambdas.core.bake import ImageFailed, Made
+from lambdas.aws.ledger import AlreadyWrittenError, Ledger, attempt_row, event_row, run_row
+from lambdas.core import bake, wire
+from lambdas.core.bake import Moved
+from lambdas.core.errors import ImageFailed
 from lambdas.core.records import Records
+from lambdas.core.summary import Ending
 from lambdas.handlers import attempts
-from lambdas.handlers.voice import clock, note
+from lambdas.handlers.voice import attempt_of, clock, logger, note
 from lambdas.settings import BakePublishSettings
 
 
 def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
     yard = settings.read(BakePublishSettings)
-    ledger, run, now = Ledger(yard.table_name), str(event["run"]), clock()
-    records = ledger.read(run)
-    if "outcome" in event:
-        return _conclude(ledger, run, records, event, now)
-    if records:
-        attempts.refuse_denied(records, 1)
-    image = records.run.image if records else None
-    if image is None:
-        raise ImageFailed(f"the ledger knows no image of {run}, so there is nothing to publish")
-    documents.set_parameter(yard.image_parameter, image)
-    reason = f"{yard.image_parameter} is {image}"
-    ledger.write(run_row(run, {"state": "Publish"}), event_row(run, note("published", reason, at=now)))
-    _retire(yard, ledger, run, image, now)
-    return {"kind": "published", "image": image, "reason": reason}
+    run, attempt = attempt_of(event)
+    ledger, now = Ledger(yard.table_name), clock()
+    records = ledger.known(run)
+    attempts.refuse_denied(records, attempt)
+    moved = _written(records) or _decided(yard, ledger, records, now)
+    if moved.before != bake.NO_IMAGE:
+        documents.set_parameter(yard.previous_image_parameter, moved.before)
+    documents.set_parameter(yard.image_parameter, moved.image)
+    reason = f"{yard.image_parameter} is {moved.image}; it was {moved.before}"
+    ledger.write(event_row(run, note("published", reason, at=now, attempt=attempt)))
+    if attempt in records.attempts:
+        _end_attempt(ledger, run, attempt, moved, now)
+    return {"kind": "baked" if records.run.image else "rolled_back", "image": moved.image, "reason": reason}
 
 
-def _retire(yard: BakePublishSettings, ledger: Ledger, run: str, current: str, now: datetime) -> None:
-    listed = [
-        Made(image.id, image.tags.get("trainyard:recipe", ""), image.state == "available")
-        for image in images.of_yard(yard.yard)
-    ]
-    old = bake.retirements(listed, current=current, in_use=images.in_use(), keep=yard.keep_images)
-    for each in old:
-        images.retire(each.id)
-        ledger.write(event_row(run, note("retired", f"{each.id}: {each.reason}", at=now, image=each.id)))
+def _written(records: Records) -> Moved | None:
+    return wire.from_json(Moved, records.run.published) if records.run.published else None
 
 
-def _conclude(
-    ledger: Ledger, run: str, records: Records | None, event: dict[str, Any], now: datetime
-) -> dict[str, Any]:
-    concluded = conclusion.read(event["outcome"])
-    if event["unreleased"]:
-        hosts = [host.instance for host in records.hosts.values() if host.ended is None] if records else []
-        concluded = conclusion.spoiled(concluded, conclusion.unreleased(run, hosts, event["unreleased"]))
-    if records:
-        values = {"state": "Conclude", "outcome": concluded.outcome, "reason": concluded.reason, "ended": now}
-        entry = note(concluded.outcome.value, concluded.reason, at=now)
-        ledger.write(
-            run_row(records.run.run, values | {"error": concluded.error}), event_row(records.run.run, entry)
+def _decided(yard: BakePublishSettings, ledger: Ledger, records: Records, now: datetime) -> Moved:
+    """Where the parameters move, from now on for good. Raises ImageFailed when they may not."""
+    run = records.run.run
+    image = records.run.image or documents.parameter(yard.previous_image_parameter) or bake.NO_IMAGE
+    found = images.find(image) if image != bake.NO_IMAGE else None
+    if found is None or not found.available or not found.is_of(yard.yard):
+        state = found.state if found else "gone"
+        raise ImageFailed(
+            f"the image {image} is {state}, so hosts could not start from it; nothing was moved"
         )
-    image = records.run.image if records and concluded.error is None else None
-    return {**wire.to_json(concluded), "kind": concluded.word, "image": image}
+    moved = Moved(image, documents.parameter(yard.image_parameter) or bake.NO_IMAGE)
+    values = {"state": "Publish", "published": wire.to_json(moved)}
+    try:
+        ledger.write(run_row(run, values, unless="ended"))
+    except AlreadyWrittenError as over:
+        raise ImageFailed(f"the bake {run} is over, so its image {image} is not published") from over
+    return moved
+
+
+def _end_attempt(ledger: Ledger, run: str, attempt: int, moved: Moved, now: datetime) -> None:
+    values = {"ending": Ending.FINISHED, "ended": now, "reason": f"{moved.image} was made"}
+    try:
+        ledger.write(attempt_row(run, attempt, values, unless="ending"))
+    except AlreadyWrittenError:
+        logger.info("attempt %s of %s had ended before", attempt, run)

@@ -10,11 +10,12 @@ from typing import Any
 from lambdas import settings
 from lambdas.aws import bucket, notices
 from lambdas.aws.ledger import Ledger, event_row, run_row
-from lambdas.core import conclusion, summary, timeline, wire
+from lambdas.core import conclusion, summary, wire
 from lambdas.core.conclusion import Conclusion
 from lambdas.core.errors import AccessDenied
 from lambdas.core.records import Records
 from lambdas.core.summary import Outcome, RunFacts
+from lambdas.handlers import closing
 from lambdas.handlers.voice import clock, note
 from lambdas.settings import ConcludeSettings
 
@@ -37,15 +38,8 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
         # The summary must say how the execution ends, so the notice goes first and its failure is the run's.
         concluded = conclusion.spoiled(concluded, denied)
         facts = replace(facts, outcome=concluded.outcome, error=concluded.error, reason=concluded.reason)
-    bucket.write_json(yard.bucket_name, f"runs/{run}/summary.json", summary.summarise(facts))
     entry = note(concluded.outcome.value, concluded.reason, at=now)
-    lines = timeline.to_jsonl([*(ledger.timeline(run) if records else ()), entry])
-    bucket.write(
-        yard.bucket_name, f"runs/{run}/timeline.jsonl", lines.encode(), media_type="application/x-ndjson"
-    )
-    if records and records.plan:
-        plan = wire.to_json(records.plan) | {"asked": records.asked()}
-        bucket.write_json(yard.bucket_name, f"runs/{run}/plan.json", plan)
+    closing.write(yard.bucket_name, ledger, run, records, summary.summarise(facts), entry)
     if records:
         values = {"state": "Conclude", "outcome": concluded.outcome, "reason": concluded.reason, "ended": now}
         ledger.write(run_row(run, values | {"error": concluded.error}), event_row(run, entry))

@@ -9,12 +9,13 @@ from lambdas.aws.ledger import event_row, host_row
 from lambdas.core import wire
 from lambdas.core.errors import TrainyardError
 from lambdas.core.image import Image
+from lambdas.core.records import Records
 from lambdas.core.recovery import Trouble
 from lambdas.core.timeline import Source
 from lambdas.handlers import attempts, heard_from_hosts, waits
 from lambdas.handlers.hearing import Hearing
 
-BUILDER_WAITS = ("install", "capture", "seal", "snapshot")
+IMAGING = "noted: EC2 goes on making its image, whose own end counts"
 LAUNCHING = "noted: the gang is being launched, and Muster counts it without this host"
 
 
@@ -87,6 +88,8 @@ def _warned(hearing: Hearing, at: datetime, now: datetime) -> str:
     records = hearing.ledger.known(hearing.run)
     if member.attempt not in records.attempts:
         return LAUNCHING
+    if records.run.kind != "train":
+        return _lone_host_going(member, records, "Interrupted", reason, now)
     if records.waiting(member.attempt, ("train",)):
         member.ask_to_stop(records, besides=())
         return "the gang is asked to checkpoint"
@@ -113,10 +116,11 @@ def _changed(hearing: Hearing, at: datetime, now: datetime) -> str:
         host_row(hearing.run, instance, {"lost": reason, "ended": at}, only="launched"),
         event_row(hearing.run, entry),
     )
-    if records.run.kind != "train":
-        return _builder_lost(member, reason, now)
     if member.attempt not in records.attempts:
         return LAUNCHING
+    if records.run.kind != "train":
+        warned = records.hosts[instance].warned
+        return _lone_host_going(member, records, "Interrupted" if warned else "HostLost", reason, now)
     said = _last_words(member, instance)
     if said:
         return heard_from_hosts.failed(member, said, now)
@@ -133,13 +137,14 @@ def _last_words(hearing: Hearing, instance: str) -> dict[str, Any] | None:
     return bucket.read_json(hearing.yard.bucket_name, key)
 
 
-def _builder_lost(hearing: Hearing, reason: str, now: datetime) -> str:
-    records = hearing.ledger.known(hearing.run)
-    token = records.waiting(hearing.attempt, BUILDER_WAITS)
-    if token:
-        trouble = Trouble(error="HostLost", reason=f"{reason}, while the image was being made; bake again")
-        attempts.fail(hearing.ledger, hearing.run, token, trouble, now)
-    return reason
+def _lone_host_going(member: Hearing, records: Records, error: str, reason: str, now: datetime) -> str:
+    """A builder, or another host that no program runs on: whatever was to be done on it is over."""
+    if records.waiting(member.attempt, ("capture", "snapshot")):
+        return IMAGING
+    trouble = Trouble(error=error, reason=reason, lost=tuple(records.attempts[member.attempt].hosts))
+    over = member.entry("host lost", at=now, source=Source.WORKFLOW, reason=reason)
+    attempts.end(member.ledger, member.run, member.attempt, over, now, trouble=trouble, step=None)
+    return f"{error}: {reason}"
 
 
 def _imaged(hearing: Hearing, now: datetime) -> str:

@@ -118,6 +118,7 @@ def _next_step(records: Records, attempt: int, now: datetime) -> Try | Wait | St
         give_up_at=placement.give_up_at(since, job.limits.wait_minutes, deadline),
         ended_by=placement.ended_by(since, job.limits.wait_minutes, deadline),
         held=records.held_offer(attempt),
+        first=records.first_market(attempt),
     )
 
 
@@ -192,6 +193,7 @@ def _launch(asking: Asking, part: Part) -> Launched | Turned:
         image=asking.records.plan.image,
         token=asking.token(part.gang),
         tags=_tags(asking, part.gang, clock()),
+        root_gib=(asking.records.run.recipe or {}).get("root_gib"),
     )
 
 

@@ -7,7 +7,7 @@ from lambdas import settings
 from lambdas.aws import documents, images
 from lambdas.aws.ledger import Ledger, event_row, look_up_row, run_row
 from lambdas.core import tokens
-from lambdas.core.bake import ImageFailed
+from lambdas.core.errors import ImageFailed
 from lambdas.core.records import Records
 from lambdas.handlers import attempts, waits
 from lambdas.handlers.voice import attempt_of, clock, note

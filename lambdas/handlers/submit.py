@@ -1,10 +1,10 @@
-"""An uploaded job file becomes one execution: the same object version twice is one run."""
+"""An uploaded job file becomes one run, an uploaded recipe one bake: the same object version twice is one execution."""
 
 from typing import Any
 
 from lambdas import settings
 from lambdas.aws import bucket, executions
-from lambdas.core import jobfile, tokens
+from lambdas.core import jobfile, recipe, tokens
 from lambdas.core.errors import AccessDenied
 from lambdas.handlers.voice import logger
 
@@ -14,6 +14,9 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
     yard = settings.read(settings.SubmitSettings)
     uploaded = event["detail"]["object"]
     key, version, etag = uploaded["key"], uploaded.get("version-id"), uploaded.get("etag", "")
+    if key == recipe.REPORT:
+        return {"run": None, "started": False}
+    bakes = key.startswith("images/")
     denied = None
     try:
         found = bucket.head(yard.bucket_name, key, most=jobfile.MOST_BYTES, version=version)
@@ -22,8 +25,10 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
         found, denied = None, error.reason
     name = jobfile.name_of(found.head if found else b"", key=key)
     run = tokens.run_id(name, key=key, version=version or etag)
-    execution_input = {"job_key": key, "version_id": version, "etag": etag, "denied": denied}
+    machine = yard.bake_state_machine_arn if bakes else yard.train_state_machine_arn
+    where = "recipe_key" if bakes else "job_key"
+    execution_input = {where: key, "version_id": version, "etag": etag, "denied": denied}
     given = {name: value for name, value in execution_input.items() if value}
-    started = executions.start(yard.state_machine_arn, run, given)
+    started = executions.start(machine, run, given)
     logger.info("%s %s", run, "started" if started else "was started before", extra={"key": key})
     return {"run": run, "started": started}

@@ -1,19 +1,143 @@
-"""Waits that a command or an image ends: what its status means for the token, wherever it was learnt from.
+"""Waits that a command or an image ends: sent or asked for once, then looked at, wherever news of it is learnt from.
+
+A state that waits is entered again whenever it has had no answer for the yard's `look_seconds`, so an event that is
+lost costs that long. Each time it stores its new token first, then looks.
 
 A good end answers the token. A bad one is the caller's to tell: signal fails the task, the state itself raises.
 """
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime
 
-from lambdas.aws.ledger import Ledger, event_row
-from lambdas.core.bake import ImageFailed, InstallFailed
-from lambdas.core.errors import StartFailed, TrainyardError
+from lambdas.aws import documents, images, instances
+from lambdas.aws.ledger import (
+    AlreadyWrittenError,
+    Ledger,
+    attempt_row,
+    event_row,
+    look_up_row,
+    run_row,
+    wait_row,
+)
+from lambdas.core import pace
+from lambdas.core.errors import (
+    HostLost,
+    ImageFailed,
+    InstallFailed,
+    NotRegistered,
+    SealFailed,
+    TestFailed,
+    TrainyardError,
+)
 from lambdas.core.image import Image
-from lambdas.core.records import Records
+from lambdas.core.records import Records, WaitRow
+from lambdas.core.recovery import Trouble
+from lambdas.core.summary import ending_of
 from lambdas.handlers import attempts
-from lambdas.handlers.voice import note
+from lambdas.handlers.voice import logger, note
 
 ENDED_BADLY = ("Failed", "TimedOut", "Cancelled", "Cancelling")
+WORDS: Mapping[str, type[TrainyardError]] = {
+    "install": InstallFailed,
+    "test": TestFailed,
+    "seal": SealFailed,
+}
+"""What a wait for a command fails with; one for an image with ImageFailed."""
+
+
+@dataclass(frozen=True)
+class Entered:
+    """A state that waits, with its token stored."""
+
+    ledger: Ledger
+    records: Records
+    attempt: int
+    wait: str
+    now: datetime
+
+    @property
+    def run(self) -> str:
+        return self.records.run.run
+
+    @property
+    def row(self) -> WaitRow | None:
+        """What it waits for; None when nothing was sent or asked for yet."""
+        return self.records.waits.get((self.attempt, self.wait))
+
+
+def enter(
+    ledger: Ledger, run: str, attempt: int, wait: str, token: str, now: datetime, *, state: str
+) -> Entered:
+    records = attempts.await_news(ledger, run, attempt, wait, token, now, state=state)
+    return Entered(ledger, records, attempt, wait, now)
+
+
+def gone(host: str) -> str | None:
+    """Why EC2 says that the host is going or gone, for a state that looks because no event came; None if it is not."""
+    found = [each for each in instances.of_ids([host]) if each.gone]
+    return (
+        f"EC2 says {host} is {found[0].state} ({found[0].state_reason or 'no reason given'})"
+        if found
+        else None
+    )
+
+
+def end_if_gone(entered: Entered, host: str) -> bool:
+    """End the attempt, and with it the wait, if EC2 says that its one host is gone; whether it did."""
+    why = gone(host)
+    if why is None:
+        return False
+    warned = entered.records.hosts[host].warned
+    trouble = Trouble(error="Interrupted" if warned else "HostLost", reason=why, lost=(host,))
+    entry = note("host lost", why, at=entered.now, attempt=entered.attempt, lost=[host])
+    attempts.end(entered.ledger, entered.run, entered.attempt, entry, entered.now, trouble=trouble, step=None)
+    return True
+
+
+def for_command(
+    entered: Entered, host: str, document: str, parameters: Mapping[str, str], *, doing: str
+) -> None:
+    """Wait for the document's end on this host. It is sent once, however often the state is entered.
+
+    Raises NotRegistered, nothing sent, until Systems Manager knows the host, HostLost once it does not any more, and
+    what the wait fails with when the command ended badly or takes too long. `doing` is the timeline's word."""
+    here = host in documents.online([host])
+    row = entered.row
+    if row is None:
+        if not here:
+            raise NotRegistered(
+                f"Systems Manager does not know {host}: its host role lacks ssm:UpdateInstanceInformation "
+                "(give it AmazonSSMManagedInstanceCore), or there is no route to Systems Manager"
+            )
+        row = _send(entered, host, document, parameters, doing)
+    assert row.command is not None, "a wait for a command holds one"
+    status = documents.status(row.command, host)
+    wrong = answer_command(
+        entered.ledger, entered.records, entered.attempt, entered.wait, status, entered.now
+    )
+    if wrong:
+        raise wrong
+    if status != "Success" and not here:
+        raise _noted(
+            entered, HostLost(f"Systems Manager has not heard of {host} for minutes: it hangs, or is cut off")
+        )
+    if status != "Success":
+        _raise_overdue(entered, row, f"the document {document} has not ended on {host}")
+
+
+def for_image(entered: Entered, host: str, name: str, *, description: str, tags: Mapping[str, str]) -> None:
+    """Wait for the image of this host under that name, which is asked for once. Without a reboot.
+
+    Raises ImageFailed (HostLost where the host was going) when EC2 cannot make it or it takes too long."""
+    row = entered.row or _ask(entered, host, name, description, tags)
+    assert row.image is not None, "a wait for an image holds one"
+    found = images.find(row.image)
+    wrong = answer_image(entered.ledger, entered.records, entered.attempt, entered.wait, found, entered.now)
+    if wrong:
+        raise wrong
+    if found is None or not found.available:
+        _raise_overdue(entered, row, f"EC2 has not made the image {row.image} of {host}")
 
 
 def answer_command(
@@ -28,9 +152,9 @@ def answer_command(
         attempts.succeed(ledger, run, token, {"kind": "done"}, now)
     elif status in ENDED_BADLY:
         where = "its output: aws ssm list-command-invocations --details"
-        reason = f"the {wait} document ended with {status}; {where}"
-        ledger.write(event_row(run, note(f"{wait} failed", reason, at=now, attempt=attempt)))
-        return InstallFailed(reason) if wait == "install" else StartFailed(reason)
+        wrong = WORDS[wait](f"the {wait} document ended with {status}; {where}")
+        _write_down(ledger, records, attempt, f"{wait} failed", wrong, now)
+        return wrong
     return None
 
 
@@ -49,5 +173,67 @@ def answer_image(
     reason = (
         f"EC2 could not make the image {image.id}: it is {image.state} ({image.reason or 'no reason given'})"
     )
-    ledger.write(event_row(run, note("image failed", reason, at=now, attempt=attempt)))
-    return ImageFailed(reason)
+    going = [f"{host.instance}: {host.going}" for host in records.members(attempt) if host.going]
+    wrong = HostLost(f"{reason}; its host was going ({'; '.join(going)})") if going else ImageFailed(reason)
+    _write_down(ledger, records, attempt, "image failed", wrong, now)
+    return wrong
+
+
+def _send(entered: Entered, host: str, document: str, parameters: Mapping[str, str], doing: str) -> WaitRow:
+    run, attempt, wait, now = entered.run, entered.attempt, entered.wait, entered.now
+    (command,) = documents.send(document, [host], parameters, comment=f"{run} {wait}")
+    entered.ledger.write(
+        look_up_row("command", command, run, now=now, attempt=attempt, wait=wait),
+        wait_row(run, attempt, wait, {"since": now, "command": command}),
+        event_row(run, note(doing, f"{document} on {host}", at=now, attempt=attempt, command=command)),
+    )
+    return WaitRow(attempt=attempt, wait=wait, since=now, command=command)
+
+
+def _ask(entered: Entered, host: str, name: str, description: str, tags: Mapping[str, str]) -> WaitRow:
+    run, attempt, wait, now = entered.run, entered.attempt, entered.wait, entered.now
+    image = images.create(host, name, description=description, tags=tags)
+    entered.ledger.write(
+        look_up_row("image", image, run, now=now, attempt=attempt, wait=wait),
+        wait_row(run, attempt, wait, {"since": now, "image": image}),
+        run_row(run, {"image": image}),
+        event_row(run, note("imaging", f"{image} of {host}", at=now, attempt=attempt)),
+    )
+    return WaitRow(attempt=attempt, wait=wait, since=now, image=image)
+
+
+def _raise_overdue(entered: Entered, row: WaitRow, what: str) -> None:
+    most = pace.PATIENCE[entered.wait]
+    if entered.now - row.since > most:
+        word = WORDS.get(entered.wait, ImageFailed)
+        raise _noted(
+            entered, word(f"{what} within {most.total_seconds() / 3600:g} hours, so nobody waits any longer")
+        )
+
+
+def _noted(entered: Entered, wrong: TrainyardError) -> TrainyardError:
+    _write_down(
+        entered.ledger, entered.records, entered.attempt, f"{entered.wait} failed", wrong, entered.now
+    )
+    return wrong
+
+
+def _write_down(
+    ledger: Ledger, records: Records, attempt: int, event: str, wrong: TrainyardError, now: datetime
+) -> None:
+    """On the timeline, and as the attempt's end where it has one and nothing ended it before."""
+    run, error = records.run.run, type(wrong).__name__
+    ledger.write(event_row(run, note(event, wrong.reason, at=now, attempt=attempt)))
+    if attempt not in records.attempts:
+        return
+    values = {
+        "ending": ending_of(error),
+        "ended": now,
+        "reason": wrong.reason,
+        "error": error,
+        "cause": Trouble(error=error, reason=wrong.reason).to_cause(),
+    }
+    try:
+        ledger.write(attempt_row(run, attempt, values, unless="ending"))
+    except AlreadyWrittenError:
+        logger.info("attempt %s of %s had ended before", attempt, run)

@@ -1,0 +1,169 @@
+"""Admit of a bake: read and check the recipe, find its base image, see whether there is anything to do, take the lock.
+
+Of two bakes at once one gets the lock; a lock whose execution is over counts for nothing."""
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from lambdas import settings
+from lambdas.aws import bucket, documents, executions, images
+from lambdas.aws.ledger import AlreadyWrittenError, Ledger, Lock, event_row, run_row
+from lambdas.core import bake, jobfile, onehost, recipe, wire
+from lambdas.core.bake import Refused, RollbackPlan, Unchanged
+from lambdas.core.errors import AccessDenied, Misconfigured, RecipeRefused
+from lambdas.core.image import Image
+from lambdas.core.job import Fault, JobFaults
+from lambdas.core.recipe import Recipe, Rollback, Wanted
+from lambdas.handlers.voice import clock, logger, note
+from lambdas.settings import BakeAdmitSettings
+
+LONGEST = timedelta(days=3)
+"""The workflow's own time limit."""
+WAIT_MINUTES = 30.0
+"""How long a search for a builder goes on before the bake ends."""
+
+
+def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
+    yard = settings.read(BakeAdmitSettings)
+    run, created = str(event["run"]), wire.instant(event["started"])
+    if isinstance(event["input"], Mapping) and event["input"].get("denied"):
+        raise AccessDenied(str(event["input"]["denied"]))  # submit's words: it could not read the recipe
+    wanted = jobfile.misnamed(run) or recipe.read_input(event["input"], usual=yard.recipe_key)
+    row: dict[str, Any] = {
+        "kind": "bake",
+        "state": "Admit",
+        "attempt": 1,
+        "created": created,
+        "execution_arn": event["execution"],
+    }
+    decision: Refused | Unchanged | RollbackPlan | dict[str, Any]
+    match wanted:
+        case JobFaults():
+            decision = _refused(wanted)
+        case Rollback():
+            decision = _rollback(yard)
+        case Wanted():
+            decision = _recipe(yard, wanted)
+    ledger = Ledger(yard.table_name)
+    if isinstance(decision, RollbackPlan | dict):
+        lock = Lock(run, str(event["execution"]), created + LONGEST)
+        decision = _take_lock(ledger, lock) or decision
+    if isinstance(decision, dict):
+        row |= _admitted(yard, run, decision)
+    return _answer(ledger, run, row, decision, clock())
+
+
+def _refused(faults: JobFaults) -> Refused:
+    return Refused(RecipeRefused.__name__, faults.reason)
+
+
+def _rollback(yard: BakeAdmitSettings) -> RollbackPlan | Refused:
+    previous = documents.parameter(yard.previous_image_parameter)
+    image = images.find(previous) if previous and previous.startswith("ami-") else None
+    current = documents.parameter(yard.image_parameter)
+    return bake.roll_back(previous, image, yard=yard.yard, current=current)
+
+
+def _recipe(yard: BakeAdmitSettings, wanted: Wanted) -> dict[str, Any] | Unchanged | Refused:
+    """recipe.json; or every fault, those of the base image too; or that the current image is made from it."""
+    source = wanted.key or "the execution's input"
+    found = recipe.check(wanted.recipe, source=source) if wanted.key is None else _uploaded(yard, wanted)
+    if isinstance(found, JobFaults):
+        return _refused(found)
+    base = _base(yard, found)
+    if isinstance(base, Fault):
+        return _refused(JobFaults(source, (base,)))
+    admitted = recipe.admitted(found, software=yard.software_hash, base=base.id)
+    same = None if wanted.force else _unchanged(yard, str(admitted["hash"]))
+    return same or admitted
+
+
+def _uploaded(yard: BakeAdmitSettings, wanted: Wanted) -> Recipe | JobFaults:
+    """An older version stays readable behind a delete marker: a recipe that was deleted is not baked."""
+    assert wanted.key is not None
+    found = bucket.head(yard.bucket_name, wanted.key, most=jobfile.MOST_BYTES, version=wanted.version_id)
+    if found is None or bucket.head(yard.bucket_name, wanted.key, most=1) is None:
+        return recipe.gone(wanted.key)
+    if found.size > jobfile.MOST_BYTES:
+        return JobFaults(wanted.key, (recipe.too_big(found.size),))
+    return recipe.parse(found.head, source=wanted.key)
+
+
+def _base(yard: BakeAdmitSettings, wanted: Recipe) -> Image | Fault:
+    """The image that the builder starts from, as the recipe names it; the yard's own parameter is the operator's."""
+    named = wanted.base or yard.base_image_parameter
+    ami = named if named.startswith("ami-") else _parameter(yard, named)
+    if ami is None and wanted.base is None:
+        raise Misconfigured(
+            f"The parameter {named} does not hold the id of a base image. Its path differs by region and year: find it "
+            "with `aws ssm get-parameters-by-path --path /aws/service/deeplearning/ami` and deploy with "
+            "-c base_image_parameter=..."
+        )
+    if ami is None:
+        return Fault("base", f"the parameter {named} does not hold the id of an image that exists here")
+    image = images.find(ami)
+    if image is None:
+        return Fault(
+            "base", f"the image {ami} does not exist here, or its owner does not share it with this account"
+        )
+    if not image.available:
+        return Fault("base", f"the image {ami} is {image.state}; an available one is allowed")
+    return image
+
+
+def _parameter(yard: BakeAdmitSettings, named: str) -> str | None:
+    """The AMI that a parameter holds; None where it holds none, or where this yard may not read it."""
+    if not recipe.readable(named, usual=yard.base_image_parameter, yard=yard.yard):
+        return None
+    value = documents.parameter(named)
+    return value if value and recipe.is_ami(value) else None
+
+
+def _unchanged(yard: BakeAdmitSettings, recipe_hash: str) -> Unchanged | None:
+    current = documents.parameter(yard.image_parameter)
+    image = images.find(current) if current and current.startswith("ami-") else None
+    return bake.unchanged(image, yard=yard.yard, recipe_hash=recipe_hash)
+
+
+def _take_lock(ledger: Ledger, mine: Lock) -> Refused | None:
+    """None when it is ours."""
+    holder = ledger.bake_lock()
+    over = holder.run if holder and executions.is_over(holder.execution_arn) else None
+    if ledger.take_bake_lock(mine, instead_of=over):
+        return None
+    return bake.under_way(holder.run if holder else "that began this very moment")
+
+
+def _admitted(yard: BakeAdmitSettings, run: str, admitted: Mapping[str, Any]) -> dict[str, Any]:
+    """What later states read of the run, and what the builder reads."""
+    bucket.write_json(yard.bucket_name, f"runs/{run}/recipe.json", admitted)
+    builder = wire.from_json(recipe.Builder, admitted["builder"])
+    job = onehost.job(
+        str(admitted["name"]),
+        builder.hardware,
+        hours=builder.hours,
+        wait_minutes=WAIT_MINUTES,
+        restarts=bake.MOST_BUILDERS - 1,
+    )
+    return {"job": job.to_json(), "image_id": admitted["base"], "recipe": admitted}
+
+
+def _answer(
+    ledger: Ledger,
+    run: str,
+    row: Mapping[str, Any],
+    decision: Refused | Unchanged | RollbackPlan | Mapping[str, Any],
+    now: datetime,
+) -> dict[str, Any]:
+    if isinstance(decision, Mapping):
+        reason = f"{decision['name']} ({decision['hash']}) is made of {decision['base']}"
+        answer: dict[str, Any] = {"kind": "admitted", "reason": reason}
+    else:
+        answer = wire.to_json(decision)
+    try:
+        entry = note(answer["kind"], answer["reason"], at=now)
+        ledger.write(run_row(run, row, unless="created"), event_row(run, entry))
+    except AlreadyWrittenError:
+        logger.info("%s is admitted already", run)
+    return answer

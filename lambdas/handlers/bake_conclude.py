@@ -1,0 +1,122 @@
+"""Conclude of a bake: its outcome, its summary; no image of it is left but the one that hosts start from.
+
+A rule calls it for executions that did not reach this, or failed in it.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from lambdas import settings
+from lambdas.aws import bucket, documents, images
+from lambdas.aws.ledger import AlreadyWrittenError, Ledger, attempt_row, event_row, run_row
+from lambdas.core import bake, conclusion, wire
+from lambdas.core.conclusion import Conclusion
+from lambdas.core.errors import TrainyardError
+from lambdas.core.records import Records
+from lambdas.core.summary import RunFacts, ending_of
+from lambdas.handlers import closing
+from lambdas.handlers.voice import clock, logger, note
+from lambdas.settings import BakeConcludeSettings
+
+
+def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
+    yard = settings.read(BakeConcludeSettings)
+    ledger, run, now = Ledger(yard.table_name), str(event["run"]), clock()
+    if event.get("cut_short") and bucket.read_json(yard.bucket_name, f"runs/{run}/summary.json"):
+        return {"kind": "concluded", "reason": f"{run} had concluded by itself"}
+    concluded = _concluded(run, ledger.read(run), event)
+    _end(ledger, run, concluded, now)
+    records = ledger.read(run)
+    if wrong := _discard(yard, ledger, run, records, now):
+        concluded = conclusion.spoiled(concluded, wrong)
+        _end(ledger, run, concluded, now)
+    ledger.give_back_bake_lock(run)
+    said = _summary(yard, run, records, concluded, event, now)
+    entry = note(concluded.outcome.value, concluded.reason, at=now)
+    if records:
+        ledger.write(event_row(run, entry))
+    closing.write(yard.bucket_name, ledger, run, records, said, entry)
+    return {**wire.to_json(concluded), **{key: said[key] for key in ("kind", "image", "before")}}
+
+
+def _concluded(run: str, records: Records | None, event: Mapping[str, Any]) -> Conclusion:
+    concluded = conclusion.read(event["outcome"])
+    if not event.get("unreleased"):
+        return concluded
+    hosts = [host.instance for host in records.hosts.values() if host.ended is None] if records else []
+    return conclusion.spoiled(concluded, conclusion.unreleased(run, hosts, event["unreleased"]))
+
+
+def _end(ledger: Ledger, run: str, concluded: Conclusion, now: datetime) -> None:
+    """The run is over from here on: Publish moves nothing any more, so what is not published now never will be."""
+    records = ledger.read(run)
+    if records is None:
+        return
+    values = {"outcome": concluded.outcome, "error": concluded.error, "reason": concluded.reason}
+    ledger.write(run_row(run, {"state": "Conclude", "ended": now} | values))
+    attempt = records.run.attempt
+    if attempt in records.attempts:
+        _end_attempt(ledger, run, attempt, concluded, now)
+
+
+def _end_attempt(ledger: Ledger, run: str, attempt: int, concluded: Conclusion, now: datetime) -> None:
+    values = {"ending": ending_of(concluded.error or ""), "ended": now, "reason": concluded.reason}
+    try:
+        ledger.write(attempt_row(run, attempt, values, unless="ending"))
+    except AlreadyWrittenError:
+        logger.info("attempt %s of %s had ended before", attempt, run)
+
+
+def _discard(
+    yard: BakeConcludeSettings, ledger: Ledger, run: str, records: Records | None, now: datetime
+) -> TrainyardError | None:
+    """Retire what the bake made and nobody will use. What could not be retired is the bake's failure, with its name."""
+    parameters = (yard.image_parameter, yard.previous_image_parameter)
+    keep = [documents.parameter(name) or bake.NO_IMAGE for name in parameters]
+    if records and records.run.published:
+        keep.append(records.run.published["image"])
+    for image in bake.discarded(images.of_yard(yard.yard), run=run, keep=keep):
+        try:
+            images.retire(image)
+        except TrainyardError as wrong:
+            return wrong
+        if records:
+            said = f"{image}: the bake ended without it"
+            ledger.write(event_row(run, note("discarded", said, at=now, image=image)))
+    return None
+
+
+def _summary(
+    yard: BakeConcludeSettings,
+    run: str,
+    records: Records | None,
+    concluded: Conclusion,
+    event: Mapping[str, Any],
+    now: datetime,
+) -> dict[str, Any]:
+    """All that is known; of a bake that Admit could not even write down, that it failed and why."""
+    outcome, unretired = event["outcome"], event.get("unretired")
+    published = records.run.published if records else None
+    facts = RunFacts(
+        run=run,
+        bucket=yard.bucket_name,
+        outcome=concluded.outcome,
+        reason=concluded.reason,
+        error=concluded.error,
+        created=records.run.created if records else now,
+        ended=now,
+        execution_arn=records.run.execution_arn if records else None,
+        attempts=records.attempt_facts() if records else (),
+        hosts=records.lives() if records else (),
+        objects=bucket.keys(yard.bucket_name, f"runs/{run}/"),
+        image=outcome.get("image") if concluded.error is None else None,
+    )
+    return bake.summarise(
+        facts,
+        kind=str(outcome.get("kind")) if concluded.error is None else concluded.outcome.value,
+        recipe=records.run.recipe if records else None,
+        results=bucket.read_json(yard.bucket_name, f"runs/{run}/tests.json") or {},
+        published=published,
+        retirement=str(unretired.get("cause") or unretired["error"]) if unretired else None,
+    )

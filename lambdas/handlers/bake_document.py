@@ -1,0 +1,62 @@
+"""A bake's documents on the builder, one state each: install, test, seal. Also says why one of them failed."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from lambdas import settings
+from lambdas.aws import bucket, documents
+from lambdas.aws.ledger import Ledger
+from lambdas.core import bake
+from lambdas.core.records import Records
+from lambdas.core.recovery import Trouble
+from lambdas.handlers import attempts, waits
+from lambdas.handlers.voice import attempt_of, clock
+from lambdas.settings import BakeDocumentSettings
+
+DOING = {"install": "installing", "test": "testing", "seal": "sealing"}
+
+
+def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
+    """Raises NotRegistered until Systems Manager knows the builder: the workflow asks again."""
+    yard = settings.read(BakeDocumentSettings)
+    run, attempt, step = *attempt_of(event), str(event["step"])
+    ledger, now = Ledger(yard.table_name), clock()
+    if "explain" in event:
+        return _explain(yard, ledger.known(run), attempt, step, event["explain"])
+    entered = waits.enter(ledger, run, attempt, step, event["token"], now, state=step.capitalize())
+    if attempts.settle(ledger, entered.records, attempt, now):
+        return {}
+    (builder,) = entered.records.attempts[attempt].hosts
+    if waits.end_if_gone(entered, builder):
+        return {}
+    document, parameters = _document(yard, run, step)
+    waits.for_command(entered, builder, document, parameters, doing=DOING[step])
+    return {}
+
+
+def _document(yard: BakeDocumentSettings, run: str, step: str) -> tuple[str, Mapping[str, str]]:
+    """The document of this step, and what it is told."""
+    recipe = {"Recipe": f"s3://{yard.bucket_name}/runs/{run}/recipe.json", "Run": run}
+    match step:
+        case "install":
+            return yard.install_document, recipe | {"Software": yard.software_uri}
+        case "test":
+            return yard.test_document, recipe
+        case _:
+            return yard.seal_document, {"Depth": "builder"}
+
+
+def _explain(
+    yard: BakeDocumentSettings, records: Records, attempt: int, step: str, failure: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The failure again, with the failed tests, and with what the command printed last."""
+    trouble = Trouble.caught(failure["error"], failure.get("cause", ""))
+    row = records.waits.get((attempt, step))
+    if row is None or row.command is None:
+        return {"kind": "error", "error": trouble.error, "cause": trouble.to_cause()}
+    said = documents.outcome(row.command, records.attempts[attempt].hosts[0])
+    results = bucket.read_json(yard.bucket_name, f"runs/{records.run.run}/tests.json") or {}
+    failed = bake.tests_failed(results) if step == "test" else None
+    reason = failed or f"{trouble.reason or trouble.error} ({said.status}, exit code {said.exit_code})"
+    full = Trouble(error=trouble.error, reason=reason, tail=said.tail, exit_code=said.exit_code)
+    return {"kind": "error", "error": full.error, "cause": full.to_cause()}
