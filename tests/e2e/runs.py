@@ -123,7 +123,7 @@ class Runs:
         """The yard with `action` taken out of the inline policies of the roles whose logical id has `role`."""
         iam = self.yard.session.client("iam")
         changed: list[tuple[str, str, dict[str, Any]]] = []
-        for name in self._roles(role):
+        for name in self.roles(role):
             for policy in iam.list_role_policies(RoleName=name)["PolicyNames"]:
                 document = iam.get_role_policy(RoleName=name, PolicyName=policy)["PolicyDocument"]
                 less = _less(document, action)
@@ -137,7 +137,8 @@ class Runs:
             for name, policy, document in changed:
                 iam.put_role_policy(RoleName=name, PolicyName=policy, PolicyDocument=json.dumps(document))
 
-    def _roles(self, part: str) -> list[str]:
+    def roles(self, part: str) -> list[str]:
+        """The names of the yard's roles whose logical id has `part`."""
         pages = self.yard.session.client("cloudformation").get_paginator("list_stack_resources")
         return [
             resource["PhysicalResourceId"]
