@@ -1,0 +1,297 @@
+"""Old images go, the right ones stay, the report says why; what EC2 refuses is told and tried again."""
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from demo.yard import Execution
+from tests.e2e.runs import Runs
+
+PREVIOUS = "/trainyard/image/previous"
+GPU, DIGITS, HOST, BROKEN = "kept-gpu", "kept-digits", "kept-host", "kept-broken"
+
+
+@dataclass
+class Shelf:
+    """Images of one idle host, made one after the other as a yard makes them, and gone at the end."""
+
+    runs: Runs
+    made: dict[str, str] = field(default_factory=dict)
+    """AMIs by what the test calls them."""
+    instances: list[str] = field(default_factory=list)
+
+    @property
+    def ec2(self) -> Any:
+        return self.runs.yard.session.client("ec2")
+
+    def host(self, image: str) -> str:
+        (instance,) = self.ec2.run_instances(ImageId=image, InstanceType="t3.nano", MinCount=1, MaxCount=1)[
+            "Instances"
+        ]
+        self.instances.append(instance["InstanceId"])
+        self.ec2.get_waiter("instance_running").wait(
+            InstanceIds=[instance["InstanceId"]], WaiterConfig={"Delay": 1, "MaxAttempts": 60}
+        )
+        return str(instance["InstanceId"])
+
+    def image(self, called: str, lineage: str, *, parent: str = "", yard: str = "trainyard") -> None:
+        tags = {
+            "trainyard:yard": yard,
+            "trainyard:run": f"made-{called}",
+            "trainyard:kind": "snapshot",
+            "trainyard:lineage": lineage,
+            "trainyard:parent": self.made.get(parent, ""),
+        }
+        marks = [{"Key": key, "Value": value} for key, value in tags.items() if value]
+        answer = self.ec2.create_image(
+            InstanceId=self.instances[0],
+            Name=f"retention {called}",
+            NoReboot=True,
+            TagSpecifications=[{"ResourceType": kind, "Tags": marks} for kind in ("image", "snapshot")],
+        )
+        self.made[called] = answer["ImageId"]
+        self.runs.until(f"{called} is made", lambda: self.state(called) in ("available", "failed"))
+
+    def state(self, called: str) -> str | None:
+        """None for an image that is gone."""
+        found = self.ec2.describe_images(
+            Owners=["self"], Filters=[{"Name": "image-id", "Values": [self.made[called]]}]
+        )["Images"]
+        return str(found[0]["State"]) if found else None
+
+    def there(self) -> set[str]:
+        return {called for called in self.made if self.state(called)}
+
+    def snapshots(self) -> set[str]:
+        """What the images are called whose snapshot is there, whatever became of the image."""
+        described = self.ec2.describe_snapshots(OwnerIds=["self"])["Snapshots"]
+        return {
+            called
+            for called, image in self.made.items()
+            for each in described
+            if image in each["Description"]
+        }
+
+    def clear(self) -> None:
+        for called in self.there():
+            self.ec2.deregister_image(ImageId=self.made[called], DeleteAssociatedSnapshots=True)
+        if self.instances:
+            self.ec2.terminate_instances(InstanceIds=self.instances)
+
+
+@pytest.fixture
+def shelf(runs: Runs) -> Iterator[Shelf]:
+    """With one host of the base image, to make images of."""
+    shelf = Shelf(runs)
+    (base,) = shelf.ec2.describe_images(
+        Owners=["amazon"], Filters=[{"Name": "architecture", "Values": ["x86_64"]}]
+    )["Images"][:1]
+    try:
+        shelf.host(base["ImageId"])
+        yield shelf
+    finally:
+        shelf.clear()
+
+
+@contextmanager
+def keeping(runs: Runs, images: int, days: int) -> Iterator[None]:
+    """As `cdk deploy -c keep_images=... -c keep_days=...`; days of 0 make every image an old one."""
+    lambda_ = runs.yard.session.client("lambda")
+    before = lambda_.get_function_configuration(FunctionName="trainyard-retire")["Environment"]["Variables"]
+    changed = before | {"KEEP_IMAGES": str(images), "KEEP_DAYS": str(days)}
+    lambda_.update_function_configuration(FunctionName="trainyard-retire", Environment={"Variables": changed})
+    try:
+        yield
+    finally:
+        lambda_.update_function_configuration(
+            FunctionName="trainyard-retire", Environment={"Variables": before}
+        )
+
+
+@contextmanager
+def previous(runs: Runs, image: str) -> Iterator[None]:
+    """That image is the one that a rollback goes back to."""
+    ssm = runs.yard.session.client("ssm")
+    before = ssm.get_parameter(Name=PREVIOUS)["Parameter"]["Value"]
+    ssm.put_parameter(Name=PREVIOUS, Value=image, Overwrite=True)
+    try:
+        yield
+    finally:
+        ssm.put_parameter(Name=PREVIOUS, Value=before, Overwrite=True)
+
+
+@contextmanager
+def waiting_run(runs: Runs, image: str) -> Iterator[str]:
+    """A run from that image which no pool has room for."""
+    runs.cloud.fault("refuse", "g5.xlarge", "*", "*")
+    hardware = {"instance_types": ["g5.xlarge"], "image": image}
+    arn = runs.start(runs.job("waits-with-its-image", hardware=hardware, limits={"wait_minutes": 30}))
+    run = arn.rsplit(":", 1)[-1]
+    try:
+        runs.until("it is planned", lambda: runs.yard.read_json(f"runs/{run}/plan.json"))
+        yield run
+    finally:
+        runs.yard.session.client("stepfunctions").stop_execution(executionArn=arn)
+        runs.until("it is over", lambda: runs.yard.summary(run))
+
+
+def retire(runs: Runs, payload: dict[str, Any] | None = None) -> Execution:
+    machine = runs.yard.train.removesuffix("-train") + "-retire"
+    return runs.yard.wait(runs.yard.start(machine, payload or {}), 120)
+
+
+def reported(runs: Runs, shelf: Shelf) -> dict[str, tuple[str, str]]:
+    """Fate and reason of the images of this shelf, by what they are called."""
+    report = runs.yard.read_json("images/report.json") or {}
+    rows = {row["id"]: (row["fate"], row["reason"]) for row in (*report["images"], *report["snapshots"])}
+    return {called: rows[image] for called, image in shelf.made.items() if image in rows}
+
+
+def test_of_twelve_images_exactly_the_right_ones_remain(runs: Runs, shelf: Shelf) -> None:
+    for called in ("g1", "g2", "g3", "g4", "g5", "g6", "g7"):
+        shelf.image(called, GPU)
+    shelf.image("d1", DIGITS, parent="g3")
+    shelf.image("d2", DIGITS, parent="g4")
+    shelf.image("d3", DIGITS)
+    shelf.image("h1", HOST)
+    runs.cloud.fault("image-fail", "--reason", "No disk.")
+    shelf.image("b1", BROKEN)
+    shelf.image("of another yard", GPU, yard="other")
+    shelf.ec2.stop_instances(InstanceIds=[shelf.host(shelf.made["g5"])])
+    everything = shelf.there()
+    assert len(everything) == 12 + 1
+
+    with (
+        keeping(runs, images=2, days=0),
+        previous(runs, shelf.made["g2"]),
+        waiting_run(runs, shelf.made["g1"]) as run,
+    ):
+        seen = retire(runs, {"report_only": True})
+        assert seen.status == "SUCCEEDED", seen.cause
+        assert shelf.there() == everything
+        due = {"g3", "d1", "b1"}
+        assert {called for called, (fate, _) in reported(runs, shelf).items() if fate == "due"} == due
+
+        runs.cloud.fault("snapshot-stuck")
+        seen = retire(runs)
+        assert (seen.status, seen.error) == ("FAILED", "RetireIncomplete")
+        (stuck,) = shelf.snapshots() - shelf.there()
+        assert shelf.made[stuck] in seen.cause
+        assert "internal-error" in seen.cause
+        assert shelf.there() == everything - due
+        fates = reported(runs, shelf)
+        assert {called: fate for called, (fate, _) in fates.items()} == {
+            **dict.fromkeys(everything - due - {"of another yard"}, "kept"),
+            **dict.fromkeys(due, "retired"),
+            stuck: "left",
+        }
+        for called, why in (
+            ("g1", f"the run {run}, which is not over"),
+            ("g2", "the previous image"),
+            ("g4", f"{shelf.made['d2']}, which stays, was made from it"),
+            ("g5", "instances run from it or are stopped with it"),
+            ("g6", "number 2 of the newest 2 of kept-gpu"),
+            ("g7", "the newest of kept-gpu"),
+            ("h1", "the newest of kept-host"),
+            ("b1", "failed (No disk.)" if stuck != "b1" else "internal-error"),
+        ):
+            assert why in fates[called][1], fates[called]
+
+        seen = retire(runs)
+        assert seen.status == "SUCCEEDED", seen.cause
+        assert shelf.there() == shelf.snapshots() == everything - due
+        text = (runs.yard.read("images/report.txt") or b"").decode()
+        assert all(shelf.made[called] in text for called in everything - due - {"of another yard"})
+        again = retire(runs)
+        assert again.status == "SUCCEEDED"
+        assert shelf.there() == everything - due
+
+
+def test_the_current_image_stays_and_a_run_that_is_over_holds_none(runs: Runs, shelf: Shelf) -> None:
+    current = runs.yard.session.client("ssm").get_parameter(Name="/trainyard/image")["Parameter"]["Value"]
+    shelf.image("old", GPU)
+    shelf.image("new", GPU)
+    with waiting_run(runs, shelf.made["old"]):
+        pass
+    with keeping(runs, images=1, days=0):
+        seen = retire(runs)
+    assert seen.status == "SUCCEEDED", seen.cause
+    assert shelf.there() == {"new"}
+    report = runs.yard.read_json("images/report.json") or {}
+    assert {row["id"]: row["reason"] for row in report["images"]}[current] == "it is the current image"
+
+
+def test_as_shipped_nothing_young_goes(runs: Runs, shelf: Shelf) -> None:
+    for called in ("y1", "y2", "y3", "y4"):
+        shelf.image(called, GPU)
+    assert retire(runs).status == "SUCCEEDED"
+    assert len(shelf.there()) == 4
+    assert reported(runs, shelf)["y1"] == ("kept", "it is 0 days old, and all younger than 14 days stay")
+
+
+@pytest.mark.parametrize("payload", [{"report_only": "yes"}, {"dry_run": True}])
+def test_an_input_with_faults_retires_nothing(runs: Runs, payload: dict[str, Any]) -> None:
+    seen = retire(runs, payload)
+    assert (seen.status, seen.error) == ("FAILED", "RetireRefused")
+    assert next(iter(payload)) in seen.cause
+
+
+def test_the_role_of_retire_reaches_only_what_carries_the_yards_tag(runs: Runs, shelf: Shelf) -> None:
+    """Its deployed policies, tried by somebody who has nothing else."""
+    shelf.image("mine", GPU)
+    shelf.image("foreign", GPU, yard="other")
+    (foreign,) = shelf.ec2.describe_images(ImageIds=[shelf.made["foreign"]])["Images"]
+    snapshot = foreign["BlockDeviceMappings"][0]["Ebs"]["SnapshotId"]
+    mark = [{"Key": "trainyard:yard", "Value": "trainyard"}]
+    with acting_as(runs, "RetireRole") as ec2:
+        refused: tuple[Callable[[], Any], ...] = (
+            lambda: ec2.deregister_image(ImageId=foreign["ImageId"]),
+            lambda: ec2.delete_snapshot(SnapshotId=snapshot),
+            lambda: ec2.create_tags(Resources=[foreign["ImageId"], snapshot], Tags=mark),
+            lambda: ec2.create_image(InstanceId=shelf.instances[0], Name="retention by retire"),
+            lambda: ec2.terminate_instances(InstanceIds=shelf.instances),
+        )
+        for call in refused:
+            with pytest.raises(ClientError) as denied:
+                call()
+            assert denied.value.response["Error"]["Code"] == "UnauthorizedOperation"
+        ec2.deregister_image(ImageId=shelf.made["mine"], DeleteAssociatedSnapshots=True)
+    assert shelf.there() == shelf.snapshots() == {"foreign"}
+
+
+@contextmanager
+def acting_as(runs: Runs, role: str) -> Iterator[Any]:
+    """EC2 as a role of its own sees it that has this role's inline policies."""
+    session = runs.yard.session
+    iam, sts = session.client("iam"), session.client("sts")
+    account = sts.get_caller_identity()["Account"]
+    trust = {
+        "Effect": "Allow",
+        "Principal": {"AWS": f"arn:aws:iam::{account}:root"},
+        "Action": "sts:AssumeRole",
+    }
+    name = f"like-{role.lower()}"
+    document = json.dumps({"Version": "2012-10-17", "Statement": [trust]})
+    arn = iam.create_role(RoleName=name, AssumeRolePolicyDocument=document)["Role"]["Arn"]
+    for original in runs.roles(role):
+        for policy in iam.list_role_policies(RoleName=original)["PolicyNames"]:
+            statements = iam.get_role_policy(RoleName=original, PolicyName=policy)["PolicyDocument"]
+            iam.put_role_policy(RoleName=name, PolicyName=policy, PolicyDocument=json.dumps(statements))
+    given = sts.assume_role(RoleArn=arn, RoleSessionName="try")["Credentials"]
+    try:
+        yield session.boto.client(
+            "ec2",
+            endpoint_url=session.endpoint,
+            aws_access_key_id=given["AccessKeyId"],
+            aws_secret_access_key=given["SecretAccessKey"],
+            aws_session_token=given["SessionToken"],
+        )
+    finally:
+        for policy in iam.list_role_policies(RoleName=name)["PolicyNames"]:
+            iam.delete_role_policy(RoleName=name, PolicyName=policy)
+        iam.delete_role(RoleName=name)
