@@ -44,18 +44,19 @@ def _own(**more: Any) -> tuple[Image, ...]:
     return tuple(_image(data) for page in pages for data in page["Images"])
 
 
-def create(instance: str, name: str, *, description: str, tags: Mapping[str, str]) -> str:
+def create(
+    instance: str, name: str, *, description: str, tags: Mapping[str, str], reboot: bool = False
+) -> str:
     """The id of the image of that name: a new one, or the one an earlier call with this name began.
 
-    Without a reboot, which would start the host agent in the middle of it: the documents that prepare the
-    disk end with a sync."""
+    Without a reboot, unless asked for: the documents that prepare the disk end with a sync."""
     marks = [{"Key": key, "Value": value} for key, value in tags.items()]
     try:
         answer = client("ec2").create_image(
             InstanceId=instance,
             Name=name,
             Description=description[:255],
-            NoReboot=True,
+            NoReboot=not reboot,
             TagSpecifications=[{"ResourceType": kind, "Tags": marks} for kind in ("image", "snapshot")],
         )
     except ClientError as error:
@@ -132,7 +133,7 @@ def _stored(data: Mapping[str, Any]) -> Stored:
         gib=int(data["VolumeSize"]),
         created=wire.stamp(data["StartTime"]),
         lineage=tags.get("trainyard:lineage", ""),
-        run=tags.get("trainyard:run", ""),
+        makers=tuple(tags[key] for key in ("trainyard:execution", "trainyard:run") if key in tags),
         image=image.group() if image else "",
         made="trainyard:kind" in tags,
     )

@@ -39,8 +39,13 @@ class Image:
 
     @property
     def run(self) -> str:
-        """The execution that made it, or whose host it is."""
+        """The run whose host it was made of, else the execution that made it."""
         return self.tags.get("trainyard:run", "")
+
+    @property
+    def execution(self) -> str:
+        """The execution that made a snapshot."""
+        return self.tags.get("trainyard:execution", "")
 
     @property
     def lineage(self) -> str:
@@ -59,7 +64,7 @@ def meant(name: str, images: Iterable[Image]) -> Image | None:
     known = tuple(images)
     for mine in (
         [image for image in known if image.id == name],
-        [image for image in known if image.run == name],
+        [image for image in known if name in (image.run, image.execution)],
         [image for image in known if image.lineage == name],
     ):
         if mine:

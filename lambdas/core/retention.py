@@ -33,14 +33,15 @@ class Fate(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Stored:
-    """A snapshot as EC2 keeps it. `image`: the one that CreateImage made it for, as its description says; `made`:
-    whether the yard made it for an image, and nobody of a volume by hand."""
+    """A snapshot as EC2 keeps it. `makers`: the run whose host it is of, and the execution that made it; `image`: the
+    one that CreateImage made it for, as its description says; `made`: whether the yard made it for an image, and nobody
+    of a volume by hand."""
 
     id: str
     gib: int
     created: str
     lineage: str
-    run: str
+    makers: tuple[str, ...]
     image: str
     made: bool
 
@@ -129,18 +130,27 @@ def judge_snapshots(facts: Facts) -> tuple[Verdict, ...]:
         each for each in facts.snapshots if each.made and each.id not in used and each.image not in every
     ]
     return tuple(
-        Verdict(
-            id=each.id,
-            lineage=each.lineage,
-            created=each.created,
-            gib=each.gib,
-            fate=Fate.KEPT if each.run in facts.open_runs else Fate.DUE,
-            reason=f"the run {each.run}, which makes it, is not over"
-            if each.run in facts.open_runs
-            else "no image stands on it",
-        )
+        _verdict_of_snapshot(each, facts)
         for each in sorted(loose, key=lambda each: (each.lineage, each.created, each.id))
     )
+
+
+def _verdict_of_snapshot(snapshot: Stored, facts: Facts) -> Verdict:
+    made_now = _made_now(snapshot.makers, facts)
+    return Verdict(
+        id=snapshot.id,
+        lineage=snapshot.lineage,
+        created=snapshot.created,
+        gib=snapshot.gib,
+        fate=Fate.KEPT if made_now else Fate.DUE,
+        reason=made_now or "no image stands on it",
+    )
+
+
+def _made_now(makers: Iterable[str], facts: Facts) -> str | None:
+    """Why what these make, or have made, must wait for them."""
+    maker = next((run for run in makers if run in facts.open_runs), None)
+    return f"the run {maker}, which makes it, is not over" if maker else None
 
 
 def _why_it_stays(image: Image, facts: Facts, policy: Policy, *, rank: int, now: datetime) -> str | None:
@@ -154,8 +164,9 @@ def _why_it_stays(image: Image, facts: Facts, policy: Policy, *, rank: int, now:
         return "instances run from it or are stopped with it"
     if image.id in facts.named:
         return f"the run {facts.named[image.id]}, which is not over, starts its hosts from it"
-    if image.run in facts.open_runs:
-        return f"the run {image.run}, which makes it, is not over"
+    made_now = _made_now((image.execution, image.run), facts)
+    if made_now:
+        return made_now
     if image.state in MAKING:
         return f"it is {image.state}: EC2 still makes it"
     if image.state in BROKEN:

@@ -50,6 +50,7 @@ RULES = [
     ("in use by an instance", OLD, NEWER, {"in_use": frozenset({"ami-old"})}, True, "instances run from it or are stopped with it"),
     ("an open run starts from it", OLD, NEWER, {"named": {"ami-old": "digits-1"}}, True, "the run digits-1, which is not over, starts its hosts from it"),
     ("the run that makes it is open", OLD, NEWER, {"open_runs": frozenset({"made-ami-old"})}, True, "the run made-ami-old, which makes it, is not over"),
+    ("the execution that makes it of a run's host is open", image("ami-old", 30, execution="snap-1"), NEWER, {"open_runs": frozenset({"snap-1"})}, True, "the run snap-1, which makes it, is not over"),
     ("another run is open", OLD, NEWER, {"open_runs": frozenset({"digits-1"})}, False, "nothing uses it"),
     ("the newest of its lineage, however old", OLD, 0, {}, True, "it is the newest of gpu"),
     ("the last of the newest that stay", OLD, 1, {}, True, "it is number 2 of the newest 2 of gpu"),
@@ -156,14 +157,15 @@ def test_judging_again_after_retiring_retires_nothing_more() -> None:
 
 def stored(name: str, **changes: Any) -> Stored:
     known: dict[str, Any] = {
-        "id": name, "gib": 100, "created": wire.stamp(NOON), "lineage": "gpu", "run": "made", "image": "ami-gone", "made": True,
+        "id": name, "gib": 100, "created": wire.stamp(NOON), "lineage": "gpu", "makers": ("made", "digits-1"), "image": "ami-gone", "made": True,
     }  # fmt: skip
     return Stored(**(known | changes))
 
 
 LOOSE = [
     ("its image is gone", stored("snap-1"), {}, Fate.DUE, "no image stands on it"),
-    ("its run is open", stored("snap-1"), {"open_runs": frozenset({"made"})}, Fate.KEPT, "the run made, which makes it, is not over"),
+    ("its execution is open", stored("snap-1"), {"open_runs": frozenset({"made"})}, Fate.KEPT, "the run made, which makes it, is not over"),
+    ("its host's run is open", stored("snap-1"), {"open_runs": frozenset({"digits-1"})}, Fate.KEPT, "the run digits-1, which makes it, is not over"),
     ("an image of the yard stands on it", stored("snap-ami-a"), {}, None, ""),
     ("the image it is made for does not name it yet", stored("snap-1", image="ami-a"), {}, None, ""),
     ("another's image stands on it", stored("snap-ami-b"), {"others": {"ami-b": image("ami-b", 1)}}, None, ""),
