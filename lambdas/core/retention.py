@@ -20,6 +20,8 @@ image's size is that of its whole disks, so this is the most that it can cost.""
 BROKEN = ("failed", "error", "invalid")
 MAKING = ("pending", "transient")
 KEYS = ("report_only",)
+MOST_SHOWN = 10
+"""How many of those that are left a sentence names: the cause of an execution holds 32 KB."""
 
 
 class Fate(StrEnum):
@@ -225,10 +227,11 @@ def summary(images: Iterable[Verdict], snapshots: Iterable[Verdict]) -> str:
     if counts[Fate.DUE]:
         parts.append(f"{len(counts[Fate.DUE])} due (${dollars[Fate.DUE]:.2f}), not touched: report_only")
     if counts[Fate.LEFT]:
-        names = "; ".join(f"{each.id}: {each.reason}" for each in counts[Fate.LEFT])
-        parts.append(
-            f"{len(counts[Fate.LEFT])} left (${dollars[Fate.LEFT]:.2f}), tried again the next time: {names}"
-        )
+        said = [f"{each.id}: {each.reason}" for each in counts[Fate.LEFT][:MOST_SHOWN]]
+        if len(counts[Fate.LEFT]) > MOST_SHOWN:
+            said.append(f"and {len(counts[Fate.LEFT]) - MOST_SHOWN} more, which the report names")
+        left = f"{len(counts[Fate.LEFT])} left (${dollars[Fate.LEFT]:.2f}), tried again the next time"
+        parts.append(f"{left}: {'; '.join(said)}")
     return f"Images and snapshots: {', '.join(parts)}."
 
 

@@ -208,6 +208,14 @@ def test_the_report_says_what_stays_why_and_what_it_costs() -> None:
     assert report["summary"] in text
 
 
+def test_a_sentence_names_ten_of_many_that_are_left() -> None:
+    many = facts(snapshots=tuple(stored(f"snap-{number:02d}") for number in range(12)))
+    judged = retention.judge_snapshots(many)
+    said = retention.summary((), [replace(each, fate=Fate.LEFT, reason="EC2 says no") for each in judged])
+    assert "12 left ($60.00)" in said
+    assert said.endswith("snap-09: EC2 says no; and 2 more, which the report names.")
+
+
 @pytest.mark.parametrize(
     ("said", "answer"),
     [
