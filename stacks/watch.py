@@ -47,6 +47,12 @@ class WatchStack(cdk.Stack):
         functions = [*images.functions, *training.functions]
         for workflow, word in ((training.workflow, "train"), (images.workflow, "bake")):
             self._workflow_alarms(workflow, word)
+        self._alarm(
+            "retire-failed",
+            images.retention.workflow.metric_failed(period=FIVE_MINUTES),
+            "Images or snapshots that are due could not be deleted and go on costing. images/report.txt in the bucket "
+            "says which and why; the next execution tries again.",
+        )
         for function in functions:
             self._function_alarms(function)
         self._alarm(
