@@ -20,6 +20,8 @@ SOURCES = (
     "requirements-host-tf-keras.txt",
 )
 """What the synthesised assembly is made of."""
+CHOICES = ("-c", "look_seconds=20")
+"""A local cloud's bakes take minutes, so a lost event need not cost ten."""
 
 
 def deploy(environment: dict[str, str], state: Path) -> Yard:
@@ -51,10 +53,15 @@ def fingerprint_of(sources: Iterable[Path]) -> str:
 def _run_deploy(environment: dict[str, str], state: Path) -> None:
     """Run the script; in a terminal its output is shown only when it fails, elsewhere as it comes."""
     log = state / "deploy.log"
-    settings = {"ASSEMBLY": str(state / "cdk.out"), "OUTPUTS": str(state / "outputs.json"), "CI": "true"}
+    settings = {
+        "BAKE": "no",
+        "ASSEMBLY": str(state / "cdk.out"),
+        "OUTPUTS": str(state / "outputs.json"),
+        "CI": "true",
+    }
     with console.status("cdk deploy ..."), log.open("w") as lines:
         done = subprocess.run(
-            [str(ROOT / "scripts" / "deploy")],
+            [str(ROOT / "scripts" / "deploy"), *CHOICES],
             cwd=ROOT,
             env=client_environment(environment) | settings,
             stdin=subprocess.DEVNULL,

@@ -107,7 +107,7 @@ class Yard:
             if stack["StackName"].startswith(STACK_PREFIX)
             for output in stack.get("Outputs", [])
         }
-        names = ("BucketName", "TableName", "TrainStateMachineArn", "BakeStateMachineArn", "ImageRecipe")
+        names = ("BucketName", "TableName", "TrainStateMachineArn", "BakeStateMachineArn", "BakeRecipe")
         missing = [name for name in names if name not in outputs]
         if missing:
             raise DemoError(f"the stacks have no output {', '.join(missing)}", "look at: cdk deploy --all")
@@ -155,15 +155,20 @@ class Yard:
         return execution
 
     def executions_of(self, key: str, version: str | None = None) -> list[str]:
-        """ARNs of the train executions that were started for this object (and version), newest first."""
+        """ARNs of the executions that were started for this object (and version), newest first: runs for a job file,
+        bakes for a recipe."""
         client = self.session.client("stepfunctions")
+        machine = self.bake if key.startswith("images/") else self.train
         found = []
-        for page in client.get_paginator("list_executions").paginate(stateMachineArn=self.train):
+        for page in client.get_paginator("list_executions").paginate(stateMachineArn=machine):
             for listed in page["executions"]:
                 told = json.loads(client.describe_execution(executionArn=listed["executionArn"])["input"])
                 if not isinstance(told, dict):  # anybody may start an execution with anything
                     continue
-                if told.get("job_key") == key and version in (None, told.get("version_id")):
+                if key in (told.get("job_key"), told.get("recipe_key")) and version in (
+                    None,
+                    told.get("version_id"),
+                ):
                     found.append(listed["executionArn"])
         return found
 
@@ -173,7 +178,7 @@ class Yard:
         while not (found := self.executions_of(key, version)):
             if time.monotonic() > ends:
                 raise DemoError(
-                    f"no run was started for s3://{self.bucket}/{key} within {seconds:.0f} s",
+                    f"no execution was started for s3://{self.bucket}/{key} within {seconds:.0f} s",
                     "look at the log group of the function submit",
                 )
             time.sleep(0.5)
@@ -248,15 +253,10 @@ class Yard:
         pages = self.session.client("ec2").get_paginator("describe_instances").paginate(Filters=filters)
         return [instance for page in pages for held in page["Reservations"] for instance in held["Instances"]]
 
-    def image(self) -> str | None:
-        """The image the parameter points to, if it is available and baked from this recipe; else None."""
-        value = self.session.client("ssm").get_parameter(Name="/trainyard/image")["Parameter"]["Value"]
-        filters = [
-            {"Name": "tag:trainyard:recipe", "Values": [self.recipe]},
-            {"Name": "state", "Values": ["available"]},
-        ]
-        images = self.session.client("ec2").describe_images(Owners=["self"], Filters=filters)["Images"]
-        return value if value in {image["ImageId"] for image in images} else None
+    def image(self, *, previous: bool = False) -> str:
+        """What the image parameter says, or the one of the image before it: an AMI's id or `none`."""
+        name = "/trainyard/image/previous" if previous else "/trainyard/image"
+        return str(self.session.client("ssm").get_parameter(Name=name)["Parameter"]["Value"])
 
 
 def states_of(history: list[dict[str, Any]]) -> Iterator[tuple[datetime, str]]:

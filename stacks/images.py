@@ -83,6 +83,7 @@ class ImagesStack(cdk.Stack):
             look_seconds=settings.look_seconds,
         )
         cdk.CfnOutput(self, "BakeStateMachineArn", value=self.workflow.state_machine_arn)
+        cdk.CfnOutput(self, "BakeRecipe", value=settings.recipe_key)
 
     @property
     def functions(self) -> list[Function]:
@@ -130,7 +131,7 @@ class ImagesStack(cdk.Stack):
             IMAGE_PARAMETER=self.settings.image_parameter,
             PREVIOUS_IMAGE_PARAMETER=self.settings.previous_image_parameter,
             BASE_IMAGE_PARAMETER=self.settings.base_image_parameter,
-            RECIPE_KEY=f"images/{self.settings.bake_recipe}.yaml",
+            RECIPE_KEY=self.settings.recipe_key,
             SOFTWARE_HASH=packages.software_hash(*(text_of(word) for word in BUILDING)),
         )
         role, bucket = function.its_role, self.storage.bucket

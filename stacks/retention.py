@@ -1,8 +1,6 @@
 """How old images of the yard go: every day, after every bake, and by hand."""
 
 import aws_cdk as cdk
-from aws_cdk import aws_events as events
-from aws_cdk import aws_events_targets as targets
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
@@ -18,7 +16,7 @@ RUNS = ("train", "bake", "snapshot", "launch")
 
 
 class Retention(Construct):
-    """The function `retire`, its workflow and its daily rule."""
+    """The function `retire` and its workflow; what calls it daily is with the other rules."""
 
     def __init__(
         self,
@@ -32,13 +30,6 @@ class Retention(Construct):
         self.function = self._function(scope, settings, storage, layer)
         self.workflow = Workflow(
             self, "retire", yard=settings.yard, functions=[self.function], timeout=cdk.Duration.hours(1)
-        )
-        events.Rule(
-            self,
-            "Daily",
-            description="Old images are retired once a day",
-            schedule=events.Schedule.rate(cdk.Duration.days(1)),
-            targets=[targets.SfnStateMachine(self.workflow, input=events.RuleTargetInput.from_object({}))],
         )
         cdk.CfnOutput(scope, "RetireStateMachineArn", value=self.workflow.state_machine_arn)
 

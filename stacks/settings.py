@@ -42,6 +42,11 @@ class YardSettings:
         return f"/{self.yard}/image"
 
     @property
+    def recipe_key(self) -> str:
+        """Where the yard's own recipe is in the bucket, and in this repository."""
+        return f"images/{self.bake_recipe}.yaml"
+
+    @property
     def previous_image_parameter(self) -> str:
         return f"/{self.yard}/image/previous"
 

@@ -26,6 +26,7 @@ from stacks.permissions import (
     write_objects,
 )
 from stacks.settings import YardSettings
+from stacks.snapshots import Launches, Snapshots
 from stacks.storage import StorageStack
 from stacks.workflow import Workflow
 
@@ -69,23 +70,37 @@ class TrainingStack(cdk.Stack):
         )
         self.layer = Dependencies(self, "Dependencies")
         self.conclude = conclude = self._conclude()
+        self.snapshots = Snapshots(self, "Snapshots", settings, storage, images, self._function)
+        plan, launch = self._plan(), self._launch()
         self.steps = [
             self._admit(),
-            self._plan(),
-            self._launch(),
+            plan,
+            launch,
             self._muster(),
             self._train(),
-            self._recover(),
-            self._snapshot(),
+            self._decides("recover"),
+            self.snapshots.rest,
+            self.snapshots.capture,
+            self.snapshots.undo,
             images.release,
             conclude,
         ]
-        self.workflow = Workflow(self, "train", yard=settings.yard, functions=self.steps, timeout=LONGEST_RUN)
+        self.workflow = Workflow(
+            self,
+            "train",
+            yard=settings.yard,
+            functions=self.steps,
+            timeout=LONGEST_RUN,
+            look_seconds=settings.look_seconds,
+        )
+        shared = [plan, launch, images.release, self._decides("host_recover")]
+        self.launches = Launches(
+            self, "Launches", settings, network, storage, steps=shared, make=self._function
+        )
         self.submit, self.signal = self._submit(), self._signal()
         self._listen()
         self._clear_up()
-        if settings.bake_schedule:
-            self._bake_on_schedule(settings.bake_schedule)
+        self._by_the_clock()
         cdk.CfnOutput(self, "EventBusName", value=self.bus.event_bus_name)
         cdk.CfnOutput(self, "TrainStateMachineArn", value=self.workflow.state_machine_arn)
 
@@ -225,25 +240,9 @@ class TrainingStack(cdk.Stack):
         use_ledger(role, self.storage.table, "Query", "PutItem", "UpdateItem")
         return function
 
-    def _recover(self) -> Function:
+    def _decides(self, word: str) -> Function:
         """Decides and does nothing: its role has no permission but to write its log."""
-        return Function(
-            self,
-            "recover",
-            yard=self.settings.yard,
-            dependencies=self.layer,
-            environment={},
-        )
-
-    def _snapshot(self) -> Function:
-        function = self._function("snapshot", SEAL_DOCUMENT=self.images.seal.document_name)
-        role = function.its_role
-        permissions.image_hosts(role, self.settings.yard)
-        anywhere(role, "ec2:DescribeImages", "ssm:ListCommandInvocations")
-        permissions.command_hosts(role, self.images.seal.document_arn, self.settings.yard)
-        permissions.answer_tasks(role, "Success")
-        use_ledger(role, self.storage.table, "Query", "PutItem", "UpdateItem")
-        return function
+        return Function(self, word, yard=self.settings.yard, dependencies=self.layer, environment={})
 
     def _conclude(self) -> Function:
         function = self._function("conclude", lost=True, TOPIC_ARN=self.topic.topic_arn)
@@ -352,32 +351,37 @@ class TrainingStack(cdk.Stack):
                 bus=bus,
             )
 
-    def _bake_on_schedule(self, schedule: str) -> None:
-        """The yard's own recipe; a bake that would change nothing ends at once."""
+    def _by_the_clock(self) -> None:
+        """Of images. A bake that would change nothing ends at once."""
+        daily, bakes = events.Schedule.rate(cdk.Duration.days(1)), self.settings.bake_schedule
+        self._start_at(daily, "RetireDaily", self.images.retention.workflow, "Time to retire old images")
+        if bakes:
+            schedule = events.Schedule.expression(bakes)
+            self._start_at(schedule, "BakeSchedule", self.images.workflow, "Time to bake the yard's recipe")
+
+    def _start_at(self, schedule: events.Schedule, name: str, workflow: Workflow, description: str) -> None:
         target = targets.SfnStateMachine(
-            self.images.workflow,
+            workflow,
             input=events.RuleTargetInput.from_object({}),
             dead_letter_queue=self.lost,
             max_event_age=cdk.Duration.hours(1),
             retry_attempts=20,
         )
-        events.Rule(
-            self,
-            "BakeSchedule",
-            description="Time to bake the yard's recipe",
-            schedule=events.Schedule.expression(schedule),
-            targets=[target],
-        )
+        events.Rule(self, name, description=description, schedule=schedule, targets=[target])
 
     def _clear_up(self) -> None:
         """An execution stopped by hand or out of time runs no Catch: its own Release and Conclude never come."""
         self._keep_failures(self.images.release)
         self._keep_failures(self.images.conclude)
+        self._keep_failures(self.snapshots.conclude)
+        self._keep_failures(self.launches.conclude)
         name, status = (
             events.EventField.from_path("$.detail.name"),
             events.EventField.from_path("$.detail.status"),
         )
-        train, bake = (workflow.state_machine_arn for workflow in (self.workflow, self.images.workflow))
+        train, bake, snapshot, launch = (
+            each.workflow.state_machine_arn for each in (self, self.images, self.snapshots, self.launches)
+        )
         reason = (
             f"The execution ended as {status}: it was stopped by hand or its time was up. Its hosts are ended. "
             "Start the job again to go on; a new run begins from the start."
@@ -386,12 +390,19 @@ class TrainingStack(cdk.Stack):
             f"The execution ended as {status} before it could conclude: it was stopped by hand, its time was up, or "
             "its Conclude failed. Its builder is ended; what it had not published is retired. Bake again."
         )
+        undone = (
+            f"The execution ended as {status}: it was stopped by hand or its time was up. An image that was not available "
+            "is gone, a paused program goes on, a host that was stopped to be imaged runs again."
+        )
+        unlaunched = (
+            f"The execution ended as {status}: it was stopped by hand or its time was up. Its host is ended."
+        )
         for rule, function, description, machines, endings, saying in (
             (
                 "RunBroken",
                 self.images.release,
                 "An execution has not ended well: no host of it may go on",
-                [train, bake],
+                [train, bake, launch],
                 ["FAILED", "TIMED_OUT", "ABORTED"],
                 {"run": name, "scope": "run"},
             ),
@@ -404,6 +415,38 @@ class TrainingStack(cdk.Stack):
                 {
                     "run": name,
                     "outcome": {"kind": "error", "error": "Aborted", "reason": reason},
+                },
+            ),
+            (
+                "ImageBroken",
+                self.snapshots.undo,
+                "An execution has not ended well: the host that it imaged is as it was",
+                [train, snapshot],
+                ["FAILED", "TIMED_OUT", "ABORTED"],
+                {"run": name},
+            ),
+            (
+                "SnapshotCutShort",
+                self.snapshots.conclude,
+                "A snapshot ended before its Conclude: the summary says so",
+                [snapshot],
+                ["TIMED_OUT", "ABORTED"],
+                {
+                    "run": name,
+                    "cut_short": True,
+                    "outcome": {"kind": "error", "error": "Aborted", "reason": undone},
+                },
+            ),
+            (
+                "LaunchCutShort",
+                self.launches.conclude,
+                "A launch ended before its Conclude: the summary says so",
+                [launch],
+                ["TIMED_OUT", "ABORTED"],
+                {
+                    "run": name,
+                    "cut_short": True,
+                    "outcome": {"kind": "error", "error": "Aborted", "reason": unlaunched},
                 },
             ),
             (

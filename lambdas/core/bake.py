@@ -147,9 +147,9 @@ def counted(results: Mapping[str, Any]) -> str:
     )
 
 
-def baked_name(yard: str, recipe: Mapping[str, Any], run: str, *, attempt: int) -> str:
+def baked_name(yard: str, run: str, *, attempt: int) -> str:
     """The image's name: at most 128 characters that EC2 allows; one per builder, so CreateImage happens once."""
-    return f"{yard}-{recipe['name']}-{recipe['hash']}-{run[:60]}-{attempt}"
+    return f"{yard}-baked-{run}-{attempt}"
 
 
 def baked_tags(

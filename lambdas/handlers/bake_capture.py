@@ -24,7 +24,7 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
     recipe = entered.records.run.recipe
     assert recipe is not None, "an admitted bake has a recipe"
     results = bucket.read_json(yard.bucket_name, f"runs/{run}/tests.json") or {}
-    name = bake.baked_name(yard.yard, recipe, run, attempt=attempt)
+    name = bake.baked_name(yard.yard, run, attempt=attempt)
     tags = bake.baked_tags(yard.yard, recipe, results, run, name=name)
     description = f"Trainyard host, recipe {recipe['name']} {recipe['hash']}"
     waits.for_image(entered, builder, name, description=description, tags=tags)

@@ -31,13 +31,13 @@ def wanted_by(handler: str) -> set[str]:
 
 
 def test_every_handler_is_deployed_and_every_function_has_a_handler(yard: Assembly) -> None:
-    assert sorted(yard.functions) == HANDLERS
+    assert sorted({yard.module_of(function) for function in yard.functions}) == HANDLERS
 
 
-@pytest.mark.parametrize("handler", HANDLERS)
-def test_a_function_is_told_exactly_what_its_settings_ask_for(yard: Assembly, handler: str) -> None:
-    told = yard.functions[handler].properties.get("Environment", {}).get("Variables", {})
-    assert set(told) == wanted_by(handler)
+def test_a_function_is_told_exactly_what_its_settings_ask_for(yard: Assembly) -> None:
+    for name, function in yard.functions.items():
+        told = function.properties.get("Environment", {}).get("Variables", {})
+        assert set(told) == wanted_by(yard.module_of(name)), name
 
 
 @pytest.fixture(scope="module")
@@ -117,7 +117,7 @@ def test_hosts_without_a_gpu_get_the_same_packages_but_for_tensorflows_build() -
     assert gpu == local
 
 
-def test_the_recipe_changes_with_the_software_and_only_with_it(
+def test_the_softwares_hash_changes_with_it_and_only_with_it(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / "training").mkdir()
@@ -126,12 +126,12 @@ def test_the_recipe_changes_with_the_software_and_only_with_it(
         (tmp_path / name).write_text("tensorflow")
     monkeypatch.setattr(packages, "ROOT", tmp_path)
     monkeypatch.setattr(packages, "BUILD", tmp_path / "build")
-    first = packages.recipe("document")
-    assert first == packages.recipe("document")
+    first = packages.software_hash("document")
+    assert first == packages.software_hash("document")
     assert re.fullmatch(r"[0-9a-f]{16}", first)
-    assert packages.recipe("another document") != first
+    assert packages.software_hash("another document") != first
     (tmp_path / "training/agent.py").write_text("two")
-    assert packages.recipe("document") != first
+    assert packages.software_hash("document") != first
 
 
 def test_the_test_of_isolated_imports_would_notice_a_missing_package() -> None:

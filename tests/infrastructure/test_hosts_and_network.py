@@ -26,6 +26,13 @@ def test_disks_are_encrypted_and_end_with_the_host(template: Resource) -> None:
         assert mapping["Ebs"]["DeleteOnTermination"] is True
 
 
+def test_disks_are_as_large_as_their_image_and_are_fetched_at_a_rate(template: Resource) -> None:
+    (mapping,) = template.properties["LaunchTemplateData"]["BlockDeviceMappings"]
+    assert "VolumeSize" not in mapping["Ebs"]
+    assert mapping["Ebs"]["VolumeType"] == "gp3"
+    assert mapping["Ebs"]["VolumeInitializationRate"] == 300
+
+
 def test_a_host_that_powers_itself_off_is_gone(template: Resource) -> None:
     assert template.properties["LaunchTemplateData"]["InstanceInitiatedShutdownBehavior"] == "terminate"
 
@@ -61,9 +68,10 @@ def test_a_host_finds_its_bucket_and_bus_in_its_tags(yard: Assembly) -> None:
 def test_hosts_start_from_whatever_the_parameter_names_at_that_moment(yard: Assembly) -> None:
     (host,) = [each for each in yard.resources("AWS::EC2::LaunchTemplate") if each.name == "Host"]
     assert host.properties["LaunchTemplateData"]["ImageId"] == "resolve:ssm:/trainyard/image"
-    (parameter,) = yard.resources("AWS::SSM::Parameter")
-    assert parameter.properties["Name"] == "/trainyard/image"
-    assert parameter.properties["Value"] == "none"
+    parameters = {
+        each.properties["Name"]: each.properties["Value"] for each in yard.resources("AWS::SSM::Parameter")
+    }
+    assert parameters == {"/trainyard/image": "none", "/trainyard/image/previous": "none"}
 
 
 def test_nobody_outside_the_yards_hosts_can_open_a_connection_to_one(yard: Assembly) -> None:

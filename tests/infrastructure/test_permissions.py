@@ -56,8 +56,9 @@ def test_no_function_has_a_policy_that_aws_wrote(yard: Assembly) -> None:
 
 
 def test_recover_decides_and_may_do_nothing(yard: Assembly) -> None:
-    assert actions(yard, yard.role_of("recover")) == LOGGING
-    assert "Environment" not in yard.functions["recover"].properties
+    for function in ("recover", "bake_recover"):
+        assert actions(yard, yard.role_of(function)) == LOGGING
+        assert "Environment" not in yard.functions[function].properties
 
 
 def test_only_release_ends_hosts(yard: Assembly) -> None:
@@ -75,7 +76,7 @@ def test_a_host_is_ended_by_the_yards_tag_alone(yard: Assembly, action: str) -> 
 
 def test_only_the_two_launches_launch(yard: Assembly) -> None:
     assert yard.may("ec2:RunInstances") == {"LaunchRole", "BakeLaunchRole"}
-    assert yard.may("ec2:CreateFleet") == {"LaunchRole"}
+    assert yard.may("ec2:CreateFleet") == {"LaunchRole", "BakeLaunchRole"}
     assert yard.may("iam:PassRole") == {"LaunchRole", "BakeLaunchRole"}
 
 
@@ -119,8 +120,8 @@ def test_a_launch_names_its_template_its_subnets_and_its_security_group(
 
 
 def test_a_command_is_a_document_of_the_yard_on_a_host_of_the_yard(yard: Assembly) -> None:
-    documents = {"train": "start", "signal": "stop", "snapshot": "seal", "bake_install": "install"}
-    assert yard.may("ssm:SendCommand") == {"TrainRole", "SignalRole", "SnapshotRole", "BakeInstallRole"}
+    documents = {"train": "start", "signal": "stop", "snapshot": "seal"}
+    assert yard.may("ssm:SendCommand") == {"TrainRole", "SignalRole", "SnapshotRole", "BakeDocumentRole"}
     for function, document in documents.items():
         on_document, on_host = of(yard, function, "ssm:SendCommand")
         assert on_document.resource.endswith(f":document/{YARD}-{document}")
@@ -130,25 +131,27 @@ def test_a_command_is_a_document_of_the_yard_on_a_host_of_the_yard(yard: Assembl
 
 def test_images_are_made_of_the_yards_hosts_and_only_the_yards_are_retired(yard: Assembly) -> None:
     assert yard.may("ec2:CreateImage") == {"SnapshotRole", "BakeCaptureRole"}
-    assert yard.may("ec2:DeregisterImage") == yard.may("ec2:DeleteSnapshot") == {"BakePublishRole"}
+    retires = {"RetentionRetireRole", "BakeCaptureRole", "BakeConcludeRole"}
+    assert yard.may("ec2:DeregisterImage") == yard.may("ec2:DeleteSnapshot") == retires
     for function in ("snapshot", "bake_capture"):
         for permission in of(yard, function, "ec2:CreateImage"):
             assert not permission.resource.endswith("instance/*") or tagged(
                 permission, "aws:ResourceTag/trainyard:yard"
             )
     for action in ("ec2:DeregisterImage", "ec2:DeleteSnapshot"):
-        for permission in of(yard, "bake_publish", action):
-            assert tagged(permission, "aws:ResourceTag/trainyard:yard")
+        for function in ("retire", "bake_capture", "bake_conclude"):
+            for permission in of(yard, function, action):
+                assert tagged(permission, "aws:ResourceTag/trainyard:yard")
 
 
 def test_only_a_bake_points_the_image_parameter(yard: Assembly) -> None:
     assert yard.may("ssm:PutParameter") == {"BakePublishRole"}
 
 
-def test_only_submit_starts_runs(yard: Assembly) -> None:
-    assert yard.may("states:StartExecution") == {"SubmitRole"}
-    (permission,) = of(yard, "submit", "states:StartExecution")
-    assert "*" not in permission.resource
+def test_only_submit_starts_runs_and_the_clock_what_retires_images(yard: Assembly) -> None:
+    assert yard.may("states:StartExecution") == {"SubmitRole", "RetentionRetireWorkflowEventsRole"}
+    for permission in of(yard, "submit", "states:StartExecution"):
+        assert "*" not in permission.resource
 
 
 def test_hosts_read_programs_data_and_runs_write_runs_and_speak_on_one_bus(yard: Assembly) -> None:
@@ -157,6 +160,7 @@ def test_hosts_read_programs_data_and_runs_write_runs_and_speak_on_one_bus(yard:
         for each in yard.permissions(only(yard, "HostRole"))
     )
     assert found == [
+        ("cloudwatch:PutMetricData", ""),
         ("events:PutEvents", ""),
         ("s3:DeleteObject", "runs/*/checkpoints/*"),
         ("s3:GetObject", "data/*"),
@@ -176,10 +180,53 @@ def test_a_host_speaks_as_a_host_on_the_yards_bus(yard: Assembly) -> None:
     assert permission.when == {"StringEquals": {"events:source": "trainyard.host"}}
 
 
-def test_the_builder_reads_the_software_it_installs_and_nothing_else(yard: Assembly) -> None:
-    (permission,) = yard.permissions(only(yard, "BuilderRole"))
-    assert permission.action == "s3:GetObject"
-    assert permission.resource.endswith(".zip")
+def test_the_builder_reads_software_and_recipe_writes_log_and_results_and_measures(yard: Assembly) -> None:
+    found = {
+        (each.action, each.resource.rsplit("/", 1)[-1] if each.resource.endswith(".zip") else each.resource)
+        for each in yard.permissions(only(yard, "BuilderRole"))
+    }
+    bucket = "{" + yard.resources("AWS::S3::Bucket")[0].name + ".Arn}"
+    (archive,) = [
+        resource for action, resource in found if action == "s3:GetObject" and resource.endswith(".zip")
+    ]
+    assert found == {
+        ("s3:GetObject", archive),
+        ("s3:GetObject", f"{bucket}/runs/*/recipe.json*"),
+        ("s3:PutObject", f"{bucket}/runs/*/logs/*"),
+        ("s3:PutObject", f"{bucket}/runs/*/tests.json*"),
+        ("s3:ListBucket", bucket),
+        ("cloudwatch:PutMetricData", "*"),
+        ("cloudwatch:GetMetricData", "*"),
+    }
+
+
+@pytest.mark.parametrize("role", ["HostRole", "BuilderRole"])
+def test_what_a_host_measures_goes_into_the_yards_namespace(yard: Assembly, role: str) -> None:
+    (permission,) = [
+        each for each in yard.permissions(only(yard, role)) if each.action == "cloudwatch:PutMetricData"
+    ]
+    assert permission.when == {"StringEquals": {"cloudwatch:namespace": "Trainyard"}}
+
+
+def test_a_builders_documents_come_from_the_bake_alone(yard: Assembly) -> None:
+    documents = [
+        each for each in of(yard, "bake_document", "ssm:SendCommand") if ":document/" in each.resource
+    ]
+    assert [each.resource.rsplit("/", 1)[1] for each in documents] == [
+        f"{YARD}-{word}" for word in ("install", "test", "seal")
+    ]
+
+
+def test_a_bake_reads_base_images_of_aws_and_of_the_yard_and_no_other_parameter(yard: Assembly) -> None:
+    read = {each.resource.split(":parameter/")[1] for each in of(yard, "bake_admit", "ssm:GetParameter")}
+    (own,) = [name for name in read if name.startswith("aws/service/deeplearning/")]
+    assert read == {"aws/service/*", f"{YARD}/*", own}
+
+
+def test_a_bake_asks_after_bakes_alone(yard: Assembly) -> None:
+    (permission,) = of(yard, "bake_admit", "states:DescribeExecution")
+    assert permission.resource.endswith(f":execution:{YARD}-bake:*")
+    assert yard.may("dynamodb:DeleteItem") == {"BakeConcludeRole"}
 
 
 @pytest.mark.parametrize("role", ["HostRole", "BuilderRole"])
@@ -222,7 +269,7 @@ def test_a_workflow_calls_the_functions_it_names(yard: Assembly, word: str) -> N
         for each in yard.resources("AWS::StepFunctions::StateMachine")
         if each.properties["StateMachineName"] == f"{YARD}-{word}"
     ]
-    named = set(plain(machine.properties["DefinitionSubstitutions"]).values())
+    named = set(plain(machine.properties["DefinitionSubstitutions"]).values()) - {"600"}  # look_seconds
     role = machine.properties["RoleArn"]["Fn::GetAtt"][0]
     called = {
         permission.resource

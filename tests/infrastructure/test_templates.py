@@ -15,7 +15,7 @@ from stacks.settings import YardSettings
 from tests.infrastructure.assembly import Assembly, text
 
 ROOT = Path(__file__).resolve().parents[2]
-DOCUMENTS = ("start", "stop", "seal", "install")
+DOCUMENTS = ("start", "stop", "seal", "install", "test")
 
 
 @pytest.mark.parametrize("which", ["yard", "private_yard"])
@@ -40,7 +40,7 @@ def test_the_promised_outputs_are_there(yard: Assembly) -> None:
     assert outputs == {
         "Trainyard-Network": set(),
         "Trainyard-Storage": {"BucketName", "TableName"},
-        "Trainyard-Images": {"BakeStateMachineArn", "ImageRecipe"},
+        "Trainyard-Images": {"BakeStateMachineArn", "BakeRecipe", "RetireStateMachineArn"},
         "Trainyard-Training": {"EventBusName", "TrainStateMachineArn"},
         "Trainyard-Watch": set(),
     }
@@ -79,7 +79,10 @@ def test_a_second_yard_shares_no_name_with_the_first(yard: Assembly, private_yar
     [
         ({"yard": "my yard"}, "named by a capital letter"),
         ({"private": "perhaps"}, "private='perhaps': say true or false"),
-        ({"root_gib": "0"}, "root_gib='0': say a whole number above zero"),
+        ({"keep_images": "0"}, "keep_images='0': say a whole number above zero"),
+        ({"volume_initialization_rate": "50"}, "volume_initialization_rate='50': say 100 to 300"),
+        ({"bake_schedule": "sundays"}, "bake_schedule='sundays': say rate"),
+        ({"bake_recipe": "My Recipe"}, "bake_recipe='My Recipe': say the name"),
     ],
 )
 def test_an_impossible_choice_is_refused_with_what_is_allowed(context: dict[str, str], reason: str) -> None:
@@ -168,8 +171,9 @@ def test_the_parameters_that_functions_send_are_the_documents_own(yard: Assembly
     sent = {
         "start": {"Run", "Attempt"},
         "stop": {"Run", "Attempt"},
-        "seal": set(),
-        "install": {"Software", "Recipe"},
+        "seal": {"Depth"},
+        "install": {"Software", "Recipe", "Run"},
+        "test": {"Recipe", "Run"},
     }
     for word, parameters in sent.items():
         assert set(document(yard, word)["Content"].get("parameters", {})) == parameters
@@ -188,7 +192,7 @@ def test_an_operator_is_told_of_failed_runs_failing_functions_and_lost_events(ya
     wanted |= {
         f"trainyard-{word}-{how}" for word in ("train", "bake") for how in ("failed", "aborted", "timed-out")
     }
-    assert alarms == wanted | {"trainyard-lost-events"}
+    assert alarms == wanted | {"trainyard-lost-events", "trainyard-retire-failed"}
 
 
 def test_every_alarm_tells_the_topic_and_says_what_to_do(yard: Assembly) -> None:

@@ -1,33 +1,173 @@
-"""Which old images go, and what images are called."""
+"""A bake's decisions."""
+
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from lambdas.core import bake
-from lambdas.core.bake import Made
+from lambdas.core.bake import Refused, RollbackPlan, Unchanged
+from lambdas.core.image import Image
+from lambdas.core.recovery import Again, Stop, Trouble
+from lambdas.core.summary import Outcome, RunFacts
 
-NEWEST_FIRST = [Made(f"ami-{n}", "recipe", True) for n in (5, 4, 3, 2, 1)]
+NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
+RECIPE = {"name": "gpu", "hash": "0123456789abcdef", "base": "ami-base"}
+TESTS = {
+    "tests": [
+        {"name": "driver", "outcome": "passed", "reason": "570.1", "seconds": 1},
+        {"name": "disk", "outcome": "failed", "reason": "2 GiB are free", "seconds": 0},
+        {"name": "cuda", "outcome": "skipped", "reason": "no GPU", "seconds": 0},
+    ],
+    "driver": "570.1",
+    "cuda": None,
+    "tensorflow": "2.21.0",
+    "architecture": "x86_64",
+}
 
-RETIRED = [
-    # sentence, keep, current, in use, who goes
-    ("the newest stay", 3, "ami-5", set(), ["ami-2", "ami-1"]),
-    ("one in use stays", 3, "ami-5", {"ami-1"}, ["ami-2"]),
-    ("the current one stays, however old", 1, "ami-2", set(), ["ami-4", "ami-3", "ami-1"]),
-    ("nobody goes while there is room", 5, "ami-5", set(), []),
+
+def image(name: str = "ami-1", *, state: str = "available", **tags: str) -> Image:
+    marks = {"trainyard:yard": "trainyard"} | {f"trainyard:{key}": value for key, value in tags.items()}
+    return Image(name, name, state, "", "2026-11-21T00:00:00.000Z", marks)
+
+
+SAME = [
+    ("made from the same", image(recipe="h"), True),
+    ("made from another", image(recipe="other"), False),
+    ("a snapshot has no recipe", image(), False),
+    ("not available any more", image(recipe="h", state="failed"), False),
+    ("another yard's", image(recipe="h", yard="other"), False),
+    ("gone", None, False),
+]
+
+
+@pytest.mark.parametrize(("current", "same"), [row[1:] for row in SAME], ids=[row[0] for row in SAME])
+def test_a_bake_that_would_change_nothing(current: Image | None, same: bool) -> None:
+    assert isinstance(bake.unchanged(current, yard="trainyard", recipe_hash="h"), Unchanged) is same
+
+
+BACK = [
+    ("to the image before", "ami-1", image(), None),
+    ("there was none", "none", None, "no previous image yet"),
+    ("no parameter", None, None, "no previous image yet"),
+    ("it was retired", "ami-1", None, "does not exist any more"),
+    ("it is not ours", "ami-1", image(yard="other"), "lacks the tag"),
+    ("it cannot start", "ami-1", image(state="disabled"), "is disabled, not available"),
 ]
 
 
 @pytest.mark.parametrize(
-    ("keep", "current", "in_use", "gone"), [row[1:] for row in RETIRED], ids=[row[0] for row in RETIRED]
+    ("previous", "found", "said"), [row[1:] for row in BACK], ids=[row[0] for row in BACK]
 )
-def test_which_images_are_retired(keep: int, current: str, in_use: set[str], gone: list[str]) -> None:
-    found = bake.retirements(NEWEST_FIRST, current=current, in_use=in_use, keep=keep)
-    assert [image.id for image in found] == gone
+def test_going_back(previous: str | None, found: Image | None, said: str | None) -> None:
+    answer = bake.roll_back(previous, found, yard="trainyard", current="ami-2")
+    if said is None:
+        assert isinstance(answer, RollbackPlan)
+        assert "ami-2 the previous one" in answer.reason
+    else:
+        assert isinstance(answer, Refused)
+        assert (answer.error, said in answer.reason) == ("RollbackRefused", True)
 
 
-def test_snapshots_of_hosts_are_the_users_and_stay() -> None:
-    snapshots = [Made(f"ami-s{n}", "", True) for n in range(9)]
-    assert bake.retirements(snapshots, current="ami-5", in_use=(), keep=1) == ()
+AFTER = [
+    # sentence, error, attempt, hours left, again?, error it ends with, words of the reason
+    ("EC2 takes it back: on demand", "Interrupted", 1, 2.0, True, None, "on demand"),
+    ("it is gone: as planned", "HostLost", 2, 2.0, True, None, "as planned"),
+    ("a third one was lost too", "HostLost", 3, 2.0, False, "HostLost", "No further builder"),
+    ("the time is up", "Interrupted", 1, 0.0, False, "LimitReached", "builder.hours"),
+    ("one never registered", "NotRegistered", 1, 2.0, True, None, "Another builder follows"),
+    ("a second one neither", "NotRegistered", 2, 2.0, False, "NotRegistered", "No further builder"),
+    ("Lambda failed", "Lambda.Unknown", 1, 2.0, True, None, "Another builder follows"),
+    ("the recipe cannot be installed", "InstallFailed", 1, 2.0, False, "InstallFailed", "InstallFailed: it broke."),
+    ("a test failed", "TestFailed", 1, 2.0, False, "TestFailed", "it broke"),
+    ("it could not be sealed", "SealFailed", 1, 2.0, False, "SealFailed", "it broke"),
+    ("EC2 could not image it", "ImageFailed", 1, 2.0, False, "ImageFailed", "it broke"),
+    ("a permission is missing", "AccessDenied", 1, 2.0, False, "AccessDenied", "it broke"),
+    ("nobody knows that error", "Surprise", 1, 2.0, False, "Surprise", "it broke"),
+]  # fmt: skip
 
 
-def test_an_images_name_is_one_that_ec2_takes() -> None:
-    assert len(bake.baked_name("trainyard", "0123456789abcdef", "x" * 80)) <= 128
+@pytest.mark.parametrize(
+    ("error", "attempt", "hours", "again", "ends_with", "said"),
+    [row[1:] for row in AFTER],
+    ids=[row[0] for row in AFTER],
+)
+def test_what_follows_a_builder(
+    error: str, attempt: int, hours: float, again: bool, ends_with: str | None, said: str
+) -> None:
+    deadline = NOW + timedelta(hours=hours)
+    found = bake.after(Trouble(error=error, reason="it broke"), attempt=attempt, now=NOW, deadline=deadline)
+    assert said in found.reason
+    assert isinstance(found, Again) is again
+    assert not isinstance(found, Stop) or found.error == ends_with
+
+
+def test_a_failed_test_is_named_with_its_reason() -> None:
+    assert bake.tests_failed(TESTS) == "1 of 3 tests failed, so there is no image: disk: 2 GiB are free"
+    assert bake.tests_failed({"tests": TESTS["tests"][:1]}) is None  # type: ignore[index]
+    assert bake.tests_failed({}) is None
+
+
+def test_an_image_says_what_it_holds_and_how_it_was_tested() -> None:
+    assert bake.baked_tags("trainyard", RECIPE, TESTS, "gpu-1", name="n") == {
+        "Name": "n",
+        "trainyard:yard": "trainyard",
+        "trainyard:run": "gpu-1",
+        "trainyard:kind": "baked",
+        "trainyard:lineage": "gpu",
+        "trainyard:parent": "ami-base",
+        "trainyard:recipe": "0123456789abcdef",
+        "trainyard:driver": "570.1",
+        "trainyard:cuda": "none",
+        "trainyard:tensorflow": "2.21.0",
+        "trainyard:tests": "1 passed, 1 failed, 1 skipped",
+    }
+
+
+def test_an_images_name_is_one_that_ec2_takes_and_another_for_each_builder() -> None:
+    names = {bake.baked_name("y" * 20, "x" * 80, attempt=attempt) for attempt in (1, 2)}
+    assert len(names) == 2
+    assert all(len(name) <= 128 for name in names)
+
+
+def test_what_a_bake_made_and_nobody_will_use_goes() -> None:
+    made = [
+        image("ami-old", run="bake-1", kind="baked", state="failed"),
+        image("ami-new", run="bake-1", kind="baked"),
+        image("ami-other", run="bake-2", kind="baked"),
+        image("ami-frozen", run="bake-1", kind="snapshot"),
+    ]
+    assert bake.discarded(made, run="bake-1", keep=["ami-new"]) == ("ami-old",)
+
+
+def test_a_summary_tells_the_image_its_tests_and_what_was_left() -> None:
+    facts = RunFacts(
+        run="gpu-1",
+        bucket="b",
+        outcome=Outcome.SUCCEEDED,
+        reason="done",
+        created=NOW,
+        ended=NOW + timedelta(minutes=9),
+        objects=("runs/gpu-1/tests.json", "runs/gpu-1/logs/builder.log"),
+    )
+    said = bake.summarise(
+        facts,
+        kind="baked",
+        recipe=RECIPE,
+        results=TESTS,
+        published={"image": "ami-new", "before": "ami-old"},
+        retirement=None,
+    )
+    assert (said["kind"], said["image"], said["before"], said["seconds"]) == (
+        "baked",
+        "ami-new",
+        "ami-old",
+        540.0,
+    )
+    assert [test["outcome"] for test in said["tests"]] == ["passed", "failed", "skipped"]
+    assert said["versions"]["tensorflow"] == "2.21.0"
+    assert said["where"] == {
+        "folder": "s3://b/runs/gpu-1/",
+        "log": "s3://b/runs/gpu-1/logs/builder.log",
+        "tests": "s3://b/runs/gpu-1/tests.json",
+    }
+    assert "resume" not in said

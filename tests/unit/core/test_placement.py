@@ -42,8 +42,11 @@ def step(
     now: float = 0.0,
     until: datetime = HOUR,
     held: int | None = None,
+    first: Market | None = None,
 ) -> Try | Wait | StartOver | GiveUp:
-    return placement.next_step(offers, refusals, now=after(now), since=NOON, give_up_at=until, held=held)
+    return placement.next_step(
+        offers, refusals, now=after(now), since=NOON, give_up_at=until, held=held, first=first
+    )
 
 
 K = RefusalKind
@@ -169,6 +172,21 @@ def test_whatever_is_refused_the_loop_always_answers() -> None:
                 now += found.seconds
         assert isinstance(found, GiveUp)
         assert now < 400
+
+
+FIRST = [
+    # sentence, refusals, the offer that is asked
+    ("a market that goes first is asked first", [], 3),
+    ("then the others, in the plan's order", [no(3)], 0),
+    ("and the next of them", [no(3), no(0)], 1),
+]
+
+
+@pytest.mark.parametrize(("refusals", "asked"), [row[1:] for row in FIRST], ids=[row[0] for row in FIRST])
+def test_a_market_can_go_first(refusals: list[Refusal], asked: int) -> None:
+    found = step([A, B, C, D], refusals, now=1, first=Market.ON_DEMAND)
+    assert isinstance(found, Try)
+    assert (found.offer, found.round) == (asked, 0)
 
 
 ANSWERS = [

@@ -423,3 +423,40 @@ USED_UP = [
 def test_which_limits_are_used_up_is_said_in_figures(hours: float, said: str | None) -> None:
     found = pace.used_up(ledger(hosts={"i-a": host(), "i-b": host()}), 1, after(hours * 3600))
     assert found is None if said is None else said in (found or "")
+
+
+def test_a_builder_that_follows_one_taken_back_is_asked_for_on_demand_first() -> None:
+    taken = {"sk": "attempt#0001", "offer": {}, "hosts": ["i-a"], "launched": AT, "ending": "interrupted"}
+    lost = taken | {"ending": "lost"}
+    bake = {
+        "sk": "run",
+        "kind": "bake",
+        "state": "Launch",
+        "attempt": 2,
+        "created": AT,
+        "execution_arn": "arn",
+    }
+    for rows, first in (
+        ((bake, taken), Market.ON_DEMAND),
+        ((bake, lost), None),
+        ((bake | {"kind": "train"}, taken), None),
+    ):
+        found = records.read("gpu-1", rows)
+        assert found is not None
+        assert found.first_market(2) is first
+        assert found.first_market(1) is None
+
+
+def test_a_wait_knows_since_when_and_what_for() -> None:
+    run = {
+        "sk": "run",
+        "kind": "bake",
+        "state": "Install",
+        "attempt": 1,
+        "created": AT,
+        "execution_arn": "arn",
+    }
+    found = records.read("gpu-1", [run, {"sk": "wait#0001#install", "since": AT, "command": "c-1"}])
+    assert found is not None
+    wait = found.waits[1, "install"]
+    assert (wait.since, wait.command, wait.image) == (NOON, "c-1", None)
