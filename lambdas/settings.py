@@ -60,11 +60,26 @@ class SignalSettings(NamedTuple):
     stop_document: str
 
 
-class SnapshotSettings(NamedTuple):
+class SnapshotRestSettings(NamedTuple):
     yard: str
     table_name: str
     bucket_name: str
     seal_document: str
+    pause_document: str
+
+
+class SnapshotWakeSettings(NamedTuple):
+    yard: str
+    table_name: str
+    bucket_name: str
+    resume_document: str
+
+
+class HostAdmitSettings(NamedTuple):
+    yard: str
+    table_name: str
+    bucket_name: str
+    subnet_ids: tuple[str, ...]
 
 
 class ConcludeSettings(NamedTuple):

@@ -121,6 +121,11 @@ def end_hosts(role: iam.Role, yard: str) -> None:
     )
 
 
+def start_hosts(role: iam.Role, yard: str) -> None:
+    """Start hosts of this yard again that were stopped."""
+    allow(role, ["ec2:StartInstances"], [_ec2("instance/*")], tagged(yard), because=BY_TAG)
+
+
 def plan_launches(role: iam.Role) -> None:
     """Quotas, prices, zones and images, and what counts against the quotas now."""
     anywhere(

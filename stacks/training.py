@@ -391,8 +391,8 @@ class TrainingStack(cdk.Stack):
             "its Conclude failed. Its builder is ended; what it had not published is retired. Bake again."
         )
         undone = (
-            f"The execution ended as {status}: it was stopped by hand or its time was up. An image that was not available "
-            "is gone, a paused program goes on, a host that was stopped to be imaged runs again."
+            f"The execution ended as {status}: it was stopped by hand or its time was up. An image that was not "
+            "available is gone, a paused program goes on, a host that was stopped to be imaged runs again."
         )
         unlaunched = (
             f"The execution ended as {status}: it was stopped by hand or its time was up. Its host is ended."

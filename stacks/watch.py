@@ -45,7 +45,12 @@ class WatchStack(cdk.Stack):
         self.yard = settings.yard
         self.tell = actions.SnsAction(training.topic)
         functions = [*images.functions, *training.functions]
-        for workflow, word in ((training.workflow, "train"), (images.workflow, "bake")):
+        for workflow, word in (
+            (training.workflow, "train"),
+            (images.workflow, "bake"),
+            (training.snapshots.workflow, "snapshot"),
+            (training.launches.workflow, "launch"),
+        ):
             self._workflow_alarms(workflow, word)
         self._alarm(
             "retire-failed",

@@ -23,6 +23,7 @@ class Instance:
     state_reason: str
     address: str | None
     launched: datetime
+    image: str
     tags: Mapping[str, str]
 
     @property
@@ -68,6 +69,12 @@ def stop(ids: Collection[str]) -> None:
         client("ec2").stop_instances(InstanceIds=chunk)
 
 
+def start(ids: Collection[str]) -> None:
+    """Start these again; one that runs goes on."""
+    for chunk in _chunks(ids):
+        client("ec2").start_instances(InstanceIds=chunk)
+
+
 def subnets(ids: Iterable[str]) -> tuple[tuple[str, str], ...]:
     """(subnet id, Availability Zone) of each."""
     answer = client("ec2").describe_subnets(SubnetIds=list(ids))
@@ -94,6 +101,7 @@ def _instance(data: Mapping[str, Any]) -> Instance:
         state_reason=data.get("StateReason", {}).get("Message", ""),
         address=data.get("PrivateIpAddress"),
         launched=data["LaunchTime"],
+        image=data["ImageId"],
         tags={tag["Key"]: tag["Value"] for tag in data.get("Tags", [])},
     )
 

@@ -8,7 +8,7 @@ from lambdas.core.errors import WORDS, Infrastructure, TrainyardError
 from lambdas.core.recovery import Trouble
 from lambdas.core.summary import Outcome
 
-WELL = ("finished", "baked", "unchanged", "rolled_back")
+WELL = ("finished", "baked", "unchanged", "rolled_back", "imaged", "launched")
 MOST_REASON = 30_000
 """A cause may have 32,768 characters."""
 

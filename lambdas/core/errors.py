@@ -3,6 +3,8 @@
     TrainyardError
     ├── UsersFault            the user mends the job file or the program        never tried again
     │   ├── JobRefused          a fault in the job file, its program or its data
+    │   ├── SnapshotRefused     a fault in what a snapshot was asked for, or its host does not allow it
+    │   ├── LaunchRefused       a fault in what a launch was asked for
     │   ├── RecipeRefused       a fault in the recipe of an image
     │   ├── BakeUnderWay        one bake at a time moves the image parameter
     │   ├── RollbackRefused     there is no previous image to go back to
@@ -20,8 +22,10 @@
     │   ├── InstallFailed       the recipe could not be installed on the builder
     │   ├── TestFailed          what was installed does not pass the tests of a bake
     │   ├── SealFailed          a host could not be made ready for an image
+    │   ├── PauseFailed         a host's program could not be paused for an image
     │   └── ImageFailed         EC2 could not make the image
     └── Infrastructure        a host or a service failed                        new attempt
+        ├── StillStopping       a host is on its way down
         ├── StartFailed         a host could not start the program
         ├── HostLost            a host is gone without warning
         ├── NotRegistered       Systems Manager does not know a host (yet)
@@ -64,6 +68,14 @@ class UsersFault(TrainyardError):
 
 class JobRefused(UsersFault):
     """The job cannot run as it is written; the reason names every fault."""
+
+
+class SnapshotRefused(UsersFault):
+    """The host cannot be imaged as it was asked for; the reason names every fault."""
+
+
+class LaunchRefused(UsersFault):
+    """No host can be launched as it was asked for; the reason names every fault."""
 
 
 class RecipeRefused(UsersFault):
@@ -139,6 +151,10 @@ class SealFailed(Configuration):
     """What belongs to a host alone could not be taken off its disk; there is no image."""
 
 
+class PauseFailed(Configuration):
+    """A host's program could not be paused; there is no image."""
+
+
 class ImageFailed(Configuration):
     """EC2 could not make the image."""
 
@@ -160,6 +176,10 @@ class NotRegistered(Infrastructure):
     """Systems Manager does not know a host; the workflow asks again for some minutes."""
 
 
+class StillStopping(Infrastructure):
+    """A host is on its way down; the workflow asks again for some minutes."""
+
+
 class MusterTimeout(Infrastructure):
     """A host was launched but did not get ready in time."""
 
@@ -168,6 +188,8 @@ WORDS: dict[str, type[TrainyardError]] = {
     error.__name__: error
     for error in (
         JobRefused,
+        SnapshotRefused,
+        LaunchRefused,
         RecipeRefused,
         BakeUnderWay,
         RollbackRefused,
@@ -182,10 +204,12 @@ WORDS: dict[str, type[TrainyardError]] = {
         InstallFailed,
         TestFailed,
         SealFailed,
+        PauseFailed,
         ImageFailed,
         StartFailed,
         HostLost,
         NotRegistered,
+        StillStopping,
         MusterTimeout,
     )
 }

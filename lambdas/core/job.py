@@ -123,7 +123,8 @@ class Cluster:
 @dataclass(frozen=True, kw_only=True)
 class Hardware:
     """`cpu_instance_types`: what the roles of `cpu_roles` run on (none: on `instance_types` like the others). `image`:
-    an AMI's id, a run's id or a lineage's name (None: the yard's current image)."""
+    an AMI's id, a run's id or a lineage's name (None: the yard's current image). `zones`: the only Availability Zones
+    to launch in (none: all of the yard's; a job file names none)."""
 
     instance_types: tuple[str, ...] = ("g6.xlarge", "g5.xlarge", "g4dn.xlarge")
     cpu_instance_types: tuple[str, ...] = ()
@@ -131,6 +132,7 @@ class Hardware:
     market: MarketChoice = MarketChoice.SPOT_THEN_ON_DEMAND
     max_dollars_per_hour: float | None = None
     image: str | None = None
+    zones: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

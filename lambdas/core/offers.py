@@ -222,6 +222,7 @@ def _sort_out(job: Job, facts: PlanFacts) -> tuple[tuple[Offer, ...], tuple[Excl
     excluded: list[Excluded] = []
     subnets = {subnet.zone: subnet.id for subnet in reversed(facts.subnets)}
     zones = sorted({*subnets, *(zone for name, zone in facts.offered if name in job.hardware.instance_types)})
+    zones = [zone for zone in zones if not job.hardware.zones or zone in job.hardware.zones]
     for market in job.hardware.market.markets:
         of_market: list[tuple[float, int, str, Offer]] = []
         for rank, name in enumerate(job.hardware.instance_types):

@@ -15,8 +15,8 @@ PATIENCE: Mapping[str, timedelta] = {
     "install": timedelta(hours=2),
     "test": timedelta(hours=1),
     "seal": timedelta(minutes=15),
+    "pause": timedelta(minutes=15),
     "capture": timedelta(hours=24),
-    "snapshot": timedelta(hours=24),
 }
 """How long a wait may take in all, however often it is looked at. EC2 may need a day for a first, large image."""
 LEAST = 60

@@ -4,7 +4,7 @@ Rounds: every open offer is asked once per round, in order; between rounds the l
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -120,19 +120,23 @@ def next_step(
     ended_by: str = WAIT_MINUTES,
     held: int | None = None,
     first: Market | None = None,
+    last: Collection[int] = (),
 ) -> Try | Wait | StartOver | GiveUp:
     """What the launch loop does next.
 
     `refusals` are those of this search (this attempt) only; `since` is when the search began, `ended_by` the
     limit of the job that ends it at `give_up_at`. `held` is the offer in which surviving hosts of the last
-    attempt live: a gang is one pool, so only that one is asked. The pools of the market `first` go before the others.
+    attempt live: a gang is one pool, so only that one is asked. The pools of the market `first` go before the others,
+    the offers `last` after them.
     """
     for refusal in refusals:
         if refusal.kind in ENDS_AT_ONCE:
             return GiveUp(ENDS_AT_ONCE[refusal.kind], _every_pool_alike(offers, refusal))
     if held is not None:
         return _beside_survivors(offers, refusals, held)
-    in_order = sorted(range(len(offers)), key=lambda index: first not in (None, offers[index].market))
+    in_order = sorted(
+        range(len(offers)), key=lambda index: (first not in (None, offers[index].market), index in last)
+    )
     still_open = [index for index in in_order if not _is_excluded(index, offers, refusals)]
     if not still_open:
         said = _all_refused("Every pool refused for good.", offers, refusals, "Allow more instance types")

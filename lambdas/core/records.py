@@ -9,6 +9,7 @@ from lambdas.core import gang, wire
 from lambdas.core.catalogue import Market
 from lambdas.core.cost import HostLife
 from lambdas.core.gang import Gang
+from lambdas.core.imaging import Imaging
 from lambdas.core.job import Job, Role, Strategy
 from lambdas.core.offers import Offer, Plan
 from lambdas.core.placement import Refusal, RefusalKind
@@ -25,7 +26,7 @@ ENDED_WITH_IT: Mapping[str, tuple[str, ...]] = {"train": WAITING, "bake": ("inst
 class RunRow:
     """The run itself. `job` is None where it could not be read. `image_id` is the image that its hosts start from,
     `image` the one that it has made. Of a bake: `recipe` is recipe.json, `published` how the image parameters were
-    moved (`image`, `before`)."""
+    moved (`image`, `before`). `imaging`: the host that becomes an image, of a snapshot or at the end of a run."""
 
     run: str
     kind: str
@@ -41,6 +42,7 @@ class RunRow:
     image: str | None = None
     recipe: Mapping[str, Any] | None = None
     published: Mapping[str, str] | None = None
+    imaging: Imaging | None = None
     ended: datetime | None = None
 
 
@@ -176,6 +178,12 @@ class Records:
         earlier = (row.ending for number, row in self.attempts.items() if number < attempt)
         alone = self.run.kind != "train"
         return Market.ON_DEMAND if alone and Ending.INTERRUPTED in earlier else None
+
+    def failed_offers(self, attempt: int) -> tuple[int, ...]:
+        """The offers to ask after all others: those that a lone host of an earlier attempt came from and failed."""
+        if self.run.kind == "train":
+            return ()
+        return tuple(row.offer for row in self.intents if row.attempt < attempt and row.answer == "launched")
 
     def members(self, attempt: int) -> tuple[HostRow, ...]:
         """The hosts of that attempt, both gangs, sorted by id."""

@@ -82,5 +82,5 @@ def _facts(
         metrics=bucket.read_json(yard.bucket_name, metrics)
         if metrics in objects and concluded.outcome is Outcome.SUCCEEDED
         else None,
-        image=records.run.image,
+        image=records.run.image or None,
     )

@@ -58,7 +58,7 @@ def _ended(denied: AccessDenied, now: datetime) -> dict[str, Any]:
 
 def _tokens(ledger: Ledger, run: str, attempt: int) -> list[TokenRow]:
     """The tokens that wait, by whichever way the role may read them."""
-    waits = (*WAITING, "install", "test", "capture", "seal", "snapshot")
+    waits = (*WAITING, "install", "test", "seal", "pause", "capture")
     try:
         rows = [ledger.token(run, attempt, wait) for wait in waits]
     except AccessDenied:

@@ -139,7 +139,7 @@ def _last_words(hearing: Hearing, instance: str) -> dict[str, Any] | None:
 
 def _lone_host_going(member: Hearing, records: Records, error: str, reason: str, now: datetime) -> str:
     """A builder, or another host that no program runs on: whatever was to be done on it is over."""
-    if records.waiting(member.attempt, ("capture", "snapshot")):
+    if records.waiting(member.attempt, ("capture",)):
         return IMAGING
     trouble = Trouble(error=error, reason=reason, lost=tuple(records.attempts[member.attempt].hosts))
     over = member.entry("host lost", at=now, source=Source.WORKFLOW, reason=reason)

@@ -119,6 +119,7 @@ def _next_step(records: Records, attempt: int, now: datetime) -> Try | Wait | St
         ended_by=placement.ended_by(since, job.limits.wait_minutes, deadline),
         held=records.held_offer(attempt),
         first=records.first_market(attempt),
+        last=records.failed_offers(attempt),
     )
 
 
@@ -270,7 +271,9 @@ def _host_rows(asking: Asking, launched: Launches, now: datetime) -> list[Any]:
 def _tags(asking: Asking, which: Gang, now: datetime) -> dict[str, str]:
     """What the host reads of itself, and what every permission to touch it is conditioned on."""
     lease = pace.deadline(asking.records, asking.attempt, now) + pace.MARGIN
-    return {
+    kind = asking.records.run.kind
+    quiet = {} if kind == "train" else {"trainyard:kind": kind}
+    return quiet | {
         "trainyard:yard": asking.yard.yard,
         "trainyard:run": asking.run,
         "trainyard:attempt": str(asking.attempt),

@@ -26,6 +26,7 @@ from lambdas.core.errors import (
     ImageFailed,
     InstallFailed,
     NotRegistered,
+    PauseFailed,
     SealFailed,
     TestFailed,
     TrainyardError,
@@ -42,6 +43,7 @@ WORDS: Mapping[str, type[TrainyardError]] = {
     "install": InstallFailed,
     "test": TestFailed,
     "seal": SealFailed,
+    "pause": PauseFailed,
 }
 """What a wait for a command fails with; one for an image with ImageFailed."""
 
@@ -126,11 +128,19 @@ def for_command(
         _raise_overdue(entered, row, f"the document {document} has not ended on {host}")
 
 
-def for_image(entered: Entered, host: str, name: str, *, description: str, tags: Mapping[str, str]) -> None:
-    """Wait for the image of this host under that name, which is asked for once. Without a reboot.
+def for_image(
+    entered: Entered,
+    host: str,
+    name: str,
+    *,
+    description: str,
+    tags: Mapping[str, str],
+    reboot: bool = False,
+) -> None:
+    """Wait for the image of this host under that name, which is asked for once.
 
     Raises ImageFailed (HostLost where the host was going) when EC2 cannot make it or it takes too long."""
-    row = entered.row or _ask(entered, host, name, description, tags)
+    row = entered.row or _ask(entered, host, name, description, tags, reboot)
     assert row.image is not None, "a wait for an image holds one"
     found = images.find(row.image)
     wrong = answer_image(entered.ledger, entered.records, entered.attempt, entered.wait, found, entered.now)
@@ -190,9 +200,11 @@ def _send(entered: Entered, host: str, document: str, parameters: Mapping[str, s
     return WaitRow(attempt=attempt, wait=wait, since=now, command=command)
 
 
-def _ask(entered: Entered, host: str, name: str, description: str, tags: Mapping[str, str]) -> WaitRow:
+def _ask(
+    entered: Entered, host: str, name: str, description: str, tags: Mapping[str, str], reboot: bool
+) -> WaitRow:
     run, attempt, wait, now = entered.run, entered.attempt, entered.wait, entered.now
-    image = images.create(host, name, description=description, tags=tags)
+    image = images.create(host, name, description=description, tags=tags, reboot=reboot)
     entered.ledger.write(
         look_up_row("image", image, run, now=now, attempt=attempt, wait=wait),
         wait_row(run, attempt, wait, {"since": now, "image": image}),

@@ -58,10 +58,10 @@ class Post:
 
 
 def post_of(identity: Identity, *, now: datetime) -> Post | None:
-    """None for a host that is not for a training run: a builder (it has no attempt), one launched by hand."""
+    """None for a host that is not for a training run: a builder, one launched from an image, one launched by hand."""
     tags = identity.tags
     needed = ("trainyard:run", "trainyard:attempt", "trainyard:bucket", "trainyard:bus")
-    if tags.get("trainyard:kind") == "builder" or any(key not in tags for key in needed):
+    if "trainyard:kind" in tags or any(key not in tags for key in needed):
         return None
     run, attempt, bucket, bus = (tags[key] for key in needed)
     return Post(run=run, bucket=bucket, bus=bus, attempt=int(attempt), lease=lease_of(identity, now=now))

@@ -1,0 +1,63 @@
+"""Admit of a launch: which image is meant, and which hosts may come of it."""
+
+from typing import Any
+
+from lambdas import settings
+from lambdas.aws import bucket, images, instances
+from lambdas.aws.ledger import AlreadyWrittenError, Ledger, event_row, run_row
+from lambdas.core import jobfile, relaunch, wire
+from lambdas.core.image import Image
+from lambdas.core.job import Job
+from lambdas.core.relaunch import Refusal
+from lambdas.handlers.voice import clock, logger, note
+from lambdas.settings import HostAdmitSettings
+
+
+def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
+    yard = settings.read(HostAdmitSettings)
+    ledger, run = Ledger(yard.table_name), str(event["run"])
+    misnamed = jobfile.misnamed(run)
+    if misnamed:
+        return {"kind": "refused", "error": "LaunchRefused", "reason": misnamed.reason}
+    found = _found(yard, event["input"])
+    job, image = found if isinstance(found, tuple) else (None, None)
+    refused = found if isinstance(found, Refusal) else None
+    said = f"{image.id} as {' or '.join(job.hardware.instance_types)}" if job and image else ""
+    entry = note("refused" if refused else "admitted", refused.reason if refused else said, at=clock())
+    begun = {
+        "kind": "launch",
+        "state": "Admit",
+        "attempt": 1,
+        "created": wire.instant(event["started"]),
+        "execution_arn": event["execution"],
+        "job": job.to_json() if job else None,
+        "image_id": image.id if image else None,
+    }
+    try:
+        ledger.write(run_row(run, begun, unless="created"), event_row(run, entry))
+    except AlreadyWrittenError:
+        logger.info("%s is admitted already", run)
+    if refused:
+        return {"kind": "refused", "error": "LaunchRefused", "reason": refused.reason}
+    return {"kind": "admitted"}
+
+
+def _found(yard: HostAdmitSettings, execution_input: object) -> tuple[Job, Image] | Refusal:
+    asked = relaunch.read(execution_input)
+    if isinstance(asked, Refusal):
+        return asked
+    image = relaunch.meant(asked, images.of_yard(yard.yard))
+    if isinstance(image, Refusal):
+        return image
+    zones = {zone for _, zone in instances.subnets(yard.subnet_ids)}
+    job = relaunch.admit(asked, image, types=_types(yard, image), zones=zones)
+    return job if isinstance(job, Refusal) else (job, image)
+
+
+def _types(yard: HostAdmitSettings, image: Image) -> tuple[str, ...]:
+    """The type of the host that was imaged; of a baked image those that its builder could have."""
+    host = image.tags.get("trainyard:type")
+    if host:
+        return (host,)
+    recipe = bucket.read_json(yard.bucket_name, f"runs/{image.run}/recipe.json") or {}
+    return tuple(recipe.get("builder", {}).get("instance_types", ()))

@@ -1,0 +1,119 @@
+"""Admit of a snapshot: which host is meant, and whether it can be imaged as it was asked for."""
+
+from typing import Any
+
+from lambdas import settings
+from lambdas.aws import bucket, documents, images, instances
+from lambdas.aws.instances import Instance
+from lambdas.aws.ledger import AlreadyWrittenError, Ledger, attempt_row, event_row, run_row
+from lambdas.core import gang, jobfile, snapshot, wire
+from lambdas.core.imaging import Imaging
+from lambdas.core.records import Records
+from lambdas.core.snapshot import Asked, HostFacts, Refusal
+from lambdas.handlers.voice import clock, logger, note
+from lambdas.settings import YardSettings
+
+
+def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
+    yard = settings.read(YardSettings)
+    ledger, run = Ledger(yard.table_name), str(event["run"])
+    misnamed = jobfile.misnamed(run)
+    if misnamed:
+        return {"kind": "refused", "error": "SnapshotRefused", "reason": misnamed.reason}
+    written = ledger.read(run)
+    if written and written.run.imaging:
+        return _admitted(written.run.imaging)
+    found = _found(yard, ledger, event["input"])
+    imaging, host = found if isinstance(found, tuple) else (found, None)
+    refused = imaging if isinstance(imaging, Refusal) else None
+    begun = {
+        "kind": "snapshot",
+        "state": "Admit",
+        "attempt": 1,
+        "created": wire.instant(event["started"]),
+        "execution_arn": event["execution"],
+        "imaging": None if refused else imaging,
+    }
+    said = note(
+        "refused" if refused else "admitted", refused.reason if refused else "no fault found", at=clock()
+    )
+    rows = [attempt_row(run, 1, _attempt(host))] if host else []
+    try:
+        ledger.write(run_row(run, begun, unless="created"), *rows, event_row(run, said))
+    except AlreadyWrittenError:
+        logger.info("%s is admitted already", run)
+    if isinstance(imaging, Refusal):
+        return {"kind": "refused", "error": "SnapshotRefused", "reason": imaging.reason}
+    return _admitted(imaging)
+
+
+def _admitted(imaging: Imaging) -> dict[str, Any]:
+    return {"kind": "admitted", "rest": imaging.rest, "instance": imaging.instance}
+
+
+def _attempt(host: Instance) -> dict[str, Any]:
+    pool = f"{host.type} in {host.zone}, {host.market.replace('_', '-')}"
+    return {"offer": {"pool": pool}, "hosts": [host.id], "launched": host.launched}
+
+
+def _found(yard: YardSettings, ledger: Ledger, execution_input: object) -> tuple[Imaging, Instance] | Refusal:
+    """The snapshot as it will be made, and its host."""
+    asked = snapshot.read(execution_input)
+    if isinstance(asked, Refusal):
+        return asked
+    instance = asked.instance or _seated(ledger, asked)
+    if isinstance(instance, Refusal):
+        return instance
+    known = instances.of_ids([instance])
+    if not known:
+        return snapshot.unknown(asked, instance)
+    (host,) = known
+    baked = {
+        image.lineage for image in images.of_yard(yard.yard) if image.tags.get("trainyard:kind") == "baked"
+    }
+    imaging = snapshot.admit(asked, _facts(yard, ledger, host), baked=baked)
+    return imaging if isinstance(imaging, Refusal) else (imaging, host)
+
+
+def _seated(ledger: Ledger, asked: Asked) -> str | Refusal:
+    """The instance that the run's last attempt has in this seat; a run without a job's roles has one host."""
+    records = ledger.read(str(asked.run))
+    if records is None or records.run.job is None:
+        return snapshot.refused("run", f"the yard knows no run {asked.run} that has launched hosts")
+    last = max(records.attempts, default=0)
+    return snapshot.seated(asked, gang.seats(records.run.job, records.members(last)))
+
+
+def _facts(yard: YardSettings, ledger: Ledger, host: Instance) -> HostFacts:
+    records = _records_of(ledger, host)
+    mine = host.tags.get("trainyard:yard") == yard.yard
+    busy = records is not None and records.run.ended is None
+    return HostFacts(
+        instance=host.id,
+        type=host.type,
+        mine=mine,
+        state=host.state,
+        market=host.market,
+        online=mine and host.id in documents.online([host.id]),
+        image=host.image,
+        parent=images.find(host.image),
+        run=records.run.run if records else None,
+        kind=records.run.kind if records else None,
+        busy=busy,
+        lineage=records.run.job.name if records and records.run.job else None,
+        step=_step(yard, records),
+    )
+
+
+def _records_of(ledger: Ledger, host: Instance) -> Records | None:
+    run = host.tags.get("trainyard:run")
+    return ledger.read(run) if run else None
+
+
+def _step(yard: YardSettings, records: Records | None) -> int | None:
+    """The step of the run's last checkpoint."""
+    if records is None or records.run.kind != "train":
+        return None
+    key = f"runs/{records.run.run}/checkpoints/latest.json"
+    checkpoint = gang.checkpoint_of(bucket.read_json(yard.bucket_name, key))
+    return checkpoint.step if checkpoint else None

@@ -1,0 +1,31 @@
+"""Conclude of a snapshot: its outcome and its summary. A rule calls it for executions that never reached it."""
+
+from typing import Any
+
+from lambdas import settings
+from lambdas.aws import bucket
+from lambdas.aws.ledger import Ledger, event_row, run_row
+from lambdas.core import conclusion, snapshot, wire
+from lambdas.handlers import closing
+from lambdas.handlers.voice import clock, note
+from lambdas.settings import YardSettings
+
+
+def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
+    yard = settings.read(YardSettings)
+    ledger, run, now = Ledger(yard.table_name), str(event["run"]), clock()
+    if event.get("cut_short") and bucket.read_json(yard.bucket_name, f"runs/{run}/summary.json"):
+        return {"kind": "concluded", "reason": f"{run} had concluded by itself"}
+    records = ledger.read(run)
+    concluded = conclusion.read(event["outcome"])
+    if event.get("undone"):
+        concluded = conclusion.spoiled(concluded, snapshot.not_undone(run, event["undone"]))
+    said = snapshot.summarise(
+        run, records.run if records else None, concluded, bucket=yard.bucket_name, now=now
+    )
+    entry = note(concluded.outcome.value, concluded.reason, at=now)
+    if records:
+        values = {"state": "Conclude", "outcome": concluded.outcome, "reason": concluded.reason, "ended": now}
+        ledger.write(run_row(run, values | {"error": concluded.error}), event_row(run, entry))
+    closing.write(yard.bucket_name, ledger, run, records, said, entry)
+    return {**wire.to_json(concluded), **{key: said[key] for key in ("kind", "image", "lineage", "instance")}}
