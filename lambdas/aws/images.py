@@ -9,8 +9,7 @@ from botocore.exceptions import ClientError
 from lambdas.aws.clients import client
 from lambdas.core import wire
 from lambdas.core.errors import Misconfigured
-from lambdas.core.image import AMI, Image, Snapshot
-from lambdas.core.retention import Stored
+from lambdas.core.image import AMI, Image, Snapshot, Stored
 
 UNKNOWN = ("InvalidAMIID.NotFound", "InvalidAMIID.Malformed", "InvalidAMIID.Unavailable")
 GONE = ("InvalidSnapshot.NotFound",)
@@ -21,7 +20,7 @@ MADE_FOR = re.compile(AMI)
 def find(image: str) -> Image | None:
     """The image, or None when EC2 does not know it."""
     try:
-        answer = client("ec2").describe_images(ImageIds=[image])
+        answer = client("ec2").describe_images(ImageIds=[image], IncludeDisabled=True)
     except ClientError as error:
         if error.response["Error"]["Code"] in UNKNOWN:
             return None
@@ -40,7 +39,9 @@ def of_account() -> tuple[Image, ...]:
 
 
 def _own(**more: Any) -> tuple[Image, ...]:
-    pages = client("ec2").get_paginator("describe_images").paginate(Owners=["self"], **more)
+    pages = (
+        client("ec2").get_paginator("describe_images").paginate(Owners=["self"], IncludeDisabled=True, **more)
+    )
     return tuple(_image(data) for page in pages for data in page["Images"])
 
 
@@ -162,4 +163,5 @@ def _image(data: Mapping[str, Any]) -> Image:
             for disk in disks
             if disk.get("SnapshotId")
         ),
+        protected=data.get("DeregistrationProtection", "disabled").startswith("enabled"),
     )

@@ -18,7 +18,7 @@ class Snapshot:
 @dataclass(frozen=True)
 class Image:
     """`created` is EC2's ISO-8601 text, which sorts by time; `reason` is why it failed; `architecture` is EC2's word
-    (`x86_64`, `arm64`)."""
+    (`x86_64`, `arm64`); `protected` is EC2's protection from being deregistered."""
 
     id: str
     name: str
@@ -28,6 +28,7 @@ class Image:
     tags: Mapping[str, str]
     architecture: str = ""
     snapshots: tuple[Snapshot, ...] = ()
+    protected: bool = False
 
     @property
     def available(self) -> bool:
@@ -55,6 +56,21 @@ class Image:
     def parent(self) -> str:
         """The image that the host started from."""
         return self.tags.get("trainyard:parent", "")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stored:
+    """A snapshot as EC2 keeps it. `makers`: the run whose host it is of, and the execution that made it; `image`: the
+    one that CreateImage made it for, as its description says; `made`: whether the yard made it for an image, and nobody
+    of a volume by hand."""
+
+    id: str
+    gib: int
+    created: str
+    lineage: str
+    makers: tuple[str, ...]
+    image: str
+    made: bool
 
 
 def meant(name: str, images: Iterable[Image]) -> Image | None:

@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Any
 
 from lambdas.core import wire
-from lambdas.core.image import Image
+from lambdas.core.image import Image, Stored
 from lambdas.core.reading import Faults, Section
 
 DOLLARS_PER_GIB_MONTH = 0.05
@@ -31,21 +31,6 @@ class Fate(StrEnum):
     RETIRED = "retired"
     DUE = "due"
     LEFT = "left"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Stored:
-    """A snapshot as EC2 keeps it. `makers`: the run whose host it is of, and the execution that made it; `image`: the
-    one that CreateImage made it for, as its description says; `made`: whether the yard made it for an image, and nobody
-    of a volume by hand."""
-
-    id: str
-    gib: int
-    created: str
-    lineage: str
-    makers: tuple[str, ...]
-    image: str
-    made: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -173,6 +158,8 @@ def _why_it_stays(image: Image, facts: Facts, policy: Policy, *, rank: int, now:
         return f"it is {image.state}: EC2 still makes it"
     if image.state in BROKEN:
         return None
+    if image.protected:
+        return "somebody has protected it from being deregistered"
     if rank <= policy.keep_images:
         newest = "the newest" if rank == 1 else f"number {rank} of the newest {policy.keep_images}"
         return f"it is {newest} {_of(image.lineage)}"

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from lambdas.core import retention, wire
-from lambdas.core.image import Image, Snapshot
-from lambdas.core.retention import Facts, Fate, Policy, Stored, Verdict
+from lambdas.core.image import Image, Snapshot, Stored
+from lambdas.core.retention import Facts, Fate, Policy, Verdict
 from tests.unit.core.facts import NOON
 
 POLICY = Policy(keep_images=2, keep_days=14)
@@ -64,6 +64,8 @@ RULES = [
     ("failed with what EC2 said", replace(image("ami-old", 0.1, "failed"), reason="Client.InternalError"), 0, {}, False, "it is failed (Client.InternalError)"),
     ("failed, but its run has yet to look", image("ami-old", 0.1, "failed"), 0, {"open_runs": frozenset({"made-ami-old"})}, True, "which makes it, is not over"),
     ("failed, yet the pointer says current", image("ami-old", 30, "failed"), 0, {"current": "ami-old"}, True, "current"),
+    ("protected by somebody", replace(OLD, protected=True), NEWER, {}, True, "somebody has protected it from being deregistered"),
+    ("protected, but broken", replace(image("ami-old", 30, "failed"), protected=True), NEWER, {}, False, "it is failed"),
     ("disabled by somebody", image("ami-old", 30, "disabled"), 0, {}, True, "it is the newest"),
 ]  # fmt: skip
 
