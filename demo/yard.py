@@ -85,6 +85,8 @@ class Yard:
     train: str
     bake: str
     recipe: str
+    snapshot: str
+    launch: str
     environment: dict[str, str]
 
     @staticmethod
@@ -107,12 +109,20 @@ class Yard:
             if stack["StackName"].startswith(STACK_PREFIX)
             for output in stack.get("Outputs", [])
         }
-        names = ("BucketName", "TableName", "TrainStateMachineArn", "BakeStateMachineArn", "BakeRecipe")
+        names = (
+            "BucketName",
+            "TableName",
+            "TrainStateMachineArn",
+            "BakeStateMachineArn",
+            "BakeRecipe",
+            "SnapshotStateMachineArn",
+            "LaunchStateMachineArn",
+        )
         missing = [name for name in names if name not in outputs]
         if missing:
             raise DemoError(f"the stacks have no output {', '.join(missing)}", "look at: cdk deploy --all")
-        bucket, table, train, bake, recipe = (outputs[name] for name in names)
-        return cls(session, bucket, table, train, bake, recipe, environment)
+        bucket, table, train, bake, recipe, snapshot, launch = (outputs[name] for name in names)
+        return cls(session, bucket, table, train, bake, recipe, snapshot, launch, environment)
 
     # ------------------------------------------------------------------------------------------ executions
     def start(self, machine: str, payload: dict[str, Any], name: str | None = None) -> str:

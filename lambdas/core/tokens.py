@@ -25,11 +25,6 @@ def client_token(
     return f"{run[:40]}-{_hex(yard, run, str(attempt), str(offer), str(round), str(gang))[:23]}"
 
 
-def image_name(run: str, *, attempt: int) -> str:
-    """The name of the snapshot image (CreateImage has no token: its name makes it happen once)."""
-    return f"trainyard-{run}-attempt-{attempt}"
-
-
 def is_execution_name(name: str) -> bool:
     """Whether Step Functions, CloudWatch Logs, S3 keys and tags all take this name: 1 to 80 of A-Za-z0-9_-."""
     return re.fullmatch(r"[A-Za-z0-9_-]{1,80}", name, re.ASCII) is not None
