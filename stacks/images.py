@@ -205,7 +205,7 @@ class ImagesStack(cdk.Stack):
         list_objects(role, self.storage.bucket, "runs/")
         for document in (self.install, self.test, self.seal):
             permissions.command_hosts(role, document.document_arn, self.settings.yard)
-        permissions.answer_tasks(role, "Success", "Failure")
+        permissions.answer_tasks(role, "Success")
         anywhere(
             role,
             "ssm:DescribeInstanceInformation",
@@ -223,7 +223,7 @@ class ImagesStack(cdk.Stack):
         list_objects(role, self.storage.bucket, "runs/")
         permissions.image_hosts(role, self.settings.yard)
         permissions.retire_images(role, self.settings.yard)
-        permissions.answer_tasks(role, "Success", "Failure")
+        permissions.answer_tasks(role, "Success")
         anywhere(role, "ec2:DescribeImages", "ec2:DescribeInstances")
         return function
 

@@ -19,8 +19,8 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
     entered = waits.enter(ledger, run, attempt, "capture", event["token"], now, state="Capture")
     attempts.refuse_denied(entered.records, attempt)
     (builder,) = entered.records.attempts[attempt].hosts
-    if entered.row is None and waits.end_if_gone(entered, builder):
-        return {}
+    if entered.row is None:
+        waits.raise_if_over(entered, builder)
     recipe = entered.records.run.recipe
     assert recipe is not None, "an admitted bake has a recipe"
     results = bucket.read_json(yard.bucket_name, f"runs/{run}/tests.json") or {}

@@ -9,7 +9,7 @@ from lambdas.aws.ledger import Ledger
 from lambdas.core import bake
 from lambdas.core.records import Records
 from lambdas.core.recovery import Trouble
-from lambdas.handlers import attempts, waits
+from lambdas.handlers import waits
 from lambdas.handlers.voice import attempt_of, clock
 from lambdas.settings import BakeDocumentSettings
 
@@ -24,11 +24,8 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
     if "explain" in event:
         return _explain(yard, ledger.known(run), attempt, step, event["explain"])
     entered = waits.enter(ledger, run, attempt, step, event["token"], now, state=step.capitalize())
-    if attempts.settle(ledger, entered.records, attempt, now):
-        return {}
     (builder,) = entered.records.attempts[attempt].hosts
-    if waits.end_if_gone(entered, builder):
-        return {}
+    waits.raise_if_over(entered, builder)
     document, parameters = _document(yard, run, step)
     waits.for_command(entered, builder, document, parameters, doing=DOING[step])
     return {}

@@ -21,10 +21,13 @@ from lambdas.aws.ledger import (
     wait_row,
 )
 from lambdas.core import pace
+from lambdas.core.errors import WORDS as ALL_WORDS
 from lambdas.core.errors import (
     HostLost,
     ImageFailed,
+    Infrastructure,
     InstallFailed,
+    Interrupted,
     NotRegistered,
     PauseFailed,
     SealFailed,
@@ -85,16 +88,15 @@ def gone(host: str) -> str | None:
     )
 
 
-def end_if_gone(entered: Entered, host: str) -> bool:
-    """End the attempt, and with it the wait, if EC2 says that its one host is gone; whether it did."""
+def raise_if_over(entered: Entered, host: str) -> None:
+    """Raise what has ended the attempt while nobody waited, or that EC2 says its one host is gone."""
+    row = entered.records.attempts.get(entered.attempt)
+    if row and row.trouble:
+        raise ALL_WORDS.get(row.trouble.error, Infrastructure)(row.trouble.reason)
     why = gone(host)
-    if why is None:
-        return False
-    warned = entered.records.hosts[host].warned
-    trouble = Trouble(error="Interrupted" if warned else "HostLost", reason=why, lost=(host,))
-    entry = note("host lost", why, at=entered.now, attempt=entered.attempt, lost=[host])
-    attempts.end(entered.ledger, entered.run, entered.attempt, entry, entered.now, trouble=trouble, step=None)
-    return True
+    if why:
+        warned = entered.records.hosts[host].warned
+        raise _noted(entered, Interrupted(why) if warned else HostLost(why))
 
 
 def for_command(

@@ -25,7 +25,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
     kept = os.environ.get("TRAINYARD_E2E_STATE")
     state = Path(kept) if kept else tmp_path_factory.mktemp("cloud")
-    cloud = Cloud(state, port_for(0))
+    cloud = Cloud(state, port_for(0), Path(__file__).with_name("facts.yaml"))
     cloud.up()
     try:
         yield cloud

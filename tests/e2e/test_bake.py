@@ -1,9 +1,156 @@
-"""Bakes as a user meets them: an image, or one clear reason and nothing left."""
+"""Bakes as a user meets them: an image, or one clear reason, the current image as it was and nothing left.
 
-from tests.e2e.runs import Runs
+The recipes here start from the yard's own image, which has most of what a bake installs: that saves its minutes.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.e2e.runs import Run, Runs
 
 
-def test_nothing_to_do(runs: Runs) -> None:
-    run = runs.finish(runs.yard.start(runs.yard.bake, {}))
+@pytest.fixture(autouse=True)
+def pointers_stay(runs: Runs) -> Iterator[None]:
+    """Whatever a test did, the next one begins from the same current image."""
+    before = runs.yard.image()
+    yield
+    assert runs.yard.image() == before
+
+
+def recipe(runs: Runs, name: str, **more: Any) -> dict[str, Any]:
+    return {"name": name, "base": runs.yard.image(), **more}
+
+
+def start(runs: Runs, **payload: Any) -> str:
+    return runs.yard.start(runs.yard.bake, payload)
+
+
+def bake(runs: Runs, **payload: Any) -> Run:
+    return runs.finish(start(runs, **payload), seconds=600)
+
+
+def made_by(runs: Runs, run: str) -> list[str]:
+    """Images and snapshots that carry the bake's tag."""
+    ec2 = runs.yard.session.client("ec2")
+    filters = [{"Name": "tag:trainyard:run", "Values": [run]}]
+    images = ec2.describe_images(Owners=["self"], Filters=filters)["Images"]
+    snapshots = ec2.describe_snapshots(OwnerIds=["self"], Filters=filters)["Snapshots"]
+    return [*(each["ImageId"] for each in images), *(each["SnapshotId"] for each in snapshots)]
+
+
+def builder_of(runs: Runs, arn: str, attempt: int = 1) -> str:
+    """The builder, once it has it."""
+    run = arn.rsplit(":", 1)[-1]
+
+    def hosts() -> list[str]:
+        rows = [row for row in runs.yard.ledger(run) if row["sk"] == f"attempt#{attempt:04d}"]
+        return rows[0]["hosts"] if rows and "hosts" in rows[0] else []
+
+    return str(runs.until("a builder", hosts)[0])
+
+
+def until_state(runs: Runs, arn: str, state: str) -> None:
+    def entered() -> bool:
+        events = runs.yard.history(arn)
+        return any(event.get("stateEnteredEventDetails", {}).get("name") == state for event in events)
+
+    runs.until(f"the state {state}", entered, seconds=300)
+
+
+def failed(run: Run, error: str) -> str:
+    """The reason of a bake that ended as documented and left nothing."""
+    assert run.execution.status == "FAILED", run.why()
+    assert (run.execution.error, run.summary["error"]) == (error, error), run.why()
+    assert run.summary["image"] is None
+    reason: str = run.summary["reason"]
+    return reason
+
+
+def test_a_bake_that_would_change_nothing_ends_at_once(runs: Runs) -> None:
+    run = bake(runs)
     assert run.succeeded, run.why()
-    assert run.summary["kind"] == "unchanged"
+    assert (run.summary["kind"], run.summary["image"]) == ("unchanged", runs.yard.image())
+    assert run.summary["hosts"] == []
+
+
+def test_an_uploaded_recipe_with_faults_is_refused_with_all_of_them(runs: Runs) -> None:
+    text = b"name: Bad\ntensorflow: '2.21'\nbase: ami-00000000000000000\nroot_gib: 1\npackages: []\n"
+    version = runs.yard.upload("images/bad.yaml", text)
+    run = runs.finish(runs.yard.run_for("images/bad.yaml", version))
+    reason = failed(run, "RecipeRefused")
+    assert "images/bad.yaml has 4 faults" in reason
+    assert run.summary["outcome"] == "refused"
+    assert run.id.startswith("bad-")
+
+
+def test_a_package_that_does_not_exist_is_named(runs: Runs) -> None:
+    wanted = recipe(runs, "no-such-package", python_packages=["no-such-package-of-trainyard"])
+    run = bake(runs, recipe=wanted)
+    assert "no-such-package-of-trainyard" in failed(run, "InstallFailed")
+    assert "no-such-package-of-trainyard" in run.text("logs/builder.log")
+    assert made_by(runs, run.id) == []
+
+
+def test_a_failed_test_fails_the_bake_and_another_bake_meanwhile_is_refused(runs: Runs) -> None:
+    arn = start(runs, recipe=recipe(runs, "fails", tests=["test -d /nowhere"]))
+    until_state(runs, arn, "Install")
+    second = bake(runs, force=True)
+    assert arn.rsplit(":", 1)[-1] in failed(second, "BakeUnderWay")
+    assert second.summary["outcome"] == "refused"
+    run = runs.finish(arn, seconds=600)
+    reason = failed(run, "TestFailed")
+    assert "tests[0]" in reason
+    outcomes = {test["name"]: test["outcome"] for test in run.json("tests.json")["tests"]}
+    assert outcomes.pop("tests[0]") == "failed"
+    assert set(outcomes.values()) <= {"passed", "skipped"}
+    assert made_by(runs, run.id) == []
+
+
+def test_a_bake_goes_on_after_an_interruption_and_a_lost_event_and_can_be_taken_back(runs: Runs) -> None:
+    before = runs.yard.image()
+    arn = start(runs, recipe=recipe(runs, "goes-on", commands=["echo kept > /opt/kept"]))
+    until_state(runs, arn, "Install")
+    runs.cloud.fault("lose", "EC2 AMI State Change", "--times", "1")
+    runs.cloud.fault("interrupt", builder_of(runs, arn), "--seconds", "5")
+    run = runs.finish(arn, seconds=600)
+    assert run.succeeded, run.why()
+    assert [attempt["ending"] for attempt in run.summary["attempts"]] == ["interrupted", "finished"]
+    assert [host["market"] for host in run.summary["hosts"]] == ["spot", "on_demand"]
+    assert run.states.count("Capture") > 1, "nothing came, so it looked"
+    image = runs.yard.image()
+    assert (run.summary["kind"], run.summary["image"], run.summary["before"]) == ("baked", image, before)
+    assert runs.yard.image(previous=True) == before
+    (found,) = runs.yard.session.client("ec2").describe_images(ImageIds=[image])["Images"]
+    tags = {tag["Key"]: tag["Value"] for tag in found["Tags"]}
+    assert tags["trainyard:lineage"] == "goes-on"
+    assert tags["trainyard:parent"] == before
+    assert "passed" in tags["trainyard:tests"]
+    assert made_by(runs, run.id)[0] == image
+    for current, previous in ((before, image), (image, before), (before, image)):
+        back = bake(runs, rollback=True)
+        assert back.succeeded, back.why()
+        assert back.summary["kind"] == "rolled_back"
+        assert (runs.yard.image(), runs.yard.image(previous=True)) == (current, previous)
+
+
+def test_an_image_that_ec2_cannot_make_is_retired_with_its_snapshot(runs: Runs) -> None:
+    runs.cloud.fault("image-fail", "--reason", "No space is left.")
+    run = bake(runs, recipe=recipe(runs, "no-image"))
+    assert "No space is left." in failed(run, "ImageFailed")
+    assert made_by(runs, run.id) == []
+
+
+def test_a_bake_stopped_by_hand_while_ec2_makes_its_image_leaves_nothing(runs: Runs) -> None:
+    runs.cloud.fault("image-slow", "600")
+    arn = start(runs, recipe=recipe(runs, "stopped"))
+    run = arn.rsplit(":", 1)[-1]
+    until_state(runs, arn, "Capture")
+    runs.until("the image", lambda: made_by(runs, run))
+    runs.yard.session.client("stepfunctions").stop_execution(executionArn=arn)
+    summary = runs.until("the summary", lambda: runs.yard.summary(run))
+    assert (summary["outcome"], summary["error"]) == ("failed", "Aborted")
+    runs.until("no image", lambda: made_by(runs, run) == [])
+    assert runs.living() == []
+    assert bake(runs).summary["kind"] == "unchanged", "the lock was given back"
