@@ -35,39 +35,39 @@ APT_ENVIRONMENT = {"DEBIAN_FRONTEND": "noninteractive", "NEEDRESTART_SUSPEND": "
 
 
 def install_system_packages(builder: Builder) -> None:
-    """Raises ProgramFault naming the entries that apt-get would not install."""
+    """Raises ProgramFault naming the entries that apt-get would not install, HostTrouble where it does not work."""
     entries = builder.recipe.system_packages
     if not entries:
         return
     shell = builder.shell
-    shell.run(
-        [*APT, "update"], environment=APT_ENVIRONMENT
-    )  # what it could not fetch shows in what cannot be installed
-    done = shell.run(
-        [*APT, "install", "--no-install-recommends", "--", *entries], environment=APT_ENVIRONMENT
-    )
+    # What could not be fetched shows in what cannot be installed.
+    shell.run([*APT, "update"], environment=APT_ENVIRONMENT)
+    install = [*APT, "install", "--no-install-recommends", "--", *entries]
+    done = shell.run(install, environment=APT_ENVIRONMENT)
     if not done.is_good:
-        at_fault = ", ".join(named_by_apt(entries, done.said))
-        raise ProgramFault(
-            f"{at_fault}: apt-get installed none of system_packages ({done.reason}): {errors_of_apt(done)}; correct "
-            "the name in the recipe, or add the package source in the base image"
-        )
+        raise trouble_of_apt(entries, done)
     shell.run([*APT, "clean"], environment=APT_ENVIRONMENT)
 
 
-def named_by_apt(entries: Sequence[str], said: str) -> list[str]:
-    """The entries whose package apt-get's errors name; all of them when they name none."""
-    errors = {word.strip("'\",:") for line in _errors(said) for word in line.split()}
-    found = [
+def trouble_of_apt(entries: Sequence[str], done: Ended) -> HostTrouble:
+    """Whose fault it is: of the entries that apt-get's errors name, else nobody's who wrote the recipe."""
+    errors = [line.strip() for line in done.said.splitlines() if line.startswith("E: ")]
+    words = {word.strip("'\",:") for line in errors for word in line.split()}
+    at_fault = [
         named("system_packages", tuple(entries), index)
         for index, entry in enumerate(entries)
-        if entry in errors or entry.partition("=")[0] in errors
+        if {entry, entry.partition("=")[0]} & words
     ]
-    return found or [named("system_packages", tuple(entries), index) for index in range(len(entries))]
-
-
-def errors_of_apt(done: Ended) -> str:
-    return " / ".join(_errors(done.said)) or done.last_lines()
+    said = " / ".join(errors) or done.last_lines()
+    if at_fault:
+        return ProgramFault(
+            f"{', '.join(at_fault)}: {said}; correct the name in the recipe, or add the package source to the base "
+            "image. None of system_packages was installed"
+        )
+    return HostTrouble(
+        f"apt-get could not install {', '.join(entries)} ({done.reason}): {said}; see that it works on the base image, "
+        "and that the builder can reach its package sources"
+    )
 
 
 def install_requirements(builder: Builder) -> None:
@@ -159,7 +159,7 @@ def not_to_be_had(entries: Sequence[str], together: Ended, alone: Sequence[Ended
 def words_of_uv(ended: Ended) -> str:
     """Its sentence, which it draws over several lines."""
     words = (word for word in ended.said.split() if not set(word) <= DRAWN)
-    return " ".join(words)[-WORDS_SAID:] or ended.reason
+    return " ".join(words)[-WORDS_SAID:].rstrip(".") or ended.reason
 
 
 def others_in_its_place(providers: Sequence[str]) -> list[str]:
@@ -193,7 +193,3 @@ def _rules(builder: Builder, place: Path, pins: Mapping[str, str]) -> list[str]:
 def _uv(builder: Builder, *arguments: str) -> list[str]:
     python = builder.places.python
     return [str(python.with_name("uv")), "pip", "install", "--quiet", "--python", str(python), *arguments]
-
-
-def _errors(said: str) -> list[str]:
-    return [line.strip() for line in said.splitlines() if line.startswith("E: ")]

@@ -20,7 +20,6 @@ from training.baking import cloudwatch, versions
 from training.baking.builder import Builder
 from training.baking.install import UNIT
 from training.baking.pair import losses_of_two
-from training.baking.recipe import named
 from training.baking.results import (
     Result,
     Verdict,
@@ -264,7 +263,7 @@ def recipe_test(bench: Bench, index: int) -> Verdict:
     done = bench.builder.shell.line(lines[index])
     if done.is_good:
         return passed(f'"{lines[index]}" ended with exit code 0')
-    return failed(f"{named('tests', lines, index)} failed ({done.reason}): {done.last_lines()}")
+    return failed(f'"{lines[index]}" failed ({done.reason}): {done.last_lines()}')
 
 
 TESTS: tuple[tuple[str, Callable[[Bench], Verdict]], ...] = tuple(

@@ -5,11 +5,11 @@ import pytest
 from tests.contract.conftest import ROOT
 from training.baking.packages import (
     faults,
-    named_by_apt,
     not_to_be_had,
     others_in_its_place,
     pin_of,
     pinned,
+    trouble_of_apt,
     words_of_uv,
 )
 from training.baking.shell import Ended
@@ -55,7 +55,7 @@ def test_the_pins_are_those_of_the_list(name: str) -> None:
 def test_uv_is_quoted_in_one_line() -> None:
     assert words_of_uv(Ended(1, NONE_FOUND)) == (
         "No solution found when resolving dependencies: Because nosuchpackage was not found in the package registry "
-        "and you require nosuchpackage==1.0, we can conclude that your requirements are unsatisfiable."
+        "and you require nosuchpackage==1.0, we can conclude that your requirements are unsatisfiable"
     )
 
 
@@ -75,16 +75,27 @@ def test_entries_that_do_not_go_together_are_all_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "named"),
+    ("said", "kind", "told"),
     [
-        ("E: Unable to locate package treee", ['system_packages[1] "treee"']),
-        ("E: Version '9' for 'jq' was not found", ['system_packages[0] "jq=9"']),
-        ("E: Package 'treee' has no installation candidate", ['system_packages[1] "treee"']),
-        ("W: treee is a funny name", ['system_packages[0] "jq=9"', 'system_packages[1] "treee"']),
+        ("E: Unable to locate package treee", "program", 'system_packages[1] "treee": E: Unable to locate'),
+        ("E: Version '9' for 'jq' was not found", "program", 'system_packages[0] "jq=9": E: Version'),
+        (
+            "E: Package 'treee' has no installation candidate",
+            "program",
+            'system_packages[1] "treee": E: Package',
+        ),
+        (
+            "W: treee?\nE: Could not open lock file",
+            "host",
+            "apt-get could not install jq=9, treee (exit code 100): E: C",
+        ),
+        ("Killed", "host", "apt-get could not install jq=9, treee (exit code 100): Killed;"),
     ],
 )
-def test_apt_get_names_the_entry(said: str, named: Sequence[str]) -> None:
-    assert named_by_apt(["jq=9", "treee"], said) == named
+def test_apt_get_names_the_entry_or_it_is_not_the_recipes_fault(said: str, kind: str, told: str) -> None:
+    trouble = trouble_of_apt(["jq=9", "treee"], Ended(100, said, "exit code 100"))
+    assert trouble.kind == kind
+    assert trouble.reason.startswith(told)
 
 
 def test_another_build_of_tensorflow_is_found_out() -> None:

@@ -1,0 +1,146 @@
+"""A builder of the local cloud: the documents of this repository, run on a host as the bake workflow runs them."""
+
+import io
+import json
+import uuid
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from stacks import packages
+from tests.contract.conftest import ROOT, Cloud, allow, eventually
+from tests.contract.hosts.conftest import OVER, REGISTER, Hosts
+
+DOCUMENTS = ("install", "test", "seal")
+MINUTES = 10
+
+
+@dataclass(frozen=True)
+class Done:
+    """A command, over."""
+
+    status: str
+    stdout: str
+    stderr: str
+
+
+@dataclass
+class Bakery:
+    """A bucket with the host software, the documents, and one builder."""
+
+    hosts: Hosts
+    name: str = field(default_factory=lambda: f"yard-{uuid.uuid4().hex[:8]}")
+
+    def __post_init__(self) -> None:
+        self.s3, self.ssm = self.hosts.cloud.client("s3"), self.hosts.cloud.client("ssm")
+        self.s3.create_bucket(Bucket=self.name)
+        self.s3.put_object(Bucket=self.name, Key="software.zip", Body=packed_software())
+        for word in DOCUMENTS:
+            self.ssm.create_document(
+                Name=f"{self.name}-{word}",
+                Content=(ROOT / "stacks/documents" / f"{word}.yaml").read_text(),
+                DocumentType="Command",
+                DocumentFormat="YAML",
+            )
+
+    def builder(self, *denied: str) -> str:
+        """A host with what docs/contracts.md says a builder's role needs, but for `denied`."""
+        bucket = f"arn:aws:s3:::{self.name}"
+        statements = [
+            allow(action, resource)
+            for action, resource in (
+                ("s3:GetObject", f"{bucket}/software.zip"),
+                ("s3:GetObject", f"{bucket}/runs/*"),
+                ("s3:PutObject", f"{bucket}/runs/*"),
+                ("s3:ListBucket", bucket),
+                ("cloudwatch:GetMetricData", "*"),
+            )
+            if action not in denied
+        ]
+        profile = self.hosts.make_profile(REGISTER, *statements)
+        lease = (datetime.now(UTC) + timedelta(hours=1)).isoformat()
+        tags = {"trainyard:run": "bake", "trainyard:attempt": "1", "trainyard:lease": lease}
+        return self.start(IamInstanceProfile={"Name": profile}, tags=tags)
+
+    def start(self, **how: Any) -> str:
+        host = self.hosts.one(**how)
+        self.hosts.registered([host])
+        return host
+
+    def recipe(self, run: str, **keys: Any) -> None:
+        self.put(f"runs/{run}/recipe.json", json.dumps({"name": "mine", "hash": "0123456789abcdef"} | keys))
+
+    def put(self, key: str, body: str) -> None:
+        self.s3.put_object(Bucket=self.name, Key=key, Body=body.encode())
+
+    def read(self, key: str) -> str:
+        body: bytes = self.s3.get_object(Bucket=self.name, Key=key)["Body"].read()
+        return body.decode()
+
+    def log(self, run: str) -> list[str]:
+        """The lines of the builder's log, without time and host."""
+        return [line.partition(" | ")[2] for line in self.read(f"runs/{run}/logs/builder.log").splitlines()]
+
+    def install(self, host: str, run: str) -> Done:
+        return self.send(host, "install", Software=f"s3://{self.name}/software.zip", **self._of(run))
+
+    def test(self, host: str, run: str) -> Done:
+        return self.send(host, "test", **self._of(run))
+
+    def seal(self, host: str, depth: str) -> Done:
+        return self.send(host, "seal", Depth=depth)
+
+    def send(self, host: str, word: str, **parameters: str) -> Done:
+        listed = {name: [value] for name, value in parameters.items()}
+        document = f"{self.name}-{word}"
+        sent = self.ssm.send_command(InstanceIds=[host], DocumentName=document, Parameters=listed)
+        command = str(sent["Command"]["CommandId"])
+        said = eventually(lambda: self._over(command, host), MINUTES * 60)
+        return Done(said["Status"], said["StandardOutputContent"], said["StandardErrorContent"])
+
+    def image_of(self, host: str) -> str:
+        """An image of the host, available."""
+        ec2 = self.hosts.ec2
+        image = str(
+            ec2.create_image(InstanceId=host, Name=f"{host}-{uuid.uuid4().hex[:6]}", NoReboot=True)["ImageId"]
+        )
+        eventually(lambda: ec2.describe_images(ImageIds=[image])["Images"][0]["State"] == "available", 60)
+        return image
+
+    def _of(self, run: str) -> dict[str, str]:
+        return {"Recipe": f"s3://{self.name}/runs/{run}/recipe.json", "Run": run}
+
+    def _over(self, command: str, host: str) -> Any:
+        try:
+            said = self.ssm.get_command_invocation(CommandId=command, InstanceId=host)
+        except self.ssm.exceptions.InvocationDoesNotExist:  # for a moment after it was sent
+            return None
+        return said if said["Status"] in OVER else None
+
+
+def packed_software() -> bytes:
+    """As the yard uploads it."""
+    folder = packages.software_folder()
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        for path in sorted(folder.rglob("*")):
+            if path.is_file() and "__pycache__" not in path.parts:
+                archive.write(path, path.relative_to(folder))
+    return packed.getvalue()
+
+
+@pytest.fixture(scope="session")
+def bakery(cloud: Cloud) -> Iterator[Bakery]:
+    hosts = Hosts(cloud, Hosts(cloud, "").make_profile(REGISTER))
+    yield Bakery(hosts)
+    if hosts.launched:
+        hosts.ec2.terminate_instances(InstanceIds=hosts.launched)
+
+
+@pytest.fixture(scope="session")
+def builder(bakery: Bakery) -> str:
+    return bakery.builder()
