@@ -3,99 +3,22 @@
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
 
-from demo.yard import Execution
 from tests.e2e.runs import Runs
+from tests.e2e.shelf import Shelf, retire, shelf_of, waiting_run
 
 PREVIOUS = "/trainyard/image/previous"
 GPU, DIGITS, HOST, BROKEN = "kept-gpu", "kept-digits", "kept-host", "kept-broken"
 
 
-@dataclass
-class Shelf:
-    """Images of one idle host, made one after the other as a yard makes them, and gone at the end."""
-
-    runs: Runs
-    made: dict[str, str] = field(default_factory=dict)
-    """AMIs by what the test calls them."""
-    instances: list[str] = field(default_factory=list)
-
-    @property
-    def ec2(self) -> Any:
-        return self.runs.yard.session.client("ec2")
-
-    def host(self, image: str) -> str:
-        (instance,) = self.ec2.run_instances(ImageId=image, InstanceType="t3.nano", MinCount=1, MaxCount=1)[
-            "Instances"
-        ]
-        self.instances.append(instance["InstanceId"])
-        self.ec2.get_waiter("instance_running").wait(
-            InstanceIds=[instance["InstanceId"]], WaiterConfig={"Delay": 1, "MaxAttempts": 60}
-        )
-        return str(instance["InstanceId"])
-
-    def image(self, called: str, lineage: str, *, parent: str = "", yard: str = "trainyard") -> None:
-        tags = {
-            "trainyard:yard": yard,
-            "trainyard:run": f"made-{called}",
-            "trainyard:kind": "snapshot",
-            "trainyard:lineage": lineage,
-            "trainyard:parent": self.made.get(parent, ""),
-        }
-        marks = [{"Key": key, "Value": value} for key, value in tags.items() if value]
-        answer = self.ec2.create_image(
-            InstanceId=self.instances[0],
-            Name=f"retention {called}",
-            NoReboot=True,
-            TagSpecifications=[{"ResourceType": kind, "Tags": marks} for kind in ("image", "snapshot")],
-        )
-        self.made[called] = answer["ImageId"]
-        self.runs.until(f"{called} is made", lambda: self.state(called) in ("available", "failed"))
-
-    def state(self, called: str) -> str | None:
-        """None for an image that is gone."""
-        found = self.ec2.describe_images(
-            Owners=["self"], Filters=[{"Name": "image-id", "Values": [self.made[called]]}]
-        )["Images"]
-        return str(found[0]["State"]) if found else None
-
-    def there(self) -> set[str]:
-        return {called for called in self.made if self.state(called)}
-
-    def snapshots(self) -> set[str]:
-        """What the images are called whose snapshot is there, whatever became of the image."""
-        described = self.ec2.describe_snapshots(OwnerIds=["self"])["Snapshots"]
-        return {
-            called
-            for called, image in self.made.items()
-            for each in described
-            if image in each["Description"]
-        }
-
-    def clear(self) -> None:
-        for called in self.there():
-            self.ec2.deregister_image(ImageId=self.made[called], DeleteAssociatedSnapshots=True)
-        if self.instances:
-            self.ec2.terminate_instances(InstanceIds=self.instances)
-
-
 @pytest.fixture
 def shelf(runs: Runs) -> Iterator[Shelf]:
-    """With one host of the base image, to make images of."""
-    shelf = Shelf(runs)
-    (base,) = shelf.ec2.describe_images(
-        Owners=["amazon"], Filters=[{"Name": "architecture", "Values": ["x86_64"]}]
-    )["Images"][:1]
-    try:
-        shelf.host(base["ImageId"])
+    with shelf_of(runs) as shelf:
         yield shelf
-    finally:
-        shelf.clear()
 
 
 @contextmanager
@@ -123,26 +46,6 @@ def previous(runs: Runs, image: str) -> Iterator[None]:
         yield
     finally:
         ssm.put_parameter(Name=PREVIOUS, Value=before, Overwrite=True)
-
-
-@contextmanager
-def waiting_run(runs: Runs, image: str) -> Iterator[str]:
-    """A run from that image which no pool has room for."""
-    runs.cloud.fault("refuse", "g5.xlarge", "*", "*")
-    hardware = {"instance_types": ["g5.xlarge"], "image": image}
-    arn = runs.start(runs.job("waits-with-its-image", hardware=hardware, limits={"wait_minutes": 30}))
-    run = arn.rsplit(":", 1)[-1]
-    try:
-        runs.until("it is planned", lambda: runs.yard.read_json(f"runs/{run}/plan.json"))
-        yield run
-    finally:
-        runs.yard.session.client("stepfunctions").stop_execution(executionArn=arn)
-        runs.until("it is over", lambda: runs.yard.summary(run))
-
-
-def retire(runs: Runs, payload: dict[str, Any] | None = None) -> Execution:
-    machine = runs.yard.train.removesuffix("-train") + "-retire"
-    return runs.yard.wait(runs.yard.start(machine, payload or {}), 120)
 
 
 def reported(runs: Runs, shelf: Shelf) -> dict[str, tuple[str, str]]:
