@@ -98,7 +98,7 @@ class ImagesStack(cdk.Stack):
         role = HostRole(self, "BuilderRole", description="What the builder of an image may do")
         archive = self.software.bucket.arn_for_objects(self.software.s3_object_key)
         permissions.allow(role, ["s3:GetObject"], [archive])
-        read_objects(role, self.storage.bucket, "runs/*/recipe.json")
+        read_objects(role, self.storage.bucket, "runs/*/recipe.json", "runs/*/logs/")
         write_objects(role, self.storage.bucket, "runs/*/logs/", "runs/*/tests.json")
         list_objects(role, self.storage.bucket, "runs/")
         permissions.publish_metrics(role)

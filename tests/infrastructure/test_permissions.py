@@ -192,6 +192,7 @@ def test_the_builder_reads_software_and_recipe_writes_log_and_results_and_measur
     assert found == {
         ("s3:GetObject", archive),
         ("s3:GetObject", f"{bucket}/runs/*/recipe.json*"),
+        ("s3:GetObject", f"{bucket}/runs/*/logs/*"),
         ("s3:PutObject", f"{bucket}/runs/*/logs/*"),
         ("s3:PutObject", f"{bucket}/runs/*/tests.json*"),
         ("s3:ListBucket", bucket),
