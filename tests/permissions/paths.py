@@ -15,6 +15,7 @@ from typing import Any
 
 from demo.say import DemoError
 from tests.e2e.runs import Runs
+from tests.e2e.shelf import retire, shelf_of, waiting_run
 from tests.permissions.grants import MANAGED, Grant
 
 ONE = {"cluster": {"workers": 1}, "program": {"args": {"steps": 5}}}
@@ -256,6 +257,18 @@ def install_fails(runs: Runs, name: str) -> Seen:
         iam.put_role_policy(RoleName=role, PolicyName=policy, PolicyDocument=json.dumps(document))
 
 
+def images_retired(runs: Runs, name: str) -> Seen:
+    """An image that never became one goes; that of a run that waits for capacity stays."""
+    with shelf_of(runs) as shelf:
+        runs.cloud.fault("image-fail")
+        shelf.image(f"{name}-broken", name)
+        shelf.image(f"{name}-good", name)
+        with waiting_run(runs, shelf.made[f"{name}-good"]):
+            seen = retire(runs)
+    runs.cloud.fault("clear")
+    return Seen(seen.status, f"{seen.error}: {seen.cause}", {"reason": seen.cause})
+
+
 # ------------------------------------------------------------------------------------------------- which path
 
 PATHS: tuple[tuple[str, Path], ...] = (
@@ -290,6 +303,7 @@ PATHS: tuple[tuple[str, Path], ...] = (
     (r"BakePublishRole-ec2:(DeregisterImage|DeleteSnapshot)", bake_retires),
     (r"BakePublishRole", bake_quick),
     (r"^(Bake|Builder)", bake),
+    (r"^Retention", images_retired),
     (r"", straight),
 )
 
@@ -299,6 +313,7 @@ UNSEEN: tuple[tuple[str, str], ...] = (
         r"WorkflowRole-logs:",
         "Step Functions asks for it when the state machine is deployed; a run only loses its log",
     ),
+    (r"^RetentionRetireWorkflowEventsRole-", "EventBridge asks for it once a day"),
     (
         r"-sqs:SendMessage-",
         "Lambda asks for it when a function has failed three times and its event would be lost",
