@@ -166,9 +166,16 @@ def not_undone(run: str, failure: Mapping[str, Any]) -> TrainyardError:
 
 
 def summarise(
-    run: str, row: RunRow | None, concluded: Conclusion, *, bucket: str, now: datetime
+    run: str,
+    row: RunRow | None,
+    concluded: Conclusion,
+    *,
+    bucket: str,
+    image: str | None,
+    now: datetime,
 ) -> dict[str, Any]:
-    """summary.json of a snapshot; of one that was refused, or that Admit could not write down, that and why."""
+    """summary.json of a snapshot; of one that was refused, or that Admit could not write down, that and why. `image` is
+    the one that there is: also where the host could not be ended as asked."""
     imaging = row.imaging if row else None
     created = row.created if row else now
     return {
@@ -181,7 +188,7 @@ def summarise(
         "ended": wire.stamp(now),
         "seconds": round((now - created).total_seconds(), 3),
         "execution_arn": row.execution_arn if row else None,
-        "image": (row.image or None) if row else None,
+        "image": image,
         "lineage": imaging.lineage if imaging else None,
         "instance": imaging.instance if imaging else None,
         "host_run": imaging.host_run if imaging else None,

@@ -3,9 +3,10 @@
 from typing import Any
 
 from lambdas import settings
-from lambdas.aws import bucket
+from lambdas.aws import bucket, images
 from lambdas.aws.ledger import Ledger, event_row, run_row
 from lambdas.core import conclusion, snapshot, wire
+from lambdas.core.records import RunRow
 from lambdas.handlers import closing
 from lambdas.handlers.voice import clock, note
 from lambdas.settings import YardSettings
@@ -20,12 +21,18 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
     concluded = conclusion.read(event["outcome"])
     if event.get("undone"):
         concluded = conclusion.spoiled(concluded, snapshot.not_undone(run, event["undone"]))
-    said = snapshot.summarise(
-        run, records.run if records else None, concluded, bucket=yard.bucket_name, now=now
-    )
+    row = records.run if records else None
+    image = _made(row)
+    said = snapshot.summarise(run, row, concluded, bucket=yard.bucket_name, image=image, now=now)
     entry = note(concluded.outcome.value, concluded.reason, at=now)
     if records:
         values = {"state": "Conclude", "outcome": concluded.outcome, "reason": concluded.reason, "ended": now}
         ledger.write(run_row(run, values | {"error": concluded.error}), event_row(run, entry))
     closing.write(yard.bucket_name, ledger, run, records, said, entry)
     return {**wire.to_json(concluded), **{key: said[key] for key in ("kind", "image", "lineage", "instance")}}
+
+
+def _made(row: RunRow | None) -> str | None:
+    """The image, if there is one to start from: Undo retires any other, be it at this very moment."""
+    found = images.find(row.image) if row and row.image else None
+    return found.id if found and found.available else None

@@ -56,20 +56,34 @@ def test_no_function_has_a_policy_that_aws_wrote(yard: Assembly) -> None:
 
 
 def test_recover_decides_and_may_do_nothing(yard: Assembly) -> None:
-    for function in ("recover", "bake_recover"):
+    for function in ("recover", "bake_recover", "host_recover"):
         assert actions(yard, yard.role_of(function)) == LOGGING
         assert "Environment" not in yard.functions[function].properties
 
 
-def test_only_release_ends_hosts(yard: Assembly) -> None:
-    assert yard.may("ec2:TerminateInstances") == {"ReleaseRole"}
-    assert yard.may("ec2:StopInstances") == {"ReleaseRole"}
+def test_only_release_and_the_fate_of_an_imaged_host_end_hosts(yard: Assembly) -> None:
+    assert yard.may("ec2:TerminateInstances") == {"ReleaseRole", "SnapshotFateRole"}
+    assert yard.may("ec2:StopInstances") == {"ReleaseRole", "SnapshotFateRole"}
+    assert yard.may("ec2:StartInstances") == {"SnapshotFateRole", "SnapshotUndoRole"}
     assert yard.may("ec2:DeleteFleets") == set()
+    assert yard.may("ec2:RebootInstances") == set()
 
 
-@pytest.mark.parametrize("action", ["ec2:TerminateInstances", "ec2:StopInstances"])
-def test_a_host_is_ended_by_the_yards_tag_alone(yard: Assembly, action: str) -> None:
-    for permission in of(yard, "release", action):
+@pytest.mark.parametrize(
+    ("function", "action"),
+    [
+        ("release", "ec2:TerminateInstances"),
+        ("release", "ec2:StopInstances"),
+        ("snapshot_fate", "ec2:TerminateInstances"),
+        ("snapshot_fate", "ec2:StopInstances"),
+        ("snapshot_fate", "ec2:StartInstances"),
+        ("snapshot_undo", "ec2:StartInstances"),
+    ],
+)
+def test_a_host_is_ended_and_started_by_the_yards_tag_alone(
+    yard: Assembly, function: str, action: str
+) -> None:
+    for permission in of(yard, function, action):
         assert permission.resource.endswith(":instance/*")
         assert tagged(permission, "aws:ResourceTag/trainyard:yard")
 
@@ -120,26 +134,42 @@ def test_a_launch_names_its_template_its_subnets_and_its_security_group(
 
 
 def test_a_command_is_a_document_of_the_yard_on_a_host_of_the_yard(yard: Assembly) -> None:
-    documents = {"train": "start", "signal": "stop", "snapshot": "seal"}
-    assert yard.may("ssm:SendCommand") == {"TrainRole", "SignalRole", "SnapshotRole", "BakeDocumentRole"}
-    for function, document in documents.items():
-        on_document, on_host = of(yard, function, "ssm:SendCommand")
-        assert on_document.resource.endswith(f":document/{YARD}-{document}")
-        assert on_host.resource.endswith(":instance/*")
-        assert tagged(on_host, "ssm:resourceTag/trainyard:yard")
+    documents = {
+        "train": ["start"],
+        "signal": ["stop"],
+        "snapshot_rest": ["seal", "pause"],
+        "snapshot_capture": ["resume"],
+        "snapshot_undo": ["resume"],
+        "bake_document": ["install", "test", "seal"],
+    }
+    assert yard.may("ssm:SendCommand") == {yard.role_of(function)[:-8] for function in documents}
+    for function, words in documents.items():
+        sends = of(yard, function, "ssm:SendCommand")
+        on_documents = [each.resource for each in sends if ":document/" in each.resource]
+        assert [name.rsplit("/", 1)[1] for name in on_documents] == [f"{YARD}-{word}" for word in words]
+        for each in sends:
+            if each.resource not in on_documents:
+                assert each.resource.endswith(":instance/*")
+                assert tagged(each, "ssm:resourceTag/trainyard:yard")
 
 
 def test_images_are_made_of_the_yards_hosts_and_only_the_yards_are_retired(yard: Assembly) -> None:
-    assert yard.may("ec2:CreateImage") == {"SnapshotRole", "BakeCaptureRole"}
-    retires = {"RetentionRetireRole", "BakeCaptureRole", "BakeConcludeRole"}
+    assert yard.may("ec2:CreateImage") == {"SnapshotCaptureRole", "BakeCaptureRole"}
+    retires = {
+        "RetentionRetireRole",
+        "BakeCaptureRole",
+        "BakeConcludeRole",
+        "SnapshotCaptureRole",
+        "SnapshotUndoRole",
+    }
     assert yard.may("ec2:DeregisterImage") == yard.may("ec2:DeleteSnapshot") == retires
-    for function in ("snapshot", "bake_capture"):
+    for function in ("snapshot_capture", "bake_capture"):
         for permission in of(yard, function, "ec2:CreateImage"):
             assert not permission.resource.endswith("instance/*") or tagged(
                 permission, "aws:ResourceTag/trainyard:yard"
             )
     for action in ("ec2:DeregisterImage", "ec2:DeleteSnapshot"):
-        for function in ("retire", "bake_capture", "bake_conclude"):
+        for function in ("retire", "bake_capture", "bake_conclude", "snapshot_capture", "snapshot_undo"):
             for permission in of(yard, function, action):
                 assert tagged(permission, "aws:ResourceTag/trainyard:yard")
 
@@ -263,7 +293,7 @@ def test_every_permission_is_one_that_aws_knows(yard: Assembly) -> None:
             assert action.lower() in known[service]["Actions"], (role, permission.action)
 
 
-@pytest.mark.parametrize("word", ["train", "bake"])
+@pytest.mark.parametrize("word", ["train", "bake", "snapshot", "launch"])
 def test_a_workflow_calls_the_functions_it_names(yard: Assembly, word: str) -> None:
     (machine,) = [
         each

@@ -15,7 +15,8 @@ from stacks.settings import YardSettings
 from tests.infrastructure.assembly import Assembly, text
 
 ROOT = Path(__file__).resolve().parents[2]
-DOCUMENTS = ("start", "stop", "seal", "install", "test")
+DOCUMENTS = ("start", "stop", "seal", "pause", "resume", "install", "test")
+WORKFLOWS = ("train", "bake", "snapshot", "launch")
 
 
 @pytest.mark.parametrize("which", ["yard", "private_yard"])
@@ -41,7 +42,12 @@ def test_the_promised_outputs_are_there(yard: Assembly) -> None:
         "Trainyard-Network": set(),
         "Trainyard-Storage": {"BucketName", "TableName"},
         "Trainyard-Images": {"BakeStateMachineArn", "BakeRecipe", "RetireStateMachineArn"},
-        "Trainyard-Training": {"EventBusName", "TrainStateMachineArn"},
+        "Trainyard-Training": {
+            "EventBusName",
+            "TrainStateMachineArn",
+            "SnapshotStateMachineArn",
+            "LaunchStateMachineArn",
+        },
         "Trainyard-Watch": set(),
     }
 
@@ -93,7 +99,7 @@ def test_an_impossible_choice_is_refused_with_what_is_allowed(context: dict[str,
 # --------------------------------------------------------------------------------------------------- workflows
 
 
-@pytest.mark.parametrize("word", ["train", "bake"])
+@pytest.mark.parametrize("word", WORKFLOWS)
 def test_a_workflow_logs_everything(yard: Assembly, word: str) -> None:
     (machine,) = [
         each.properties
@@ -105,7 +111,7 @@ def test_a_workflow_logs_everything(yard: Assembly, word: str) -> None:
     assert "TracingConfiguration" not in machine, "X-Ray asks for permissions that no run needs"
 
 
-@pytest.mark.parametrize("word", ["train", "bake"])
+@pytest.mark.parametrize("word", WORKFLOWS)
 def test_a_workflow_ends_by_itself_one_day(yard: Assembly, word: str) -> None:
     (machine,) = [
         each.properties
@@ -172,6 +178,8 @@ def test_the_parameters_that_functions_send_are_the_documents_own(yard: Assembly
         "start": {"Run", "Attempt"},
         "stop": {"Run", "Attempt"},
         "seal": {"Depth"},
+        "pause": set(),
+        "resume": set(),
         "install": {"Software", "Recipe", "Run"},
         "test": {"Recipe", "Run"},
     }
@@ -189,9 +197,7 @@ def test_an_operator_is_told_of_failed_runs_failing_functions_and_lost_events(ya
         for function in yard.functions
         for what in ("fails", "throttled")
     }
-    wanted |= {
-        f"trainyard-{word}-{how}" for word in ("train", "bake") for how in ("failed", "aborted", "timed-out")
-    }
+    wanted |= {f"trainyard-{word}-{how}" for word in WORKFLOWS for how in ("failed", "aborted", "timed-out")}
     assert alarms == wanted | {"trainyard-lost-events", "trainyard-retire-failed"}
 
 

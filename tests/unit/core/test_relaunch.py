@@ -1,0 +1,153 @@
+"""Which image a launch means, which host may come of it, and whether another one follows."""
+
+from typing import Any
+
+import pytest
+
+from lambdas.core import relaunch
+from lambdas.core.image import Image
+from lambdas.core.job import Job, MarketChoice
+from lambdas.core.recovery import Again, Stop, Trouble
+from lambdas.core.relaunch import Asked, Refusal
+from tests.unit.core.facts import NOON, ZONES, after, an_image
+
+OLD = an_image(
+    ami="ami-0000000000000000a", kind="snapshot", lineage="digits", run="digits-1", execution="snap-1"
+)
+NEW = an_image("pending", ami="ami-0000000000000000b", kind="snapshot", lineage="digits", run="digits-2")
+BAKED = an_image(ami="ami-0000000000000000c", kind="baked", lineage="gpu", run="bake-1")
+
+
+def asked(**given: Any) -> Asked:
+    found = relaunch.read({"latest": "digits"} | given)
+    assert isinstance(found, Asked), found
+    return found
+
+
+def test_defaults_are_twelve_hours_in_any_zone_and_spot_first() -> None:
+    assert asked() == Asked(
+        source="latest",
+        name="digits",
+        market=MarketChoice.SPOT_THEN_ON_DEMAND,
+        hours=12.0,
+        wait_minutes=30.0,
+    )
+
+
+FAULTS = [
+    ({}, ["found none of image, run and latest"]),
+    ({"run": "a", "latest": "b"}, ["found run and latest; give one"]),
+    ({"image": "ubuntu"}, ["image: "]),
+    (
+        {
+            "latest": "digits",
+            "instance_types": ["g6.xlrge", "g6.xlarge", "g6.xlarge"],
+            "hours": 0,
+            "zone": "a",
+        },
+        [
+            "zone: unknown key",
+            "instance_types[0]",
+            'did you mean "g6.xlarge"',
+            "instance_types[2]",
+            "hours: ",
+        ],
+    ),
+    ({"latest": "digits", "instance_types": [], "zones": "us-east-1a"}, ["instance_types: ", "zones: "]),
+]
+
+
+@pytest.mark.parametrize(("given", "said"), FAULTS)
+def test_every_fault_of_an_input_is_told_at_once(given: object, said: list[str]) -> None:
+    answer = relaunch.read(given)
+    assert isinstance(answer, Refusal)
+    assert "nothing was launched" in answer.reason
+    for each in said:
+        assert each in answer.reason
+
+
+MEANT = [
+    ({"image": BAKED.id}, BAKED.id),
+    ({"run": "digits-1"}, OLD.id),
+    ({"run": "snap-1"}, OLD.id),
+    ({"latest": "digits"}, OLD.id),
+    ({"latest": "gpu"}, BAKED.id),
+]
+
+
+@pytest.mark.parametrize(("given", "image"), MEANT)
+def test_a_name_means_the_newest_image_that_is_available(given: dict[str, str], image: str) -> None:
+    question = relaunch.read(given)
+    assert isinstance(question, Asked)
+    answer = relaunch.meant(question, [OLD, NEW, BAKED])
+    assert isinstance(answer, Image)
+    assert answer.id == image
+
+
+NOBODY = [
+    ({"image": "ami-000000000000000ff"}, "image: the yard has no image ami-000000000000000ff"),
+    ({"run": "digits-9"}, "no image was made by the run digits-9"),
+    ({"latest": "digit"}, "no image belongs to a lineage digit"),
+    ({"run": "digits-2"}, f"the image {NEW.id} is pending, not available; wait"),
+]
+
+
+@pytest.mark.parametrize(("given", "said"), NOBODY)
+def test_a_name_that_means_no_image_to_start_from_is_refused(given: dict[str, str], said: str) -> None:
+    question = relaunch.read(given)
+    assert isinstance(question, Asked)
+    answer = relaunch.meant(question, [OLD, NEW, BAKED])
+    assert isinstance(answer, Refusal)
+    assert said in answer.reason
+
+
+def test_a_launch_is_a_job_of_one_host_in_the_zones_and_of_the_types_asked_for() -> None:
+    question = asked(
+        instance_types=["g5.xlarge"], zones=["us-east-1b"], market="on_demand", max_dollars_per_hour=2
+    )
+    job = relaunch.admit(question, OLD, types=["g6.xlarge"], zones=ZONES)
+    assert isinstance(job, Job)
+    assert job.name == "digits"
+    assert job.gang == 1
+    assert job.hardware.instance_types == ("g5.xlarge",)
+    assert job.hardware.zones == ("us-east-1b",)
+    assert job.hardware.max_dollars_per_hour == 2
+    assert (job.limits.hours, job.limits.restarts) == (12, 2)
+
+
+def test_without_types_it_is_of_the_type_that_was_imaged() -> None:
+    job = relaunch.admit(asked(), OLD, types=["g6.xlarge"], zones=ZONES)
+    assert isinstance(job, Job)
+    assert job.hardware.instance_types == ("g6.xlarge",)
+
+
+def test_zones_that_the_yard_has_not_and_a_type_that_nobody_knows_are_refused() -> None:
+    answer = relaunch.admit(asked(zones=["eu-west-1a"]), OLD, types=[], zones=ZONES)
+    assert isinstance(answer, Refusal)
+    assert "zones[0]" in answer.reason
+    assert "instance_types: is missing" in answer.reason
+
+
+AFTER = [
+    (Trouble(error="HostLost"), 1, True),
+    (Trouble(error="NotRegistered"), 2, True),
+    (Trouble(error="Lambda.Unknown"), 1, True),
+    (Trouble(error="HostLost"), 3, False),
+    (Trouble(error="AccessDenied"), 1, False),
+    (Trouble(error="NoOffer"), 1, False),
+    (Trouble(error="States.Runtime"), 1, False),
+]
+
+
+@pytest.mark.parametrize(("trouble", "attempt", "again"), AFTER)
+def test_another_host_follows_one_that_failed_three_in_all(
+    trouble: Trouble, attempt: int, again: bool
+) -> None:
+    decision = relaunch.after(trouble, attempt=attempt, now=NOON, deadline=after(3600))
+    assert isinstance(decision, Again if again else Stop)
+
+
+def test_none_follows_when_the_lease_is_used_up() -> None:
+    decision = relaunch.after(Trouble(error="HostLost"), attempt=1, now=NOON, deadline=after(5))
+    assert isinstance(decision, Stop)
+    assert decision.error == "LimitReached"

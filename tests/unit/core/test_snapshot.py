@@ -1,0 +1,273 @@
+"""What a snapshot may be asked of which host, and what its image says."""
+
+from typing import Any
+
+import pytest
+
+from lambdas.core import imaging, snapshot
+from lambdas.core.catalogue import Market
+from lambdas.core.conclusion import Conclusion
+from lambdas.core.gang import Seat
+from lambdas.core.image import Image
+from lambdas.core.imaging import Imaging, Quiesce, Then
+from lambdas.core.job import Role
+from lambdas.core.records import RunRow
+from lambdas.core.snapshot import Asked, HostFacts, Refusal
+from lambdas.core.summary import Outcome
+from tests.unit.core.facts import AMI, NOON, after, an_image
+
+HOST = "i-0123456789abcdef0"
+
+
+def host(**changes: Any) -> HostFacts:
+    """An idle on-demand host that a run of the job digits left behind."""
+    known: dict[str, Any] = {
+        "instance": HOST,
+        "type": "g6.xlarge",
+        "mine": True,
+        "state": "running",
+        "market": Market.ON_DEMAND,
+        "online": True,
+        "image": AMI,
+        "parent": an_image(kind="baked", lineage="gpu", driver="595.71.05", cuda="12.5", tensorflow="2.21.0"),
+        "run": "digits-1a2b3c4d",
+        "kind": "train",
+        "lineage": "digits",
+        "step": 120,
+    }
+    return HostFacts(**(known | changes))
+
+
+def admitted(asked: Asked, facts: HostFacts) -> Imaging:
+    answer = snapshot.admit(asked, facts, baked=["gpu"])
+    assert isinstance(answer, Imaging), answer
+    return answer
+
+
+def refused(asked: Asked, facts: HostFacts) -> str:
+    answer = snapshot.admit(asked, facts, baked=["gpu"])
+    assert isinstance(answer, Refusal), answer
+    return answer.reason
+
+
+READ = [
+    ({"instance": HOST}, Asked(instance=HOST)),
+    ({"run": "digits-1"}, Asked(run="digits-1")),
+    (
+        {
+            "run": "digits-1",
+            "role": "worker",
+            "index": 2,
+            "name": "tuned",
+            "quiesce": "stop",
+            "then": "terminate",
+        },
+        Asked(
+            run="digits-1",
+            role=Role.WORKER,
+            index=2,
+            name="tuned",
+            quiesce=Quiesce.STOP,
+            then=Then.TERMINATE,
+        ),
+    ),
+]
+
+
+@pytest.mark.parametrize(("given", "asked"), READ)
+def test_an_input_without_faults_is_read_with_its_defaults(given: object, asked: Asked) -> None:
+    assert snapshot.read(given) == asked
+
+
+FAULTS = [
+    ({}, ["neither instance nor run"]),
+    ({"instance": HOST, "run": "digits-1"}, ["both instance and run"]),
+    ({"instance": "the chief"}, ["instance: "]),
+    ({"instance": HOST, "role": "worker"}, ["role: says which host of a run"]),
+    (
+        {"run": "digits-1", "name": "A", "quiesce": "freeze", "then": "burn", "els": 1},
+        ["els: unknown key", "name: ", "quiesce: ", "then: "],
+    ),
+    ("digits", ["found"]),
+]
+
+
+@pytest.mark.parametrize(("given", "said"), FAULTS)
+def test_every_fault_of_an_input_is_told_at_once(given: object, said: list[str]) -> None:
+    answer = snapshot.read(given)
+    assert isinstance(answer, Refusal)
+    assert "no image was made and no host was touched" in answer.reason
+    for each in said:
+        assert each in answer.reason
+
+
+SEATS = (Seat("i-a", Role.CHIEF, 0, "10.0.0.1"), Seat("i-b", Role.WORKER, 1, "10.0.0.2"))
+
+
+def test_a_host_is_named_by_its_seat() -> None:
+    assert snapshot.seated(Asked(run="r"), SEATS) == "i-a"
+    assert snapshot.seated(Asked(run="r", role=Role.WORKER, index=1), SEATS) == "i-b"
+    nobody = snapshot.seated(Asked(run="r", role=Role.PS), SEATS)
+    assert isinstance(nobody, Refusal)
+    assert "has no ps 0; it has chief 0, worker 1" in nobody.reason
+
+
+SPOT = Market.SPOT
+REFUSED = [
+    ("not the yard's", {}, {"mine": False}, "is no host of this yard"),
+    (
+        "still booting",
+        {},
+        {"state": "pending"},
+        "is pending; a host that runs or is stopped can be imaged; wait",
+    ),
+    ("gone", {}, {"state": "terminated"}, "is terminated"),
+    ("spot cannot be stopped first", {"quiesce": Quiesce.STOP}, {"market": SPOT}, "take pause or reboot"),
+    ("spot cannot be stopped after", {"then": Then.STOP}, {"market": SPOT}, "take terminate, and launch"),
+    ("nobody can pause it", {}, {"online": False}, "Systems Manager does not know"),
+    ("reboot under a run", {"quiesce": Quiesce.REBOOT}, {"busy": True}, "digits-1a2b3c4d trains on it"),
+    ("stop under a run", {"quiesce": Quiesce.STOP}, {"busy": True}, "trains on it"),
+    ("terminate under a run", {"then": Then.TERMINATE}, {"busy": True}, "trains on it"),
+    ("a builder", {}, {"busy": True, "kind": "bake"}, "is the builder of"),
+    ("a recipe's name", {"name": "gpu"}, {}, "is the name of a recipe"),
+]
+
+
+@pytest.mark.parametrize(
+    ("asked", "facts", "said"), [row[1:] for row in REFUSED], ids=[row[0] for row in REFUSED]
+)
+def test_a_host_that_cannot_be_imaged_so_is_refused_with_the_reason(
+    asked: dict[str, Any], facts: dict[str, Any], said: str
+) -> None:
+    assert said in refused(Asked(instance=HOST, **asked), host(**facts))
+
+
+ADMITTED = [
+    ("a run is paused, whatever its market", {}, {"busy": True, "market": SPOT}, "pause"),
+    ("nobody need pause a reboot", {"quiesce": Quiesce.REBOOT}, {"online": False}, "none"),
+    ("stopped first", {"quiesce": Quiesce.STOP}, {}, "stop"),
+    ("already stopped", {}, {"state": "stopped", "online": False}, "none"),
+    ("already stopped, asked to stop", {"quiesce": Quiesce.STOP}, {"state": "stopped"}, "none"),
+]
+
+
+@pytest.mark.parametrize(
+    ("asked", "facts", "rest"), [row[1:] for row in ADMITTED], ids=[row[0] for row in ADMITTED]
+)
+def test_a_host_comes_to_rest_as_asked_if_it_runs(
+    asked: dict[str, Any], facts: dict[str, Any], rest: str
+) -> None:
+    assert admitted(Asked(instance=HOST, **asked), host(**facts)).rest == rest
+
+
+LINEAGES = [
+    ("the name asked for", {"name": "tuned"}, {}, "tuned"),
+    ("the job's", {}, {}, "digits"),
+    (
+        "that of the snapshot it came from",
+        {},
+        {"kind": "launch", "lineage": "gpu", "parent": an_image(kind="snapshot", lineage="tuned")},
+        "tuned",
+    ),
+    ("its own, of a baked image", {}, {"kind": "launch", "lineage": "gpu"}, HOST),
+    (
+        "its own, of an image that is gone",
+        {},
+        {"kind": None, "lineage": None, "run": None, "parent": None},
+        HOST,
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("asked", "facts", "lineage"), [row[1:] for row in LINEAGES], ids=[row[0] for row in LINEAGES]
+)
+def test_a_snapshot_has_a_lineage(asked: dict[str, Any], facts: dict[str, Any], lineage: str) -> None:
+    assert admitted(Asked(instance=HOST, **asked), host(**facts)).lineage == lineage
+
+
+def test_its_tags_say_where_it_comes_from() -> None:
+    made = admitted(Asked(instance=HOST), host())
+    assert imaging.tags(made, yard="trainyard", run="snap-1", name="n") == {
+        "Name": "n",
+        "trainyard:yard": "trainyard",
+        "trainyard:run": "digits-1a2b3c4d",
+        "trainyard:execution": "snap-1",
+        "trainyard:kind": "snapshot",
+        "trainyard:lineage": "digits",
+        "trainyard:parent": AMI,
+        "trainyard:host": HOST,
+        "trainyard:type": "g6.xlarge",
+        "trainyard:step": "120",
+        "trainyard:driver": "595.71.05",
+        "trainyard:cuda": "12.5",
+        "trainyard:tensorflow": "2.21.0",
+    }
+
+
+def test_of_a_host_without_a_run_the_execution_is_the_run() -> None:
+    made = admitted(Asked(instance=HOST), host(run=None, kind=None, lineage=None, step=None, parent=None))
+    said = imaging.tags(made, yard="trainyard", run="snap-1", name="n")
+    assert said["trainyard:run"] == "snap-1"
+    assert "trainyard:step" not in said
+    assert "trainyard:driver" not in said
+
+
+@pytest.mark.parametrize("lineage", ["digits", "a" * 40])
+def test_its_name_is_one_that_ec2_takes_and_another_for_every_execution(lineage: str) -> None:
+    names = {imaging.image_name(lineage, HOST, run) for run in ("r" * 80, "r" * 79, "s")}
+    assert len(names) == 3
+    assert all(
+        3 <= len(name) <= 128 and name.startswith("a" * 20 if len(lineage) > 20 else "digits")
+        for name in names
+    )
+
+
+WELL = Conclusion(outcome=Outcome.SUCCEEDED, error=None, reason="done")
+REFUSAL = Conclusion(outcome=Outcome.REFUSED, error="SnapshotRefused", reason="no")
+
+
+def test_the_summary_says_which_host_became_which_image() -> None:
+    row = RunRow(
+        run="snap-1",
+        kind="snapshot",
+        state="Fate",
+        attempt=1,
+        created=NOON,
+        execution_arn="arn",
+        image="ami-1",
+        imaging=admitted(Asked(instance=HOST), host()),
+    )
+    said = snapshot.summarise("snap-1", row, WELL, bucket="b", image="ami-1", now=after(12.5))
+    assert said["kind"] == "imaged"
+    assert (said["image"], said["instance"], said["lineage"]) == ("ami-1", HOST, "digits")
+    assert (said["parent"], said["step"], said["host_run"], said["seconds"]) == (
+        AMI,
+        120,
+        "digits-1a2b3c4d",
+        12.5,
+    )
+
+
+def test_the_summary_of_one_that_was_never_written_down_says_why() -> None:
+    said = snapshot.summarise("snap-1", None, REFUSAL, bucket="b", image=None, now=NOON)
+    assert (said["kind"], said["error"], said["reason"], said["image"]) == (
+        "refused",
+        "SnapshotRefused",
+        "no",
+        None,
+    )
+
+
+def test_what_could_not_be_undone_is_named() -> None:
+    wrong = snapshot.not_undone("snap-1", {"error": "AccessDenied", "cause": "ec2:StartInstances"})
+    assert type(wrong).__name__ == "AccessDenied"
+    assert "ec2:StartInstances" in wrong.reason
+    assert "trainyard:execution=snap-1" in wrong.reason
+
+
+def test_an_image_that_is_no_longer_there_gives_nothing_on() -> None:
+    assert imaging.inherited(None) == {}
+    assert imaging.inherited(Image(AMI, "", "available", "", "", {"trainyard:cuda": "12.5"})) == {
+        "trainyard:cuda": "12.5"
+    }
