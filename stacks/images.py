@@ -140,11 +140,16 @@ class ImagesStack(cdk.Stack):
         list_objects(role, bucket, "images/")
         write_objects(role, bucket, "runs/")
         use_ledger(role, self.storage.table, "GetItem", "PutItem", "UpdateItem")
-        for name in {self.settings.base_image_parameter, "/aws/service/*", f"/{self.settings.yard}/*"}:
+        for name in self._readable():
             permissions.read_parameters(role, name, "ssm:GetParameter")
         permissions.allow(role, ["states:DescribeExecution"], [self._bakes], because=BAKES)
         anywhere(role, "ec2:DescribeImages")
         return function
+
+    def _readable(self) -> list[str]:
+        """The parameters that may name base images: AWS's public ones, the yard's, the one that the context names."""
+        public, own, named = "/aws/service/", f"/{self.settings.yard}/", self.settings.base_image_parameter
+        return [f"{public}*", f"{own}*", *([] if named.startswith((public, own)) else [named])]
 
     @property
     def _bakes(self) -> str:

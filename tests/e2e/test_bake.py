@@ -153,4 +153,5 @@ def test_a_bake_stopped_by_hand_while_ec2_makes_its_image_leaves_nothing(runs: R
     assert (summary["outcome"], summary["error"]) == ("failed", "Aborted")
     runs.until("no image", lambda: made_by(runs, run) == [])
     assert runs.living() == []
-    assert bake(runs).summary["kind"] == "unchanged", "the lock was given back"
+    following = bake(runs, recipe=recipe(runs, "no-pool", builder={"instance_types": ["p3.2xlarge"]}))
+    assert "p3.2xlarge" in failed(following, "NoOffer"), "it was admitted: the lock was given back"

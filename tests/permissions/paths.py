@@ -21,6 +21,7 @@ from tests.permissions.grants import MANAGED, Grant
 ONE = {"cluster": {"workers": 1}, "program": {"args": {"steps": 5}}}
 LONG = {"steps": 600, "step-delay": 0.05, "checkpoint-every": 10}
 ALIVE = ("pending", "running", "stopping", "shutting-down")
+POINTERS = ("/trainyard/image", "/trainyard/image/previous")
 ZONES = ("us-east-1a", "us-east-1b", "us-east-1c")
 TYPE = "g6.xlarge"
 
@@ -197,8 +198,9 @@ def upload_unheard(runs: Runs, name: str) -> Seen:
 
 
 def bake(runs: Runs, name: str) -> Seen:
-    """A whole bake. Its image replaces the one there was; both come from the same recipe."""
-    return _seen(runs, _bake(runs, name), seconds=400)
+    """A whole bake, from the yard's own image, which has most of it. Parameters and images are as before afterwards."""
+    with _as_before(runs):
+        return _seen(runs, _bake(runs, name), seconds=400)
 
 
 def bake_in_zone(zone: str) -> Path:
@@ -207,7 +209,7 @@ def bake_in_zone(zone: str) -> Path:
     def path(runs: Runs, name: str) -> Seen:
         for other in ZONES:
             if other != zone:
-                runs.cloud.fault("refuse", "*", other, "on-demand")
+                runs.cloud.fault("refuse", "*", other, "*")
         try:
             return bake_quick(runs, name)
         finally:
@@ -218,31 +220,66 @@ def bake_in_zone(zone: str) -> Path:
 
 
 def bake_quick(runs: Runs, name: str) -> Seen:
-    """As if an earlier call had sent the install document and its answer was lost. Nothing is really installed, so
-    the image that comes of it is taken away again."""
+    """As if an earlier call had sent every document and its answer was lost. Nothing is really installed, so the image
+    that comes of it is taken away again."""
     return _quick(runs, name, lambda run, builder: None)
 
 
 def bake_captured(runs: Runs, name: str) -> Seen:
     """The same for Capture: the image is there when it asks for it."""
-    return _quick(
-        runs, name, lambda run, builder: _image(runs, builder, f"trainyard-{runs.yard.recipe}-{run}")
-    )
+    return _quick(runs, name, lambda run, builder: _image(runs, builder, f"trainyard-baked-{run}-1"))
 
 
-def bake_retires(runs: Runs, name: str) -> Seen:
-    """There are more images than are kept. The one that hosts start from is in use meanwhile, so it stays."""
-    ec2 = runs.yard.session.client("ec2")
-    user = ec2.run_instances(ImageId=runs.yard.image(), InstanceType="t3.micro", MinCount=1, MaxCount=1)
+def builder_lost(runs: Runs, name: str) -> Seen:
+    """The builder vanishes, and another one follows."""
+    with _as_before(runs):
+        arn = _bake(runs, name)
+        begun = runs.until(
+            "a builder or an end", lambda: _rows(runs, _name(arn), "attempt#", "hosts") or _over(runs, arn)
+        )
+        if isinstance(begun, list):
+            runs.cloud.fault("kill", str(begun[0]["hosts"][0]))
+        return _seen(runs, arn, seconds=400)
 
-    def many(run: str, builder: str) -> None:
-        for number in range(4):
-            _image(runs, builder, f"{run}-old-{number}", recipe=runs.yard.recipe)
 
+def own_test_fails(runs: Runs, name: str) -> Seen:
+    """What the recipe asks for is not there."""
+    recipe = {"name": "permissions", "base": runs.yard.image(), "tests": ["false"]}
+    arn = runs.yard.start(runs.yard.bake, {"recipe": recipe, "force": True}, f"{name[:50]}-{time.time_ns()}")
+    return _seen(runs, arn, seconds=400)
+
+
+def bake_by_key(runs: Runs, name: str) -> Seen:
+    """The yard's own recipe, of which the current image is made: nothing is baked."""
+    return _seen(runs, runs.yard.start(runs.yard.bake, {}, f"{name[:50]}-{time.time_ns()}"))
+
+
+def bake_uploaded(runs: Runs, name: str) -> Seen:
+    """The same, because somebody uploaded it."""
+    version = runs.yard.upload(runs.yard.recipe, runs.yard.read(runs.yard.recipe) or b"")
+    return _seen(runs, runs.yard.run_for(runs.yard.recipe, version))
+
+
+def bake_missing(runs: Runs, name: str) -> Seen:
+    """A recipe that is not there."""
+    payload = {"recipe_key": "images/nowhere.yaml"}
+    return _seen(runs, runs.yard.start(runs.yard.bake, payload, f"{name[:50]}-{time.time_ns()}"))
+
+
+def bake_meanwhile(runs: Runs, name: str) -> Seen:
+    """A second bake, while the first goes on."""
+    first = _bake(runs, name)
     try:
-        return _quick(runs, name, many)
+        runs.until("the lock", lambda: _rows(runs, _name(first), "run", "recipe"))
+        return _seen(runs, _bake(runs, name))
     finally:
-        ec2.terminate_instances(InstanceIds=[user["Instances"][0]["InstanceId"]])
+        runs.yard.session.client("stepfunctions").stop_execution(executionArn=first)
+        runs.until("no builder", lambda: not living(runs, _name(first)))
+
+
+def image_fails(runs: Runs, name: str) -> Seen:
+    """EC2 cannot make the image, so what there is of it goes."""
+    return _quick(runs, name, lambda run, builder: runs.cloud.fault("image-fail"))
 
 
 def install_fails(runs: Runs, name: str) -> Seen:
@@ -298,16 +335,26 @@ PATHS: tuple[tuple[str, Path], ...] = (
     (r"BakeLaunchRole-.*Subnet2", bake_in_zone("us-east-1b")),
     (r"BakeLaunchRole-.*Subnet3", bake_in_zone("us-east-1c")),
     (r"BakeCaptureRole-states", bake_captured),
-    (r"BakeInstallRole-ssm:GetCommandInvocation", install_fails),
-    (r"BakeInstallRole-states|BakeCaptureRole|BakeWorkflowRole-.*(Capture|Publish|Release)", bake_quick),
-    (r"BakePublishRole-ec2:(DeregisterImage|DeleteSnapshot)", bake_retires),
-    (r"BakePublishRole", bake_quick),
+    (r"BakeDocumentRole-ssm:GetCommandInvocation", install_fails),
+    (r"BakeDocumentRole-s3", own_test_fails),
+    (r"BakeAdmitRole-s3:GetObjectVersion", bake_uploaded),
+    (r"BakeAdmitRole-s3:ListBucket", bake_missing),
+    (r"BakeAdmitRole-(s3:GetObject|ssm)", bake_by_key),
+    (r"BakeAdmitRole-states", bake_meanwhile),
+    (r"BakeConcludeRole-ec2:(DeregisterImage|DeleteSnapshot)", image_fails),
+    (r"BakeWorkflowRole-.*BakeRecover", builder_lost),
+    (r"BakeDocumentRole-states|BakeCaptureRole|BakeWorkflowRole-.*(Capture|Publish|Release)", bake_quick),
+    (r"BakePublishRole|BakeConcludeRole", bake_quick),
     (r"^(Bake|Builder)", bake),
     (r"^Retention", images_retired),
     (r"", straight),
 )
 
 UNSEEN: tuple[tuple[str, str], ...] = (
+    (
+        r"BakeCaptureRole-ec2:(DeregisterImage|DeleteSnapshot)",
+        "a bake asks for it when it was stopped in the very second in which EC2 began its image",
+    ),
     (r"-logs:(CreateLogStream|PutLogEvents)-", "Lambda runs a function whose role may not write its log"),
     (
         r"WorkflowRole-logs:",
@@ -436,16 +483,30 @@ def _drain(runs: Runs) -> None:
 
 
 def _bake(runs: Runs, name: str) -> str:
-    return runs.yard.start(runs.yard.bake, {}, f"{name[:50]}-{time.time_ns()}")
+    recipe = {"name": "permissions", "base": runs.yard.image()}
+    return runs.yard.start(runs.yard.bake, {"recipe": recipe, "force": True}, f"{name[:50]}-{time.time_ns()}")
+
+
+@contextmanager
+def _as_before(runs: Runs) -> Iterator[None]:
+    """Image parameters and images are as before afterwards."""
+    ssm, ec2 = runs.yard.session.client("ssm"), runs.yard.session.client("ec2")
+    pointers = {name: runs.yard.image(previous="previous" in name) for name in POINTERS}
+    had = {image["ImageId"] for image in ec2.describe_images(Owners=["self"])["Images"]}
+    try:
+        yield
+    finally:
+        for name, value in pointers.items():
+            ssm.put_parameter(Name=name, Value=value, Type="String", Overwrite=True)
+        for image in ec2.describe_images(Owners=["self"])["Images"]:
+            if image["ImageId"] not in had:
+                ec2.deregister_image(ImageId=image["ImageId"], DeleteAssociatedSnapshots=True)
 
 
 def _quick(runs: Runs, name: str, meanwhile: Callable[[str, str], object]) -> Seen:
-    """A bake whose builder has run one command that does nothing; parameter and images are as before afterwards."""
-    ssm, ec2 = runs.yard.session.client("ssm"), runs.yard.session.client("ec2")
-    before = ssm.get_parameter(Name="/trainyard/image")["Parameter"]["Value"]
-    had = {image["ImageId"] for image in ec2.describe_images(Owners=["self"])["Images"]}
-    try:
-        with _throttled(runs, "bake-install"):
+    """A bake whose builder has run one command that does nothing, in place of every document."""
+    with _as_before(runs):
+        with _throttled(runs, "bake-document"):
             arn = _bake(runs, name)
             begun = runs.until(
                 "a builder or an end",
@@ -455,14 +516,12 @@ def _quick(runs: Runs, name: str, meanwhile: Callable[[str, str], object]) -> Se
                 (row,) = begun
                 (builder,) = row["hosts"]
                 runs.until("a builder that SSM knows", lambda: _registered(runs, builder))
-                _set(runs, row, command=_command(runs, builder))
+                command = _command(runs, builder)
+                for step in ("install", "test", "seal"):
+                    wait = {"pk": row["pk"], "sk": f"wait#0001#{step}", "since": row["launched"]}
+                    _set(runs, wait, command=command)
                 meanwhile(_name(arn), builder)
         return _seen(runs, arn)
-    finally:
-        ssm.put_parameter(Name="/trainyard/image", Value=before, Type="String", Overwrite=True)
-        for image in ec2.describe_images(Owners=["self"])["Images"]:
-            if image["ImageId"] not in had:
-                ec2.deregister_image(ImageId=image["ImageId"], DeleteAssociatedSnapshots=True)
 
 
 def _over(runs: Runs, arn: str) -> bool:
@@ -490,10 +549,10 @@ def _command(runs: Runs, host: str) -> str:
     return command
 
 
-def _image(runs: Runs, host: str, name: str, recipe: str = "") -> str:
+def _image(runs: Runs, host: str, name: str) -> str:
     """An image of the host, as the yard would make one."""
     ec2 = runs.yard.session.client("ec2")
-    tags = [{"Key": "trainyard:yard", "Value": "trainyard"}, {"Key": "trainyard:recipe", "Value": recipe}]
+    tags = [{"Key": "trainyard:yard", "Value": "trainyard"}]
     marks = [{"ResourceType": kind, "Tags": tags} for kind in ("image", "snapshot")]
     made = str(
         ec2.create_image(InstanceId=host, Name=name, NoReboot=True, TagSpecifications=marks)["ImageId"]
