@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-SYSTEM = "base-3"
+SYSTEM = "base-4"
 """The name of the bare system below all images; raise the number when `_write_skeleton` changes, for state folders that
 have an older one."""
 
@@ -143,8 +143,9 @@ class Disks:
 
 
 FOLDERS = (
-    "dev", "etc/systemd/system", "etc/uv", "home", "mnt", "opt/wheels", "proc", "root", "run",
-    "srv", "sys", "tmp", "usr/local/bin", "usr/local/lib", "var/cache", "var/lib", "var/log", "var/tmp",
+    "dev", "etc/apt/apt.conf.d", "etc/apt/preferences.d", "etc/apt/sources.list.d", "etc/systemd/system",
+    "etc/uv", "home", "mnt", "opt/wheels", "proc", "root", "run", "srv", "sys", "tmp", "usr/local/bin",
+    "usr/local/lib", "var/cache", "var/lib/dpkg/info", "var/lib/dpkg/updates", "var/log", "var/tmp",
 )  # fmt: skip
 
 FILES = {
@@ -154,6 +155,9 @@ FILES = {
     "etc/resolv.conf": "",
     # hosts have no way out: what is installed on them comes from the wheels that the image carries
     "etc/pip.conf": "[global]\nno-index = true\nfind-links = /opt/wheels\ndisable-pip-version-check = true\n",
+    # and apt-get knows no package: what is asked of it cannot be located
+    "etc/apt/sources.list": "",
+    "var/lib/dpkg/status": "",
     "etc/uv/uv.toml": 'no-index = true\nfind-links = ["/opt/wheels"]\n',
 }
 

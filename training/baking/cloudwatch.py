@@ -19,7 +19,6 @@ NAMESPACE = "Trainyard"
 UTILIZATION, MEMORY = "nvidia_smi_utilization_gpu", "nvidia_smi_memory_used"
 INTERVAL_SECONDS = 60
 
-AGENT = "/opt/aws/amazon-cloudwatch-agent/bin/amazon-cloudwatch-agent-ctl"
 SIGNED_BY = "937616F3450B7D806CBD9725D58167303B789C72"
 """The fingerprint of the key that AWS signs the agent's packages with."""
 PACKAGE = (
@@ -59,11 +58,13 @@ def install_agent(builder: Builder) -> None:
     if not builder.has_gpu:
         builder.log.note("no GPU, so nothing for the CloudWatch agent to publish: it is not installed")
         return
-    if not Path(AGENT).exists():
+    if not builder.places.cloudwatch_agent.exists():
         _fetch_agent(builder)
     written = builder.places.cloudwatch
     write_whole(written, json.dumps(configuration(), indent=2) + "\n")
-    _must(builder, "giving the CloudWatch agent its configuration", *_fetch_config(written))
+    agent = str(builder.places.cloudwatch_agent)
+    configure = (agent, "-a", "fetch-config", "-m", "ec2", "-s", "-c", f"file:{written}")
+    _must(builder, "giving the CloudWatch agent its configuration", *configure)
 
 
 def _fetch_agent(builder: Builder) -> None:
@@ -93,10 +94,6 @@ def _fetch_agent(builder: Builder) -> None:
             builder, "checking AWS's signature of the CloudWatch agent", *keyring, "--verify", signature, deb
         )
         _must(builder, "installing the CloudWatch agent", *APT, "install", deb)
-
-
-def _fetch_config(written: Path) -> tuple[str, ...]:
-    return AGENT, "-a", "fetch-config", "-m", "ec2", "-s", "-c", f"file:{written}"
 
 
 def _must(builder: Builder, doing: str, *command: str) -> None:

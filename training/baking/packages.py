@@ -6,6 +6,7 @@ What is pinned for TensorFlow stays as it is: the recipe's packages may add to i
 import importlib
 import importlib.metadata
 import tempfile
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from packaging.utils import canonicalize_name
 
 from training.baking.builder import Builder
 from training.baking.recipe import named
-from training.baking.shell import Ended
+from training.baking.shell import Ended, Shell
 from training.host.errors import HostTrouble, ProgramFault
 
 TENSORFLOW_BUILDS = ("tensorflow", "tensorflow-cpu")
@@ -31,6 +32,8 @@ APT = (
     "--option=Dpkg::Options::=--force-confdef",
     "--option=Dpkg::Options::=--force-confold",
 )
+LISTS_TAKEN = "/var/lib/apt/lists/lock"
+LISTS_SECONDS, LOOK_SECONDS = 600.0, 10.0
 APT_ENVIRONMENT = {"DEBIAN_FRONTEND": "noninteractive", "NEEDRESTART_SUSPEND": "1", "LC_ALL": "C.UTF-8"}
 
 
@@ -40,13 +43,23 @@ def install_system_packages(builder: Builder) -> None:
     if not entries:
         return
     shell = builder.shell
-    # What could not be fetched shows in what cannot be installed.
-    shell.run([*APT, "update"], environment=APT_ENVIRONMENT)
+    _update_apt(shell)
     install = [*APT, "install", "--no-install-recommends", "--", *entries]
     done = shell.run(install, environment=APT_ENVIRONMENT)
     if not done.is_good:
         raise trouble_of_apt(entries, done)
     shell.run([*APT, "clean"], environment=APT_ENVIRONMENT)
+
+
+def _update_apt(shell: Shell) -> None:
+    """Waits for the update that a new machine does by itself. What could not be fetched shows in what cannot be
+    installed."""
+    until = time.monotonic() + LISTS_SECONDS
+    while True:
+        done = shell.run([*APT, "update"], environment=APT_ENVIRONMENT)
+        if done.is_good or LISTS_TAKEN not in done.said or time.monotonic() >= until:
+            return
+        time.sleep(LOOK_SECONDS)
 
 
 def trouble_of_apt(entries: Sequence[str], done: Ended) -> HostTrouble:

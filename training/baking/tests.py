@@ -41,6 +41,7 @@ NO_GPU = "the base image has no GPU (ACCELERATOR=none)"
 METRICS_SECONDS, LOOK_SECONDS = 180.0, 5.0
 AGENT_SECONDS = 30.0
 LEAST_SHARE_FREE, LEAST_BYTES_FREE = 0.2, 10 * 2**30
+OPEN_MODULES = "Open Kernel Module"
 SSM_AGENTS = ("amazon-ssm-agent", "/snap/amazon-ssm-agent/current/amazon-ssm-agent")
 EC2_ARCHITECTURES = {"x86_64": "x86_64", "aarch64": "arm64"}
 
@@ -85,13 +86,22 @@ class Bench:
             raise HostTrouble(f"TensorFlow cannot be imported ({done.reason}): {done.last_lines()}")
         return Seen.from_output(done.said)
 
+    @cached_property
+    def driver(self) -> str:
+        """The driver's version, ` proprietary` behind it where its kernel modules are not the open ones: only those
+        serve GPUs before Turing. Raises HostTrouble when it does not answer."""
+        version = self.drivers[0]
+        says = self.builder.places.driver
+        is_open = not says.exists() or OPEN_MODULES in says.read_text()
+        return version if is_open else f"{version} proprietary"
+
     @property
     def versions(self) -> Versions:
         """As far as they could be found."""
         machine = platform.machine()
         has_gpu = self.builder.has_gpu
         return Versions(
-            driver=_found(lambda: self.drivers[0]) if has_gpu else "none",
+            driver=_found(lambda: self.driver) if has_gpu else "none",
             cuda=_found(lambda: self.seen.cuda) if has_gpu else "none",
             tensorflow=_found(lambda: self.seen.tensorflow),
             architecture=EC2_ARCHITECTURES.get(machine, machine),
@@ -136,7 +146,7 @@ def driver(bench: Bench) -> Verdict:
     """The GPU's driver answers."""
     if not bench.builder.has_gpu:
         return skipped(NO_GPU)
-    return passed(f"driver {bench.drivers[0]}, GPUs: {len(bench.drivers)}")
+    return passed(f"driver {bench.driver}, GPUs: {len(bench.drivers)}")
 
 
 def tensorflow_gpus(bench: Bench) -> Verdict:
@@ -187,7 +197,9 @@ def cloudwatch_agent(bench: Bench) -> Verdict:
     """It runs, with our configuration."""
     if not bench.builder.has_gpu:
         return skipped(f"{NO_GPU}, so there is nothing for it to publish")
-    done = bench.builder.shell.run([cloudwatch.AGENT, "-a", "status", "-m", "ec2"], seconds=60)
+    done = bench.builder.shell.run(
+        [str(bench.builder.places.cloudwatch_agent), "-a", "status", "-m", "ec2"], seconds=60
+    )
     try:
         status: dict[str, Any] = json.loads(done.said[done.said.find("{") :])
     except ValueError:

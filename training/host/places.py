@@ -24,6 +24,11 @@ class Places:
         return self.root / "opt/trainyard/recipe"
 
     @property
+    def cloudwatch_agent(self) -> Path:
+        """The command that gives the CloudWatch agent its configuration and says how it is."""
+        return self.root / "opt/aws/amazon-cloudwatch-agent/bin/amazon-cloudwatch-agent-ctl"
+
+    @property
     def cloudwatch(self) -> Path:
         """The CloudWatch agent's configuration."""
         return self.root / "opt/trainyard/cloudwatch-agent.json"
@@ -32,6 +37,11 @@ class Places:
     def image_settings(self) -> Path:
         """What the base image says about itself."""
         return self.root / "etc/trainyard/image.env"
+
+    @property
+    def driver(self) -> Path:
+        """What the GPU's kernel modules say of themselves; absent without them."""
+        return self.root / "proc/driver/nvidia/version"
 
     @property
     def owner(self) -> Path:

@@ -163,16 +163,21 @@ def _remove(path: Path) -> None:
 
 
 def _secrets(places: Places) -> Iterator[tuple[Path, str]]:
-    """In files that came with the bake: what the base image carries is its publisher's."""
+    """In files written since this instance came up: what the base image carries is its publisher's."""
     passed_over = {places.root / folder for folder in PASSED_OVER}
-    made = places.python.parent.parent / "pyvenv.cfg"
-    since = made.stat().st_mtime if made.exists() else 0.0
+    since = _came_up(places.root / "proc/stat")
     for folder in SEARCHED:
         for path in _files(places.root / folder, passed_over):
             status = path.stat()
             if status.st_ctime >= since and status.st_size <= MOST_SEARCHED_BYTES:
                 content = path.read_bytes()
                 yield from ((path, what) for what, pattern in SECRETS if pattern.search(content))
+
+
+def _came_up(stat: Path) -> float:
+    """When this instance started, in seconds since 1970; 0 where the kernel does not say."""
+    lines = stat.read_text().splitlines() if stat.exists() else []
+    return next((float(line.split()[1]) for line in lines if line.startswith("btime ")), 0.0)
 
 
 def _files(folder: Path, passed_over: Collection[Path] = ()) -> Iterator[Path]:

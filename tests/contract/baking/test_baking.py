@@ -30,7 +30,7 @@ PASSED = {
         (
             "no-system-package",
             {"system_packages": ["nosuchpackage"]},
-            "apt-get could not install nosuchpackage",
+            'system_packages[0] "nosuchpackage": E: Unable to locate package nosuchpackage',
         ),
         (
             "command",

@@ -1,0 +1,239 @@
+"""What each test of a builder makes of what the host says: the host's commands are scripts here, one disk a folder."""
+
+import io
+import os
+import shlex
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+
+from tests.unit.baking.test_shell_and_log import Objects
+from training.baking import cloudwatch, tests
+from training.baking.builder import Builder, has_gpu, image_settings
+from training.baking.log import BuilderLog
+from training.baking.recipe import Recipe
+from training.baking.results import Verdict
+from training.baking.shell import Shell
+from training.baking.tests import Bench
+from training.host.metadata import Identity
+from training.host.places import Places
+
+OPEN = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  595.71.05"
+CLOSED = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  570.211.01"
+SEEN = '{{"tensorflow": "2.21.0", "cuda": "{cuda}", "gpus": [{gpus}]}}'
+
+
+class Host:
+    """A builder with GPUs, unless told otherwise."""
+
+    def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch, log: BuilderLog) -> None:
+        self.places, self._log = Places(root), log
+        (root / "bin").mkdir()
+        monkeypatch.setenv("PATH", f"{root / 'bin'}:{os.environ['PATH']}")
+
+    def says(self, name: str, text: str, code: int = 0) -> None:
+        """A command of the host's: prints this, ends with this."""
+        path = self.places.root / "bin" / name
+        self._script(path, text, code)
+
+    def tensorflow(self, gpus: int, cuda: str = "12.5.1", code: int = 0) -> None:
+        """Python on the host, asked what TensorFlow sees."""
+        names = ", ".join(f'"/physical_device:GPU:{index}"' for index in range(gpus))
+        self._script(self.places.python, SEEN.format(cuda=cuda, gpus=names), code)
+
+    def cloudwatch_agent(self, text: str, code: int = 0) -> None:
+        self._script(self.places.cloudwatch_agent, text, code)
+
+    def bench(self, *, gpu: bool = True, **recipe: Any) -> Bench:
+        return Bench(
+            Builder(
+                run="bake-1",
+                recipe=Recipe(name="gpu", hash="0123456789abcdef", **recipe),
+                identity=Identity("i-1", "us-east-1", "10.0.1.5", "ami-1", {}),
+                bucket=Objects(),
+                places=self.places,
+                session=boto3.Session(region_name="us-east-1"),
+                has_gpu=gpu,
+                log=self._log,
+                shell=Shell(self._log, self.places, until=time.monotonic() + 60),
+            )
+        )
+
+    def _script(self, path: Path, text: str, code: int) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"#!/bin/sh\nprintf '%s\\n' {shlex.quote(text)}\nexit {code}\n")
+        path.chmod(0o755)
+
+
+@pytest.fixture
+def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Host]:
+    with BuilderLog("test", Objects(), "bake-1", "i-1", Places(tmp_path), echo=io.StringIO()) as log:
+        yield Host(tmp_path, monkeypatch, log)
+
+
+def outcome(does: Callable[[Bench], Verdict], bench: Bench) -> tuple[str, str]:
+    found = tests.run(does.__name__, does, bench)
+    return found.outcome, found.reason
+
+
+def test_a_driver_that_answers_is_named_with_its_kind(host: Host) -> None:
+    host.says("nvidia-smi", "595.71.05, Tesla T4\n595.71.05, Tesla T4")
+    host.tensorflow(2)
+    for says, version in ((OPEN, "595.71.05"), (CLOSED, "595.71.05 proprietary")):
+        host.places.driver.parent.mkdir(parents=True, exist_ok=True)
+        host.places.driver.write_text(says)
+        bench = host.bench()
+        assert outcome(tests.driver, bench) == ("passed", f"driver {version}, GPUs: 2")
+        assert bench.versions.driver == version
+
+
+@pytest.mark.parametrize(
+    ("said", "code"), [("NVIDIA-SMI has failed because it couldn't communicate with the driver", 9), ("", 0)]
+)
+def test_a_driver_that_does_not_answer_fails_every_test_that_needs_it(
+    host: Host, said: str, code: int
+) -> None:
+    host.says("nvidia-smi", said, code)
+    host.tensorflow(1)
+    bench = host.bench()
+    for does in (tests.driver, tests.tensorflow_gpus):
+        word, reason = outcome(does, bench)
+        assert word == "failed"
+        assert reason.startswith("nvidia-smi shows no GPU (exit code ")
+    assert bench.versions.driver == ""
+
+
+def test_a_host_without_the_command_is_told_so(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(host.places.root / "bin"))
+    assert outcome(tests.driver, host.bench())[1].startswith(
+        "nvidia-smi could not be started on this builder"
+    )
+
+
+@pytest.mark.parametrize(("seen", "word"), [(2, "passed"), (1, "failed"), (0, "failed")])
+def test_tensorflow_must_see_every_gpu(host: Host, seen: int, word: str) -> None:
+    host.says("nvidia-smi", "595.71.05, Tesla T4\n595.71.05, Tesla T4")
+    host.tensorflow(seen)
+    found, reason = outcome(tests.tensorflow_gpus, host.bench())
+    assert found == word
+    assert ("all 2" if word == "passed" else f"shows 2 GPUs, TensorFlow sees {seen}") in reason
+
+
+def test_tensorflow_that_cannot_be_imported_fails_with_its_last_lines(host: Host) -> None:
+    host._script(host.places.python, "ImportError: libcudart.so.12", 1)
+    found, reason = outcome(tests.tensorflow, host.bench())
+    assert (found, reason) == (
+        "failed",
+        "TensorFlow cannot be imported (exit code 1): ImportError: libcudart.so.12",
+    )
+
+
+@pytest.mark.parametrize(
+    ("cuda", "asked", "told"),
+    [
+        ("12.5.1", ">=12.5", ("passed", "TensorFlow's CUDA 12.5.1 is >=12.5")),
+        ("", ">=12.5", ("failed", "TensorFlow 2.21.0 is a build without CUDA")),
+    ],
+)
+def test_cuda_is_the_one_that_tensorflow_was_built_by(
+    host: Host, cuda: str, asked: str, told: tuple[str, str]
+) -> None:
+    host.tensorflow(1, cuda)
+    assert outcome(tests.cuda, host.bench(cuda=asked)) == told
+
+
+def test_without_a_gpu_what_needs_one_is_skipped(host: Host) -> None:
+    host.tensorflow(0, "")
+    bench = host.bench(gpu=False)
+    for does in (tests.driver, tests.tensorflow_gpus, tests.cuda, tests.cloudwatch_agent):
+        word, reason = outcome(does, bench)
+        assert (word, "ACCELERATOR=none" in reason) == ("skipped", True)
+    assert (bench.versions.driver, bench.versions.cuda, bench.versions.tensorflow) == (
+        "none",
+        "none",
+        "2.21.0",
+    )
+
+
+@pytest.mark.parametrize(
+    ("said", "word"),
+    [
+        ('{"status": "running", "configstatus": "configured", "version": "1.300071.0"}', "passed"),
+        ('{"status": "stopped", "configstatus": "configured", "version": "1.300071.0"}', "failed"),
+        ('{"status": "running", "configstatus": "not configured", "version": "1.300071.0"}', "failed"),
+        ("no such agent", "failed"),
+    ],
+)
+def test_the_cloudwatch_agent_must_run_with_its_configuration(host: Host, said: str, word: str) -> None:
+    host.cloudwatch_agent(said)
+    assert outcome(tests.cloudwatch_agent, host.bench())[0] == word
+
+
+def test_an_agent_that_is_older_than_env_var_fails(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SSM_Run", "bake-1")
+    host.says("amazon-ssm-agent", "SSM Agent version: 3.3.2299.0")
+    assert outcome(tests.ssm_agent, host.bench())[0] == "failed"
+
+
+def test_a_boot_unit_that_is_not_enabled_fails(host: Host) -> None:
+    host.says("systemctl", "disabled", 1)
+    assert outcome(tests.host_agent, host.bench()) == (
+        "failed",
+        "trainyard-host.service is not enabled: disabled",
+    )
+
+
+def test_a_fault_of_ours_fails_one_test(host: Host) -> None:
+    def broken(bench: Bench) -> Verdict:
+        raise KeyError("surprise")
+
+    assert outcome(broken, host.bench()) == ("failed", "the test itself failed: KeyError('surprise')")
+
+
+# ------------------------------------------------------------------------------------------------------ base image
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", True),
+        ("ACCELERATOR=none\nTRAINYARD_CPUS=1\n", False),
+        ("# a comment\nACCELERATOR='none'\n", False),
+        ("ACCELERATOR=gpu\n", True),
+    ],
+)
+def test_the_base_image_says_whether_it_has_a_gpu(tmp_path: Path, text: str, expected: bool) -> None:
+    places = Places(tmp_path)
+    places.image_settings.parent.mkdir(parents=True)
+    places.image_settings.write_text(text)
+    assert has_gpu(places) is expected
+
+
+def test_an_image_that_says_nothing_has_one(tmp_path: Path) -> None:
+    assert has_gpu(Places(tmp_path))
+    assert image_settings(tmp_path / "absent") == {}
+
+
+# ------------------------------------------------------------------------------------------------ CloudWatch agent
+
+
+def test_the_agent_publishes_what_patrol_reads() -> None:
+    """docs/contracts.md, "GPU metrics": two series a host, all GPUs together, with the instance alone as dimension."""
+    metrics = cloudwatch.configuration()["metrics"]
+    gpus = metrics["metrics_collected"]["nvidia_gpu"]
+    names = [f"nvidia_smi_{measured['name']}" for measured in gpus["measurement"]]
+    assert (metrics["namespace"], names) == ("Trainyard", [cloudwatch.UTILIZATION, cloudwatch.MEMORY])
+    assert [measured["unit"] for measured in gpus["measurement"]] == ["Percent", "Megabytes"]
+    assert metrics["aggregation_dimensions"] == [["InstanceId"]]
+    assert gpus["drop_original_metrics"] == ["utilization_gpu", "memory_used"]
+    assert gpus["metrics_collection_interval"] == 60
+
+
+def test_an_agent_that_is_there_is_given_its_configuration(host: Host) -> None:
+    host.cloudwatch_agent("configured")
+    cloudwatch.install_agent(host.bench().builder)
+    assert host.places.cloudwatch.read_text().startswith("{")
