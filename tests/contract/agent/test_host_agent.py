@@ -84,6 +84,31 @@ def test_a_host_trains_is_stopped_and_goes_on_from_its_checkpoint(yard: Yard) ->
     assert "data hello restored 0" in yard.read(f"runs/{yard.run}/attempts/1/logs/chief-0.log")
 
 
+def test_a_disk_that_another_run_has_used_begins_anew(yard: Yard) -> None:
+    """An image of a host of another run, made while that host went on: nothing of it is taken for this run's."""
+    old = {
+        yard.places.state: '{"run": "other", "instance": "i-0other", "attempt": 3, "phase": "running"}',
+        yard.places.orders / "start.json": json.dumps({"word": "start", "run": yard.run, "attempt": 1}),
+        yard.places.checkpoints / "00000099/facts.json": "{}",
+        yard.places.program_log(1, "chief", 0): "the other run's line\n",
+        yard.places.stamped_log(1, "chief", 0): "2026 chief-0 i-0other | the other run's line\n",
+        yard.root / "home/notes": "mine",
+    }
+    for path, text in old.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    yard.start_agent()
+    yard.hear("ready")
+    yard.order("start", 1)
+    yard.hear("checkpointed")
+    assert yard.latest["step"] == 5
+    yard.order("stop", 1)
+    yard.hear("stopped")
+    assert "the other run's line" not in yard.log()
+    assert "restored 0" in yard.log()
+    assert (yard.root / "home/notes").read_text() == "mine"
+
+
 def test_a_spot_notice_brings_the_checkpoint_away_in_time(yard: Yard) -> None:
     service = yard.start_agent()
     yard.hear("ready")
