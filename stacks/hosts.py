@@ -1,5 +1,6 @@
 """What a host is when it starts, and what it may do: launch template and instance role."""
 
+import base64
 from collections.abc import Mapping
 
 import aws_cdk as cdk
@@ -40,6 +41,7 @@ class HostTemplate(ec2.CfnLaunchTemplate):
 
     It names no market and no size of the disk, so that a request may choose them; a disk is as large as its image's.
     `image` is what a request starts from that names none. `initialization_rate` is in MiB a second, 0 for none.
+    `user_data` is a script that the host runs at its first boot.
     """
 
     def __init__(
@@ -53,6 +55,7 @@ class HostTemplate(ec2.CfnLaunchTemplate):
         initialization_rate: int,
         tags: Mapping[str, str],
         image: str | None = None,
+        user_data: str | None = None,
     ) -> None:
         yard_tag = cdk.CfnTag(key=YARD_TAG, value=yard)
         super().__init__(
@@ -65,6 +68,7 @@ class HostTemplate(ec2.CfnLaunchTemplate):
                 image_id=image,
                 iam_instance_profile=self.IamInstanceProfileProperty(arn=role.profile.attr_arn),
                 instance_initiated_shutdown_behavior="terminate",
+                user_data=base64.b64encode(user_data.encode()).decode() if user_data else None,
                 security_group_ids=[security_group.security_group_id],
                 metadata_options=self.MetadataOptionsProperty(
                     http_endpoint="enabled",

@@ -1,5 +1,7 @@
 """How the yard makes the image that its hosts start from."""
 
+from pathlib import Path
+
 import aws_cdk as cdk
 from aws_cdk import aws_s3_assets as assets
 from aws_cdk import aws_ssm as ssm
@@ -20,6 +22,7 @@ NOT_BAKED = "none"
 """The image parameters' value until the first bake, and of the previous one until the second."""
 BUILDING = ("install", "test", "seal")
 """The documents that a builder is given, in this order."""
+END_WITH_THE_LEASE = Path(__file__).with_name("builder.sh")
 BAKES = "Executions exist only later; the name binds them to this yard's bake."
 
 
@@ -59,6 +62,7 @@ class ImagesStack(cdk.Stack):
             security_group=network.hosts,
             initialization_rate=settings.volume_initialization_rate,
             tags={"trainyard:bucket": storage.bucket.bucket_name},
+            user_data=END_WITH_THE_LEASE.read_text(),
         )
         self.layer = Dependencies(self, "Dependencies")
         self.release, self.conclude = self._release(), self._conclude()

@@ -1,5 +1,8 @@
 """What a host is, and who can reach it."""
 
+import base64
+import subprocess
+
 import pytest
 
 from tests.infrastructure.assembly import Assembly, Resource
@@ -38,9 +41,15 @@ def test_a_host_that_powers_itself_off_is_gone(template: Resource) -> None:
 
 
 def test_there_is_no_key_and_no_market(template: Resource) -> None:
-    assert not {"KeyName", "InstanceMarketOptions", "UserData"} & set(
-        template.properties["LaunchTemplateData"]
-    )
+    assert not {"KeyName", "InstanceMarketOptions"} & set(template.properties["LaunchTemplateData"])
+
+
+def test_a_builder_ends_with_its_lease_by_itself_and_a_host_has_an_agent_for_that(yard: Assembly) -> None:
+    templates = {each.name: each.properties for each in yard.resources("AWS::EC2::LaunchTemplate")}
+    script = base64.b64decode(templates["Builder"]["LaunchTemplateData"]["UserData"]).decode()
+    assert "trainyard:lease" in script
+    assert subprocess.run(["sh", "-n"], input=script, text=True, check=False).returncode == 0
+    assert "UserData" not in templates["Host"]["LaunchTemplateData"]
 
 
 def test_all_that_a_launch_creates_is_tagged_as_the_yards(template: Resource) -> None:
