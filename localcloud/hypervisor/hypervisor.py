@@ -15,6 +15,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -184,7 +185,7 @@ class Hypervisor:
 
         def copy() -> None:
             try:
-                with _Frozen(host):
+                with _held_still(host):
                     self._disks.capture(instance_id, image_id)
             except (DiskError, OSError) as error:
                 done(str(error))
@@ -326,8 +327,6 @@ class Hypervisor:
                     self._tell(host.machine.instance_id, "running", "init is up")
                 case "exited" if not host.powered_off:  # going down, a host's agent reports nothing any more
                     host.finish(message["id"], message["code"])
-                case "frozen":
-                    host.frozen.set()
                 case "powering-off":
                     host.powered_off = True
                     host.rebooting = message["reboot"]
@@ -387,7 +386,6 @@ class _Host:
         self.powered_off = False
         self.rebooting = False
         self.is_cut = False
-        self.frozen = threading.Event()
         self.gone = threading.Event()
         self._lock = threading.Lock()
         self._killed = False
@@ -544,21 +542,15 @@ class _Host:
         self.forget_executions()
 
 
-class _Frozen:
-    """Holds every process of a host still; nothing to do for a host that is not up."""
-
-    def __init__(self, host: _Host | None) -> None:
-        self._host = host if host is not None and host.is_up else None
-
-    def __enter__(self) -> None:
-        if self._host is not None:
-            self._host.frozen.clear()
-            self._host.say(op="freeze")
-            self._host.frozen.wait(10)
-
-    def __exit__(self, *exception: object) -> None:
-        if self._host is not None:
-            self._host.say(op="thaw")
+@contextmanager
+def _held_still(host: _Host | None) -> Iterator[None]:
+    """Every process of a host that is up stands still meanwhile; what had been stopped before stays so."""
+    boot = host.boot_process() if host is not None else None
+    held = inside.hold_still(boot) if boot is not None else []
+    try:
+        yield
+    finally:
+        inside.let_go(held)
 
 
 def _receive(control: socket.socket) -> bytes:

@@ -240,12 +240,6 @@ class Init:
                         os.killpg(pid, signal.SIGKILL)
             case "poweroff":
                 self._power_off("asked by the hypervisor", reboot=order["reboot"])
-            case "freeze":
-                signal_all(signal.SIGSTOP)
-                os.sync()
-                self._say(event="frozen")
-            case "thaw":
-                signal_all(signal.SIGCONT)
 
     def _run_command(self, order: dict[str, Any], files: list[int]) -> None:
         env = {**self.environment, **order["env"]}

@@ -112,3 +112,18 @@ def test_an_image_is_made_of_a_host_that_is(hosts: Hosts, image_is_made_while: s
         hosts.until(builder, "stopped")
     clone = hosts.one(ImageId=image_of(hosts, builder))
     assert hosts.run(clone, "cat /opt/file") == "kept"
+
+
+def test_a_process_that_was_stopped_stays_so_when_an_image_is_made(hosts: Hosts) -> None:
+    host = hosts.one()
+    hosts.run(
+        host,
+        "(while :; do date +%s.%N; sleep 0.05; done > /opt/still) & echo $! > /opt/stopped; sleep 0.3; kill -STOP $!",
+        "(while :; do date +%s.%N; sleep 0.05; done > /opt/goes-on) & echo $! > /opt/going",
+    )
+    image = str(hosts.ec2.create_image(InstanceId=host, Name=unique("image"), NoReboot=True)["ImageId"])
+    eventually(lambda: hosts.ec2.describe_images(ImageIds=[image])["Images"][0]["State"] == "available", 60)
+    state = "cut -d' ' -f3 /proc/$(cat /opt/{0})/stat"
+    assert hosts.run(host, state.format("stopped")) == "T"
+    assert hosts.run(host, state.format("going")) != "T"
+    assert hosts.run(hosts.one(ImageId=image), "test -s /opt/goes-on && echo there") == "there"
