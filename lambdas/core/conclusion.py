@@ -57,12 +57,23 @@ def unreleased(run: str, hosts: Collection[str], failure: Mapping[str, Any]) -> 
     return WORDS.get(trouble.error, Infrastructure)(reason)
 
 
+def not_undone(run: str, failure: Mapping[str, Any]) -> TrainyardError:
+    """Undo failed: why, and what a person has to look for."""
+    trouble = Trouble.caught(str(failure["error"]), str(failure.get("cause") or ""))
+    reason = (
+        f"What an image had begun could not all be undone: {_why(trouble)}\n"
+        f"Look for an image that is not available and its snapshots (tag trainyard:execution={run}), and whether the "
+        "host runs. A program that was paused goes on by itself."
+    )
+    return WORDS.get(trouble.error, Infrastructure)(reason)
+
+
 def spoiled(conclusion: Conclusion, error: TrainyardError) -> Conclusion:
     """The same run when its very end went wrong: a run that had failed keeps its own reason first."""
     if conclusion.outcome is not Outcome.SUCCEEDED:
         reason = f"{conclusion.reason}\nThen: {error.reason}"
         return Conclusion(outcome=conclusion.outcome, error=conclusion.error, reason=reason[:MOST_REASON])
-    reason = f"The program finished, but the run did not end as it must: {error.reason}"
+    reason = f"What was to be done is done, but the run did not end as it must: {error.reason}"
     return Conclusion(outcome=Outcome.FAILED, error=type(error).__name__, reason=reason)
 
 
