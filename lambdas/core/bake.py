@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from lambdas.core import errors, summary
 from lambdas.core.image import Image
+from lambdas.core.job import Fault
 from lambdas.core.recovery import Again, Keep, Stop, Trouble
 from lambdas.core.summary import RunFacts
 
@@ -74,6 +75,16 @@ def unchanged(current: Image | None, *, yard: str, recipe_hash: str) -> Unchange
         f'({recipe_hash}); {{"force": true}} bakes it anew'
     )
     return Unchanged(current.id, reason)
+
+
+def disk_fault(root_gib: int, base: Image) -> Fault | None:
+    """Whether the disk that the recipe asks for could not hold the base image's."""
+    least = base.snapshots[0].gib if base.snapshots else 0
+    if root_gib >= least:
+        return None
+    return Fault(
+        "root_gib", f"found {root_gib}; the disk of the base image {base.id} has {least} GiB, none is smaller"
+    )
 
 
 def roll_back(

@@ -74,6 +74,8 @@ def _recipe(yard: BakeAdmitSettings, wanted: Wanted) -> dict[str, Any] | Unchang
     base = _base(yard, found)
     if isinstance(base, Fault):
         return _refused(JobFaults(source, (base,)))
+    if fault := bake.disk_fault(found.root_gib, base):
+        return _refused(JobFaults(source, (fault,)))
     admitted = recipe.admitted(found, software=yard.software_hash, base=base.id)
     same = None if wanted.force else _unchanged(yard, str(admitted["hash"]))
     return same or admitted

@@ -1,12 +1,13 @@
 """A bake's decisions."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from lambdas.core import bake
 from lambdas.core.bake import Refused, RollbackPlan, Unchanged
-from lambdas.core.image import Image
+from lambdas.core.image import Image, Snapshot
 from lambdas.core.recovery import Again, Stop, Trouble
 from lambdas.core.summary import Outcome, RunFacts
 
@@ -43,6 +44,15 @@ SAME = [
 @pytest.mark.parametrize(("current", "same"), [row[1:] for row in SAME], ids=[row[0] for row in SAME])
 def test_a_bake_that_would_change_nothing(current: Image | None, same: bool) -> None:
     assert isinstance(bake.unchanged(current, yard="trainyard", recipe_hash="h"), Unchanged) is same
+
+
+@pytest.mark.parametrize(("asked", "refused"), [(75, False), (100, False), (74, True)])
+def test_a_disk_cannot_be_smaller_than_the_base_images(asked: int, refused: bool) -> None:
+    base = replace(image(), snapshots=(Snapshot("snap-1", 75),))
+    fault = bake.disk_fault(asked, base)
+    assert (fault is not None) is refused
+    assert fault is None or "has 75 GiB" in fault.problem
+    assert bake.disk_fault(asked, image()) is None
 
 
 BACK = [
