@@ -104,13 +104,13 @@ def meant(asked: Asked, images: Collection[Image]) -> Image | Refusal:
 
 
 def admit(asked: Asked, image: Image, *, types: Sequence[str], zones: Collection[str]) -> Job | Refusal:
-    """The launch as a job of one host. `types` are those that the image says; `zones` are the yard's."""
+    """The launch as a job of one host of one of `types`; `zones` are the yard's."""
     faults = Faults()
     for index, zone in enumerate(asked.zones):
         if zone not in zones:
             said = f"{shown(zone)} is no zone of the yard; it has subnets in {', '.join(sorted(zones))}"
             faults.add(f"zones[{index}]", said)
-    chosen = asked.instance_types or tuple(name for name in types if name in catalogue().types)
+    chosen = tuple(name for name in types if name in catalogue().types)
     if not chosen:
         faults.add(
             "instance_types", f"is missing, and nothing says which type {image.id} was made on; name one"

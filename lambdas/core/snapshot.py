@@ -1,6 +1,6 @@
 """Snapshots: what one is asked for, and whether the host can be imaged that way."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -8,7 +8,6 @@ from typing import Any
 from lambdas.core import wire
 from lambdas.core.catalogue import Market
 from lambdas.core.conclusion import Conclusion
-from lambdas.core.errors import WORDS, Infrastructure, TrainyardError
 from lambdas.core.gang import Seat
 from lambdas.core.image import Image
 from lambdas.core.imaging import Imaging, Quiesce, Then, inherited
@@ -16,7 +15,6 @@ from lambdas.core.job import Fault, Role
 from lambdas.core.jobfile import NAME, RUN_ID
 from lambdas.core.reading import Faults, Section
 from lambdas.core.records import RunRow
-from lambdas.core.recovery import Trouble
 
 KEYS = ("instance", "run", "role", "index", "name", "quiesce", "then")
 INSTANCE = r"i-[0-9a-f]{8,17}"
@@ -152,17 +150,6 @@ def admit(asked: Asked, host: HostFacts, *, baked: Collection[str]) -> Imaging |
         step=host.step,
         versions=inherited(host.parent),
     )
-
-
-def not_undone(run: str, failure: Mapping[str, Any]) -> TrainyardError:
-    """Undo failed: why, and what a person has to look for."""
-    trouble = Trouble.caught(str(failure["error"]), str(failure.get("cause") or ""))
-    reason = (
-        f"What the snapshot had begun could not all be undone: {trouble.reason or trouble.error}\n"
-        f"Look for an image that is not available and its snapshots (tag trainyard:execution={run}), and whether the "
-        "host runs. A program that was paused goes on by itself."
-    )
-    return WORDS.get(trouble.error, Infrastructure)(reason)
 
 
 def summarise(

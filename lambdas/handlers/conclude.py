@@ -31,6 +31,8 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
     if event.get("unreleased"):
         hosts = [host.instance for host in records.hosts.values() if host.ended is None] if records else []
         concluded = conclusion.spoiled(concluded, conclusion.unreleased(run, hosts, event["unreleased"]))
+    if event.get("undone"):
+        concluded = conclusion.spoiled(concluded, conclusion.not_undone(run, event["undone"]))
     facts = _facts(yard, records, run, concluded, now)
     try:
         notices.publish(yard.topic_arn, *summary.notice(summary.summarise(facts)))

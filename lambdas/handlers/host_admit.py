@@ -49,8 +49,9 @@ def _found(yard: HostAdmitSettings, execution_input: object) -> tuple[Job, Image
     image = relaunch.meant(asked, images.of_yard(yard.yard))
     if isinstance(image, Refusal):
         return image
+    types = asked.instance_types or _types(yard, image)
     zones = {zone for _, zone in instances.subnets(yard.subnet_ids)}
-    job = relaunch.admit(asked, image, types=_types(yard, image), zones=zones)
+    job = relaunch.admit(asked, image, types=types, zones=zones)
     return job if isinstance(job, Refusal) else (job, image)
 
 

@@ -3,7 +3,6 @@
 from typing import Any
 
 from lambdas import settings
-from lambdas.aws import bucket
 from lambdas.aws.ledger import Ledger, event_row, run_row
 from lambdas.core import conclusion, relaunch, wire
 from lambdas.handlers import closing
@@ -16,9 +15,9 @@ ANSWERED = ("kind", "image", "instance", "address", "zone", "type", "market", "p
 def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
     yard = settings.read(YardSettings)
     ledger, run, now = Ledger(yard.table_name), str(event["run"]), clock()
-    if event.get("cut_short") and bucket.read_json(yard.bucket_name, f"runs/{run}/summary.json"):
-        return {"kind": "concluded", "reason": f"{run} had concluded by itself"}
     records = ledger.read(run)
+    if event.get("cut_short") and records and records.run.ended:
+        return {"kind": "concluded", "reason": f"{run} had concluded by itself"}
     concluded = conclusion.read(event["outcome"])
     if event.get("unreleased"):
         hosts = [host.instance for host in records.hosts.values() if host.ended is None] if records else []

@@ -3,7 +3,7 @@
 from typing import Any
 
 from lambdas import settings
-from lambdas.aws import bucket, images
+from lambdas.aws import images
 from lambdas.aws.ledger import Ledger, event_row, run_row
 from lambdas.core import conclusion, snapshot, wire
 from lambdas.core.records import RunRow
@@ -15,12 +15,12 @@ from lambdas.settings import YardSettings
 def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
     yard = settings.read(YardSettings)
     ledger, run, now = Ledger(yard.table_name), str(event["run"]), clock()
-    if event.get("cut_short") and bucket.read_json(yard.bucket_name, f"runs/{run}/summary.json"):
-        return {"kind": "concluded", "reason": f"{run} had concluded by itself"}
     records = ledger.read(run)
+    if event.get("cut_short") and records and records.run.ended:
+        return {"kind": "concluded", "reason": f"{run} had concluded by itself"}
     concluded = conclusion.read(event["outcome"])
     if event.get("undone"):
-        concluded = conclusion.spoiled(concluded, snapshot.not_undone(run, event["undone"]))
+        concluded = conclusion.spoiled(concluded, conclusion.not_undone(run, event["undone"]))
     row = records.run if records else None
     image = _made(row)
     said = snapshot.summarise(run, row, concluded, bucket=yard.bucket_name, image=image, now=now)

@@ -8,7 +8,7 @@ from typing import Any
 from lambdas import settings
 from lambdas.aws import documents, images, instances
 from lambdas.aws.ledger import Ledger, event_row, run_row
-from lambdas.core.errors import StartFailed, StillStopping
+from lambdas.core.errors import StartFailed, StillStopping, TrainyardError
 from lambdas.core.imaging import Imaging
 from lambdas.core.records import Records
 from lambdas.handlers.voice import clock, logger, note
@@ -23,19 +23,30 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
     imaging = records.run.imaging if records else None
     if records is None or imaging is None:
         return {"kind": "undone", "reason": "no host was touched"}
-    woken = _wake(yard, records, imaging)
-    discarded = [
-        _discard(ledger, run, image.id)
-        for image in images.of_yard(yard.yard)
-        if image.execution == run and not image.available
-    ]
-    started = _start_again(imaging)
-    done = "; ".join([*woken, *discarded, *started]) or "nothing was to be undone"
-    ledger.write(event_row(run, note("undone", done, at=clock())))
-    return {"kind": "undone", "reason": done}
+    done, wrong = [], []
+    for undo in (_wake, _discard, _start_again):
+        try:
+            done += undo(yard, ledger, records, imaging)
+        except TrainyardError as error:  # the rest must be undone all the same
+            wrong.append(error)
+    ledger.write(event_row(run, note("undone", "; ".join(done) or "nothing was to be undone", at=clock())))
+    if wrong:
+        raise wrong[0]
+    return {"kind": "undone", "reason": "; ".join(done)}
 
 
-def _wake(yard: SnapshotWakeSettings, records: Records, imaging: Imaging) -> list[str]:
+def _discard(yard: SnapshotWakeSettings, ledger: Ledger, records: Records, imaging: Imaging) -> list[str]:
+    """Every image of this execution that nobody can start from."""
+    run, done = records.run.run, []
+    for image in images.of_yard(yard.yard):
+        if image.execution == run and not image.available:
+            images.retire(image.id)
+            ledger.write(run_row(run, {"image": ""}))
+            done.append(f"{image.id} is retired with its snapshots")
+    return done
+
+
+def _wake(yard: SnapshotWakeSettings, ledger: Ledger, records: Records, imaging: Imaging) -> list[str]:
     """A program that was paused goes on; where it cannot be told to, it does so by itself."""
     if not imaging.pauses or (records.run.attempt, "pause") not in records.waits:
         return []
@@ -47,13 +58,7 @@ def _wake(yard: SnapshotWakeSettings, records: Records, imaging: Imaging) -> lis
     return [f"the program on {imaging.instance} goes on"]
 
 
-def _discard(ledger: Ledger, run: str, image: str) -> str:
-    images.retire(image)
-    ledger.write(run_row(run, {"image": ""}))
-    return f"{image} is retired with its snapshots"
-
-
-def _start_again(imaging: Imaging) -> list[str]:
+def _start_again(yard: SnapshotWakeSettings, ledger: Ledger, records: Records, imaging: Imaging) -> list[str]:
     """A host that was stopped for the image alone."""
     found = instances.of_ids([imaging.instance]) if imaging.stops else ()
     state = found[0].state if found else None

@@ -91,6 +91,15 @@ def imaged(runs: Runs, name: str) -> Seen:
     return _seen(runs, runs.start(runs.job(name, **ONE, after={"image": "on_success"})))
 
 
+def image_of_run_fails(runs: Runs, name: str) -> Seen:
+    """The same, and EC2 cannot make it."""
+    runs.cloud.fault("image-fail")
+    try:
+        return imaged(runs, name)
+    finally:
+        runs.cloud.fault("clear")
+
+
 def imaged_before(runs: Runs, name: str) -> Seen:
     """As if an earlier call had made the image and its answer was lost: it is there when Capture asks for it."""
     args = {"steps": 100, "step-delay": 0.05}
@@ -98,15 +107,11 @@ def imaged_before(runs: Runs, name: str) -> Seen:
     arn = runs.start(job)
     run = _name(arn)
     host = runs.until("a host", lambda: _living(runs, run))[0]
-    made = runs.yard.session.client("ec2").create_image(
-        InstanceId=host, Name=f"trainyard-{run}-attempt-1", NoReboot=True
-    )
+    made = _image(runs, host, f"{job['name']}-{host}-{run}")
     try:
         return _seen(runs, arn)
     finally:
-        runs.yard.session.client("ec2").deregister_image(
-            ImageId=made["ImageId"], DeleteAssociatedSnapshots=True
-        )
+        runs.yard.session.client("ec2").deregister_image(ImageId=made, DeleteAssociatedSnapshots=True)
 
 
 def muster_late(runs: Runs, name: str) -> Seen:
@@ -306,6 +311,80 @@ def images_retired(runs: Runs, name: str) -> Seen:
     return Seen(seen.status, f"{seen.error}: {seen.cause}", {"reason": seen.cause})
 
 
+def snapshot_paused(runs: Runs, name: str) -> Seen:
+    """A host is paused, imaged and ended."""
+    with _host(runs) as host:
+        return _snapshot(runs, name, {"instance": host, "then": "terminate"})
+
+
+def snapshot_paused_before(runs: Runs, name: str) -> Seen:
+    """As if an earlier call had paused the host and its answer was lost."""
+    with _host(runs) as host:
+        with _throttled(runs, "snapshot-rest"):
+            arn = runs.yard.start(runs.yard.snapshot, {"instance": host}, f"{name[:50]}-{time.time_ns()}")
+            (row,) = runs.until("an admitted snapshot", lambda: _rows(runs, _name(arn), "attempt#", "hosts"))
+            wait = {"pk": row["pk"], "sk": "wait#0001#pause", "since": runs.yard.ledger(_name(arn))[0]["at"]}
+            _set(runs, wait, command=_command(runs, host))
+        return _ended(runs, arn)
+
+
+def snapshot_stopped(runs: Runs, name: str) -> Seen:
+    """A host is stopped, imaged and started again."""
+    with _host(runs) as host:
+        return _snapshot(runs, name, {"instance": host, "quiesce": "stop"})
+
+
+def snapshot_paused_fails(runs: Runs, name: str) -> Seen:
+    """The image of a paused host fails: it goes, and the host goes on."""
+    with _host(runs) as host:
+        runs.cloud.fault("image-fail")
+        return _snapshot(runs, name, {"instance": host})
+
+
+def snapshot_stopped_fails(runs: Runs, name: str) -> Seen:
+    """The same of a host that was stopped: it is started again."""
+    with _host(runs) as host:
+        runs.cloud.fault("image-fail")
+        return _snapshot(runs, name, {"instance": host, "quiesce": "stop"})
+
+
+def snapshot_of_run(runs: Runs, name: str) -> Seen:
+    """A snapshot of a run's chief, while it trains and before its first checkpoint."""
+    args = {"steps": 600, "step-delay": 0.05, "checkpoint-every": 1000}
+    arn = runs.start(runs.job(name, cluster={"workers": 1}, program={"args": args}))
+    run = _name(arn)
+    runs.until("a program that runs", lambda: _rows(runs, run, "attempt#", "started"))
+    try:
+        return _snapshot(runs, name, {"run": run})
+    finally:
+        runs.yard.session.client("stepfunctions").stop_execution(executionArn=arn)
+        runs.until("no host", lambda: not living(runs, run))
+
+
+def launched(runs: Runs, name: str) -> Seen:
+    """A host from the current image, ended once it is there."""
+    return _seen(runs, _launch(runs, name))
+
+
+def launched_from_nowhere(runs: Runs, name: str) -> Seen:
+    """Nothing says which type the image was made on."""
+    with _host(runs) as host:
+        image = _image(runs, host, f"{name[:50]}-{time.time_ns()}")
+        try:
+            return _seen(runs, runs.yard.start(runs.yard.launch, {"image": image}))
+        finally:
+            runs.yard.session.client("ec2").deregister_image(ImageId=image, DeleteAssociatedSnapshots=True)
+
+
+def launched_again(runs: Runs, name: str) -> Seen:
+    """The first host is lost before it can be reached."""
+    arn = _launch(runs, name)
+    begun = runs.until("a host or an end", lambda: _living(runs, _name(arn)) or _over(runs, arn))
+    if isinstance(begun, list):
+        runs.cloud.fault("kill", begun[0])
+    return _seen(runs, arn)
+
+
 # ------------------------------------------------------------------------------------------------- which path
 
 PATHS: tuple[tuple[str, Path], ...] = (
@@ -320,8 +399,21 @@ PATHS: tuple[tuple[str, Path], ...] = (
     (r"SignalRole-(s3|ssm:SendCommand)", host_killed),
     (r"SignalRole-ssm:ListCommandInvocations", host_frozen),
     (r"ReleaseRole-ec2:StopInstances", hosts_stopped),
-    (r"SnapshotRole-states:SendTaskSuccess", imaged_before),
-    (r"SnapshotRole|TrainWorkflowRole-.*SnapshotFunction", imaged),
+    (r"SnapshotCaptureRole-states:SendTaskSuccess", imaged_before),
+    (r"TrainWorkflowRole-.*Undo", image_of_run_fails),
+    (
+        r"TrainWorkflowRole-.*Snapshot|SnapshotRestRole-(s3|ec2:DescribeImages|ssm:SendCommand-document-.*seal)",
+        imaged,
+    ),
+    (r"SnapshotRestRole-states:SendTaskSuccess", snapshot_paused_before),
+    (r"SnapshotUndoRole-ec2:StartInstances", snapshot_stopped_fails),
+    (r"SnapshotUndoRole|SnapshotWorkflowRole-.*Undo", snapshot_paused_fails),
+    (r"SnapshotFateRole-ec2:St(op|art)Instances", snapshot_stopped),
+    (r"SnapshotAdmitRole-s3", snapshot_of_run),
+    (r"^Snapshot", snapshot_paused),
+    (r"LaunchWorkflowRole-.*(HostRecover|Release)", launched_again),
+    (r"HostAdmitRole-s3:ListBucket", launched_from_nowhere),
+    (r"^(Host(Admit|Await|Conclude)|Launches)", launched),
     (r"MusterRole-(states:SendTaskSuccess|ssm:DescribeInstanceInformation)", muster_late),
     (r"MusterRole-states:SendTaskFailure", muster_too_late),
     (r"TrainRole-states:SendTaskSuccess", train_late),
@@ -351,6 +443,10 @@ PATHS: tuple[tuple[str, Path], ...] = (
 )
 
 UNSEEN: tuple[tuple[str, str], ...] = (
+    (
+        r"SnapshotCaptureRole-ec2:(DeregisterImage|DeleteSnapshot)",
+        "a snapshot asks for it when it was stopped in the very second in which EC2 began its image",
+    ),
     (
         r"BakeCaptureRole-ec2:(DeregisterImage|DeleteSnapshot)",
         "a bake asks for it when it was stopped in the very second in which EC2 began its image",
@@ -385,6 +481,36 @@ def named(grant: Grant) -> str:
 
 
 # ---------------------------------------------------------------------------------------------------- the parts
+
+
+@contextmanager
+def _host(runs: Runs) -> Iterator[str]:
+    """An on-demand host of the yard that trains nothing, gone at the end."""
+    arn = runs.yard.start(runs.yard.launch, {"image": runs.yard.image(), "market": "on_demand"})
+    host = str(runs.finish(arn).summary["instance"])
+    try:
+        yield host
+    finally:
+        runs.cloud.fault("clear")
+        runs.yard.session.client("ec2").terminate_instances(InstanceIds=[host])
+
+
+def _snapshot(runs: Runs, name: str, asked: dict[str, Any]) -> Seen:
+    """Ask for it; its image is gone afterwards."""
+    return _ended(runs, runs.yard.start(runs.yard.snapshot, asked, f"{name[:50]}-{time.time_ns()}"))
+
+
+def _ended(runs: Runs, arn: str) -> Seen:
+    seen = _seen(runs, arn)
+    ec2 = runs.yard.session.client("ec2")
+    mine = [{"Name": "tag:trainyard:execution", "Values": [_name(arn)]}]
+    for image in ec2.describe_images(Owners=["self"], Filters=mine)["Images"]:
+        ec2.deregister_image(ImageId=image["ImageId"], DeleteAssociatedSnapshots=True)
+    return seen
+
+
+def _launch(runs: Runs, name: str) -> str:
+    return runs.yard.start(runs.yard.launch, {"image": runs.yard.image()}, f"{name[:50]}-{time.time_ns()}")
 
 
 def _seen(runs: Runs, arn: str, seconds: float = 150) -> Seen:

@@ -19,6 +19,10 @@ AS_SHIPPED: dict[Path, tuple[str, str]] = {
     paths.train_too_late: ("FAILED", "HostLost"),
     paths.default_quota: ("FAILED", "quota"),
     paths.install_fails: ("FAILED", "s3:GetObject"),
+    paths.launched_from_nowhere: ("FAILED", "instance_types: is missing"),
+    paths.image_of_run_fails: ("FAILED", "ImageFailed"),
+    paths.snapshot_paused_fails: ("FAILED", "ImageFailed"),
+    paths.snapshot_stopped_fails: ("FAILED", "ImageFailed"),
 }
 
 
@@ -58,7 +62,9 @@ def test_a_run_without_this_permission_fails_and_names_it(runs: Runs, grant: Gra
 
 def check_the_summary(grant: Grant, seen: Seen) -> None:
     """summary.json says the same, wherever Conclude could still write it."""
-    concludes = not re.search(r"^(Conclude|Bake|Builder|Retention)|ConcludeFunction", str(grant))
+    concludes = not re.search(
+        r"^(Conclude|Bake|Builder|Retention|SnapshotConclude|HostConclude)|ConcludeFunction", str(grant)
+    )
     if concludes:
         assert paths.named(grant) in seen.summary.get("reason", ""), seen.summary
 

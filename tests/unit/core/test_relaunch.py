@@ -105,7 +105,7 @@ def test_a_launch_is_a_job_of_one_host_in_the_zones_and_of_the_types_asked_for()
     question = asked(
         instance_types=["g5.xlarge"], zones=["us-east-1b"], market="on_demand", max_dollars_per_hour=2
     )
-    job = relaunch.admit(question, OLD, types=["g6.xlarge"], zones=ZONES)
+    job = relaunch.admit(question, OLD, types=question.instance_types, zones=ZONES)
     assert isinstance(job, Job)
     assert job.name == "digits"
     assert job.gang == 1

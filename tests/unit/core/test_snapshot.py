@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from lambdas.core import imaging, snapshot
+from lambdas.core import conclusion, imaging, snapshot
 from lambdas.core.catalogue import Market
 from lambdas.core.conclusion import Conclusion
 from lambdas.core.gang import Seat
@@ -260,7 +260,7 @@ def test_the_summary_of_one_that_was_never_written_down_says_why() -> None:
 
 
 def test_what_could_not_be_undone_is_named() -> None:
-    wrong = snapshot.not_undone("snap-1", {"error": "AccessDenied", "cause": "ec2:StartInstances"})
+    wrong = conclusion.not_undone("snap-1", {"error": "AccessDenied", "cause": "ec2:StartInstances"})
     assert type(wrong).__name__ == "AccessDenied"
     assert "ec2:StartInstances" in wrong.reason
     assert "trainyard:execution=snap-1" in wrong.reason
