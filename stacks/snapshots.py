@@ -143,7 +143,7 @@ class Launches(Construct):
         read_objects(role, self.storage.bucket, "runs/*/recipe.json")
         list_objects(role, self.storage.bucket, "runs/")
         anywhere(role, "ec2:DescribeImages", "ec2:DescribeSubnets")
-        use_ledger(role, self.storage.table, "PutItem", "UpdateItem")
+        use_ledger(role, self.storage.table, "Query", "PutItem", "UpdateItem")
         return function
 
     def _await(self) -> Function:

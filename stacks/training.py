@@ -375,9 +375,8 @@ class TrainingStack(cdk.Stack):
         self._keep_failures(self.images.conclude)
         self._keep_failures(self.snapshots.conclude)
         self._keep_failures(self.launches.conclude)
-        name, status = (
-            events.EventField.from_path("$.detail.name"),
-            events.EventField.from_path("$.detail.status"),
+        name, status, execution = (
+            events.EventField.from_path(f"$.detail.{each}") for each in ("name", "status", "executionArn")
         )
         train, bake, snapshot, launch = (
             each.workflow.state_machine_arn for each in (self, self.images, self.snapshots, self.launches)
@@ -404,7 +403,7 @@ class TrainingStack(cdk.Stack):
                 "An execution has not ended well: no host of it may go on",
                 [train, bake, launch],
                 ["FAILED", "TIMED_OUT", "ABORTED"],
-                {"run": name, "scope": "run"},
+                {"run": name, "execution": execution, "scope": "run"},
             ),
             (
                 "RunCutShort",
@@ -423,7 +422,7 @@ class TrainingStack(cdk.Stack):
                 "An execution has not ended well: the host that it imaged is as it was",
                 [train, snapshot],
                 ["FAILED", "TIMED_OUT", "ABORTED"],
-                {"run": name},
+                {"run": name, "execution": execution},
             ),
             (
                 "SnapshotCutShort",
@@ -433,6 +432,7 @@ class TrainingStack(cdk.Stack):
                 ["TIMED_OUT", "ABORTED"],
                 {
                     "run": name,
+                    "execution": execution,
                     "cut_short": True,
                     "outcome": {"kind": "error", "error": "Aborted", "reason": undone},
                 },
@@ -445,6 +445,7 @@ class TrainingStack(cdk.Stack):
                 ["TIMED_OUT", "ABORTED"],
                 {
                     "run": name,
+                    "execution": execution,
                     "cut_short": True,
                     "outcome": {"kind": "error", "error": "Aborted", "reason": unlaunched},
                 },

@@ -87,6 +87,14 @@ def misnamed(run: str) -> JobFaults | None:
     return JobFaults("The execution's name", (Fault("", problem),))
 
 
+def taken(run: str, owner: str) -> str:
+    """Why an execution of this name cannot run: another workflow's execution has made the run."""
+    return (
+        f"The run {run} belongs to another execution ({owner}), since the workflows of a yard share the names of "
+        "their runs; nothing was done. Start it again (start-execution --name) with another name, or without one."
+    )
+
+
 def parse(text: bytes, *, source: str, bucket: str) -> Job | JobFaults:
     """The job an uploaded file says, or every fault of it. `source` is the key, named in the reason;
     `bucket` is the yard's, the only one URIs may name (as itself or as the placeholder BUCKET)."""

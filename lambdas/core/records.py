@@ -167,6 +167,11 @@ class Records:
     tokens: Mapping[tuple[int, str], TokenRow] = field(default_factory=dict)
     waits: Mapping[tuple[int, str], WaitRow] = field(default_factory=dict)
 
+    def are_of(self, execution: str | None) -> bool:
+        """Whether the run is this execution's: executions of two workflows may have one name, and with it one run.
+        None asks for nothing."""
+        return execution is None or self.run.execution_arn == execution
+
     def waiting(self, attempt: int, waits: Iterable[str] = WAITING) -> TokenRow | None:
         """The token that waits for this attempt's news, if one does."""
         rows = (self.tokens.get((attempt, wait)) for wait in waits)

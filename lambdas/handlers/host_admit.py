@@ -19,6 +19,10 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
     misnamed = jobfile.misnamed(run)
     if misnamed:
         return {"kind": "refused", "error": "LaunchRefused", "reason": misnamed.reason}
+    written = ledger.read(run)
+    if written and not written.are_of(event["execution"]):
+        reason = jobfile.taken(run, written.run.execution_arn)
+        return {"kind": "refused", "error": "LaunchRefused", "reason": reason}
     found = _found(yard, event["input"])
     job, image = found if isinstance(found, tuple) else (None, None)
     refused = found if isinstance(found, Refusal) else None

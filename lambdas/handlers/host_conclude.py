@@ -19,6 +19,8 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
     if event.get("cut_short") and records and records.run.ended:
         return {"kind": "concluded", "reason": f"{run} had concluded by itself"}
     concluded = conclusion.read(event["outcome"])
+    if records and not records.are_of(event["execution"]):
+        return {**wire.to_json(concluded), "kind": concluded.outcome.value}
     if event.get("unreleased"):
         hosts = [host.instance for host in records.hosts.values() if host.ended is None] if records else []
         concluded = conclusion.spoiled(concluded, conclusion.unreleased(run, hosts, event["unreleased"]))

@@ -25,8 +25,10 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
     run, attempt = str(event["run"]), event.get("attempt")
     ledger, now = Ledger(yard.table_name), clock()
     run_is_over = event["scope"] == "run"
-    found = instances.of_run(run)
     records, unread = _records(ledger, run)
+    if records and not records.are_of(event.get("execution")):
+        return {"hosts": [], "reason": f"{run} is another execution's: {records.run.execution_arn}"}
+    found = instances.of_run(run)
     job = records.run.job if records else None
     disposals = release.dispose(
         [(host.id, host.market) for host in found],

@@ -21,6 +21,9 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
     if misnamed:
         return {"kind": "refused", "error": "SnapshotRefused", "reason": misnamed.reason}
     written = ledger.read(run)
+    if written and not written.are_of(event["execution"]):
+        reason = jobfile.taken(run, written.run.execution_arn)
+        return {"kind": "refused", "error": "SnapshotRefused", "reason": reason}
     if written and written.run.imaging:
         return _admitted(written.run.imaging)
     found = _found(yard, ledger, event["input"])

@@ -19,6 +19,8 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
     if event.get("cut_short") and records and records.run.ended:
         return {"kind": "concluded", "reason": f"{run} had concluded by itself"}
     concluded = conclusion.read(event["outcome"])
+    if records and not records.are_of(event["execution"]):
+        return {**wire.to_json(concluded), "kind": concluded.outcome.value}
     if event.get("undone"):
         concluded = conclusion.spoiled(concluded, conclusion.not_undone(run, event["undone"]))
     row = records.run if records else None

@@ -248,6 +248,19 @@ def test_a_host_that_is_lost_before_it_can_be_reached_is_followed_by_one_of_anot
     assert len(set(pools)) == len(pools) == 2
 
 
+def test_a_name_that_another_workflow_has_used_harms_no_run(runs: Runs) -> None:
+    arn = runs.start(runs.job("first-come", **ALONE, program={"args": {"steps": 200, "step-delay": 0.05}}))
+    run = arn.rsplit(":", 1)[-1]
+    runs.until("it trains", lambda: runs.checkpoint_of(run) >= 10)
+    for machine in (runs.yard.snapshot, runs.yard.launch):
+        no = runs.yard.wait(runs.yard.start(machine, {"run": run}, run), 60)
+        assert no.status == "FAILED"
+        assert f"The run {run} belongs to another execution" in no.cause
+    ended = runs.finish(arn)
+    assert ended.succeeded, ended.why()
+    assert ended.summary["restarts"] == 0
+
+
 NOWHERE = [
     ({}, "found none of image, run and latest"),
     ({"latest": "nothing-of-the-kind"}, "no image belongs to a lineage nothing-of-the-kind"),

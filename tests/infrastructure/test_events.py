@@ -117,6 +117,15 @@ def test_an_execution_that_does_not_end_well_is_released_and_one_cut_short_is_co
     )
 
 
+def test_who_clears_up_is_told_whose_run_it_was(yard: Assembly) -> None:
+    """Executions of two workflows may have one name; only one of them has a run of it."""
+    for rule in heard(yard):
+        if rule.name[:-8] in ("RunBroken", "ImageBroken", "SnapshotCutShort", "LaunchCutShort"):
+            (only,) = rule.properties["Targets"]
+            said = text(only["InputTransformer"]["InputTemplate"])
+            assert "detail-executionArn" in said, rule.name
+
+
 def test_only_what_hosts_say_is_heard_on_the_yards_bus(yard: Assembly) -> None:
     on_bus = [rule for rule in heard(yard) if "EventBusName" in rule.properties]
     (rule,) = on_bus
