@@ -43,9 +43,10 @@ def step(
     until: datetime = HOUR,
     held: int | None = None,
     first: Market | None = None,
+    last: tuple[int, ...] = (),
 ) -> Try | Wait | StartOver | GiveUp:
     return placement.next_step(
-        offers, refusals, now=after(now), since=NOON, give_up_at=until, held=held, first=first
+        offers, refusals, now=after(now), since=NOON, give_up_at=until, held=held, first=first, last=last
     )
 
 
@@ -185,6 +186,20 @@ FIRST = [
 @pytest.mark.parametrize(("refusals", "asked"), [row[1:] for row in FIRST], ids=[row[0] for row in FIRST])
 def test_a_market_can_go_first(refusals: list[Refusal], asked: int) -> None:
     found = step([A, B, C, D], refusals, now=1, first=Market.ON_DEMAND)
+    assert isinstance(found, Try)
+    assert (found.offer, found.round) == (asked, 0)
+
+
+LAST = [
+    # sentence, refusals, the offer that is asked
+    ("a pool that goes last is passed over", [], 1),
+    ("until no other is left", [no(1), no(2), no(3)], 0),
+]
+
+
+@pytest.mark.parametrize(("refusals", "asked"), [row[1:] for row in LAST], ids=[row[0] for row in LAST])
+def test_a_pool_can_go_last(refusals: list[Refusal], asked: int) -> None:
+    found = step([A, B, C, D], refusals, now=1, last=(0,))
     assert isinstance(found, Try)
     assert (found.offer, found.round) == (asked, 0)
 

@@ -447,6 +447,42 @@ def test_a_builder_that_follows_one_taken_back_is_asked_for_on_demand_first() ->
         assert found.first_market(1) is None
 
 
+def test_a_lone_host_that_failed_is_followed_by_one_of_another_pool_first() -> None:
+    asked = {"sk": "intent#0001#002#000", "token": "t", "at": AT, "answer": "launched"}
+    refused = asked | {"sk": "intent#0001#001#000", "answer": "refused"}
+    launch = {
+        "sk": "run",
+        "kind": "launch",
+        "state": "Launch",
+        "attempt": 2,
+        "created": AT,
+        "execution_arn": "a",
+    }
+    found = records.read("host-1", (launch, asked, refused))
+    assert found is not None
+    assert found.failed_offers(2) == (2,)
+    assert found.failed_offers(1) == ()
+    train = records.read("host-1", (launch | {"kind": "train"}, asked))
+    assert train is not None
+    assert train.failed_offers(2) == ()
+
+
+def test_a_run_is_one_executions_alone() -> None:
+    row = {
+        "sk": "run",
+        "kind": "launch",
+        "state": "Admit",
+        "attempt": 1,
+        "created": AT,
+        "execution_arn": "mine",
+    }
+    found = records.read("host-1", (row,))
+    assert found is not None
+    assert found.are_of("mine")
+    assert found.are_of(None)
+    assert not found.are_of("another's")
+
+
 def test_a_wait_knows_since_when_and_what_for() -> None:
     run = {
         "sk": "run",
