@@ -126,13 +126,16 @@ def test_a_host_comes_back_with_its_files_in_another_zone_and_trains_again(runs:
 
 
 def test_a_run_is_imaged_while_it_trains_and_does_not_notice(runs: Runs) -> None:
-    arn = runs.start(runs.job("imaged", **ALONE, program={"args": {"steps": 400, "step-delay": 0.05}}))
+    arn = runs.start(runs.job("imaged", **ALONE, program={"args": {"steps": 600, "step-delay": 0.05}}))
     run = arn.rsplit(":", 1)[-1]
     runs.until("it trains", lambda: runs.checkpoint_of(run) >= 10)
     for asked in ({"quiesce": "reboot"}, {"then": "terminate"}):
         no = snapshot(runs, run=run, **asked)
         assert no.execution.error == "SnapshotRefused", no.why()
         assert f"{run} trains on it" in no.execution.cause
+    runs.cloud.fault("image-fail", "--reason", "no room")
+    failed = snapshot(runs, run=run)
+    assert failed.execution.error == "ImageFailed", failed.why()
     taken = snapshot(runs, run=run)
     assert taken.succeeded, taken.why()
     assert "resumed" in [entry["event"] for entry in taken.timeline]
@@ -141,7 +144,7 @@ def test_a_run_is_imaged_while_it_trains_and_does_not_notice(runs: Runs) -> None
     ended = runs.finish(arn)
     assert ended.succeeded, ended.why()
     assert ended.summary["restarts"] == 0
-    assert ended.summary["steps"]["done"] == 400
+    assert ended.summary["steps"]["done"] == 600
 
 
 def test_a_run_leaves_an_image_of_its_chief_if_the_job_asks_for_one(runs: Runs) -> None:
@@ -174,7 +177,8 @@ def test_a_host_outlives_every_image_that_fails_and_ends_only_with_one_that_is_t
         until_it_is(runs, host, "running")
 
         runs.cloud.fault("image-slow", "15")
-        runs.cloud.fault("lose", "EC2 AMI State Change")
+        for lost in ("EC2 AMI State Change", "EC2 Command Status-change Notification"):
+            runs.cloud.fault("lose", lost)
         arn = runs.yard.start(runs.yard.snapshot, {"instance": host, "name": "sturdy", "then": "terminate"})
         (image,) = runs.until(
             "the image is asked for",
