@@ -150,6 +150,12 @@ def tests_failed(results: Mapping[str, Any]) -> str | None:
     return f"{len(failed)} of {count} tests failed, so there is no image: {said}"
 
 
+def last_word(step: str, tail: str) -> str | None:
+    """Why a document failed, as it says itself at its end: `install failed: ...`; None when it could not."""
+    said = [line for line in tail.splitlines() if line.startswith(f"{step} failed: ")]
+    return said[-1] if said else None
+
+
 def counted(results: Mapping[str, Any]) -> str:
     """`8 passed, 2 skipped`: the tag trainyard:tests."""
     outcomes = [str(test.get("outcome")) for test in results.get("tests", ())]

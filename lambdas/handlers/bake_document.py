@@ -46,7 +46,7 @@ def _document(yard: BakeDocumentSettings, run: str, step: str) -> tuple[str, Map
 def _explain(
     yard: BakeDocumentSettings, records: Records, attempt: int, step: str, failure: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The failure again, with the failed tests, and with what the command printed last."""
+    """The failure again, with the failed tests or the document's own last word, and with what it printed last."""
     trouble = Trouble.caught(failure["error"], failure.get("cause", ""))
     row = records.waits.get((attempt, step))
     if row is None or row.command is None:
@@ -54,6 +54,7 @@ def _explain(
     said = documents.outcome(row.command, records.attempts[attempt].hosts[0])
     results = bucket.read_json(yard.bucket_name, f"runs/{records.run.run}/tests.json") or {}
     failed = bake.tests_failed(results) if step == "test" else None
-    reason = failed or f"{trouble.reason or trouble.error} ({said.status}, exit code {said.exit_code})"
+    status = f"{trouble.reason or trouble.error} ({said.status}, exit code {said.exit_code})"
+    reason = failed or bake.last_word(step, said.tail) or status
     full = Trouble(error=trouble.error, reason=reason, tail=said.tail, exit_code=said.exit_code)
     return {"kind": "error", "error": full.error, "cause": full.to_cause()}

@@ -117,6 +117,12 @@ def test_a_failed_test_is_named_with_its_reason() -> None:
     assert bake.tests_failed({}) is None
 
 
+def test_a_document_has_the_last_word_on_why_it_failed() -> None:
+    tail = '[trainyard] == commands\ninstall failed: commands[0] "false" failed\nfailed to run commands: exit status 1'
+    assert bake.last_word("install", tail) == 'install failed: commands[0] "false" failed'
+    assert bake.last_word("install", "Killed") is None
+
+
 def test_an_image_says_what_it_holds_and_how_it_was_tested() -> None:
     assert bake.baked_tags("trainyard", RECIPE, TESTS, "gpu-1", name="n") == {
         "Name": "n",
