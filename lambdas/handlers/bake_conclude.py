@@ -76,15 +76,17 @@ def _discard(
     keep = [documents.parameter(name) or bake.NO_IMAGE for name in parameters]
     if records and records.run.published:
         keep.append(records.run.published["image"])
+    wrong: TrainyardError | None = None
     for image in bake.discarded(images.of_yard(yard.yard), run=run, keep=keep):
         try:
             images.retire(image)
-        except TrainyardError as wrong:
-            return wrong
+        except TrainyardError as error:
+            wrong = wrong or error
+            continue
         if records:
             said = f"{image}: the bake ended without it"
             ledger.write(event_row(run, note("discarded", said, at=now, image=image)))
-    return None
+    return wrong
 
 
 def _summary(
