@@ -89,7 +89,7 @@ def retire(image: str) -> None:
     if failed:
         raise Misconfigured(
             f"{image} was deregistered, but not all of its snapshots were deleted: {', '.join(failed)}. "
-            "They cost money until they are (missing-permissions: ec2:DeleteSnapshot)"
+            "They cost money until they are (missing-permissions: the role of this function lacks ec2:DeleteSnapshot)"
         )
 
 
