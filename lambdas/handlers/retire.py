@@ -20,9 +20,17 @@ JSON, TEXT = "images/report.json", "images/report.txt"
 
 
 def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
+    """What keeps it from deciding at all is answered in words too: a bake goes on, and the workflow fails with them."""
     report_only = retention.read_input(event["input"])
     if isinstance(report_only, str):
         return {"kind": "refused", "error": "RetireRefused", "reason": report_only}
+    try:
+        return _retire(report_only=report_only)
+    except (AccessDenied, Misconfigured) as error:
+        return {"kind": "failed", "error": type(error).__name__, "reason": error.reason}
+
+
+def _retire(*, report_only: bool) -> dict[str, Any]:
     yard, now = settings.read(RetireSettings), clock()
     policy, facts = Policy(yard.keep_images, yard.keep_days), _facts(yard)
     judged, loose = retention.judge(facts, policy, now=now), retention.judge_snapshots(facts)
@@ -32,18 +40,18 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
 
 
 def _facts(yard: RetireSettings) -> Facts:
-    """Runs first: what begins while the rest is gathered is younger than all that may go."""
-    open_runs = executions.running(yard.state_machine_arns)
-    every = images.of_account()
+    """What is made for something else is looked at before it: snapshots, images, those who use them, runs."""
+    snapshots, every = images.snapshots_of_yard(yard.yard), images.of_account()
     mine = tuple(each for each in every if each.is_of(yard.yard))
+    in_use, open_runs = images.in_use(), executions.running(yard.state_machine_arns)
     return Facts(
         yard=yard.yard,
         images=mine,
         others={each.id: each for each in every if not each.is_of(yard.yard)},
-        snapshots=images.snapshots_of_yard(yard.yard),
+        snapshots=snapshots,
         current=_pointer(yard.image_parameter),
         previous=_pointer(yard.previous_image_parameter),
-        in_use=images.in_use(),
+        in_use=in_use,
         open_runs=open_runs,
         named=_named(Ledger(yard.table_name), open_runs, mine),
     )
