@@ -117,14 +117,14 @@ def test_a_bake_goes_on_without_builders_and_events_that_are_lost_and_can_be_tak
     runs.cloud.fault("interrupt", builder_of(runs, arn), "--seconds", "5")
     runs.cloud.fault("kill", builder_of(runs, arn, attempt=2))
     builder_of(runs, arn, attempt=3)
-    runs.cloud.fault("lose", "EC2 Command Status-change Notification", "--times", "1")
+    runs.cloud.fault("lose", "EC2 Command Status-change Notification")
     runs.cloud.fault("lose", "EC2 AMI State Change", "--times", "1")
     run = runs.finish(arn, seconds=600)
     assert run.succeeded, run.why()
     assert [attempt["ending"] for attempt in run.summary["attempts"]] == ["interrupted", "lost", "finished"]
     assert [host["market"] for host in run.summary["hosts"]] == ["spot", "on_demand", "on_demand"]
-    assert run.states.count("Install") > 3, "nobody told that it had ended, so it looked"
-    assert run.states.count("Capture") > 1, "nor that the image was there"
+    looks = [run.states.count(state) for state in ("Install", "Test", "Seal", "Capture")]
+    assert min(looks[0] - 2, *looks[1:]) > 1, f"nobody told that anything had ended, so each looked: {looks}"
     image = runs.yard.image()
     assert (run.summary["kind"], run.summary["image"], run.summary["before"]) == ("baked", image, before)
     assert runs.yard.image(previous=True) == before
