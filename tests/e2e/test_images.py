@@ -176,6 +176,10 @@ def test_a_host_outlives_every_image_that_fails_and_ends_only_with_one_that_is_t
         assert kept.succeeded, kept.why()
         until_it_is(runs, host, "running")
 
+        rebooted = snapshot(runs, instance=host, name="sturdy", quiesce="reboot")
+        assert rebooted.succeeded, rebooted.why()
+        assert shell(runs, host, "echo up again").strip() == "up again"
+
         runs.cloud.fault("image-slow", "15")
         for lost in ("EC2 AMI State Change", "EC2 Command Status-change Notification"):
             runs.cloud.fault("lose", lost)
