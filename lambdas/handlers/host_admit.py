@@ -64,5 +64,6 @@ def _types(yard: HostAdmitSettings, image: Image) -> tuple[str, ...]:
     host = image.tags.get("trainyard:type")
     if host:
         return (host,)
-    recipe = bucket.read_json(yard.bucket_name, f"runs/{image.run}/recipe.json") or {}
+    key = f"runs/{image.run}/recipe.json"
+    recipe = (bucket.read_json(yard.bucket_name, key) if image.run else None) or {}
     return tuple(recipe.get("builder", {}).get("instance_types", ()))

@@ -17,10 +17,11 @@ MANAGED = "AmazonSSMManagedInstanceCore"
 
 @dataclass(frozen=True)
 class Grant:
-    """One action on one resource of one statement; `statement` counts within the role's inline policy."""
+    """One action on one resource of one statement; `statement` counts within the inline policy `policy`."""
 
     stack: str
     role: str
+    policy: str
     statement: int
     action: str
     resource: int
@@ -34,15 +35,23 @@ def grants(assembly: Assembly) -> list[Grant]:
     """All of them, in the order of the templates; for instance roles also the policy that AWS wrote."""
     found = []
     for role in assembly.resources("AWS::IAM::Role"):
-        for number, statement in enumerate(assembly.statements(role.name)):
-            if statement["Effect"] != "Allow":
-                continue
+        for policy, number, statement in _statements(assembly, role.name):
             for action in as_list(statement["Action"]):
                 for place, resource in enumerate(as_list(statement["Resource"])):
-                    found.append(Grant(role.stack, role.name, number, action, place, _short(text(resource))))
+                    on = _short(text(resource))
+                    found.append(Grant(role.stack, role.name, policy, number, action, place, on))
         if "ManagedPolicyArns" in role.properties:
-            found.append(Grant(role.stack, role.name, -1, MANAGED, 0, "attached"))
+            found.append(Grant(role.stack, role.name, "", -1, MANAGED, 0, "attached"))
     return found
+
+
+def _statements(assembly: Assembly, role: str) -> Iterator[tuple[str, int, dict[str, Any]]]:
+    """What the role is allowed: the name of the inline policy, the statement's place in it, the statement."""
+    for policy in assembly.resources("AWS::IAM::Policy"):
+        if {"Ref": role} in policy.properties["Roles"]:
+            for number, statement in enumerate(policy.properties["PolicyDocument"]["Statement"]):
+                if statement["Effect"] == "Allow":
+                    yield policy.properties["PolicyName"], number, statement
 
 
 def _short(resource: str) -> str:
@@ -80,7 +89,7 @@ def taken_away(yard: Yard, grant: Grant) -> Iterator[str]:
         finally:
             iam.attach_role_policy(RoleName=role, PolicyArn=attached["PolicyArn"])
         return
-    (policy,) = iam.list_role_policies(RoleName=role)["PolicyNames"]
+    policy = grant.policy
     document = iam.get_role_policy(RoleName=role, PolicyName=policy)["PolicyDocument"]
     less = {**document, "Statement": list(_less(document["Statement"], grant))}
     if less["Statement"]:

@@ -323,7 +323,7 @@ def snapshot_paused_before(runs: Runs, name: str) -> Seen:
         with _throttled(runs, "snapshot-rest"):
             arn = runs.yard.start(runs.yard.snapshot, {"instance": host}, f"{name[:50]}-{time.time_ns()}")
             (row,) = runs.until("an admitted snapshot", lambda: _rows(runs, _name(arn), "attempt#", "hosts"))
-            wait = {"pk": row["pk"], "sk": "wait#0001#pause", "since": runs.yard.ledger(_name(arn))[0]["at"]}
+            wait = {"pk": row["pk"], "sk": "wait#0001#pause", "since": row["launched"]}
             _set(runs, wait, command=_command(runs, host))
         return _ended(runs, arn)
 
@@ -369,7 +369,7 @@ def launched(runs: Runs, name: str) -> Seen:
 def launched_from_nowhere(runs: Runs, name: str) -> Seen:
     """Nothing says which type the image was made on."""
     with _host(runs) as host:
-        image = _image(runs, host, f"{name[:50]}-{time.time_ns()}")
+        image = _image(runs, host, f"{name[:50]}-{time.time_ns()}", run="nobody")
         try:
             return _seen(runs, runs.yard.start(runs.yard.launch, {"image": image}))
         finally:
@@ -675,13 +675,14 @@ def _command(runs: Runs, host: str) -> str:
     return command
 
 
-def _image(runs: Runs, host: str, name: str) -> str:
+def _image(runs: Runs, host: str, name: str, *, run: str = "") -> str:
     """An image of the host, as the yard would make one."""
     ec2 = runs.yard.session.client("ec2")
-    tags = [{"Key": "trainyard:yard", "Value": "trainyard"}]
-    marks = [{"ResourceType": kind, "Tags": tags} for kind in ("image", "snapshot")]
+    marks = {"trainyard:yard": "trainyard"} | ({"trainyard:run": run} if run else {})
+    tags = [{"Key": key, "Value": value} for key, value in marks.items()]
+    tagged = [{"ResourceType": kind, "Tags": tags} for kind in ("image", "snapshot")]
     made = str(
-        ec2.create_image(InstanceId=host, Name=name, NoReboot=True, TagSpecifications=marks)["ImageId"]
+        ec2.create_image(InstanceId=host, Name=name, NoReboot=True, TagSpecifications=tagged)["ImageId"]
     )
     ec2.get_waiter("image_available").wait(ImageIds=[made], WaiterConfig={"Delay": 1, "MaxAttempts": 60})
     return made
