@@ -111,10 +111,10 @@ def command_hosts(role: iam.Role, document_arn: str, yard: str) -> None:
 
 
 def end_hosts(role: iam.Role, yard: str) -> None:
-    """Terminate and stop, hosts of this yard only."""
+    """Terminate and stop, hosts of this yard only, and have them stop where they would shut themselves down."""
     allow(
         role,
-        ["ec2:TerminateInstances", "ec2:StopInstances"],
+        ["ec2:TerminateInstances", "ec2:StopInstances", "ec2:ModifyInstanceAttribute"],
         [_ec2("instance/*")],
         tagged(yard),
         because=BY_TAG,

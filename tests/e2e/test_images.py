@@ -89,6 +89,8 @@ def test_a_host_comes_back_with_its_files_in_another_zone_and_trains_again(runs:
     assert first.succeeded, first.why()
     chief = runs.host_of(first.id, "chief")
     until_it_is(runs, chief, "stopped")
+    long_ago = {"Key": "trainyard:lease", "Value": "2026-01-01T00:00:00.000Z"}
+    ec2(runs).create_tags(Resources=[chief], Tags=[long_ago])
     ec2(runs).start_instances(InstanceIds=[chief])
     shell(runs, chief, f"mkdir -p $(dirname {NOTES}) && echo 'tuned by hand' > {NOTES}")
 

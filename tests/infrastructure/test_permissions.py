@@ -64,6 +64,7 @@ def test_recover_decides_and_may_do_nothing(yard: Assembly) -> None:
 def test_only_release_and_the_fate_of_an_imaged_host_end_hosts(yard: Assembly) -> None:
     assert yard.may("ec2:TerminateInstances") == {"ReleaseRole", "SnapshotFateRole"}
     assert yard.may("ec2:StopInstances") == {"ReleaseRole", "SnapshotFateRole"}
+    assert yard.may("ec2:ModifyInstanceAttribute") == {"ReleaseRole", "SnapshotFateRole"}
     assert yard.may("ec2:StartInstances") == {"SnapshotFateRole", "SnapshotUndoRole"}
     assert yard.may("ec2:DeleteFleets") == set()
     assert yard.may("ec2:RebootInstances") == set()
@@ -74,6 +75,7 @@ def test_only_release_and_the_fate_of_an_imaged_host_end_hosts(yard: Assembly) -
     [
         ("release", "ec2:TerminateInstances"),
         ("release", "ec2:StopInstances"),
+        ("release", "ec2:ModifyInstanceAttribute"),
         ("snapshot_fate", "ec2:TerminateInstances"),
         ("snapshot_fate", "ec2:StopInstances"),
         ("snapshot_fate", "ec2:StartInstances"),

@@ -398,7 +398,7 @@ PATHS: tuple[tuple[str, Path], ...] = (
     (r"TrainWorkflowRole-.*RecoverFunction", program_fails),
     (r"SignalRole-(s3|ssm:SendCommand)", host_killed),
     (r"SignalRole-ssm:ListCommandInvocations", host_frozen),
-    (r"ReleaseRole-ec2:StopInstances", hosts_stopped),
+    (r"ReleaseRole-ec2:(Stop|ModifyInstanceAttribute)", hosts_stopped),
     (r"SnapshotCaptureRole-states:SendTaskSuccess", imaged_before),
     (r"TrainWorkflowRole-.*Undo", image_of_run_fails),
     (

@@ -8,7 +8,7 @@ import shutil
 import signal
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import FrameType
@@ -74,11 +74,23 @@ def lease_of(identity: Identity, *, now: datetime) -> Lease:
     return Lease(now + UNTAGGED_LEASE, "the host has no tag trainyard:lease")
 
 
+def with_a_lease(places: Places, identity: Identity, *, now: datetime) -> Identity:
+    """A host that is started after its lease had ended gets an hour, once a boot, for somebody to say how long it is
+    needed (the tag trainyard:lease, before the next start)."""
+    tag = identity.tags.get("trainyard:lease")
+    if tag is None or not lease.at_launch(tag).is_over(now):
+        return identity
+    if not places.started_again.exists():
+        orders.write_whole(places.started_again, (now + lease.AGAIN).isoformat())
+        logger.info("started again after its lease of %s had ended: stays for an hour", tag)
+    return replace(identity, tags={**identity.tags, "trainyard:lease": places.started_again.read_text()})
+
+
 def run(places: Places) -> None:
     """The agent's life. Returns only when there is nothing to do on this host at all."""
     metadata = Metadata()
-    identity = metadata.identity()
     now = datetime.now(UTC)
+    identity = with_a_lease(places, metadata.identity(), now=now)
     try:
         inherited.take_over(places, identity)
     except OSError as error:  # a full disk says so once there is somebody to hear it

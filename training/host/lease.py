@@ -5,6 +5,8 @@ from datetime import datetime, timedelta
 
 MARGIN = timedelta(minutes=15)
 """What the control plane gets beyond the job's own limits to end things by itself: snapshot, release, retries."""
+AGAIN = timedelta(hours=1)
+"""What a host gets that was stopped, and that somebody starts again after its lease had ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +25,9 @@ class Lease:
 
 def at_launch(tag: str) -> Lease:
     """The tag trainyard:lease."""
-    return Lease(datetime.fromisoformat(tag), "nobody has given this host an order since it was launched")
+    return Lease(
+        datetime.fromisoformat(tag), "nobody has given this host an order since it was launched or started"
+    )
 
 
 def while_training(deadline: datetime) -> Lease:

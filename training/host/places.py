@@ -138,6 +138,11 @@ class Places:
         return self.root / "run/trainyard"
 
     @property
+    def started_again(self) -> Path:
+        """Until when a host may run that was started after its lease had ended; gone with the power."""
+        return self.run / "started-again"
+
+    @property
     def orders(self) -> Path:
         return self.run / "orders"
 

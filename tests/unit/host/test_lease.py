@@ -1,6 +1,10 @@
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 from training.host import lease
+from training.host.agent import with_a_lease
+from training.host.metadata import Identity
+from training.host.places import Places
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
@@ -10,6 +14,20 @@ def test_the_tag_rules_until_an_order_comes() -> None:
     assert not until.is_over(NOW)
     assert until.left(NOW) == timedelta(hours=1)
     assert until.is_over(NOW + timedelta(hours=1))
+
+
+def test_a_host_started_after_its_lease_had_ended_gets_an_hour_once_a_boot(tmp_path: Path) -> None:
+    places = Places(tmp_path)
+    host = Identity("i-1", "us-east-1", "10.0.1.5", "ami-1", {"trainyard:lease": "2026-11-20T11:00:00.000Z"})
+    found = with_a_lease(places, host, now=NOW)
+    again = with_a_lease(places, host, now=NOW + timedelta(minutes=50))
+    assert found.tags == again.tags
+    assert lease.at_launch(found.tags["trainyard:lease"]).until == NOW + timedelta(hours=1)
+
+
+def test_a_lease_that_goes_on_is_left_as_it_is(tmp_path: Path) -> None:
+    host = Identity("i-1", "us-east-1", "10.0.1.5", "ami-1", {"trainyard:lease": "2026-11-20T13:00:00.000Z"})
+    assert with_a_lease(Places(tmp_path), host, now=NOW) == host
 
 
 def test_while_training_the_runs_deadline_rules() -> None:
