@@ -1,23 +1,10 @@
-"""Recover of a launch: another host, or stop. Its role may do nothing but write its log."""
+"""Recover of a launch: another host, or stop."""
 
 from typing import Any
 
-from lambdas.core import relaunch, wire
-from lambdas.core.recovery import Again, Stop, Trouble
-from lambdas.handlers.voice import logger
+from lambdas.core import relaunch
+from lambdas.handlers import again
 
 
 def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
-    failure, attempt = event["failure"], int(event["attempt"])
-    decision = relaunch.after(
-        Trouble.caught(failure.get("error", "Unknown"), failure.get("cause", "")),
-        attempt=attempt,
-        now=wire.instant(event["now"]),
-        deadline=wire.instant(event["plan"]["deadline"]),
-    )
-    logger.info("%s: %s", decision.kind, decision.reason, extra={"run": event["run"], "attempt": attempt})
-    match decision:
-        case Again(after=seconds, reason=reason):
-            return {"kind": "again", "seconds": seconds, "reason": reason, "attempt": attempt + 1}
-        case Stop(error=error, reason=reason):
-            return {"kind": "stop", "error": error, "reason": reason, "attempt": attempt}
+    return again.or_stop(event, relaunch.after)
