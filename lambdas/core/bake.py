@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, ClassVar
 
-from lambdas.core import errors, summary
+from lambdas.core import errors
 from lambdas.core.image import Image
 from lambdas.core.job import Fault
 from lambdas.core.recovery import Again, Keep, Stop, Trouble
-from lambdas.core.summary import RunFacts
 
 NO_IMAGE = "none"
 """An image parameter's value while there is no such image."""
@@ -20,12 +19,6 @@ MOST_SILENT_BUILDERS = 2
 SERVICE_TROUBLE = ("Lambda.", "Sandbox.")
 VERSIONS = ("driver", "cuda", "tensorflow", "architecture")
 """What tests.json says about the image beside its tests; the first three are tags."""
-OF_A_RUN = (
-    "run", "outcome", "reason", "error", "created", "ended", "seconds", "execution_arn", "restarts", "cost", "hosts",
-)  # fmt: skip
-OF_AN_ATTEMPT = ("attempt", "pool", "hosts", "launched", "ended", "ending", "reason", "seconds")
-LEFT = {"recipe": "recipe.json", "log": "logs/builder.log", "tests": "tests.json", "plan": "plan.json"}
-"""What a bake leaves in its folder, by what the summary calls it."""
 PAUSE = {"Interrupted": 0}
 """Seconds before the next builder; 10 for every other trouble."""
 
@@ -184,39 +177,6 @@ def baked_tags(
         "trainyard:tests": counted(results) or "none",
         "Name": name,
         **versions,
-    }
-
-
-def summarise(
-    facts: RunFacts,
-    *,
-    kind: str,
-    recipe: Mapping[str, Any] | None,
-    results: Mapping[str, Any],
-    published: Mapping[str, str] | None,
-    retirement: str | None,
-) -> dict[str, Any]:
-    """summary.json of a bake: of a run's summary what a builder has, and the image with its tests."""
-    whole = summary.summarise(facts)
-    folder = f"runs/{facts.run}/"
-    where = {
-        what: f"s3://{facts.bucket}/{folder}{name}"
-        for what, name in LEFT.items()
-        if folder + name in facts.objects
-    }
-    return {
-        **{key: whole[key] for key in OF_A_RUN},
-        "attempts": [{key: each[key] for key in OF_AN_ATTEMPT} for each in whole["attempts"]],
-        "kind": kind,
-        "recipe": recipe["name"] if recipe else None,
-        "hash": recipe["hash"] if recipe else None,
-        "base": recipe["base"] if recipe else None,
-        "image": published["image"] if published else facts.image,
-        "before": published["before"] if published else None,
-        "tests": list(results.get("tests", ())),
-        "versions": {what: results.get(what) for what in VERSIONS},
-        "retirement": retirement,
-        "where": {"folder": f"s3://{facts.bucket}/{folder}"} | where,
     }
 
 

@@ -14,6 +14,8 @@ import yaml
 
 from lambdas.core.reading import BareWord
 
+MOST_BYTES = 64 * 1024
+"""Of a job file, and of a recipe."""
 DEEPEST = 16
 
 

@@ -10,13 +10,9 @@ from typing import Any, ClassVar
 
 from lambdas.core import document, jobhosts, jobprogram
 from lambdas.core.job import Fault, Job, JobFaults, Role, Sharding, Strategy
+from lambdas.core.names import NAME
 from lambdas.core.reading import Faults, Section, any_of, shown
 
-MOST_BYTES = 64 * 1024
-
-NAME = r"[a-z][a-z0-9-]{0,39}"
-RUN_ID = r"[A-Za-z0-9][A-Za-z0-9_-]{0,79}"
-"""As the start and stop documents take it."""
 SECTIONS = {
     "program": ("source", "module", "args", "environment", "requirements", "expect"),
     "cluster": ("strategy", "workers", "parameter_servers", "chief", "evaluator"),
@@ -76,29 +72,10 @@ def read_input(execution_input: object) -> Uploaded | Inline | JobFaults:
     return Inline(job) if isinstance(job, Mapping) else Uploaded(str(key), version, etag)
 
 
-def misnamed(run: str) -> JobFaults | None:
-    """The execution's name is the run's id: in tags, keys, paths and commands. None when it fits them all."""
-    if re.fullmatch(RUN_ID, run):
-        return None
-    problem = (
-        f"{shown(run)} cannot be a run's id; start it again (start-execution --name) with a name of 1 to 80 "
-        "letters, digits, hyphens and underscores that begins with a letter or digit, or without a name"
-    )
-    return JobFaults("The execution's name", (Fault("", problem),))
-
-
-def taken(run: str, owner: str) -> str:
-    """Why an execution of this name cannot run: another workflow's execution has made the run."""
-    return (
-        f"The run {run} belongs to another execution ({owner}), since the workflows of a yard share the names of "
-        "their runs; nothing was done. Start it again (start-execution --name) with another name, or without one."
-    )
-
-
 def parse(text: bytes, *, source: str, bucket: str) -> Job | JobFaults:
     """The job an uploaded file says, or every fault of it. `source` is the key, named in the reason;
     `bucket` is the yard's, the only one URIs may name (as itself or as the placeholder BUCKET)."""
-    if len(text) > MOST_BYTES:
+    if len(text) > document.MOST_BYTES:
         return JobFaults(source, (too_big(len(text)),))
     found = document.read(text, json_only=source.endswith(".json"))
     if isinstance(found, document.NotReadable):
@@ -117,7 +94,7 @@ def gone(uploaded: Uploaded) -> JobFaults:
 
 def too_big(size: int) -> Fault:
     """The fault of a file of this size: it need not even be read."""
-    return Fault("", f"it has {size} bytes; a job file has at most {MOST_BYTES}")
+    return Fault("", f"it has {size} bytes; a job file has at most {document.MOST_BYTES}")
 
 
 def check(job: object, *, source: str, bucket: str) -> Job | JobFaults:
@@ -150,7 +127,7 @@ def check(job: object, *, source: str, bucket: str) -> Job | JobFaults:
 
 def name_of(text: bytes, *, key: str) -> str:
     """A legal job name for the run id: the one the file says if that is legal, else one made of the key."""
-    found = document.read(text, json_only=key.endswith(".json")) if len(text) <= MOST_BYTES else None
+    found = document.read(text, json_only=key.endswith(".json")) if len(text) <= document.MOST_BYTES else None
     said = found.get("name") if isinstance(found, Mapping) else None
     if isinstance(said, str) and re.fullmatch(NAME, said):
         return said

@@ -13,7 +13,6 @@ from typing import Any, ClassVar
 from lambdas.core import document, jobhosts, wire
 from lambdas.core.image import AMI
 from lambdas.core.job import Cluster, Fault, Hardware, JobFaults, MarketChoice
-from lambdas.core.jobfile import MOST_BYTES
 from lambdas.core.reading import BareWord, Faults, Section, any_of, bare_word, shown
 
 NAME = r"[a-z][a-z0-9-]{0,29}"
@@ -114,7 +113,7 @@ def read_input(execution_input: object, *, usual: str) -> Wanted | Rollback | Jo
 
 def parse(text: bytes, *, source: str) -> Recipe | JobFaults:
     """The recipe that a file says, or every fault of it."""
-    if len(text) > MOST_BYTES:
+    if len(text) > document.MOST_BYTES:
         return JobFaults(source, (too_big(len(text)),))
     found = document.read(text, json_only=source.endswith(".json"))
     if isinstance(found, document.NotReadable):
@@ -158,7 +157,7 @@ def check(recipe: object, *, source: str) -> Recipe | JobFaults:
 
 
 def too_big(size: int) -> Fault:
-    return Fault("", f"it has {size} bytes; a recipe has at most {MOST_BYTES}")
+    return Fault("", f"it has {size} bytes; a recipe has at most {document.MOST_BYTES}")
 
 
 def gone(key: str) -> JobFaults:

@@ -10,8 +10,8 @@ from lambdas.core.catalogue import catalogue
 from lambdas.core.conclusion import Conclusion
 from lambdas.core.image import AMI, Image
 from lambdas.core.job import Fault, Hardware, Job, MarketChoice
-from lambdas.core.jobfile import NAME, RUN_ID
 from lambdas.core.jobhosts import MOST_TYPES
+from lambdas.core.names import NAME, RUN_ID
 from lambdas.core.reading import Faults, Section, did_you_mean, shown
 from lambdas.core.records import Records
 from lambdas.core.recovery import Again, Keep, Stop, Trouble

@@ -12,7 +12,7 @@ from lambdas.core.gang import Seat
 from lambdas.core.image import Image
 from lambdas.core.imaging import Imaging, Quiesce, Then, inherited
 from lambdas.core.job import Fault, Role
-from lambdas.core.jobfile import NAME, RUN_ID
+from lambdas.core.names import NAME, RUN_ID
 from lambdas.core.reading import Faults, Section
 from lambdas.core.records import RunRow
 

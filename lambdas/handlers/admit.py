@@ -6,7 +6,7 @@ from typing import Any
 from lambdas import settings
 from lambdas.aws import bucket
 from lambdas.aws.ledger import AlreadyWrittenError, Ledger, event_row, run_row
-from lambdas.core import admission, jobfile, wire
+from lambdas.core import admission, document, jobfile, names, wire
 from lambdas.core.admission import PrefixFacts, SourceFacts
 from lambdas.core.errors import AccessDenied
 from lambdas.core.job import Job, JobFaults
@@ -20,7 +20,7 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
     if isinstance(event["input"], Mapping) and event["input"].get("denied"):
         raise AccessDenied(str(event["input"]["denied"]))  # submit's words: it could not read the job file
     source = jobfile.read_input(event["input"])
-    admitted = jobfile.misnamed(run) or _checked(source, yard.bucket_name)
+    admitted = names.misnamed(run) or _checked(source, yard.bucket_name)
     refused = admitted if isinstance(admitted, JobFaults) else None
     entry = note(
         "refused" if refused else "admitted", refused.reason if refused else "no fault found", at=clock()
@@ -64,10 +64,10 @@ def _checked(source: Uploaded | Inline | JobFaults, yard_bucket: str) -> Job | J
 
 def _uploaded(source: Uploaded, yard_bucket: str) -> Job | JobFaults:
     """An older version stays readable behind a delete marker: a job file that was deleted is not run."""
-    found = bucket.head(yard_bucket, source.key, most=jobfile.MOST_BYTES, version=source.version_id)
+    found = bucket.head(yard_bucket, source.key, most=document.MOST_BYTES, version=source.version_id)
     if found is None or bucket.head(yard_bucket, source.key, most=1) is None:
         return jobfile.gone(source)
-    if found.size > jobfile.MOST_BYTES:
+    if found.size > document.MOST_BYTES:
         return JobFaults(source.key, (jobfile.too_big(found.size),))
     return jobfile.parse(found.head, source=source.key, bucket=yard_bucket)
 

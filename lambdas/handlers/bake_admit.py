@@ -9,7 +9,7 @@ from typing import Any
 from lambdas import settings
 from lambdas.aws import bucket, documents, executions, images
 from lambdas.aws.ledger import AlreadyWrittenError, Ledger, Lock, event_row, run_row
-from lambdas.core import bake, jobfile, onehost, recipe, wire
+from lambdas.core import bake, document, names, onehost, recipe, wire
 from lambdas.core.bake import Refused, RollbackPlan, Unchanged
 from lambdas.core.errors import AccessDenied, Misconfigured, RecipeRefused
 from lambdas.core.image import Image
@@ -29,7 +29,7 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
     run, created = str(event["run"]), wire.instant(event["started"])
     if isinstance(event["input"], Mapping) and event["input"].get("denied"):
         raise AccessDenied(str(event["input"]["denied"]))  # submit's words: it could not read the recipe
-    wanted = jobfile.misnamed(run) or recipe.read_input(event["input"], usual=yard.recipe_key)
+    wanted = names.misnamed(run) or recipe.read_input(event["input"], usual=yard.recipe_key)
     row: dict[str, Any] = {
         "kind": "bake",
         "state": "Admit",
@@ -84,10 +84,10 @@ def _recipe(yard: BakeAdmitSettings, wanted: Wanted) -> dict[str, Any] | Unchang
 def _uploaded(yard: BakeAdmitSettings, wanted: Wanted) -> Recipe | JobFaults:
     """An older version stays readable behind a delete marker: a recipe that was deleted is not baked."""
     assert wanted.key is not None
-    found = bucket.head(yard.bucket_name, wanted.key, most=jobfile.MOST_BYTES, version=wanted.version_id)
+    found = bucket.head(yard.bucket_name, wanted.key, most=document.MOST_BYTES, version=wanted.version_id)
     if found is None or bucket.head(yard.bucket_name, wanted.key, most=1) is None:
         return recipe.gone(wanted.key)
-    if found.size > jobfile.MOST_BYTES:
+    if found.size > document.MOST_BYTES:
         return JobFaults(wanted.key, (recipe.too_big(found.size),))
     return recipe.parse(found.head, source=wanted.key)
 

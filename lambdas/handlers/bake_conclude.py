@@ -10,7 +10,7 @@ from typing import Any
 from lambdas import settings
 from lambdas.aws import bucket, documents, images
 from lambdas.aws.ledger import AlreadyWrittenError, Ledger, attempt_row, event_row, run_row
-from lambdas.core import bake, conclusion, wire
+from lambdas.core import bake, bake_summary, conclusion, wire
 from lambdas.core.conclusion import Conclusion
 from lambdas.core.errors import TrainyardError
 from lambdas.core.records import Records
@@ -114,7 +114,7 @@ def _summary(
         objects=bucket.keys(yard.bucket_name, f"runs/{run}/"),
         image=outcome.get("image") if concluded.error is None else None,
     )
-    return bake.summarise(
+    return bake_summary.summarise(
         facts,
         kind=str(outcome.get("kind")) if concluded.error is None else concluded.outcome.value,
         recipe=records.run.recipe if records else None,

@@ -5,7 +5,7 @@ from typing import Any
 from lambdas import settings
 from lambdas.aws import bucket, images, instances
 from lambdas.aws.ledger import AlreadyWrittenError, Ledger, event_row, run_row
-from lambdas.core import jobfile, relaunch, wire
+from lambdas.core import names, relaunch, wire
 from lambdas.core.image import Image
 from lambdas.core.job import Job
 from lambdas.core.relaunch import Refusal
@@ -16,12 +16,12 @@ from lambdas.settings import HostAdmitSettings
 def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
     yard = settings.read(HostAdmitSettings)
     ledger, run = Ledger(yard.table_name), str(event["run"])
-    misnamed = jobfile.misnamed(run)
+    misnamed = names.misnamed(run)
     if misnamed:
         return {"kind": "refused", "error": "LaunchRefused", "reason": misnamed.reason}
     written = ledger.read(run)
     if written and not written.are_of(event["execution"]):
-        reason = jobfile.taken(run, written.run.execution_arn)
+        reason = names.taken(run, written.run.execution_arn)
         return {"kind": "refused", "error": "LaunchRefused", "reason": reason}
     found = _found(yard, event["input"])
     job, image = found if isinstance(found, tuple) else (None, None)

@@ -6,7 +6,7 @@ from lambdas import settings
 from lambdas.aws import bucket, documents, images, instances
 from lambdas.aws.instances import Instance
 from lambdas.aws.ledger import AlreadyWrittenError, Ledger, attempt_row, event_row, run_row
-from lambdas.core import gang, jobfile, snapshot, wire
+from lambdas.core import gang, names, snapshot, wire
 from lambdas.core.imaging import Imaging
 from lambdas.core.records import Records
 from lambdas.core.snapshot import Asked, HostFacts, Refusal
@@ -17,12 +17,12 @@ from lambdas.settings import YardSettings
 def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
     yard = settings.read(YardSettings)
     ledger, run = Ledger(yard.table_name), str(event["run"])
-    misnamed = jobfile.misnamed(run)
+    misnamed = names.misnamed(run)
     if misnamed:
         return {"kind": "refused", "error": "SnapshotRefused", "reason": misnamed.reason}
     written = ledger.read(run)
     if written and not written.are_of(event["execution"]):
-        reason = jobfile.taken(run, written.run.execution_arn)
+        reason = names.taken(run, written.run.execution_arn)
         return {"kind": "refused", "error": "SnapshotRefused", "reason": reason}
     if written and written.run.imaging:
         return _admitted(written.run.imaging)

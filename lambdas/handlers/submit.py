@@ -4,7 +4,7 @@ from typing import Any
 
 from lambdas import settings
 from lambdas.aws import bucket, executions
-from lambdas.core import jobfile, recipe, tokens
+from lambdas.core import document, jobfile, recipe, tokens
 from lambdas.core.errors import AccessDenied
 from lambdas.handlers.voice import logger
 
@@ -19,7 +19,7 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
     bakes = key.startswith("images/")
     denied = None
     try:
-        found = bucket.head(yard.bucket_name, key, most=jobfile.MOST_BYTES, version=version)
+        found = bucket.head(yard.bucket_name, key, most=document.MOST_BYTES, version=version)
     except AccessDenied as error:
         logger.error("the run is started all the same, to fail with this reason: %s", error.reason)
         found, denied = None, error.reason

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from lambdas.core import bake
+from lambdas.core import bake, bake_summary
 from lambdas.core.bake import Refused, RollbackPlan, Unchanged
 from lambdas.core.image import Image, Snapshot
 from lambdas.core.recovery import Again, Stop, Trouble
@@ -165,7 +165,7 @@ def test_a_summary_tells_the_image_its_tests_and_what_was_left() -> None:
         ended=NOW + timedelta(minutes=9),
         objects=("runs/gpu-1/tests.json", "runs/gpu-1/logs/builder.log"),
     )
-    said = bake.summarise(
+    said = bake_summary.summarise(
         facts,
         kind="baked",
         recipe=RECIPE,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lambdas.core import jobfile, jobprogram
+from lambdas.core import jobfile, jobprogram, names
 from lambdas.core.job import (
     Checkpoints,
     Data,
@@ -516,14 +516,14 @@ NAMES = [
 def test_an_execution_whose_name_fits_no_command_is_refused_before_anything_is_launched(
     name: str, fits: bool
 ) -> None:
-    found = jobfile.misnamed(name)
+    found = names.misnamed(name)
     assert found is None if fits else name[:40] in (found.reason if found else "")
 
 
 def test_the_documents_take_every_run_that_is_admitted() -> None:
     for document in ("start", "stop"):
         text = (Path(__file__).parents[3] / "stacks" / "documents" / f"{document}.yaml").read_text()
-        assert f'allowedPattern: "^{jobfile.RUN_ID}$"' in text
+        assert f'allowedPattern: "^{names.RUN_ID}$"' in text
 
 
 @pytest.mark.parametrize(("given", "expected"), INPUTS)

@@ -1,0 +1,31 @@
+"""What jobs and runs may be called.
+
+Apart from jobfile.py because that costs yaml's import, and every workflow's Admit looks at names."""
+
+import re
+
+from lambdas.core.job import Fault, JobFaults
+from lambdas.core.reading import shown
+
+NAME = r"[a-z][a-z0-9-]{0,39}"
+RUN_ID = r"[A-Za-z0-9][A-Za-z0-9_-]{0,79}"
+"""As the start and stop documents take it."""
+
+
+def misnamed(run: str) -> JobFaults | None:
+    """The execution's name is the run's id: in tags, keys, paths and commands. None when it fits them all."""
+    if re.fullmatch(RUN_ID, run):
+        return None
+    problem = (
+        f"{shown(run)} cannot be a run's id; start it again (start-execution --name) with a name of 1 to 80 "
+        "letters, digits, hyphens and underscores that begins with a letter or digit, or without a name"
+    )
+    return JobFaults("The execution's name", (Fault("", problem),))
+
+
+def taken(run: str, owner: str) -> str:
+    """Why an execution of this name cannot run: another workflow's execution has made the run."""
+    return (
+        f"The run {run} belongs to another execution ({owner}), since the workflows of a yard share the names of "
+        "their runs; nothing was done. Start it again (start-execution --name) with another name, or without one."
+    )
