@@ -84,5 +84,10 @@ def meant(name: str, images: Iterable[Image]) -> Image | None:
         [image for image in known if image.lineage == name],
     ):
         if mine:
-            return max(mine, key=lambda image: (image.available, image.created, image.id))
+            return newest(mine)
     return None
+
+
+def newest(images: Iterable[Image]) -> Image:
+    """The newest that is available; where none is, the newest. Raises ValueError when there are none."""
+    return max(images, key=lambda image: (image.available, image.created, image.id))

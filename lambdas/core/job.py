@@ -212,16 +212,20 @@ class Fault:
 
 
 @dataclass(frozen=True)
-class JobFaults:
-    """Every fault of one job file, in the file's order. `reason` is the text for people."""
+class InputFaults:
+    """Every fault of a job file, a recipe or an execution's input, in its order.
+
+    `reason` is the text for people, `so` what did not happen because of the faults.
+    """
 
     source: str
     faults: tuple[Fault, ...]
+    so: str = " and was not run; nothing was launched"
 
     @property
     def reason(self) -> str:
         count = "a fault" if len(self.faults) == 1 else f"{len(self.faults)} faults"
-        lines = [f"{self.source} has {count} and was not run; nothing was launched."]
+        lines = [f"{self.source} has {count}{self.so}."]
         lines += [f"- {fault}" for fault in self.faults[:MOST_FAULTS_SHOWN]]
         if len(self.faults) > MOST_FAULTS_SHOWN:
             lines.append(f"- and {len(self.faults) - MOST_FAULTS_SHOWN} more")

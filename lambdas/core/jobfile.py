@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from lambdas.core import document, jobhosts, jobprogram
-from lambdas.core.job import Fault, Job, JobFaults, Role, Sharding, Strategy
+from lambdas.core.job import Fault, InputFaults, Job, Role, Sharding, Strategy
 from lambdas.core.names import NAME
 from lambdas.core.reading import Faults, Section, any_of, shown
 
@@ -51,7 +51,7 @@ class Inline:
     job: Mapping[str, Any]
 
 
-def read_input(execution_input: object) -> Uploaded | Inline | JobFaults:
+def read_input(execution_input: object) -> Uploaded | Inline | InputFaults:
     """What to run: exactly one of `job_key` (with `version_id`, `etag`) and `job`."""
     source, faults = "The execution's input", Faults()
     section = Section(execution_input, "", ("job_key", "version_id", "etag", "job"), faults)
@@ -72,24 +72,24 @@ def read_input(execution_input: object) -> Uploaded | Inline | JobFaults:
     return Inline(job) if isinstance(job, Mapping) else Uploaded(str(key), version, etag)
 
 
-def parse(text: bytes, *, source: str, bucket: str) -> Job | JobFaults:
+def parse(text: bytes, *, source: str, bucket: str) -> Job | InputFaults:
     """The job an uploaded file says, or every fault of it. `source` is the key, named in the reason;
     `bucket` is the yard's, the only one URIs may name (as itself or as the placeholder BUCKET)."""
     if len(text) > document.MOST_BYTES:
-        return JobFaults(source, (too_big(len(text)),))
+        return InputFaults(source, (too_big(len(text)),))
     found = document.read(text, json_only=source.endswith(".json"))
     if isinstance(found, document.NotReadable):
-        return JobFaults(source, (Fault("", found.reason),))
+        return InputFaults(source, (Fault("", found.reason),))
     return check(found, source=source, bucket=bucket)
 
 
-def gone(uploaded: Uploaded) -> JobFaults:
+def gone(uploaded: Uploaded) -> InputFaults:
     """The job file was deleted before it was read."""
     version = f" (version {uploaded.version_id})" if uploaded.version_id else ""
     problem = (
         f"it does not exist{version}: it was deleted before it was read, or never uploaded; upload it again"
     )
-    return JobFaults(uploaded.key, (Fault("", problem),))
+    return InputFaults(uploaded.key, (Fault("", problem),))
 
 
 def too_big(size: int) -> Fault:
@@ -97,11 +97,11 @@ def too_big(size: int) -> Fault:
     return Fault("", f"it has {size} bytes; a job file has at most {document.MOST_BYTES}")
 
 
-def check(job: object, *, source: str, bucket: str) -> Job | JobFaults:
+def check(job: object, *, source: str, bucket: str) -> Job | InputFaults:
     """The job a mapping says (an inline `{"job": {...}}`), or every fault of it."""
     if not isinstance(job, Mapping):
         what = "it is empty" if job is None else f"it is not a mapping but {shown(job)}"
-        return JobFaults(source, (Fault("", f"{what}; a job has the keys {any_of(KEYS)}"),))
+        return InputFaults(source, (Fault("", f"{what}; a job has the keys {any_of(KEYS)}"),))
     faults = Faults()
     top = Section(job, "", KEYS, faults)
     words = "a name of 1 to 40 lower-case letters, digits and hyphens that begins with a letter"
@@ -135,8 +135,8 @@ def name_of(text: bytes, *, key: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", stem).lstrip("-0123456789")[:40].strip("-") or "job"
 
 
-def _refuse(source: str, faults: Faults) -> JobFaults:
-    return JobFaults(source, tuple(Fault(path, problem) for path, problem in faults.found))
+def _refuse(source: str, faults: Faults) -> InputFaults:
+    return InputFaults(source, tuple(Fault(path, problem) for path, problem in faults.found))
 
 
 def _section(top: Section, name: str) -> Section:

@@ -4,7 +4,7 @@ Apart from jobfile.py because that costs yaml's import, and every workflow's Adm
 
 import re
 
-from lambdas.core.job import Fault, JobFaults
+from lambdas.core.job import Fault, InputFaults
 from lambdas.core.reading import shown
 
 NAME = r"[a-z][a-z0-9-]{0,39}"
@@ -12,7 +12,7 @@ RUN_ID = r"[A-Za-z0-9][A-Za-z0-9_-]{0,79}"
 """As the start and stop documents take it."""
 
 
-def misnamed(run: str) -> JobFaults | None:
+def misnamed(run: str) -> InputFaults | None:
     """The execution's name is the run's id: in tags, keys, paths and commands. None when it fits them all."""
     if re.fullmatch(RUN_ID, run):
         return None
@@ -20,7 +20,7 @@ def misnamed(run: str) -> JobFaults | None:
         f"{shown(run)} cannot be a run's id; start it again (start-execution --name) with a name of 1 to 80 "
         "letters, digits, hyphens and underscores that begins with a letter or digit, or without a name"
     )
-    return JobFaults("The execution's name", (Fault("", problem),))
+    return InputFaults("The execution's name", (Fault("", problem),))
 
 
 def taken(run: str, owner: str) -> str:

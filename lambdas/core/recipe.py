@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from lambdas.core import document, jobhosts, wire
 from lambdas.core.image import AMI
-from lambdas.core.job import Cluster, Fault, Hardware, JobFaults, MarketChoice
+from lambdas.core.job import Cluster, Fault, Hardware, InputFaults, MarketChoice
 from lambdas.core.reading import BareWord, Faults, Section, any_of, bare_word, shown
 
 NAME = r"[a-z][a-z0-9-]{0,29}"
@@ -85,7 +85,7 @@ class Rollback:
     kind: ClassVar[str] = "rollback"
 
 
-def read_input(execution_input: object, *, usual: str) -> Wanted | Rollback | JobFaults:
+def read_input(execution_input: object, *, usual: str) -> Wanted | Rollback | InputFaults:
     """What the execution is to do. `usual` is the key of the yard's own recipe, which an empty input means."""
     faults = Faults()
     known = ("recipe_key", "version_id", "etag", "recipe", "force", "rollback")
@@ -111,21 +111,21 @@ def read_input(execution_input: object, *, usual: str) -> Wanted | Rollback | Jo
     return Wanted(None if recipe is not None else key or usual, version, recipe, force)
 
 
-def parse(text: bytes, *, source: str) -> Recipe | JobFaults:
+def parse(text: bytes, *, source: str) -> Recipe | InputFaults:
     """The recipe that a file says, or every fault of it."""
     if len(text) > document.MOST_BYTES:
-        return JobFaults(source, (too_big(len(text)),))
+        return InputFaults(source, (too_big(len(text)),))
     found = document.read(text, json_only=source.endswith(".json"))
     if isinstance(found, document.NotReadable):
-        return JobFaults(source, (Fault("", found.reason),))
+        return InputFaults(source, (Fault("", found.reason),))
     return check(found, source=source)
 
 
-def check(recipe: object, *, source: str) -> Recipe | JobFaults:
+def check(recipe: object, *, source: str) -> Recipe | InputFaults:
     """The recipe that a mapping says (an inline `{"recipe": {...}}`), or every fault of it."""
     if not isinstance(recipe, Mapping):
         what = "it is empty" if recipe is None else f"it is not a mapping but {shown(recipe)}"
-        return JobFaults(source, (Fault("", f"{what}; a recipe has the keys {any_of(KEYS)}"),))
+        return InputFaults(source, (Fault("", f"{what}; a recipe has the keys {any_of(KEYS)}"),))
     faults = Faults()
     top = Section(recipe, "", KEYS, faults)
     words = "a name of 1 to 30 lower-case letters, digits and hyphens that begins with a letter"
@@ -160,12 +160,12 @@ def too_big(size: int) -> Fault:
     return Fault("", f"it has {size} bytes; a recipe has at most {document.MOST_BYTES}")
 
 
-def gone(key: str) -> JobFaults:
+def gone(key: str) -> InputFaults:
     """There is no such object, or not any more."""
     problem = (
         f"it does not exist: it was never uploaded, or deleted; upload it: aws s3 cp {key} s3://BUCKET/{key}"
     )
-    return JobFaults(key, (Fault("", problem),))
+    return InputFaults(key, (Fault("", problem),))
 
 
 def readable(parameter: str, *, usual: str, yard: str) -> bool:
@@ -247,5 +247,5 @@ def _builder(top: Section) -> Builder:
     )
 
 
-def _faulty(source: str, faults: Faults) -> JobFaults:
-    return JobFaults(source, tuple(Fault(path, problem) for path, problem in faults.found))
+def _faulty(source: str, faults: Faults) -> InputFaults:
+    return InputFaults(source, tuple(Fault(path, problem) for path, problem in faults.found))

@@ -8,8 +8,8 @@ from typing import Any
 from lambdas.core import errors, onehost, wire
 from lambdas.core.catalogue import catalogue
 from lambdas.core.conclusion import Conclusion
-from lambdas.core.image import AMI, Image
-from lambdas.core.job import Fault, Hardware, Job, MarketChoice
+from lambdas.core.image import AMI, Image, newest
+from lambdas.core.job import Fault, Hardware, InputFaults, Job, MarketChoice
 from lambdas.core.jobhosts import MOST_TYPES
 from lambdas.core.names import NAME, RUN_ID
 from lambdas.core.reading import Faults, Section, did_you_mean, shown
@@ -18,6 +18,7 @@ from lambdas.core.recovery import Again, Keep, Stop, Trouble
 from lambdas.core.snapshot import INSTANCE
 
 SOURCES = ("image", "run", "latest")
+SAID, SO = "The launch that was asked for", "; nothing was launched"
 KEYS = (
     *SOURCES, "instance_types", "market", "zones", "max_dollars_per_hour", "hours", "wait_minutes",
 )  # fmt: skip
@@ -42,20 +43,7 @@ class Asked:
     wait_minutes: float = 30.0
 
 
-@dataclass(frozen=True)
-class Refusal:
-    """Every fault of one launch that was asked for."""
-
-    faults: tuple[Fault, ...]
-
-    @property
-    def reason(self) -> str:
-        count = "a fault" if len(self.faults) == 1 else f"{len(self.faults)} faults"
-        lines = [f"The launch that was asked for has {count}; nothing was launched."]
-        return "\n".join([*lines, *(f"- {fault}" for fault in self.faults)])
-
-
-def read(execution_input: object) -> Asked | Refusal:
+def read(execution_input: object) -> Asked | InputFaults:
     """What the execution's input asks for, or every fault of it."""
     faults = Faults()
     section = Section(execution_input, "", KEYS, faults)
@@ -91,19 +79,19 @@ def read(execution_input: object) -> Asked | Refusal:
     )
 
 
-def meant(asked: Asked, images: Collection[Image]) -> Image | Refusal:
+def meant(asked: Asked, images: Collection[Image]) -> Image | InputFaults:
     """The image of the yard that is meant: the newest that is available of a run or a lineage."""
     mine = [image for image in images if _is_meant(asked, image)]
     if not mine:
         return _refused(asked.source, _nobody(asked))
-    newest = max(mine, key=lambda image: (image.available, image.created, image.id))
-    if newest.available:
-        return newest
-    wait = "wait until it is" if newest.state == "pending" else "take another"
-    return _refused(asked.source, f"the image {newest.id} is {newest.state}, not available; {wait}")
+    found = newest(mine)
+    if found.available:
+        return found
+    wait = "wait until it is" if found.state == "pending" else "take another"
+    return _refused(asked.source, f"the image {found.id} is {found.state}, not available; {wait}")
 
 
-def admit(asked: Asked, image: Image, *, types: Sequence[str], zones: Collection[str]) -> Job | Refusal:
+def admit(asked: Asked, image: Image, *, types: Sequence[str], zones: Collection[str]) -> Job | InputFaults:
     """The launch as a job of one host of one of `types`; `zones` are the yard's."""
     faults = Faults()
     for index, zone in enumerate(asked.zones):
@@ -239,9 +227,9 @@ def _type_problem(name: str) -> str | None:
     )
 
 
-def _refused(path: str, problem: str) -> Refusal:
-    return Refusal((Fault(path, problem),))
+def _refused(path: str, problem: str) -> InputFaults:
+    return InputFaults(SAID, (Fault(path, problem),), so=SO)
 
 
-def _refuse(faults: Faults) -> Refusal:
-    return Refusal(tuple(Fault(path, problem) for path, problem in faults.found))
+def _refuse(faults: Faults) -> InputFaults:
+    return InputFaults(SAID, tuple(Fault(path, problem) for path, problem in faults.found), so=SO)

@@ -12,6 +12,7 @@ from typing import Any
 
 from lambdas.core import wire
 from lambdas.core.image import Image, Stored
+from lambdas.core.job import Fault, InputFaults
 from lambdas.core.reading import Faults, Section
 
 DOLLARS_PER_GIB_MONTH = 0.05
@@ -89,8 +90,8 @@ def read_input(said: object) -> bool | str:
     report_only = section.flag("report_only", default=False)
     if not faults.found:
         return report_only
-    lines = [f"- {path}: {problem}" if path else f"- {problem}" for path, problem in faults.found]
-    return "\n".join(["The execution's input has faults and nothing was retired.", *lines])
+    found = tuple(Fault(path, problem) for path, problem in faults.found)
+    return InputFaults("The execution's input", found, so="; nothing was retired").reason
 
 
 def judge(facts: Facts, policy: Policy, *, now: datetime) -> tuple[Verdict, ...]:

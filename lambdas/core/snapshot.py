@@ -11,11 +11,12 @@ from lambdas.core.conclusion import Conclusion
 from lambdas.core.gang import Seat
 from lambdas.core.image import Image
 from lambdas.core.imaging import Imaging, Quiesce, Then, inherited
-from lambdas.core.job import Fault, Role
+from lambdas.core.job import Fault, InputFaults, Role
 from lambdas.core.names import NAME, RUN_ID
 from lambdas.core.reading import Faults, Section
 from lambdas.core.records import RunRow
 
+SAID, SO = "The snapshot that was asked for", "; no image was made and no host was touched"
 KEYS = ("instance", "run", "role", "index", "name", "quiesce", "then")
 INSTANCE = r"i-[0-9a-f]{8,17}"
 IMAGED = ("running", "stopped")
@@ -56,20 +57,7 @@ class HostFacts:
     step: int | None = None
 
 
-@dataclass(frozen=True)
-class Refusal:
-    """Every fault of one snapshot that was asked for."""
-
-    faults: tuple[Fault, ...]
-
-    @property
-    def reason(self) -> str:
-        count = "a fault" if len(self.faults) == 1 else f"{len(self.faults)} faults"
-        lines = [f"The snapshot that was asked for has {count}; no image was made and no host was touched."]
-        return "\n".join([*lines, *(f"- {fault}" for fault in self.faults)])
-
-
-def read(execution_input: object) -> Asked | Refusal:
+def read(execution_input: object) -> Asked | InputFaults:
     """What the execution's input asks for, or every fault of it."""
     faults = Faults()
     section = Section(execution_input, "", KEYS, faults)
@@ -95,7 +83,7 @@ def read(execution_input: object) -> Asked | Refusal:
     return Asked(instance=instance, run=run, role=role, index=index, name=name, quiesce=quiesce, then=then)
 
 
-def seated(asked: Asked, seats: Collection[Seat]) -> str | Refusal:
+def seated(asked: Asked, seats: Collection[Seat]) -> str | InputFaults:
     """The instance that has the seat which was asked for."""
     for seat in seats:
         if (seat.role, seat.index) == (asked.role, asked.index):
@@ -104,12 +92,12 @@ def seated(asked: Asked, seats: Collection[Seat]) -> str | Refusal:
     return refused("role", f"the run {asked.run} has no {asked.role} {asked.index}; it has {there}")
 
 
-def refused(path: str, problem: str) -> Refusal:
+def refused(path: str, problem: str) -> InputFaults:
     """The refusal of one fault."""
-    return Refusal((Fault(path, problem),))
+    return InputFaults(SAID, (Fault(path, problem),), so=SO)
 
 
-def unknown(asked: Asked, instance: str) -> Refusal:
+def unknown(asked: Asked, instance: str) -> InputFaults:
     """EC2 does not know the instance, or has forgotten it since its end."""
     where = "instance" if asked.instance else "run"
     return refused(
@@ -119,7 +107,7 @@ def unknown(asked: Asked, instance: str) -> Refusal:
     )
 
 
-def admit(asked: Asked, host: HostFacts, *, baked: Collection[str]) -> Imaging | Refusal:
+def admit(asked: Asked, host: HostFacts, *, baked: Collection[str]) -> Imaging | InputFaults:
     """The snapshot, or every reason against it. `baked` are the names of the lineages of baked images."""
     faults = Faults()
     if not host.mine:
@@ -247,5 +235,5 @@ def _judge_run(host: HostFacts, asked: Asked, faults: Faults) -> None:
             )
 
 
-def _refuse(faults: Faults) -> Refusal:
-    return Refusal(tuple(Fault(path, problem) for path, problem in faults.found))
+def _refuse(faults: Faults) -> InputFaults:
+    return InputFaults(SAID, tuple(Fault(path, problem) for path, problem in faults.found), so=SO)

@@ -9,7 +9,7 @@ from lambdas.aws.ledger import AlreadyWrittenError, Ledger, event_row, run_row
 from lambdas.core import admission, document, jobfile, names, wire
 from lambdas.core.admission import PrefixFacts, SourceFacts
 from lambdas.core.errors import AccessDenied
-from lambdas.core.job import Job, JobFaults
+from lambdas.core.job import InputFaults, Job
 from lambdas.core.jobfile import Inline, Uploaded
 from lambdas.handlers.voice import clock, logger, note
 
@@ -21,7 +21,7 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
         raise AccessDenied(str(event["input"]["denied"]))  # submit's words: it could not read the job file
     source = jobfile.read_input(event["input"])
     admitted = names.misnamed(run) or _checked(source, yard.bucket_name)
-    refused = admitted if isinstance(admitted, JobFaults) else None
+    refused = admitted if isinstance(admitted, InputFaults) else None
     entry = note(
         "refused" if refused else "admitted", refused.reason if refused else "no fault found", at=clock()
     )
@@ -31,7 +31,7 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
         "attempt": 1,
         "created": created,
         "execution_arn": event["execution"],
-        "job": None if isinstance(admitted, JobFaults) else admitted.to_json(),
+        "job": None if isinstance(admitted, InputFaults) else admitted.to_json(),
         "job_key": source.key if isinstance(source, Uploaded) else None,
     }
     if isinstance(admitted, Job):
@@ -46,29 +46,29 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
     return {"kind": "admitted"}
 
 
-def _checked(source: Uploaded | Inline | JobFaults, yard_bucket: str) -> Job | JobFaults:
+def _checked(source: Uploaded | Inline | InputFaults, yard_bucket: str) -> Job | InputFaults:
     """The job without faults, also without those that only the bucket shows."""
     match source:
-        case JobFaults():
+        case InputFaults():
             return source
         case Uploaded():
             parsed = _uploaded(source, yard_bucket)
         case Inline(job=document):
             parsed = jobfile.check(document, source="the execution's input", bucket=yard_bucket)
-    if isinstance(parsed, JobFaults):
+    if isinstance(parsed, InputFaults):
         return parsed
     faults = admission.bucket_faults(parsed, _source_facts(parsed), _data_facts(parsed))
     said = source.key if isinstance(source, Uploaded) else "the execution's input"
-    return JobFaults(said, faults) if faults else parsed
+    return InputFaults(said, faults) if faults else parsed
 
 
-def _uploaded(source: Uploaded, yard_bucket: str) -> Job | JobFaults:
+def _uploaded(source: Uploaded, yard_bucket: str) -> Job | InputFaults:
     """An older version stays readable behind a delete marker: a job file that was deleted is not run."""
     found = bucket.head(yard_bucket, source.key, most=document.MOST_BYTES, version=source.version_id)
     if found is None or bucket.head(yard_bucket, source.key, most=1) is None:
         return jobfile.gone(source)
     if found.size > document.MOST_BYTES:
-        return JobFaults(source.key, (jobfile.too_big(found.size),))
+        return InputFaults(source.key, (jobfile.too_big(found.size),))
     return jobfile.parse(found.head, source=source.key, bucket=yard_bucket)
 
 

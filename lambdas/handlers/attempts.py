@@ -43,6 +43,14 @@ def await_news(
     return ledger.known(run)
 
 
+def end_once(ledger: Ledger, run: str, attempt: int, values: Mapping[str, Any]) -> None:
+    """Write how the attempt ended (`ending` among the values), unless something has ended it before."""
+    try:
+        ledger.write(attempt_row(run, attempt, dict(values), unless="ending"))
+    except AlreadyWrittenError:
+        logger.info("attempt %s of %s had ended before", attempt, run)
+
+
 def settle(ledger: Ledger, records: Records, attempt: int, now: datetime) -> bool:
     """Answer whoever waits for this attempt's end, if it has ended; whether it has."""
     row = records.attempts.get(attempt)

@@ -13,7 +13,7 @@ from lambdas.core import bake, document, names, onehost, recipe, wire
 from lambdas.core.bake import Refused, RollbackPlan, Unchanged
 from lambdas.core.errors import AccessDenied, Misconfigured, RecipeRefused
 from lambdas.core.image import Image
-from lambdas.core.job import Fault, JobFaults
+from lambdas.core.job import Fault, InputFaults
 from lambdas.core.recipe import Recipe, Rollback, Wanted
 from lambdas.handlers.voice import clock, logger, note
 from lambdas.settings import BakeAdmitSettings
@@ -39,7 +39,7 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
     }
     decision: Refused | Unchanged | RollbackPlan | dict[str, Any]
     match wanted:
-        case JobFaults():
+        case InputFaults():
             decision = _refused(wanted)
         case Rollback():
             decision = _rollback(yard)
@@ -54,7 +54,7 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
     return _answer(ledger, run, row, decision, clock())
 
 
-def _refused(faults: JobFaults) -> Refused:
+def _refused(faults: InputFaults) -> Refused:
     return Refused(RecipeRefused.__name__, faults.reason)
 
 
@@ -69,26 +69,26 @@ def _recipe(yard: BakeAdmitSettings, wanted: Wanted) -> dict[str, Any] | Unchang
     """recipe.json; or every fault, those of the base image too; or that the current image is made from it."""
     source = wanted.key or "the execution's input"
     found = recipe.check(wanted.recipe, source=source) if wanted.key is None else _uploaded(yard, wanted)
-    if isinstance(found, JobFaults):
+    if isinstance(found, InputFaults):
         return _refused(found)
     base = _base(yard, found)
     if isinstance(base, Fault):
-        return _refused(JobFaults(source, (base,)))
+        return _refused(InputFaults(source, (base,)))
     if fault := bake.disk_fault(found.root_gib, base):
-        return _refused(JobFaults(source, (fault,)))
+        return _refused(InputFaults(source, (fault,)))
     admitted = recipe.admitted(found, software=yard.software_hash, base=base.id)
     same = None if wanted.force else _unchanged(yard, str(admitted["hash"]))
     return same or admitted
 
 
-def _uploaded(yard: BakeAdmitSettings, wanted: Wanted) -> Recipe | JobFaults:
+def _uploaded(yard: BakeAdmitSettings, wanted: Wanted) -> Recipe | InputFaults:
     """An older version stays readable behind a delete marker: a recipe that was deleted is not baked."""
     assert wanted.key is not None
     found = bucket.head(yard.bucket_name, wanted.key, most=document.MOST_BYTES, version=wanted.version_id)
     if found is None or bucket.head(yard.bucket_name, wanted.key, most=1) is None:
         return recipe.gone(wanted.key)
     if found.size > document.MOST_BYTES:
-        return JobFaults(wanted.key, (recipe.too_big(found.size),))
+        return InputFaults(wanted.key, (recipe.too_big(found.size),))
     return recipe.parse(found.head, source=wanted.key)
 
 

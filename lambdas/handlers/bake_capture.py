@@ -3,10 +3,9 @@
 from typing import Any
 
 from lambdas import settings
-from lambdas.aws import bucket, images
+from lambdas.aws import bucket
 from lambdas.aws.ledger import Ledger
 from lambdas.core import bake
-from lambdas.core.errors import ImageFailed
 from lambdas.handlers import attempts, waits
 from lambdas.handlers.voice import attempt_of, clock
 from lambdas.settings import YardSettings
@@ -28,13 +27,5 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
     tags = bake.baked_tags(yard.yard, recipe, results, run, name=name)
     description = f"Trainyard host, recipe {recipe['name']} {recipe['hash']}"
     waits.for_image(entered, builder, name, description=description, tags=tags)
-    _retire_if_over(ledger, run)
+    waits.retire_if_over(entered)
     return {}
-
-
-def _retire_if_over(ledger: Ledger, run: str) -> None:
-    """The bake was stopped while EC2 was asked, so that Conclude could not see the image: nobody will publish it."""
-    run_row = ledger.known(run).run
-    if run_row.ended is not None and run_row.image is not None:
-        images.retire(run_row.image)
-        raise ImageFailed(f"the bake was over before its image {run_row.image} was made; it is retired")

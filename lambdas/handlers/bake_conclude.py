@@ -9,14 +9,14 @@ from typing import Any
 
 from lambdas import settings
 from lambdas.aws import bucket, documents, images
-from lambdas.aws.ledger import AlreadyWrittenError, Ledger, attempt_row, event_row, run_row
+from lambdas.aws.ledger import Ledger, event_row, run_row
 from lambdas.core import bake, bake_summary, conclusion, wire
 from lambdas.core.conclusion import Conclusion
 from lambdas.core.errors import TrainyardError
 from lambdas.core.records import Records
 from lambdas.core.summary import RunFacts, ending_of
-from lambdas.handlers import closing
-from lambdas.handlers.voice import clock, logger, note
+from lambdas.handlers import attempts, closing
+from lambdas.handlers.voice import clock, note
 from lambdas.settings import BakeConcludeSettings
 
 
@@ -25,7 +25,7 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
     ledger, run, now = Ledger(yard.table_name), str(event["run"]), clock()
     if event.get("cut_short") and bucket.read_json(yard.bucket_name, f"runs/{run}/summary.json"):
         return {"kind": "concluded", "reason": f"{run} had concluded by itself"}
-    concluded = _concluded(run, ledger.read(run), event)
+    concluded = closing.spoiled(conclusion.read(event["outcome"]), event, ledger.read(run))
     _end(ledger, run, concluded, now)
     records = ledger.read(run)
     if wrong := _discard(yard, ledger, run, records, now):
@@ -33,19 +33,11 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
         _end(ledger, run, concluded, now)
     ledger.give_back_bake_lock(run)
     said = _summary(yard, run, records, concluded, event, now)
-    entry = note(concluded.outcome.value, concluded.reason, at=now)
+    entry = closing.last_entry(concluded, now)
     if records:
         ledger.write(event_row(run, entry))
     closing.write(yard.bucket_name, ledger, run, records, said, entry)
     return {**wire.to_json(concluded), **{key: said[key] for key in ("kind", "image", "before")}}
-
-
-def _concluded(run: str, records: Records | None, event: Mapping[str, Any]) -> Conclusion:
-    concluded = conclusion.read(event["outcome"])
-    if not event.get("unreleased"):
-        return concluded
-    hosts = [host.instance for host in records.hosts.values() if host.ended is None] if records else []
-    return conclusion.spoiled(concluded, conclusion.unreleased(run, hosts, event["unreleased"]))
 
 
 def _end(ledger: Ledger, run: str, concluded: Conclusion, now: datetime) -> None:
@@ -57,15 +49,8 @@ def _end(ledger: Ledger, run: str, concluded: Conclusion, now: datetime) -> None
     ledger.write(run_row(run, {"state": "Conclude", "ended": now} | values))
     attempt = records.run.attempt
     if attempt in records.attempts:
-        _end_attempt(ledger, run, attempt, concluded, now)
-
-
-def _end_attempt(ledger: Ledger, run: str, attempt: int, concluded: Conclusion, now: datetime) -> None:
-    values = {"ending": ending_of(concluded.error or ""), "ended": now, "reason": concluded.reason}
-    try:
-        ledger.write(attempt_row(run, attempt, values, unless="ending"))
-    except AlreadyWrittenError:
-        logger.info("attempt %s of %s had ended before", attempt, run)
+        ending = {"ending": ending_of(concluded.error or ""), "ended": now, "reason": concluded.reason}
+        attempts.end_once(ledger, run, attempt, ending)
 
 
 def _discard(

@@ -9,14 +9,14 @@ from typing import Any
 
 from lambdas import settings
 from lambdas.aws import documents, images
-from lambdas.aws.ledger import AlreadyWrittenError, Ledger, attempt_row, event_row, run_row
+from lambdas.aws.ledger import AlreadyWrittenError, Ledger, event_row, run_row
 from lambdas.core import bake, wire
 from lambdas.core.bake import Moved
 from lambdas.core.errors import ImageFailed
 from lambdas.core.records import Records
 from lambdas.core.summary import Ending
 from lambdas.handlers import attempts
-from lambdas.handlers.voice import attempt_of, clock, logger, note
+from lambdas.handlers.voice import attempt_of, clock, note
 from lambdas.settings import BakePublishSettings
 
 
@@ -33,7 +33,8 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
     reason = f"{yard.image_parameter} is {moved.image}; it was {moved.before}"
     ledger.write(event_row(run, note("published", reason, at=now, attempt=attempt)))
     if attempt in records.attempts:
-        _end_attempt(ledger, run, attempt, moved, now)
+        values = {"ending": Ending.FINISHED, "ended": now, "reason": f"{moved.image} was made"}
+        attempts.end_once(ledger, run, attempt, values)
     return {"kind": "baked" if records.run.image else "rolled_back", "image": moved.image, "reason": reason}
 
 
@@ -58,11 +59,3 @@ def _decided(yard: BakePublishSettings, ledger: Ledger, records: Records, now: d
     except AlreadyWrittenError as over:
         raise ImageFailed(f"the bake {run} is over, so its image {image} is not published") from over
     return moved
-
-
-def _end_attempt(ledger: Ledger, run: str, attempt: int, moved: Moved, now: datetime) -> None:
-    values = {"ending": Ending.FINISHED, "ended": now, "reason": f"{moved.image} was made"}
-    try:
-        ledger.write(attempt_row(run, attempt, values, unless="ending"))
-    except AlreadyWrittenError:
-        logger.info("attempt %s of %s had ended before", attempt, run)

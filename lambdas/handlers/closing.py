@@ -1,13 +1,43 @@
-"""What a run leaves in the bucket when it is over, whatever its kind."""
+"""The end of a run, whatever its kind: what it means, what the ledger keeps of it, what lies in the bucket."""
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 from lambdas.aws import bucket
-from lambdas.aws.ledger import Ledger
-from lambdas.core import timeline, wire
+from lambdas.aws.ledger import Ledger, event_row, run_row
+from lambdas.core import conclusion, timeline, wire
+from lambdas.core.conclusion import Conclusion
 from lambdas.core.records import Records
 from lambdas.core.timeline import Entry
+from lambdas.handlers.voice import note
+
+
+def spoiled(said: Conclusion, event: Mapping[str, Any], records: Records | None) -> Conclusion:
+    """The same, spoiled by a Release or an Undo of which the event says that it failed."""
+    run = str(event["run"])
+    if event.get("unreleased"):
+        hosts = [host.instance for host in records.hosts.values() if host.ended is None] if records else []
+        said = conclusion.spoiled(said, conclusion.unreleased(run, hosts, event["unreleased"]))
+    if event.get("undone"):
+        said = conclusion.spoiled(said, conclusion.not_undone(run, event["undone"]))
+    return said
+
+
+def end(ledger: Ledger, run: str, said: Conclusion, now: datetime) -> None:
+    """The run's row and the timeline's last entry."""
+    values = {
+        "state": "Conclude",
+        "outcome": said.outcome,
+        "error": said.error,
+        "reason": said.reason,
+        "ended": now,
+    }
+    ledger.write(run_row(run, values), event_row(run, last_entry(said, now)))
+
+
+def last_entry(said: Conclusion, now: datetime) -> Entry:
+    return note(said.outcome.value, said.reason, at=now)
 
 
 def write(

@@ -9,14 +9,14 @@ from typing import Any
 
 from lambdas import settings
 from lambdas.aws import bucket, notices
-from lambdas.aws.ledger import Ledger, event_row, run_row
+from lambdas.aws.ledger import Ledger
 from lambdas.core import conclusion, summary, wire
 from lambdas.core.conclusion import Conclusion
 from lambdas.core.errors import AccessDenied
 from lambdas.core.records import Records
 from lambdas.core.summary import Outcome, RunFacts
 from lambdas.handlers import closing
-from lambdas.handlers.voice import clock, note
+from lambdas.handlers.voice import clock
 from lambdas.settings import ConcludeSettings
 
 
@@ -28,11 +28,7 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
     unnoticed = _denied_unnoticed(concluded, records)
     if unnoticed:
         concluded = conclusion.spoiled(concluded, unnoticed)
-    if event.get("unreleased"):
-        hosts = [host.instance for host in records.hosts.values() if host.ended is None] if records else []
-        concluded = conclusion.spoiled(concluded, conclusion.unreleased(run, hosts, event["unreleased"]))
-    if event.get("undone"):
-        concluded = conclusion.spoiled(concluded, conclusion.not_undone(run, event["undone"]))
+    concluded = closing.spoiled(concluded, event, records)
     facts = _facts(yard, records, run, concluded, now)
     try:
         notices.publish(yard.topic_arn, *summary.notice(summary.summarise(facts)))
@@ -40,11 +36,10 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
         # The summary must say how the execution ends, so the notice goes first and its failure is the run's.
         concluded = conclusion.spoiled(concluded, denied)
         facts = replace(facts, outcome=concluded.outcome, error=concluded.error, reason=concluded.reason)
-    entry = note(concluded.outcome.value, concluded.reason, at=now)
+    entry = closing.last_entry(concluded, now)
     closing.write(yard.bucket_name, ledger, run, records, summary.summarise(facts), entry)
     if records:
-        values = {"state": "Conclude", "outcome": concluded.outcome, "reason": concluded.reason, "ended": now}
-        ledger.write(run_row(run, values | {"error": concluded.error}), event_row(run, entry))
+        closing.end(ledger, run, concluded, now)
     return {**wire.to_json(concluded), "kind": concluded.word}
 
 

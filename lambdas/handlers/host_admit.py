@@ -7,8 +7,7 @@ from lambdas.aws import bucket, images, instances
 from lambdas.aws.ledger import AlreadyWrittenError, Ledger, event_row, run_row
 from lambdas.core import names, relaunch, wire
 from lambdas.core.image import Image
-from lambdas.core.job import Job
-from lambdas.core.relaunch import Refusal
+from lambdas.core.job import InputFaults, Job
 from lambdas.handlers.voice import clock, logger, note
 from lambdas.settings import HostAdmitSettings
 
@@ -25,7 +24,7 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
         return {"kind": "refused", "error": "LaunchRefused", "reason": reason}
     found = _found(yard, event["input"])
     job, image = found if isinstance(found, tuple) else (None, None)
-    refused = found if isinstance(found, Refusal) else None
+    refused = found if isinstance(found, InputFaults) else None
     said = f"{image.id} as {' or '.join(job.hardware.instance_types)}" if job and image else ""
     entry = note("refused" if refused else "admitted", refused.reason if refused else said, at=clock())
     begun = {
@@ -46,17 +45,17 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
     return {"kind": "admitted"}
 
 
-def _found(yard: HostAdmitSettings, execution_input: object) -> tuple[Job, Image] | Refusal:
+def _found(yard: HostAdmitSettings, execution_input: object) -> tuple[Job, Image] | InputFaults:
     asked = relaunch.read(execution_input)
-    if isinstance(asked, Refusal):
+    if isinstance(asked, InputFaults):
         return asked
     image = relaunch.meant(asked, images.of_yard(yard.yard))
-    if isinstance(image, Refusal):
+    if isinstance(image, InputFaults):
         return image
     types = asked.instance_types or _types(yard, image)
     zones = {zone for _, zone in instances.subnets(yard.subnet_ids)}
     job = relaunch.admit(asked, image, types=types, zones=zones)
-    return job if isinstance(job, Refusal) else (job, image)
+    return job if isinstance(job, InputFaults) else (job, image)
 
 
 def _types(yard: HostAdmitSettings, image: Image) -> tuple[str, ...]:

@@ -8,8 +8,9 @@ from lambdas.aws.instances import Instance
 from lambdas.aws.ledger import AlreadyWrittenError, Ledger, attempt_row, event_row, run_row
 from lambdas.core import gang, names, snapshot, wire
 from lambdas.core.imaging import Imaging
+from lambdas.core.job import InputFaults
 from lambdas.core.records import Records
-from lambdas.core.snapshot import Asked, HostFacts, Refusal
+from lambdas.core.snapshot import Asked, HostFacts
 from lambdas.handlers.voice import clock, logger, note
 from lambdas.settings import YardSettings
 
@@ -28,7 +29,7 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
         return _admitted(written.run.imaging)
     found = _found(yard, ledger, event["input"])
     imaging, host = found if isinstance(found, tuple) else (found, None)
-    refused = imaging if isinstance(imaging, Refusal) else None
+    refused = imaging if isinstance(imaging, InputFaults) else None
     begun = {
         "kind": "snapshot",
         "state": "Admit",
@@ -45,7 +46,7 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
         ledger.write(run_row(run, begun, unless="created"), *rows, event_row(run, said))
     except AlreadyWrittenError:
         logger.info("%s is admitted already", run)
-    if isinstance(imaging, Refusal):
+    if isinstance(imaging, InputFaults):
         return {"kind": "refused", "error": "SnapshotRefused", "reason": imaging.reason}
     return _admitted(imaging)
 
@@ -59,13 +60,15 @@ def _attempt(host: Instance) -> dict[str, Any]:
     return {"offer": {"pool": pool}, "hosts": [host.id], "launched": host.launched}
 
 
-def _found(yard: YardSettings, ledger: Ledger, execution_input: object) -> tuple[Imaging, Instance] | Refusal:
+def _found(
+    yard: YardSettings, ledger: Ledger, execution_input: object
+) -> tuple[Imaging, Instance] | InputFaults:
     """The snapshot as it will be made, and its host."""
     asked = snapshot.read(execution_input)
-    if isinstance(asked, Refusal):
+    if isinstance(asked, InputFaults):
         return asked
     instance = asked.instance or _seated(ledger, asked)
-    if isinstance(instance, Refusal):
+    if isinstance(instance, InputFaults):
         return instance
     known = instances.of_ids([instance])
     if not known:
@@ -75,10 +78,10 @@ def _found(yard: YardSettings, ledger: Ledger, execution_input: object) -> tuple
         image.lineage for image in images.of_yard(yard.yard) if image.tags.get("trainyard:kind") == "baked"
     }
     imaging = snapshot.admit(asked, _facts(yard, ledger, host), baked=baked)
-    return imaging if isinstance(imaging, Refusal) else (imaging, host)
+    return imaging if isinstance(imaging, InputFaults) else (imaging, host)
 
 
-def _seated(ledger: Ledger, asked: Asked) -> str | Refusal:
+def _seated(ledger: Ledger, asked: Asked) -> str | InputFaults:
     """The instance that the run's last attempt has in this seat; a run without a job's roles has one host."""
     records = ledger.read(str(asked.run))
     if records is None or records.run.job is None:

@@ -3,10 +3,10 @@
 from typing import Any
 
 from lambdas import settings
-from lambdas.aws import documents, images
+from lambdas.aws import documents
 from lambdas.aws.ledger import Ledger, event_row
 from lambdas.core import imaging as core
-from lambdas.core.errors import HostLost, ImageFailed, StartFailed
+from lambdas.core.errors import HostLost, StartFailed
 from lambdas.handlers import attempts, waits
 from lambdas.handlers.voice import attempt_of, clock, note
 from lambdas.handlers.waits import Entered
@@ -36,7 +36,7 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
     if asks and imaging.pauses:
         _wake(yard, entered, imaging.instance)
     if asks:
-        _retire_if_over(ledger, run)
+        waits.retire_if_over(entered)
     return {}
 
 
@@ -48,11 +48,3 @@ def _wake(yard: SnapshotWakeSettings, entered: Entered, host: str) -> None:
     except StartFailed as unheard:
         said = f"{host} cannot be told that its program may go on, which it will by itself: {unheard.reason}"
     entered.ledger.write(event_row(entered.run, note("resumed", said, at=clock(), attempt=entered.attempt)))
-
-
-def _retire_if_over(ledger: Ledger, run: str) -> None:
-    """The execution was stopped while EC2 was asked, so that nobody clearing up after it could see the image."""
-    row = ledger.known(run).run
-    if row.ended is not None and row.image:
-        images.retire(row.image)
-        raise ImageFailed(f"{run} was over before its image {row.image} was made; it is retired")

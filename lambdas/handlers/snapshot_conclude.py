@@ -4,11 +4,11 @@ from typing import Any
 
 from lambdas import settings
 from lambdas.aws import images
-from lambdas.aws.ledger import Ledger, event_row, run_row
+from lambdas.aws.ledger import Ledger
 from lambdas.core import conclusion, snapshot, wire
 from lambdas.core.records import RunRow
 from lambdas.handlers import closing
-from lambdas.handlers.voice import clock, note
+from lambdas.handlers.voice import clock
 from lambdas.settings import YardSettings
 
 
@@ -18,19 +18,15 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
     records = ledger.read(run)
     if event.get("cut_short") and records and records.run.ended:
         return {"kind": "concluded", "reason": f"{run} had concluded by itself"}
-    concluded = conclusion.read(event["outcome"])
+    concluded = closing.spoiled(conclusion.read(event["outcome"]), event, records)
     if records and not records.are_of(event["execution"]):
         return {**wire.to_json(concluded), "kind": concluded.outcome.value}
-    if event.get("undone"):
-        concluded = conclusion.spoiled(concluded, conclusion.not_undone(run, event["undone"]))
     row = records.run if records else None
     image = _made(row)
     said = snapshot.summarise(run, row, concluded, bucket=yard.bucket_name, image=image, now=now)
-    entry = note(concluded.outcome.value, concluded.reason, at=now)
     if records:
-        values = {"state": "Conclude", "outcome": concluded.outcome, "reason": concluded.reason, "ended": now}
-        ledger.write(run_row(run, values | {"error": concluded.error}), event_row(run, entry))
-    closing.write(yard.bucket_name, ledger, run, records, said, entry)
+        closing.end(ledger, run, concluded, now)
+    closing.write(yard.bucket_name, ledger, run, records, said, closing.last_entry(concluded, now))
     return {**wire.to_json(concluded), **{key: said[key] for key in ("kind", "image", "lineage", "instance")}}
 
 

@@ -12,9 +12,7 @@ from datetime import datetime
 
 from lambdas.aws import documents, images, instances
 from lambdas.aws.ledger import (
-    AlreadyWrittenError,
     Ledger,
-    attempt_row,
     event_row,
     look_up_row,
     run_row,
@@ -39,7 +37,7 @@ from lambdas.core.records import Records, WaitRow
 from lambdas.core.recovery import Trouble
 from lambdas.core.summary import ending_of
 from lambdas.handlers import attempts
-from lambdas.handlers.voice import logger, note
+from lambdas.handlers.voice import note
 
 ENDED_BADLY = ("Failed", "TimedOut", "Cancelled", "Cancelling")
 WORDS: Mapping[str, type[TrainyardError]] = {
@@ -152,6 +150,14 @@ def for_image(
         _raise_overdue(entered, row, f"EC2 has not made the image {row.image} of {host}")
 
 
+def retire_if_over(entered: Entered) -> None:
+    """The execution was stopped while EC2 was asked, so that nobody clearing up after it could see its image."""
+    row = entered.ledger.known(entered.run).run
+    if row.ended is not None and row.image:
+        images.retire(row.image)
+        raise ImageFailed(f"{entered.run} was over before its image {row.image} was made; it is retired")
+
+
 def answer_command(
     ledger: Ledger, records: Records, attempt: int, wait: str, status: str, now: datetime
 ) -> TrainyardError | None:
@@ -247,7 +253,4 @@ def _write_down(
         "error": error,
         "cause": Trouble(error=error, reason=wrong.reason).to_cause(),
     }
-    try:
-        ledger.write(attempt_row(run, attempt, values, unless="ending"))
-    except AlreadyWrittenError:
-        logger.info("attempt %s of %s had ended before", attempt, run)
+    attempts.end_once(ledger, run, attempt, values)

@@ -12,8 +12,8 @@ from lambdas.core.job import (
     Checkpoints,
     Data,
     Hosts,
+    InputFaults,
     Job,
-    JobFaults,
     MarketChoice,
     Result,
     Role,
@@ -33,7 +33,7 @@ def faults_of(text: str | bytes, source: str = "jobs/x.yaml") -> dict[str, str]:
     """Problem by path."""
     raw = text.encode() if isinstance(text, str) else text
     found = jobfile.parse(raw, source=source, bucket=BUCKET)
-    assert isinstance(found, JobFaults), found
+    assert isinstance(found, InputFaults), found
     assert found.reason.startswith(f"{source} has ")
     return {fault.path: fault.problem for fault in found.faults}
 
@@ -418,7 +418,7 @@ def test_a_fault_has_its_path_and_says_what_is_allowed(
     path: str, document: dict[str, Any], said: str
 ) -> None:
     found = jobfile.check(document, source="jobs/x.yaml", bucket=BUCKET)
-    assert isinstance(found, JobFaults)
+    assert isinstance(found, InputFaults)
     assert said in {fault.path: fault.problem for fault in found.faults}[path]
 
 
@@ -467,7 +467,7 @@ colour: red
 def test_ten_thousand_faults_make_a_short_reason() -> None:
     text = "\n".join(f"k{n}: 1" for n in range(6000)).encode()
     found = jobfile.parse(text, source="jobs/x.yaml", bucket=BUCKET)
-    assert isinstance(found, JobFaults)
+    assert isinstance(found, InputFaults)
     assert len(found.reason) < 10_000
     assert found.reason.endswith("more")
 
@@ -475,13 +475,13 @@ def test_ten_thousand_faults_make_a_short_reason() -> None:
 def test_every_reason_can_be_written_as_utf_8() -> None:
     text = '{"name": "\\ud800", "\\udfff": 1}'
     found = jobfile.parse(text.encode(), source="jobs/x.json", bucket=BUCKET)
-    assert isinstance(found, JobFaults)
+    assert isinstance(found, InputFaults)
     assert b"\\ud800" in found.reason.encode()
 
 
 def test_what_is_shown_of_a_long_value_is_short() -> None:
     found = jobfile.check(changed(name="x" * 5000), source="jobs/x.yaml", bucket=BUCKET)
-    assert isinstance(found, JobFaults)
+    assert isinstance(found, InputFaults)
     assert len(found.reason) < 500
 
 
@@ -530,7 +530,7 @@ def test_the_documents_take_every_run_that_is_admitted() -> None:
 def test_an_execution_runs_exactly_one_job(given: object, expected: object) -> None:
     found = jobfile.read_input(given)
     if isinstance(expected, str):
-        assert isinstance(found, JobFaults)
+        assert isinstance(found, InputFaults)
         assert expected in found.reason
     else:
         assert found == expected

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from lambdas.core import recipe
-from lambdas.core.job import JobFaults, MarketChoice
+from lambdas.core.job import InputFaults, MarketChoice
 from lambdas.core.recipe import Builder, Recipe, Rollback, Wanted
 
 WHOLE = b"""
@@ -24,7 +24,7 @@ builder: {instance_types: [g5.xlarge], market: on_demand, hours: 1.5}
 
 def faults(document: Any) -> str:
     found = recipe.check(document, source="images/x.yaml")
-    assert isinstance(found, JobFaults), found
+    assert isinstance(found, InputFaults), found
     return found.reason
 
 
@@ -119,7 +119,7 @@ WRONG_INPUTS: list[tuple[Any, str]] = [
 @pytest.mark.parametrize(("given", "said"), WRONG_INPUTS, ids=[row[1] for row in WRONG_INPUTS])
 def test_an_input_that_means_nothing_is_refused(given: Any, said: str) -> None:
     found = recipe.read_input(given, usual="images/gpu.yaml")
-    assert isinstance(found, JobFaults)
+    assert isinstance(found, InputFaults)
     assert said in found.reason
 
 

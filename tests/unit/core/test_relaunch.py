@@ -6,9 +6,9 @@ import pytest
 
 from lambdas.core import relaunch
 from lambdas.core.image import Image
-from lambdas.core.job import Job, MarketChoice
+from lambdas.core.job import InputFaults, Job, MarketChoice
 from lambdas.core.recovery import Again, Stop, Trouble
-from lambdas.core.relaunch import Asked, Refusal
+from lambdas.core.relaunch import Asked
 from tests.unit.core.facts import NOON, ZONES, after, an_image
 
 OLD = an_image(
@@ -60,7 +60,7 @@ FAULTS = [
 @pytest.mark.parametrize(("given", "said"), FAULTS)
 def test_every_fault_of_an_input_is_told_at_once(given: object, said: list[str]) -> None:
     answer = relaunch.read(given)
-    assert isinstance(answer, Refusal)
+    assert isinstance(answer, InputFaults)
     assert "nothing was launched" in answer.reason
     for each in said:
         assert each in answer.reason
@@ -97,7 +97,7 @@ def test_a_name_that_means_no_image_to_start_from_is_refused(given: dict[str, st
     question = relaunch.read(given)
     assert isinstance(question, Asked)
     answer = relaunch.meant(question, [OLD, NEW, BAKED])
-    assert isinstance(answer, Refusal)
+    assert isinstance(answer, InputFaults)
     assert said in answer.reason
 
 
@@ -123,7 +123,7 @@ def test_without_types_it_is_of_the_type_that_was_imaged() -> None:
 
 def test_zones_that_the_yard_has_not_and_a_type_that_nobody_knows_are_refused() -> None:
     answer = relaunch.admit(asked(zones=["eu-west-1a"]), OLD, types=[], zones=ZONES)
-    assert isinstance(answer, Refusal)
+    assert isinstance(answer, InputFaults)
     assert "zones[0]" in answer.reason
     assert "instance_types: is missing" in answer.reason
 

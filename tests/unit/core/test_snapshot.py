@@ -10,9 +10,9 @@ from lambdas.core.conclusion import Conclusion
 from lambdas.core.gang import Seat
 from lambdas.core.image import Image
 from lambdas.core.imaging import Imaging, Quiesce, Then
-from lambdas.core.job import Role
+from lambdas.core.job import InputFaults, Role
 from lambdas.core.records import RunRow
-from lambdas.core.snapshot import Asked, HostFacts, Refusal
+from lambdas.core.snapshot import Asked, HostFacts
 from lambdas.core.summary import Outcome
 from tests.unit.core.facts import AMI, NOON, after, an_image
 
@@ -46,7 +46,7 @@ def admitted(asked: Asked, facts: HostFacts) -> Imaging:
 
 def refused(asked: Asked, facts: HostFacts) -> str:
     answer = snapshot.admit(asked, facts, baked=["gpu"])
-    assert isinstance(answer, Refusal), answer
+    assert isinstance(answer, InputFaults), answer
     return answer.reason
 
 
@@ -95,7 +95,7 @@ FAULTS = [
 @pytest.mark.parametrize(("given", "said"), FAULTS)
 def test_every_fault_of_an_input_is_told_at_once(given: object, said: list[str]) -> None:
     answer = snapshot.read(given)
-    assert isinstance(answer, Refusal)
+    assert isinstance(answer, InputFaults)
     assert "no image was made and no host was touched" in answer.reason
     for each in said:
         assert each in answer.reason
@@ -108,7 +108,7 @@ def test_a_host_is_named_by_its_seat() -> None:
     assert snapshot.seated(Asked(run="r"), SEATS) == "i-a"
     assert snapshot.seated(Asked(run="r", role=Role.WORKER, index=1), SEATS) == "i-b"
     nobody = snapshot.seated(Asked(run="r", role=Role.PS), SEATS)
-    assert isinstance(nobody, Refusal)
+    assert isinstance(nobody, InputFaults)
     assert "has no ps 0; it has chief 0, worker 1" in nobody.reason
 
 
