@@ -29,6 +29,14 @@ class SubmitSettings(NamedTuple):
     bake_state_machine_arn: str
 
 
+class AdmitSettings(NamedTuple):
+    yard: str
+    table_name: str
+    bucket_name: str
+    monthly_dollars: float = 0.0
+    """The yard's budget; 0: none."""
+
+
 class PlanSettings(NamedTuple):
     yard: str
     table_name: str
@@ -136,6 +144,23 @@ class RetireSettings(NamedTuple):
     keep_days: int
     state_machine_arns: tuple[str, ...]
     """Whose executions are runs."""
+
+
+class PatrolSettings(NamedTuple):
+    yard: str
+    table_name: str
+    bucket_name: str
+    topic_arn: str
+    signal_function: str
+    conclude_function: str
+    train_state_machine_arn: str
+    snapshot_state_machine_arn: str
+    state_machine_arns: tuple[str, ...]
+    """All whose executions keep hosts, train's too."""
+    policy: str
+    """The yard's, as JSON."""
+    monthly_dollars: float = 0.0
+    """The yard's budget; 0: none."""
 
 
 @cache

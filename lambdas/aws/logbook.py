@@ -10,14 +10,20 @@ from lambdas.aws.clients import client
 from lambdas.aws.ledger import pack, unpack
 from lambdas.core import records, wire
 from lambdas.core.budget import Money
+from lambdas.core.errors import Infrastructure
 from lambdas.core.records import RunRow
 from lambdas.core.verdict import TWO_LOOKS
 
 PATROL = "patrol"
 KEPT = timedelta(days=90)
 MOST_KEYS = 100
+MOST_ROUNDS = 5
 MOST_VERDICTS = 500
 """In one row: an item of DynamoDB holds 400 KB."""
+
+
+class Throttled(Infrastructure):
+    """AWS answers less than was asked, again and again: the next patrol asks anew."""
 
 
 class Logbook:
@@ -78,7 +84,9 @@ class Logbook:
             wanted = [
                 {"pk": {"S": f"run#{run}"}, "sk": {"S": "run"}} for run in ordered[first : first + MOST_KEYS]
             ]
-            while wanted:
+            for _ in range(MOST_ROUNDS):
+                if not wanted:
+                    break
                 answer = self.dynamodb.batch_get_item(
                     RequestItems={self.table: {"Keys": wanted, "ConsistentRead": True}}
                 )
@@ -88,6 +96,8 @@ class Logbook:
                     if read:
                         found[read.run.run] = read.run
                 wanted = answer.get("UnprocessedKeys", {}).get(self.table, {}).get("Keys", [])
+            if wanted:
+                raise Throttled(f"DynamoDB has not read {len(wanted)} rows of runs in {MOST_ROUNDS} calls")
         return found
 
     def _get(self, pk: str, sk: str) -> dict[str, Any] | None:

@@ -1,5 +1,6 @@
 """The guard: how many hosts one pass may act on, what an outage of metrics looks like, whose turn it is."""
 
+from collections.abc import Mapping
 from datetime import timedelta
 
 import pytest
@@ -20,7 +21,7 @@ def names(count: int) -> list[str]:
 
 
 def pass_of(
-    verdicts: dict[str, Verdict],
+    verdicts: Mapping[str, Verdict],
     *,
     hosts: int,
     asked: int = 0,

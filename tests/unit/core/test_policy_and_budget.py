@@ -41,7 +41,7 @@ def test_every_fault_of_a_policy_is_named(given: Any, says: str) -> None:
 
 
 def test_a_job_s_policy_travels_by_tags() -> None:
-    said = {"window_minutes": 10.0, "idle_spot": IdleSpot.ARCHIVE, "archive_days": 0.5}
+    said: dict[str, Any] = {"window_minutes": 10.0, "idle_spot": IdleSpot.ARCHIVE, "archive_days": 0.5}
     tags = policy.tags(said)
     assert tags == {
         "trainyard:policy-window_minutes": "10",

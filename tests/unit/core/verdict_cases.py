@@ -23,9 +23,9 @@ def ahead(n: float) -> datetime:
     return NOON + minutes(n)
 
 
-def window(*, of: int = 30, at: float = 0.0, **known: float | None) -> Window:
-    """`of` minutes at this percentage; `m3=...` says another for minute 3."""
-    shares: list[float | None] = [at] * of
+def window(at: float = 0.0, **known: float | None) -> Window:
+    """Half an hour at this percentage; `m3=...` says another for minute 3."""
+    shares: list[float | None] = [at] * 30
     for name, share in known.items():
         shares[int(name[1:])] = share
     return Window(tuple(shares))
@@ -33,6 +33,7 @@ def window(*, of: int = 30, at: float = 0.0, **known: float | None) -> Window:
 
 IDLE = window()
 SILENT = Window((None,) * 30)
+HALF = Window((None,) * 15 + (0.0,) * 15)
 LOST = {"run": "digits-1", "live": False}
 """Of a run that nobody knows."""
 MINE = {"run": "notebook-1", "kind": "launch", "live": False}
@@ -307,7 +308,7 @@ CASES = [
         "half a window is unknown",
         "keep-unknown",
         "15 of the last 30 minutes",
-        {**KEPT, "window": window(**{f"m{n}": None for n in range(15)})},
+        {**KEPT, "window": HALF},
     ),
     Case(
         "two minutes in a row that nobody knows are unknown",

@@ -1,0 +1,86 @@
+"""What an event should have said, patrol says: through signal, which hears it as it hears the event itself.
+
+Signal takes every word twice without harm, so nothing here asks whether the event came after all.
+"""
+
+import json
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import Any
+
+from lambdas.aws import bucket, usage
+from lambdas.aws.logbook import Logbook
+from lambdas.core import wire
+from lambdas.core.records import RunRow
+from lambdas.handlers.looking import Look
+from lambdas.handlers.voice import logger
+from lambdas.settings import PatrolSettings
+
+Event = dict[str, Any]
+PATIENCE = timedelta(minutes=1)
+"""How late an event may be before patrol says it."""
+LONG_AGO = timedelta(minutes=10)
+"""Patrol has said it in each of the minutes before."""
+SILENT_FOR = timedelta(minutes=2, seconds=30)
+"""A program that goes on is heard of every minute."""
+UNDER_WAY = ("Muster", "Train")
+
+
+def relay(seen: Look, book: Logbook, yard: PatrolSettings, now: datetime) -> None:
+    """Hosts that are gone, last words that nobody heard, runs at their cap."""
+    runs = book.runs(seen.trains)
+    for event in [*_gone(seen, now), *_unheard(runs, yard, now), *_capped(runs, now)]:
+        logger.info("patrol says what no event did: %s %s", event["detail-type"], event["detail"])
+        usage.invoke(yard.signal_function, json.dumps(event).encode())
+
+
+def _gone(seen: Look, now: datetime) -> Iterator[Event]:
+    """Hosts of live runs that EC2 has ended or stopped."""
+    went = [(host.id, host.state, host.changed, host.tags.get("trainyard:run")) for host in seen.ended]
+    went += [
+        (host.instance, host.state, host.changed, host.run)
+        for host in seen.hosts.values()
+        if host.state in ("stopping", "stopped")
+    ]
+    for instance, state, changed, run in went:
+        if run in seen.live and (changed is None or PATIENCE <= now - changed <= LONG_AGO):
+            yield {
+                "source": "aws.ec2",
+                "detail-type": "EC2 Instance State-change Notification",
+                "time": wire.stamp(changed or now),
+                "detail": {"instance-id": instance, "state": state},
+            }
+
+
+def _unheard(runs: dict[str, RunRow], yard: PatrolSettings, now: datetime) -> Iterator[Event]:
+    """What hosts of runs that say nothing any more have left in the bucket when they ended their part."""
+    for run, row in runs.items():
+        if row.state != "Train" or not _is_silent(row, now):
+            continue
+        for key in bucket.keys(yard.bucket_name, f"runs/{run}/attempts/{row.attempt}/words/"):
+            said = bucket.read_json(yard.bucket_name, key)
+            if said and now - wire.instant(str(said["at"])) >= PATIENCE:
+                yield {
+                    "source": "trainyard.host",
+                    "detail-type": said["signal"],
+                    "time": said["at"],
+                    "detail": said,
+                }
+
+
+def _is_silent(row: RunRow, now: datetime) -> bool:
+    progress = row.progress or {}
+    last = progress.get("at") if progress.get("attempt") == row.attempt else None
+    return last is None or now - wire.instant(str(last)) >= SILENT_FOR
+
+
+def _capped(runs: dict[str, RunRow], now: datetime) -> Iterator[Event]:
+    """Runs whose hours or dollars are used up: the ledger's deadline moves with what their hosts cost."""
+    for run, row in runs.items():
+        if row.state in UNDER_WAY and row.deadline is not None and now >= row.deadline:
+            yield {
+                "source": "trainyard.patrol",
+                "detail-type": "cap",
+                "time": wire.stamp(now),
+                "detail": {"run": run, "attempt": row.attempt},
+            }
