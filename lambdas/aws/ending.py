@@ -6,9 +6,21 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from lambdas.aws.clients import client
+from lambdas.core.errors import Infrastructure
 
 CHUNK = 500
-THROTTLED = ("RequestLimitExceeded", "Throttling", "ThrottlingException")
+ABOUT_NO_HOST = (
+    "RequestLimitExceeded",
+    "Throttling",
+    "ThrottlingException",
+    "InternalError",
+    "InternalFailure",
+    "InternalServerError",
+    "ServiceUnavailable",
+    "Unavailable",
+)
+"""EC2 itself is in trouble, so that the halves would fare no better."""
+GONE = "InvalidInstanceID.NotFound"
 MOST_TAGGED = 1000
 
 
@@ -23,10 +35,13 @@ def terminate(ids: Collection[str]) -> dict[str, str]:
 
 
 def tag(hosts: Mapping[str, Sequence[str]], key: str) -> None:
-    """Write the tag: hosts by value. One that is gone meanwhile is no error."""
+    """Write the tag: hosts by value. One that is gone meanwhile is no error; Infrastructure for any other refusal."""
+    refused: dict[str, str] = {}
     for value, ids in hosts.items():
-        for first in range(0, len(ids), MOST_TAGGED):
-            _each(_tagger(key, value), ids[first : first + MOST_TAGGED], chunk=MOST_TAGGED)
+        refused |= _each(_tagger(key, value), ids, chunk=MOST_TAGGED)
+    wrong = [f"{host}: {why}" for host, why in refused.items() if not why.startswith(GONE)]
+    if wrong:
+        raise Infrastructure(f"{len(wrong)} hosts could not be given the tag {key}: {'; '.join(wrong[:3])}")
 
 
 def _tagger(key: str, value: str) -> Callable[..., Any]:
@@ -37,9 +52,8 @@ def _tagger(key: str, value: str) -> Callable[..., Any]:
 
 
 def _each(call: Callable[..., Any], ids: Sequence[str], chunk: int = CHUNK) -> dict[str, str]:
-    """All in calls of `chunk`. EC2 refuses a call whole: of one that it refuses, each half is asked again.
-
-    A throttled call and a missing permission are raised: the halves would fare no better."""
+    """All in calls of `chunk`. EC2 refuses a call whole: of one that it refuses, each half is asked again, down to the
+    host that it is about. A missing permission is raised."""
     refused: dict[str, str] = {}
     waiting = [list(ids[first : first + chunk]) for first in range(0, len(ids), chunk)]
     while waiting:
@@ -47,11 +61,9 @@ def _each(call: Callable[..., Any], ids: Sequence[str], chunk: int = CHUNK) -> d
         try:
             call(InstanceIds=some)
         except ClientError as error:
-            if error.response["Error"]["Code"] in THROTTLED:
-                raise
-            if len(some) == 1:
-                said = error.response["Error"]
-                refused[some[0]] = f"{said['Code']}: {said.get('Message', '')}"
+            said = error.response["Error"]
+            if len(some) == 1 or said["Code"] in ABOUT_NO_HOST:
+                refused |= dict.fromkeys(some, f"{said['Code']}: {said.get('Message', '')}")
             else:
                 middle = len(some) // 2
                 waiting += [some[:middle], some[middle:]]

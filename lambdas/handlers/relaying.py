@@ -12,6 +12,7 @@ from lambdas.aws import bucket, usage
 from lambdas.aws.logbook import Logbook
 from lambdas.core import wire
 from lambdas.core.records import RunRow
+from lambdas.core.verdict import Cause, Terminate
 from lambdas.handlers.looking import Look
 from lambdas.handlers.voice import logger
 from lambdas.settings import PatrolSettings
@@ -23,15 +24,22 @@ LONG_AGO = timedelta(minutes=10)
 """Patrol has said it in each of the minutes before."""
 SILENT_FOR = timedelta(minutes=2, seconds=30)
 """A program that goes on is heard of every minute."""
+CUT_SHORT = (
+    "The execution is over, and nothing told how it ended: it was stopped by hand or its time was up. Patrol has ended "
+    "its hosts. Start the job again to go on, with checkpoints.resume where it left a checkpoint."
+)
 UNDER_WAY = ("Muster", "Train")
 
 
 def relay(seen: Look, book: Logbook, yard: PatrolSettings, now: datetime) -> None:
-    """Hosts that are gone, last words that nobody heard, runs at their cap."""
+    """Hosts that are gone, last words that nobody heard, runs at their cap; and runs that were cut short."""
     runs = book.runs(seen.trains)
     for event in [*_gone(seen, now), *_unheard(runs, yard, now), *_capped(runs, now)]:
         logger.info("patrol says what no event did: %s %s", event["detail-type"], event["detail"])
         usage.invoke(yard.signal_function, json.dumps(event).encode())
+    for conclusion in _cut_short(seen, book):
+        logger.info("patrol concludes %s", conclusion["run"])
+        usage.invoke(yard.conclude_function, json.dumps(conclusion).encode())
 
 
 def _gone(seen: Look, now: datetime) -> Iterator[Event]:
@@ -84,3 +92,15 @@ def _capped(runs: dict[str, RunRow], now: datetime) -> Iterator[Event]:
                 "time": wire.stamp(now),
                 "detail": {"run": run, "attempt": row.attempt},
             }
+
+
+def _cut_short(seen: Look, book: Logbook) -> Iterator[Event]:
+    """Runs whose hosts are ended as orphans, and that nobody has concluded: their execution is gone, unheard."""
+    orphaned = {
+        seen.hosts[name].run
+        for name, said in seen.verdicts.items()
+        if isinstance(said, Terminate) and said.cause is Cause.ORPHAN and seen.hosts[name].kind == "train"
+    }
+    for run, row in book.runs(run for run in orphaned if run).items():
+        if row.ended is None:
+            yield {"run": run, "outcome": {"kind": "error", "error": "Aborted", "reason": CUT_SHORT}}
