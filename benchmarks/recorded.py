@@ -62,13 +62,13 @@ class Recorded:
     calls: Counter[str] = field(default_factory=Counter)
     metrics_asked: int = 0
 
-    def answer(self, event_name: str, request: Any, **_: Any) -> AWSResponse:
+    def answer(self, event_name: str, request: Any, **_more: Any) -> AWSResponse:
         """What botocore gets instead of the network's answer."""
         _, service, operation = event_name.split(".")
         self.calls[f"{service}:{operation}"] += 1
         if operation in self.broken:
             return _failed(service, self.broken[operation])
-        body = getattr(self, f"_{service.replace('-', '_')}")(operation, request)
+        body: Any = getattr(self, f"_{service}")(operation, request)
         return body if isinstance(body, AWSResponse) else _response(request.url, body)
 
     # ------------------------------------------------------------------------------------------------------- EC2
