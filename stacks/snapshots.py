@@ -127,6 +127,7 @@ class Launches(Construct):
         super().__init__(scope, name)
         self.storage, self.make = storage, make
         self.conclude = _conclude(make("host_conclude"), storage)
+        permissions.mark_hosts(self.conclude.its_role, settings.yard, "trainyard:hold")
         self.workflow = Workflow(
             self,
             "launch",

@@ -155,9 +155,9 @@ class Facts:
 
     `launched`: when it was started last; `changed`: when its state changed last, where EC2 says so. `run`: whom it
     was launched for, `kind`: that run's, `live`: whether an execution of that name goes on; `stays`: the job keeps its
-    hosts (after.hosts: stop). `lease`: when a host that is nobody's run powers itself off; `held`: until when somebody
-    wants it. `imaging`: who makes an image of it. `session`, `command`: whether a person has a session on it, or a
-    command runs. `price` is dollars an hour. `window` is None where the metrics were not asked for."""
+    hosts (after.hosts: stop). `held`: until when somebody wants it; `lease`: when the host of a launch powers itself
+    off. `imaging`: who makes an image of it. `session`, `command`: whether a person has a session on it, or a command
+    runs. `price` is dollars an hour. `window` is None where the metrics were not asked for."""
 
     instance: str
     type: str
@@ -191,8 +191,6 @@ def judge(facts: Facts, now: datetime) -> Verdict | Ask:
         return Keep(reason=f"{facts.imaging} makes an image of it")
     if facts.state == "stopped":
         return _stopped(facts, now)
-    if facts.lease and facts.lease > now:
-        return Keep(reason=f"its lease ends at {_at(facts.lease)}")
     if facts.held and facts.held > now:
         return Keep(reason=f"somebody holds it until {_at(facts.held)}")
     if _is_orphan(facts):
@@ -229,8 +227,11 @@ def _stopped(facts: Facts, now: datetime) -> Verdict:
 
 
 def _is_orphan(facts: Facts) -> bool:
-    """Of a run that is over and keeps no hosts, or of one that nobody knows."""
-    return facts.run is not None and facts.kind in ("train", "bake") and not facts.stays
+    """Of a run that is over and keeps no hosts, or of one that nobody knows. The host of a launch is somebody's once
+    the launch has ended well, which leaves it held."""
+    if facts.kind == "launch" and facts.held:
+        return False
+    return facts.run is not None and not facts.stays
 
 
 def _orphan(facts: Facts, now: datetime) -> Verdict:

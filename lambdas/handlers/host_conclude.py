@@ -3,6 +3,7 @@
 from typing import Any
 
 from lambdas import settings
+from lambdas.aws import ending
 from lambdas.aws.ledger import Ledger, event_row, run_row
 from lambdas.core import conclusion, relaunch, wire
 from lambdas.handlers import closing
@@ -29,5 +30,8 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
     if records:
         values = {"state": "Conclude", "outcome": concluded.outcome, "reason": concluded.reason, "ended": now}
         ledger.write(run_row(run, values | {"error": concluded.error}), event_row(run, entry))
+    if concluded.error is None:
+        # Before the execution is over: patrol would take the host for one that nobody wants.
+        ending.tag({str(said["until"]): [str(said["instance"])]}, "trainyard:hold")
     closing.write(yard.bucket_name, ledger, run, records, said, entry)
     return {**wire.to_json(concluded), **{key: said[key] for key in ANSWERED if key in said}}

@@ -10,6 +10,7 @@ from datetime import datetime
 
 from lambdas.aws import executions, instances, usage
 from lambdas.aws.instances import Instance
+from lambdas.aws.logbook import Logbook
 from lambdas.core import guard, policy, verdict, wire
 from lambdas.core.catalogue import catalogue
 from lambdas.core.errors import Misconfigured
@@ -49,14 +50,14 @@ def policy_of(yard: PatrolSettings) -> Policy:
     return found
 
 
-def look(yard: PatrolSettings, now: datetime) -> Look:
+def look(yard: PatrolSettings, book: Logbook, now: datetime) -> Look:
     """Hosts first, executions then: a run that begins in between has no host here yet."""
     found = instances.of_yard(yard.yard)
     running = {machine: executions.running([machine]) for machine in sorted(set(yard.state_machine_arns))}
     live = frozenset().union(*running.values())
     hosts, problems = _hosts(found, live, policy_of(yard))
     if any(host.run not in live for host in hosts.values()):
-        hosts = _with_imaging(hosts, usage.imaged(yard.yard), running[yard.snapshot_state_machine_arn])
+        hosts = _with_imaging(hosts, usage.imaged(yard.yard), running[yard.snapshot_state_machine_arn], book)
     hosts = _with_people(hosts, now)
     first = {name: verdict.judge(host, now) for name, host in hosts.items() if host.state not in GOING}
     due = [name for name, said in first.items() if isinstance(said, Ask) and guard.is_due(hosts[name], now)]
@@ -138,13 +139,14 @@ def _instant(tags: Mapping[str, str], name: str, problems: list[str]) -> datetim
 
 
 def _with_imaging(
-    hosts: dict[str, Facts], imaged: Mapping[str, str], snapshots: frozenset[str]
+    hosts: dict[str, Facts], imaged: Mapping[str, str], snapshots: frozenset[str], book: Logbook
 ) -> dict[str, Facts]:
-    """An image that EC2 makes, or an archive of ours that is about to ask for one."""
+    """An image that EC2 makes, an archive of ours that is about to ask for one, a snapshot that somebody asked for."""
     archived = {"-".join(name.split("-")[1:3]): name for name in snapshots if name.startswith("archive-i-")}
-    return {
-        name: replace(host, imaging=imaged.get(name) or archived.get(name)) for name, host in hosts.items()
-    }
+    others = book.runs(name for name in snapshots if not name.startswith("archive-i-"))
+    asked = {row.imaging.instance: name for name, row in others.items() if row.imaging}
+    by = {**imaged, **asked, **archived}
+    return {name: replace(host, imaging=by.get(name)) for name, host in hosts.items()}
 
 
 def _with_people(hosts: dict[str, Facts], now: datetime) -> dict[str, Facts]:

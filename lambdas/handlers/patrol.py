@@ -31,7 +31,7 @@ def handler(_event: dict[str, Any], _context: object) -> dict[str, Any]:
     troubles: list[Exception] = []
     if _tried(lambda: book.begin(now), troubles) is False:
         return {"patrol": "another one has begun within half a minute"}
-    seen = look(yard, now)
+    seen = look(yard, book, now)
     allowed = guard.passed(
         seen.verdicts,
         earlier=seen.earlier,

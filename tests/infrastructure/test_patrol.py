@@ -13,7 +13,7 @@ from tests.infrastructure.test_permissions import YARD, of, tagged
 
 
 def test_it_looks_every_minute_and_a_pass_that_fails_is_not_tried_again(yard: Assembly) -> None:
-    (rule,) = [each for each in yard.resources("AWS::Events::Rule") if "EventPattern" not in each.properties]
+    (rule,) = [each for each in yard.resources("AWS::Events::Rule") if each.name.startswith("EveryMinute")]
     assert rule.properties["ScheduleExpression"] == "rate(1 minute)"
     (target,) = rule.properties["Targets"]
     assert "Patrol" in text(target["Arn"])

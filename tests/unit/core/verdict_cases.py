@@ -36,8 +36,8 @@ SILENT = Window((None,) * 30)
 HALF = Window((None,) * 15 + (0.0,) * 15)
 LOST = {"run": "digits-1", "live": False}
 """Of a run that nobody knows."""
-MINE = {"run": "notebook-1", "kind": "launch", "live": False}
-"""Of a launch that has ended well: the host is a person's."""
+MINE = {"run": "notebook-1", "kind": "launch", "live": False, "held": ago(30)}
+"""Of a launch that has ended well: the host is a person's, as long as the hold says."""
 KEPT = {"run": "digits-1", "live": False, "stays": True}
 """Of a run that is over, whose job keeps its hosts."""
 SPOT = {"market": Market.SPOT}
@@ -185,8 +185,15 @@ CASES = [
     Case(
         "a notebook without GPU load is kept until its lease ends",
         "keep",
-        "its lease ends at 2026-11-20T13:00Z",
-        {**MINE, "lease": ahead(60), "window": IDLE},
+        "somebody holds it until 2026-11-20T13:00Z",
+        {**MINE, "held": ahead(60), "lease": ahead(75), "window": IDLE},
+    ),
+    Case(
+        "the host of a launch that broke off is nobody's",
+        "terminate-orphan",
+        "two patrols",
+        {**MINE, "held": None, "lease": ahead(700), "earlier": Earlier("warn-orphan", ago(1))},
+        saves=PRICE,
     ),
     Case(
         "a host has a quarter of an hour to go by itself when its lease is over",

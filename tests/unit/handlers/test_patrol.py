@@ -221,6 +221,19 @@ def test_a_session_keeps_an_idle_host_and_so_does_a_hold(yard: Yard) -> None:
     assert yard.states()["i-talked"] == "running"
 
 
+def test_a_snapshot_that_somebody_asked_for_keeps_the_host_it_images(yard: Yard) -> None:
+    yard.policy = {"window_minutes": 5}
+    imaged = yard.add("imaged", tags=KEPT)
+    yard.account.running[SNAPSHOT] = ["by-hand"]
+    imaging = {"instance": "i-imaged", "type": "g5.xlarge", "lineage": "digits", "parent": "ami-1"}
+    yard.account.table["run#by-hand", "run"] = run_row(pk="run#by-hand", kind="snapshot", imaging=imaging)
+    yard.looks(3)
+    assert imaged.state == "running"
+    yard.account.running[SNAPSHOT] = []
+    yard.looks(2)
+    assert imaged.state == "stopping"
+
+
 def test_a_policy_by_tag_counts_for_that_host_and_a_wrong_one_is_told(yard: Yard) -> None:
     own = yard.add("own", tags={**KEPT, "trainyard:policy-idle_percent": "40"}, share=lambda _: 30.0)
     wrong = yard.add("wrong", tags={**KEPT, "trainyard:policy-idle_percent": "lots"}, share=lambda _: 30.0)
