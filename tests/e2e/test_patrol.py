@@ -21,7 +21,7 @@ def only_host(runs: Runs, run: str) -> str:
 
 
 def host(runs: Runs, instance: str) -> dict[str, Any]:
-    (held,) = runs.yard.client("ec2").describe_instances(InstanceIds=[instance])["Reservations"]
+    (held,) = runs.yard.session.client("ec2").describe_instances(InstanceIds=[instance])["Reservations"]
     (found,) = held["Instances"]
     return dict(found)
 
@@ -35,12 +35,12 @@ def tag(runs: Runs, instance: str, key: str) -> str:
 
 
 def set_tag(runs: Runs, instance: str, key: str, value: str) -> None:
-    runs.yard.client("ec2").create_tags(Resources=[instance], Tags=[{"Key": key, "Value": value}])
+    runs.yard.session.client("ec2").create_tags(Resources=[instance], Tags=[{"Key": key, "Value": value}])
 
 
 def do(runs: Runs, instance: str, line: str) -> None:
     """What a person on the host does, once Systems Manager knows it."""
-    ssm = runs.yard.client("ssm")
+    ssm = runs.yard.session.client("ssm")
 
     def online() -> bool:
         known = ssm.describe_instance_information()["InstanceInformationList"]
@@ -54,7 +54,7 @@ def do(runs: Runs, instance: str, line: str) -> None:
 
 def verdicts(runs: Runs, instance: str) -> list[dict[str, Any]]:
     """What the ledger says of this host, in order."""
-    rows = runs.yard.resource("dynamodb").Table(runs.yard.table).scan(ConsistentRead=True)["Items"]
+    rows = runs.yard.session.resource("dynamodb").Table(runs.yard.table).scan(ConsistentRead=True)["Items"]
     days = sorted((row["pk"], row["sk"], row) for row in rows if row["pk"].startswith("patrol#"))
     return [each for _, _, row in days for each in row["verdicts"] if each["instance"] == instance]
 
@@ -62,7 +62,7 @@ def verdicts(runs: Runs, instance: str) -> list[dict[str, Any]]:
 @contextmanager
 def without_rules(runs: Runs, *names: str, bus: str = "default") -> Iterator[None]:
     """These rules disabled, by the beginnings of their logical names."""
-    events = runs.yard.client("events")
+    events = runs.yard.session.client("events")
     found = [
         rule["Name"]
         for rule in events.list_rules(EventBusName=bus)["Rules"]
@@ -88,7 +88,7 @@ def test_a_host_that_computes_is_kept_an_idle_one_stopped_and_at_last_archived(r
     kept = only_host(runs, run.id)
     runs.until("the run's end stops its host", lambda: state(runs, kept) == "stopped")
 
-    runs.yard.client("ec2").start_instances(InstanceIds=[kept])
+    runs.yard.session.client("ec2").start_instances(InstanceIds=[kept])
     do(
         runs,
         kept,
@@ -110,7 +110,7 @@ def test_a_host_that_computes_is_kept_an_idle_one_stopped_and_at_last_archived(r
     runs.until(
         "the host is archived", lambda: state(runs, kept) in ("shutting-down", "terminated"), 6 * MINUTES
     )
-    images = runs.yard.client("ec2").describe_images(
+    images = runs.yard.session.client("ec2").describe_images(
         Owners=["self"], Filters=[{"Name": "tag:trainyard:host", "Values": [kept]}]
     )["Images"]
     assert [(each["State"]) for each in images] == ["available"]
@@ -124,7 +124,7 @@ def test_hosts_that_no_run_explains_end_at_the_third_patrol_at_the_latest(runs: 
         "trainyard:attempt": "1",
         "trainyard:policy-grace_minutes": "0.1",
     }
-    launched = runs.yard.client("ec2").run_instances(
+    launched = runs.yard.session.client("ec2").run_instances(
         ImageId=runs.yard.image(),
         InstanceType="g6.xlarge",
         MinCount=2,
@@ -151,7 +151,7 @@ def test_an_execution_stopped_by_hand_unheard_leaves_no_host_and_a_summary(runs:
         arn = runs.start(job)
         run = runs.yard.execution(arn).name
         runs.until("it trains", lambda: runs.checkpoint_of(run) or _progress(runs, run))
-        runs.yard.client("stepfunctions").stop_execution(executionArn=arn)
+        runs.yard.session.client("stepfunctions").stop_execution(executionArn=arn)
         gone = ("shutting-down", "terminated")
         runs.until(
             "its hosts have ended",
@@ -168,7 +168,7 @@ def test_a_finish_that_nobody_heard_is_found_by_patrol(runs: Runs) -> None:
     arn = runs.start(job)
     run = runs.yard.execution(arn).name
     runs.until("it reports", lambda: _progress(runs, run))
-    with without_rules(runs, "HostSignal", bus=runs.yard.bus):
+    with without_rules(runs, "HostSignal", bus="trainyard"):
         done = runs.finish(arn, 8 * MINUTES)
     assert done.succeeded, done.why()
     assert len(done.summary["attempts"]) == 1
@@ -241,11 +241,11 @@ def test_a_metrics_outage_stops_nothing(runs: Runs) -> None:
     both = [each["InstanceId"] for each in runs.yard.instances(run.id)]
     runs.until("they are stopped", lambda: all(state(runs, each) == "stopped" for each in both))
     runs.cloud.fault("metrics")
-    runs.yard.client("ec2").start_instances(InstanceIds=both)
+    runs.yard.session.client("ec2").start_instances(InstanceIds=both)
     runs.until(
         "patrol has asked for metrics",
         lambda: all(tag(runs, each, "trainyard:verdict").startswith("stop-unknown") for each in both),
         8 * MINUTES,
     )
     assert [state(runs, each) for each in both] == ["running", "running"]
-    runs.yard.client("ec2").terminate_instances(InstanceIds=both)
+    runs.yard.session.client("ec2").terminate_instances(InstanceIds=both)
