@@ -88,6 +88,8 @@ class HostAdmitSettings(NamedTuple):
     table_name: str
     bucket_name: str
     subnet_ids: tuple[str, ...]
+    monthly_dollars: float = 0.0
+    """As Admit's."""
 
 
 class ConcludeSettings(NamedTuple):
@@ -106,6 +108,8 @@ class BakeAdmitSettings(NamedTuple):
     base_image_parameter: str
     recipe_key: str
     software_hash: str
+    monthly_dollars: float = 0.0
+    """As Admit's."""
 
 
 class BakeDocumentSettings(NamedTuple):

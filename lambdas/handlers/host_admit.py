@@ -5,7 +5,8 @@ from typing import Any
 from lambdas import settings
 from lambdas.aws import bucket, images, instances
 from lambdas.aws.ledger import AlreadyWrittenError, Ledger, event_row, run_row
-from lambdas.core import jobfile, relaunch, wire
+from lambdas.aws.logbook import Logbook
+from lambdas.core import budget, jobfile, relaunch, wire
 from lambdas.core.image import Image
 from lambdas.core.job import Job
 from lambdas.core.relaunch import Refusal
@@ -24,10 +25,11 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
         reason = jobfile.taken(run, written.run.execution_arn)
         return {"kind": "refused", "error": "LaunchRefused", "reason": reason}
     found = _found(yard, event["input"])
+    spent = budget.refusal(Logbook(yard.table_name).money(), yard.monthly_dollars or None, clock())
     job, image = found if isinstance(found, tuple) else (None, None)
-    refused = found if isinstance(found, Refusal) else None
+    refused = found.reason if isinstance(found, Refusal) else spent
     said = f"{image.id} as {' or '.join(job.hardware.instance_types)}" if job and image else ""
-    entry = note("refused" if refused else "admitted", refused.reason if refused else said, at=clock())
+    entry = note("refused" if refused else "admitted", refused or said, at=clock())
     begun = {
         "kind": "launch",
         "state": "Admit",
@@ -42,7 +44,8 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
     except AlreadyWrittenError:
         logger.info("%s is admitted already", run)
     if refused:
-        return {"kind": "refused", "error": "LaunchRefused", "reason": refused.reason}
+        error = "LaunchRefused" if isinstance(found, Refusal) else "BudgetSpent"
+        return {"kind": "refused", "error": error, "reason": refused}
     return {"kind": "admitted"}
 
 
