@@ -140,7 +140,6 @@ def _environment() -> Iterator[None]:
         "TOPIC_ARN": "arn:aws:sns:us-east-1:1:notices",
         "SIGNAL_FUNCTION": "trainyard-signal",
         "CONCLUDE_FUNCTION": "trainyard-conclude",
-        "TRAIN_STATE_MACHINE_ARN": MACHINES[0],
         "SNAPSHOT_STATE_MACHINE_ARN": MACHINES[1],
         "STATE_MACHINE_ARNS": ",".join(MACHINES),
         "POLICY": "{}",

@@ -44,14 +44,16 @@ class Host:
 
 @dataclass
 class Recorded:
-    """`running` are the names of executions by state machine; `refuses` the hosts that EC2 will not stop or end, and
-    why; `broken` the calls that fail, by error code; `sent` what SNS, Lambda and Step Functions were given."""
+    """`running` are the names of executions by state machine; `imaged` the images being made, by their host, and
+    `images` the states of others; `refuses` the hosts that EC2 will not stop or end, and why; `broken` the calls that
+    fail, by error code. SNS, Lambda and Step Functions note what they were given."""
 
     hosts: dict[str, Host]
     running: dict[str, list[str]] = field(default_factory=dict)
     sessions: set[str] = field(default_factory=set)
     commanded: set[str] = field(default_factory=set)
     imaged: dict[str, str] = field(default_factory=dict)
+    images: dict[str, str] = field(default_factory=dict)
     refuses: dict[str, str] = field(default_factory=dict)
     broken: dict[str, str] = field(default_factory=dict)
     objects: dict[str, bytes] = field(default_factory=dict)
@@ -80,6 +82,10 @@ class Recorded:
                 return self._described(int(said.get("NextToken", "0")))
             case "DescribeImages":
                 images = "".join(
+                    f"<item><imageId>{image}</imageId><imageState>{state}</imageState><name>{image}</name>"
+                    "<architecture>x86_64</architecture></item>"
+                    for image, state in self.images.items()
+                ) + "".join(
                     f"<item><imageId>{image}</imageId><tagSet><item><key>trainyard:host</key><value>{host}</value></item>"
                     "</tagSet></item>"
                     for host, image in self.imaged.items()

@@ -157,10 +157,9 @@ class PatrolSettings(NamedTuple):
     topic_arn: str
     signal_function: str
     conclude_function: str
-    train_state_machine_arn: str
     snapshot_state_machine_arn: str
     state_machine_arns: tuple[str, ...]
-    """All whose executions keep hosts, train's too."""
+    """All whose executions keep hosts, that of snapshots too."""
     policy: str
     """The yard's, as JSON."""
     monthly_dollars: float = 0.0

@@ -70,7 +70,6 @@ class PatrolStack(cdk.Stack):
                 "TOPIC_ARN": self.training.topic.topic_arn,
                 "SIGNAL_FUNCTION": f"{yard}-signal",
                 "CONCLUDE_FUNCTION": f"{yard}-conclude",
-                "TRAIN_STATE_MACHINE_ARN": machines["train"],
                 "SNAPSHOT_STATE_MACHINE_ARN": machines["snapshot"],
                 "STATE_MACHINE_ARNS": ",".join(machines.values()),
                 "POLICY": json.dumps(policy.to_json(self.settings.policy), sort_keys=True),

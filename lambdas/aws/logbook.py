@@ -1,6 +1,6 @@
 """What patrol writes down, in the yard's one table: its passes, its verdicts, the month's money; and runs in bulk."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -78,27 +78,36 @@ class Logbook:
 
     def runs(self, names: Iterable[str]) -> dict[str, RunRow]:
         """The rows of these runs, as far as the ledger has them: a call for each hundred."""
-        ordered = sorted(set(names))
-        found: dict[str, RunRow] = {}
-        for first in range(0, len(ordered), MOST_KEYS):
-            wanted = [
-                {"pk": {"S": f"run#{run}"}, "sk": {"S": "run"}} for run in ordered[first : first + MOST_KEYS]
-            ]
+        found = {}
+        for row in self._batch((f"run#{name}", "run") for name in sorted(set(names))):
+            read = records.read(str(row["pk"]).removeprefix("run#"), [row])
+            if read:
+                found[read.run.run] = read.run
+        return found
+
+    def awaited(self, attempts: Mapping[str, int], wait: str) -> dict[str, str]:
+        """The image that each of these runs waits for in that attempt, where it has asked for one."""
+        keys = ((f"run#{run}", f"wait#{attempt:04d}#{wait}") for run, attempt in sorted(attempts.items()))
+        return {
+            str(row["pk"]).removeprefix("run#"): str(row["image"])
+            for row in self._batch(keys)
+            if row.get("image")
+        }
+
+    def _batch(self, keys: Iterable[tuple[str, str]]) -> Iterator[dict[str, Any]]:
+        asked = [{"pk": {"S": pk}, "sk": {"S": sk}} for pk, sk in keys]
+        for first in range(0, len(asked), MOST_KEYS):
+            wanted = asked[first : first + MOST_KEYS]
             for _ in range(MOST_ROUNDS):
-                if not wanted:
-                    break
                 answer = self.dynamodb.batch_get_item(
                     RequestItems={self.table: {"Keys": wanted, "ConsistentRead": True}}
                 )
-                for item in answer["Responses"].get(self.table, []):
-                    row = unpack(item)
-                    read = records.read(str(row["pk"]).removeprefix("run#"), [row])
-                    if read:
-                        found[read.run.run] = read.run
+                yield from (unpack(item) for item in answer["Responses"].get(self.table, []))
                 wanted = answer.get("UnprocessedKeys", {}).get(self.table, {}).get("Keys", [])
-            if wanted:
-                raise Throttled(f"DynamoDB has not read {len(wanted)} rows of runs in {MOST_ROUNDS} calls")
-        return found
+                if not wanted:
+                    break
+            else:
+                raise Throttled(f"DynamoDB has not read {len(wanted)} rows in {MOST_ROUNDS} calls")
 
     def _get(self, pk: str, sk: str) -> dict[str, Any] | None:
         key = {"pk": {"S": pk}, "sk": {"S": sk}}

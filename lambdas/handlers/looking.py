@@ -23,14 +23,13 @@ VERDICT_TAG = "trainyard:verdict"
 
 @dataclass(frozen=True, kw_only=True)
 class Look:
-    """`hosts` are those that live, `ended` those that went within the last hour; `live` the names of all executions,
-    `trains` those of train. `verdicts` lacks the hosts whose metrics were not asked for in this pass; `missing` of the
+    """`hosts` are those that live, `ended` those that went within the last hour; `live` the names of
+    all executions that go on. `verdicts` lacks the hosts whose metrics were not asked for in this pass; `missing` of the
     `asked` had none, `peaks` has the others' busiest share in percent."""
 
     hosts: Mapping[str, Facts]
     ended: tuple[Instance, ...]
     live: frozenset[str]
-    trains: frozenset[str]
     verdicts: Mapping[str, Verdict]
     asked: int = 0
     missing: int = 0
@@ -69,7 +68,6 @@ def look(yard: PatrolSettings, book: Logbook, now: datetime) -> Look:
         hosts=hosts,
         ended=tuple(host for host in found if host.id not in hosts),
         live=live,
-        trains=running[yard.train_state_machine_arn],
         verdicts={name: said for name, said in {**first, **second}.items() if isinstance(said, Verdict)},
         asked=len(windows),
         missing=sum(window.is_empty for window in windows.values()),

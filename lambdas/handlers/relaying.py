@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any
 
-from lambdas.aws import bucket, usage
+from lambdas.aws import bucket, images, usage
 from lambdas.aws.logbook import Logbook
 from lambdas.core import wire
 from lambdas.core.records import RunRow
@@ -28,13 +28,22 @@ CUT_SHORT = (
     "The execution is over, and nothing told how it ended: it was stopped by hand or its time was up. Patrol has ended "
     "its hosts. Start the job again to go on, with checkpoints.resume where it left a checkpoint."
 )
+CAPTURE = "Capture"
+"""The state in which a bake, a snapshot or a run waits for its image."""
 UNDER_WAY = ("Muster", "Train")
 
 
 def relay(seen: Look, book: Logbook, yard: PatrolSettings, now: datetime) -> None:
-    """Hosts that are gone, last words that nobody heard, runs at their cap; and runs that were cut short."""
-    runs = book.runs(seen.trains)
-    for event in [*_gone(seen, now), *_unheard(runs, yard, now), *_capped(runs, now)]:
+    """Hosts that are gone, images that are there, last words that nobody heard, runs at their cap; and runs that were
+    cut short."""
+    runs = book.runs(seen.live)
+    told = [
+        *_gone(seen, now),
+        *_imaged(runs, book, yard, now),
+        *_unheard(runs, yard, now),
+        *_capped(runs, now),
+    ]
+    for event in told:
         logger.info("patrol says what no event did: %s %s", event["detail-type"], event["detail"])
         usage.invoke(yard.signal_function, json.dumps(event).encode())
     for conclusion in _cut_short(seen, book):
@@ -57,6 +66,21 @@ def _gone(seen: Look, now: datetime) -> Iterator[Event]:
                 "detail-type": "EC2 Instance State-change Notification",
                 "time": wire.stamp(changed or now),
                 "detail": {"instance-id": instance, "state": state},
+            }
+
+
+def _imaged(runs: dict[str, RunRow], book: Logbook, yard: PatrolSettings, now: datetime) -> Iterator[Event]:
+    """Images that runs wait for, once EC2 has made them or has given up."""
+    waiting = {run: row.attempt for run, row in runs.items() if row.state == CAPTURE}
+    awaited = set(book.awaited(waiting, CAPTURE.lower()).values())
+    made = images.of_yard(yard.yard) if awaited else ()
+    for image in made:
+        if image.id in awaited and image.state != "pending":
+            yield {
+                "source": "aws.ec2",
+                "detail-type": "EC2 AMI State Change",
+                "time": wire.stamp(now),
+                "detail": {"ImageId": image.id, "State": image.state, "ErrorMessage": image.reason},
             }
 
 

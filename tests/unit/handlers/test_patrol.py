@@ -49,7 +49,6 @@ class Yard:
             topic_arn="arn:aws:sns:us-east-1:1:notices",
             signal_function="trainyard-signal",
             conclude_function="trainyard-conclude",
-            train_state_machine_arn=TRAIN,
             snapshot_state_machine_arn=SNAPSHOT,
             state_machine_arns=(TRAIN, SNAPSHOT),
             policy=json.dumps(self.policy),
@@ -85,7 +84,7 @@ def yard(monkeypatch: pytest.MonkeyPatch) -> Iterator[Yard]:
         yield made
 
 
-def test_an_empty_yard_costs_four_calls(yard: Yard) -> None:
+def test_a_yard_without_hosts_costs_a_few_calls(yard: Yard) -> None:
     yard.looks()
     yard.account.calls.clear()
     yard.looks()
@@ -310,6 +309,27 @@ def test_a_host_that_vanished_from_a_live_run_is_told_to_signal_once_an_event_wo
     yard.looks(12)
     told = [event["detail"] for function, event in yard.account.invoked if function == "trainyard-signal"]
     assert told == [{"instance-id": "i-gone", "state": "terminated"}] * 10
+
+
+def test_an_image_that_is_there_is_told_to_signal(yard: Yard) -> None:
+    yard.account.running[SNAPSHOT] = ["by-hand"]
+    yard.account.table["run#by-hand", "run"] = run_row(
+        pk="run#by-hand", kind="snapshot", state="Capture", attempt=1
+    )
+    yard.account.table["run#by-hand", "wait#0001#capture"] = {
+        "pk": "run#by-hand",
+        "sk": "wait#0001#capture",
+        "since": "2026-11-20T11:00:00.000Z",
+        "image": "ami-1",
+    }
+    yard.account.images = {"ami-1": "pending"}
+    yard.looks(1)
+    assert yard.account.invoked == []
+    yard.account.images = {"ami-1": "available"}
+    yard.looks(1)
+    ((_, event),) = yard.account.invoked
+    assert event["detail-type"] == "EC2 AMI State Change"
+    assert event["detail"] == {"ImageId": "ami-1", "State": "available", "ErrorMessage": ""}
 
 
 def test_hosts_of_runs_that_are_over_are_nobodys_news(yard: Yard) -> None:
