@@ -23,9 +23,9 @@ VERDICT_TAG = "trainyard:verdict"
 
 @dataclass(frozen=True, kw_only=True)
 class Look:
-    """`hosts` are those that live, `ended` those that went within the last hour; `live` the names of
-    all executions that go on. `verdicts` lacks the hosts whose metrics were not asked for in this pass; `missing` of the
-    `asked` had none, `peaks` has the others' busiest share in percent."""
+    """`hosts` are those that live, `ended` those that went within the last hour; `live` the names
+    of all executions that go on. `verdicts` lacks the hosts whose metrics were not asked for in this pass; `missing` of
+    the `asked` had none, `peaks` has the others' busiest share in percent."""
 
     hosts: Mapping[str, Facts]
     ended: tuple[Instance, ...]
