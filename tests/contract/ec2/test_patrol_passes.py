@@ -84,7 +84,7 @@ class Place:
 
     def tag(self, host: str) -> str:
         found = {tag["Key"]: tag["Value"] for tag in self.yard.instance(host)["Tags"]}
-        return found.get("trainyard:verdict", "")
+        return str(found.get("trainyard:verdict", ""))
 
     def written(self) -> list[dict[str, Any]]:
         table = boto3.resource("dynamodb").Table(self.name)
