@@ -38,7 +38,8 @@ def deadline(records: Records, attempt: int, now: datetime) -> datetime:
     if job is None:
         raise ValueError(f"run {records.run.run} has no job, so nothing limits it")
     row = records.attempts.get(attempt)
-    hourly = sum(host.price for host in records.members(attempt)) if row else 0.0
+    members = records.members(attempt) if row else ()
+    hourly = sum(host.price + cost.disk(host.disk_gib) for host in members)
     spent = cost.bill(records.lives(), now=now).dollars
     return cost.deadline(
         begun=records.run.created,

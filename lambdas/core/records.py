@@ -59,6 +59,7 @@ class HostRow:
     launched: datetime
     gang: Gang = Gang.GPU
     on_demand_price: float | None = None
+    disk_gib: int = 0
     address: str | None = None
     ready: int = 0
     ready_at: datetime | None = None
@@ -285,6 +286,7 @@ class Records:
                 launched=host.launched,
                 ended=host.ended,
                 zone=host.zone,
+                disk_gib=host.disk_gib,
             )
             for host in self.hosts.values()
         )

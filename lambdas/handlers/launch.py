@@ -50,6 +50,12 @@ class Asking:
         return self.records.plan.offers[self.step.offer]
 
     @property
+    def disk_gib(self) -> int:
+        """A disk is as large as the recipe of a bake says, else as the image's own."""
+        assert self.records.plan is not None, "Plan comes before Launch"
+        return int((self.records.run.recipe or {}).get("root_gib") or self.records.plan.disk_gib)
+
+    @property
     def survivors(self) -> tuple[HostRow, ...]:
         return self.records.survivors(self.attempt)
 
@@ -260,6 +266,7 @@ def _host_rows(asking: Asking, launched: Launches, now: datetime) -> list[Any]:
             "market": asking.offer.market,
             "price": price.price,
             "on_demand_price": price.on_demand_price,
+            "disk_gib": asking.disk_gib,
             "launched": now,
         }
         for host in answer.instances:
