@@ -155,9 +155,9 @@ def patrol_rows(passes: list[patrol.Pass]) -> list[Row]:
     return [
         Row(
             "AWS calls of one patrol",
-            "<= 12 + hosts / 500",
+            "<= 18 + hosts / 500",
             by_hosts({each.hosts: each.calls for each in passes}),
-            all(each.calls <= 12 + each.hosts / 500 for each in passes),
+            all(each.calls <= 18 + each.hosts / 500 for each in passes),
         ),
         Row(
             "AWS calls to stop every idle host",

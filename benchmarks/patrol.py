@@ -28,7 +28,8 @@ DOLLARS = {"lambda_gb_second": 0.0000133334, "lambda_request": 0.2e-6, "metric":
 MEMORY_GIB = 0.5
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 MACHINES = tuple(
-    f"arn:aws:states:us-east-1:1:stateMachine:trainyard-{word}" for word in ("train", "snapshot")
+    f"arn:aws:states:us-east-1:1:stateMachine:trainyard-{word}"
+    for word in ("train", "bake", "snapshot", "launch")
 )
 
 
@@ -140,7 +141,7 @@ def _environment() -> Iterator[None]:
         "TOPIC_ARN": "arn:aws:sns:us-east-1:1:notices",
         "SIGNAL_FUNCTION": "trainyard-signal",
         "CONCLUDE_FUNCTION": "trainyard-conclude",
-        "SNAPSHOT_STATE_MACHINE_ARN": MACHINES[1],
+        "SNAPSHOT_STATE_MACHINE_ARN": MACHINES[2],
         "STATE_MACHINE_ARNS": ",".join(MACHINES),
         "POLICY": "{}",
     }
