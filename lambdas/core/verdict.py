@@ -26,6 +26,7 @@ LEASE_MARGIN = timedelta(minutes=15)
 class Cause(StrEnum):
     """What a verdict rests on, as far as a later patrol must know it."""
 
+    BUSY = "busy"
     ORPHAN = "orphan"
     UNKNOWN = "unknown"
     STOPPED = "stopped"
@@ -263,7 +264,9 @@ def _by_metrics(facts: Facts, now: datetime) -> Verdict | Ask:
     if window.peak >= policy.idle_percent:
         return Keep(
             reason=f"its busiest GPU was at {window.peak:.0f} % within the last {span}; idle is below "
-            f"{policy.idle_percent:g} %"
+            f"{policy.idle_percent:g} %",
+            cause=Cause.BUSY,
+            since=_since(facts, Cause.BUSY, now),
         )
     if now - facts.launched < timedelta(minutes=policy.window_minutes):
         return Keep(reason=f"it runs for {_span(now - facts.launched)}, and {span} without work make it idle")

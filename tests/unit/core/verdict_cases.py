@@ -257,18 +257,18 @@ CASES = [
     Case("metrics are asked for where they decide", "ask", "its metrics decide", KEPT),
     Case(
         "a host that computes is kept",
-        "keep",
+        "keep-busy",
         "at 87 % within the last 30 min",
         {**KEPT, "window": window(at=87)},
     ),
-    Case("one busy minute in the window keeps", "keep", "at 60 %", {**KEPT, "window": window(m1=60)}),
+    Case("one busy minute in the window keeps", "keep-busy", "at 60 %", {**KEPT, "window": window(m1=60)}),
     Case(
         "one busy GPU of eight keeps: the busiest counts",
-        "keep",
+        "keep-busy",
         "at 97 %",
         {**KEPT, "type": "p4d.24xlarge", "gpus": 8, "window": window(at=97)},
     ),
-    Case("the threshold itself is not idle", "keep", "at 5 %", {**KEPT, "window": window(m29=5.0)}),
+    Case("the threshold itself is not idle", "keep-busy", "at 5 %", {**KEPT, "window": window(m29=5.0)}),
     Case(
         "an idle host on demand is stopped",
         "stop-idle",
@@ -338,7 +338,7 @@ CASES = [
     ),
     Case(
         "a busy minute is known, whatever is missing",
-        "keep",
+        "keep-busy",
         "at 50 %",
         {**KEPT, "window": window(m2=50, m9=None, m10=None)},
     ),

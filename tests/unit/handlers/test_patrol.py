@@ -116,9 +116,9 @@ def test_a_busy_host_is_kept_and_looked_at_every_five_minutes(yard: Yard) -> Non
     host = yard.add("busy", tags=KEPT, share=lambda at: 90.0 if at.minute == 50 else 0.0)
     yard.looks(10)
     assert host.state == "running"
-    assert host.tags["trainyard:verdict"].startswith("keep ")
+    assert host.tags["trainyard:verdict"].startswith("keep-busy ")
     assert yard.account.metrics_asked == 2
-    assert len(yard.verdicts()) == 1
+    assert [each["verdict"] for each in yard.verdicts()] == ["keep-busy"]
 
 
 def test_an_orphan_ends_at_the_second_patrol_and_hosts_of_a_live_run_are_not_asked_about(yard: Yard) -> None:
