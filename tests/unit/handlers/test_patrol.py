@@ -9,7 +9,10 @@ import pytest
 
 from benchmarks.recorded import Host, Recorded, answering
 from lambdas import settings
+from lambdas.core import jobfile, snapshot
+from lambdas.core.catalogue import Market
 from lambdas.core.errors import AccessDenied
+from lambdas.core.imaging import Imaging
 from lambdas.handlers import patrol
 from lambdas.settings import PatrolSettings
 
@@ -206,6 +209,32 @@ def test_a_stopped_host_is_archived_after_a_week(yard: Yard) -> None:
     assert name == "archive-i-old-2026112012"
     assert asked == {"instance": "i-old", "quiesce": "stop", "then": "terminate"}
     assert "archive i-old" in yard.told()
+
+
+@pytest.mark.parametrize(
+    ("spot", "state"), [(False, "stopped"), (True, "running")], ids=["stopped on demand", "idle spot"]
+)
+def test_the_snapshot_workflow_takes_what_patrol_asks_of_it(yard: Yard, spot: bool, state: str) -> None:
+    yard.policy = {"window_minutes": 5, "idle_spot": "archive"}
+    yard.add("0123456789abcdef0", tags=KEPT, state=state, spot=spot, changed=NOON - timedelta(days=8))
+    yard.looks()
+    ((name, asked),) = yard.account.started
+    assert jobfile.misnamed(name) is None
+    read = snapshot.read(asked)
+    assert isinstance(read, snapshot.Asked)
+    host = snapshot.HostFacts(
+        instance="i-0123456789abcdef0",
+        type="g5.xlarge",
+        mine=True,
+        state=state,
+        market=Market.SPOT if spot else Market.ON_DEMAND,
+        online=state == "running",
+        image="ami-0123456789abcdef0",
+        run="kept-1",
+        kind="train",
+        lineage="kept",
+    )
+    assert isinstance(snapshot.admit(read, host, baked=()), Imaging)
 
 
 def test_a_session_keeps_an_idle_host_and_so_does_a_hold(yard: Yard) -> None:
