@@ -38,6 +38,7 @@ class Host:
     state: str = "running"
     launched: datetime = datetime(2026, 11, 1, tzinfo=UTC)
     changed: datetime | None = None
+    shutdown: str = "terminate"
     tags: dict[str, str] = field(default_factory=dict)
     share: Callable[[datetime], float | None] = lambda _: 0.0
 
@@ -95,6 +96,9 @@ class Recorded:
                 for host in _numbered(said, "ResourceId"):
                     self.hosts[host].tags[said["Tag.1.Key"]] = said["Tag.1.Value"]
                 return f"<CreateTagsResponse {NAMESPACE}><return>true</return></CreateTagsResponse>"
+            case "ModifyInstanceAttribute":
+                self.hosts[said["InstanceId"]].shutdown = said["InstanceInitiatedShutdownBehavior.Value"]
+                return f"<{operation}Response {NAMESPACE}><return>true</return></{operation}Response>"
             case "StopInstances" | "TerminateInstances":
                 return self._ended(operation, _numbered(said, "InstanceId"))
         raise NotImplementedError(operation)

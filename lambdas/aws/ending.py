@@ -34,6 +34,15 @@ def terminate(ids: Collection[str]) -> dict[str, str]:
     return _each(client("ec2").terminate_instances, sorted(ids))
 
 
+def keep_disks(ids: Collection[str]) -> None:
+    """From now on these stop where they would end by shutting themselves down. EC2 takes one a call, so this is for the
+    few that somebody has started again, not for the many that are stopped."""
+    for host in sorted(ids):
+        client("ec2").modify_instance_attribute(
+            InstanceId=host, InstanceInitiatedShutdownBehavior={"Value": "stop"}
+        )
+
+
 def tag(hosts: Mapping[str, Sequence[str]], key: str) -> None:
     """Write the tag: hosts by value. One that is gone meanwhile is no error; Infrastructure for any other refusal."""
     refused: dict[str, str] = {}

@@ -15,6 +15,7 @@ from lambdas.core import budget, guard, report, wire
 from lambdas.core.budget import Billed, Money
 from lambdas.core.guard import Passed
 from lambdas.core.report import Entry
+from lambdas.core.verdict import Cause
 from lambdas.handlers import relaying
 from lambdas.handlers.acting import Acted, act
 from lambdas.handlers.looking import VERDICT_TAG, Look, look, price_of
@@ -44,6 +45,7 @@ def handler(_event: dict[str, Any], _context: object) -> dict[str, Any]:
     if acted.denied:
         troubles.append(acted.denied)
     entries = _entries(seen, allowed, acted, now)
+    _tried(lambda: ending.keep_disks(_started_again(seen)), troubles)
     _tried(lambda: ending.tag(guard.tag_changes(seen.verdicts, seen.earlier, now), VERDICT_TAG), troubles)
     _tried(lambda: book.write([wire.to_json(each) for each in entries], now), troubles)
     money = _tried(lambda: _count(book, yard, seen, now), troubles)
@@ -72,6 +74,15 @@ def _tried(do: Callable[[], Any], troubles: list[Exception]) -> Any:
         logger.exception("patrol goes on without this")
         troubles.append(error)
         return None
+
+
+def _started_again(seen: Look) -> list[str]:
+    """Hosts that the patrol before saw stopped: the lease of their launch is over, and they shall keep their disk."""
+    return [
+        name
+        for name, host in seen.hosts.items()
+        if host.state in ("pending", "running") and host.earlier and host.earlier.cause == Cause.STOPPED
+    ]
 
 
 def _entries(seen: Look, allowed: Passed, acted: Acted, now: datetime) -> list[Entry]:

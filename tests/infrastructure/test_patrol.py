@@ -36,6 +36,7 @@ def test_it_may_do_this_and_nothing_else(yard: Assembly) -> None:
         "ec2:CreateTags",
         "ec2:DescribeImages",
         "ec2:DescribeInstances",
+        "ec2:ModifyInstanceAttribute",
         "ec2:StopInstances",
         "ec2:TerminateInstances",
         "lambda:InvokeFunction",

@@ -211,6 +211,16 @@ def test_a_stopped_host_is_archived_after_a_week(yard: Yard) -> None:
     assert "archive i-old" in yard.told()
 
 
+def test_a_host_that_is_started_again_keeps_its_disk_when_it_shuts_itself_down(yard: Yard) -> None:
+    host = yard.add("again", tags=KEPT, state="stopped", changed=NOON)
+    yard.looks(2)
+    assert host.shutdown == "terminate"
+    host.state, host.launched = "running", yard.now
+    yard.looks(3)
+    assert host.shutdown == "stop"
+    assert yard.account.calls["ec2:ModifyInstanceAttribute"] == 1
+
+
 @pytest.mark.parametrize(
     ("spot", "state"), [(False, "stopped"), (True, "running")], ids=["stopped on demand", "idle spot"]
 )
