@@ -13,7 +13,7 @@ from typing import Any
 
 from rich.table import Table
 
-from benchmarks import harness, imports, quick, runs, saving, scaling, transfer
+from benchmarks import harness, imports, patrol, quick, runs, saving, scaling, transfer
 from demo import bake, deployment
 from demo.cloud import ROOT, Cloud, port_for
 from demo.phases import Phases
@@ -63,12 +63,14 @@ def main() -> int:
             pauses = saving.measure()
         with phases.phase("transfer", "Data to the disk: ours, aws s3 sync, s5cmd"):
             speeds = transfer.measure()
+        with phases.phase("patrol", f"Patrol over {', '.join(f'{size:,}' for size in patrol.SIZES)} hosts"):
+            passes = patrol.measure()
     except DemoError as error:
         say(f"[bold red]Failed:[/bold red] {error}\nNext: {error.next_step}")
         return 1
     finally:
         cloud.down()
-    measured = Measured(clean, ratios, polling, rates, scaled, pauses, speeds)
+    measured = Measured(clean, ratios, polling, rates, scaled, pauses, speeds, passes)
     table = rows(measured)
     show(table)
     write(table, measured)
@@ -86,6 +88,7 @@ class Measured:
     scaling: scaling.Scaling
     pauses: list[saving.Pause]
     transfer: dict[str, transfer.Speeds]
+    patrol: list[patrol.Pass]
 
 
 def rows(measured: Measured) -> list[Row]:
@@ -143,6 +146,37 @@ def rows(measured: Measured) -> list[Row]:
             )
             for name, found in measured.transfer.items()
         ),
+        *patrol_rows(measured.patrol),
+    ]
+
+
+def patrol_rows(passes: list[patrol.Pass]) -> list[Row]:
+    """One pass over all hosts, in one invocation, whatever their number."""
+    return [
+        Row(
+            "AWS calls of one patrol",
+            "<= 18 + hosts / 500",
+            by_hosts({each.hosts: each.calls for each in passes}),
+            all(each.calls <= 18 + each.hosts / 500 for each in passes),
+        ),
+        Row(
+            "AWS calls to stop every idle host",
+            "<= 7 + hosts / 500",
+            by_hosts({each.hosts: each.stop_calls for each in passes}),
+            all(each.stop_calls <= 7 + each.hosts / 500 for each in passes),
+        ),
+        Row(
+            "seconds, MiB of one patrol",
+            "one invocation (180 s, 512 MiB)",
+            " / ".join(f"{each.seconds:g} s {each.memory_mib:.0f} MiB" for each in passes),
+            all(each.seconds < 180 and each.memory_mib < 512 for each in passes),
+        ),
+        Row(
+            "cents to look at a host without a run for a day",
+            "<= 1",
+            " / ".join(f"{each.looking_cents:g}" for each in passes),
+            all(each.looking_cents <= 1 for each in passes),
+        ),
     ]
 
 
@@ -184,6 +218,7 @@ def write(table: list[Row], measured: Measured) -> None:
         "harness": {**asdict(measured.harness), "ratio": measured.harness.ratio},
         "scaling": {**asdict(measured.scaling), "ratio": measured.scaling.ratio},
         "pauses": [asdict(pause) for pause in measured.pauses],
+        "patrol": [asdict(each) for each in measured.patrol],
         "transfer": {name: {**asdict(one), "ratio": one.ratio} for name, one in measured.transfer.items()},
     }
     OUTPUT.parent.mkdir(exist_ok=True)

@@ -18,7 +18,7 @@ from botocore.exceptions import ClientError
 from demo.say import DemoError
 
 STACK_PREFIX = "Trainyard-"
-STACKS = ("Network", "Storage", "Images", "Training", "Watch")
+STACKS = ("Network", "Storage", "Images", "Training", "Patrol", "Watch")
 CONFIG = Config(retries={"mode": "standard", "max_attempts": 4}, s3={"addressing_style": "path"})
 SETTLED = ("CREATE_COMPLETE", "UPDATE_COMPLETE")
 OVER = ("SUCCEEDED", "FAILED", "TIMED_OUT", "ABORTED")

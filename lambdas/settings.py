@@ -29,6 +29,14 @@ class SubmitSettings(NamedTuple):
     bake_state_machine_arn: str
 
 
+class AdmitSettings(NamedTuple):
+    yard: str
+    table_name: str
+    bucket_name: str
+    monthly_dollars: float = 0.0
+    """The yard's budget; 0: none."""
+
+
 class PlanSettings(NamedTuple):
     yard: str
     table_name: str
@@ -80,6 +88,8 @@ class HostAdmitSettings(NamedTuple):
     table_name: str
     bucket_name: str
     subnet_ids: tuple[str, ...]
+    monthly_dollars: float = 0.0
+    """As Admit's."""
 
 
 class ConcludeSettings(NamedTuple):
@@ -98,6 +108,8 @@ class BakeAdmitSettings(NamedTuple):
     base_image_parameter: str
     recipe_key: str
     software_hash: str
+    monthly_dollars: float = 0.0
+    """As Admit's."""
 
 
 class BakeDocumentSettings(NamedTuple):
@@ -136,6 +148,22 @@ class RetireSettings(NamedTuple):
     keep_days: int
     state_machine_arns: tuple[str, ...]
     """Whose executions are runs."""
+
+
+class PatrolSettings(NamedTuple):
+    yard: str
+    table_name: str
+    bucket_name: str
+    topic_arn: str
+    signal_function: str
+    conclude_function: str
+    snapshot_state_machine_arn: str
+    state_machine_arns: tuple[str, ...]
+    """All whose executions keep hosts, that of snapshots too."""
+    policy: str
+    """The yard's, as JSON."""
+    monthly_dollars: float = 0.0
+    """The yard's budget; 0: none."""
 
 
 @cache

@@ -136,6 +136,7 @@ class ImagesStack(cdk.Stack):
             PREVIOUS_IMAGE_PARAMETER=self.settings.previous_image_parameter,
             BASE_IMAGE_PARAMETER=self.settings.base_image_parameter,
             RECIPE_KEY=self.settings.recipe_key,
+            MONTHLY_DOLLARS=f"{self.settings.monthly_dollars:g}",
             SOFTWARE_HASH=packages.software_hash(*(text_of(word) for word in BUILDING)),
         )
         role, bucket = function.its_role, self.storage.bucket

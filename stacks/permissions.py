@@ -145,6 +145,20 @@ def plan_launches(role: iam.Role) -> None:
     )
 
 
+def mark_hosts(role: iam.Role, yard: str, *keys: str) -> None:
+    """Write these tags, and no others, on hosts of this yard."""
+    allow(
+        role,
+        ["ec2:CreateTags"],
+        [_ec2("instance/*")],
+        {
+            "StringEquals": {f"aws:ResourceTag/{YARD_TAG}": yard},
+            "ForAllValues:StringEquals": {"aws:TagKeys": list(keys)},
+        },
+        because=BY_TAG,
+    )
+
+
 def launch_hosts(
     role: iam.Role,
     *,

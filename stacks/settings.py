@@ -1,9 +1,13 @@
 """What a person may choose about a yard: CDK context, read once, checked here."""
 
+import json
 import re
 from dataclasses import dataclass
 
 from constructs import Construct
+
+from lambdas.core import policy
+from lambdas.core.policy import Policy
 
 
 @dataclass(frozen=True)
@@ -32,6 +36,10 @@ class YardSettings:
     """How many images of every lineage stay, the newest, ..."""
     keep_days: int
     """... and all that are younger than this."""
+    policy: Policy
+    """When patrol calls a host idle, and what it does then; what is not said is the default."""
+    monthly_dollars: float
+    """What hosts may cost in a month before new runs are refused; 0: no budget."""
 
     @property
     def yard(self) -> str:
@@ -75,6 +83,8 @@ class YardSettings:
             volume_initialization_rate=_rate(context),
             keep_images=_count(context, "keep_images"),
             keep_days=_count(context, "keep_days"),
+            policy=_policy(context),
+            monthly_dollars=_dollars(context, "monthly_dollars"),
         )
 
 
@@ -92,6 +102,8 @@ DEFAULTS: dict[str, object] = {
     "volume_initialization_rate": 300,
     "keep_images": 3,
     "keep_days": 14,
+    "policy": {},
+    "monthly_dollars": 0,
 }
 
 
@@ -132,3 +144,23 @@ def _count(context: dict[str, object], key: str) -> int:
     if not word.isdigit() or int(word) == 0:
         raise ValueError(f"context {key}={word!r}: say a whole number above zero")
     return int(word)
+
+
+def _policy(context: dict[str, object]) -> Policy:
+    """A mapping in cdk.json, JSON on the command line."""
+    said = context["policy"]
+    try:
+        said = json.loads(said) if isinstance(said, str) else said
+    except ValueError as error:
+        raise ValueError(f"context policy={said!r} is no JSON: {error}") from error
+    found = policy.of_mapping(said, path="policy")
+    if isinstance(found, policy.WrongPolicy):
+        raise ValueError(f"context {'; '.join(found.faults)}")  # noqa: TRY004 - of its value, not of its type
+    return found
+
+
+def _dollars(context: dict[str, object], key: str) -> float:
+    word = str(context[key])
+    if not re.fullmatch(r"\d{1,9}(\.\d{1,2})?", word):
+        raise ValueError(f"context {key}={word!r}: say dollars, like 500 or 99.50; 0 for none")
+    return float(word)

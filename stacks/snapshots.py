@@ -127,23 +127,24 @@ class Launches(Construct):
         super().__init__(scope, name)
         self.storage, self.make = storage, make
         self.conclude = _conclude(make("host_conclude"), storage)
+        permissions.mark_hosts(self.conclude.its_role, settings.yard, "trainyard:hold")
         self.workflow = Workflow(
             self,
             "launch",
             yard=settings.yard,
-            functions=[self._admit(network), *steps, self._await(), self.conclude],
+            functions=[self._admit(network, settings.monthly_dollars), *steps, self._await(), self.conclude],
             timeout=cdk.Duration.days(31),
         )
         cdk.CfnOutput(scope, "LaunchStateMachineArn", value=self.workflow.state_machine_arn)
 
-    def _admit(self, network: NetworkStack) -> Function:
+    def _admit(self, network: NetworkStack, monthly_dollars: float) -> Function:
         subnets = cdk.Fn.join(",", [subnet.subnet_id for subnet in network.subnets])
-        function = self.make("host_admit", SUBNET_IDS=subnets)
+        function = self.make("host_admit", SUBNET_IDS=subnets, MONTHLY_DOLLARS=f"{monthly_dollars:g}")
         role = function.its_role
         read_objects(role, self.storage.bucket, "runs/*/recipe.json")
         list_objects(role, self.storage.bucket, "runs/")
         anywhere(role, "ec2:DescribeImages", "ec2:DescribeSubnets")
-        use_ledger(role, self.storage.table, "Query", "PutItem", "UpdateItem")
+        use_ledger(role, self.storage.table, "GetItem", "Query", "PutItem", "UpdateItem")
         return function
 
     def _await(self) -> Function:

@@ -177,13 +177,13 @@ class TrainingStack(cdk.Stack):
         return function
 
     def _admit(self) -> Function:
-        function = self._function("admit")
+        function = self._function("admit", MONTHLY_DOLLARS=f"{self.settings.monthly_dollars:g}")
         role, bucket = function.its_role, self.storage.bucket
         read_versions(role, bucket, "jobs/")
-        read_objects(role, bucket, "jobs/", "programs/")
-        list_objects(role, bucket, "jobs/", "programs/", "data/")
+        read_objects(role, bucket, "jobs/", "programs/", "runs/*/checkpoints/latest.json")
+        list_objects(role, bucket, "jobs/", "programs/", "data/", "runs/*/checkpoints/latest.json")
         write_objects(role, bucket, "runs/")
-        use_ledger(role, self.storage.table, "PutItem", "UpdateItem")
+        use_ledger(role, self.storage.table, "GetItem", "PutItem", "UpdateItem")
         return function
 
     def _plan(self) -> Function:

@@ -9,6 +9,7 @@ from constructs import Construct
 
 from stacks.function import Function
 from stacks.images import ImagesStack
+from stacks.patrol import PatrolStack
 from stacks.settings import YardSettings
 from stacks.training import TrainingStack
 from stacks.workflow import Workflow
@@ -40,11 +41,12 @@ class WatchStack(cdk.Stack):
         settings: YardSettings,
         images: ImagesStack,
         training: TrainingStack,
+        patrol: PatrolStack,
     ) -> None:
         super().__init__(scope, name, description="Trainyard: dashboard and alarms")
         self.yard = settings.yard
         self.tell = actions.SnsAction(training.topic)
-        functions = [*images.functions, *training.functions]
+        functions = [*images.functions, *training.functions, *patrol.functions]
         for workflow, word in (
             (training.workflow, "train"),
             (images.workflow, "bake"),
@@ -67,6 +69,12 @@ class WatchStack(cdk.Stack):
             ),
             "An event could not be delivered or was failed on again and again. Look into the queue: the run it belongs "
             "to may wait for it until its own time-out.",
+        )
+        self._alarm(
+            "patrol-absent",
+            patrol.patrol.metric_invocations(period=FIVE_MINUTES),
+            "Patrol has not looked for five minutes: idle and lost hosts run on. Look whether its rule is enabled.",
+            below=True,
         )
         self._dashboard(images, training, functions)
 
@@ -99,8 +107,13 @@ class WatchStack(cdk.Stack):
                 f"The function {function.word} failed or was throttled. Its log: {function.log.node.path}.",
             )
 
-    def _alarm(self, name: str, metric: cloudwatch.IMetric, description: str) -> None:
-        """One such thing within five minutes is worth a look; no data means that nothing happened."""
+    def _alarm(self, name: str, metric: cloudwatch.IMetric, description: str, *, below: bool = False) -> None:
+        """One such thing within five minutes is worth a look, or (`below`) none; no data: nothing happened."""
+        at_least, less = (
+            cloudwatch.ComparisonOperator.GREATER_THAN_OR_EQUAL_TO_THRESHOLD,
+            cloudwatch.ComparisonOperator.LESS_THAN_THRESHOLD,
+        )
+        happened, missed = cloudwatch.TreatMissingData.NOT_BREACHING, cloudwatch.TreatMissingData.BREACHING
         alarm = cloudwatch.Alarm(
             self,
             "".join(part.capitalize() for part in name.split("-")),
@@ -109,8 +122,8 @@ class WatchStack(cdk.Stack):
             metric=metric,
             threshold=1,
             evaluation_periods=1,
-            comparison_operator=cloudwatch.ComparisonOperator.GREATER_THAN_OR_EQUAL_TO_THRESHOLD,
-            treat_missing_data=cloudwatch.TreatMissingData.NOT_BREACHING,
+            comparison_operator=less if below else at_least,
+            treat_missing_data=missed if below else happened,
         )
         alarm.add_alarm_action(self.tell)
 

@@ -5,6 +5,7 @@ from constructs import Construct
 
 from stacks.images import ImagesStack
 from stacks.network import NetworkStack
+from stacks.patrol import PatrolStack
 from stacks.permissions import YARD_TAG
 from stacks.settings import YardSettings
 from stacks.storage import StorageStack
@@ -24,9 +25,10 @@ class Yard:
         self.training = TrainingStack(
             scope, f"{prefix}-Training", settings, self.network, self.storage, self.images
         )
-        self.watch = WatchStack(scope, f"{prefix}-Watch", settings, self.images, self.training)
+        self.patrol = PatrolStack(scope, f"{prefix}-Patrol", settings, self.storage, self.training)
+        self.watch = WatchStack(scope, f"{prefix}-Watch", settings, self.images, self.training, self.patrol)
         cdk.Tags.of(scope).add(YARD_TAG, settings.yard)
 
     @property
     def stacks(self) -> list[cdk.Stack]:
-        return [self.network, self.storage, self.images, self.training, self.watch]
+        return [self.network, self.storage, self.images, self.training, self.patrol, self.watch]

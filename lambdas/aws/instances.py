@@ -1,8 +1,9 @@
 """EC2 instances: found by their run's tag, and ended."""
 
+import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from lambdas.aws.clients import client
@@ -10,6 +11,9 @@ from lambdas.core.catalogue import Market
 from lambdas.core.gang import Gang
 
 LIVE = ("pending", "running", "stopping", "stopped")
+PAGE = 1000
+WHEN = re.compile(r"\((\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) (?:GMT|UTC)\)")
+"""How EC2 writes when a state changed: `User initiated (2026-11-20 12:00:00 GMT)`."""
 CHUNK = 500
 
 
@@ -25,6 +29,8 @@ class Instance:
     launched: datetime
     image: str
     tags: Mapping[str, str]
+    changed: datetime | None = None
+    """When its state changed last, where EC2 says so."""
 
     @property
     def gang(self) -> Gang:
@@ -55,6 +61,12 @@ def live() -> dict[str, tuple[str, Market]]:
     """(type, market) of every instance of the account in this region that counts against a vCPU quota."""
     states = [{"Name": "instance-state-name", "Values": ["pending", "running", "stopping"]}]
     return {instance.id: (instance.type, instance.market) for instance in _describe(Filters=states)}
+
+
+def of_yard(yard: str) -> tuple[Instance, ...]:
+    """Every instance of the yard, also those that ended within the last hour: a call for each thousand."""
+    chosen = [{"Name": "tag:trainyard:yard", "Values": [yard]}]
+    return _describe(Filters=chosen, PaginationConfig={"PageSize": PAGE})
 
 
 def terminate(ids: Collection[str]) -> None:
@@ -110,7 +122,13 @@ def _instance(data: Mapping[str, Any]) -> Instance:
         launched=data["LaunchTime"],
         image=data["ImageId"],
         tags={tag["Key"]: tag["Value"] for tag in data.get("Tags", [])},
+        changed=_changed(str(data.get("StateTransitionReason", ""))),
     )
+
+
+def _changed(reason: str) -> datetime | None:
+    said = WHEN.search(reason)
+    return datetime.strptime(said.group(1), "%Y-%m-%d %H:%M:%S").replace(tzinfo=UTC) if said else None
 
 
 def _chunks(ids: Collection[str]) -> list[list[str]]:

@@ -163,18 +163,18 @@ class Ledger:
     def take_bake_lock(self, lock: Lock, *, instead_of: str | None) -> bool:
         """Whether the lock is this run's now: it was free, its own, or that of `instead_of`, which is over."""
         free = "attribute_not_exists(pk) OR #run IN (:mine, :over)"
-        item = {key: _pack(value) for key, value in wire.to_json(lock).items()}
+        item = {key: pack(value) for key, value in wire.to_json(lock).items()}
         return self._held(
             self.dynamodb.put_item,
             free,
-            {":mine": _pack(lock.run), ":over": _pack(instead_of or lock.run)},
+            {":mine": pack(lock.run), ":over": pack(instead_of or lock.run)},
             Item=_key(*BAKE_LOCK) | item,
         )
 
     def give_back_bake_lock(self, run: str) -> bool:
         """Whether the lock was this run's until now."""
         return self._held(
-            self.dynamodb.delete_item, "#run = :mine", {":mine": _pack(run)}, Key=_key(*BAKE_LOCK)
+            self.dynamodb.delete_item, "#run = :mine", {":mine": pack(run)}, Key=_key(*BAKE_LOCK)
         )
 
     def _held(self, call: Any, condition: str, values: Mapping[str, Any], **more: Any) -> bool:
@@ -194,7 +194,7 @@ class Ledger:
 
     def _get(self, pk: str, sk: str) -> dict[str, Any] | None:
         answer = self.dynamodb.get_item(TableName=self.table, Key=_key(pk, sk), ConsistentRead=True)
-        return _unpack(answer["Item"]) if "Item" in answer else None
+        return unpack(answer["Item"]) if "Item" in answer else None
 
     def _query(self, run: str, condition: str, edge: str) -> Iterable[dict[str, Any]]:
         pages = self.dynamodb.get_paginator("query").paginate(
@@ -203,14 +203,14 @@ class Ledger:
             ExpressionAttributeValues={":run": {"S": f"run#{run}"}, ":edge": {"S": edge}},
             ConsistentRead=True,
         )
-        return [_unpack(item) for page in pages for item in page["Items"]]
+        return [unpack(item) for page in pages for item in page["Items"]]
 
     def _item(self, write: Write) -> dict[str, Any]:
         key = _key(write.pk, write.sk)
         if write.put:
-            item = {name: _pack(value) for name, value in write.values.items()}
+            item = {name: pack(value) for name, value in write.values.items()}
             return {"Put": {"TableName": self.table, "Item": key | item}}
-        values = {name: _pack(value) for name, value in write.values.items() if value is not None}
+        values = {name: pack(value) for name, value in write.values.items() if value is not None}
         names = {f"#v{n}": name for n, name in enumerate(values)}
         update: dict[str, Any] = {
             "TableName": self.table,
@@ -231,7 +231,8 @@ def _key(pk: str, sk: str) -> dict[str, Any]:
     return {"pk": {"S": pk}, "sk": {"S": sk}}
 
 
-def _pack(value: Any) -> dict[str, Any]:
+def pack(value: Any) -> dict[str, Any]:
+    """The value as DynamoDB's API has it."""
     packed: dict[str, Any] = PACK.serialize(_exact(wire.to_json(value)))
     return packed
 
@@ -246,6 +247,7 @@ def _exact(value: Any) -> Any:
     return value
 
 
-def _unpack(item: Mapping[str, Any]) -> dict[str, Any]:
+def unpack(item: Mapping[str, Any]) -> dict[str, Any]:
+    """The item as JSON knows it."""
     unpacked: dict[str, Any] = wire.to_json({name: UNPACK.deserialize(value) for name, value in item.items()})
     return unpacked

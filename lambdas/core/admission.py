@@ -3,6 +3,7 @@
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from lambdas.core.job import Fault, Job, Sharding
 
@@ -36,6 +37,17 @@ def bucket_faults(job: Job, source: SourceFacts | None, data: Mapping[str, Prefi
         fault = _data_fault(name, entry.source, data[name]) or _share_fault(job, name, data[name])
         faults += [fault] if fault else []
     return tuple(faults)
+
+
+def resume_fault(run: str, latest: Mapping[str, Any] | None) -> Fault | None:
+    """`latest` is the latest.json of the run to resume from; None where it has none."""
+    if latest is not None and latest.get("key"):
+        return None
+    return Fault(
+        "checkpoints.resume",
+        f"there is no checkpoint of {run} in the bucket (runs/{run}/checkpoints/latest.json); name another run, or "
+        "leave it out to start from the beginning",
+    )
 
 
 def _source_faults(job: Job, uri: str, source: SourceFacts | None) -> tuple[Fault, ...]:

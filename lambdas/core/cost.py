@@ -8,11 +8,13 @@ from lambdas.core.catalogue import Market
 
 LEAST_SECONDS = 60.0
 """EC2 bills Linux by the second, and never less than a minute."""
+DISK_GIB_MONTH, HOURS_A_MONTH = 0.08, 730
+"""Dollars for a GiB of gp3 (us-east-1), billed by the second too."""
 
 
 @dataclass(frozen=True)
 class HostLife:
-    """One host's life. `ended` is None while it lives; prices are dollars per hour."""
+    """One host's life. `ended` is None while it lives; prices are dollars per hour, of the instance alone."""
 
     instance: str
     type: str
@@ -22,11 +24,12 @@ class HostLife:
     launched: datetime
     ended: datetime | None
     zone: str | None = None
+    disk_gib: int = 0
 
 
 @dataclass(frozen=True)
 class Bill:
-    """Instance hours only: disks, requests and transfer are not in it."""
+    """Instances with their root disks: requests, storage and transfer are not in it."""
 
     dollars: float
     hours: float
@@ -45,11 +48,17 @@ def bill(hosts: Iterable[HostLife], *, now: datetime) -> Bill:
     hours_by_market: dict[str, float] = {}
     for host, hours in lives:
         market = host.market.value
-        dollars_by_market[market] = dollars_by_market.get(market, 0.0) + hours * host.price
+        dollars_by_market[market] = dollars_by_market.get(market, 0.0) + hours * (
+            host.price + disk(host.disk_gib)
+        )
         hours_by_market[market] = hours_by_market.get(market, 0.0) + hours
     dollars = sum(dollars_by_market.values())
     known = all(host.on_demand_price is not None for host, _ in lives)
-    on_demand = sum(hours * (host.on_demand_price or 0.0) for host, hours in lives) if known else None
+    on_demand = (
+        sum(hours * ((host.on_demand_price or 0.0) + disk(host.disk_gib)) for host, hours in lives)
+        if known
+        else None
+    )
     return Bill(
         dollars=_cents(dollars),
         hours=_cents(sum(hours_by_market.values())),
@@ -68,7 +77,12 @@ def hours_of(host: HostLife, *, now: datetime) -> float:
 
 def dollars_of(host: HostLife, *, now: datetime) -> float:
     """What one host cost."""
-    return _cents(hours_of(host, now=now) * host.price)
+    return _cents(hours_of(host, now=now) * (host.price + disk(host.disk_gib)))
+
+
+def disk(gib: int) -> float:
+    """Dollars an hour of a disk of that size."""
+    return gib * DISK_GIB_MONTH / HOURS_A_MONTH
 
 
 def deadline(

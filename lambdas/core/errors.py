@@ -9,6 +9,7 @@
     │   ├── BakeUnderWay        one bake at a time moves the image parameter
     │   ├── RollbackRefused     there is no previous image to go back to
     │   ├── LimitReached        the job's own hours or dollars are used up
+    │   ├── BudgetSpent         the yard's dollars of this month are used up
     │   └── ProgramFailed       the user's program ended by itself with an error
     ├── Capacity              EC2 has no room now                               another pool, later
     │   ├── CapacityRefused     a pool refused the gang
@@ -92,6 +93,10 @@ class RollbackRefused(UsersFault):
 
 class LimitReached(UsersFault):
     """The hours or dollars that the job allows are used up."""
+
+
+class BudgetSpent(UsersFault):
+    """The dollars that the yard may spend in a month are used up: no new run begins."""
 
 
 class ProgramFailed(UsersFault):
@@ -194,6 +199,7 @@ WORDS: dict[str, type[TrainyardError]] = {
         BakeUnderWay,
         RollbackRefused,
         LimitReached,
+        BudgetSpent,
         ProgramFailed,
         CapacityRefused,
         QuotaExceeded,

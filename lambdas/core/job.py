@@ -137,11 +137,13 @@ class Hardware:
 
 @dataclass(frozen=True, kw_only=True)
 class Checkpoints:
-    """How often a program that uses the runtime saves (0 steps: by the clock alone), and how many are kept."""
+    """How often a program that uses the runtime saves (0 steps: by the clock alone), and how many are kept. `resume` is
+    the run whose last checkpoint this one goes on from."""
 
     steps: int = 0
     seconds: float = 120.0
     keep: int = 3
+    resume: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -170,6 +172,8 @@ class Job:
     checkpoints: Checkpoints = field(default_factory=Checkpoints)
     limits: Limits = field(default_factory=Limits)
     after: After = field(default_factory=After)
+    policy: Mapping[str, Any] = field(default_factory=dict)
+    """What of patrol's policy (policy.py) this job's hosts have different."""
 
     @property
     def roles(self) -> tuple[Role, ...]:

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from lambdas.core import document, jobhosts, jobprogram
+from lambdas.core import document, jobhosts, jobprogram, policy
 from lambdas.core.job import Fault, InputFaults, Job, Role, Sharding, Strategy
 from lambdas.core.names import NAME
 from lambdas.core.reading import Faults, Section, any_of, shown
@@ -24,12 +24,13 @@ SECTIONS = {
         "max_dollars_per_hour",
         "image",
     ),
-    "checkpoints": ("steps", "seconds", "keep"),
+    "checkpoints": ("steps", "seconds", "keep", "resume"),
     "limits": ("hours", "dollars", "restarts", "wait_minutes"),
     "after": ("hosts", "image"),
+    "policy": policy.KEYS,
 }
 """Each section with its keys."""
-KEYS = ("name", "program", "data", "cluster", "hardware", "checkpoints", "limits", "after")
+KEYS = ("name", "program", "data", "cluster", "hardware", "checkpoints", "limits", "after", "policy")
 SEVERAL_HOSTS = (Strategy.MULTI_WORKER, Strategy.PARAMETER_SERVER)
 
 
@@ -119,6 +120,7 @@ def check(job: object, *, source: str, bucket: str) -> Job | InputFaults:
         checkpoints=jobhosts.checkpoints(_section(top, "checkpoints")),
         limits=jobhosts.limits(_section(top, "limits")),
         after=jobhosts.after(_section(top, "after"), hardware.market),
+        policy=policy.read(_section(top, "policy")),
     )
     named = top.values.get("data")
     _check_together(whole, faults, [str(entry) for entry in named] if isinstance(named, Mapping) else [])

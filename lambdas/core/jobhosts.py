@@ -24,6 +24,7 @@ MOST_TYPES = 10
 MOST_STEPS = 1_000_000_000
 IMAGE = rf"{AMI}|(?!ami-)[A-Za-z0-9][A-Za-z0-9_-]{{0,79}}"
 """An image's id, or what a run or a lineage may be called."""
+RUN = r"[A-Za-z0-9][A-Za-z0-9_-]{0,79}"
 
 CPU_ROLES = (Role.CHIEF, Role.PS, Role.EVALUATOR)
 CPU_ROLES_BY_DEFAULT = {Chief.COORDINATOR: (Role.CHIEF, Role.PS), Chief.WORKER: (Role.PS,)}
@@ -165,6 +166,9 @@ def checkpoints(section: Section) -> Checkpoints:
         steps=section.count("steps", default.steps, least=0, most=MOST_STEPS),
         seconds=section.number("seconds", default.seconds, least=1, most=86_400, unit="seconds"),
         keep=section.count("keep", default.keep, least=1, most=100),
+        resume=section.text(
+            "resume", pattern=RUN, allowed="the id of a run whose last checkpoint is in the bucket"
+        ),
     )
 
 

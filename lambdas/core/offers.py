@@ -130,7 +130,8 @@ class PlanFacts:
 class Plan:
     """What to try, in this order. Goes to the ledger and to plan.json as `wire.to_json` writes it.
 
-    `gang` is the number of hosts of an attempt, `cpu_gang` how many of them are CPU hosts."""
+    `gang` is the number of hosts of an attempt, `cpu_gang` how many of them are CPU hosts; `disk_gib` is the size of
+    the image's disks."""
 
     kind: ClassVar[str] = "plan"
     offers: tuple[Offer, ...]
@@ -141,6 +142,7 @@ class Plan:
     made: datetime
     reason: str
     cpu_gang: int = 0
+    disk_gib: int = 0
 
 
 @dataclass(frozen=True)
@@ -174,6 +176,7 @@ def make_plan(job: Job, facts: PlanFacts, *, now: datetime) -> Plan | Refused:
         made=now,
         reason=_why(job, offers, excluded),
         cpu_gang=job.cpu_gang,
+        disk_gib=sum(snapshot.gib for snapshot in image.snapshots),
     )
 
 

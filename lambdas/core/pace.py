@@ -19,6 +19,8 @@ PATIENCE: Mapping[str, timedelta] = {
     "capture": timedelta(hours=24),
 }
 """How long a wait may take in all, however often it is looked at. EC2 may need a day for a first, large image."""
+TO_SAVE = timedelta(minutes=5)
+"""What a gang gets beyond the run's deadline, at which its hosts save and leave, before Train is over without them."""
 LEAST = 60
 
 
@@ -36,7 +38,8 @@ def deadline(records: Records, attempt: int, now: datetime) -> datetime:
     if job is None:
         raise ValueError(f"run {records.run.run} has no job, so nothing limits it")
     row = records.attempts.get(attempt)
-    hourly = sum(host.price for host in records.members(attempt)) if row else 0.0
+    members = records.members(attempt) if row else ()
+    hourly = sum(host.price + cost.disk(host.disk_gib) for host in members)
     spent = cost.bill(records.lives(), now=now).dollars
     return cost.deadline(
         begun=records.run.created,
@@ -50,7 +53,7 @@ def deadline(records: Records, attempt: int, now: datetime) -> datetime:
 
 def pace(records: Records, attempt: int, now: datetime) -> Pace:
     """How long Train may last and be silent. At least a minute each, so that a late start ends as a timeout."""
-    seconds = max(LEAST + 1, int((deadline(records, attempt, now) - now).total_seconds()))
+    seconds = max(LEAST + 1, int((deadline(records, attempt, now) + TO_SAVE - now).total_seconds()))
     return Pace(seconds, min(int(HEARTBEAT.total_seconds()), seconds - 1))
 
 
@@ -58,16 +61,26 @@ def muster_seconds() -> int:
     return int(muster.PATIENCE.total_seconds())
 
 
-def used_up(records: Records, attempt: int, now: datetime) -> str | None:
-    """Which limits of the job are used up, in figures; None while the deadline is ahead."""
+def used_up(records: Records, attempt: int, now: datetime, *, step: int | None) -> str | None:
+    """That the run stops at its cap, and how to go on; None while the deadline is ahead."""
     job = records.run.job
     if job is None or deadline(records, attempt, now) > now:
         return None
-    hours = (now - records.run.created).total_seconds() / 3600
-    spent = cost.bill(records.lives(), now=now).dollars
+    return at_its_cap(records, now, step=step)
+
+
+def at_its_cap(records: Records, now: datetime, *, step: int | None) -> str:
+    """Which of the job's two caps it is, what was reached, and how to go on from there."""
+    run, job = records.run, records.run.job
+    assert job is not None, "an admitted run has a job"
+    hours, dollars = job.limits.hours, job.limits.dollars
+    spent, took = cost.bill(records.lives(), now=now).dollars, (now - run.created).total_seconds() / 3600
+    by_dollars = spent / dollars > took / hours
+    cap = f"${dollars:,.2f} (limits.dollars)" if by_dollars else f"{hours:g} hours (limits.hours)"
+    reached = "before its first step" if step is None else f"after step {step:,}"
     return (
-        f"the run took {hours:.2f} hours and ${spent:.2f}; limits.hours is {job.limits.hours:g}, "
-        f"limits.dollars is {job.limits.dollars:g}"
+        f"stopped at its cap of {cap} {reached}, having taken {took:.2f} hours and ${spent:,.2f}; resume with "
+        f"checkpoints.resume: {run.run} in a job with a higher cap"
     )
 
 

@@ -59,6 +59,7 @@ class HostRow:
     launched: datetime
     gang: Gang = Gang.GPU
     on_demand_price: float | None = None
+    disk_gib: int = 0
     address: str | None = None
     ready: int = 0
     ready_at: datetime | None = None
@@ -108,7 +109,8 @@ class IntentRow:
 
 @dataclass(frozen=True, kw_only=True)
 class AttemptRow:
-    """One attempt. `error` and `cause` are what its token was, or will be, answered with."""
+    """One attempt. `error` and `cause` are what its token was, or will be, answered with. `capped` is when its gang was
+    asked to leave because the run's hours or dollars are used up."""
 
     attempt: int
     offer: Mapping[str, Any]
@@ -127,6 +129,7 @@ class AttemptRow:
     reached_before: int | None = None
     asked: datetime | None = None
     asked_by: tuple[str, ...] = ()
+    capped: datetime | None = None
 
     @property
     def trouble(self) -> Trouble | None:
@@ -283,6 +286,7 @@ class Records:
                 launched=host.launched,
                 ended=host.ended,
                 zone=host.zone,
+                disk_gib=host.disk_gib,
             )
             for host in self.hosts.values()
         )
@@ -370,6 +374,13 @@ def others_must_be_asked(records: Records, attempt: int, instance: str) -> bool:
     job, host = records.run.job, records.hosts[instance]
     asynchronous = job is not None and job.cluster.strategy is Strategy.PARAMETER_SERVER
     return asynchronous and host.stopped >= attempt and host.why != "asked"
+
+
+def at_its_limit(records: Records, attempt: int) -> bool:
+    """Whether the gang leaves because the hours or dollars are used up: patrol asked it to, or a host found out."""
+    row = records.attempts.get(attempt)
+    asked = row is not None and row.capped is not None
+    return asked or any(host.stopped >= attempt and host.why == "limit" for host in records.members(attempt))
 
 
 def interruption(records: Records, attempt: int, step: int | None) -> Trouble:

@@ -112,7 +112,10 @@ class Stop:
 def decide(
     trouble: Trouble, *, attempt: int, restarts: int, now: datetime, deadline: datetime
 ) -> Again | Stop:
-    """`attempt` is the one that failed, from 1; `restarts` is the job's limit."""
+    """`attempt` is the one that failed, from 1; `restarts` is the job's limit. A run that stops at its cap says so
+    itself: nothing failed."""
+    if trouble.error == errors.LimitReached.__name__ and trouble.final:
+        return Stop(error=trouble.error, reason=f"{trouble.reason}.{_last_lines(trouble)}")
     happened = _happened(trouble, attempt)
     hopeless = _hopeless(trouble)
     if hopeless:

@@ -240,7 +240,7 @@ def _cost(facts: RunFacts) -> dict[str, Any]:
         "on_demand_dollars": total.on_demand_dollars,
         "saved_dollars": total.saved_dollars,
         "saved_percent": saved,
-        "counts": "instance hours only, not disks, storage, requests or transfer",
+        "counts": "instance hours and their root disks, not storage, requests or transfer",
     }
 
 

@@ -6,25 +6,26 @@ from typing import Any
 from lambdas import settings
 from lambdas.aws import bucket
 from lambdas.aws.ledger import AlreadyWrittenError, Ledger, event_row, run_row
-from lambdas.core import admission, document, jobfile, names, wire
+from lambdas.aws.logbook import Logbook
+from lambdas.core import admission, budget, document, jobfile, names, wire
 from lambdas.core.admission import PrefixFacts, SourceFacts
 from lambdas.core.errors import AccessDenied
 from lambdas.core.job import InputFaults, Job
 from lambdas.core.jobfile import Inline, Uploaded
 from lambdas.handlers.voice import clock, logger, note
+from lambdas.settings import AdmitSettings
 
 
 def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
-    yard = settings.read(settings.YardSettings)
+    yard = settings.read(AdmitSettings)
     run, created = str(event["run"]), wire.instant(event["started"])
     if isinstance(event["input"], Mapping) and event["input"].get("denied"):
         raise AccessDenied(str(event["input"]["denied"]))  # submit's words: it could not read the job file
     source = jobfile.read_input(event["input"])
     admitted = names.misnamed(run) or _checked(source, yard.bucket_name)
-    refused = admitted if isinstance(admitted, InputFaults) else None
-    entry = note(
-        "refused" if refused else "admitted", refused.reason if refused else "no fault found", at=clock()
-    )
+    spent = budget.refusal(Logbook(yard.table_name).money(), yard.monthly_dollars or None, clock())
+    refused = admitted.reason if isinstance(admitted, InputFaults) else spent
+    entry = note("refused" if refused else "admitted", refused or "no fault found", at=clock())
     values = {
         "kind": "train",
         "state": "Admit",
@@ -36,13 +37,16 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
     }
     if isinstance(admitted, Job):
         bucket.write_json(yard.bucket_name, f"runs/{run}/job.json", admitted.to_json())
+    if isinstance(admitted, Job) and admitted.checkpoints.resume and not refused:
+        _go_on_from(admitted.checkpoints.resume, run, yard.bucket_name)
     try:
         ledger = Ledger(yard.table_name)
         ledger.write(run_row(run, values, unless="created"), event_row(run, entry))
     except AlreadyWrittenError:
         logger.info("%s is admitted already", run)
     if refused:
-        return {"kind": "refused", "error": "JobRefused", "reason": refused.reason}
+        error = "JobRefused" if isinstance(admitted, InputFaults) else "BudgetSpent"
+        return {"kind": "refused", "error": error, "reason": refused}
     return {"kind": "admitted"}
 
 
@@ -58,8 +62,22 @@ def _checked(source: Uploaded | Inline | InputFaults, yard_bucket: str) -> Job |
     if isinstance(parsed, InputFaults):
         return parsed
     faults = admission.bucket_faults(parsed, _source_facts(parsed), _data_facts(parsed))
+    resume = parsed.checkpoints.resume
+    fault = admission.resume_fault(resume, bucket.read_json(yard_bucket, _latest(resume))) if resume else None
+    faults = (*faults, fault) if fault else faults
     said = source.key if isinstance(source, Uploaded) else "the execution's input"
     return InputFaults(said, faults) if faults else parsed
+
+
+def _go_on_from(earlier: str, run: str, yard_bucket: str) -> None:
+    """The run's first checkpoint is the other's last: it stays where it is, and is restored from there."""
+    latest = bucket.read_json(yard_bucket, _latest(earlier))
+    if latest:
+        bucket.write_json_once(yard_bucket, _latest(run), {**latest, "before": []})
+
+
+def _latest(run: str) -> str:
+    return f"runs/{run}/checkpoints/latest.json"
 
 
 def _uploaded(source: Uploaded, yard_bucket: str) -> Job | InputFaults:

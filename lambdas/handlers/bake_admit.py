@@ -9,9 +9,10 @@ from typing import Any
 from lambdas import settings
 from lambdas.aws import bucket, documents, executions, images
 from lambdas.aws.ledger import AlreadyWrittenError, Ledger, Lock, event_row, run_row
-from lambdas.core import bake, document, names, onehost, recipe, wire
+from lambdas.aws.logbook import Logbook
+from lambdas.core import bake, budget, document, names, onehost, recipe, wire
 from lambdas.core.bake import Refused, RollbackPlan, Unchanged
-from lambdas.core.errors import AccessDenied, Misconfigured, RecipeRefused
+from lambdas.core.errors import AccessDenied, BudgetSpent, Misconfigured, RecipeRefused
 from lambdas.core.image import Image
 from lambdas.core.job import Fault, InputFaults
 from lambdas.core.recipe import Recipe, Rollback, Wanted
@@ -78,7 +79,13 @@ def _recipe(yard: BakeAdmitSettings, wanted: Wanted) -> dict[str, Any] | Unchang
         return _refused(InputFaults(source, (fault,)))
     admitted = recipe.admitted(found, software=yard.software_hash, base=base.id)
     same = None if wanted.force else _unchanged(yard, str(admitted["hash"]))
-    return same or admitted
+    return same or _too_dear(yard) or admitted
+
+
+def _too_dear(yard: BakeAdmitSettings) -> Refused | None:
+    """A builder costs as any host does."""
+    spent = budget.refusal(Logbook(yard.table_name).money(), yard.monthly_dollars or None, clock())
+    return Refused(BudgetSpent.__name__, spent) if spent else None
 
 
 def _uploaded(yard: BakeAdmitSettings, wanted: Wanted) -> Recipe | InputFaults:

@@ -6,8 +6,8 @@ from typing import Any
 
 from lambdas.aws import documents, executions
 from lambdas.aws.ledger import AlreadyWrittenError, attempt_row, event_row, host_row, run_row
+from lambdas.core import pace, silence, wire
 from lambdas.core import records as ledger_rows
-from lambdas.core import silence, wire
 from lambdas.core.records import Records
 from lambdas.core.recovery import Trouble
 from lambdas.core.summary import Ending
@@ -168,12 +168,24 @@ def _stopped(hearing: Hearing, now: datetime) -> str:
         hearing.ask_to_stop(records, besides=(instance,))
     if not ledger_rows.gang_has_stopped(records, hearing.attempt):
         return f"{instance} stopped ({why}); others have not yet"
+    if ledger_rows.at_its_limit(records, hearing.attempt):
+        return _limit_reached(hearing, records, step, now)
     trouble = ledger_rows.interruption(records, hearing.attempt, step)
     over = hearing.entry(
         "interrupted", at=now, source=Source.WORKFLOW, reason=trouble.reason, lost=list(trouble.lost)
     )
     attempts.end(hearing.ledger, hearing.run, hearing.attempt, over, now, trouble=trouble, step=step)
     return "the gang has stopped"
+
+
+def _limit_reached(hearing: Hearing, records: Records, step: int | None, now: datetime) -> str:
+    """The gang has saved and left since the run may cost or last no more."""
+    reached = step if step is not None else (records.run.progress or {}).get("step")
+    reason = pace.at_its_cap(records, now, step=reached)
+    trouble = Trouble(error="LimitReached", reason=reason, step=reached, final=True)
+    over = hearing.entry("capped", at=now, source=Source.WORKFLOW, reason=trouble.reason)
+    attempts.end(hearing.ledger, hearing.run, hearing.attempt, over, now, trouble=trouble, step=reached)
+    return f"the gang has left: {reason}"
 
 
 def _failed(hearing: Hearing, now: datetime) -> str:

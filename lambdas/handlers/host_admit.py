@@ -5,7 +5,8 @@ from typing import Any
 from lambdas import settings
 from lambdas.aws import bucket, images, instances
 from lambdas.aws.ledger import AlreadyWrittenError, Ledger, event_row, run_row
-from lambdas.core import names, relaunch, wire
+from lambdas.aws.logbook import Logbook
+from lambdas.core import budget, names, relaunch, wire
 from lambdas.core.image import Image
 from lambdas.core.job import InputFaults, Job
 from lambdas.handlers.voice import clock, logger, note
@@ -23,10 +24,11 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
         reason = names.taken(run, written.run.execution_arn)
         return {"kind": "refused", "error": "LaunchRefused", "reason": reason}
     found = _found(yard, event["input"])
+    spent = budget.refusal(Logbook(yard.table_name).money(), yard.monthly_dollars or None, clock())
     job, image = found if isinstance(found, tuple) else (None, None)
-    refused = found if isinstance(found, InputFaults) else None
+    refused = found.reason if isinstance(found, InputFaults) else spent
     said = f"{image.id} as {' or '.join(job.hardware.instance_types)}" if job and image else ""
-    entry = note("refused" if refused else "admitted", refused.reason if refused else said, at=clock())
+    entry = note("refused" if refused else "admitted", refused or said, at=clock())
     begun = {
         "kind": "launch",
         "state": "Admit",
@@ -41,7 +43,8 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
     except AlreadyWrittenError:
         logger.info("%s is admitted already", run)
     if refused:
-        return {"kind": "refused", "error": "LaunchRefused", "reason": refused.reason}
+        error = "LaunchRefused" if isinstance(found, InputFaults) else "BudgetSpent"
+        return {"kind": "refused", "error": error, "reason": refused}
     return {"kind": "admitted"}
 
 

@@ -3,6 +3,7 @@
 from typing import Any
 
 from lambdas import settings
+from lambdas.aws import ending
 from lambdas.aws.ledger import Ledger
 from lambdas.core import conclusion, relaunch, wire
 from lambdas.handlers import closing
@@ -24,5 +25,8 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
     said = relaunch.summarise(run, records, concluded, bucket=yard.bucket_name, now=now)
     if records:
         closing.end(ledger, run, concluded, now)
+    if concluded.error is None:
+        # Before the execution is over: patrol would take the host for one that nobody wants.
+        ending.tag({str(said["until"]): [str(said["instance"])]}, "trainyard:hold")
     closing.write(yard.bucket_name, ledger, run, records, said, closing.last_entry(concluded, now))
     return {**wire.to_json(concluded), **{key: said[key] for key in ANSWERED if key in said}}

@@ -12,7 +12,7 @@ from lambdas import settings
 from lambdas.aws import fleet, instances
 from lambdas.aws.fleet import Launched, Template
 from lambdas.aws.ledger import Ledger, attempt_row, event_row, host_row, intent_row, look_up_row, run_row
-from lambdas.core import gang, offers, pace, placement, tokens, wire
+from lambdas.core import gang, offers, pace, placement, policy, tokens, wire
 from lambdas.core.gang import Gang
 from lambdas.core.job import Job
 from lambdas.core.offers import Offer, Part
@@ -48,6 +48,12 @@ class Asking:
     def offer(self) -> Offer:
         assert self.records.plan is not None, "Plan comes before Launch"
         return self.records.plan.offers[self.step.offer]
+
+    @property
+    def disk_gib(self) -> int:
+        """A disk is as large as the recipe of a bake says, else as the image's own."""
+        assert self.records.plan is not None, "Plan comes before Launch"
+        return int((self.records.run.recipe or {}).get("root_gib") or self.records.plan.disk_gib)
 
     @property
     def survivors(self) -> tuple[HostRow, ...]:
@@ -193,7 +199,7 @@ def _launch(asking: Asking, part: Part) -> Launched | Turned:
         template,
         image=asking.records.plan.image,
         token=asking.token(part.gang),
-        tags=_tags(asking, part.gang, clock()),
+        tags=_tags(asking, part, clock()),
         root_gib=(asking.records.run.recipe or {}).get("root_gib"),
     )
 
@@ -260,6 +266,7 @@ def _host_rows(asking: Asking, launched: Launches, now: datetime) -> list[Any]:
             "market": asking.offer.market,
             "price": price.price,
             "on_demand_price": price.on_demand_price,
+            "disk_gib": asking.disk_gib,
             "launched": now,
         }
         for host in answer.instances:
@@ -268,8 +275,10 @@ def _host_rows(asking: Asking, launched: Launches, now: datetime) -> list[Any]:
     return rows
 
 
-def _tags(asking: Asking, which: Gang, now: datetime) -> dict[str, str]:
-    """What the host reads of itself, and what every permission to touch it is conditioned on."""
+def _tags(asking: Asking, part: Part, now: datetime) -> dict[str, str]:
+    """What the host reads of itself, what every permission to touch it is conditioned on, and what patrol judges by:
+    a host needs no ledger to be understood."""
+    dearest = max(choice.price for choice in part.choices)
     lease = pace.deadline(asking.records, asking.attempt, now) + pace.MARGIN
     kind = asking.records.run.kind
     quiet = {} if kind == "train" else {"trainyard:kind": kind}
@@ -277,7 +286,10 @@ def _tags(asking: Asking, which: Gang, now: datetime) -> dict[str, str]:
         "trainyard:yard": asking.yard.yard,
         "trainyard:run": asking.run,
         "trainyard:attempt": str(asking.attempt),
-        "trainyard:gang": str(which.value),
+        "trainyard:gang": str(part.gang.value),
         "trainyard:lease": wire.stamp(lease),
+        "trainyard:after": asking.job.after.hosts.value,
+        "trainyard:price": f"{dearest:.6f}",
         "Name": f"{asking.run} attempt {asking.attempt}",
+        **policy.tags(asking.job.policy),
     }

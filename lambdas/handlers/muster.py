@@ -69,7 +69,7 @@ def _silent_gang(records: Records, attempt: int, now: datetime) -> Trouble:
         said = "; ".join(f"{host}: {why}" for host, why in lost.items())
         reason = f"hosts are gone and no event told of it ({said})"
         return Trouble(error="HostLost", reason=reason, lost=tuple(lost), step=step)
-    over = pace.used_up(records, attempt, now)
+    over = pace.used_up(records, attempt, now, step=step)
     if over:
         return Trouble(error="LimitReached", reason=over, step=step, final=True)
     minutes = pace.HEARTBEAT.total_seconds() / 60

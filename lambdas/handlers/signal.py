@@ -1,17 +1,18 @@
-"""Signal: every event about a live attempt, from its hosts and from AWS. Brings task tokens back.
+"""Signal: every event about a live attempt, from its hosts, from AWS and from patrol. Brings task tokens back.
 
 An event about somebody else's instance, or about a run that is over, is logged and ignored. An access error
 met on the way ends the run with that error: nobody waits for an event to be retried.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from datetime import datetime
 from typing import Any
 
 from lambdas import settings
 from lambdas.aws.ledger import Ledger
 from lambdas.core import said
 from lambdas.core.errors import AccessDenied
-from lambdas.handlers import heard_from_aws, heard_from_hosts
+from lambdas.handlers import heard_from_aws, heard_from_hosts, heard_from_patrol
 from lambdas.handlers.denied import end_denied
 from lambdas.handlers.hearing import Hearing
 from lambdas.handlers.voice import clock, logger
@@ -26,8 +27,7 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
         hearing = _hearing(event, yard, ledger)
         if hearing is None:
             return {"heard": "nothing of ours"}
-        listen = heard_from_hosts.listen if event["source"] == "trainyard.host" else heard_from_aws.listen
-        heard = listen(hearing, event, now)
+        heard = LISTENERS.get(event["source"], heard_from_aws.listen)(hearing, event, now)
     except AccessDenied as denied:
         run, attempt = (hearing.run, hearing.attempt) if hearing else _named(event)
         if run:
@@ -46,6 +46,8 @@ def _hearing(event: Mapping[str, Any], yard: SignalSettings, ledger: Ledger) -> 
             return None
         run, attempt = _named(event)
         return Hearing(yard, ledger, run, attempt, event["detail"])
+    if event["source"] == heard_from_patrol.SOURCE:
+        return Hearing(yard, ledger, *_named(event), event["detail"])
     noun, name = heard_from_aws.about(event)
     owner = ledger.owner(noun, name) or heard_from_aws.named_in_parameters(event)
     if owner is None:
@@ -59,3 +61,10 @@ def _hearing(event: Mapping[str, Any], yard: SignalSettings, ledger: Ledger) -> 
 def _named(event: Mapping[str, Any]) -> tuple[str, int]:
     detail = event["detail"]
     return str(detail.get("run", "")), int(detail.get("attempt", 1))
+
+
+LISTENERS: Mapping[str, Callable[[Hearing, Mapping[str, Any], datetime], str]] = {
+    "trainyard.host": heard_from_hosts.listen,
+    heard_from_patrol.SOURCE: heard_from_patrol.listen,
+}
+"""By the event's source; everything else is AWS's."""

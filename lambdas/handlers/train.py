@@ -5,7 +5,7 @@ from typing import Any
 
 from lambdas import settings
 from lambdas.aws import bucket, documents
-from lambdas.aws.ledger import Ledger, attempt_row, event_row, look_up_row
+from lambdas.aws.ledger import Ledger, attempt_row, event_row, look_up_row, run_row
 from lambdas.core import gang, pace
 from lambdas.core.records import Records
 from lambdas.handlers import attempts
@@ -31,6 +31,7 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
     entry = note("starting", said, at=now, attempt=attempt, hosts=hosts, from_step=resumed)
     ledger.write(
         attempt_row(run, attempt, {"from_step": resumed}),
+        run_row(run, {"deadline": cluster["deadline"]}),
         event_row(run, entry),
         *(
             look_up_row("command", command, run, now=now, attempt=attempt, wait="train")

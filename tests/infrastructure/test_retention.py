@@ -45,9 +45,7 @@ def test_another_yard_retires_its_own_images(private_yard: Assembly) -> None:
 
 
 def test_images_are_retired_every_day_and_by_hand(yard: Assembly) -> None:
-    (rule,) = [
-        each for each in yard.resources("AWS::Events::Rule") if "ScheduleExpression" in each.properties
-    ]
+    (rule,) = [each for each in yard.resources("AWS::Events::Rule") if each.name.startswith("RetireDaily")]
     (target,) = rule.properties["Targets"]
     (machine,) = [
         each

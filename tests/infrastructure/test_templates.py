@@ -48,6 +48,7 @@ def test_the_promised_outputs_are_there(yard: Assembly) -> None:
             "SnapshotStateMachineArn",
             "LaunchStateMachineArn",
         },
+        "Trainyard-Patrol": set(),
         "Trainyard-Watch": set(),
     }
 
@@ -198,14 +199,15 @@ def test_an_operator_is_told_of_failed_runs_failing_functions_and_lost_events(ya
         for what in ("fails", "throttled")
     }
     wanted |= {f"trainyard-{word}-{how}" for word in WORKFLOWS for how in ("failed", "aborted", "timed-out")}
-    assert alarms == wanted | {"trainyard-lost-events", "trainyard-retire-failed"}
+    assert alarms == wanted | {"trainyard-lost-events", "trainyard-retire-failed", "trainyard-patrol-absent"}
 
 
 def test_every_alarm_tells_the_topic_and_says_what_to_do(yard: Assembly) -> None:
     for alarm in yard.resources("AWS::CloudWatch::Alarm"):
         assert len(alarm.properties["AlarmActions"]) == 1
         assert len(alarm.properties["AlarmDescription"]) > 40
-        assert alarm.properties["TreatMissingData"] == "notBreaching"
+        absent = alarm.properties["AlarmName"] == "trainyard-patrol-absent"
+        assert alarm.properties["TreatMissingData"] == ("breaching" if absent else "notBreaching")
 
 
 def test_a_person_is_told_by_mail_when_the_yard_has_an_address(
@@ -217,7 +219,9 @@ def test_a_person_is_told_by_mail_when_the_yard_has_an_address(
 
 
 def test_the_dashboard_shows_open_runs_oldest_first(yard: Assembly) -> None:
-    (board,) = yard.resources("AWS::CloudWatch::Dashboard")
+    (board,) = [
+        each for each in yard.resources("AWS::CloudWatch::Dashboard") if each.stack == "Trainyard-Watch"
+    ]
     assert "Open runs, oldest first" in text(board.properties["DashboardBody"])
 
 

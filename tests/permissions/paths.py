@@ -51,6 +51,12 @@ def many_checkpoints(runs: Runs, name: str) -> Seen:
     return _seen(runs, runs.start(runs.job(name, cluster={"workers": 1}, program={"args": args})))
 
 
+def resumed(runs: Runs, name: str) -> Seen:
+    """A run that goes on from another's last checkpoint."""
+    before = runs.run(runs.job(f"{name[:30]}-before", **ONE))
+    return _seen(runs, runs.start(runs.job(name, **ONE, checkpoints={"resume": before.id})))
+
+
 def program_fails(runs: Runs, name: str) -> Seen:
     """The program ends with an error of its own."""
     job = runs.job(name, cluster={"workers": 1}, program={"args": {"steps": 50, "fail-at": 3}})
@@ -394,6 +400,7 @@ PATHS: tuple[tuple[str, Path], ...] = (
         r"SignalRole-(states:SendTaskHeartbeat|dynamodb:GetItem)",
         many_checkpoints,
     ),  # both are for news on the way
+    (r"AdmitRole-s3:GetObject-.*checkpoints", resumed),
     (r"SignalRole-states:SendTaskFailure", program_fails),
     (r"TrainWorkflowRole-.*RecoverFunction", program_fails),
     (r"SignalRole-(s3|ssm:SendCommand)", host_killed),
@@ -457,6 +464,10 @@ UNSEEN: tuple[tuple[str, str], ...] = (
         "Step Functions asks for it when the state machine is deployed; a run only loses its log",
     ),
     (r"^RetentionRetireWorkflowEventsRole-", "EventBridge asks for it once a day"),
+    (
+        r"^PatrolRole-",
+        "no run asks for it: patrol fails and names it, and the alarm patrol-fails tells of that",
+    ),
     (
         r"-sqs:SendMessage-",
         "Lambda asks for it when a function has failed three times and its event would be lost",

@@ -183,6 +183,7 @@ class Attempt:
             stop_ordered=bool(
                 stop and stop.run == self._cluster.run and stop.attempt >= self._cluster.attempt
             ),
+            deadline=self._cluster.deadline,
             lease=self._sentinel.lease,
             now=datetime.now(UTC),
         )

@@ -26,15 +26,24 @@ class Leaving:
 
 
 def told_to_leave(
-    *, notice: Notice | None, going_down: bool, stop_ordered: bool, lease: Lease, now: datetime
+    *,
+    notice: Notice | None,
+    going_down: bool,
+    stop_ordered: bool,
+    deadline: datetime,
+    lease: Lease,
+    now: datetime,
 ) -> Leaving | None:
-    """By AWS, by the machine, by an order, by the lease: in this order, since the first leaves the least time."""
+    """By AWS, by the machine, by an order, by the run's limits, by the lease: in this order, since the first leaves the
+    least time. `deadline` is when the run's hours or dollars are used up, whoever else may know."""
     if notice:
         return Leaving("interrupted", max(now, notice.at - LAST_MOMENTS))
     if going_down:
         return Leaving("interrupted", now + SHUTDOWN_GRACE)
     if stop_ordered:
         return Leaving("asked", now + GRACE)
+    if now >= deadline:
+        return Leaving("limit", now + GRACE)
     if lease.is_over(now):
         return Leaving("asked", now + LEASE_GRACE, HostTrouble(lease.reason))
     return None

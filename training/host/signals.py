@@ -20,6 +20,8 @@ from training.host.errors import HostTrouble
 
 SOURCE = "trainyard.host"
 SUPERSEDED = {"ready", "progress"}
+ENDINGS = {"finished", "stopped", "failed"}
+"""What ends a host's part in an attempt: left in the bucket too, since an event may be lost on its way."""
 RETRY_SECONDS = 5.0
 DENIED = {"AccessDeniedException", "AccessDenied"}
 
@@ -138,6 +140,8 @@ class Outbox(threading.Thread):
             logger.warning("the bus does not take %s yet: %s", signal.word, error)
             return False
         if not answer.get("FailedEntryCount"):
+            if signal.word in ENDINGS:
+                self._leave_word(said)
             return True
         failure = answer["Entries"][0]
         if failure.get("ErrorCode") in DENIED:
@@ -145,6 +149,16 @@ class Outbox(threading.Thread):
             return True
         logger.warning("the bus refused %s: %s", signal.word, failure)
         return False
+
+    def _leave_word(self, said: dict[str, Any]) -> None:
+        """For whoever looks when nobody has heard the event, though the bus took it."""
+        try:
+            self._bucket.write(self._key(said, "words"), json.dumps(said).encode())
+        except HostTrouble as trouble:
+            logger.warning("%s could not be left in the bucket: %s", said["signal"], trouble.reason)
+
+    def _key(self, said: dict[str, Any], name: str) -> str:
+        return f"runs/{self._run_id}/attempts/{said['attempt']}/{name}/{self._instance}.json"
 
     def _say_last_words(self, said: dict[str, Any]) -> None:
         if self._mute:
@@ -155,9 +169,8 @@ class Outbox(threading.Thread):
             "this host; allow it in the host role and start again"
         )
         words = last_words(said, reason, exit_code=None)
-        key = f"runs/{self._run_id}/attempts/{said['attempt']}/last-words/{self._instance}.json"
         try:
-            self._bucket.write(key, json.dumps(words).encode())
+            self._bucket.write(self._key(said, "last-words"), json.dumps(words).encode())
         except HostTrouble as trouble:
             logger.warning("the last words could not be left either: %s", trouble.reason)
         self._on_mute(reason)

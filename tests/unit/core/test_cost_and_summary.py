@@ -27,6 +27,15 @@ def life(
     return HostLife(instance, "g6.xlarge", market, price, on_demand_price, after(begin), ended)
 
 
+def test_a_root_disk_costs_as_long_as_its_host() -> None:
+    """73 GiB of gp3 at 0.08 a month are 0.8 cents an hour."""
+    host = HostLife("i-1", "g6.xlarge", Market.SPOT, 0.25, 0.80, NOON, after(3600), disk_gib=73)
+    total = cost.bill([host], now=after(7200))
+    assert total.dollars == 0.258
+    assert total.on_demand_dollars == 0.808
+    assert total.saved_dollars == 0.55
+
+
 def test_seconds_times_price_by_market_beside_on_demand() -> None:
     bill = cost.bill([life(), life("i-2", end=1800), life("i-3", Market.ON_DEMAND, end=360)], now=after(9999))
     assert bill.dollars_by_market == {"spot": 0.45, "on_demand": 0.08}

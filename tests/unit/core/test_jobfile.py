@@ -271,7 +271,7 @@ def changed(**sections: Any) -> dict[str, Any]:
 SOURCE = {"source": "s3://BUCKET/programs/x.tar.gz"}
 BAD = [
     # where, what is written, a part of the sentence
-    ("nmae", changed(nmae="x"), 'unknown key; allowed are name, program, data, cluster, hardware, checkpoints, limits, after; did you mean "name"?'),
+    ("nmae", changed(nmae="x"), 'unknown key; allowed are name, program, data, cluster, hardware, checkpoints, limits, after, policy; did you mean "name"?'),
     ("1", SMALLEST | {1: 2}, "unknown key"),
     ("name", {"program": SMALLEST["program"]}, "is missing"),
     ("name", changed(name=""), "is not a name"),

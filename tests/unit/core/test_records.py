@@ -412,17 +412,43 @@ def test_what_becomes_of_a_host(market: Market, hosts: Hosts, kept: bool, over: 
 
 
 USED_UP = [
-    # sentence, hours after it began, what the limits say in figures
-    ("the time is over", 2, "limits.hours is 2"),
-    ("neither is over", 0.5, None),
-    ("the money is over before the time", 1.6, "limits.dollars is 3"),
+    # sentence, hosts, hours after it began, what is said
+    (
+        "the time is over",
+        1,
+        2,
+        "stopped at its cap of 2 hours (limits.hours) after step 1,840, having taken 2.00 hours",
+    ),
+    ("neither is over", 2, 0.5, None),
+    (
+        "the money is over before the time",
+        2,
+        1.6,
+        "stopped at its cap of $3.00 (limits.dollars) after step 1,840",
+    ),
 ]
 
 
-@pytest.mark.parametrize(("hours", "said"), [row[1:] for row in USED_UP], ids=[row[0] for row in USED_UP])
-def test_which_limits_are_used_up_is_said_in_figures(hours: float, said: str | None) -> None:
-    found = pace.used_up(ledger(hosts={"i-a": host(), "i-b": host()}), 1, after(hours * 3600))
+@pytest.mark.parametrize(
+    ("hosts", "hours", "said"), [row[1:] for row in USED_UP], ids=[row[0] for row in USED_UP]
+)
+def test_which_cap_is_reached_is_said_in_figures(hosts: int, hours: float, said: str | None) -> None:
+    gang = {f"i-{n}": host() for n in range(hosts)}
+    found = pace.used_up(ledger(hosts=gang), 1, after(hours * 3600), step=1840)
     assert found is None if said is None else said in (found or "")
+    assert found is None or "resume with checkpoints.resume: digits-1" in found
+
+
+@pytest.mark.parametrize(
+    ("row", "why", "at_its_limit"),
+    [({}, "asked", False), ({"capped": AT}, "asked", True), ({}, "limit", True), ({}, "interrupted", False)],
+)
+def test_a_gang_leaves_at_its_limit_because_patrol_asked_or_a_host_found_out(
+    row: dict[str, Any], why: str, at_its_limit: bool
+) -> None:
+    gang = {"sk": "attempt#0001", "offer": {"pool": "p"}, "hosts": ["i-a", "i-b"], "launched": AT} | row
+    left = ledger(gang, hosts={"i-a": host(stopped=1, why=why), "i-b": host()})
+    assert records.at_its_limit(left, 1) is at_its_limit
 
 
 def test_a_builder_that_follows_one_taken_back_is_asked_for_on_demand_first() -> None:

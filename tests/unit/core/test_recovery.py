@@ -87,6 +87,13 @@ def test_the_run_ends(
     assert said in found.reason
 
 
+def test_a_run_that_stops_at_its_cap_says_so_and_nothing_else() -> None:
+    cap = "stopped at its cap of $20.00 (limits.dollars) after step 1,840; resume with checkpoints.resume: digits-1"
+    found = decide(Trouble(error="LimitReached", reason=cap, step=1840, final=True))
+    assert isinstance(found, Stop)
+    assert (found.error, found.reason) == ("LimitReached", f"{cap}.")
+
+
 @pytest.mark.parametrize("word", errors.WORDS)
 def test_every_word_of_the_error_tree_is_decided(word: str) -> None:
     found = decide(Trouble(error=word))

@@ -1,0 +1,162 @@
+"""Patrol over 100, 1,000 and 10,000 hosts: calls, seconds, memory, dollars. Recorded pages stand in for EC2.
+
+The quiet pass has every host without a run looked at as often as its window needs; the busy one stops them all.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from unittest import mock
+
+from benchmarks.recorded import Host, Recorded, answering
+from lambdas.handlers import patrol
+
+SIZES = (100, 1_000, 10_000)
+PASSES_A_DAY = 1440
+DOLLARS = {"lambda_gb_second": 0.0000133334, "lambda_request": 0.2e-6, "metric": 0.01e-3, "write": 0.625e-6}
+"""us-east-1, as of 2026: arm64."""
+MEMORY_GIB = 0.5
+NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
+MACHINES = tuple(
+    f"arn:aws:states:us-east-1:1:stateMachine:trainyard-{word}"
+    for word in ("train", "bake", "snapshot", "launch")
+)
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One pass over so many hosts, half of them in runs. `looking_cents` is what a host without a run costs in a day:
+    metrics and the function's time."""
+
+    hosts: int
+    calls: int
+    seconds: float
+    memory_mib: float
+    metrics: int
+    stop_calls: int
+    stop_seconds: float
+    looking_cents: float
+
+    @property
+    def calls_a_thousand(self) -> float:
+        return self.calls * 1000 / self.hosts
+
+
+def measure() -> list[Pass]:
+    """One process a size, so that memory is that size's own."""
+    found = []
+    for size in SIZES:
+        command = [sys.executable, "-m", "benchmarks.patrol", str(size)]
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=True, cwd=Path(__file__).parents[1]
+        )
+        found.append(Pass(**json.loads(done.stdout.splitlines()[-1])))
+    return found
+
+
+def one(size: int) -> Pass:
+    """The quiet pass, then the two that stop all hosts that no run keeps."""
+    quiet = Recorded(hosts=_hosts(size, share=80.0), running={MACHINES[0]: _runs(size)})
+    with _environment(), answering(quiet):
+        _look(0)  # every host gets its first verdict and its tag
+        quiet.calls.clear()
+        quiet.metrics_asked = 0
+        seconds = _look(1)
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    idle = Recorded(hosts=_hosts(size, share=0.0), running={MACHINES[0]: _runs(size)})
+    with _environment(), answering(idle):
+        # Each host's turn, and the second look at those that were too many at once.
+        stop_seconds = sum(_look(minute) for minute in range(7))
+    running = [host for host in idle.hosts.values() if host.state == "running"]
+    assert len(running) == size // 2, "the hosts of live runs, and only they"
+    return Pass(
+        hosts=size,
+        calls=sum(quiet.calls.values()),
+        seconds=round(seconds, 3),
+        memory_mib=round(memory, 1),
+        metrics=quiet.metrics_asked,
+        stop_calls=idle.calls["ec2:StopInstances"],
+        stop_seconds=round(stop_seconds, 2),
+        looking_cents=round(100 * _dollars_a_day(quiet.metrics_asked, seconds) / (size / 2), 4),
+    )
+
+
+def _look(minute: int) -> float:
+    """One pass, so many minutes after noon; its seconds."""
+    began = time.perf_counter()
+    with mock.patch.object(patrol, "clock", return_value=NOON + timedelta(minutes=minute)):
+        patrol.handler({}, None)
+    return time.perf_counter() - began
+
+
+def _dollars_a_day(metrics: int, seconds: float) -> float:
+    """Of passes like this one, every minute."""
+    function = seconds * MEMORY_GIB * DOLLARS["lambda_gb_second"] + DOLLARS["lambda_request"]
+    return PASSES_A_DAY * (metrics * DOLLARS["metric"] + function + 2 * DOLLARS["write"])
+
+
+def _runs(size: int) -> list[str]:
+    return [f"run-{n}" for n in range(size // 20)]
+
+
+def _hosts(size: int, *, share: float) -> dict[str, Host]:
+    """Every second one in a run of ten hosts, the others kept by their job after it."""
+    made = {}
+    for n in range(size):
+        name = f"i-{n:017x}"
+        tags = {
+            "trainyard:yard": "trainyard",
+            "trainyard:run": f"run-{n // 20}" if n % 2 else f"over-{n // 20}",
+            "trainyard:kind": "train",
+            "trainyard:attempt": "1",
+            "trainyard:gang": "1",
+            "trainyard:after": "stop",
+            "trainyard:price": "1.006000",
+            "trainyard:lease": "2026-11-21T12:00:00.000Z",
+            "trainyard:bucket": "trainyard-storage-bucket-0123456789",
+            "trainyard:bus": "trainyard",
+            "Name": "a host of the bench",
+        }
+        made[name] = Host(name, tags=tags, share=lambda _: share)
+    return made
+
+
+@contextmanager
+def _environment() -> Iterator[None]:
+    """What the stack tells the function."""
+    told = {
+        "YARD": "trainyard",
+        "TABLE_NAME": "ledger",
+        "BUCKET_NAME": "bucket",
+        "TOPIC_ARN": "arn:aws:sns:us-east-1:1:notices",
+        "SIGNAL_FUNCTION": "trainyard-signal",
+        "CONCLUDE_FUNCTION": "trainyard-conclude",
+        "SNAPSHOT_STATE_MACHINE_ARN": MACHINES[2],
+        "STATE_MACHINE_ARNS": ",".join(MACHINES),
+        "POLICY": "{}",
+    }
+    before = dict(os.environ)
+    os.environ.update(told)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1:
+        print(json.dumps(asdict(one(int(sys.argv[1])))))
+    else:
+        for found in measure():
+            print(found)

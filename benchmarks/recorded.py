@@ -1,0 +1,306 @@
+"""AWS for patrol's calls, answered in this process: pages as AWS writes them, of as many hosts as wished.
+
+The requests are botocore's own up to the wire and the answers are parsed by it, so calls, seconds and memory are what
+they would be; only the network is missing. Used by the bench, and by the tests of the handler.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from urllib.parse import parse_qs, unquote, urlsplit
+from xml.sax.saxutils import escape
+
+import boto3
+from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
+from botocore.awsrequest import AWSResponse
+
+from lambdas.aws import clients
+
+NAMESPACE = 'xmlns="http://ec2.amazonaws.com/doc/2016-11-15/"'
+EC2_PAGE, STATES_PAGE = 1000, 1000
+PACK, UNPACK = TypeSerializer(), TypeDeserializer()
+GONE = ("terminated", "shutting-down")
+
+
+@dataclass
+class Host:
+    """One instance. `share` says of a minute how many percent its busiest GPU was at (None: nobody knows)."""
+
+    id: str
+    type: str = "g5.xlarge"
+    spot: bool = False
+    state: str = "running"
+    launched: datetime = datetime(2026, 11, 1, tzinfo=UTC)
+    changed: datetime | None = None
+    shutdown: str = "terminate"
+    tags: dict[str, str] = field(default_factory=dict)
+    share: Callable[[datetime], float | None] = lambda _: 0.0
+
+
+@dataclass
+class Recorded:
+    """`running` are the names of executions by state machine; `imaged` the images being made, by their host, and
+    `images` the states of others; `refuses` the hosts that EC2 will not stop or end, and why; `broken` the calls that
+    fail, by error code. SNS, Lambda and Step Functions note what they were given."""
+
+    hosts: dict[str, Host]
+    running: dict[str, list[str]] = field(default_factory=dict)
+    sessions: set[str] = field(default_factory=set)
+    commanded: set[str] = field(default_factory=set)
+    imaged: dict[str, str] = field(default_factory=dict)
+    images: dict[str, str] = field(default_factory=dict)
+    refuses: dict[str, str] = field(default_factory=dict)
+    broken: dict[str, str] = field(default_factory=dict)
+    objects: dict[str, bytes] = field(default_factory=dict)
+    table: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
+    notices: list[tuple[str, str]] = field(default_factory=list)
+    invoked: list[tuple[str, Any]] = field(default_factory=list)
+    started: list[tuple[str, Any]] = field(default_factory=list)
+    calls: Counter[str] = field(default_factory=Counter)
+    metrics_asked: int = 0
+
+    def answer(self, event_name: str, request: Any, **_more: Any) -> AWSResponse:
+        """What botocore gets instead of the network's answer."""
+        _, service, operation = event_name.split(".")
+        self.calls[f"{service}:{operation}"] += 1
+        if operation in self.broken:
+            return _failed(service, self.broken[operation])
+        body: Any = getattr(self, f"_{service}")(operation, request)
+        return body if isinstance(body, AWSResponse) else _response(request.url, body)
+
+    # ------------------------------------------------------------------------------------------------------- EC2
+
+    def _ec2(self, operation: str, request: Any) -> str | AWSResponse:
+        said = _form(request.body)
+        match operation:
+            case "DescribeInstances":
+                return self._described(int(said.get("NextToken", "0")))
+            case "DescribeImages":
+                images = "".join(
+                    f"<item><imageId>{image}</imageId><imageState>{state}</imageState><name>{image}</name>"
+                    "<architecture>x86_64</architecture></item>"
+                    for image, state in self.images.items()
+                ) + "".join(
+                    f"<item><imageId>{image}</imageId><tagSet><item><key>trainyard:host</key><value>{host}</value></item>"
+                    "</tagSet></item>"
+                    for host, image in self.imaged.items()
+                )
+                return f"<DescribeImagesResponse {NAMESPACE}><imagesSet>{images}</imagesSet></DescribeImagesResponse>"
+            case "CreateTags":
+                for host in _numbered(said, "ResourceId"):
+                    self.hosts[host].tags[said["Tag.1.Key"]] = said["Tag.1.Value"]
+                return f"<CreateTagsResponse {NAMESPACE}><return>true</return></CreateTagsResponse>"
+            case "ModifyInstanceAttribute":
+                self.hosts[said["InstanceId"]].shutdown = said["InstanceInitiatedShutdownBehavior.Value"]
+                return f"<{operation}Response {NAMESPACE}><return>true</return></{operation}Response>"
+            case "StopInstances" | "TerminateInstances":
+                return self._ended(operation, _numbered(said, "InstanceId"))
+        raise NotImplementedError(operation)
+
+    def _ended(self, operation: str, ids: list[str]) -> str | AWSResponse:
+        refused = [host for host in ids if host in self.refuses]
+        if refused:
+            return _failed("ec2", self.refuses[refused[0]], refused[0])
+        for host in ids:
+            self.hosts[host].state = "stopping" if operation == "StopInstances" else "shutting-down"
+        return f"<{operation}Response {NAMESPACE}><instancesSet/></{operation}Response>"
+
+    def _described(self, first: int) -> str:
+        hosts = list(self.hosts.values())
+        page = "".join(_instance(host) for host in hosts[first : first + EC2_PAGE])
+        more = first + EC2_PAGE
+        token = f"<nextToken>{more}</nextToken>" if more < len(hosts) else ""
+        head = f"<DescribeInstancesResponse {NAMESPACE}><reservationSet><item><instancesSet>"
+        return f"{head}{page}</instancesSet></item></reservationSet>{token}</DescribeInstancesResponse>"
+
+    # ------------------------------------------------------------------------------------------------ the others
+
+    def _sfn(self, operation: str, request: Any) -> Any:
+        said = json.loads(request.body)
+        machine = said["stateMachineArn"]
+        if operation == "StartExecution":
+            self.started.append((said["name"], json.loads(said["input"])))
+            self.running.setdefault(machine, []).append(said["name"])
+            return {"executionArn": f"{machine}:{said['name']}", "startDate": 0}
+        names, first = self.running.get(machine, []), int(said.get("nextToken", "0"))
+        found = [
+            {
+                "name": name,
+                "status": "RUNNING",
+                "executionArn": name,
+                "stateMachineArn": machine,
+                "startDate": 0,
+            }
+            for name in names[first : first + STATES_PAGE]
+        ]
+        more = first + STATES_PAGE
+        return {"executions": found, **({"nextToken": str(more)} if more < len(names) else {})}
+
+    def _ssm(self, operation: str, request: Any) -> Any:
+        said = json.loads(request.body)
+        if operation == "DescribeSessions":
+            return {
+                "Sessions": [{"SessionId": f"s-{host}", "Target": host} for host in sorted(self.sessions)]
+            }
+        hosts = sorted(self.commanded) if said["Filters"][0]["value"] == "InProgress" else []
+        return {"CommandInvocations": [{"InstanceId": host, "Status": "InProgress"} for host in hosts]}
+
+    def _cloudwatch(self, _operation: str, request: Any) -> Any:
+        said = json.loads(request.body)
+        begin, end = (datetime.fromtimestamp(said[key], UTC) for key in ("StartTime", "EndTime"))
+        minutes = [begin + timedelta(minutes=n) for n in range(int((end - begin).total_seconds() // 60))]
+        self.metrics_asked += len(said["MetricDataQueries"])
+        results = []
+        for query in said["MetricDataQueries"]:
+            host = self.hosts[query["MetricStat"]["Metric"]["Dimensions"][0]["Value"]]
+            known = [(at, share) for at in minutes if (share := host.share(at)) is not None]
+            results.append(
+                {
+                    "Id": query["Id"],
+                    "StatusCode": "Complete",
+                    "Timestamps": [at.timestamp() for at, _ in known],
+                    "Values": [share for _, share in known],
+                }
+            )
+        return {"MetricDataResults": results}
+
+    def _dynamodb(self, operation: str, request: Any) -> Any:
+        said = json.loads(request.body)
+        match operation:
+            case "PutItem":
+                row = {name: UNPACK.deserialize(value) for name, value in said["Item"].items()}
+                if "ConditionExpression" in said and not self._holds(said, row):
+                    return _failed("dynamodb", "ConditionalCheckFailedException")
+                self.table[row["pk"], row["sk"]] = row
+                return {}
+            case "GetItem":
+                found = self.table.get((said["Key"]["pk"]["S"], said["Key"]["sk"]["S"]))
+                return {"Item": _packed(found)} if found else {}
+            case "BatchGetItem":
+                ((name, asked),) = said["RequestItems"].items()
+                keys = [(key["pk"]["S"], key["sk"]["S"]) for key in asked["Keys"]]
+                return {"Responses": {name: [_packed(self.table[key]) for key in keys if key in self.table]}}
+            case "Query":
+                day = said["ExpressionAttributeValues"][":day"]["S"]
+                rows = [row for (pk, _), row in sorted(self.table.items()) if pk == day]
+                return {"Items": [_packed(row) for row in rows]}
+        raise NotImplementedError(operation)
+
+    def _holds(self, said: Mapping[str, Any], row: Mapping[str, Any]) -> bool:
+        """The three conditions that patrol writes."""
+        there = self.table.get((row["pk"], row["sk"]))
+        values = {name: value["S"] for name, value in said.get("ExpressionAttributeValues", {}).items()}
+        match said["ConditionExpression"]:
+            case "attribute_not_exists(pk)":
+                return there is None
+            case "#at = :before":
+                return there is not None and bool(there["at"] == values[":before"])
+            case _:
+                return there is None or bool(there["at"] < values[":soon"])
+
+    def _sns(self, _operation: str, request: Any) -> str:
+        said = _form(request.body)
+        self.notices.append((said["Subject"], said["Message"]))
+        return "<PublishResponse><PublishResult><MessageId>1</MessageId></PublishResult></PublishResponse>"
+
+    def _lambda(self, _operation: str, request: Any) -> AWSResponse:
+        function = urlsplit(request.url).path.split("/")[3]
+        self.invoked.append((function, json.loads(request.body)))
+        return _response(request.url, "", status=202)
+
+    def _s3(self, operation: str, request: Any) -> str | AWSResponse:
+        url = urlsplit(request.url)
+        if operation == "ListObjectsV2":
+            prefix = unquote(parse_qs(url.query)["prefix"][0])
+            found = "".join(
+                f"<Contents><Key>{key}</Key><Size>{len(body)}</Size></Contents>"
+                for key, body in sorted(self.objects.items())
+                if key.startswith(prefix)
+            )
+            return f"<ListBucketResult><IsTruncated>false</IsTruncated>{found}</ListBucketResult>"
+        key = unquote(url.path).lstrip("/")
+        key = key if key in self.objects else key.partition("/")[2]
+        return _response(request.url, self.objects[key].decode())
+
+
+@contextmanager
+def answering(account: Recorded) -> Iterator[Recorded]:
+    """Inside, every client of the functions is answered by this account."""
+    before = boto3.DEFAULT_SESSION
+    boto3.setup_default_session(
+        region_name="us-east-1",
+        aws_access_key_id="recorded",
+        aws_secret_access_key="recorded",  # noqa: S106 - nobody is asked
+    )
+    boto3.DEFAULT_SESSION.events.register("before-send", account.answer)
+    clients.client.cache_clear()
+    try:
+        yield account
+    finally:
+        clients.client.cache_clear()
+        boto3.DEFAULT_SESSION = before
+
+
+def _instance(host: Host) -> str:
+    changed = f"User initiated ({host.changed:%Y-%m-%d %H:%M:%S} GMT)" if host.changed else ""
+    tags = "".join(
+        f"<item><key>{escape(k)}</key><value>{escape(v)}</value></item>" for k, v in host.tags.items()
+    )
+    return (
+        f"<item><instanceId>{host.id}</instanceId><imageId>ami-0123456789abcdef0</imageId>"
+        f"<instanceState><code>16</code><name>{host.state}</name></instanceState>"
+        f"<privateDnsName>ip-10-0-0-1.ec2.internal</privateDnsName><reason>{changed}</reason>"
+        f"<instanceType>{host.type}</instanceType><launchTime>{host.launched:%Y-%m-%dT%H:%M:%S.000Z}</launchTime>"
+        "<placement><availabilityZone>us-east-1a</availabilityZone><tenancy>default</tenancy></placement>"
+        "<monitoring><state>disabled</state></monitoring><subnetId>subnet-0123456789abcdef0</subnetId>"
+        "<vpcId>vpc-0123456789abcdef0</vpcId><privateIpAddress>10.0.0.1</privateIpAddress>"
+        "<architecture>x86_64</architecture><rootDeviceType>ebs</rootDeviceType><rootDeviceName>/dev/sda1</rootDeviceName>"
+        "<blockDeviceMapping><item><deviceName>/dev/sda1</deviceName><ebs><volumeId>vol-0123456789abcdef0</volumeId>"
+        "<status>attached</status><deleteOnTermination>true</deleteOnTermination></ebs></item></blockDeviceMapping>"
+        f"{'<instanceLifecycle>spot</instanceLifecycle>' if host.spot else ''}<tagSet>{tags}</tagSet></item>"
+    )
+
+
+def _numbered(said: Mapping[str, str], name: str) -> list[str]:
+    return [said[f"{name}.{n}"] for n in range(1, len(said) + 1) if f"{name}.{n}" in said]
+
+
+def _packed(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: PACK.serialize(value) for name, value in row.items()}
+
+
+def _form(body: Any) -> dict[str, str]:
+    text = body.decode() if isinstance(body, bytes) else str(body)
+    return {key: values[0] for key, values in parse_qs(text).items()}
+
+
+def _response(url: str, body: Any, *, status: int = 200) -> AWSResponse:
+    text = body if isinstance(body, str) else json.dumps(body)
+    return AWSResponse(url, status, {}, _Raw(text.encode()))
+
+
+def _failed(service: str, code: str, about: str = "") -> AWSResponse:
+    if service in ("ec2", "sns"):
+        error = f"<Code>{code}</Code><Message>no: {about}</Message>"
+        return _response("", f"<Response><Errors><Error>{error}</Error></Errors></Response>", status=400)
+    return _response("", {"__type": code, "message": "no"}, status=400)
+
+
+class _Raw:
+    """What AWSResponse reads a body from."""
+
+    def __init__(self, body: bytes) -> None:
+        self.body = body
+
+    def stream(self, **_: Any) -> Iterator[bytes]:
+        yield self.body
+
+    def read(self, *_: Any) -> bytes:
+        body, self.body = self.body, b""
+        return body

@@ -1,0 +1,138 @@
+"""What patrol writes down, in the yard's one table: its passes, its verdicts, the month's money; and runs in bulk."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from lambdas.aws.clients import client
+from lambdas.aws.ledger import pack, unpack
+from lambdas.core import records, wire
+from lambdas.core.budget import Money
+from lambdas.core.errors import Infrastructure
+from lambdas.core.records import RunRow
+from lambdas.core.verdict import TWO_LOOKS
+
+PATROL = "patrol"
+KEPT = timedelta(days=90)
+MOST_KEYS = 100
+MOST_ROUNDS = 5
+MOST_VERDICTS = 500
+"""In one row: an item of DynamoDB holds 400 KB."""
+
+
+class Throttled(Infrastructure):
+    """AWS answers less than was asked, again and again: the next patrol asks anew."""
+
+
+class Logbook:
+    def __init__(self, table: str) -> None:
+        self.table = table
+        self.dynamodb = client("dynamodb")
+
+    def begin(self, now: datetime) -> bool:
+        """Whether this patrol may go on: no other has begun within half a minute."""
+        return self._put_if(
+            {"pk": PATROL, "sk": "pass", "at": wire.stamp(now)},
+            "attribute_not_exists(pk) OR #at < :soon",
+            {":soon": wire.stamp(now - TWO_LOOKS)},
+        )
+
+    def money(self) -> Money | None:
+        row = self._get(PATROL, "money")
+        return wire.from_json(Money, row) if row else None
+
+    def count(self, money: Money, before: Money | None) -> bool:
+        """Whether the count is written: nobody else has counted since `before`."""
+        row = {"pk": PATROL, "sk": "money", **wire.to_json(money)}
+        if before is None:
+            return self._put_if(row, "attribute_not_exists(pk)", {})
+        return self._put_if(row, "#at = :before", {":before": wire.stamp(before.at)})
+
+    def once(self, what: str, now: datetime) -> bool:
+        """Whether this is the first time that anybody asks: for what is said once alone."""
+        row = {"pk": PATROL, "sk": f"said#{what}", "at": wire.stamp(now), "expires": _expires(now)}
+        return self._put_if(row, "attribute_not_exists(pk)", {})
+
+    def write(self, verdicts: Sequence[Mapping[str, Any]], now: datetime) -> None:
+        """The verdicts that changed or were acted on in this pass; up to 500 in a row."""
+        for number, first in enumerate(range(0, len(verdicts), MOST_VERDICTS)):
+            row = {
+                "pk": f"{PATROL}#{now:%Y-%m-%d}",
+                "sk": f"{wire.stamp(now)}#{number:03d}",
+                "verdicts": verdicts[first : first + MOST_VERDICTS],
+                "expires": _expires(now),
+            }
+            self.dynamodb.put_item(TableName=self.table, Item=_packed(row))
+
+    def day(self, day: datetime) -> list[dict[str, Any]]:
+        """Every verdict of that day, in order."""
+        pages = self.dynamodb.get_paginator("query").paginate(
+            TableName=self.table,
+            KeyConditionExpression="pk = :day",
+            ExpressionAttributeValues={":day": {"S": f"{PATROL}#{day:%Y-%m-%d}"}},
+        )
+        rows = [unpack(item) for page in pages for item in page["Items"]]
+        return [verdict for row in rows for verdict in row["verdicts"]]
+
+    def runs(self, names: Iterable[str]) -> dict[str, RunRow]:
+        """The rows of these runs, as far as the ledger has them: a call for each hundred."""
+        found = {}
+        for row in self._batch((f"run#{name}", "run") for name in sorted(set(names))):
+            read = records.read(str(row["pk"]).removeprefix("run#"), [row])
+            if read:
+                found[read.run.run] = read.run
+        return found
+
+    def awaited(self, attempts: Mapping[str, int], wait: str) -> dict[str, str]:
+        """The image that each of these runs waits for in that attempt, where it has asked for one."""
+        keys = ((f"run#{run}", f"wait#{attempt:04d}#{wait}") for run, attempt in sorted(attempts.items()))
+        return {
+            str(row["pk"]).removeprefix("run#"): str(row["image"])
+            for row in self._batch(keys)
+            if row.get("image")
+        }
+
+    def _batch(self, keys: Iterable[tuple[str, str]]) -> Iterator[dict[str, Any]]:
+        asked = [{"pk": {"S": pk}, "sk": {"S": sk}} for pk, sk in keys]
+        for first in range(0, len(asked), MOST_KEYS):
+            wanted = asked[first : first + MOST_KEYS]
+            for _ in range(MOST_ROUNDS):
+                answer = self.dynamodb.batch_get_item(
+                    RequestItems={self.table: {"Keys": wanted, "ConsistentRead": True}}
+                )
+                yield from (unpack(item) for item in answer["Responses"].get(self.table, []))
+                wanted = answer.get("UnprocessedKeys", {}).get(self.table, {}).get("Keys", [])
+                if not wanted:
+                    break
+            else:
+                raise Throttled(f"DynamoDB has not read {len(wanted)} rows in {MOST_ROUNDS} calls")
+
+    def _get(self, pk: str, sk: str) -> dict[str, Any] | None:
+        key = {"pk": {"S": pk}, "sk": {"S": sk}}
+        answer = self.dynamodb.get_item(TableName=self.table, Key=key, ConsistentRead=True)
+        return unpack(answer["Item"]) if "Item" in answer else None
+
+    def _put_if(self, row: Mapping[str, Any], condition: str, values: Mapping[str, str]) -> bool:
+        names = {"#at": "at"} if "#at" in condition else {}
+        more: dict[str, Any] = {"ExpressionAttributeNames": names} if names else {}
+        if values:
+            more["ExpressionAttributeValues"] = {key: {"S": value} for key, value in values.items()}
+        try:
+            self.dynamodb.put_item(
+                TableName=self.table, Item=_packed(row), ConditionExpression=condition, **more
+            )
+        except ClientError as error:
+            if error.response["Error"]["Code"] == "ConditionalCheckFailedException":
+                return False
+            raise
+        return True
+
+
+def _expires(now: datetime) -> int:
+    return int((now + KEPT).timestamp())
+
+
+def _packed(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: pack(value) for key, value in row.items()}

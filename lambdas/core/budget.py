@@ -1,0 +1,69 @@
+"""The money of the whole yard: what its hosts have cost this month, and what that means for new runs. Pure."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+WARN_AT = (50, 80, 100)
+"""Percent of the monthly budget."""
+
+
+@dataclass(frozen=True)
+class Billed:
+    """One host's time. `ended` is None while EC2 bills it; `price` is dollars an hour."""
+
+    launched: datetime
+    ended: datetime | None
+    price: float
+
+
+@dataclass(frozen=True)
+class Money:
+    """`dollars` of instance hours in `month` (2026-11, UTC), counted until `at`."""
+
+    month: str
+    dollars: float
+    at: datetime
+
+
+def counted(money: Money | None, hosts: Iterable[Billed], now: datetime) -> Money:
+    """The count goes on: what these hosts have cost since the last time. It begins with nothing."""
+    month = month_of(now)
+    if money is None:
+        return Money(month, 0.0, now)
+    begin = now.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+    since = max(money.at, begin)
+    dollars = money.dollars if money.month == month else 0.0
+    return Money(month, round(dollars + sum(_cost(host, since, now) for host in hosts), 6), now)
+
+
+def spent(money: Money | None, now: datetime) -> float:
+    """Dollars of this month until the last patrol."""
+    return money.dollars if money is not None and money.month == month_of(now) else 0.0
+
+
+def refusal(money: Money | None, budget: float | None, now: datetime) -> str | None:
+    """Why no new run may begin; None while the budget lasts, and in a yard without one."""
+    if budget is None or spent(money, now) < budget:
+        return None
+    return (
+        f"the yard has spent ${spent(money, now):.2f} in {month_of(now)} and may spend ${budget:.2f} a month (context "
+        "monthly_dollars); runs that go on are not touched. Raise the budget and deploy, or start again next month"
+    )
+
+
+def crossed(before: float, after: float, budget: float | None) -> int | None:
+    """Which percentage of the budget was reached just now, the highest of several; None for none."""
+    if not budget:
+        return None
+    reached = [percent for percent in WARN_AT if before < budget * percent / 100 <= after]
+    return max(reached, default=None)
+
+
+def month_of(now: datetime) -> str:
+    return now.strftime("%Y-%m")
+
+
+def _cost(host: Billed, since: datetime, now: datetime) -> float:
+    seconds = (min(host.ended or now, now) - max(host.launched, since)).total_seconds()
+    return max(0.0, seconds) / 3600 * host.price

@@ -1,0 +1,169 @@
+"""What patrol sees in one pass: every host of the yard with its facts, and the verdict on each. Acts on nothing.
+
+Whatever AWS does not answer is raised: a pass with half of the facts judges nobody, and the next one is a minute away.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from lambdas.aws import executions, instances, usage
+from lambdas.aws.instances import Instance
+from lambdas.aws.logbook import Logbook
+from lambdas.core import guard, policy, verdict, wire
+from lambdas.core.catalogue import catalogue
+from lambdas.core.errors import Misconfigured
+from lambdas.core.policy import Policy
+from lambdas.core.verdict import GOING, Ask, Earlier, Facts, Verdict, Window
+from lambdas.settings import PatrolSettings
+
+VERDICT_TAG = "trainyard:verdict"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Look:
+    """`hosts` are those that live, `ended` those that went within the last hour; `live` the names
+    of all executions that go on. `verdicts` lacks the hosts whose metrics were not asked for in this pass; `missing` of
+    the `asked` had none, `peaks` has the others' busiest share in percent."""
+
+    hosts: Mapping[str, Facts]
+    ended: tuple[Instance, ...]
+    live: frozenset[str]
+    verdicts: Mapping[str, Verdict]
+    asked: int = 0
+    missing: int = 0
+    problems: tuple[str, ...] = ()
+    peaks: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def earlier(self) -> dict[str, Earlier]:
+        return {name: host.earlier for name, host in self.hosts.items() if host.earlier}
+
+
+def policy_of(yard: PatrolSettings) -> Policy:
+    """The yard's own."""
+    found = policy.of_mapping(json.loads(yard.policy), path="policy")
+    if isinstance(found, policy.WrongPolicy):
+        raise Misconfigured(f"The yard's policy cannot be read ({'; '.join(found.faults)}). Deploy it again.")
+    return found
+
+
+def look(yard: PatrolSettings, book: Logbook, now: datetime) -> Look:
+    """Hosts first, executions then: a run that begins in between has no host here yet."""
+    found = instances.of_yard(yard.yard)
+    running = {machine: executions.running([machine]) for machine in sorted(set(yard.state_machine_arns))}
+    live = frozenset().union(*running.values())
+    hosts, problems = _hosts(found, live, policy_of(yard))
+    if any(host.run not in live for host in hosts.values()):
+        hosts = _with_imaging(hosts, usage.imaged(yard.yard), running[yard.snapshot_state_machine_arn], book)
+    hosts = _with_people(hosts, now)
+    first = {name: verdict.judge(host, now) for name, host in hosts.items() if host.state not in GOING}
+    due = [name for name, said in first.items() if isinstance(said, Ask) and guard.is_due(hosts[name], now)]
+    windows = _windows({name: hosts[name] for name in due}, now)
+    second = {
+        name: verdict.judge(replace(hosts[name], window=window), now) for name, window in windows.items()
+    }
+    return Look(
+        hosts=hosts,
+        ended=tuple(host for host in found if host.id not in hosts),
+        live=live,
+        verdicts={name: said for name, said in {**first, **second}.items() if isinstance(said, Verdict)},
+        asked=len(windows),
+        missing=sum(window.is_empty for window in windows.values()),
+        problems=problems,
+        peaks={name: window.peak for name, window in windows.items() if not window.is_empty},
+    )
+
+
+def price_of(host: Instance) -> float:
+    """Dollars an hour: what Launch noted, else the price list's on demand, which is never too little."""
+    tagged = host.tags.get("trainyard:price", "")
+    if tagged.replace(".", "", 1).isdigit():
+        return float(tagged)
+    known = catalogue().types.get(host.type)
+    return (known.on_demand_price if known else None) or 0.0
+
+
+def _hosts(
+    found: tuple[Instance, ...], live: frozenset[str], yard: Policy
+) -> tuple[dict[str, Facts], tuple[str, ...]]:
+    hosts, problems = {}, []
+    for host in found:
+        if host.state not in instances.LIVE:
+            continue
+        facts, wrong = _facts(host, live, yard)
+        hosts[host.id] = facts
+        problems += [f"{host.id}: {each}" for each in wrong]
+    return hosts, tuple(problems)
+
+
+def _facts(host: Instance, live: frozenset[str], yard: Policy) -> tuple[Facts, list[str]]:
+    tags = host.tags
+    judged_by, wrong = policy.of_host(yard, tags)
+    problems = list(wrong)
+    run, kind = tags.get("trainyard:run"), tags.get("trainyard:kind", "train")
+    lease, hold = (_instant(tags, name, problems) for name in ("trainyard:lease", "trainyard:hold"))
+    known = catalogue().types.get(host.type)
+    facts = Facts(
+        instance=host.id,
+        type=host.type,
+        market=host.market,
+        state=host.state,
+        launched=host.launched,
+        changed=host.changed,
+        price=price_of(host),
+        run=run,
+        kind=kind,
+        live=run in live,
+        stays=tags.get("trainyard:after") == "stop",
+        lease=lease if kind == "launch" else None,
+        held=hold,
+        gpus=known.gpus if known else 1,
+        earlier=Earlier.of_tag(tags.get(VERDICT_TAG)),
+        policy=judged_by,
+    )
+    return facts, problems
+
+
+def _instant(tags: Mapping[str, str], name: str, problems: list[str]) -> datetime | None:
+    """What the tag says; one that cannot be read counts for nothing, and is told."""
+    text = tags.get(name)
+    try:
+        return wire.instant(text) if text else None
+    except ValueError:
+        problems.append(f"the tag {name} is {text!r}; an instant like 2026-11-20T18:00Z is allowed")
+        return None
+
+
+def _with_imaging(
+    hosts: dict[str, Facts], imaged: Mapping[str, str], snapshots: frozenset[str], book: Logbook
+) -> dict[str, Facts]:
+    """An image that EC2 makes, an archive of ours that is about to ask for one, a snapshot that somebody asked for."""
+    archived = {"-".join(name.split("-")[1:3]): name for name in snapshots if name.startswith("archive-i-")}
+    others = book.runs(name for name in snapshots if not name.startswith("archive-i-"))
+    asked = {row.imaging.instance: name for name, row in others.items() if row.imaging}
+    by = {**imaged, **asked, **archived}
+    return {name: replace(host, imaging=by.get(name)) for name, host in hosts.items()}
+
+
+def _with_people(hosts: dict[str, Facts], now: datetime) -> dict[str, Facts]:
+    """Systems Manager is asked only where a session or a command could change a verdict."""
+    if not any(isinstance(verdict.judge(host, now), Ask) for host in hosts.values()):
+        return hosts
+    sessions, commanded = usage.sessions(), usage.commanded()
+    return {
+        name: replace(host, session=name in sessions, command=name in commanded)
+        for name, host in hosts.items()
+    }
+
+
+def _windows(hosts: Mapping[str, Facts], now: datetime) -> dict[str, Window]:
+    """The metrics of each, hosts of one window together."""
+    lengths: dict[int, list[str]] = {}
+    for name, host in hosts.items():
+        lengths.setdefault(round(host.policy.window_minutes), []).append(name)
+    found: dict[str, Window] = {}
+    for minutes, names in lengths.items():
+        found |= usage.windows(names, minutes=minutes, now=now)
+    return found

@@ -1,0 +1,185 @@
+"""Patrol: every minute, look at all hosts, judge each, act, write down why. The second path beside every event.
+
+It rests on what AWS says of the hosts and of the executions. The ledger is written, and a ledger that cannot be keeps
+no host running: what is wrong with it is raised when the hosts are seen to.
+"""
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Any
+
+from lambdas import settings
+from lambdas.aws import ending, notices
+from lambdas.aws.logbook import Logbook
+from lambdas.core import budget, guard, report, wire
+from lambdas.core.budget import Billed, Money
+from lambdas.core.guard import Passed
+from lambdas.core.report import Entry
+from lambdas.core.verdict import Cause
+from lambdas.handlers import relaying
+from lambdas.handlers.acting import Acted, act
+from lambdas.handlers.looking import VERDICT_TAG, Look, look, price_of
+from lambdas.handlers.voice import clock, logger
+from lambdas.settings import PatrolSettings
+
+SUMMARY_HOUR = 0
+"""UTC."""
+
+
+def handler(_event: dict[str, Any], _context: object) -> dict[str, Any]:
+    yard, now = settings.read(PatrolSettings), clock()
+    book = Logbook(yard.table_name)
+    troubles: list[Exception] = []
+    if _tried(lambda: book.begin(now), troubles) is False:
+        return {"patrol": "another one has begun within half a minute"}
+    seen = look(yard, book, now)
+    allowed = guard.passed(
+        seen.verdicts,
+        earlier=seen.earlier,
+        hosts=len(seen.hosts),
+        asked=seen.asked,
+        missing=seen.missing,
+        now=now,
+    )
+    acted = act(allowed.acts, seen.hosts, yard, now)
+    if acted.denied:
+        troubles.append(acted.denied)
+    entries = _entries(seen, allowed, acted, now)
+    _tried(lambda: ending.keep_disks(_started_again(seen)), troubles)
+    _tried(lambda: ending.tag(guard.tag_changes(seen.verdicts, seen.earlier, now), VERDICT_TAG), troubles)
+    _tried(lambda: book.write([wire.to_json(each) for each in entries], now), troubles)
+    money = _tried(lambda: _count(book, yard, seen, now), troubles)
+    _tried(lambda: _tell(book, yard, _worth_telling(entries, seen), _warnings(allowed, seen), now), troubles)
+    _tried(lambda: relaying.relay(seen, book, yard, now), troubles)
+    _tried(lambda: _sum_up_yesterday(book, yard, money, now), troubles)
+    figures = report.figures(
+        seen.hosts.values(),
+        entries,
+        peaks=seen.peaks,
+        live=len(seen.live),
+        month_dollars=budget.spent(money, now),
+        now=now,
+    )
+    logger.info("patrol", extra={"patrol": figures})
+    if troubles:
+        raise troubles[0]
+    return figures
+
+
+def _tried(do: Callable[[], Any], troubles: list[Exception]) -> Any:
+    """What does not keep the rest from being done: the first is raised when all is."""
+    try:
+        return do()
+    except Exception as error:  # noqa: BLE001 - whatever it is: the handler raises it once the hosts are seen to
+        logger.exception("patrol goes on without this")
+        troubles.append(error)
+        return None
+
+
+def _started_again(seen: Look) -> list[str]:
+    """Hosts that the patrol before saw stopped: the lease of their launch is over, and they shall keep their disk."""
+    return [
+        name
+        for name, host in seen.hosts.items()
+        if host.state in ("pending", "running") and host.earlier and host.earlier.cause == Cause.STOPPED
+    ]
+
+
+def _entries(seen: Look, allowed: Passed, acted: Acted, now: datetime) -> list[Entry]:
+    """The verdicts that are written down: those that changed, and those that were, or should be, acted on."""
+    meant = {**allowed.acts, **allowed.deferred}
+    names = guard.changed(seen.verdicts, seen.earlier, acts=meant)
+    return [
+        report.entry(
+            seen.hosts[name],
+            seen.verdicts[name],
+            now,
+            outcome=_outcome(name, allowed, acted),
+            refusal=acted.refused.get(name),
+        )
+        for name in names
+    ]
+
+
+def _outcome(name: str, allowed: Passed, acted: Acted) -> str | None:
+    if name in acted.done:
+        return "done"
+    if name in acted.refused:
+        return "refused"
+    return "deferred" if name in allowed.deferred else None
+
+
+def _worth_telling(entries: list[Entry], seen: Look) -> list[Entry]:
+    """An act that is refused minute after minute is told once."""
+    return [
+        each
+        for each in entries
+        if each.outcome == "done"
+        or (each.instance not in seen.earlier or seen.earlier[each.instance].word != each.verdict)
+    ]
+
+
+def _warnings(allowed: Passed, seen: Look) -> list[str]:
+    return [*allowed.warnings, *seen.problems]
+
+
+def _tell(
+    book: Logbook, yard: PatrolSettings, entries: list[Entry], warnings: list[str], now: datetime
+) -> None:
+    """A warning that is still true is told again once an hour."""
+    hour = f"{now:%Y-%m-%dT%H}"
+    new = [warning for warning in warnings if book.once(f"{hour}#{_kind_of(warning)}", now)]
+    for warning in warnings:
+        logger.warning(warning)
+    told = report.notice(entries, new, yard=yard.yard)
+    if told:
+        notices.publish(yard.topic_arn, *told)
+
+
+def _kind_of(warning: str) -> str:
+    """The warning without its numbers: which one it is."""
+    return "".join(letter for letter in warning if not letter.isdigit())[:200]
+
+
+def _count(book: Logbook, yard: PatrolSettings, seen: Look, now: datetime) -> Money:
+    """The month's money goes on, and whoever watches it hears of half, four fifths and all of the budget."""
+    before = book.money()
+    billed = [
+        Billed(host.launched, None, host.price)
+        for host in seen.hosts.values()
+        if host.state in ("pending", "running")
+    ]
+    gone = (host for host in seen.ended if host.changed)
+    billed += [Billed(host.launched, host.changed, price_of(host)) for host in gone]
+    money = budget.counted(before, billed, now)
+    if not book.count(money, before):
+        logger.info("another patrol has counted the money")
+        return money
+    limit = yard.monthly_dollars or None
+    reached = budget.crossed(budget.spent(before, now), money.dollars, limit)
+    if reached and limit:
+        consequence = (
+            "new runs are refused, those that go on are not touched" if reached >= 100 else "runs go on"
+        )
+        notices.publish(
+            yard.topic_arn,
+            f"Trainyard {yard.yard}: {reached} % of the month's budget is spent",
+            f"Instance hours of {money.month}: ${money.dollars:.2f} of ${limit:.2f} (context monthly_dollars); "
+            f"{consequence}.\n",
+        )
+    return money
+
+
+def _sum_up_yesterday(book: Logbook, yard: PatrolSettings, money: Money | None, now: datetime) -> None:
+    """Once a day, shortly after midnight UTC."""
+    yesterday = now - timedelta(days=1)
+    if now.hour != SUMMARY_HOUR or not book.once(f"day#{yesterday:%Y-%m-%d}", now):
+        return
+    subject, text = report.day(
+        book.day(yesterday),
+        yard=yard.yard,
+        date=f"{yesterday:%Y-%m-%d}",
+        month=budget.month_of(now),
+        dollars=budget.spent(money, now),
+    )
+    notices.publish(yard.topic_arn, subject, text)

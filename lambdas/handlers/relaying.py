@@ -1,0 +1,130 @@
+"""What an event should have said, patrol says: through signal, which hears it as it hears the event itself.
+
+Signal takes every word twice without harm, so nothing here asks whether the event came after all.
+"""
+
+import json
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import Any
+
+from lambdas.aws import bucket, images, usage
+from lambdas.aws.logbook import Logbook
+from lambdas.core import wire
+from lambdas.core.records import RunRow
+from lambdas.core.verdict import Cause, Terminate
+from lambdas.handlers.looking import Look
+from lambdas.handlers.voice import logger
+from lambdas.settings import PatrolSettings
+
+Event = dict[str, Any]
+PATIENCE = timedelta(minutes=1)
+"""How late an event may be before patrol says it."""
+LONG_AGO = timedelta(minutes=10)
+"""Patrol has said it in each of the minutes before."""
+SILENT_FOR = timedelta(minutes=2, seconds=30)
+"""A program that goes on is heard of every minute."""
+CUT_SHORT = (
+    "The execution is over, and nothing told how it ended: it was stopped by hand or its time was up. Patrol has ended "
+    "its hosts. Start the job again to go on, with checkpoints.resume where it left a checkpoint."
+)
+CAPTURE = "Capture"
+"""The state in which a bake, a snapshot or a run waits for its image."""
+UNDER_WAY = ("Muster", "Train")
+
+
+def relay(seen: Look, book: Logbook, yard: PatrolSettings, now: datetime) -> None:
+    """Hosts that are gone, images that are there, last words that nobody heard, runs at their cap; and runs that were
+    cut short."""
+    runs = book.runs(seen.live)
+    told = [
+        *_gone(seen, now),
+        *_imaged(runs, book, yard, now),
+        *_unheard(runs, yard, now),
+        *_capped(runs, now),
+    ]
+    for event in told:
+        logger.info("patrol says what no event did: %s %s", event["detail-type"], event["detail"])
+        usage.invoke(yard.signal_function, json.dumps(event).encode())
+    for conclusion in _cut_short(seen, book):
+        logger.info("patrol concludes %s", conclusion["run"])
+        usage.invoke(yard.conclude_function, json.dumps(conclusion).encode())
+
+
+def _gone(seen: Look, now: datetime) -> Iterator[Event]:
+    """Hosts of live runs that EC2 has ended or stopped."""
+    went = [(host.id, host.state, host.changed, host.tags.get("trainyard:run")) for host in seen.ended]
+    went += [
+        (host.instance, host.state, host.changed, host.run)
+        for host in seen.hosts.values()
+        if host.state in ("stopping", "stopped")
+    ]
+    for instance, state, changed, run in went:
+        if run in seen.live and (changed is None or PATIENCE <= now - changed <= LONG_AGO):
+            yield {
+                "source": "aws.ec2",
+                "detail-type": "EC2 Instance State-change Notification",
+                "time": wire.stamp(changed or now),
+                "detail": {"instance-id": instance, "state": state},
+            }
+
+
+def _imaged(runs: dict[str, RunRow], book: Logbook, yard: PatrolSettings, now: datetime) -> Iterator[Event]:
+    """Images that runs wait for, once EC2 has made them or has given up."""
+    waiting = {run: row.attempt for run, row in runs.items() if row.state == CAPTURE}
+    awaited = set(book.awaited(waiting, CAPTURE.lower()).values())
+    made = images.of_yard(yard.yard) if awaited else ()
+    for image in made:
+        if image.id in awaited and image.state != "pending":
+            yield {
+                "source": "aws.ec2",
+                "detail-type": "EC2 AMI State Change",
+                "time": wire.stamp(now),
+                "detail": {"ImageId": image.id, "State": image.state, "ErrorMessage": image.reason},
+            }
+
+
+def _unheard(runs: dict[str, RunRow], yard: PatrolSettings, now: datetime) -> Iterator[Event]:
+    """What hosts of runs that say nothing any more have left in the bucket when they ended their part."""
+    for run, row in runs.items():
+        if row.state != "Train" or not _is_silent(row, now):
+            continue
+        for key in bucket.keys(yard.bucket_name, f"runs/{run}/attempts/{row.attempt}/words/"):
+            said = bucket.read_json(yard.bucket_name, key)
+            if said and now - wire.instant(str(said["at"])) >= PATIENCE:
+                yield {
+                    "source": "trainyard.host",
+                    "detail-type": said["signal"],
+                    "time": said["at"],
+                    "detail": said,
+                }
+
+
+def _is_silent(row: RunRow, now: datetime) -> bool:
+    progress = row.progress or {}
+    last = progress.get("at") if progress.get("attempt") == row.attempt else None
+    return last is None or now - wire.instant(str(last)) >= SILENT_FOR
+
+
+def _capped(runs: dict[str, RunRow], now: datetime) -> Iterator[Event]:
+    """Runs whose hours or dollars are used up: the ledger's deadline moves with what their hosts cost."""
+    for run, row in runs.items():
+        if row.state in UNDER_WAY and row.deadline is not None and now >= row.deadline:
+            yield {
+                "source": "trainyard.patrol",
+                "detail-type": "cap",
+                "time": wire.stamp(now),
+                "detail": {"run": run, "attempt": row.attempt},
+            }
+
+
+def _cut_short(seen: Look, book: Logbook) -> Iterator[Event]:
+    """Runs whose hosts are ended as orphans, and that nobody has concluded: their execution is gone, unheard."""
+    orphaned = {
+        seen.hosts[name].run
+        for name, said in seen.verdicts.items()
+        if isinstance(said, Terminate) and said.cause is Cause.ORPHAN and seen.hosts[name].kind == "train"
+    }
+    for run, row in book.runs(run for run in orphaned if run).items():
+        if row.ended is None:
+            yield {"run": run, "outcome": {"kind": "error", "error": "Aborted", "reason": CUT_SHORT}}

@@ -1,0 +1,163 @@
+"""Patrol: one function, every minute, beside every workflow and event; and what it sees, on a dashboard."""
+
+import json
+
+import aws_cdk as cdk
+from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_events as events
+from aws_cdk import aws_events_targets as targets
+from constructs import Construct
+
+from lambdas.core import policy
+from stacks import permissions
+from stacks.function import Function
+from stacks.permissions import anywhere, list_objects, read_objects, use_ledger
+from stacks.settings import YardSettings
+from stacks.storage import StorageStack
+from stacks.training import TrainingStack
+
+VERDICT_TAG = "trainyard:verdict"
+MACHINES = ("train", "bake", "snapshot", "launch")
+"""The state machines whose executions keep hosts. By name: this stack rests on no order of deploying the others."""
+EACH_LINE = 'filter message = "patrol"'
+FIVE_MINUTES = "by bin(5m)"
+
+
+class PatrolStack(cdk.Stack):
+    def __init__(
+        self,
+        scope: Construct,
+        name: str,
+        settings: YardSettings,
+        storage: StorageStack,
+        training: TrainingStack,
+    ) -> None:
+        super().__init__(scope, name, description="Trainyard: nothing runs for nothing")
+        self.settings, self.storage, self.training = settings, storage, training
+        self.patrol = self._patrol()
+        events.Rule(
+            self,
+            "EveryMinute",
+            description="Time to look at all hosts",
+            schedule=events.Schedule.rate(cdk.Duration.minutes(1)),
+            targets=[
+                targets.LambdaFunction(self.patrol, retry_attempts=0, max_event_age=cdk.Duration.minutes(1))
+            ],
+        )
+        self._dashboard()
+
+    @property
+    def functions(self) -> list[Function]:
+        return [self.patrol]
+
+    def _patrol(self) -> Function:
+        """A pass that fails is not tried again: the next one is a minute away, and looks at newer facts."""
+        yard, storage = self.settings.yard, self.storage
+        machines = {word: self._machine(word) for word in MACHINES}
+        told = {word: self._function_arn(word) for word in ("signal", "conclude")}
+        function = Function(
+            self,
+            "patrol",
+            yard=yard,
+            dependencies=self.training.layer,
+            minutes=3,
+            retry_attempts=0,
+            max_event_age=cdk.Duration.minutes(1),
+            environment={
+                "YARD": yard,
+                "TABLE_NAME": storage.table.table_name,
+                "BUCKET_NAME": storage.bucket.bucket_name,
+                "TOPIC_ARN": self.training.topic.topic_arn,
+                "SIGNAL_FUNCTION": f"{yard}-signal",
+                "CONCLUDE_FUNCTION": f"{yard}-conclude",
+                "SNAPSHOT_STATE_MACHINE_ARN": machines["snapshot"],
+                "STATE_MACHINE_ARNS": ",".join(machines.values()),
+                "POLICY": json.dumps(policy.to_json(self.settings.policy), sort_keys=True),
+                "MONTHLY_DOLLARS": f"{self.settings.monthly_dollars:g}",
+            },
+        )
+        role = function.its_role
+        anywhere(
+            role,
+            "ec2:DescribeInstances",
+            "ec2:DescribeImages",
+            "cloudwatch:GetMetricData",
+            "ssm:DescribeSessions",
+            "ssm:ListCommandInvocations",
+        )
+        permissions.allow(role, ["states:ListExecutions"], list(machines.values()))
+        permissions.allow(role, ["states:StartExecution"], [machines["snapshot"]])
+        permissions.allow(role, ["lambda:InvokeFunction"], list(told.values()))
+        permissions.end_hosts(role, yard)
+        permissions.mark_hosts(role, yard, VERDICT_TAG)
+        read_objects(role, storage.bucket, "runs/")
+        list_objects(role, storage.bucket, "runs/")
+        use_ledger(role, storage.table, "GetItem", "BatchGetItem", "Query", "PutItem")
+        permissions.allow(role, ["sns:Publish"], [self.training.topic.topic_arn])
+        return function
+
+    def _machine(self, word: str) -> str:
+        return self.format_arn(
+            service="states",
+            resource="stateMachine",
+            resource_name=f"{self.settings.yard}-{word}",
+            arn_format=cdk.ArnFormat.COLON_RESOURCE_NAME,
+        )
+
+    def _function_arn(self, word: str) -> str:
+        return self.format_arn(
+            service="lambda",
+            resource="function",
+            resource_name=f"{self.settings.yard}-{word}",
+            arn_format=cdk.ArnFormat.COLON_RESOURCE_NAME,
+        )
+
+    def _dashboard(self) -> None:
+        """From the one line that each pass logs: numbers of its own in CloudWatch would cost more than the looking."""
+        board = cloudwatch.Dashboard(self, "Dashboard", dashboard_name=f"{self.settings.yard}-patrol")
+        stacked, line = (
+            cloudwatch.LogQueryVisualizationType.STACKEDAREA,
+            cloudwatch.LogQueryVisualizationType.LINE,
+        )
+        board.add_widgets(
+            self._graph(
+                "Hosts by state",
+                stacked,
+                "max(patrol.running) as running, max(patrol.stopped) as stopped, max(patrol.going) as going",
+            ),
+            self._graph(
+                "Busiest GPU of the hosts without a run, percent", line, "avg(patrol.busy_percent) as busy"
+            ),
+        )
+        board.add_widgets(
+            self._graph("Dollars an hour now", line, "max(patrol.dollars_per_hour) as dollars"),
+            self._graph(
+                "Dollars an hour saved by stopping and ending",
+                line,
+                "sum(patrol.dollars_per_hour_saved) as saved",
+            ),
+        )
+        board.add_widgets(
+            self._graph(
+                "Verdicts that were acted on",
+                stacked,
+                "sum(patrol.stops) as stopped, "
+                "sum(patrol.archives) as archived, sum(patrol.terminates) as terminated, "
+                "sum(patrol.refused) as refused, sum(patrol.deferred) as deferred",
+            ),
+            self._graph(
+                "Dollars of instance hours this month", line, "max(patrol.dollars_this_month) as dollars"
+            ),
+        )
+
+    def _graph(
+        self, title: str, view: cloudwatch.LogQueryVisualizationType, figures: str
+    ) -> cloudwatch.IWidget:
+        return cloudwatch.LogQueryWidget(
+            title=title,
+            width=12,
+            height=6,
+            log_group_names=[self.patrol.log.log_group_name],
+            query_string=f"{EACH_LINE}\n| stats {figures} {FIVE_MINUTES}",
+            view=view,
+        )

@@ -1,0 +1,161 @@
+"""Passes of patrol's own code against the local cloud: every call it makes is answered as it reads it."""
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import boto3
+import pytest
+
+from lambdas import settings
+from lambdas.aws import clients
+from lambdas.handlers import patrol
+from lambdas.settings import PatrolSettings
+from tests.contract.conftest import REGION, eventually
+from tests.contract.ec2.conftest import Yard, tags, unique
+
+WAITING = {"StartAt": "Wait", "States": {"Wait": {"Type": "Wait", "Seconds": 600, "End": True}}}
+POLICY = {"window_minutes": 5, "grace_minutes": 0.01}
+
+
+class Place:
+    """A ledger, two state machines, a topic, and a clock that a test turns by minutes."""
+
+    def __init__(self, yard: Yard, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.yard, self.minutes, self.name = yard, 0, unique("yard")
+        cloud = yard.cloud
+        cloud.client("dynamodb").create_table(
+            TableName=self.name,
+            BillingMode="PAY_PER_REQUEST",
+            AttributeDefinitions=[{"AttributeName": key, "AttributeType": "S"} for key in ("pk", "sk")],
+            KeySchema=[
+                {"AttributeName": "pk", "KeyType": "HASH"},
+                {"AttributeName": "sk", "KeyType": "RANGE"},
+            ],
+        )
+        self.machine, self.snapshots = cloud.machine(WAITING), cloud.machine(WAITING)
+        self.topic = cloud.client("sns").create_topic(Name=self.name)["TopicArn"]
+        monkeypatch.setattr(patrol, "clock", self.clock)
+        monkeypatch.setattr(settings, "read", lambda _: self.settings())
+
+    def clock(self) -> datetime:
+        return datetime.now(UTC) + timedelta(minutes=self.minutes)
+
+    def settings(self) -> PatrolSettings:
+        return PatrolSettings(
+            yard=self.name,
+            table_name=self.name,
+            bucket_name="none",
+            topic_arn=self.topic,
+            signal_function="none",
+            conclude_function="none",
+            snapshot_state_machine_arn=self.snapshots,
+            state_machine_arns=(self.machine, self.snapshots),
+            policy=json.dumps(POLICY),
+        )
+
+    def host(self, **more: str) -> str:
+        marks = {"trainyard:yard": self.name, **{f"trainyard:{key}": value for key, value in more.items()}}
+        (made,) = self.yard.run(InstanceType="g6.xlarge", TagSpecifications=tags("instance", **marks))
+        self.yard.becomes(made, "running")
+        return made
+
+    def looks(self) -> dict[str, Any]:
+        self.minutes += 1
+        return patrol.handler({}, None)
+
+    def metrics(self, host: str, share: float) -> None:
+        """As the agent would have sent them in the last quarter of an hour."""
+        now = datetime.now(UTC)
+        self.yard.cloud.client("cloudwatch").put_metric_data(
+            Namespace="Trainyard",
+            MetricData=[
+                {
+                    "MetricName": "nvidia_smi_utilization_gpu",
+                    "Dimensions": [{"Name": "InstanceId", "Value": host}],
+                    "Timestamp": now + timedelta(minutes=minute),
+                    "Value": share,
+                    "Unit": "Percent",
+                }
+                for minute in range(-10, 20)
+            ],
+        )
+
+    def tag(self, host: str) -> str:
+        found = {tag["Key"]: tag["Value"] for tag in self.yard.instance(host)["Tags"]}
+        return str(found.get("trainyard:verdict", ""))
+
+    def written(self) -> list[dict[str, Any]]:
+        table = boto3.resource("dynamodb").Table(self.name)
+        rows = table.scan(ConsistentRead=True)["Items"]
+        return [each for row in rows if row["pk"].startswith("patrol#") for each in row["verdicts"]]
+
+
+@pytest.fixture
+def place(yard: Yard, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
+    for name, value in (
+        ("AWS_ENDPOINT_URL", yard.cloud.endpoint),
+        ("AWS_DEFAULT_REGION", REGION),
+        ("AWS_ACCESS_KEY_ID", "test"),
+        ("AWS_SECRET_ACCESS_KEY", "test"),
+    ):
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)
+    clients.client.cache_clear()
+    yield Place(yard, monkeypatch)
+    clients.client.cache_clear()
+
+
+def test_hosts_that_no_execution_explains_end_at_the_second_pass_and_a_live_runs_do_not(place: Place) -> None:
+    ghost, live = place.host(run="ghost-1"), place.host(run="live-1")
+    states = place.yard.cloud.client("stepfunctions")
+    states.start_execution(stateMachineArn=place.machine, name="live-1", input="{}")
+    place.looks()
+    assert place.tag(ghost).startswith("warn-orphan ")
+    place.looks()
+    place.yard.becomes(ghost, "terminated")
+    assert place.yard.state(live) == "running"
+    assert place.tag(live).startswith("keep ")
+    said = {(each["instance"], each["verdict"], each.get("outcome")) for each in place.written()}
+    assert {(ghost, "warn-orphan", None), (ghost, "terminate-orphan", "done"), (live, "keep", None)} <= said
+
+
+def test_an_idle_host_is_stopped_a_busy_one_and_an_unknown_one_are_kept(place: Place) -> None:
+    place.minutes = 6
+    idle, busy, unknown = (place.host(run="over-1", after="stop") for _ in range(3))
+    place.yard.cloud.admin("POST", "/faults/metrics", {})
+    place.metrics(idle, 0.0)
+    place.metrics(busy, 88.0)
+    place.looks()
+    place.yard.becomes(idle, "stopped")
+    assert place.yard.state(busy) == place.yard.state(unknown) == "running"
+    assert (
+        "its busiest GPU was at 88 %" in next(e for e in place.written() if e["instance"] == busy)["reason"]
+    )
+    assert place.tag(unknown).startswith("keep-unknown ")
+
+
+def test_a_host_that_was_stopped_long_ago_goes_to_the_snapshot_workflow(place: Place) -> None:
+    old = place.host(run="over-1", after="stop", **{"policy-archive_days": "0.0001"})
+    place.yard.ec2.stop_instances(InstanceIds=[old])
+    place.yard.becomes(old, "stopped")
+    place.looks()
+    states = place.yard.cloud.client("stepfunctions")
+    (begun,) = states.list_executions(stateMachineArn=place.snapshots)["executions"]
+    assert begun["name"].startswith(f"archive-{old}-")
+    asked = json.loads(states.describe_execution(executionArn=begun["executionArn"])["input"])
+    assert asked == {"instance": old, "quiesce": "stop", "then": "terminate"}
+    place.looks()
+    assert place.tag(old).startswith("keep ")  # while the snapshot is under way
+
+
+def test_a_pass_counts_the_money_and_tells_the_topic(place: Place) -> None:
+    place.host(run="live-1", price="60.000000")
+    place.yard.cloud.client("stepfunctions").start_execution(
+        stateMachineArn=place.machine, name="live-1", input="{}"
+    )
+    place.looks()
+    said = place.looks()
+    assert 0.9 < said["dollars_this_month"] < 1.3
+    assert eventually(lambda: place.looks()["in_runs"] == 1)

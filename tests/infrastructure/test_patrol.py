@@ -1,0 +1,128 @@
+"""Patrol: every minute, with no more than it needs, and only on hosts of this yard."""
+
+import json
+from typing import Any
+
+import pytest
+
+from lambdas.core import policy
+from lambdas.core.policy import Policy
+from stacks.settings import YardSettings
+from tests.infrastructure.assembly import Assembly, Permission, text
+from tests.infrastructure.test_permissions import YARD, of, tagged
+
+
+def test_it_looks_every_minute_and_a_pass_that_fails_is_not_tried_again(yard: Assembly) -> None:
+    (rule,) = [each for each in yard.resources("AWS::Events::Rule") if each.name.startswith("EveryMinute")]
+    assert rule.properties["ScheduleExpression"] == "rate(1 minute)"
+    (target,) = rule.properties["Targets"]
+    assert "Patrol" in text(target["Arn"])
+    assert target["RetryPolicy"]["MaximumRetryAttempts"] == 0
+    (invoked,) = [
+        each for each in yard.resources("AWS::Lambda::EventInvokeConfig") if each.stack == "Trainyard-Patrol"
+    ]
+    assert invoked.properties["MaximumRetryAttempts"] == 0
+    assert invoked.properties["MaximumEventAgeInSeconds"] == 60
+
+
+def test_it_may_do_this_and_nothing_else(yard: Assembly) -> None:
+    found = {permission.action for permission in yard.permissions(yard.role_of("patrol"))}
+    assert found == {
+        "cloudwatch:GetMetricData",
+        "dynamodb:BatchGetItem",
+        "dynamodb:GetItem",
+        "dynamodb:PutItem",
+        "dynamodb:Query",
+        "ec2:CreateTags",
+        "ec2:DescribeImages",
+        "ec2:DescribeInstances",
+        "ec2:ModifyInstanceAttribute",
+        "ec2:StopInstances",
+        "ec2:TerminateInstances",
+        "lambda:InvokeFunction",
+        "logs:CreateLogStream",
+        "logs:PutLogEvents",
+        "s3:GetObject",
+        "s3:ListBucket",
+        "sns:Publish",
+        "ssm:DescribeSessions",
+        "ssm:ListCommandInvocations",
+        "states:ListExecutions",
+        "states:StartExecution",
+    }
+
+
+@pytest.mark.parametrize("action", ["ec2:StopInstances", "ec2:TerminateInstances", "ec2:CreateTags"])
+def test_it_touches_only_hosts_with_the_yards_tag(yard: Assembly, action: str) -> None:
+    (permission,) = of(yard, "patrol", action)
+    assert permission.resource.endswith(":instance/*")
+    assert tagged(permission, "aws:ResourceTag/trainyard:yard")
+
+
+def test_the_only_tag_it_writes_is_its_verdict(yard: Assembly) -> None:
+    (permission,) = of(yard, "patrol", "ec2:CreateTags")
+    assert permission.when["ForAllValues:StringEquals"] == {"aws:TagKeys": ["trainyard:verdict"]}
+
+
+def ends(permissions: list[Permission]) -> list[str]:
+    return sorted(permission.resource.rsplit(":", 1)[1] for permission in permissions)
+
+
+def test_it_images_by_the_snapshot_workflow_and_tells_signal_and_conclude(yard: Assembly) -> None:
+    assert ends(of(yard, "patrol", "states:StartExecution")) == [f"{YARD}-snapshot"]
+    assert ends(of(yard, "patrol", "lambda:InvokeFunction")) == [f"{YARD}-conclude", f"{YARD}-signal"]
+    machines = [f"{YARD}-{word}" for word in ("bake", "launch", "snapshot", "train")]
+    assert ends(of(yard, "patrol", "states:ListExecutions")) == machines
+
+
+def test_the_function_is_told_the_yards_policy(yard: Assembly) -> None:
+    told = yard.functions["patrol"].properties["Environment"]["Variables"]["POLICY"]
+    assert policy.of_mapping(json.loads(told), path="policy") == Policy()
+
+
+class Context:
+    """What a construct's node knows."""
+
+    def __init__(self, **context: Any) -> None:
+        self.node = self
+        self.context = context
+
+    def try_get_context(self, key: str) -> Any:
+        return self.context.get(key)
+
+
+def test_a_policy_is_a_mapping_in_cdk_json_or_json_on_the_command_line() -> None:
+    for said in ({"window_minutes": 5}, '{"window_minutes": 5}'):
+        assert YardSettings.of(Context(policy=said)).policy == Policy(window_minutes=5)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("context", "says"),
+    [
+        ({"policy": '{"window_minutes": 0}'}, "context policy.window_minutes: found the number 0"),
+        ({"policy": {"windows": 5}}, "context policy.windows: unknown key"),
+        ({"policy": "{"}, "is no JSON"),
+        ({"monthly_dollars": "lots"}, "context monthly_dollars='lots': say dollars"),
+        ({"monthly_dollars": -5}, "say dollars"),
+    ],
+)
+def test_a_wrong_policy_or_budget_is_refused_at_synth(context: dict[str, Any], says: str) -> None:
+    with pytest.raises(ValueError, match="context") as refused:
+        YardSettings.of(Context(**context))  # type: ignore[arg-type]
+    assert says in str(refused.value)
+
+
+def test_the_dashboard_shows_hosts_gpus_dollars_and_verdicts(yard: Assembly) -> None:
+    (board,) = [
+        each for each in yard.resources("AWS::CloudWatch::Dashboard") if each.stack == "Trainyard-Patrol"
+    ]
+    body = text(board.properties["DashboardBody"])
+    for figure in (
+        "running",
+        "stopped",
+        "busy_percent",
+        "dollars_per_hour",
+        "dollars_per_hour_saved",
+        "terminates",
+    ):
+        assert f"patrol.{figure}" in body

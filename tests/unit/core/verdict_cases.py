@@ -1,0 +1,407 @@
+"""The decision table of patrol's verdict: one row is one test, and one line of docs/patrol.md."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from lambdas.core.catalogue import Market
+from lambdas.core.policy import IdleSpot, Policy
+from lambdas.core.verdict import Earlier, Facts, Window
+from tests.unit.core.facts import NOON
+
+
+def minutes(n: float) -> timedelta:
+    return timedelta(minutes=n)
+
+
+def ago(n: float) -> datetime:
+    return NOON - minutes(n)
+
+
+def ahead(n: float) -> datetime:
+    return NOON + minutes(n)
+
+
+def window(at: float = 0.0, **known: float | None) -> Window:
+    """Half an hour at this percentage; `m3=...` says another for minute 3."""
+    shares: list[float | None] = [at] * 30
+    for name, share in known.items():
+        shares[int(name[1:])] = share
+    return Window(tuple(shares))
+
+
+IDLE = window()
+SILENT = Window((None,) * 30)
+HALF = Window((None,) * 15 + (0.0,) * 15)
+LOST = {"run": "digits-1", "live": False}
+"""Of a run that nobody knows."""
+MINE = {"run": "notebook-1", "kind": "launch", "live": False, "held": ago(30)}
+"""Of a launch that has ended well: the host is a person's, as long as the hold says."""
+KEPT = {"run": "digits-1", "live": False, "stays": True}
+"""Of a run that is over, whose job keeps its hosts."""
+SPOT = {"market": Market.SPOT}
+
+
+def stopped(days: float, **more: Any) -> dict[str, Any]:
+    return {**KEPT, "state": "stopped", "changed": NOON - timedelta(days=days), **more}
+
+
+@dataclass(frozen=True)
+class Case:
+    """`word` is the verdict's (`ask`: the metrics decide); `says` stands in its reason."""
+
+    name: str
+    word: str
+    says: str
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    policy: Mapping[str, Any] = field(default_factory=dict)
+    saves: float = 0.0
+
+    def host(self) -> Facts:
+        """A g5.xlarge on demand that has run for a day and that nothing is known of, but for what the case says."""
+        base = Facts(
+            instance="i-0abc",
+            type="g5.xlarge",
+            market=Market.ON_DEMAND,
+            state="running",
+            launched=ago(1440),
+            price=1.006,
+        )
+        return replace(base, **{"policy": replace(Policy(), **self.policy), **self.facts})
+
+
+PRICE = 1.006
+
+CASES = [
+    # ------------------------------------------------------------------------------------------ it is nobody's turn
+    Case(
+        "a host that goes already is left alone", "keep", "shutting-down already", {"state": "shutting-down"}
+    ),
+    Case("one that stops is left alone", "keep", "stopping already", {"state": "stopping", **LOST}),
+    # -------------------------------------------------------------------------------------------------- a live run
+    Case(
+        "a host of a live run is kept, busy or not",
+        "keep",
+        "its run digits-1 goes on",
+        {"run": "digits-1", "live": True, "window": IDLE},
+    ),
+    Case(
+        "a run that waits for capacity for an hour keeps its idle survivors",
+        "keep",
+        "goes on",
+        {"run": "digits-1", "live": True, "launched": ago(70), "window": IDLE},
+    ),
+    Case(
+        "a live run keeps a host without metrics",
+        "keep",
+        "goes on",
+        {"run": "digits-1", "live": True, "window": SILENT},
+    ),
+    Case(
+        "a builder is kept while its bake goes on",
+        "keep",
+        "goes on",
+        {"run": "bake-1", "kind": "bake", "live": True},
+    ),
+    Case(
+        "a live run keeps a host that looked like an orphan a minute ago",
+        "keep",
+        "goes on",
+        {"run": "digits-1", "live": True, "earlier": Earlier("warn-orphan", ago(1))},
+    ),
+    # ----------------------------------------------------------------------------------------------------- orphans
+    Case(
+        "an orphan is warned about at the first patrol",
+        "warn-orphan",
+        "if the next patrol sees that too",
+        LOST,
+    ),
+    Case(
+        "and ends at the second",
+        "terminate-orphan",
+        "two patrols in a row",
+        {**LOST, "earlier": Earlier("warn-orphan", ago(1))},
+        saves=PRICE,
+    ),
+    Case(
+        "a spot orphan too",
+        "terminate-orphan",
+        "two patrols in a row",
+        {**LOST, **SPOT, "earlier": Earlier("warn-orphan", ago(1))},
+        saves=PRICE,
+    ),
+    Case(
+        "a patrol that is called twice has looked once",
+        "warn-orphan",
+        "the next patrol",
+        {**LOST, "earlier": Earlier("warn-orphan", NOON - timedelta(seconds=5))},
+    ),
+    Case(
+        "an orphan that is busy is an orphan: nobody would bring its results away",
+        "terminate-orphan",
+        "two patrols",
+        {**LOST, "window": window(at=99), "earlier": Earlier("warn-orphan", ago(1))},
+        saves=PRICE,
+    ),
+    Case(
+        "a host that was launched a minute ago may belong to a run that is named late",
+        "keep",
+        "may be named late",
+        {**LOST, "launched": ago(1)},
+    ),
+    Case(
+        "three minutes are enough for that",
+        "warn-orphan",
+        "no execution named digits-1",
+        {**LOST, "launched": ago(3)},
+    ),
+    Case(
+        "a builder whose bake is over is an orphan",
+        "terminate-orphan",
+        "bake-1",
+        {"run": "bake-1", "kind": "bake", "earlier": Earlier("warn-orphan", ago(1))},
+        saves=PRICE,
+    ),
+    Case(
+        "whom somebody holds is no orphan",
+        "keep",
+        "somebody holds it until",
+        {**LOST, "held": ahead(60), "earlier": Earlier("warn-orphan", ago(1))},
+    ),
+    # -------------------------------------------------------------------------------------------------- boot, leases
+    Case(
+        "a booting host without metrics is kept",
+        "keep",
+        "15 min to boot",
+        {**KEPT, "launched": ago(5), "window": SILENT},
+    ),
+    Case(
+        "a host that was started again boots again",
+        "keep",
+        "to boot",
+        {**KEPT, "launched": ago(2), "window": IDLE, "earlier": Earlier("stop-idle", ago(900))},
+    ),
+    Case(
+        "a notebook without GPU load is kept until its lease ends",
+        "keep",
+        "somebody holds it until 2026-11-20T13:00Z",
+        {**MINE, "held": ahead(60), "lease": ahead(75), "window": IDLE},
+    ),
+    Case(
+        "the host of a launch that broke off is nobody's",
+        "terminate-orphan",
+        "two patrols",
+        {**MINE, "held": None, "lease": ahead(700), "earlier": Earlier("warn-orphan", ago(1))},
+        saves=PRICE,
+    ),
+    Case(
+        "a host has a quarter of an hour to go by itself when its lease is over",
+        "ask",
+        "metrics decide",
+        {**MINE, "lease": ago(5)},
+    ),
+    Case(
+        "then it is stopped, be it busy",
+        "stop-lease",
+        "its lease ended 16 min ago",
+        {**MINE, "lease": ago(16), "window": window(at=80)},
+        saves=PRICE,
+    ),
+    Case(
+        "or terminated, where EC2 cannot stop it",
+        "terminate-lease",
+        "cannot stop",
+        {**MINE, **SPOT, "lease": ago(16)},
+        saves=PRICE,
+    ),
+    Case(
+        "a host that somebody holds is kept idle",
+        "keep",
+        "somebody holds it",
+        {**KEPT, "held": ahead(1), "window": IDLE},
+    ),
+    Case(
+        "a hold that is over holds nothing",
+        "stop-idle",
+        "no GPU",
+        {**KEPT, "held": ago(1), "window": IDLE},
+        saves=PRICE,
+    ),
+    # ------------------------------------------------------------------------------------------- people at their work
+    Case(
+        "an open session keeps an idle host",
+        "keep",
+        "a session is open",
+        {**KEPT, "session": True, "window": IDLE},
+    ),
+    Case(
+        "a running command keeps an idle host",
+        "keep",
+        "a command runs",
+        {**KEPT, "command": True, "window": IDLE},
+    ),
+    Case(
+        "a host that is being imaged is kept",
+        "keep",
+        "ami-1 makes an image",
+        {**KEPT, "imaging": "ami-1", "window": IDLE},
+    ),
+    Case(
+        "an orphan that is being imaged is kept",
+        "keep",
+        "makes an image",
+        {**LOST, "imaging": "archive-i-0abc", "earlier": Earlier("warn-orphan", ago(1))},
+    ),
+    # --------------------------------------------------------------------------------------------------------- idle
+    Case("metrics are asked for where they decide", "ask", "its metrics decide", KEPT),
+    Case(
+        "a host that computes is kept",
+        "keep-busy",
+        "at 87 % within the last 30 min",
+        {**KEPT, "window": window(at=87)},
+    ),
+    Case("one busy minute in the window keeps", "keep-busy", "at 60 %", {**KEPT, "window": window(m1=60)}),
+    Case(
+        "one busy GPU of eight keeps: the busiest counts",
+        "keep-busy",
+        "at 97 %",
+        {**KEPT, "type": "p4d.24xlarge", "gpus": 8, "window": window(at=97)},
+    ),
+    Case("the threshold itself is not idle", "keep-busy", "at 5 %", {**KEPT, "window": window(m29=5.0)}),
+    Case(
+        "an idle host on demand is stopped",
+        "stop-idle",
+        "no GPU of it was above 4.9 %",
+        {**KEPT, "window": window(m7=4.9)},
+        saves=PRICE,
+    ),
+    Case(
+        "an idle spot host without a run is terminated",
+        "terminate-idle",
+        "its policy ends it",
+        {**KEPT, **SPOT, "window": IDLE},
+        saves=PRICE,
+    ),
+    Case(
+        "or archived, if its policy says so",
+        "archive-idle",
+        "becomes an image",
+        {**KEPT, **SPOT, "window": IDLE},
+        {"idle_spot": IdleSpot.ARCHIVE},
+        saves=PRICE,
+    ),
+    Case(
+        "a host that nobody launched for a run is judged by its use",
+        "stop-idle",
+        "nobody needs it",
+        {"window": IDLE},
+        saves=PRICE,
+    ),
+    Case(
+        "a window longer than the host's life is not over",
+        "keep",
+        "it runs for 20 min",
+        {**KEPT, "launched": ago(20), "window": window(m0=None, m1=None, m2=None)},
+    ),
+    # ------------------------------------------------------------------------------------------------------ unknown
+    Case(
+        "missing metrics are unknown, never idle",
+        "keep-unknown",
+        "unknown is not idle",
+        {**KEPT, "window": SILENT},
+    ),
+    Case(
+        "half a window is unknown",
+        "keep-unknown",
+        "15 of the last 30 minutes",
+        {**KEPT, "window": HALF},
+    ),
+    Case(
+        "two minutes in a row that nobody knows are unknown",
+        "keep-unknown",
+        "2 of the last 30",
+        {**KEPT, "window": window(m9=None, m10=None)},
+    ),
+    Case(
+        "the last minute unknown is unknown",
+        "keep-unknown",
+        "1 of the last 30",
+        {**KEPT, "window": window(m29=None)},
+    ),
+    Case(
+        "a single minute between two known ones is the agent's clock",
+        "stop-idle",
+        "no GPU",
+        {**KEPT, "window": window(m9=None, m20=None)},
+        saves=PRICE,
+    ),
+    Case(
+        "a busy minute is known, whatever is missing",
+        "keep-busy",
+        "at 50 %",
+        {**KEPT, "window": window(m2=50, m9=None, m10=None)},
+    ),
+    Case(
+        "unknown for half an hour becomes a warning",
+        "warn-unknown",
+        "CloudWatch agent",
+        {**KEPT, "window": SILENT, "earlier": Earlier("keep-unknown", ago(31))},
+    ),
+    Case(
+        "which it stays",
+        "warn-unknown",
+        "unknown for 3 h",
+        {**KEPT, "window": SILENT, "earlier": Earlier("warn-unknown", ago(180))},
+    ),
+    Case(
+        "unknown for too long is stopped where the policy says so",
+        "stop-unknown",
+        "its policy stops it",
+        {**KEPT, "window": SILENT, "earlier": Earlier("warn-unknown", ago(61))},
+        {"unknown_stop_minutes": 60},
+        saves=PRICE,
+    ),
+    Case(
+        "what cannot be stopped is only warned about",
+        "warn-unknown",
+        "CloudWatch agent",
+        {**KEPT, **SPOT, "window": SILENT, "earlier": Earlier("warn-unknown", ago(61))},
+        {"unknown_stop_minutes": 60},
+    ),
+    Case(
+        "unknown begins anew after a minute in which it was known",
+        "keep-unknown",
+        "unknown is not idle",
+        {**KEPT, "window": SILENT, "earlier": Earlier("keep", ago(300))},
+    ),
+    Case(
+        "a host without a GPU is unknown",
+        "keep-unknown",
+        "has no GPU",
+        {**KEPT, "type": "m7i.xlarge", "gpus": 0},
+    ),
+    # ------------------------------------------------------------------------------------------------------ stopped
+    Case("a stopped host is kept", "keep-stopped", "stopped for 3 days", stopped(3)),
+    Case(
+        "and becomes an image after a week",
+        "archive-stopped",
+        "after 7 days a host becomes an image",
+        stopped(7),
+    ),
+    Case("sooner by its policy", "archive-stopped", "becomes an image", stopped(1.5), {"archive_days": 1}),
+    Case(
+        "where EC2 does not say since when, the first patrol counts",
+        "keep-stopped",
+        "stopped for 0 s",
+        stopped(9, changed=None),
+    ),
+    Case(
+        "and from then on",
+        "archive-stopped",
+        "stopped for 8 days",
+        stopped(9, changed=None, earlier=Earlier("keep-stopped", NOON - timedelta(days=8))),
+    ),
+    Case("a stopped host is no orphan", "keep-stopped", "stopped for", stopped(1, stays=False)),
+    Case("a stopped host of a live run is the run's", "keep", "goes on", stopped(9, live=True)),
+]

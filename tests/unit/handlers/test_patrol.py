@@ -1,0 +1,458 @@
+"""One pass of patrol after the other, against AWS's answers: what it does, writes and tells."""
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from benchmarks.recorded import Host, Recorded, answering
+from lambdas import settings
+from lambdas.core import names, snapshot
+from lambdas.core.catalogue import Market
+from lambdas.core.errors import AccessDenied
+from lambdas.core.imaging import Imaging
+from lambdas.handlers import patrol
+from lambdas.settings import PatrolSettings
+
+NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
+TRAIN, SNAPSHOT = (
+    f"arn:aws:states:us-east-1:1:stateMachine:trainyard-{word}" for word in ("train", "snapshot")
+)
+YARD = {"trainyard:yard": "trainyard"}
+KEPT = {**YARD, "trainyard:run": "kept-1", "trainyard:after": "stop", "trainyard:price": "2.000000"}
+"""Of a run that is over, whose job keeps its hosts."""
+LOST = {**YARD, "trainyard:run": "lost-1", "trainyard:kind": "train", "trainyard:price": "0.500000"}
+"""Of a run that nobody knows."""
+LIVE = {**YARD, "trainyard:run": "live-1", "trainyard:kind": "train"}
+
+
+def silent(_: datetime) -> None:
+    return None
+
+
+class Yard:
+    """The account, and a clock that a test turns."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.account = Recorded(hosts={}, running={TRAIN: ["live-1"]})
+        self.now = NOON
+        self.said: dict[str, Any] = {}
+        monkeypatch.setattr(patrol, "clock", lambda: self.now)
+        monkeypatch.setattr(settings, "read", lambda _: self.settings())
+        self.policy: dict[str, Any] = {}
+        self.monthly_dollars = 0.0
+
+    def settings(self) -> PatrolSettings:
+        return PatrolSettings(
+            yard="trainyard",
+            table_name="ledger",
+            bucket_name="bucket",
+            topic_arn="arn:aws:sns:us-east-1:1:notices",
+            signal_function="trainyard-signal",
+            conclude_function="trainyard-conclude",
+            snapshot_state_machine_arn=SNAPSHOT,
+            state_machine_arns=(TRAIN, SNAPSHOT),
+            policy=json.dumps(self.policy),
+            monthly_dollars=self.monthly_dollars,
+        )
+
+    def add(self, name: str, *, tags: dict[str, str] = YARD, **more: Any) -> Host:
+        self.account.hosts[f"i-{name}"] = Host(f"i-{name}", tags=dict(tags), **more)
+        return self.account.hosts[f"i-{name}"]
+
+    def looks(self, minutes: int = 1) -> dict[str, Any]:
+        """So many passes, one a minute."""
+        for _ in range(minutes):
+            self.now += timedelta(minutes=1)
+            self.said = patrol.handler({}, None)
+        return self.said
+
+    def states(self) -> dict[str, str]:
+        return {name: host.state for name, host in self.account.hosts.items()}
+
+    def verdicts(self) -> list[dict[str, Any]]:
+        rows = [row for (pk, _), row in sorted(self.account.table.items()) if pk.startswith("patrol#")]
+        return [verdict for row in rows for verdict in row["verdicts"]]
+
+    def told(self) -> str:
+        return "\n".join(f"{subject}\n{text}" for subject, text in self.account.notices)
+
+
+@pytest.fixture
+def yard(monkeypatch: pytest.MonkeyPatch) -> Iterator[Yard]:
+    made = Yard(monkeypatch)
+    with answering(made.account):
+        yield made
+
+
+def test_a_yard_without_hosts_costs_a_few_calls(yard: Yard) -> None:
+    yard.looks()
+    yard.account.calls.clear()
+    yard.looks()
+    assert yard.account.calls == {
+        "dynamodb:PutItem": 2,
+        "dynamodb:GetItem": 1,
+        "dynamodb:BatchGetItem": 1,
+        "ec2:DescribeInstances": 1,
+        "sfn:ListExecutions": 2,
+    }
+
+
+def test_an_idle_host_on_demand_is_stopped_with_a_reason_and_told_of_once(yard: Yard) -> None:
+    host = yard.add("idle", tags=KEPT)
+    yard.looks(5)
+    assert host.state == "stopping"
+    assert host.tags["trainyard:verdict"].startswith("stop-idle 2026-11-20T12:0")
+    (written,) = [each for each in yard.verdicts() if each["outcome"]]
+    assert written["outcome"] == "done"
+    assert "no GPU of it was above 0.0 % in the last 30 min" in written["reason"]
+    ((subject, text),) = yard.account.notices
+    assert subject == "Trainyard trainyard: 1 host stopped, $2.00 an hour less"
+    assert "stop i-idle (g5.xlarge, on_demand, $2.0000 an hour) of kept-1: no GPU" in text
+    yard.looks(3)
+    assert len(yard.account.notices) == 1
+
+
+def test_a_busy_host_is_kept_and_looked_at_every_five_minutes(yard: Yard) -> None:
+    host = yard.add("busy", tags=KEPT, share=lambda at: 90.0 if at.minute == 50 else 0.0)
+    yard.looks(10)
+    assert host.state == "running"
+    assert host.tags["trainyard:verdict"].startswith("keep-busy ")
+    assert yard.account.metrics_asked == 2
+    assert [each["verdict"] for each in yard.verdicts()] == ["keep-busy"]
+
+
+def test_an_orphan_ends_at_the_second_patrol_and_hosts_of_a_live_run_are_not_asked_about(yard: Yard) -> None:
+    lost, live = yard.add("lost", tags=LOST, spot=True), yard.add("live", tags=LIVE)
+    yard.looks()
+    assert (lost.state, live.state) == ("running", "running")
+    assert lost.tags["trainyard:verdict"].startswith("warn-orphan")
+    yard.looks()
+    assert (lost.state, live.state) == ("shutting-down", "running")
+    assert yard.account.metrics_asked == 0
+    assert "no execution named lost-1 goes on" in yard.told()
+
+
+def test_a_run_that_begins_between_the_two_looks_keeps_its_host(yard: Yard) -> None:
+    lost = yard.add("lost", tags=LOST)
+    yard.looks()
+    yard.account.running[TRAIN].append("lost-1")
+    yard.looks(3)
+    assert lost.state == "running"
+    assert lost.tags["trainyard:verdict"].startswith("keep ")
+
+
+def test_a_second_patrol_within_seconds_does_nothing(yard: Yard) -> None:
+    lost = yard.add("lost", tags=LOST)
+    yard.looks()
+    yard.now += timedelta(seconds=5)
+    assert "another one" in patrol.handler({}, None)["patrol"]
+    assert lost.state == "running"
+
+
+def test_a_metrics_outage_over_all_hosts_stops_nothing_and_says_so_once_an_hour(yard: Yard) -> None:
+    yard.policy = {"unknown_stop_minutes": 10}
+    for n in range(20):
+        yard.add(f"{n}", tags=KEPT, share=silent)
+    yard.looks(45)
+    assert set(yard.states().values()) == {"running"}
+    assert yard.told().count("looks like an outage") == 1
+    yard.looks(20)
+    assert yard.told().count("looks like an outage") == 2
+
+
+def test_a_dead_agent_on_one_host_is_warned_about(yard: Yard) -> None:
+    dead = yard.add("dead", tags=KEPT, share=silent)
+    for n in range(5):
+        yard.add(f"well{n}", tags=KEPT, share=lambda _: 80.0)
+    yard.looks(40)
+    assert dead.state == "running"
+    assert dead.tags["trainyard:verdict"].startswith("warn-unknown")
+    assert yard.told().count("look whether its CloudWatch agent runs") == 1
+
+
+def test_a_hundred_idle_hosts_are_stopped_a_fifth_first_then_the_rest(yard: Yard) -> None:
+    yard.policy = {"window_minutes": 5}
+    for n in range(100):
+        yard.add(f"{n:03d}", tags=KEPT)
+    yard.looks()
+    assert sorted(yard.states().values()).count("stopping") == 20
+    assert "100 of 100 hosts would be acted on at once" in yard.told()
+    yard.looks()
+    assert set(yard.states().values()) == {"stopping"}
+
+
+def test_one_host_that_ec2_refuses_keeps_no_other_running_and_is_tried_again(yard: Yard) -> None:
+    yard.policy = {"window_minutes": 5}
+    for n in range(3):
+        yard.add(f"{n}", tags=KEPT)
+    yard.account.refuses = {"i-1": "UnsupportedOperation"}
+    yard.looks()
+    assert yard.states() == {"i-0": "stopping", "i-1": "running", "i-2": "stopping"}
+    assert "stop i-1" in yard.told()
+    assert "REFUSED (UnsupportedOperation: no: i-1)" in yard.told()
+    yard.looks(3)
+    assert yard.told().count("REFUSED") == 1
+    assert [each["outcome"] for each in yard.verdicts() if each["instance"] == "i-1"] == ["refused"] * 4
+    yard.account.refuses = {}
+    yard.looks()
+    assert yard.states()["i-1"] == "stopping"
+
+
+def test_a_stopped_host_is_archived_after_a_week(yard: Yard) -> None:
+    yard.add("old", tags=KEPT, state="stopped", changed=NOON - timedelta(days=8))
+    yard.add("new", tags=KEPT, state="stopped", changed=NOON - timedelta(days=2))
+    yard.looks(3)
+    ((name, asked),) = yard.account.started
+    assert name == "archive-i-old-2026112012"
+    assert asked == {"instance": "i-old", "quiesce": "stop", "then": "terminate"}
+    assert "archive i-old" in yard.told()
+
+
+def test_a_host_that_is_started_again_keeps_its_disk_when_it_shuts_itself_down(yard: Yard) -> None:
+    host = yard.add("again", tags=KEPT, state="stopped", changed=NOON)
+    yard.looks(2)
+    assert host.shutdown == "terminate"
+    host.state, host.launched = "running", yard.now
+    yard.looks(3)
+    assert host.shutdown == "stop"
+    assert yard.account.calls["ec2:ModifyInstanceAttribute"] == 1
+
+
+@pytest.mark.parametrize(
+    ("spot", "state"), [(False, "stopped"), (True, "running")], ids=["stopped on demand", "idle spot"]
+)
+def test_the_snapshot_workflow_takes_what_patrol_asks_of_it(yard: Yard, spot: bool, state: str) -> None:
+    yard.policy = {"window_minutes": 5, "idle_spot": "archive"}
+    yard.add("0123456789abcdef0", tags=KEPT, state=state, spot=spot, changed=NOON - timedelta(days=8))
+    yard.looks()
+    ((name, asked),) = yard.account.started
+    assert names.misnamed(name) is None
+    read = snapshot.read(asked)
+    assert isinstance(read, snapshot.Asked)
+    host = snapshot.HostFacts(
+        instance="i-0123456789abcdef0",
+        type="g5.xlarge",
+        mine=True,
+        state=state,
+        market=Market.SPOT if spot else Market.ON_DEMAND,
+        online=state == "running",
+        image="ami-0123456789abcdef0",
+        run="kept-1",
+        kind="train",
+        lineage="kept",
+    )
+    assert isinstance(snapshot.admit(read, host, baked=()), Imaging)
+
+
+def test_a_session_keeps_an_idle_host_and_so_does_a_hold(yard: Yard) -> None:
+    yard.policy = {"window_minutes": 5}
+    yard.add("talked", tags=KEPT)
+    held = yard.add("held", tags={**KEPT, "trainyard:hold": "2026-11-20T12:05Z"})
+    yard.account.sessions = {"i-talked"}
+    yard.looks(4)
+    assert set(yard.states().values()) == {"running"}
+    yard.looks(4)
+    assert held.state == "stopping"
+    assert yard.states()["i-talked"] == "running"
+
+
+def test_a_snapshot_that_somebody_asked_for_keeps_the_host_it_images(yard: Yard) -> None:
+    yard.policy = {"window_minutes": 5}
+    imaged = yard.add("imaged", tags=KEPT)
+    yard.account.running[SNAPSHOT] = ["by-hand"]
+    imaging = {"instance": "i-imaged", "type": "g5.xlarge", "lineage": "digits", "parent": "ami-1"}
+    yard.account.table["run#by-hand", "run"] = run_row(pk="run#by-hand", kind="snapshot", imaging=imaging)
+    yard.looks(3)
+    assert imaged.state == "running"
+    yard.account.running[SNAPSHOT] = []
+    yard.looks(2)
+    assert imaged.state == "stopping"
+
+
+def test_a_policy_by_tag_counts_for_that_host_and_a_wrong_one_is_told(yard: Yard) -> None:
+    own = yard.add("own", tags={**KEPT, "trainyard:policy-idle_percent": "40"}, share=lambda _: 30.0)
+    wrong = yard.add("wrong", tags={**KEPT, "trainyard:policy-idle_percent": "lots"}, share=lambda _: 30.0)
+    yard.looks(5)
+    assert (own.state, wrong.state) == ("stopping", "running")
+    assert yard.told().count("the tag trainyard:policy-idle_percent") == 1
+
+
+@pytest.mark.parametrize(
+    "operation",
+    ["DescribeInstances", "ListExecutions", "GetMetricData", "DescribeSessions", "DescribeImages"],
+)
+def test_what_aws_does_not_answer_stops_nobody(
+    yard: Yard, operation: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    yard.policy = {"window_minutes": 5}
+    yard.add("idle", tags=KEPT)
+    yard.account.broken = {operation: "ThrottlingException"}
+    with pytest.raises(Exception, match="ThrottlingException"):
+        yard.looks()
+    assert yard.states() == {"i-idle": "running"}
+    yard.account.broken = {}
+    yard.looks()
+    assert yard.states() == {"i-idle": "stopping"}
+
+
+@pytest.mark.parametrize("operation", ["PutItem", "GetItem", "CreateTags", "Publish"])
+def test_what_it_cannot_write_keeps_no_orphan_alive_and_is_raised(
+    yard: Yard, operation: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    lost = yard.add("lost", tags={**LOST, "trainyard:verdict": "warn-orphan 2026-11-20T11:59:00.000Z"})
+    yard.account.broken = {operation: "InternalServerError"}
+    with pytest.raises(Exception, match="InternalServerError"):
+        yard.looks()
+    assert lost.state == "shutting-down"
+
+
+def test_a_missing_permission_is_raised_when_the_rest_is_done(yard: Yard) -> None:
+    yard.policy = {"window_minutes": 5}
+    yard.add("idle", tags=KEPT)
+    yard.add("lost", tags={**LOST, "trainyard:verdict": "warn-orphan 2026-11-20T11:59:00.000Z"})
+    yard.account.broken = {"StopInstances": "UnauthorizedOperation"}
+    with pytest.raises(AccessDenied, match="ec2:StopInstances"):
+        yard.looks()
+    assert yard.states() == {"i-idle": "running", "i-lost": "shutting-down"}
+
+
+# ------------------------------------------------------------------------------------------------------ lost events
+
+
+def run_row(**more: Any) -> dict[str, Any]:
+    return {
+        "pk": "run#live-1",
+        "sk": "run",
+        "kind": "train",
+        "state": "Train",
+        "attempt": 2,
+        "created": "2026-11-20T10:00:00.000Z",
+        "execution_arn": "arn",
+        **more,
+    }
+
+
+def progress(at: str) -> dict[str, Any]:
+    return {"step": 7, "attempt": 2, "at": at}
+
+
+def test_a_host_that_vanished_from_a_live_run_is_told_to_signal_once_an_event_would_have_come(
+    yard: Yard,
+) -> None:
+    yard.add("gone", tags=LIVE, state="terminated", changed=NOON)
+    yard.looks(12)
+    told = [event["detail"] for function, event in yard.account.invoked if function == "trainyard-signal"]
+    assert told == [{"instance-id": "i-gone", "state": "terminated"}] * 10
+
+
+def test_an_image_that_is_there_is_told_to_signal(yard: Yard) -> None:
+    yard.account.running[SNAPSHOT] = ["by-hand"]
+    yard.account.table["run#by-hand", "run"] = run_row(
+        pk="run#by-hand", kind="snapshot", state="Capture", attempt=1
+    )
+    yard.account.table["run#by-hand", "wait#0001#capture"] = {
+        "pk": "run#by-hand",
+        "sk": "wait#0001#capture",
+        "since": "2026-11-20T11:00:00.000Z",
+        "image": "ami-1",
+    }
+    yard.account.images = {"ami-1": "pending"}
+    yard.looks(1)
+    assert yard.account.invoked == []
+    yard.account.images = {"ami-1": "available"}
+    yard.looks(1)
+    ((_, event),) = yard.account.invoked
+    assert event["detail-type"] == "EC2 AMI State Change"
+    assert event["detail"] == {"ImageId": "ami-1", "State": "available", "ErrorMessage": ""}
+
+
+def test_hosts_of_runs_that_are_over_are_nobodys_news(yard: Yard) -> None:
+    yard.add("gone", tags=LOST, state="terminated", changed=NOON)
+    yard.looks(3)
+    assert yard.account.invoked == []
+
+
+def test_a_finish_that_nobody_heard_is_told_from_the_bucket(yard: Yard) -> None:
+    word = {
+        "signal": "finished",
+        "run": "live-1",
+        "attempt": 2,
+        "instance": "i-a",
+        "at": "2026-11-20T12:00:30.000Z",
+    }
+    yard.account.objects["runs/live-1/attempts/2/words/i-a.json"] = json.dumps(word).encode()
+    yard.account.table["run#live-1", "run"] = run_row(progress=progress("2026-11-20T12:00:00.000Z"))
+    yard.looks(2)
+    assert yard.account.invoked == []
+    yard.looks(1)
+    ((function, event),) = yard.account.invoked
+    assert (function, event["detail-type"], event["detail"]) == ("trainyard-signal", "finished", word)
+
+
+def test_a_run_that_reports_is_not_looked_into(yard: Yard) -> None:
+    yard.account.table["run#live-1", "run"] = run_row(progress=progress("2026-11-20T12:00:00.000Z"))
+    yard.looks(2)
+    assert yard.account.calls["s3:ListObjectsV2"] == 0
+
+
+def test_a_run_at_its_cap_is_told_to_signal(yard: Yard) -> None:
+    yard.account.table["run#live-1", "run"] = run_row(
+        progress=progress("2026-11-20T12:02:00.000Z"), deadline="2026-11-20T12:02:00.000Z"
+    )
+    yard.looks(1)
+    assert yard.account.invoked == []
+    yard.looks(1)
+    ((_, event),) = yard.account.invoked
+    assert (event["source"], event["detail"]) == ("trainyard.patrol", {"run": "live-1", "attempt": 2})
+
+
+def test_a_run_whose_execution_was_aborted_unheard_is_concluded(yard: Yard) -> None:
+    yard.add("lost", tags=LOST)
+    yard.account.table["run#lost-1", "run"] = run_row(pk="run#lost-1")
+    yard.looks(2)
+    ((function, said),) = yard.account.invoked
+    assert (function, said["run"], said["outcome"]["error"]) == ("trainyard-conclude", "lost-1", "Aborted")
+
+
+# ------------------------------------------------------------------------------------------------------------ money
+
+
+def test_the_months_money_is_counted_and_its_budget_warned_of_once_each(yard: Yard) -> None:
+    yard.monthly_dollars = 1.0
+    yard.add("live", tags={**LIVE, "trainyard:price": "30.000000"})
+    yard.looks(1)
+    assert yard.looks(1)["dollars_this_month"] == 0.5
+    yard.looks(1)
+    assert [subject for subject, _ in yard.account.notices] == [
+        "Trainyard trainyard: 50 % of the month's budget is spent",
+        "Trainyard trainyard: 100 % of the month's budget is spent",
+    ]
+    assert "new runs are refused" in yard.told()
+
+
+def test_a_day_is_summed_up_after_midnight(yard: Yard) -> None:
+    yard.add("idle", tags=KEPT)
+    yard.looks(5)
+    yard.account.notices.clear()
+    yard.now = NOON.replace(hour=23, minute=59)
+    yard.looks(3)
+    ((subject, text),) = yard.account.notices
+    assert subject == "Trainyard trainyard: the day 2026-11-20"
+    assert "2026-11-20: 1 host stopped." in text
+    assert "$2.00 an hour" in text
+
+
+def test_the_line_for_the_dashboard(yard: Yard) -> None:
+    yard.policy = {"window_minutes": 5}
+    yard.add("idle", tags=KEPT)
+    yard.add("busy", tags=KEPT, share=lambda _: 90.0)
+    yard.add("live", tags=LIVE)
+    yard.add("old", tags=KEPT, state="stopped", changed=NOON)
+    said = yard.looks()
+    assert (said["running"], said["stopped"], said["in_runs"], said["stops"]) == (3, 1, 1, 1)
+    assert (said["dollars_per_hour_saved"], said["busy_percent"], said["looked_at"]) == (2.0, 45.0, 2)
