@@ -1,6 +1,7 @@
 """What patrol sees in one pass: every host of the yard with its facts, and the verdict on each. Acts on nothing.
 
-Whatever AWS does not answer is raised: a pass with half of the facts judges nobody, and the next one is a minute away.
+Nobody is judged with half of the facts, and the next pass is a minute away. Where EC2 or Step Functions do not answer,
+that is everybody, and the error is raised; where CloudWatch or Systems Manager do not, those hosts that use decides about.
 """
 
 import json
@@ -16,6 +17,7 @@ from lambdas.core.catalogue import catalogue
 from lambdas.core.errors import Misconfigured
 from lambdas.core.policy import Policy
 from lambdas.core.verdict import GOING, Ask, Earlier, Facts, Verdict, Window
+from lambdas.handlers.voice import logger
 from lambdas.settings import PatrolSettings
 
 VERDICT_TAG = "trainyard:verdict"
@@ -23,9 +25,10 @@ VERDICT_TAG = "trainyard:verdict"
 
 @dataclass(frozen=True, kw_only=True)
 class Look:
-    """`hosts` are those that live, `ended` those that went within the last hour; `live` the names
-    of all executions that go on. `verdicts` lacks the hosts whose metrics were not asked for in this pass; `missing` of
-    the `asked` had none, `peaks` has the others' busiest share in percent."""
+    """`hosts` are those that live, `ended` those that went within the last hour; `live` the names of all executions that
+    go on. `verdicts` lacks the hosts that use decides about and whose metrics were not asked for in this pass, or could
+    not be read, which `trouble` says; `missing` of the `asked` had none, `peaks` has the others' busiest share in
+    percent."""
 
     hosts: Mapping[str, Facts]
     ended: tuple[Instance, ...]
@@ -34,6 +37,7 @@ class Look:
     asked: int = 0
     missing: int = 0
     problems: tuple[str, ...] = ()
+    trouble: Exception | None = None
     peaks: Mapping[str, float] = field(default_factory=dict)
 
     @property
@@ -57,13 +61,11 @@ def look(yard: PatrolSettings, book: Logbook, now: datetime) -> Look:
     hosts, problems = _hosts(found, live, policy_of(yard))
     if any(host.run not in live for host in hosts.values()):
         hosts = _with_imaging(hosts, usage.imaged(yard.yard), running[yard.snapshot_state_machine_arn], book)
-    hosts = _with_people(hosts, now)
     first = {name: verdict.judge(host, now) for name, host in hosts.items() if host.state not in GOING}
-    due = [name for name, said in first.items() if isinstance(said, Ask) and guard.is_due(hosts[name], now)]
-    windows = _windows({name: hosts[name] for name in due}, now)
-    second = {
-        name: verdict.judge(replace(hosts[name], window=window), now) for name, window in windows.items()
-    }
+    by_use = {name: hosts[name] for name, said in first.items() if isinstance(said, Ask)}
+    used, trouble = _used(by_use, now)
+    windows = {name: host.window for name, host in used.items() if host.window is not None}
+    second = {name: verdict.judge(host, now) for name, host in used.items()}
     return Look(
         hosts=hosts,
         ended=tuple(host for host in found if host.id not in hosts),
@@ -72,6 +74,7 @@ def look(yard: PatrolSettings, book: Logbook, now: datetime) -> Look:
         asked=len(windows),
         missing=sum(window.is_empty for window in windows.values()),
         problems=problems,
+        trouble=trouble,
         peaks={name: window.peak for name, window in windows.items() if not window.is_empty},
     )
 
@@ -147,10 +150,22 @@ def _with_imaging(
     return {name: replace(host, imaging=by.get(name)) for name, host in hosts.items()}
 
 
-def _with_people(hosts: dict[str, Facts], now: datetime) -> dict[str, Facts]:
+def _used(hosts: Mapping[str, Facts], now: datetime) -> tuple[dict[str, Facts], Exception | None]:
+    """These hosts with who uses them and, where it is their turn, how busy they are; nothing where AWS does not say."""
+    try:
+        seen = _with_people(hosts)
+        asking = [name for name, host in seen.items() if isinstance(verdict.judge(host, now), Ask)]
+        windows = _windows({name: seen[name] for name in asking if guard.is_due(seen[name], now)}, now)
+    except Exception as error:  # noqa: BLE001 - whatever it is, it must not keep orphans alive: patrol raises it later
+        logger.exception("nobody is judged by use in this pass")
+        return {}, error
+    return {name: replace(host, window=windows.get(name)) for name, host in seen.items()}, None
+
+
+def _with_people(hosts: Mapping[str, Facts]) -> dict[str, Facts]:
     """Systems Manager is asked only where a session or a command could change a verdict."""
-    if not any(isinstance(verdict.judge(host, now), Ask) for host in hosts.values()):
-        return hosts
+    if not hosts:
+        return {}
     sessions, commanded = usage.sessions(), usage.commanded()
     return {
         name: replace(host, session=name in sessions, command=name in commanded)

@@ -299,6 +299,20 @@ def test_what_aws_does_not_answer_stops_nobody(
     assert yard.states() == {"i-idle": "stopping"}
 
 
+@pytest.mark.parametrize("operation", ["GetMetricData", "DescribeSessions", "ListCommandInvocations"])
+def test_an_orphan_ends_though_nobody_knows_how_hosts_are_used(
+    yard: Yard, operation: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    yard.policy = {"window_minutes": 5}
+    yard.add("idle", tags=KEPT)
+    yard.add("lost", tags={**LOST, "trainyard:verdict": "warn-orphan 2026-11-20T11:59:00.000Z"})
+    yard.account.broken = {operation: "ThrottlingException"}
+    with pytest.raises(Exception, match="ThrottlingException"):
+        yard.looks()
+    assert yard.states() == {"i-idle": "running", "i-lost": "shutting-down"}
+
+
 @pytest.mark.parametrize("operation", ["PutItem", "GetItem", "CreateTags", "Publish"])
 def test_what_it_cannot_write_keeps_no_orphan_alive_and_is_raised(
     yard: Yard, operation: str, monkeypatch: pytest.MonkeyPatch
