@@ -1,7 +1,8 @@
 """What patrol sees in one pass: every host of the yard with its facts, and the verdict on each. Acts on nothing.
 
-Nobody is judged with half of the facts, and the next pass is a minute away. Where EC2 or Step Functions do not answer,
-that is everybody, and the error is raised; where CloudWatch or Systems Manager do not, those hosts that use decides about.
+Nobody is judged with half of the facts, and the next pass is a minute away. Where EC2 or Step Functions do not
+answer, that is everybody, and the error is raised; where CloudWatch or Systems Manager do not, it is those hosts that
+their use decides about.
 """
 
 import json
@@ -25,10 +26,10 @@ VERDICT_TAG = "trainyard:verdict"
 
 @dataclass(frozen=True, kw_only=True)
 class Look:
-    """`hosts` are those that live, `ended` those that went within the last hour; `live` the names of all executions that
-    go on. `verdicts` lacks the hosts that use decides about and whose metrics were not asked for in this pass, or could
-    not be read, which `trouble` says; `missing` of the `asked` had none, `peaks` has the others' busiest share in
-    percent."""
+    """`hosts` are those that live, `ended` those that went within the last hour; `live` the names of all executions
+    that go on. `verdicts` lacks the hosts that their use decides about and whose metrics were not asked for in this
+    pass, or could not be read, which `trouble` says; `missing` of the `asked` had none, `peaks` has the others' busiest
+    share in percent."""
 
     hosts: Mapping[str, Facts]
     ended: tuple[Instance, ...]
@@ -156,7 +157,7 @@ def _used(hosts: Mapping[str, Facts], now: datetime) -> tuple[dict[str, Facts], 
         seen = _with_people(hosts)
         asking = [name for name, host in seen.items() if isinstance(verdict.judge(host, now), Ask)]
         windows = _windows({name: seen[name] for name in asking if guard.is_due(seen[name], now)}, now)
-    except Exception as error:  # noqa: BLE001 - whatever it is, it must not keep orphans alive: patrol raises it later
+    except Exception as error:  # noqa: BLE001 - it must not keep orphans alive: patrol raises it when all is done
         logger.exception("nobody is judged by use in this pass")
         return {}, error
     return {name: replace(host, window=windows.get(name)) for name, host in seen.items()}, None
