@@ -32,7 +32,7 @@ test: setup ## every test: core, templates, local cloud, host software, whole ru
 permissions: setup ## every permission of every role taken away, one by one, each in a run of its own (an hour)
 	@$(VENV) -m pytest tests/permissions $(ARGS)
 
-check: .venv/.ready ## format, lint, types, layers (seconds)
+check: .venv/.ready ## format, lint, types, layers, unit tests (seconds)
 	@scripts/check
 
 format: .venv/.ready ## mend what can be mended by itself
