@@ -139,8 +139,6 @@ def _environment() -> Iterator[None]:
         "TABLE_NAME": "ledger",
         "BUCKET_NAME": "bucket",
         "TOPIC_ARN": "arn:aws:sns:us-east-1:1:notices",
-        "SIGNAL_FUNCTION": "trainyard-signal",
-        "CONCLUDE_FUNCTION": "trainyard-conclude",
         "SNAPSHOT_STATE_MACHINE_ARN": MACHINES[2],
         "STATE_MACHINE_ARNS": ",".join(MACHINES),
         "POLICY": "{}",

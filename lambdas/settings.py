@@ -155,8 +155,6 @@ class PatrolSettings(NamedTuple):
     table_name: str
     bucket_name: str
     topic_arn: str
-    signal_function: str
-    conclude_function: str
     snapshot_state_machine_arn: str
     state_machine_arns: tuple[str, ...]
     """All whose executions keep hosts, that of snapshots too."""

@@ -8,7 +8,7 @@ from aws_cdk import aws_events as events
 from aws_cdk import aws_events_targets as targets
 from constructs import Construct
 
-from lambdas.core import policy
+from lambdas.core import names, policy
 from stacks import permissions
 from stacks.function import Function
 from stacks.permissions import anywhere, list_objects, read_objects, use_ledger
@@ -54,7 +54,7 @@ class PatrolStack(cdk.Stack):
         """A pass that fails is not tried again: the next one is a minute away, and looks at newer facts."""
         yard, storage = self.settings.yard, self.storage
         machines = {word: self._machine(word) for word in MACHINES}
-        told = {word: self._function_arn(word) for word in ("signal", "conclude")}
+        told = [self._function_arn(word) for word in ("signal", *names.CONCLUDES.values())]
         function = Function(
             self,
             "patrol",
@@ -68,8 +68,6 @@ class PatrolStack(cdk.Stack):
                 "TABLE_NAME": storage.table.table_name,
                 "BUCKET_NAME": storage.bucket.bucket_name,
                 "TOPIC_ARN": self.training.topic.topic_arn,
-                "SIGNAL_FUNCTION": f"{yard}-signal",
-                "CONCLUDE_FUNCTION": f"{yard}-conclude",
                 "SNAPSHOT_STATE_MACHINE_ARN": machines["snapshot"],
                 "STATE_MACHINE_ARNS": ",".join(machines.values()),
                 "POLICY": json.dumps(policy.to_json(self.settings.policy), sort_keys=True),
@@ -87,7 +85,7 @@ class PatrolStack(cdk.Stack):
         )
         permissions.allow(role, ["states:ListExecutions"], list(machines.values()))
         permissions.allow(role, ["states:StartExecution"], [machines["snapshot"]])
-        permissions.allow(role, ["lambda:InvokeFunction"], list(told.values()))
+        permissions.allow(role, ["lambda:InvokeFunction"], told)
         permissions.end_hosts(role, yard)
         permissions.mark_hosts(role, yard, VERDICT_TAG)
         read_objects(role, storage.bucket, "runs/")

@@ -1,4 +1,4 @@
-"""What jobs and runs may be called.
+"""What jobs and runs may be called, and how the functions that conclude them are.
 
 Apart from jobfile.py because that costs yaml's import, and every workflow's Admit looks at names."""
 
@@ -10,6 +10,8 @@ from lambdas.core.reading import shown
 NAME = r"[a-z][a-z0-9-]{0,39}"
 RUN_ID = r"[A-Za-z0-9][A-Za-z0-9_-]{0,79}"
 """As the start and stop documents take it."""
+CONCLUDES = {"train": "conclude", "bake": "bake-conclude", "launch": "host-conclude"}
+"""By the kind of run: the function `<yard>-...` that concludes it."""
 
 
 def misnamed(run: str) -> InputFaults | None:

@@ -10,9 +10,9 @@ from typing import Any
 
 from lambdas.aws import bucket, images, usage
 from lambdas.aws.logbook import Logbook
-from lambdas.core import wire
+from lambdas.core import names, wire
 from lambdas.core.records import RunRow
-from lambdas.core.verdict import Cause, Terminate
+from lambdas.core.verdict import Cause, Terminate, Verdict
 from lambdas.handlers.looking import Look
 from lambdas.handlers.voice import logger
 from lambdas.settings import PatrolSettings
@@ -26,7 +26,7 @@ SILENT_FOR = timedelta(minutes=2, seconds=30)
 """A program that goes on is heard of every minute."""
 CUT_SHORT = (
     "The execution is over, and nothing told how it ended: it was stopped by hand or its time was up. Patrol has ended "
-    "its hosts. Start the job again to go on, with checkpoints.resume where it left a checkpoint."
+    "its hosts. Start it again; a job goes on where it was with checkpoints.resume, if it left a checkpoint."
 )
 CAPTURE = "Capture"
 """The state in which a bake, a snapshot or a run waits for its image."""
@@ -45,10 +45,10 @@ def relay(seen: Look, book: Logbook, yard: PatrolSettings, now: datetime) -> Non
     ]
     for event in told:
         logger.info("patrol says what no event did: %s %s", event["detail-type"], event["detail"])
-        usage.invoke(yard.signal_function, json.dumps(event).encode())
-    for conclusion in _cut_short(seen, book):
+        usage.invoke(f"{yard.yard}-signal", json.dumps(event).encode())
+    for kind, conclusion in _cut_short(seen, book):
         logger.info("patrol concludes %s", conclusion["run"])
-        usage.invoke(yard.conclude_function, json.dumps(conclusion).encode())
+        usage.invoke(f"{yard.yard}-{names.CONCLUDES[kind]}", json.dumps(conclusion).encode())
 
 
 def _gone(seen: Look, now: datetime) -> Iterator[Event]:
@@ -118,13 +118,26 @@ def _capped(runs: dict[str, RunRow], now: datetime) -> Iterator[Event]:
             }
 
 
-def _cut_short(seen: Look, book: Logbook) -> Iterator[Event]:
-    """Runs whose hosts are ended as orphans, and that nobody has concluded: their execution is gone, unheard."""
-    orphaned = {
-        seen.hosts[name].run
-        for name, said in seen.verdicts.items()
-        if isinstance(said, Terminate) and said.cause is Cause.ORPHAN and seen.hosts[name].kind == "train"
+def _cut_short(seen: Look, book: Logbook) -> Iterator[tuple[str, Event]]:
+    """The kind and the end of each run whose hosts are ended as orphans, and that nobody has concluded: its execution
+    is gone, unheard."""
+    kinds = {
+        host.run: host.kind
+        for name, host in seen.hosts.items()
+        if host.run and host.kind in names.CONCLUDES and _ends_as_orphan(seen.verdicts.get(name))
     }
-    for run, row in book.runs(run for run in orphaned if run).items():
+    for run, row in book.runs(kinds).items():
         if row.ended is None:
-            yield {"run": run, "outcome": {"kind": "error", "error": "Aborted", "reason": CUT_SHORT}}
+            yield (
+                kinds[run],
+                {
+                    "run": run,
+                    "execution": row.execution_arn,
+                    "cut_short": True,
+                    "outcome": {"kind": "error", "error": "Aborted", "reason": CUT_SHORT},
+                },
+            )
+
+
+def _ends_as_orphan(said: Verdict | None) -> bool:
+    return isinstance(said, Terminate) and said.cause is Cause.ORPHAN

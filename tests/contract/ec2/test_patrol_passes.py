@@ -48,8 +48,6 @@ class Place:
             table_name=self.name,
             bucket_name="none",
             topic_arn=self.topic,
-            signal_function="none",
-            conclude_function="none",
             snapshot_state_machine_arn=self.snapshots,
             state_machine_arns=(self.machine, self.snapshots),
             policy=json.dumps(POLICY),

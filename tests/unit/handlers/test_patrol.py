@@ -50,8 +50,6 @@ class Yard:
             table_name="ledger",
             bucket_name="bucket",
             topic_arn="arn:aws:sns:us-east-1:1:notices",
-            signal_function="trainyard-signal",
-            conclude_function="trainyard-conclude",
             snapshot_state_machine_arn=SNAPSHOT,
             state_machine_arns=(TRAIN, SNAPSHOT),
             policy=json.dumps(self.policy),
@@ -425,12 +423,18 @@ def test_a_run_at_its_cap_is_told_to_signal(yard: Yard) -> None:
     assert (event["source"], event["detail"]) == ("trainyard.patrol", {"run": "live-1", "attempt": 2})
 
 
-def test_a_run_whose_execution_was_aborted_unheard_is_concluded(yard: Yard) -> None:
-    yard.add("lost", tags=LOST)
-    yard.account.table["run#lost-1", "run"] = run_row(pk="run#lost-1")
+@pytest.mark.parametrize(
+    ("kind", "concludes"), [("train", "conclude"), ("bake", "bake-conclude"), ("launch", "host-conclude")]
+)
+def test_a_run_whose_execution_was_aborted_unheard_is_concluded(
+    yard: Yard, kind: str, concludes: str
+) -> None:
+    yard.add("lost", tags={**LOST, "trainyard:kind": kind})
+    yard.account.table["run#lost-1", "run"] = run_row(pk="run#lost-1", kind=kind)
     yard.looks(2)
     ((function, said),) = yard.account.invoked
-    assert (function, said["run"], said["outcome"]["error"]) == ("trainyard-conclude", "lost-1", "Aborted")
+    assert function == f"trainyard-{concludes}"
+    assert (said["run"], said["cut_short"], said["outcome"]["error"]) == ("lost-1", True, "Aborted")
 
 
 # ------------------------------------------------------------------------------------------------------------ money
