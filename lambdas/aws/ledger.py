@@ -117,19 +117,31 @@ class Ledger:
 
     def read(self, run: str) -> Records | None:
         """All rows of a run but its timeline; None for a run the ledger does not know."""
+        found = self._read(run)
+        # What was written between its two queries looks torn, once.
+        return self._read(run) if found and found.torn else found
+
+    def known(self, run: str) -> Records:
+        """All rows of a run that must be there; raises Misconfigured where some are not."""
+        found = self.read(run)
+        if found is None:
+            raise self.lost(run)
+        if found.torn:
+            raise self.lost(run, found.torn)
+        return found
+
+    def lost(self, run: str, rows: str | None = None) -> Misconfigured:
+        """That the ledger knows nothing of the run any more, or nothing of these `rows` of it."""
+        of = f"{rows} of the run {run}" if rows else f"the run {run}"
+        return Misconfigured(
+            f"The ledger {self.table} does not know {of}: the rows were deleted, or the table replaced, while the run "
+            f"went on. Start the job again; with checkpoints.resume: {run} it goes on where its last checkpoint is."
+        )
+
+    def _read(self, run: str) -> Records | None:
         before = self._query(run, "sk < :edge", "event#")
         after = self._query(run, "sk > :edge", "event#~")
         return records.read(run, [*before, *after])
-
-    def known(self, run: str) -> Records:
-        """All rows of a run that must be there."""
-        found = self.read(run)
-        if found is None:
-            raise Misconfigured(
-                f"The ledger {self.table} does not know the run {run}: the table was replaced or emptied under a "
-                "running yard. Start the job again."
-            )
-        return found
 
     def run(self, run: str) -> RunRow | None:
         """The run's own row alone; None for a run the ledger does not know."""
@@ -145,6 +157,12 @@ class Ledger:
     def token(self, run: str, attempt: int, wait: str) -> TokenRow | None:
         row = self._get(f"run#{run}", f"token#{attempt:04d}#{wait}")
         return wire.from_json(TokenRow, {**row, "attempt": attempt, "wait": wait}) if row else None
+
+    def waiting(self, run: str) -> tuple[TokenRow, ...]:
+        """The tokens of a run that nobody has answered, be the run itself known or not."""
+        rows = self._query(run, "begins_with(sk, :edge)", "token#")
+        tokens = (records.token_of(row) for row in rows if "token" in row)
+        return tuple(token for token in tokens if token.answered is None)
 
     def progress(self, run: str) -> Mapping[str, Any]:
         """What the run's chief said last, in any attempt; empty before its first word."""

@@ -93,8 +93,11 @@ def _is_outage(asked: int, missing: int) -> bool:
 
 
 def _is_confirmed(verdict: Verdict, earlier: Earlier | None, now: datetime) -> bool:
-    """Whether the patrol before has said the same."""
-    return earlier is not None and earlier.word == verdict.word and now - earlier.since >= TWO_LOOKS
+    """Whether the patrol before has said the same, or has warned of the orphan: all of a gang that nobody knows end at
+    their second look."""
+    if earlier is None or now - earlier.since < TWO_LOOKS:
+        return False
+    return earlier.word == verdict.word or verdict.cause == Cause.ORPHAN == earlier.cause
 
 
 def _seen(verdict: Verdict, now: datetime) -> datetime:

@@ -170,6 +170,18 @@ class Records:
     tokens: Mapping[tuple[int, str], TokenRow] = field(default_factory=dict)
     waits: Mapping[tuple[int, str], WaitRow] = field(default_factory=dict)
 
+    @property
+    def torn(self) -> str | None:
+        """Which rows of the current attempt are gone though it was launched; None while all are there. Nobody of ours
+        takes rows away, and without these no host's word can be understood."""
+        number = self.run.attempt
+        row = self.attempts.get(number)
+        if row is None:
+            launched = any(each.attempt == number and each.answer == "launched" for each in self.intents)
+            waited = any((number, wait) in self.tokens for wait in WAITING)
+            return f"attempt {number}" if launched or waited else None
+        return ", ".join(sorted(set(row.hosts) - set(self.hosts))) or None
+
     def are_of(self, execution: str | None) -> bool:
         """Whether the run is this execution's: executions of two workflows may have one name, and with it one run.
         None asks for nothing."""
@@ -331,16 +343,15 @@ def read(run: str, rows: Iterable[Mapping[str, Any]]) -> Records | None:
                 plan = wire.from_json(Plan, row)
             case "host":
                 hosts[rest] = wire.from_json(HostRow, {**row, "instance": rest})
-            case "attempt":
+            case "attempt" if "launched" in row:  # as above
                 attempts[int(rest)] = wire.from_json(AttemptRow, {**row, "attempt": int(rest)})
-            case "intent":
+            case "intent" if "token" in row:  # as above
                 attempt, offer, round_ = (int(part) for part in rest.split("#"))
                 intent = {**row, "attempt": attempt, "offer": offer, "round": round_}
                 intents.append(wire.from_json(IntentRow, intent))
             case "token":
-                attempt_text, _, wait = rest.partition("#")
-                token = {**row, "attempt": int(attempt_text), "wait": wait}
-                tokens[int(attempt_text), wait] = wire.from_json(TokenRow, token)
+                token = token_of(row)
+                tokens[token.attempt, token.wait] = token
             case "wait":
                 attempt_text, _, wait = rest.partition("#")
                 begun = {**row, "attempt": int(attempt_text), "wait": wait}
@@ -348,6 +359,12 @@ def read(run: str, rows: Iterable[Mapping[str, Any]]) -> Records | None:
             case _:
                 continue
     return Records(found, plan, hosts, attempts, tuple(intents), tokens, waits) if found else None
+
+
+def token_of(row: Mapping[str, Any]) -> TokenRow:
+    """The token that this row holds."""
+    _, attempt, wait = str(row["sk"]).split("#")
+    return wire.from_json(TokenRow, {**row, "attempt": int(attempt), "wait": wait})
 
 
 def _is_of(host: HostRow, offer: Offer) -> bool:

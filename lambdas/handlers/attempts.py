@@ -19,7 +19,7 @@ from lambdas.aws.ledger import (
     token_row,
 )
 from lambdas.core import muster, pace, wire
-from lambdas.core.errors import AccessDenied
+from lambdas.core.errors import AccessDenied, Misconfigured
 from lambdas.core.records import ENDED_WITH_IT, Records, TokenRow
 from lambdas.core.recovery import Trouble
 from lambdas.core.summary import Ending, ending_of
@@ -144,6 +144,16 @@ def gather(
                 trouble = unregistered(sorted(set(ids) - online), ssm_denied)
                 entry = note("not registered", trouble.reason, at=now, attempt=attempt)
                 end(ledger, run, attempt, entry, now, trouble=trouble, step=None)
+
+
+def give_up(ledger: Ledger, run: str, lost: Misconfigured, now: datetime) -> int:
+    """Fail every wait of a run of which the ledger has lost rows, so that its hosts are not kept for nothing; how many
+    there were. A run without any ends when its state has waited for too long."""
+    trouble = Trouble(error=Misconfigured.__name__, reason=lost.reason, final=True)
+    waiting = ledger.waiting(run)
+    for token in waiting:
+        fail(ledger, run, token, trouble, now)
+    return len(waiting)
 
 
 def unregistered(hosts: list[str], denied: str | None = None) -> Trouble:

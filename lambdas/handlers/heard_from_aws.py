@@ -60,8 +60,8 @@ def listen(hearing: Hearing, event: Mapping[str, Any], now: datetime) -> str:
 def _member(hearing: Hearing, instance: str) -> Hearing | None:
     """The hearing with the attempt that this host is in now (its look-up row knows only its first one): the current
     one, be it that its gang is still being launched and a survivor's place in it is not written down yet."""
-    records = hearing.ledger.read(hearing.run)
-    if records is None or records.run.ended is not None:
+    records = hearing.going_on()
+    if records is None:
         return None
     attempt = records.run.attempt
     host, row = records.hosts.get(instance), records.attempts.get(attempt)

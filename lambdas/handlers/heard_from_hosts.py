@@ -33,9 +33,9 @@ def _ready(hearing: Hearing, now: datetime) -> str:
 
     A survivor is ready before its next attempt has begun; one that was never started still names an older
     attempt. Both mean: it waits for the next start."""
-    records = hearing.ledger.read(hearing.run)
+    records = hearing.going_on()
     instance = str(hearing.detail["instance"])
-    if records is None or records.run.ended is not None or instance not in records.hosts:
+    if records is None or instance not in records.hosts:
         return "not a host of a live run"
     attempt = max(hearing.attempt, records.run.attempt)
     if records.hosts[instance].ready < attempt:

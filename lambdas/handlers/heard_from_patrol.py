@@ -1,4 +1,5 @@
-"""What patrol says: a run's hours or dollars are used up. Its gang checkpoints and leaves; then the run ends."""
+"""What patrol says: a run's hours or dollars are used up, so that its gang checkpoints and leaves, and the run ends; or
+the ledger has lost a run that has hosts, so that nobody hears them."""
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
@@ -21,6 +22,9 @@ def listen(hearing: Hearing, event: Mapping[str, Any], now: datetime) -> str:
     """Do what patrol asks for; what came of it, for the log."""
     if event["detail-type"] == "cap":
         return _capped(hearing, now)
+    if event["detail-type"] == "forgotten":
+        hearing.ledger.known(hearing.run)  # raises what ends the run
+        return "the ledger knows the run after all"
     return f"a word nobody knows: {event['detail-type']}"
 
 

@@ -25,10 +25,19 @@ class Hearing:
     detail: Mapping[str, Any]
     wait: str | None = None
 
-    def live(self) -> Records | None:
-        """The records of the run, if it goes on and this attempt is its current one."""
+    def going_on(self) -> Records | None:
+        """The records of the run, if it goes on. Raises Misconfigured where the ledger has lost some of them."""
         records = self.ledger.read(self.run)
-        if records is None or records.run.ended is not None or records.run.attempt != self.attempt:
+        if records is None or records.run.ended is not None:
+            return None
+        if records.torn:
+            raise self.ledger.lost(self.run, records.torn)
+        return records
+
+    def live(self) -> Records | None:
+        """The same, if this attempt is its current one."""
+        records = self.going_on()
+        if records is None or records.run.attempt != self.attempt:
             logger.info("%s attempt %s is over or unknown", self.run, self.attempt)
             return None
         return records

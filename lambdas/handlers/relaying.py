@@ -34,14 +34,15 @@ UNDER_WAY = ("Muster", "Train")
 
 
 def relay(seen: Look, book: Logbook, yard: PatrolSettings, now: datetime) -> None:
-    """Hosts that are gone, images that are there, last words that nobody heard, runs at their cap; and runs that were
-    cut short."""
+    """Hosts that are gone, images that are there, last words that nobody heard, runs at their cap, runs that the ledger
+    has lost; and runs that were cut short."""
     runs = book.runs(seen.live)
     told = [
         *_gone(seen, now),
         *_imaged(runs, book, yard, now),
         *_unheard(runs, yard, now),
         *_capped(runs, now),
+        *_forgotten(seen, runs, now),
     ]
     for event in told:
         logger.info("patrol says what no event did: %s %s", event["detail-type"], event["detail"])
@@ -116,6 +117,17 @@ def _capped(runs: dict[str, RunRow], now: datetime) -> Iterator[Event]:
                 "time": wire.stamp(now),
                 "detail": {"run": run, "attempt": row.attempt},
             }
+
+
+def _forgotten(seen: Look, runs: dict[str, RunRow], now: datetime) -> Iterator[Event]:
+    """Live runs with hosts, which the ledger knew when these were launched, and knows no more."""
+    for run in sorted({host.run for host in seen.hosts.values() if host.run and host.live} - set(runs)):
+        yield {
+            "source": "trainyard.patrol",
+            "detail-type": "forgotten",
+            "time": wire.stamp(now),
+            "detail": {"run": run},
+        }
 
 
 def _cut_short(seen: Look, book: Logbook) -> Iterator[tuple[str, Event]]:

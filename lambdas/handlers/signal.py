@@ -11,8 +11,8 @@ from typing import Any
 from lambdas import settings
 from lambdas.aws.ledger import Ledger
 from lambdas.core import said
-from lambdas.core.errors import AccessDenied
-from lambdas.handlers import heard_from_aws, heard_from_hosts, heard_from_patrol
+from lambdas.core.errors import AccessDenied, Misconfigured
+from lambdas.handlers import attempts, heard_from_aws, heard_from_hosts, heard_from_patrol
 from lambdas.handlers.denied import end_denied
 from lambdas.handlers.hearing import Hearing
 from lambdas.handlers.voice import clock, logger
@@ -28,6 +28,9 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
         if hearing is None:
             return {"heard": "nothing of ours"}
         heard = LISTENERS.get(event["source"], heard_from_aws.listen)(hearing, event, now)
+    except Misconfigured as lost:
+        assert hearing is not None, "only a run's own records can be lost"
+        heard = f"{attempts.give_up(ledger, hearing.run, lost, now)} waits end: {lost.reason}"
     except AccessDenied as denied:
         run, attempt = (hearing.run, hearing.attempt) if hearing else _named(event)
         if run:

@@ -66,8 +66,14 @@ def test_a_patrol_within_the_same_half_minute_is_no_second_look() -> None:
 
 
 def test_another_verdict_than_before_is_a_first_look() -> None:
+    before = {host: Earlier("keep-busy", NOON) for host in names(100)}
+    assert len(pass_of(dict.fromkeys(names(100), IDLE), hosts=100, earlier=before).acts) == 20
+
+
+def test_a_whole_gang_of_orphans_ends_at_its_second_look() -> None:
     before = {host: Earlier("warn-orphan", NOON) for host in names(100)}
-    assert len(pass_of(dict.fromkeys(names(100), ORPHAN), hosts=100, earlier=before).acts) == 20
+    found = pass_of(dict.fromkeys(names(100), ORPHAN), hosts=100, earlier=before)
+    assert (len(found.acts), found.warnings) == (100, ())
 
 
 @pytest.mark.parametrize(

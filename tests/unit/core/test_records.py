@@ -67,6 +67,54 @@ def test_a_run_of_which_only_a_late_word_is_left_is_unknown_too() -> None:
     assert records.read("digits-1", [{"sk": "run", "progress": {"step": 5}}]) is None
 
 
+TORN = [
+    # sentence, rows beside the run's own, what is gone
+    ("nothing is launched yet", [], None),
+    (
+        "a pool has refused",
+        [{"sk": "intent#0001#000#000", "token": "t", "at": AT, "answer": "refused"}],
+        None,
+    ),
+    (
+        "its gang was launched",
+        [{"sk": "intent#0001#000#000", "token": "t", "at": AT, "answer": "launched"}],
+        "attempt 1",
+    ),
+    ("its gang was waited for", [{"sk": "token#0001#train", "token": "t", "stored": AT}], "attempt 1"),
+    (
+        "a late word is all that is left of the attempt",
+        [{"sk": "token#0001#train", "token": "t", "stored": AT}, {"sk": "attempt#0001", "started": AT}],
+        "attempt 1",
+    ),
+    (
+        "a host of the gang is gone",
+        [
+            {"sk": "attempt#0001", "offer": {}, "hosts": ["i-a", "i-b"], "launched": AT},
+            {"sk": "host#i-a", **host()},
+        ],
+        "i-b",
+    ),
+    (
+        "all are there",
+        [
+            {"sk": "attempt#0001", "offer": {}, "hosts": ["i-a"], "launched": AT},
+            {"sk": "host#i-a", **host()},
+            {"sk": "token#0001#train", "token": "t", "stored": AT},
+        ],
+        None,
+    ),
+    ("another attempt is", [{"sk": "token#0002#train", "token": "t", "stored": AT}], None),
+]
+
+
+@pytest.mark.parametrize(("rows", "gone"), [row[1:] for row in TORN], ids=[row[0] for row in TORN])
+def test_what_is_gone_of_the_rows_of_an_attempt(rows: list[dict[str, Any]], gone: str | None) -> None:
+    run = {"sk": "run", "kind": "train", "state": "Train", "attempt": 1, "created": AT, "execution_arn": "a"}
+    found = records.read("digits-1", [run, *rows])
+    assert found is not None
+    assert found.torn == gone
+
+
 STOPPED = [
     # sentence, a (the chief), b, whether the gang has left
     ("nobody has left", {}, {}, False),

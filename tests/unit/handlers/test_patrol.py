@@ -412,6 +412,21 @@ def test_a_run_that_reports_is_not_looked_into(yard: Yard) -> None:
     assert yard.account.calls["s3:ListObjectsV2"] == 0
 
 
+def test_a_run_that_the_ledger_has_lost_is_told_to_signal_while_it_has_hosts(yard: Yard) -> None:
+    yard.add("live", tags=LIVE)
+    yard.looks(1)
+    ((_, event),) = yard.account.invoked
+    assert (event["source"], event["detail-type"], event["detail"]) == (
+        "trainyard.patrol",
+        "forgotten",
+        {"run": "live-1"},
+    )
+    yard.account.invoked.clear()
+    yard.account.table["run#live-1", "run"] = run_row(progress=progress("2026-11-20T12:01:00.000Z"))
+    yard.looks(1)
+    assert yard.account.invoked == []
+
+
 def test_a_run_at_its_cap_is_told_to_signal(yard: Yard) -> None:
     yard.account.table["run#live-1", "run"] = run_row(
         progress=progress("2026-11-20T12:02:00.000Z"), deadline="2026-11-20T12:02:00.000Z"
