@@ -54,7 +54,7 @@ class Snapshots(Construct):
         read_objects(role, self.storage.bucket, "runs/")
         list_objects(role, self.storage.bucket, "runs/")
         anywhere(role, "ec2:DescribeInstances", "ec2:DescribeImages", "ssm:DescribeInstanceInformation")
-        use_ledger(role, self.storage.table, "Query", "PutItem", "UpdateItem")
+        use_ledger(role, self.storage.table, "GetItem", "Query", "PutItem", "UpdateItem")
         return function
 
     def _rest(self) -> Function:

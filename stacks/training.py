@@ -413,6 +413,8 @@ class TrainingStack(cdk.Stack):
                 ["TIMED_OUT", "ABORTED"],
                 {
                     "run": name,
+                    "execution": execution,
+                    "cut_short": True,
                     "outcome": {"kind": "error", "error": "Aborted", "reason": reason},
                 },
             ),
@@ -458,6 +460,7 @@ class TrainingStack(cdk.Stack):
                 ["FAILED", "TIMED_OUT", "ABORTED"],
                 {
                     "run": name,
+                    "execution": execution,
                     "cut_short": True,
                     "outcome": {"kind": "error", "error": "Aborted", "reason": bake_reason},
                 },

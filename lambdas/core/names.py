@@ -26,8 +26,9 @@ def misnamed(run: str) -> InputFaults | None:
 
 
 def taken(run: str, owner: str) -> str:
-    """Why an execution of this name cannot run: another workflow's execution has made the run."""
+    """Why an execution of this name cannot run: another one, of this workflow long ago or of another, has the run."""
     return (
         f"The run {run} belongs to another execution ({owner}), since the workflows of a yard share the names of "
-        "their runs; nothing was done. Start it again (start-execution --name) with another name, or without one."
+        "their runs, and the ledger keeps each; nothing was done. Start it again (start-execution --name) with "
+        "another name, or without one."
     )

@@ -45,6 +45,12 @@ class RunRow:
     imaging: Imaging | None = None
     ended: datetime | None = None
 
+    def is_of(self, execution: str | None, started: datetime | None = None) -> bool:
+        """Whether it is this execution's: executions of two workflows may have one name, and with it one run; and Step
+        Functions gives a name anew after 90 days, which only `started` tells apart. None asks for nothing."""
+        same = execution is None or self.execution_arn == execution
+        return same and (started is None or wire.stamp(self.created) == wire.stamp(started))
+
 
 @dataclass(frozen=True, kw_only=True)
 class HostRow:
@@ -181,11 +187,6 @@ class Records:
             waited = any((number, wait) in self.tokens for wait in WAITING)
             return f"attempt {number}" if launched or waited else None
         return ", ".join(sorted(set(row.hosts) - set(self.hosts))) or None
-
-    def are_of(self, execution: str | None) -> bool:
-        """Whether the run is this execution's: executions of two workflows may have one name, and with it one run.
-        None asks for nothing."""
-        return execution is None or self.run.execution_arn == execution
 
     def waiting(self, attempt: int, waits: Iterable[str] = WAITING) -> TokenRow | None:
         """The token that waits for this attempt's news, if one does."""

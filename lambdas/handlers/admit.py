@@ -5,20 +5,23 @@ from typing import Any
 
 from lambdas import settings
 from lambdas.aws import bucket
-from lambdas.aws.ledger import AlreadyWrittenError, Ledger, event_row, run_row
+from lambdas.aws.ledger import Ledger, event_row
 from lambdas.aws.logbook import Logbook
-from lambdas.core import admission, budget, document, jobfile, names, wire
+from lambdas.core import admission, budget, document, jobfile, names
 from lambdas.core.admission import PrefixFacts, SourceFacts
 from lambdas.core.errors import AccessDenied
 from lambdas.core.job import InputFaults, Job
 from lambdas.core.jobfile import Inline, Uploaded
-from lambdas.handlers.voice import clock, logger, note
+from lambdas.handlers import beginning
+from lambdas.handlers.voice import clock, note
 from lambdas.settings import AdmitSettings
 
 
 def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
     yard = settings.read(AdmitSettings)
-    run, created = str(event["run"]), wire.instant(event["started"])
+    ledger, run = Ledger(yard.table_name), str(event["run"])
+    if taken := beginning.taken(ledger.run(run), event):
+        return {"kind": "refused", "error": "JobRefused", "reason": taken}
     if isinstance(event["input"], Mapping) and event["input"].get("denied"):
         raise AccessDenied(str(event["input"]["denied"]))  # submit's words: it could not read the job file
     source = jobfile.read_input(event["input"])
@@ -28,22 +31,15 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
     entry = note("refused" if refused else "admitted", refused or "no fault found", at=clock())
     values = {
         "kind": "train",
-        "state": "Admit",
-        "attempt": 1,
-        "created": created,
-        "execution_arn": event["execution"],
         "job": None if isinstance(admitted, InputFaults) else admitted.to_json(),
         "job_key": source.key if isinstance(source, Uploaded) else None,
     }
+    if taken := beginning.write(ledger, event, values, event_row(run, entry)):
+        return {"kind": "refused", "error": "JobRefused", "reason": taken}
     if isinstance(admitted, Job):
         bucket.write_json(yard.bucket_name, f"runs/{run}/job.json", admitted.to_json())
     if isinstance(admitted, Job) and admitted.checkpoints.resume and not refused:
         _go_on_from(admitted.checkpoints.resume, run, yard.bucket_name)
-    try:
-        ledger = Ledger(yard.table_name)
-        ledger.write(run_row(run, values, unless="created"), event_row(run, entry))
-    except AlreadyWrittenError:
-        logger.info("%s is admitted already", run)
     if refused:
         error = "JobRefused" if isinstance(admitted, InputFaults) else "BudgetSpent"
         return {"kind": "refused", "error": error, "reason": refused}

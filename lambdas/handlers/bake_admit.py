@@ -3,12 +3,12 @@
 Of two bakes at once one gets the lock; a lock whose execution is over counts for nothing."""
 
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from lambdas import settings
 from lambdas.aws import bucket, documents, executions, images
-from lambdas.aws.ledger import AlreadyWrittenError, Ledger, Lock, event_row, run_row
+from lambdas.aws.ledger import Ledger, Lock, event_row
 from lambdas.aws.logbook import Logbook
 from lambdas.core import bake, budget, document, names, onehost, recipe, wire
 from lambdas.core.bake import Refused, RollbackPlan, Unchanged
@@ -16,7 +16,8 @@ from lambdas.core.errors import AccessDenied, BudgetSpent, Misconfigured, Recipe
 from lambdas.core.image import Image
 from lambdas.core.job import Fault, InputFaults
 from lambdas.core.recipe import Recipe, Rollback, Wanted
-from lambdas.handlers.voice import clock, logger, note
+from lambdas.handlers import beginning
+from lambdas.handlers.voice import clock, note
 from lambdas.settings import BakeAdmitSettings
 
 LONGEST = timedelta(days=3)
@@ -27,17 +28,12 @@ WAIT_MINUTES = 30.0
 
 def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
     yard = settings.read(BakeAdmitSettings)
-    run, created = str(event["run"]), wire.instant(event["started"])
+    ledger, run = Ledger(yard.table_name), str(event["run"])
+    if taken := beginning.taken(ledger.run(run), event):
+        return _said(Refused(RecipeRefused.__name__, taken))
     if isinstance(event["input"], Mapping) and event["input"].get("denied"):
         raise AccessDenied(str(event["input"]["denied"]))  # submit's words: it could not read the recipe
     wanted = names.misnamed(run) or recipe.read_input(event["input"], usual=yard.recipe_key)
-    row: dict[str, Any] = {
-        "kind": "bake",
-        "state": "Admit",
-        "attempt": 1,
-        "created": created,
-        "execution_arn": event["execution"],
-    }
     decision: Refused | Unchanged | RollbackPlan | dict[str, Any]
     match wanted:
         case InputFaults():
@@ -46,13 +42,17 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
             decision = _rollback(yard)
         case Wanted():
             decision = _recipe(yard, wanted)
-    ledger = Ledger(yard.table_name)
     if isinstance(decision, RollbackPlan | dict):
-        lock = Lock(run, str(event["execution"]), created + LONGEST)
+        lock = Lock(run, str(event["execution"]), wire.instant(event["started"]) + LONGEST)
         decision = _take_lock(ledger, lock) or decision
+    answer = _said(decision)
+    values = {"kind": "bake", **(_values(decision) if isinstance(decision, dict) else {})}
+    entry = note(answer["kind"], answer["reason"], at=clock())
+    if taken := beginning.write(ledger, event, values, event_row(run, entry)):
+        return _said(Refused(RecipeRefused.__name__, taken))
     if isinstance(decision, dict):
-        row |= _admitted(yard, run, decision)
-    return _answer(ledger, run, row, decision, clock())
+        bucket.write_json(yard.bucket_name, f"runs/{run}/recipe.json", decision)
+    return answer
 
 
 def _refused(faults: InputFaults) -> Refused:
@@ -144,9 +144,8 @@ def _take_lock(ledger: Ledger, mine: Lock) -> Refused | None:
     return bake.under_way(holder.run if holder else "that began this very moment")
 
 
-def _admitted(yard: BakeAdmitSettings, run: str, admitted: Mapping[str, Any]) -> dict[str, Any]:
-    """What later states read of the run, and what the builder reads."""
-    bucket.write_json(yard.bucket_name, f"runs/{run}/recipe.json", admitted)
+def _values(admitted: Mapping[str, Any]) -> dict[str, Any]:
+    """What later states read of the run; the builder reads recipe.json."""
     builder = wire.from_json(recipe.Builder, admitted["builder"])
     job = onehost.job(
         str(admitted["name"]),
@@ -158,21 +157,10 @@ def _admitted(yard: BakeAdmitSettings, run: str, admitted: Mapping[str, Any]) ->
     return {"job": job.to_json(), "image_id": admitted["base"], "recipe": admitted}
 
 
-def _answer(
-    ledger: Ledger,
-    run: str,
-    row: Mapping[str, Any],
-    decision: Refused | Unchanged | RollbackPlan | Mapping[str, Any],
-    now: datetime,
-) -> dict[str, Any]:
+def _said(decision: Refused | Unchanged | RollbackPlan | Mapping[str, Any]) -> dict[str, Any]:
+    """The answer, on which the workflow goes on."""
     if isinstance(decision, Mapping):
         reason = f"{decision['name']} ({decision['hash']}) is made of {decision['base']}"
-        answer: dict[str, Any] = {"kind": "admitted", "reason": reason}
-    else:
-        answer = wire.to_json(decision)
-    try:
-        entry = note(answer["kind"], answer["reason"], at=now)
-        ledger.write(run_row(run, row, unless="created"), event_row(run, entry))
-    except AlreadyWrittenError:
-        logger.info("%s is admitted already", run)
+        return {"kind": "admitted", "reason": reason}
+    answer: dict[str, Any] = wire.to_json(decision)
     return answer

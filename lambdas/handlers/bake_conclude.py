@@ -15,7 +15,7 @@ from lambdas.core.conclusion import Conclusion
 from lambdas.core.errors import TrainyardError
 from lambdas.core.records import Records
 from lambdas.core.summary import RunFacts, ending_of
-from lambdas.handlers import attempts, closing
+from lambdas.handlers import attempts, beginning, closing
 from lambdas.handlers.voice import clock, note
 from lambdas.settings import BakeConcludeSettings
 
@@ -23,9 +23,14 @@ from lambdas.settings import BakeConcludeSettings
 def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
     yard = settings.read(BakeConcludeSettings)
     ledger, run, now = Ledger(yard.table_name), str(event["run"]), clock()
+    records = ledger.read(run)
+    if records and not beginning.is_its_own(records.run, event):
+        ledger.give_back_bake_lock(run)
+        concluded = conclusion.read(event["outcome"])
+        return {**wire.to_json(concluded), "kind": concluded.outcome.value}
     if event.get("cut_short") and bucket.read_json(yard.bucket_name, f"runs/{run}/summary.json"):
         return {"kind": "concluded", "reason": f"{run} had concluded by itself"}
-    concluded = closing.spoiled(conclusion.read(event["outcome"]), event, ledger.read(run))
+    concluded = closing.spoiled(conclusion.read(event["outcome"]), event, records)
     _end(ledger, run, concluded, now)
     records = ledger.read(run)
     if wrong := _discard(yard, ledger, run, records, now):

@@ -15,7 +15,7 @@ from lambdas.core.conclusion import Conclusion
 from lambdas.core.errors import AccessDenied
 from lambdas.core.records import Records
 from lambdas.core.summary import Outcome, RunFacts
-from lambdas.handlers import closing
+from lambdas.handlers import beginning, closing
 from lambdas.handlers.voice import clock
 from lambdas.settings import ConcludeSettings
 
@@ -23,8 +23,11 @@ from lambdas.settings import ConcludeSettings
 def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
     yard = settings.read(ConcludeSettings)
     ledger, run, now = Ledger(yard.table_name), str(event["run"]), clock()
-    concluded = conclusion.read(event["outcome"])
-    records = ledger.read(run)
+    concluded, records = conclusion.read(event["outcome"]), ledger.read(run)
+    if records and not beginning.is_its_own(records.run, event):
+        return {**wire.to_json(concluded), "kind": concluded.word}
+    if event.get("cut_short") and records and records.run.ended:
+        return {"kind": "concluded", "reason": f"{run} had concluded by itself"}
     unnoticed = _denied_unnoticed(concluded, records)
     if unnoticed:
         concluded = conclusion.spoiled(concluded, unnoticed)

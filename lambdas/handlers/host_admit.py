@@ -4,12 +4,13 @@ from typing import Any
 
 from lambdas import settings
 from lambdas.aws import bucket, images, instances
-from lambdas.aws.ledger import AlreadyWrittenError, Ledger, event_row, run_row
+from lambdas.aws.ledger import Ledger, event_row
 from lambdas.aws.logbook import Logbook
-from lambdas.core import budget, names, relaunch, wire
+from lambdas.core import budget, names, relaunch
 from lambdas.core.image import Image
 from lambdas.core.job import InputFaults, Job
-from lambdas.handlers.voice import clock, logger, note
+from lambdas.handlers import beginning
+from lambdas.handlers.voice import clock, note
 from lambdas.settings import HostAdmitSettings
 
 
@@ -19,29 +20,21 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
     misnamed = names.misnamed(run)
     if misnamed:
         return {"kind": "refused", "error": "LaunchRefused", "reason": misnamed.reason}
-    written = ledger.read(run)
-    if written and not written.are_of(event["execution"]):
-        reason = names.taken(run, written.run.execution_arn)
-        return {"kind": "refused", "error": "LaunchRefused", "reason": reason}
+    if taken := beginning.taken(ledger.run(run), event):
+        return {"kind": "refused", "error": "LaunchRefused", "reason": taken}
     found = _found(yard, event["input"])
     spent = budget.refusal(Logbook(yard.table_name).money(), yard.monthly_dollars or None, clock())
     job, image = found if isinstance(found, tuple) else (None, None)
     refused = found.reason if isinstance(found, InputFaults) else spent
     said = f"{image.id} as {' or '.join(job.hardware.instance_types)}" if job and image else ""
     entry = note("refused" if refused else "admitted", refused or said, at=clock())
-    begun = {
+    values = {
         "kind": "launch",
-        "state": "Admit",
-        "attempt": 1,
-        "created": wire.instant(event["started"]),
-        "execution_arn": event["execution"],
         "job": job.to_json() if job else None,
         "image_id": image.id if image else None,
     }
-    try:
-        ledger.write(run_row(run, begun, unless="created"), event_row(run, entry))
-    except AlreadyWrittenError:
-        logger.info("%s is admitted already", run)
+    if taken := beginning.write(ledger, event, values, event_row(run, entry)):
+        return {"kind": "refused", "error": "LaunchRefused", "reason": taken}
     if refused:
         error = "LaunchRefused" if isinstance(found, InputFaults) else "BudgetSpent"
         return {"kind": "refused", "error": error, "reason": refused}

@@ -6,7 +6,7 @@ from lambdas import settings
 from lambdas.aws import ending
 from lambdas.aws.ledger import Ledger
 from lambdas.core import conclusion, relaunch, wire
-from lambdas.handlers import closing
+from lambdas.handlers import beginning, closing
 from lambdas.handlers.voice import clock
 from lambdas.settings import YardSettings
 
@@ -20,7 +20,7 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
     if event.get("cut_short") and records and records.run.ended:
         return {"kind": "concluded", "reason": f"{run} had concluded by itself"}
     concluded = closing.spoiled(conclusion.read(event["outcome"]), event, records)
-    if records and not records.are_of(event["execution"]):
+    if records and not beginning.is_its_own(records.run, event):
         return {**wire.to_json(concluded), "kind": concluded.outcome.value}
     said = relaunch.summarise(run, records, concluded, bucket=yard.bucket_name, now=now)
     if records:

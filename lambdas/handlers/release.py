@@ -26,7 +26,7 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
     ledger, now = Ledger(yard.table_name), clock()
     run_is_over = event["scope"] == "run"
     records, unread = _records(ledger, run)
-    if records and not records.are_of(event.get("execution")):
+    if records and not records.run.is_of(event.get("execution")):
         return {"hosts": [], "reason": f"{run} is another execution's: {records.run.execution_arn}"}
     found = instances.of_run(run)
     job = records.run.job if records else None

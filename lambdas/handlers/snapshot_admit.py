@@ -5,13 +5,14 @@ from typing import Any
 from lambdas import settings
 from lambdas.aws import bucket, documents, images, instances
 from lambdas.aws.instances import Instance
-from lambdas.aws.ledger import AlreadyWrittenError, Ledger, attempt_row, event_row, run_row
-from lambdas.core import gang, names, snapshot, wire
+from lambdas.aws.ledger import Ledger, attempt_row, event_row
+from lambdas.core import gang, names, snapshot
 from lambdas.core.imaging import Imaging
 from lambdas.core.job import InputFaults
 from lambdas.core.records import Records
 from lambdas.core.snapshot import Asked, HostFacts
-from lambdas.handlers.voice import clock, logger, note
+from lambdas.handlers import beginning
+from lambdas.handlers.voice import clock, note
 from lambdas.settings import YardSettings
 
 
@@ -21,31 +22,21 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
     misnamed = names.misnamed(run)
     if misnamed:
         return {"kind": "refused", "error": "SnapshotRefused", "reason": misnamed.reason}
-    written = ledger.read(run)
-    if written and not written.are_of(event["execution"]):
-        reason = names.taken(run, written.run.execution_arn)
-        return {"kind": "refused", "error": "SnapshotRefused", "reason": reason}
-    if written and written.run.imaging:
-        return _admitted(written.run.imaging)
+    written = ledger.run(run)
+    if taken := beginning.taken(written, event):
+        return {"kind": "refused", "error": "SnapshotRefused", "reason": taken}
+    if written and written.imaging:
+        return _admitted(written.imaging)
     found = _found(yard, ledger, event["input"])
     imaging, host = found if isinstance(found, tuple) else (found, None)
     refused = imaging if isinstance(imaging, InputFaults) else None
-    begun = {
-        "kind": "snapshot",
-        "state": "Admit",
-        "attempt": 1,
-        "created": wire.instant(event["started"]),
-        "execution_arn": event["execution"],
-        "imaging": None if refused else imaging,
-    }
+    values = {"kind": "snapshot", "imaging": None if refused else imaging}
     said = note(
         "refused" if refused else "admitted", refused.reason if refused else "no fault found", at=clock()
     )
     rows = [attempt_row(run, 1, _attempt(host))] if host else []
-    try:
-        ledger.write(run_row(run, begun, unless="created"), *rows, event_row(run, said))
-    except AlreadyWrittenError:
-        logger.info("%s is admitted already", run)
+    if taken := beginning.write(ledger, event, values, *rows, event_row(run, said)):
+        return {"kind": "refused", "error": "SnapshotRefused", "reason": taken}
     if isinstance(imaging, InputFaults):
         return {"kind": "refused", "error": "SnapshotRefused", "reason": imaging.reason}
     return _admitted(imaging)

@@ -7,7 +7,7 @@ from lambdas.aws import images
 from lambdas.aws.ledger import Ledger
 from lambdas.core import conclusion, snapshot, wire
 from lambdas.core.records import RunRow
-from lambdas.handlers import closing
+from lambdas.handlers import beginning, closing
 from lambdas.handlers.voice import clock
 from lambdas.settings import YardSettings
 
@@ -19,7 +19,7 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
     if event.get("cut_short") and records and records.run.ended:
         return {"kind": "concluded", "reason": f"{run} had concluded by itself"}
     concluded = closing.spoiled(conclusion.read(event["outcome"]), event, records)
-    if records and not records.are_of(event["execution"]):
+    if records and not beginning.is_its_own(records.run, event):
         return {**wire.to_json(concluded), "kind": concluded.outcome.value}
     row = records.run if records else None
     image = _made(row)

@@ -21,7 +21,7 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
     ledger, run = Ledger(yard.table_name), str(event["run"])
     records = ledger.read(run)
     imaging = records.run.imaging if records else None
-    if records is None or imaging is None or not records.are_of(event.get("execution")):
+    if records is None or imaging is None or not records.run.is_of(event.get("execution")):
         return {"kind": "undone", "reason": "no host was touched"}
     done, wrong = [], []
     for undo in (_wake, _discard, _start_again):

@@ -262,13 +262,26 @@ def test_a_name_that_another_workflow_has_used_harms_no_run(runs: Runs) -> None:
     arn = runs.start(runs.job("first-come", **ALONE, program={"args": {"steps": 200, "step-delay": 0.05}}))
     run = arn.rsplit(":", 1)[-1]
     runs.until("it trains", lambda: runs.checkpoint_of(run) >= 10)
-    for machine in (runs.yard.snapshot, runs.yard.launch):
+    for machine in (runs.yard.snapshot, runs.yard.launch, runs.yard.bake):
         no = runs.yard.wait(runs.yard.start(machine, {"run": run}, run), 60)
         assert no.status == "FAILED"
         assert f"The run {run} belongs to another execution" in no.cause
     ended = runs.finish(arn)
     assert ended.succeeded, ended.why()
     assert ended.summary["restarts"] == 0
+
+
+def test_a_job_does_not_write_over_the_run_of_another_workflow(runs: Runs) -> None:
+    earlier = launch(runs, latest="nothing-of-the-kind")
+    execution_input = {"job": runs.job("write-over", **ALONE)}
+    later = runs.finish(runs.start_inline(execution_input, earlier.id))
+    assert later.execution.error == "JobRefused"
+    assert (
+        f"The run {earlier.id} belongs to another execution ({earlier.execution.arn})"
+        in later.execution.cause
+    )
+    assert later.summary == earlier.summary
+    assert not runs.yard.instances(earlier.id)
 
 
 NOWHERE = [

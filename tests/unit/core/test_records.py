@@ -552,9 +552,11 @@ def test_a_run_is_one_executions_alone() -> None:
     }
     found = records.read("host-1", (row,))
     assert found is not None
-    assert found.are_of("mine")
-    assert found.are_of(None)
-    assert not found.are_of("another's")
+    assert found.run.is_of("mine")
+    assert found.run.is_of(None)
+    assert found.run.is_of("mine", NOON)
+    assert not found.run.is_of("another's")
+    assert not found.run.is_of("mine", after(91 * 24 * 3600))
 
 
 def test_a_wait_knows_since_when_and_what_for() -> None:

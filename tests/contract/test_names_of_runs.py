@@ -1,0 +1,173 @@
+"""A run belongs to one execution: what another one of its name may do to it, in any workflow, is nothing."""
+
+import uuid
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
+
+import boto3
+import pytest
+
+from lambdas import settings
+from lambdas.aws import clients
+from lambdas.aws.ledger import Ledger
+from lambdas.core.bake import Refused
+from lambdas.handlers import (
+    admit,
+    bake_admit,
+    bake_conclude,
+    beginning,
+    conclude,
+    host_admit,
+    host_conclude,
+    release,
+    snapshot_admit,
+    snapshot_conclude,
+    snapshot_undo,
+)
+from tests.contract.conftest import REGION, Cloud
+
+STATES = f"arn:aws:states:{REGION}:123456789012:execution:yard"
+STARTED, YEARS_LATER = "2026-11-20T12:00:00.000Z", "2028-01-01T12:00:00.000Z"
+RUN = "first-come"
+NAMES: dict[str, Any] = {
+    "yard": "yard",
+    "monthly_dollars": 0.0,
+    "subnet_ids": (),
+    "topic_arn": "nobody is told",
+    "resume_document": "none",
+    "image_parameter": "/yard/image",
+    "previous_image_parameter": "/yard/image/previous",
+    "base_image_parameter": "/base",
+    "recipe_key": "images/none.yaml",
+    "software_hash": "0" * 16,
+}
+WORKFLOWS: dict[str, tuple[ModuleType, ModuleType]] = {
+    "train": (admit, conclude),
+    "bake": (bake_admit, bake_conclude),
+    "snapshot": (snapshot_admit, snapshot_conclude),
+    "launch": (host_admit, host_conclude),
+}
+
+
+class Place:
+    """A yard's ledger and bucket, with a run that goes on in them."""
+
+    def __init__(self, cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.name = f"yard-{uuid.uuid4().hex[:12]}"
+        cloud.client("dynamodb").create_table(
+            TableName=self.name,
+            BillingMode="PAY_PER_REQUEST",
+            AttributeDefinitions=[{"AttributeName": key, "AttributeType": "S"} for key in ("pk", "sk")],
+            KeySchema=[
+                {"AttributeName": "pk", "KeyType": "HASH"},
+                {"AttributeName": "sk", "KeyType": "RANGE"},
+            ],
+        )
+        self.objects = cloud.client("s3")
+        self.objects.create_bucket(Bucket=self.name)
+        monkeypatch.setattr(settings, "read", self.settings)
+        self.table = boto3.resource("dynamodb").Table(self.name)
+
+    def settings(self, wanted: Any) -> Any:
+        values = {**NAMES, "table_name": self.name, "bucket_name": self.name}
+        return wanted(**{field: values[field] for field in wanted._fields})
+
+    def begins(self, workflow: str) -> None:
+        """The run, under way."""
+        event = {"run": RUN, "execution": f"{STATES}-{workflow}:{RUN}", "started": STARTED}
+        host = {"pk": f"run#{RUN}", "sk": "host#i-0123456789abcdef0", "launched": STARTED, "attempt": 1}
+        more = {"type": "g6.xlarge", "zone": "us-east-1a", "market": "spot", "price": 1}
+        assert beginning.write(Ledger(self.name), event, {"kind": workflow}) is None
+        self.table.put_item(Item={**host, **more})
+        for key in ("job.json", "summary.json", "recipe.json"):
+            self.objects.put_object(Bucket=self.name, Key=f"runs/{RUN}/{key}", Body=workflow.encode())
+
+    def everything(self) -> tuple[Any, ...]:
+        """Every row and every object."""
+        rows = sorted(self.table.scan(ConsistentRead=True)["Items"], key=str)
+        listed = self.objects.list_objects_v2(Bucket=self.name).get("Contents", [])
+        return rows, [
+            (each["Key"], self.objects.get_object(Bucket=self.name, Key=each["Key"])["Body"].read())
+            for each in listed
+        ]
+
+
+@pytest.fixture
+def place(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
+    for name, value in (
+        ("AWS_ENDPOINT_URL", cloud.endpoint),
+        ("AWS_DEFAULT_REGION", REGION),
+        ("AWS_ACCESS_KEY_ID", "test"),
+        ("AWS_SECRET_ACCESS_KEY", "test"),
+    ):
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)
+    clients.client.cache_clear()
+    yield Place(cloud, monkeypatch)
+    clients.client.cache_clear()
+
+
+CASES = [
+    pytest.param(
+        theirs, mine, started, id=f"{mine} after {theirs}{'' if started == STARTED else ', years later'}"
+    )
+    for theirs in WORKFLOWS
+    for mine in WORKFLOWS
+    for started in ([STARTED] if theirs != mine else [YEARS_LATER])
+]
+
+
+@pytest.mark.parametrize(("theirs", "mine", "started"), CASES)
+def test_an_execution_with_the_name_of_anothers_run_is_refused_and_touches_nothing(
+    place: Place, theirs: str, mine: str, started: str
+) -> None:
+    place.begins(theirs)
+    before = place.everything()
+    admits, concludes = WORKFLOWS[mine]
+    event = {"run": RUN, "execution": f"{STATES}-{mine}:{RUN}", "started": started}
+    answer = admits.handler({**event, "input": {"job_key": "jobs/a.yaml"}}, None)
+    assert answer["kind"] == "refused"
+    assert f"The run {RUN} belongs to another execution ({STATES}-{theirs}:{RUN})" in answer["reason"]
+    concluded = concludes.handler({**event, "outcome": answer}, None)
+    assert (concluded["outcome"], concluded["reason"]) == ("refused", answer["reason"])
+    assert place.everything() == before
+
+
+@pytest.mark.parametrize(("theirs", "mine"), [(a, b) for a in WORKFLOWS for b in WORKFLOWS if a != b])
+def test_the_rules_that_clear_up_after_it_touch_nothing_either(place: Place, theirs: str, mine: str) -> None:
+    place.begins(theirs)
+    before = place.everything()
+    event = {"run": RUN, "execution": f"{STATES}-{mine}:{RUN}"}
+    _, concludes = WORKFLOWS[mine]
+    assert release.handler({**event, "scope": "run"}, None)["hosts"] == []
+    assert snapshot_undo.handler(event, None)["reason"] == "no host was touched"
+    aborted = {"kind": "error", "error": "Aborted", "reason": "The execution ended as ABORTED"}
+    concludes.handler({**event, "cut_short": True, "outcome": aborted}, None)
+    assert place.everything() == before
+
+
+def test_an_execution_that_finds_its_own_run_goes_on(place: Place) -> None:
+    place.begins("train")
+    event = {"run": RUN, "execution": f"{STATES}-train:{RUN}", "started": STARTED}
+    row = Ledger(place.name).run(RUN)
+    assert beginning.taken(row, event) is None
+    assert beginning.write(Ledger(place.name), event, {"kind": "train"}) is None
+
+
+def test_of_two_that_begin_at_once_the_second_learns_it_when_it_writes(place: Place) -> None:
+    place.begins("train")
+    event = {"run": RUN, "execution": f"{STATES}-bake:{RUN}", "started": STARTED}
+    said = beginning.write(Ledger(place.name), event, {"kind": "bake"})
+    assert said is not None
+    assert "belongs to another execution" in said
+
+
+def test_a_bake_that_learns_it_late_gives_the_lock_back(place: Place) -> None:
+    place.begins("train")
+    mine = f"{STATES}-bake:{RUN}"
+    lock = {"pk": "bake", "sk": "lock", "run": RUN, "execution_arn": mine, "until": YEARS_LATER}
+    place.table.put_item(Item=lock)
+    refused = {"kind": Refused.kind, "error": "RecipeRefused", "reason": "the name is taken"}
+    bake_conclude.handler({"run": RUN, "execution": mine, "started": STARTED, "outcome": refused}, None)
+    assert Ledger(place.name).bake_lock() is None
