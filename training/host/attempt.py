@@ -4,7 +4,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -136,7 +136,7 @@ class Attempt:
             if leaving is None:
                 leaving = self._reason_to_leave(carriers)
                 if leaving:
-                    self._log.note(f"asking the program to leave: {leaving.why}")
+                    self._log.note(f"{ending.ASKING}: {leaving.why}")
                     program.ask_to_leave()
             elif not killed and datetime.now(UTC) >= leaving.kill_at:
                 self._log.note("the program did not leave in time and is killed")
@@ -196,22 +196,19 @@ class Attempt:
             self._disk.release()
         self._log.note(f"the program ended with exit code {code}")
         self._listen()
-        self._saving.ends_well = code in (0, ending.RESTART, ending.PREEMPTED)
-        trouble = carriers.finish("checkpoints")
-        said = self._log.said
-        ended = ending.judge(
-            End(
-                code=code,
-                said=said,
-                asked=leaving.why if leaving else None,
-                killed=killed,
-                gang=len(self._cluster.seats),
-                serves=self._cluster.serves(self._seat),
-                missing=self._missing() if self._seat.is_chief else (),
-                room=room,
-                starved=starved,
-            )
+        end = End(
+            code=code,
+            said=self._log.said,
+            asked=leaving.why if leaving else None,
+            killed=killed,
+            gang=len(self._cluster.seats),
+            serves=self._cluster.serves(self._seat),
+            room=room,
+            starved=starved,
         )
+        self._saving.ends_well = end.saved
+        trouble = carriers.finish("checkpoints")
+        ended = ending.judge(replace(end, missing=self._missing() if self._seat.is_chief else ()))
         metrics: dict[str, Any] = {}
         try:
             if isinstance(ended, Finished) and self._seat.is_chief:
@@ -231,7 +228,7 @@ class Attempt:
                 return Outcome(ended, self._signal("stopped", step=self._step(), why=why))
             case Failed():
                 return Outcome(
-                    ended, signals.failed(self._cluster.attempt, ended, ending.last_lines(said.encode()))
+                    ended, signals.failed(self._cluster.attempt, ended, ending.last_lines(end.said.encode()))
                 )
 
     def _listen(self) -> None:

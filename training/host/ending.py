@@ -12,6 +12,8 @@ RESTART = 75
 PREEMPTED = 42
 """How TensorFlow's PreemptionCheckpointHandler leaves once it has saved."""
 KILLED = (128 + signal.SIGKILL, 128 + signal.SIGTERM)
+LEFT = (0, RESTART, PREEMPTED, 128 + signal.SIGTERM)
+"""How a program ends that does as it is told, whatever it says meanwhile."""
 PREEMPTION_NEWS = re.compile(r"PreemptionCheckpointHandler|received termination notice")
 
 TAIL_BYTES = 4096
@@ -27,6 +29,12 @@ LAST_EXCEPTION = re.compile(
 )
 AGENTS_OWN = "[trainyard] "
 """How the agent's own lines in the program's log begin."""
+ASKING = "asking the program to leave"
+"""The agent's line in the log after which all that the program says is its answer."""
+INTERRUPTS = re.compile(
+    r"[\w.]*(Interrupt|Interrupted\w*|Exit|Terminat\w+)\b|.*\b(SIGTERM|signal 15)\b", re.IGNORECASE
+)
+"""The exceptions by which programs leave when they are told to."""
 REASON_CHARACTERS = 400
 LEAVE_IT_IN = {
     "model": "the folder that TRAINYARD_MODEL names",
@@ -77,17 +85,41 @@ class End:
     starved: bool = False
 
     @property
+    def is_short(self) -> bool:
+        """Whether the host had no room for it, on its disk or in its memory."""
+        full = self.room is not None and self.room.is_full
+        return full or (self.code == 128 + signal.SIGKILL and self.starved)
+
+    @property
     def from_outside(self) -> bool:
         """Whether somebody on the host ended the program, through no fault of its own."""
-        full = self.room is not None and self.room.is_full
-        return self.code in KILLED and not self.starved and not full
+        return self.code in KILLED and not self.starved and not self.is_short
+
+    @property
+    def answer(self) -> str:
+        """The exception that it showed once it was asked to leave; empty when there is none."""
+        return last_exception(self.said.rpartition(f"{AGENTS_OWN}{ASKING}")[2])
+
+    @property
+    def left_as_told(self) -> bool:
+        """Whether it left since it was told to, with whatever exit code: it shows no trouble of its own."""
+        answer = self.answer
+        return bool(self.asked) and not self.is_short and (not answer or bool(INTERRUPTS.match(answer)))
+
+    @property
+    def saved(self) -> bool:
+        """Whether what it wrote last is whole: it went by itself, and through no exception."""
+        by_itself = self.left_as_told and not self.killed and not self.answer and self.code < 128
+        return by_itself or self.code in (0, RESTART, PREEMPTED)
 
 
 def judge(end: End) -> Finished | Stopped | Failed:
-    if end.code == 0:
-        return Failed("program", nothing_left(end.missing), 0) if end.missing else Finished()
-    if end.asked and (end.serves or end.killed or end.code in (RESTART, PREEMPTED, 128 + signal.SIGTERM)):
+    if end.code == 0 and not end.missing:
+        return Finished()
+    if end.asked and (end.serves or end.killed or end.code in LEFT or end.left_as_told):
         return Stopped(end.asked)
+    if end.code == 0:
+        return Failed("program", nothing_left(end.missing), 0)
     if end.code in (RESTART, 128 + signal.SIGALRM):  # the alarm: a peer vanished while the cluster formed
         return Stopped("peer")
     if end.from_outside:

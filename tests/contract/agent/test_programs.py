@@ -4,6 +4,7 @@ import json
 import os
 import re
 import signal
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -55,6 +56,46 @@ def test_a_script_keeps_its_folder_over_an_interruption_it_knows_nothing_of(yard
     assert "found ['checkpoint', 'ckpt-3.data', 'ckpt-3.index']" in yard.log(2)
     assert set(yard.latest["files"]) == set(first["files"]) | {"mine/ckpt-4.data", "mine/ckpt-4.index"}
     assert [older["step"] for older in yard.latest["before"]] == [3]
+
+
+SAYS_GOODBYE = """
+import os, pathlib, signal, sys, time
+
+folder = pathlib.Path(os.environ["TRAINYARD_CHECKPOINTS"])
+
+
+def leave(*_):
+    (folder / "weights-9").write_text("weights of 9")
+    {last_act}
+
+
+signal.signal(signal.SIGTERM, leave)
+print("trains", flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize(
+    ("last_act", "word", "why"),
+    [
+        ("sys.exit(3)", "stopped", "limit"),
+        ("raise KeyboardInterrupt", "stopped", "limit"),
+        ("raise ValueError('no room for weights')", "failed", None),
+    ],
+)
+def test_at_its_cap_a_program_leaves_with_whatever_code_but_its_own_error_is_told(
+    yard: Yard, last_act: str, word: str, why: str | None
+) -> None:
+    yard.prepare(SAYS_GOODBYE.replace("{last_act}", last_act))
+    yard.start_agent()
+    yard.hear("ready")
+    yard.order("start", 1, deadline=(datetime.now(UTC) + timedelta(seconds=4)).isoformat())
+    said = yard.hear(word)
+    assert said.get("why") == why
+    if last_act == "sys.exit(3)":
+        assert set(yard.latest["files"]) == {"weights-9"}, "what it saved on its way out is kept"
+    if word == "failed":
+        assert "ValueError: no room for weights" in said["reason"]
 
 
 SAME_STEP_AGAIN = """

@@ -18,6 +18,10 @@ UNHEALTHY = (
 
 
 FULL = Room(Path("/var/lib/trainyard"), free=1_000_000, total=50_000_000_000)
+ASKED = "step 3\n[trainyard] asking the program to leave: limit\n"
+INTERRUPTED = f"{TRACEBACK}{ASKED}Traceback (most recent call last):\n  File x\nKeyboardInterrupt\n"
+OWN_INTERRUPT = f"{ASKED}Traceback (most recent call last):\n  File x\nmine.GracefulExit: see you\n"
+NAMED_SIGNAL = f"{ASKED}Traceback (most recent call last):\n  File x\nRuntimeError: got SIGTERM, leaving\n"
 PREEMPTION = "INFO:tensorflow:Member worker/1 has received termination notice.\n"
 
 
@@ -38,6 +42,45 @@ PREEMPTION = "INFO:tensorflow:Member worker/1 has received termination notice.\n
             "we had to kill it",
             End(code=137, said="", asked="interrupted", killed=True),
             Stopped("interrupted"),
+        ),
+        (
+            "at its cap it says goodbye with 1",
+            End(code=1, said=ASKED + "bye\n", asked="limit"),
+            Stopped("limit"),
+        ),
+        (
+            "or with 3, taken back by AWS",
+            End(code=3, said=ASKED, asked="interrupted"),
+            Stopped("interrupted"),
+        ),
+        (
+            "SIGTERM is its KeyboardInterrupt",
+            End(code=130, said=INTERRUPTED, asked="limit"),
+            Stopped("limit"),
+        ),
+        ("which it lets end it with 1", End(code=1, said=INTERRUPTED, asked="asked"), Stopped("asked")),
+        (
+            "or an exception of its own making",
+            End(code=1, said=OWN_INTERRUPT, asked="limit"),
+            Stopped("limit"),
+        ),
+        ("or one that says so", End(code=1, said=NAMED_SIGNAL, asked="limit"), Stopped("limit")),
+        (
+            "what it showed before counts for nothing",
+            End(code=1, said=TRACEBACK + ASKED, asked="limit"),
+            Stopped("limit"),
+        ),
+        ("it crashes on its way out", End(code=134, said=ASKED, asked="limit"), Stopped("limit")),
+        ("somebody is faster than our patience", End(code=137, said=ASKED, asked="limit"), Stopped("limit")),
+        (
+            "0 without its results, when asked",
+            End(code=0, said="", asked="limit", missing=("model",)),
+            Stopped("limit"),
+        ),
+        (
+            "a full disk does not matter to our SIGTERM",
+            End(code=143, said="", asked="limit", room=FULL),
+            Stopped("limit"),
         ),
         ("somebody killed it", End(code=137, said=""), Stopped("killed")),
         ("somebody ended it", End(code=143, said="step 7\n", gang=2), Stopped("killed")),
@@ -73,6 +116,11 @@ def test_the_programs_own_error_is_the_reason() -> None:
     ("sentence", "end"),
     [
         ("it stays one when it was asked to leave", End(code=1, said=TRACEBACK, asked="asked", gang=2)),
+        ("also at its cap", End(code=1, said=ASKED + TRACEBACK, asked="limit")),
+        ("after its own KeyboardInterrupt", End(code=1, said=INTERRUPTED + TRACEBACK, asked="limit")),
+        ("it could not save: the disk was full", End(code=1, said=ASKED, asked="limit", room=FULL)),
+        ("nor for want of memory", End(code=137, said=ASKED, asked="limit", starved=True)),
+        ("an interrupt that nobody asked for", End(code=130, said="KeyboardInterrupt\n")),
         ("the same error on a single host is no peer's", End(code=1, said=PEER)),
         ("a ps that ends by itself is no peer", End(code=1, said=TRACEBACK, serves=True, gang=3)),
         ("42 alone says nothing", End(code=42, said="", gang=2)),
@@ -83,6 +131,23 @@ def test_the_programs_own_error_is_the_reason() -> None:
 )
 def test_an_end_that_is_the_programs_own(sentence: str, end: End) -> None:
     assert isinstance(judge(end), Failed), sentence
+
+
+@pytest.mark.parametrize(
+    ("sentence", "end", "is_whole"),
+    [
+        ("it finished", End(code=0, said=""), True),
+        ("it says that it has saved", End(code=75, said="", asked="limit"), True),
+        ("it went by itself, with a code of its own", End(code=1, said=ASKED, asked="limit"), True),
+        ("its signal's own end", End(code=143, said=ASKED, asked="limit"), False),
+        ("an interrupt may come while it saves", End(code=1, said=INTERRUPTED, asked="limit"), False),
+        ("it had to be killed", End(code=1, said=ASKED, asked="limit", killed=True), False),
+        ("the disk was full", End(code=1, said=ASKED, asked="limit", room=FULL), False),
+        ("nobody asked it", End(code=1, said=""), False),
+    ],
+)
+def test_whether_what_was_written_last_is_whole(sentence: str, end: End, is_whole: bool) -> None:
+    assert end.saved is is_whole, sentence
 
 
 def test_an_end_without_what_the_job_expects_is_a_failure() -> None:
