@@ -8,6 +8,7 @@ from constructs import Construct
 
 from lambdas.core import policy
 from lambdas.core.policy import Policy
+from lambdas.core.reading import shown
 
 
 @dataclass(frozen=True)
@@ -152,7 +153,7 @@ def _policy(context: dict[str, object]) -> Policy:
     try:
         said = json.loads(said) if isinstance(said, str) else said
     except ValueError as error:
-        raise ValueError(f"context policy={said!r} is no JSON: {error}") from error
+        raise ValueError(f"context policy: {shown(said)} is no JSON: {error}") from error
     found = policy.of_mapping(said, path="policy")
     if isinstance(found, policy.WrongPolicy):
         raise ValueError(f"context {'; '.join(found.faults)}")  # noqa: TRY004 - of its value, not of its type

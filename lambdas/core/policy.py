@@ -118,4 +118,4 @@ def _text(value: object) -> str:
 
 
 def _value(text: str) -> object:
-    return float(text) if re.fullmatch(r"\d{1,9}(\.\d{1,9})?", text) else text
+    return float(text) if re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9})?(e-[0-9]{1,3})?", text) else text

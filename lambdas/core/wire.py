@@ -23,9 +23,12 @@ def stamp(at: datetime) -> str:
 
 
 def instant(text: str) -> datetime:
-    """The aware time that an ISO-8601 text says; a text without a zone is UTC."""
+    """The aware time that an ISO-8601 text says; a text without a zone is UTC. Raises ValueError for any other text."""
     at = datetime.fromisoformat(text)
-    return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
+    try:
+        return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
+    except OverflowError as error:
+        raise ValueError(f"{text} lies beyond the years 1 to 9999") from error
 
 
 def to_json(value: Any) -> Any:

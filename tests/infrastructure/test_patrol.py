@@ -102,9 +102,26 @@ def test_a_policy_is_a_mapping_in_cdk_json_or_json_on_the_command_line() -> None
     [
         ({"policy": '{"window_minutes": 0}'}, "context policy.window_minutes: found the number 0"),
         ({"policy": {"windows": 5}}, "context policy.windows: unknown key"),
-        ({"policy": "{"}, "is no JSON"),
+        (
+            {"policy": '{"window_minutes": "x"}'},
+            'policy.window_minutes: found "x"; a number of minutes from 1 to',
+        ),
+        ({"policy": '{"window_minutes": NaN}'}, "policy.window_minutes: found the number nan"),
+        ({"policy": '{"archive_days": 1e400}'}, "policy.archive_days: found the number inf"),
+        ({"policy": '{"grace_minutes": true}'}, "policy.grace_minutes: found the boolean true"),
+        ({"policy": {"idle_spot": "Keep"}}, 'policy.idle_spot: found "Keep"; allowed are archive, terminate'),
+        (
+            {"policy": {"idle_percent": 0, "x": 1}},
+            "policy.x: unknown key; allowed are window_minutes, idle_percent",
+        ),
+        ({"policy": "[]"}, "context policy: found a list; a mapping with the keys window_minutes"),
+        ({"policy": "{"}, 'context policy: "{" is no JSON'),
+        ({"policy": f'{{"window_minutes": {"9" * 5000}}}'}, "is no JSON"),
         ({"monthly_dollars": "lots"}, "context monthly_dollars='lots': say dollars"),
         ({"monthly_dollars": -5}, "say dollars"),
+        ({"monthly_dollars": "1e12"}, "say dollars"),
+        ({"monthly_dollars": float("nan")}, "say dollars"),
+        ({"monthly_dollars": True}, "say dollars"),
     ],
 )
 def test_a_wrong_policy_or_budget_is_refused_at_synth(context: dict[str, Any], says: str) -> None:

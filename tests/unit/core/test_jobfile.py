@@ -273,6 +273,12 @@ BAD = [
     # where, what is written, a part of the sentence
     ("nmae", changed(nmae="x"), 'unknown key; allowed are name, program, data, cluster, hardware, checkpoints, limits, after, policy; did you mean "name"?'),
     ("1", SMALLEST | {1: 2}, "unknown key"),
+    ("policy", changed(policy=["window_minutes"]), "found a list; a mapping with the keys window_minutes, idle_percent"),
+    ("policy.window_minutes", changed(policy={"window_minutes": "30"}), 'found "30"; a number of minutes from 1 to 1440'),
+    ("policy.archive_days", changed(policy={"archive_days": -1}), "found the number -1; a number of days above 0"),
+    ("policy.idle_percent", changed(policy={"idle_percent": float("nan")}), "found the number nan"),
+    ("policy.idle_spot", changed(policy={"idle_spot": "keep"}), 'found "keep"; allowed are archive, terminate'),
+    ("policy.windows", changed(policy={"windows": 5}), 'unknown key; allowed are window_minutes, idle_percent'),
     ("name", {"program": SMALLEST["program"]}, "is missing"),
     ("name", changed(name=""), "is not a name"),
     ("name", changed(name="Digits"), '"Digits" is not a name of 1 to 40 lower-case letters'),

@@ -41,12 +41,12 @@ def test_every_fault_of_a_policy_is_named(given: Any, says: str) -> None:
 
 
 def test_a_job_s_policy_travels_by_tags() -> None:
-    said: dict[str, Any] = {"window_minutes": 10.0, "idle_spot": IdleSpot.ARCHIVE, "archive_days": 0.5}
+    said: dict[str, Any] = {"window_minutes": 10.0, "idle_spot": IdleSpot.ARCHIVE, "archive_days": 1e-7}
     tags = policy.tags(said)
     assert tags == {
         "trainyard:policy-window_minutes": "10",
         "trainyard:policy-idle_spot": "archive",
-        "trainyard:policy-archive_days": "0.5",
+        "trainyard:policy-archive_days": "1e-07",
     }
     assert policy.of_host(Policy(), tags) == (replace(Policy(), **said), ())
 
@@ -57,6 +57,31 @@ def test_what_a_tag_says_wrongly_counts_for_nothing_and_is_told() -> None:
     assert found == Policy(grace_minutes=1, idle_percent=20)
     assert len(problems) == 1
     assert 'the tag trainyard:policy-window_minutes: found "soon"' in problems[0]
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "says"),
+    [
+        ("window_minutes", "", 'found ""; a number of minutes from 1 to 1440 is allowed'),
+        ("window_minutes", "-30", 'found "-30"'),
+        ("window_minutes", "9" * 256, 'found "9999'),
+        ("window_minutes", "1e999", 'found "1e999"'),
+        ("archive_days", "nan", 'found "nan"'),
+        ("archive_days", "0", "found the number 0"),
+        ("idle_percent", "5 %", 'found "5 %"'),
+        ("idle_percent", "\u00b2", "a number of percent above 0 and up to 100"),
+        ("idle_percent", "\u0663", "a number of percent above 0 and up to 100"),
+        ("idle_spot", "Archive", 'did you mean "archive"?'),
+        ("windows", "5", 'did you mean "window_minutes"?'),
+        ("", "5", "unknown key"),
+        ("a.b[0]", "5", "unknown key"),
+    ],
+)
+def test_any_tag_of_a_policy_is_told_of_or_understood(key: str, value: str, says: str) -> None:
+    found, problems = policy.of_host(Policy(), {f"trainyard:policy-{key}": value})
+    assert found == Policy()
+    assert problems[0].startswith(f"the tag trainyard:policy-{key}: ")
+    assert says in problems[0]
 
 
 def test_the_stacks_give_the_function_what_it_reads_back() -> None:

@@ -99,6 +99,9 @@ def test_a_noun_survives_dynamodb_numbers_and_unknown_keys() -> None:
 def test_times_are_utc_with_milliseconds() -> None:
     assert wire.stamp(wire.instant("2026-11-20T13:00:00.5+01:00")) == "2026-11-20T12:00:00.500Z"
     assert wire.instant("2026-11-20T12:00:00") == NOON
+    for text in ("soon", "0001-01-01T00:00+14:00", "9999-12-31T23:59-12:00"):
+        with pytest.raises(ValueError, match=f"{text[:4]}"):
+            wire.instant(text)
 
 
 def test_the_catalogue_is_whole() -> None:
