@@ -179,7 +179,9 @@ class Records:
     @property
     def torn(self) -> str | None:
         """Which rows of the current attempt are gone though it was launched; None while all are there. Nobody of ours
-        takes rows away, and without these no host's word can be understood."""
+        takes rows away, and without these no host's word can be understood. The host of a snapshot is another run's."""
+        if self.run.kind == "snapshot":
+            return None
         number = self.run.attempt
         row = self.attempts.get(number)
         if row is None:

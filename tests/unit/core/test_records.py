@@ -115,6 +115,21 @@ def test_what_is_gone_of_the_rows_of_an_attempt(rows: list[dict[str, Any]], gone
     assert found.torn == gone
 
 
+def test_the_host_of_a_snapshot_is_in_the_rows_of_another_run() -> None:
+    run = {
+        "sk": "run",
+        "kind": "snapshot",
+        "state": "Capture",
+        "attempt": 1,
+        "created": AT,
+        "execution_arn": "a",
+    }
+    row = {"sk": "attempt#0001", "offer": {}, "hosts": ["i-a"], "launched": AT}
+    found = records.read("by-hand", [run, row])
+    assert found is not None
+    assert found.torn is None
+
+
 STOPPED = [
     # sentence, a (the chief), b, whether the gang has left
     ("nobody has left", {}, {}, False),
