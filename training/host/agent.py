@@ -17,7 +17,7 @@ from typing import Any
 import boto3
 from botocore.config import Config
 
-from training.host import inherited, lease, orders, restoring, state
+from training.host import gpus, hold, inherited, lease, orders, restoring, state
 from training.host.attempt import Attempt, Outcome
 from training.host.bucket import Bucket
 from training.host.cluster import Cluster, Seat
@@ -29,6 +29,7 @@ from training.host.lease import Lease
 from training.host.metadata import Identity, Metadata
 from training.host.places import Places
 from training.host.program import Program
+from training.host.repeat import Repeat
 from training.host.saving import Taken
 from training.host.seating import recall_seat, take_seat
 from training.host.sentinel import Sentinel, power_off
@@ -90,21 +91,22 @@ def run(places: Places) -> None:
     """The agent's life. Returns only when there is nothing to do on this host at all."""
     metadata = Metadata()
     now = datetime.now(UTC)
-    identity = with_a_lease(places, metadata.identity(), now=now)
+    identity = with_a_lease(places, metadata.identity_once_told(), now=now)
     try:
         inherited.take_over(places, identity)
     except OSError as error:  # a full disk says so once there is somebody to hear it
         logger.warning("this disk cannot be made this instance's: %s", error)
+    measuring = _measure(identity, now)
     if _is_sealed(places, identity):
         logger.info("this instance was sealed for an image: staying quiet")
-        _keep_lease_only(metadata, identity, now)
+        _stay_quiet(metadata, identity, measuring, now)
         return
     post = post_of(identity, now=now)
     if post is None:
         logger.info(
             "no attempt of a run is tagged on this instance (%s): staying quiet", ", ".join(identity.tags)
         )
-        _keep_lease_only(metadata, identity, now)
+        _stay_quiet(metadata, identity, measuring, now)
         return
     with orders.presence(places):
         agent = Agent(places, metadata, identity, post, power_off=power_off)
@@ -119,12 +121,27 @@ def _is_sealed(places: Places, identity: Identity) -> bool:
         return False
 
 
-def _keep_lease_only(metadata: Metadata, identity: Identity, now: datetime) -> None:
-    """A quiet host of the yard still ends with its lease; any other machine is none of our business."""
+def _measure(identity: Identity, now: datetime) -> Repeat | None:
+    """GPU metrics from here, should the CloudWatch agent's not arrive; None for a host that has none to tell."""
+    if not gpus.are_wanted(identity.tags):
+        return None
+    client = boto3.Session(region_name=identity.region).client("cloudwatch", config=CALLS)
+    metrics = gpus.GpuMetrics(client, identity.instance, born=now)
+    measuring = Repeat("gpu metrics", lambda _: metrics.turn(datetime.now(UTC)), every=gpus.INTERVAL_SECONDS)
+    measuring.start()
+    return measuring
+
+
+def _stay_quiet(metadata: Metadata, identity: Identity, measuring: Repeat | None, now: datetime) -> None:
+    """A quiet host of the yard is seen, and still ends with its lease; any other machine is none of our business."""
     if "trainyard:lease" in identity.tags:
-        sentinel = Sentinel(metadata, lease_of(identity, now=now), power_off)
+        sentinel = Sentinel(
+            metadata, lease_of(identity, now=now), power_off, held=hold.held_until(identity.tags)
+        )
         sentinel.start()
         sentinel.join()
+    elif measuring:
+        measuring.join()
 
 
 def ssm_denial(log: Path, *, since: datetime) -> str | None:
@@ -162,7 +179,7 @@ class Agent:
         self._power_off = power_off
         self._bucket = Bucket(session.client("s3", config=CALLS), post.bucket)
         self._disk = Disk(places.reserve)
-        self._sentinel = Sentinel(metadata, post.lease, self._leave)
+        self._sentinel = Sentinel(metadata, post.lease, self._leave, held=hold.held_until(identity.tags))
         self._outbox = Outbox(
             session.client("events", config=CALLS),
             post.bus,

@@ -2,6 +2,9 @@
 
 import http.client
 import json
+import logging
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -10,6 +13,9 @@ from training.host.errors import HostTrouble
 SERVICE = "169.254.169.254"
 TOKEN_SECONDS = 21600
 PATIENCE_SECONDS = 3.0
+SOON_SECONDS, SOON_TIMES, SELDOM_SECONDS = 2.0, 30, 60.0
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +52,20 @@ class Metadata:
             tags=self._tags(),
         )
 
+    def identity_once_told(self, sleep: Callable[[float], None] = time.sleep) -> Identity:
+        """The identity as soon as the service says it. A host whose tags are hidden, as one that is launched by hand,
+        may never be told: it asks every two seconds in its first minute, then once a minute, and is idle in between."""
+        asked, said = 0, ""
+        while True:
+            try:
+                return self.identity()
+            except HostTrouble as trouble:
+                if trouble.reason != said:
+                    said = trouble.reason
+                    logger.warning("this host waits until it knows its tags: %s", said)
+            asked += 1
+            sleep(SOON_SECONDS if asked <= SOON_TIMES else SELDOM_SECONDS)
+
     def notice(self) -> Notice | None:
         """The spot interruption notice, None while there is none."""
         text = self._get("meta-data/spot/instance-action")
@@ -53,6 +73,10 @@ class Metadata:
             return None
         said = json.loads(text)
         return Notice(action=said["action"], at=datetime.fromisoformat(said["time"]))
+
+    def tag(self, name: str) -> str | None:
+        """The value of one tag as it is now; None without it."""
+        return self._get(f"meta-data/tags/instance/{name}")
 
     def _tags(self) -> dict[str, str]:
         names = self._get("meta-data/tags/instance")
