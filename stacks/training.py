@@ -125,6 +125,7 @@ class TrainingStack(cdk.Stack):
             {"StringEquals": {"events:source": HOST_SOURCE}},
         )
         permissions.publish_metrics(role)
+        anywhere(role, "cloudwatch:GetMetricData")
         return role
 
     # --------------------------------------------------------------------------------------------- functions
@@ -258,8 +259,11 @@ class TrainingStack(cdk.Stack):
         function = self._function("signal", lost=True, STOP_DOCUMENT=self.stop.document_name)
         role = function.its_role
         permissions.answer_tasks(role, "Success", "Failure", "Heartbeat")
-        anywhere(role, "ssm:DescribeInstanceInformation", "ssm:ListCommandInvocations")
+        anywhere(
+            role, "ssm:DescribeInstanceInformation", "ssm:ListCommandInvocations", "ec2:DescribeInstances"
+        )
         permissions.command_hosts(role, self.stop.document_arn, self.settings.yard)
+        permissions.mark_hosts(role, self.settings.yard, "trainyard:hold")
         read_objects(role, self.storage.bucket, "runs/")
         list_objects(role, self.storage.bucket, "runs/")
         use_ledger(role, self.storage.table, "GetItem", "Query", "PutItem", "UpdateItem")

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-ABOUT_ONE_HOST = ("ready", "started", "finished", "stopped", "failed", "checkpointed")
+ABOUT_ONE_HOST = ("ready", "started", "finished", "stopped", "failed", "checkpointed", "hold")
 COUNTS = ("step", "steps", "exit_code")
 MOST_SHOWN = 80
 
@@ -20,6 +20,7 @@ def unreadable(word: str, detail: object) -> str | None:
     wrong += [name for name in ("attempt",) if not _is_count(detail.get(name)) or detail[name] < 1]
     wrong += [name for name in COUNTS if detail.get(name) is not None and not _is_count(detail[name])]
     wrong += [name for name in ("at",) if detail.get(name) is not None and not _is_instant(detail[name])]
+    wrong += [name for name in ("until",) if word == "hold" and not _is_until(detail)]
     if not wrong:
         return None
     return "; ".join(f"{name} is {_shown(detail.get(name))}" for name in wrong)
@@ -31,6 +32,11 @@ def _shown(value: object) -> str:
 
 def _is_count(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_until(detail: Mapping[str, Any]) -> bool:
+    """Said in any case: none at all ends a hold, which nothing that was forgotten may do."""
+    return "until" in detail and (detail["until"] is None or _is_instant(detail["until"]))
 
 
 def _is_instant(value: Any) -> bool:

@@ -1,13 +1,15 @@
-"""What hosts say: ready, started, progress, checkpointed, finished, stopped, failed (docs/contracts.md)."""
+"""What hosts say: ready, started, progress, checkpointed, finished, stopped, failed, hold (docs/contracts.md)."""
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
-from lambdas.aws import documents, executions
+from lambdas.aws import documents, ending, executions, instances
 from lambdas.aws.ledger import AlreadyWrittenError, attempt_row, event_row, host_row, run_row
-from lambdas.core import pace, silence, wire
+from lambdas.core import hold, pace, silence, wire
 from lambdas.core import records as ledger_rows
+from lambdas.core.errors import AccessDenied, Infrastructure
+from lambdas.core.hold import Hold, NoHold
 from lambdas.core.records import Records
 from lambdas.core.recovery import Trouble
 from lambdas.core.summary import Ending
@@ -231,6 +233,23 @@ def failed(hearing: Hearing, detail: Mapping[str, Any], now: datetime) -> str:
     return f"{trouble.error}: {reason}"
 
 
+def _hold(hearing: Hearing, now: datetime) -> str:
+    """Somebody on the host wants it left alone for a while, whatever has become of its run. A permission that is
+    missing for that is no trouble of the run's."""
+    instance, until = str(hearing.detail["instance"]), hearing.detail["until"]
+    try:
+        found = {host.id: host.tags for host in instances.of_ids([instance]) if host.state in instances.LIVE}
+        asked = wire.instant(until) if until else None
+        match hold.judge(instance, hearing.run, found.get(instance), asked, now):
+            case Hold(until=held):
+                ending.tag({wire.stamp(held): [instance]}, hold.TAG)
+                return f"{instance} is held until {wire.stamp(held)}"
+            case NoHold(reason=reason):
+                return f"not held: {reason}"
+    except AccessDenied as denied:
+        raise Infrastructure(f"{instance} cannot be held: {denied.reason}") from denied
+
+
 def _host_error(reason: str) -> str:
     """The host says access denied in these words; all else is trouble of the start."""
     return "AccessDenied" if reason.startswith("access denied") else "StartFailed"
@@ -255,4 +274,5 @@ WORDS: dict[str, Callable[[Hearing, datetime], str]] = {
     "finished": _finished,
     "stopped": _stopped,
     "failed": _failed,
+    "hold": _hold,
 }

@@ -1,23 +1,16 @@
-"""GPU metrics: the CloudWatch agent that publishes them from every host, and whether they arrive."""
+"""GPU metrics: the CloudWatch agent that publishes them from every host."""
 
 import json
 import platform
 import tempfile
-from collections.abc import Mapping
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from botocore.exceptions import BotoCoreError, ClientError
-
 from training.baking.builder import Builder
 from training.baking.packages import APT, APT_ENVIRONMENT
-from training.host.errors import AccessDenied, HostTrouble
+from training.host.errors import HostTrouble
+from training.host.gpus import INTERVAL_SECONDS, NAMESPACE
 from training.host.orders import write_whole
-
-NAMESPACE = "Trainyard"
-UTILIZATION, MEMORY = "nvidia_smi_utilization_gpu", "nvidia_smi_memory_used"
-INTERVAL_SECONDS = 60
 
 SIGNED_BY = "937616F3450B7D806CBD9725D58167303B789C72"
 """The fingerprint of the key that AWS signs the agent's packages with."""
@@ -27,7 +20,6 @@ PACKAGE = (
 )
 KEY = "https://amazoncloudwatch-agent.s3.amazonaws.com/assets/amazon-cloudwatch-agent.gpg"
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
-ACCESS = {"AccessDenied", "AccessDeniedException"}
 
 
 def configuration() -> dict[str, Any]:
@@ -104,34 +96,3 @@ def _must(builder: Builder, doing: str, *command: str) -> None:
             "GPU is idle: let the builder reach AWS's buckets, or "
             "start from a base image that has amazon-cloudwatch-agent"
         )
-
-
-def arrived(cloudwatch: Any, instance: str, *, since: datetime, now: datetime) -> Mapping[str, float]:
-    """The greatest value of each metric that CloudWatch has of this instance; a metric that is missing is missing.
-
-    Raises HostTrouble when CloudWatch cannot be asked."""
-    names = {"utilization": UTILIZATION, "memory": MEMORY}
-    queries = [
-        {
-            "Id": word,
-            "MetricStat": {
-                "Metric": {
-                    "Namespace": NAMESPACE,
-                    "MetricName": name,
-                    "Dimensions": [{"Name": "InstanceId", "Value": instance}],
-                },
-                "Period": INTERVAL_SECONDS,
-                "Stat": "Maximum",
-            },
-        }
-        for word, name in names.items()
-    ]
-    try:
-        answer = cloudwatch.get_metric_data(MetricDataQueries=queries, StartTime=since, EndTime=now)
-    except (ClientError, BotoCoreError) as error:
-        if isinstance(error, ClientError) and error.response["Error"]["Code"] in ACCESS:
-            raise AccessDenied("cloudwatch:GetMetricData", "*") from error
-        raise HostTrouble(f"CloudWatch could not be asked for the GPU metrics: {error}") from error
-    return {
-        names[found["Id"]]: max(found["Values"]) for found in answer["MetricDataResults"] if found["Values"]
-    }

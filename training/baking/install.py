@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Callable
+from pathlib import Path
 
 from training.baking.builder import Builder
 from training.baking.cloudwatch import install_agent
@@ -11,6 +12,10 @@ from training.host.errors import HostTrouble, ProgramFault
 from training.host.orders import write_whole
 
 UNIT = "trainyard-host.service"
+COMMAND = """#!/bin/sh
+# What people say on a host: trainyard hold 2h. In the folder of the software, so that no package of theirs is taken.
+cd /opt/trainyard/software && exec /opt/trainyard/venv/bin/python -m training.host "$@"
+"""
 
 
 def install(builder: Builder) -> None:
@@ -32,6 +37,17 @@ def install_boot_unit(builder: Builder) -> None:
             raise HostTrouble(f"{' '.join(command)} failed ({done.reason}): {done.last_lines()}")
 
 
+def install_command(builder: Builder) -> None:
+    """`trainyard`, on everybody's PATH, and the package for whoever uses the hosts' Python, notebooks too."""
+    write_whole(builder.places.command, COMMAND)
+    builder.places.command.chmod(0o755)
+    asked = "import sysconfig; print(sysconfig.get_path('purelib'))"
+    done = builder.shell.run([str(builder.places.python), "-c", asked])
+    if not done.is_good:
+        raise HostTrouble(f"the hosts' Python does not say where its packages are: {done.last_lines()}")
+    write_whole(Path(done.said.strip()) / "trainyard.pth", f"{builder.places.software}\n")
+
+
 def run_commands(builder: Builder) -> None:
     commands = builder.recipe.commands
     for index, line in enumerate(commands):
@@ -49,5 +65,6 @@ STEPS: tuple[tuple[str, Callable[[Builder], None]], ...] = (
     ("Python packages of the recipe", install_python_packages),
     ("CloudWatch agent", install_agent),
     ("boot unit", install_boot_unit),
+    ("command trainyard", install_command),
     ("commands of the recipe", run_commands),
 )

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from training.baking import cloudwatch, versions
+from training.baking import versions
 from training.baking.builder import Builder
 from training.baking.install import UNIT
 from training.baking.pair import losses_of_two
@@ -34,6 +34,7 @@ from training.baking.results import (
 )
 from training.baking.seeing import Seen
 from training.baking.shell import Ended, end
+from training.host import gpus
 from training.host.errors import HostTrouble, ProgramFault
 from training.host.inherited import owner
 
@@ -254,15 +255,10 @@ def gpu_metrics(bench: Bench) -> Verdict:
     until = time.monotonic() + METRICS_SECONDS
     with _computing(bench):
         while True:
-            here = cloudwatch.arrived(
-                client, builder.identity.instance, since=bench.began, now=datetime.now(UTC)
-            )
-            if (
-                len(here) == len((cloudwatch.UTILIZATION, cloudwatch.MEMORY))
-                and here[cloudwatch.UTILIZATION] > 0
-            ):
+            here = gpus.arrived(client, builder.identity.instance, since=bench.began, now=datetime.now(UTC))
+            if len(here) == len(gpus.UNITS) and here[gpus.UTILIZATION] > 0:
                 shown = ", ".join(f"{name} {value:g}" for name, value in sorted(here.items()))
-                return passed(f"in CloudWatch, namespace {cloudwatch.NAMESPACE}: {shown}")
+                return passed(f"in CloudWatch, namespace {gpus.NAMESPACE}: {shown}")
             if time.monotonic() >= until:
                 return failed(_what_is_missing(here))
             time.sleep(LOOK_SECONDS)
@@ -297,15 +293,15 @@ TESTS: tuple[tuple[str, Callable[[Bench], Verdict]], ...] = tuple(
 
 
 def _what_is_missing(here: Any) -> str:
-    absent = [name for name in (cloudwatch.UTILIZATION, cloudwatch.MEMORY) if name not in here]
+    absent = [name for name in gpus.UNITS if name not in here]
     if absent:
         return (
-            f"{' and '.join(absent)} of this host did not arrive in CloudWatch (namespace {cloudwatch.NAMESPACE}) "
+            f"{' and '.join(absent)} of this host did not arrive in CloudWatch (namespace {gpus.NAMESPACE}) "
             f"within {METRICS_SECONDS:.0f} seconds: nobody could tell an idle host from a busy one. See "
             "/opt/aws/amazon-cloudwatch-agent/logs, and that the host role may cloudwatch:PutMetricData"
         )
     return (
-        f"{cloudwatch.UTILIZATION} arrives in CloudWatch, but stays 0 while the host computes: the agent does not read "
+        f"{gpus.UTILIZATION} arrives in CloudWatch, but stays 0 while the host computes: the agent does not read "
         "this driver's figures; take a base image with another driver"
     )
 

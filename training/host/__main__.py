@@ -1,4 +1,6 @@
-"""`python -m training.host run|start|stop|pause|resume|seal`: the boot unit calls run, the SSM documents the others."""
+"""`trainyard run|start|stop|pause|resume|seal|hold|release` (`python -m training.host ...`).
+
+The boot unit calls run, people on the host hold and release, the SSM documents the others."""
 
 import argparse
 import logging
@@ -17,7 +19,7 @@ PATIENCE_SECONDS = 10.0
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m training.host", description=__doc__)
+    parser = argparse.ArgumentParser(prog="trainyard", description=__doc__)
     words = parser.add_subparsers(dest="word", required=True)
     words.add_parser("run", help="be the agent of this host")
     for word, does in (
@@ -31,6 +33,9 @@ def main(arguments: list[str] | None = None) -> int:
     words.add_parser("resume", help="let a paused program go on")
     sealing = words.add_parser("seal", help="before an image is made: take off what is this instance's alone")
     sealing.add_argument("--depth", choices=DEPTHS, required=True)
+    holding = words.add_parser("hold", help="leave this host alone for so long, whatever it does")
+    holding.add_argument("how_long", help="90m, 2h, 1h30m: at most 24 h at a time")
+    words.add_parser("release", help="end the hold")
     asked = parser.parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
     logging.Formatter.converter = time.gmtime
@@ -43,6 +48,8 @@ def main(arguments: list[str] | None = None) -> int:
     if asked.word in ("pause", "resume"):
         print(pausing.pause(places) if asked.word == "pause" else pausing.resume(places))
         return 0
+    if asked.word in ("hold", "release"):
+        return _hold(asked.how_long if asked.word == "hold" else None)
     if asked.word == "seal":
         return _seal(places, asked.depth)
     orders.give(orders.Order(asked.word, asked.run, asked.attempt), places)
@@ -50,6 +57,20 @@ def main(arguments: list[str] | None = None) -> int:
         print("no agent runs on this host: look at `journalctl -u trainyard-host`", file=sys.stderr)
         return NO_AGENT
     print(f"{asked.word} of attempt {asked.attempt} of {asked.run} is ordered")
+    return 0
+
+
+def _hold(how_long: str | None) -> int:
+    """None releases."""
+    from training.host import hold  # as above
+
+    try:
+        until = hold.release() if how_long is None else hold.hold(how_long)
+    except HostTrouble as trouble:
+        print(trouble.reason, file=sys.stderr)
+        return 1
+    at = until.isoformat(timespec="seconds")
+    print(f"nobody holds this host since {at}" if how_long is None else f"this host is held until {at}")
     return 0
 
 

@@ -22,6 +22,14 @@ class Lease:
     def is_over(self, now: datetime) -> bool:
         return now >= self.until
 
+    def held(self, until: datetime | None) -> "Lease":
+        """The lease while somebody holds the host `until` then: that makes it longer, never shorter."""
+        if until is None or until <= self.until:
+            return self
+        return Lease(
+            until, f"nobody holds this host any more, and its lease ended at {self.until.isoformat()}"
+        )
+
 
 def at_launch(tag: str) -> Lease:
     """The tag trainyard:lease."""

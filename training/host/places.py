@@ -19,6 +19,11 @@ class Places:
         return self.root / "opt/trainyard/venv/bin/python"
 
     @property
+    def command(self) -> Path:
+        """What people on the host say `trainyard` to."""
+        return self.root / "usr/local/bin/trainyard"
+
+    @property
     def recipe(self) -> Path:
         """Holds the hash of what the image was baked from."""
         return self.root / "opt/trainyard/recipe"

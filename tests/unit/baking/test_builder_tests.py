@@ -12,13 +12,14 @@ import boto3
 import pytest
 
 from tests.unit.baking.test_shell_and_log import Objects
-from training.baking import cloudwatch, tests
+from training.baking import cloudwatch, install, tests
 from training.baking.builder import Builder, has_gpu, image_settings
 from training.baking.log import BuilderLog
 from training.baking.recipe import Recipe
 from training.baking.results import Verdict
 from training.baking.shell import Shell
 from training.baking.tests import Bench
+from training.host import gpus
 from training.host.metadata import Identity
 from training.host.places import Places
 
@@ -224,13 +225,21 @@ def test_an_image_that_says_nothing_has_one(tmp_path: Path) -> None:
 def test_the_agent_publishes_what_patrol_reads() -> None:
     """docs/contracts.md, "GPU metrics": two series a host, all GPUs together, with the instance alone as dimension."""
     metrics = cloudwatch.configuration()["metrics"]
-    gpus = metrics["metrics_collected"]["nvidia_gpu"]
-    names = [f"nvidia_smi_{measured['name']}" for measured in gpus["measurement"]]
-    assert (metrics["namespace"], names) == ("Trainyard", [cloudwatch.UTILIZATION, cloudwatch.MEMORY])
-    assert [measured["unit"] for measured in gpus["measurement"]] == ["Percent", "Megabytes"]
+    gpu = metrics["metrics_collected"]["nvidia_gpu"]
+    units = {f"nvidia_smi_{measured['name']}": measured["unit"] for measured in gpu["measurement"]}
+    assert (metrics["namespace"], units) == ("Trainyard", gpus.UNITS), "as the host's own"
     assert metrics["aggregation_dimensions"] == [["InstanceId"]]
-    assert gpus["drop_original_metrics"] == ["utilization_gpu", "memory_used"]
-    assert gpus["metrics_collection_interval"] == 60
+    assert gpu["drop_original_metrics"] == ["utilization_gpu", "memory_used"]
+    assert gpu["metrics_collection_interval"] == 60
+
+
+def test_the_host_has_a_command_for_people_and_its_python_knows_the_package(host: Host) -> None:
+    packages = host.places.root / "site-packages"
+    packages.mkdir()
+    host._script(host.places.python, str(packages), 0)
+    install.install_command(host.bench().builder)
+    assert host.places.command.stat().st_mode & 0o777 == 0o755
+    assert (packages / "trainyard.pth").read_text() == f"{host.places.software}\n"
 
 
 def test_an_agent_that_is_there_is_given_its_configuration(host: Host) -> None:

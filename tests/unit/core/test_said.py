@@ -22,6 +22,12 @@ HEARD: list[tuple[str, str, Any, str | None]] = [
     ("a step in words", "stopped", {"step": "many"}, "step is"),
     ("half a step", "finished", {"step": 1.5}, "step is"),
     ("a time in words", "ready", {"at": "yesterday"}, "at is"),
+    ("a hold", "hold", {"until": "2026-11-21T06:00:00.000Z"}, None),
+    ("the end of a hold", "hold", {"until": None}, None),
+    ("a hold that forgot until when", "hold", {}, "until is"),
+    ("a hold for a while", "hold", {"until": "2h"}, "until is"),
+    ("a hold for ever", "hold", {"until": True}, "until is"),
+    ("a hold of nobody", "hold", {"until": None, "instance": ""}, "instance is"),
     ("an exit code in words", "failed", {"exit_code": "bad"}, "exit_code is"),
 ]
 

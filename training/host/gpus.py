@@ -1,0 +1,200 @@
+"""How busy the GPUs are, published by this host itself where the CloudWatch agent's metrics do not arrive.
+
+Names, units and dimension are the CloudWatch agent's (training/baking/cloudwatch.py), so that who reads them need not
+know who published them; should both do, their maximum is right.
+"""
+
+import logging
+import shutil
+import subprocess
+from collections import Counter
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from training.host.errors import AccessDenied, HostTrouble
+
+NAMESPACE = "Trainyard"
+UTILIZATION, MEMORY = "nvidia_smi_utilization_gpu", "nvidia_smi_memory_used"
+UNITS = {UTILIZATION: "Percent", MEMORY: "Megabytes"}
+INTERVAL_SECONDS = 60
+
+QUERY = ("nvidia-smi", "--query-gpu=utilization.gpu,memory.used", "--format=csv,noheader,nounits")
+"""One line for each GPU, the metrics in the order of UNITS."""
+ANSWER_SECONDS = 30.0
+FIRST_LOOK = timedelta(minutes=6)
+"""After the host's agent began: the CloudWatch agent needs some minutes from its start to CloudWatch."""
+LOOK_AGAIN = timedelta(minutes=15)
+SPAN = timedelta(minutes=5)
+ACCESS = {"AccessDenied", "AccessDeniedException"}
+MOST_SHOWN = 200
+
+logger = logging.getLogger(__name__)
+
+Shown = Mapping[str, tuple[float, ...]]
+"""By metric the value of each GPU. A metric that not every GPU tells is not there: what is unknown is not idle."""
+
+
+class GpuMetrics:
+    """Publishes what CloudWatch does not have of this instance. `turn` is called once in INTERVAL_SECONDS.
+
+    What keeps it from that is logged once and ends nothing. What it once publishes it goes on to publish."""
+
+    def __init__(self, cloudwatch: Any, instance: str, *, born: datetime) -> None:
+        self.publishes: frozenset[str] = frozenset()
+        self._cloudwatch = cloudwatch
+        self._instance = instance
+        self._born = born
+        self._looked: datetime | None = None
+        self._said: set[str] = set()
+
+    def turn(self, now: datetime) -> None:
+        try:
+            self._publish(now)
+        except HostTrouble as trouble:
+            self._say_once(trouble.reason)
+
+    def _publish(self, now: datetime) -> None:
+        looks = is_due(self._born, self._looked, self.publishes, now)
+        if not looks and not self.publishes:
+            return
+        shown = ask_driver()
+        if looks:
+            self._look(now)
+        for name in sorted(self.publishes - set(shown)):
+            self._say_once(f"nvidia-smi does not tell {name} of every GPU, so it is not published")
+        data = [
+            datum(name, shown[name], self._instance, now)
+            for name in UNITS
+            if name in self.publishes & set(shown)
+        ]
+        if data:
+            _put(self._cloudwatch, data)
+
+    def _look(self, now: datetime) -> None:
+        """What this host has published itself before it was started again proves nothing."""
+        self._looked = now
+        since = max(now - SPAN, self._born + timedelta(minutes=1))
+        missing = (
+            set(UNITS) - set(arrived(self._cloudwatch, self._instance, since=since, now=now)) - self.publishes
+        )
+        if missing:
+            logger.warning(
+                "%s of this host did not arrive in CloudWatch within %d minutes: from now on this agent publishes "
+                "them; see /opt/aws/amazon-cloudwatch-agent/logs for what keeps the CloudWatch agent from it",
+                " and ".join(sorted(missing)),
+                SPAN.total_seconds() // 60,
+            )
+        self.publishes |= missing
+
+    def _say_once(self, reason: str) -> None:
+        if reason not in self._said:
+            self._said.add(reason)
+            logger.warning("gpu metrics: %s", reason)
+
+
+def are_wanted(tags: Mapping[str, str]) -> bool:
+    """Whether this host may publish: one of a yard, with the driver's command; never a builder, whose bake tests
+    whether the CloudWatch agent does."""
+    if "trainyard:yard" not in tags or tags.get("trainyard:kind") == "bake":
+        return False
+    if shutil.which(QUERY[0]):
+        return True
+    logger.info("there is no %s on this host: it publishes no GPU metrics", QUERY[0])
+    return False
+
+
+def is_due(born: datetime, looked: datetime | None, publishes: frozenset[str], now: datetime) -> bool:
+    """Whether to ask CloudWatch what arrives: some minutes after the start, then seldom, while there is anything that
+    this host does not publish itself."""
+    if publishes == frozenset(UNITS):
+        return False
+    return now - (looked or born) >= (LOOK_AGAIN if looked else FIRST_LOOK)
+
+
+def ask_driver() -> Shown:
+    """What the GPUs do now. Raises HostTrouble when the driver does not tell."""
+    try:
+        done = subprocess.run(QUERY, capture_output=True, text=True, timeout=ANSWER_SECONDS, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise HostTrouble(
+            f"{QUERY[0]} does not answer: {error}; nobody sees whether a GPU is idle"
+        ) from error
+    if done.returncode:
+        said = (done.stdout + done.stderr).strip()[-MOST_SHOWN:]
+        raise HostTrouble(
+            f"{QUERY[0]} failed (exit code {done.returncode}): {said}; nobody sees whether a GPU is idle"
+        )
+    return parse(done.stdout)
+
+
+def parse(text: str) -> Shown:
+    """Of the answer to QUERY. Where a GPU tells `[N/A]` or an error instead of a number, the metric is unknown."""
+    rows = [[word.strip() for word in line.split(",")] for line in text.splitlines() if line.strip()]
+    columns = dict(zip(UNITS, zip(*rows, strict=False), strict=False))
+    return {
+        name: tuple(float(word) for word in words)
+        for name, words in columns.items()
+        if all(map(_is_number, words))
+    }
+
+
+def datum(name: str, values: tuple[float, ...], instance: str, now: datetime) -> dict[str, Any]:
+    """All GPUs of the host as one series: its Maximum is the busiest, as of the CloudWatch agent's."""
+    counted = sorted(Counter(values).items())
+    return {
+        "MetricName": name,
+        "Dimensions": [{"Name": "InstanceId", "Value": instance}],
+        "Timestamp": now,
+        "Unit": UNITS[name],
+        "Values": [value for value, _ in counted],
+        "Counts": [float(count) for _, count in counted],
+    }
+
+
+def arrived(cloudwatch: Any, instance: str, *, since: datetime, now: datetime) -> Mapping[str, float]:
+    """The greatest value of each metric that CloudWatch has of this instance; a metric that is missing is missing.
+
+    Raises HostTrouble when CloudWatch cannot be asked."""
+    names = {f"m{place}": name for place, name in enumerate(UNITS)}
+    queries = [
+        {
+            "Id": word,
+            "MetricStat": {
+                "Metric": {
+                    "Namespace": NAMESPACE,
+                    "MetricName": name,
+                    "Dimensions": [{"Name": "InstanceId", "Value": instance}],
+                },
+                "Period": INTERVAL_SECONDS,
+                "Stat": "Maximum",
+            },
+        }
+        for word, name in names.items()
+    ]
+    try:
+        answer = cloudwatch.get_metric_data(MetricDataQueries=queries, StartTime=since, EndTime=now)
+    except (ClientError, BotoCoreError) as error:
+        raise _trouble(error, "GetMetricData") from error
+    return {
+        names[found["Id"]]: max(found["Values"]) for found in answer["MetricDataResults"] if found["Values"]
+    }
+
+
+def _put(cloudwatch: Any, data: list[dict[str, Any]]) -> None:
+    try:
+        cloudwatch.put_metric_data(Namespace=NAMESPACE, MetricData=data)
+    except (ClientError, BotoCoreError) as error:
+        raise _trouble(error, "PutMetricData") from error
+
+
+def _trouble(error: ClientError | BotoCoreError, call: str) -> HostTrouble:
+    if isinstance(error, ClientError) and error.response["Error"]["Code"] in ACCESS:
+        return AccessDenied(f"cloudwatch:{call}", "*")
+    return HostTrouble(f"CloudWatch did not take {call} for the GPU metrics: {error}")
+
+
+def _is_number(word: str) -> bool:
+    return word.replace(".", "", 1).isdigit()
