@@ -103,7 +103,10 @@ class Cloud:
 
     def acting_as(self, *statements: Mapping[str, Any]) -> Credentials:
         """Credentials of a fresh role that may do just this."""
-        role = self.role("root", *statements)
+        return self.acting_in(self.role("root", *statements))
+
+    def acting_in(self, role: str) -> Credentials:
+        """Credentials of this role, which the account may assume."""
         given = self.client("sts").assume_role(RoleArn=role, RoleSessionName="test")["Credentials"]
         return Credentials(given["AccessKeyId"], given["SecretAccessKey"], given["SessionToken"])
 

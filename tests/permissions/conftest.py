@@ -5,20 +5,38 @@ TRAINYARD_PERMISSIONS=pattern tries only grants like `LaunchRole-ec2:CreateFleet
 
 import os
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.conftest import cloud, runs
-from tests.infrastructure.conftest import synthesise
+from tests.infrastructure.assembly import Assembly
+from tests.infrastructure.conftest import ROOT, synthesise
 from tests.permissions.grants import grants
 
 __all__ = ["cloud", "runs"]
 
+ASSEMBLY: Path = ROOT / "build" / "permissions" / "assembly"
+PATROLS = "PatrolRole-"
+
+
+@cache
+def synthesised() -> Assembly:
+    """As shipped."""
+    return synthesise(ASSEMBLY, {})
+
+
+@pytest.fixture(scope="session")
+def assembly() -> Assembly:
+    return synthesised()
+
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    if "grant" in metafunc.fixturenames:
-        folder = Path(metafunc.config.rootpath) / "build" / "permissions" / "assembly"
-        wanted = os.environ.get("TRAINYARD_PERMISSIONS", "")
-        found = [grant for grant in grants(synthesise(folder, {})) if re.search(wanted, str(grant))]
-        metafunc.parametrize("grant", found, ids=str)
+    """`grant` is any that a run needs, `patrols_grant` one that only patrol does."""
+    for name, of_patrol in (("grant", False), ("patrols_grant", True)):
+        if name in metafunc.fixturenames:
+            wanted = os.environ.get("TRAINYARD_PERMISSIONS", "")
+            found = [grant for grant in grants(synthesised()) if re.search(wanted, str(grant))]
+            of_this = [grant for grant in found if str(grant).startswith(PATROLS) == of_patrol]
+            metafunc.parametrize(name, of_this, ids=str)

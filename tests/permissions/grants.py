@@ -91,9 +91,9 @@ def taken_away(yard: Yard, grant: Grant) -> Iterator[str]:
         return
     policy = grant.policy
     document = iam.get_role_policy(RoleName=role, PolicyName=policy)["PolicyDocument"]
-    less = {**document, "Statement": list(_less(document["Statement"], grant))}
-    if less["Statement"]:
-        iam.put_role_policy(RoleName=role, PolicyName=policy, PolicyDocument=json.dumps(less))
+    left = {**document, "Statement": list(less(document["Statement"], grant))}
+    if left["Statement"]:
+        iam.put_role_policy(RoleName=role, PolicyName=policy, PolicyDocument=json.dumps(left))
     else:
         iam.delete_role_policy(RoleName=role, PolicyName=policy)
     try:
@@ -102,7 +102,7 @@ def taken_away(yard: Yard, grant: Grant) -> Iterator[str]:
         iam.put_role_policy(RoleName=role, PolicyName=policy, PolicyDocument=json.dumps(document))
 
 
-def _less(statements: list[dict[str, Any]], grant: Grant) -> Iterator[dict[str, Any]]:
+def less(statements: list[dict[str, Any]], grant: Grant) -> Iterator[dict[str, Any]]:
     """The statement is split: its other actions keep all resources, its action keeps the other resources."""
     for number, statement in enumerate(statements):
         if number != grant.statement:

@@ -465,10 +465,6 @@ UNSEEN: tuple[tuple[str, str], ...] = (
     ),
     (r"^RetentionRetireWorkflowEventsRole-", "EventBridge asks for it once a day"),
     (
-        r"^PatrolRole-",
-        "no run asks for it: patrol fails and names it, and the alarm patrol-fails tells of that",
-    ),
-    (
         r"-sqs:SendMessage-",
         "Lambda asks for it when a function has failed three times and its event would be lost",
     ),

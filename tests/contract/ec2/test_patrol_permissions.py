@@ -6,28 +6,45 @@ from typing import Any
 import pytest
 
 from tests.contract.conftest import ACCOUNT, REGION
-from tests.contract.ec2.conftest import Yard, tags
+from tests.contract.ec2.conftest import Yard, tags, unique
 from tests.contract.ec2.test_permissions import acting, denied
-from tests.infrastructure.assembly import plain
+from tests.infrastructure.assembly import Assembly, plain
 from tests.infrastructure.conftest import synthesise
 
+MINE = [{"Key": "trainyard:yard", "Value": "trainyard"}]
 VERDICT = [{"Key": "trainyard:verdict", "Value": "keep 2026-11-20T12:00:00.000Z"}]
+IMAGE = tags("image", "snapshot", **{"trainyard:yard": "trainyard"})
 
 
 @pytest.fixture(scope="module")
-def statements(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
-    """What the template gives patrol on EC2."""
-    assembly = synthesise(tmp_path_factory.mktemp("yard"), {})
-    found = [plain(each) for each in assembly.statements(assembly.role_of("patrol"))]
+def assembly(tmp_path_factory: pytest.TempPathFactory) -> Assembly:
+    return synthesise(tmp_path_factory.mktemp("yard"), {})
+
+
+def role_of(yard: Yard, assembly: Assembly, function: str) -> Any:
+    """EC2 as this function's role may use it."""
+    found = [plain(each) for each in assembly.statements(assembly.role_of(function))]
     text = json.dumps([each for each in found if "ec2:" in json.dumps(each["Action"])])
     for placeholder, value in (("Partition", "aws"), ("Region", REGION), ("AccountId", ACCOUNT)):
         text = text.replace(f"{{AWS::{placeholder}}}", value)
-    return list(json.loads(text))
+    return acting(yard, *json.loads(text))
 
 
 @pytest.fixture
-def patrol(yard: Yard, statements: list[dict[str, Any]]) -> Any:
-    return acting(yard, *statements)
+def patrol(yard: Yard, assembly: Assembly) -> Any:
+    return role_of(yard, assembly, "patrol")
+
+
+@pytest.fixture
+def capture(yard: Yard, assembly: Assembly) -> Any:
+    """The function of the snapshot workflow that makes the image: by it patrol archives."""
+    return role_of(yard, assembly, "snapshot_capture")
+
+
+@pytest.fixture
+def fate(yard: Yard, assembly: Assembly) -> Any:
+    """The one that ends the host which has become an image."""
+    return role_of(yard, assembly, "snapshot_fate")
 
 
 def host(yard: Yard, **more: str) -> str:
@@ -45,13 +62,58 @@ def test_it_marks_stops_and_ends_a_host_of_the_yard(yard: Yard, patrol: Any) -> 
     yard.becomes(mine, "terminated")
 
 
-@pytest.mark.parametrize("tagged", [{}, {"trainyard:yard": "other"}, {"Yard": "trainyard"}])
+OTHERS: list[dict[str, str]] = [
+    {},
+    {"trainyard:yard": "other"},
+    {"trainyard:yard": "Trainyard"},
+    {"Yard": "trainyard"},
+    {"trainyard:run": "kept-1", "trainyard:verdict": "stop-idle 2026-11-20T12:00:00.000Z"},
+]
+
+
+@pytest.mark.parametrize("tagged", OTHERS)
 def test_it_touches_no_host_of_others(yard: Yard, patrol: Any, tagged: dict[str, str]) -> None:
     other = host(yard, **tagged)
+    stay = {"InstanceInitiatedShutdownBehavior": {"Value": "stop"}}
     assert "ec2:StopInstances" in denied(patrol.stop_instances, InstanceIds=[other])
     assert "ec2:TerminateInstances" in denied(patrol.terminate_instances, InstanceIds=[other])
     assert "ec2:CreateTags" in denied(patrol.create_tags, Resources=[other], Tags=VERDICT)
+    assert "ec2:CreateTags" in denied(patrol.create_tags, Resources=[other], Tags=MINE)
+    assert "ec2:ModifyInstanceAttribute" in denied(patrol.modify_instance_attribute, InstanceId=other, **stay)
     assert yard.state(other) == "running"
+
+
+def test_a_host_of_others_among_its_own_keeps_the_whole_call_from_happening(yard: Yard, patrol: Any) -> None:
+    mine, other = host(yard, **{"trainyard:yard": "trainyard"}), host(yard)
+    denied(patrol.terminate_instances, InstanceIds=[mine, other])
+    denied(patrol.create_tags, Resources=[mine, other], Tags=VERDICT)
+    assert yard.state(mine) == yard.state(other) == "running"
+
+
+@pytest.mark.parametrize("tagged", OTHERS)
+def test_the_snapshot_workflow_images_and_ends_no_host_of_others(
+    yard: Yard, capture: Any, fate: Any, tagged: dict[str, str]
+) -> None:
+    other = host(yard, **tagged)
+    images = len(yard.ec2.describe_images(Owners=["self"])["Images"])
+    said = denied(
+        capture.create_image, InstanceId=other, Name=unique(), NoReboot=True, TagSpecifications=IMAGE
+    )
+    assert "ec2:CreateImage" in said
+    assert "ec2:TerminateInstances" in denied(fate.terminate_instances, InstanceIds=[other])
+    assert "ec2:StopInstances" in denied(fate.stop_instances, InstanceIds=[other])
+    assert yard.state(other) == "running"
+    assert len(yard.ec2.describe_images(Owners=["self"])["Images"]) == images
+
+
+def test_the_snapshot_workflow_images_a_host_of_the_yard_and_marks_the_image_as_no_other_yards(
+    yard: Yard, capture: Any
+) -> None:
+    mine = host(yard, **{"trainyard:yard": "trainyard"})
+    other = tags("image", "snapshot", **{"trainyard:yard": "other"})
+    denied(capture.create_image, InstanceId=mine, Name=unique(), NoReboot=True, TagSpecifications=other)
+    made = capture.create_image(InstanceId=mine, Name=unique(), NoReboot=True, TagSpecifications=IMAGE)
+    yard.ec2.deregister_image(ImageId=made["ImageId"])
 
 
 def test_it_writes_no_other_tag(yard: Yard, patrol: Any) -> None:

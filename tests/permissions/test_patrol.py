@@ -1,0 +1,237 @@
+"""Patrol without one of its permissions: the pass fails and names it, and hosts that must go have gone all the same."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import boto3
+import pytest
+
+from lambdas import settings
+from lambdas.aws import clients
+from lambdas.core import wire
+from lambdas.core.errors import AccessDenied
+from lambdas.handlers import patrol
+from lambdas.settings import PatrolSettings
+from tests.contract.conftest import ACCOUNT, REGION, Cloud, Credentials, free_port, packed
+from tests.contract.ec2.conftest import Yard, tags
+from tests.infrastructure.assembly import Assembly, plain
+from tests.permissions.grants import Grant, less
+from tests.permissions.paths import unseen
+
+pytestmark = pytest.mark.exhaustive
+WAITING = {"StartAt": "Wait", "States": {"Wait": {"Type": "Wait", "Seconds": 3600, "End": True}}}
+MACHINES = ("train", "bake", "snapshot", "launch")
+TOLD = ("signal", "conclude", "bake-conclude", "host-conclude")
+BEFORE_JUDGING = (
+    "ec2:DescribeInstances",
+    "ec2:DescribeImages",
+    "states:ListExecutions",
+    "dynamodb:BatchGetItem",
+)
+"""Without these nobody knows which hosts must go: nobody is judged, and the next pass tries again."""
+ORPHANS = ("orphan", "builder", "launched")
+
+
+class Place:
+    """What patrol's role is for: its ledger, bucket, topic, state machines, functions; and two runs that go on."""
+
+    def __init__(self, cloud: Cloud) -> None:
+        self.cloud, self.yard = cloud, Yard(cloud)
+        cloud.client("dynamodb").create_table(
+            TableName="ledger",
+            BillingMode="PAY_PER_REQUEST",
+            AttributeDefinitions=[{"AttributeName": key, "AttributeType": "S"} for key in ("pk", "sk")],
+            KeySchema=[
+                {"AttributeName": "pk", "KeyType": "HASH"},
+                {"AttributeName": "sk", "KeyType": "RANGE"},
+            ],
+        )
+        cloud.client("s3").create_bucket(Bucket="bucket")
+        self.topic = str(cloud.client("sns").create_topic(Name="notices")["TopicArn"])
+        self.machines = {word: self._machine(word) for word in MACHINES}
+        for word in TOLD:
+            self._function(word)
+        for run, word in (("live-1", "train"), ("live-2", "snapshot")):
+            states = cloud.client("stepfunctions")
+            states.start_execution(stateMachineArn=self.machines[word], name=run, input="{}")
+
+    def _machine(self, word: str) -> str:
+        made = self.cloud.client("stepfunctions").create_state_machine(
+            name=f"trainyard-{word}",
+            definition=json.dumps({"QueryLanguage": "JSONata", **WAITING}),
+            roleArn=self.cloud.role("states.amazonaws.com"),
+        )
+        return str(made["stateMachineArn"])
+
+    def _function(self, word: str) -> None:
+        self.cloud.client("lambda").create_function(
+            FunctionName=f"trainyard-{word}",
+            Runtime="python3.11",
+            Handler="index.handler",
+            Role=self.cloud.role("lambda.amazonaws.com"),
+            Code={"ZipFile": packed("def handler(event, context): return event")},
+        )
+
+    @property
+    def settings(self) -> PatrolSettings:
+        return PatrolSettings(
+            yard="trainyard",
+            table_name="ledger",
+            bucket_name="bucket",
+            topic_arn=self.topic,
+            snapshot_state_machine_arn=self.machines["snapshot"],
+            state_machine_arns=tuple(self.machines.values()),
+            policy=json.dumps({"grace_minutes": 0.0001}),
+        )
+
+    def statements(self, assembly: Assembly) -> list[dict[str, Any]]:
+        """What the template gives patrol's role, on what is here."""
+        made = {
+            "AWS::Partition": "aws",
+            "AWS::Region": REGION,
+            "AWS::AccountId": ACCOUNT,
+            r"Bucket\w+\.Arn": "arn:aws:s3:::bucket",
+            r"Ledger\w+\.Arn": f"arn:aws:dynamodb:{REGION}:{ACCOUNT}:table/ledger",
+            r"Notices\w+": self.topic,
+            r"PatrolLog\w+\.Arn": f"arn:aws:logs:{REGION}:{ACCOUNT}:log-group:patrol",
+        }
+        said = json.dumps([plain(each) for each in assembly.statements(assembly.role_of("patrol"))])
+        for name, value in made.items():
+            said = re.sub(rf"\{{{name}\}}", value, said)
+        return list(json.loads(said))
+
+    # ------------------------------------------------------------------------------------------------- the scene
+
+    def scene(self, now: datetime) -> dict[str, str]:
+        """A host for everything that patrol does, by what is to become of it."""
+        self._rows(wire.stamp(now - timedelta(minutes=10)))
+        since = wire.stamp(now - timedelta(minutes=5))
+        over = {"kind": "launch", "hold": since, "lease": wire.stamp(now - timedelta(hours=1))}
+        spot = {"InstanceMarketOptions": {"MarketType": "spot"}}
+        hosts = {
+            "orphan": self._host({"run": "over-1", "verdict": f"warn-orphan {since}"}),
+            "builder": self._host({"run": "over-2", "kind": "bake", "verdict": f"warn-orphan {since}"}),
+            "launched": self._host({"run": "over-3", "kind": "launch", "verdict": f"warn-orphan {since}"}),
+            "stopped": self._host({"run": "over-4", "verdict": f"stop-lease {since}", **over}),
+            "archived": self._host(
+                {"run": "over-5", "verdict": f"archive-lease {since}", "policy-idle_spot": "archive", **over},
+                **spot,
+            ),
+            "started": self._host(
+                {"verdict": f"keep-stopped {since}", "hold": wire.stamp(now + timedelta(hours=1))}
+            ),
+            "asked": self._host({"verdict": f"stop-idle {since}"}),
+        }
+        for host in hosts.values():
+            self.yard.becomes(host, "running")
+        return hosts
+
+    def _host(self, marks: Mapping[str, str], **more: Any) -> str:
+        tagged = {
+            "trainyard:yard": "trainyard",
+            **{f"trainyard:{key}": value for key, value in marks.items()},
+        }
+        (made,) = self.yard.run(
+            InstanceType="g6.xlarge", TagSpecifications=tags("instance", **tagged), **more
+        )
+        return made
+
+    def _rows(self, ago: str) -> None:
+        """One run trains in silence beyond its deadline, and a host of it left words that nobody heard; one waits for
+        its image; three are over, and nobody has concluded them. No patrol has been here."""
+        table = boto3.resource(
+            "dynamodb", endpoint_url=self.cloud.endpoint, region_name=REGION, **keys(Credentials())
+        ).Table("ledger")
+        for row in table.scan(ConsistentRead=True)["Items"]:
+            table.delete_item(Key={"pk": row["pk"], "sk": row["sk"]})
+        row = {"sk": "run", "attempt": 1, "created": ago, "execution_arn": "its-own"}
+        for run, kind, state, more in (
+            ("live-1", "train", "Train", {"deadline": ago}),
+            ("live-2", "snapshot", "Capture", {}),
+            ("over-1", "train", "Train", {}),
+            ("over-2", "bake", "Install", {}),
+            ("over-3", "launch", "Launch", {}),
+        ):
+            table.put_item(Item={**row, "pk": f"run#{run}", "kind": kind, "state": state, **more})
+        wait = {"pk": "run#live-2", "sk": "wait#0001#capture", "since": ago, "image": "ami-0123456789abcdef0"}
+        table.put_item(Item=wait)
+        host = "i-0123456789abcdef0"
+        said = {"run": "live-1", "attempt": 1, "instance": host, "at": ago, "signal": "finished"}
+        key = f"runs/live-1/attempts/1/words/{host}.json"
+        self.cloud.client("s3").put_object(Bucket="bucket", Key=key, Body=json.dumps(said).encode())
+
+    def left(self, hosts: Mapping[str, str]) -> set[str]:
+        """What of the scene runs on."""
+        return {word for word, host in hosts.items() if self.yard.state(host) == "running"}
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    cloud = Cloud(tmp_path_factory.mktemp("patrol"), free_port())
+    cloud.up()
+    yield Place(cloud)
+    cloud.down()
+
+
+@pytest.fixture
+def hosts(place: Place) -> Iterator[dict[str, str]]:
+    place.yard.started.clear()
+    yield place.scene(datetime.now(UTC))
+    place.yard.ec2.terminate_instances(InstanceIds=place.yard.started)
+
+
+def keys(who: Credentials) -> dict[str, Any]:
+    return {
+        "aws_access_key_id": who.key,
+        "aws_secret_access_key": who.secret,
+        "aws_session_token": who.token,
+    }
+
+
+def passes(place: Place, who: Credentials, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """One pass under these credentials, in the hour in which the day before is summed up."""
+    environment = {"AWS_ENDPOINT_URL": place.cloud.endpoint, "AWS_DEFAULT_REGION": REGION}
+    for name, value in {**environment, **{key.upper(): value for key, value in keys(who).items()}}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)
+    monkeypatch.setattr(settings, "read", lambda _: place.settings)
+    monkeypatch.setattr(patrol, "SUMMARY_HOUR", datetime.now(UTC).hour)
+    clients.client.cache_clear()
+    try:
+        return patrol.handler({}, None)
+    finally:
+        clients.client.cache_clear()
+
+
+def test_the_shipped_role_allows_a_whole_pass(
+    place: Place, hosts: dict[str, str], assembly: Assembly, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = passes(place, place.cloud.acting_as(*place.statements(assembly)), monkeypatch)
+    assert (done["stops"], done["archives"], done["terminates"]) == (1, 1, 3)
+    assert place.left(hosts) == {"archived", "started", "asked"}
+
+
+def test_a_pass_without_this_permission_fails_and_names_it(
+    place: Place,
+    hosts: dict[str, str],
+    assembly: Assembly,
+    patrols_grant: Grant,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    if reason := unseen(patrols_grant):
+        pytest.skip(reason)
+    role = place.cloud.role("root", *less(place.statements(assembly), patrols_grant))
+    who = place.cloud.acting_in(role)
+    with pytest.raises(AccessDenied) as denied:
+        passes(place, who, monkeypatch)
+    assert patrols_grant.action in denied.value.reason
+    assert role.rpartition("/")[2] in denied.value.reason
+    without = patrols_grant.action
+    gone = set() if without in (*BEFORE_JUDGING, "ec2:TerminateInstances") else set(ORPHANS)
+    stopped = set() if without in (*BEFORE_JUDGING, "ec2:StopInstances") else {"stopped"}
+    assert place.left(hosts) == set(hosts) - gone - stopped
