@@ -15,23 +15,30 @@ AT_ONCE = {"train_seconds": 61, "heartbeat_seconds": 60}
 
 
 def end_denied(ledger: Ledger, run: str, attempt: int, denied: AccessDenied, now: datetime) -> None:
-    """Fail whoever waits, and note why for a state that begins to wait later or that runs out of time.
+    """Fail whoever waits, in whichever attempt, and note why for a state that begins to wait later or that runs out of
+    time; where nobody waits yet, for this `attempt`.
 
     Each step may itself be what the role lacks, so one that is denied does not keep the others from happening;
     the caller raises the first denial in any case."""
     trouble = Trouble(error="AccessDenied", reason=denied.reason, final=True)
+    tokens = _tokens(ledger, run, attempt)
+    for number in sorted({token.attempt for token in tokens}) or [attempt]:
+        _note(ledger, run, number, denied, now)
+    for token in tokens:
+        try:
+            executions.fail(token.token, trouble)
+        except AccessDenied as also:
+            logger.error("nor may the task be failed: %s", also.reason)
+            _go_on_to_fail(ledger, run, token, also, now)
+
+
+def _note(ledger: Ledger, run: str, attempt: int, denied: AccessDenied, now: datetime) -> None:
     try:
         ledger.write(attempt_row(run, attempt, _ended(denied, now), unless="ending"))
     except AlreadyWrittenError:
         logger.info("attempt %s of %s has ended already", attempt, run)
     except AccessDenied as also:
         logger.error("nor may the ledger be written: %s", also.reason)
-    for token in _tokens(ledger, run, attempt):
-        try:
-            executions.fail(token.token, trouble)
-        except AccessDenied as also:
-            logger.error("nor may the task be failed: %s", also.reason)
-            _go_on_to_fail(ledger, run, token, also, now)
 
 
 def _go_on_to_fail(ledger: Ledger, run: str, token: TokenRow, denied: AccessDenied, now: datetime) -> None:
@@ -57,15 +64,15 @@ def _ended(denied: AccessDenied, now: datetime) -> dict[str, Any]:
 
 
 def _tokens(ledger: Ledger, run: str, attempt: int) -> list[TokenRow]:
-    """The tokens that wait, by whichever way the role may read them."""
+    """The tokens that wait, by whichever way the role may read them; by the second, those of this attempt alone."""
+    try:
+        return list(ledger.waiting(run))
+    except AccessDenied as also:
+        logger.error("nor may the ledger be queried: %s", also.reason)
     waits = (*WAITING, "install", "test", "seal", "pause", "capture")
     try:
         rows = [ledger.token(run, attempt, wait) for wait in waits]
-    except AccessDenied:
-        try:
-            records = ledger.read(run)
-        except AccessDenied as also:
-            logger.error("nor may the ledger be read: %s", also.reason)
-            return []
-        rows = [records.tokens.get((attempt, wait)) for wait in waits] if records else []
+    except AccessDenied as also:
+        logger.error("nor may the ledger be read: %s", also.reason)
+        return []
     return [row for row in rows if row is not None and row.answered is None]
