@@ -191,12 +191,13 @@ def test_only_submit_starts_runs_and_the_clock_what_retires_images(yard: Assembl
         assert "*" not in permission.resource
 
 
-def test_hosts_read_programs_data_and_runs_write_runs_and_speak_on_one_bus(yard: Assembly) -> None:
+def test_hosts_read_programs_data_and_runs_write_runs_speak_on_one_bus_and_measure(yard: Assembly) -> None:
     found = sorted(
         (each.action, each.resource.split("/", 1)[-1] if "/" in each.resource else "")
         for each in yard.permissions(only(yard, "HostRole"))
     )
     assert found == [
+        ("cloudwatch:GetMetricData", ""),
         ("cloudwatch:PutMetricData", ""),
         ("events:PutEvents", ""),
         ("s3:DeleteObject", "runs/*/checkpoints/*"),
@@ -206,6 +207,16 @@ def test_hosts_read_programs_data_and_runs_write_runs_and_speak_on_one_bus(yard:
         ("s3:ListBucket", ""),
         ("s3:PutObject", "runs/*"),
     ]
+
+
+@pytest.mark.parametrize("function", ["signal", "host_conclude"])
+def test_who_holds_hosts_holds_those_of_the_yard_and_writes_no_other_tag(
+    yard: Assembly, function: str
+) -> None:
+    (permission,) = of(yard, function, "ec2:CreateTags")
+    assert permission.resource.endswith(":instance/*")
+    assert tagged(permission, "aws:ResourceTag/trainyard:yard")
+    assert permission.when["ForAllValues:StringEquals"] == {"aws:TagKeys": ["trainyard:hold"]}
 
 
 def test_a_host_speaks_as_a_host_on_the_yards_bus(yard: Assembly) -> None:
