@@ -465,6 +465,14 @@ UNSEEN: tuple[tuple[str, str], ...] = (
     ),
     (r"^RetentionRetireWorkflowEventsRole-", "EventBridge asks for it once a day"),
     (
+        r"^HostRole-cloudwatch:",
+        "the run goes on: the host's agent names it in its log, and patrol, which knows nothing of its GPUs then, warns",
+    ),
+    (
+        r"^SignalRole-ec2:",
+        "only a host that somebody holds asks for it: it is told that nobody did, and the event is among the lost ones",
+    ),
+    (
         r"-sqs:SendMessage-",
         "Lambda asks for it when a function has failed three times and its event would be lost",
     ),
