@@ -1,8 +1,9 @@
 """What a host said, before anybody acts on it: anyone who may put events on the bus can say anything."""
 
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Any
+
+from lambdas.core import wire
 
 ABOUT_ONE_HOST = ("ready", "started", "finished", "stopped", "failed", "checkpointed", "hold")
 COUNTS = ("step", "steps", "exit_code")
@@ -41,7 +42,7 @@ def _is_until(detail: Mapping[str, Any]) -> bool:
 
 def _is_instant(value: Any) -> bool:
     try:
-        datetime.fromisoformat(value)
+        wire.instant(value)
     except (TypeError, ValueError):
         return False
     return True

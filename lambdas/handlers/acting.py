@@ -1,12 +1,11 @@
 """Patrol's acts: stop, archive, terminate. Each may happen twice; a refused one keeps no other from happening."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from lambdas.aws import ending, executions
 from lambdas.core.catalogue import Market
-from lambdas.core.errors import AccessDenied
 from lambdas.core.verdict import Archive, Cause, Facts, Stop, Terminate, Verdict
 from lambdas.handlers.voice import logger
 from lambdas.settings import PatrolSettings
@@ -14,29 +13,39 @@ from lambdas.settings import PatrolSettings
 
 @dataclass(frozen=True)
 class Acted:
-    """`refused` says of each host that AWS would not, in AWS's words: the next patrol tries again."""
+    """`refused` says of each host why AWS would not, in AWS's words: the next patrol tries again. `trouble` is the
+    first error that is about no single host."""
 
     done: Mapping[str, Verdict] = field(default_factory=dict)
     refused: Mapping[str, str] = field(default_factory=dict)
-    denied: AccessDenied | None = None
+    trouble: Exception | None = None
 
 
 def act(
     acts: Mapping[str, Verdict], hosts: Mapping[str, Facts], yard: PatrolSettings, now: datetime
 ) -> Acted:
-    """Do what the verdicts say. A missing permission is kept for the caller to raise once the rest is done."""
+    """Do what the verdicts say. What keeps one act from happening keeps no other: the caller raises it afterwards."""
     acts = _without_late_runs(acts, hosts, yard)
     refused: dict[str, str] = {}
-    denied: AccessDenied | None = None
-    for word in (Stop.kind, Terminate.kind, Archive.kind):
-        ids = [host for host, verdict in acts.items() if verdict.kind == word]
+    trouble: Exception | None = None
+    for word, ids in _together(acts):
         try:
             refused |= _do(word, ids, hosts, yard, now)
-        except AccessDenied as error:
-            denied = denied or error
-            refused |= dict.fromkeys(ids, error.reason)
+        except Exception as error:  # noqa: BLE001 - whatever it is: patrol raises it once all is done
+            logger.error("patrol could not %s %s: %s", word, ", ".join(ids), error)
+            trouble = trouble or error
+            refused |= dict.fromkeys(ids, str(error))
     done = {host: verdict for host, verdict in acts.items() if host not in refused}
-    return Acted(done, refused, denied)
+    return Acted(done, refused, trouble)
+
+
+def _together(acts: Mapping[str, Verdict]) -> Iterator[tuple[str, list[str]]]:
+    """Each act with its hosts: EC2 stops and ends many at once, the snapshot workflow archives one."""
+    for word in (Stop.kind, Terminate.kind):
+        yield word, [host for host, verdict in acts.items() if verdict.kind == word]
+    for host, verdict in acts.items():
+        if verdict.kind == Archive.kind:
+            yield Archive.kind, [host]
 
 
 def _do(
@@ -49,7 +58,8 @@ def _do(
         case Terminate.kind:
             return ending.terminate(ids)
         case _:
-            return _archive(ids, hosts, yard, now)
+            (host,) = ids
+            return _archive(hosts[host], yard, now)
 
 
 def _without_late_runs(
@@ -65,17 +75,12 @@ def _without_late_runs(
     return {host: verdict for host, verdict in acts.items() if host not in late}
 
 
-def _archive(
-    ids: list[str], hosts: Mapping[str, Facts], yard: PatrolSettings, now: datetime
-) -> dict[str, str]:
+def _archive(host: Facts, yard: PatrolSettings, now: datetime) -> dict[str, str]:
     """The snapshot workflow makes the image and then terminates. One try an hour: the name is the hour's."""
-    refused = {}
-    for host in ids:
-        at_rest = hosts[host].market is Market.ON_DEMAND
-        asked = {"instance": host, "quiesce": "stop" if at_rest else "pause", "then": "terminate"}
-        name = f"archive-{host}-{now:%Y%m%d%H}"
-        if not executions.start(yard.snapshot_state_machine_arn, name, asked):
-            refused[host] = (
-                f"its snapshot {name} has failed (its execution says why); the next try is in the next hour"
-            )
-    return refused
+    at_rest = host.market is Market.ON_DEMAND
+    asked = {"instance": host.instance, "quiesce": "stop" if at_rest else "pause", "then": "terminate"}
+    name = f"archive-{host.instance}-{now:%Y%m%d%H}"
+    if executions.start(yard.snapshot_state_machine_arn, name, asked):
+        return {}
+    failed = f"its snapshot {name} has failed (its execution says why); the next try is in the next hour"
+    return {host.instance: failed}

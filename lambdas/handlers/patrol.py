@@ -42,7 +42,7 @@ def handler(_event: dict[str, Any], _context: object) -> dict[str, Any]:
         now=now,
     )
     acted = act(allowed.acts, seen.hosts, yard, now)
-    troubles += [trouble for trouble in (seen.trouble, acted.denied) if trouble]
+    troubles += [trouble for trouble in (seen.trouble, acted.trouble) if trouble]
     entries = _entries(seen, allowed, acted, now)
     _tried(lambda: ending.keep_disks(_started_again(seen)), troubles)
     _tried(lambda: ending.tag(guard.tag_changes(seen.verdicts, seen.earlier, now), VERDICT_TAG), troubles)

@@ -10,7 +10,7 @@ from typing import Any
 
 from lambdas.aws import bucket, images, usage
 from lambdas.aws.logbook import Logbook
-from lambdas.core import names, wire
+from lambdas.core import names, said, wire
 from lambdas.core.records import RunRow
 from lambdas.core.verdict import Cause, Terminate, Verdict
 from lambdas.handlers.looking import Look
@@ -91,14 +91,29 @@ def _unheard(runs: dict[str, RunRow], yard: PatrolSettings, now: datetime) -> It
         if row.state != "Train" or not _is_silent(row, now):
             continue
         for key in bucket.keys(yard.bucket_name, f"runs/{run}/attempts/{row.attempt}/words/"):
-            said = bucket.read_json(yard.bucket_name, key)
-            if said and now - wire.instant(str(said["at"])) >= PATIENCE:
+            word = _word(yard, key)
+            if word and now - wire.instant(word["at"]) >= PATIENCE:
                 yield {
                     "source": "trainyard.host",
-                    "detail-type": said["signal"],
-                    "time": said["at"],
-                    "detail": said,
+                    "detail-type": word["signal"],
+                    "time": word["at"],
+                    "detail": word,
                 }
+
+
+def _word(yard: PatrolSettings, key: str) -> dict[str, Any] | None:
+    """What a host has left there. What cannot be read as that (a run's program can write there, too) is logged, and
+    keeps nothing else from being said."""
+    try:
+        word = bucket.read_json(yard.bucket_name, key) or {}
+    except ValueError as error:
+        logger.warning("%s is no word of a host: %s", key, error)
+        return None
+    wrong = said.unreadable(str(word.get("signal")), word)
+    if wrong or not word.get("at"):
+        logger.warning("%s is no word of a host: %s", key, wrong or "it does not say when")
+        return None
+    return word
 
 
 def _is_silent(row: RunRow, now: datetime) -> bool:
@@ -151,5 +166,5 @@ def _cut_short(seen: Look, book: Logbook) -> Iterator[tuple[str, Event]]:
             )
 
 
-def _ends_as_orphan(said: Verdict | None) -> bool:
-    return isinstance(said, Terminate) and said.cause is Cause.ORPHAN
+def _ends_as_orphan(verdict: Verdict | None) -> bool:
+    return isinstance(verdict, Terminate) and verdict.cause is Cause.ORPHAN

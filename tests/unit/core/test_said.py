@@ -22,6 +22,7 @@ HEARD: list[tuple[str, str, Any, str | None]] = [
     ("a step in words", "stopped", {"step": "many"}, "step is"),
     ("half a step", "finished", {"step": 1.5}, "step is"),
     ("a time in words", "ready", {"at": "yesterday"}, "at is"),
+    ("a time before the year 1", "ready", {"at": "0001-01-01T00:00+14:00"}, "at is"),
     ("a hold", "hold", {"until": "2026-11-21T06:00:00.000Z"}, None),
     ("the end of a hold", "hold", {"until": None}, None),
     ("a hold that forgot until when", "hold", {}, "until is"),

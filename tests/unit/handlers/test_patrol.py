@@ -333,6 +333,25 @@ def test_a_missing_permission_is_raised_when_the_rest_is_done(yard: Yard) -> Non
     assert yard.states() == {"i-idle": "running", "i-lost": "shutting-down"}
 
 
+def test_an_act_that_fails_keeps_no_other_from_happening_and_is_written_down(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    yard.policy = {"window_minutes": 5}
+    yard.add("old", tags=KEPT, state="stopped", changed=NOON - timedelta(days=8))
+    yard.add("lost", tags={**LOST, "trainyard:verdict": "warn-orphan 2026-11-20T11:59:00.000Z"})
+    yard.account.broken = {"StartExecution": "ExecutionLimitExceeded"}
+    with pytest.raises(Exception, match="ExecutionLimitExceeded"):
+        yard.looks()
+    assert yard.states() == {"i-old": "stopped", "i-lost": "shutting-down"}
+    outcomes = {each["instance"]: each["outcome"] for each in yard.verdicts()}
+    assert outcomes == {"i-old": "refused", "i-lost": "done"}
+    assert "REFUSED (An error occurred (ExecutionLimitExceeded)" in yard.told()
+    yard.account.broken = {}
+    yard.looks()
+    assert len(yard.account.started) == 1
+
+
 # ------------------------------------------------------------------------------------------------------ lost events
 
 
@@ -404,6 +423,14 @@ def test_a_finish_that_nobody_heard_is_told_from_the_bucket(yard: Yard) -> None:
     yard.looks(1)
     ((function, event),) = yard.account.invoked
     assert (function, event["detail-type"], event["detail"]) == ("trainyard-signal", "finished", word)
+
+
+@pytest.mark.parametrize("left", [b"", b"not JSON", b"[]", b"{}", b'{"signal": "finished", "at": "soon"}'])
+def test_what_is_no_word_of_a_host_keeps_nothing_else_from_being_said(yard: Yard, left: bytes) -> None:
+    yard.account.objects["runs/live-1/attempts/2/words/i-a.json"] = left
+    yard.account.table["run#live-1", "run"] = run_row(deadline="2026-11-20T11:00:00.000Z")
+    yard.looks(1)
+    assert [event["detail-type"] for _, event in yard.account.invoked] == ["cap"]
 
 
 def test_a_run_that_reports_is_not_looked_into(yard: Yard) -> None:
