@@ -3,6 +3,7 @@
 Apart from jobfile.py because that costs yaml's import, and every workflow's Admit looks at names."""
 
 import re
+from datetime import datetime
 
 from lambdas.core.job import Fault, InputFaults
 from lambdas.core.reading import shown
@@ -12,6 +13,18 @@ RUN_ID = r"[A-Za-z0-9][A-Za-z0-9_-]{0,79}"
 """As the start and stop documents take it."""
 CONCLUDES = {"train": "conclude", "bake": "bake-conclude", "launch": "host-conclude"}
 """By the kind of run: the function `<yard>-...` that concludes it."""
+ARCHIVE = re.compile(r"archive-(i-[^-]+)-\d{10}")
+
+
+def archive(instance: str, now: datetime) -> str:
+    """The execution of the snapshot workflow by which patrol archives a host: one an hour."""
+    return f"archive-{instance}-{now:%Y%m%d%H}"
+
+
+def archived(execution: str) -> str | None:
+    """The host that an execution of this name archives; None for any other execution."""
+    found = ARCHIVE.fullmatch(execution)
+    return found.group(1) if found else None
 
 
 def misnamed(run: str) -> InputFaults | None:

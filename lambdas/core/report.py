@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from lambdas.core import wire
-from lambdas.core.verdict import Facts, Verdict
+from lambdas.core import names, wire
+from lambdas.core.verdict import Archive, Facts, Stop, Verdict
 
 MOST_LINES = 40
 
@@ -132,7 +132,18 @@ def _line(each: Entry) -> str:
         "refused": f" REFUSED ({each.refusal}), tried again in a minute",
         "deferred": " (waits for a second look)",
     }.get(each.outcome or "", "")
-    return f"{verb} {each.instance} ({what}){run}{still}: {each.reason}"
+    back = _way_back(each, verb) if each.outcome == "done" else ""
+    return f"{verb} {each.instance} ({what}){run}{still}: {each.reason}{back}"
+
+
+def _way_back(each: Entry, verb: str) -> str:
+    """How somebody who wants the host gets it again."""
+    if verb == Stop.kind:
+        return f". To go on: aws ec2 start-instances --instance-ids {each.instance}"
+    if verb == Archive.kind:
+        archive = names.archive(each.instance, each.at)
+        return f'. To go on, once the snapshot {archive} has ended: the launch workflow with {{"run": "{archive}"}}'
+    return ""
 
 
 def _counts(done: Sequence[Entry]) -> str:

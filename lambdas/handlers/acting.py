@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from lambdas.aws import ending, executions
+from lambdas.core import names
 from lambdas.core.catalogue import Market
 from lambdas.core.verdict import Archive, Cause, Facts, Stop, Terminate, Verdict
 from lambdas.handlers.voice import logger
@@ -79,7 +80,7 @@ def _archive(host: Facts, yard: PatrolSettings, now: datetime) -> dict[str, str]
     """The snapshot workflow makes the image and then terminates. One try an hour: the name is the hour's."""
     at_rest = host.market is Market.ON_DEMAND
     asked = {"instance": host.instance, "quiesce": "stop" if at_rest else "pause", "then": "terminate"}
-    name = f"archive-{host.instance}-{now:%Y%m%d%H}"
+    name = names.archive(host.instance, now)
     if executions.start(yard.snapshot_state_machine_arn, name, asked):
         return {}
     failed = f"its snapshot {name} has failed (its execution says why); the next try is in the next hour"

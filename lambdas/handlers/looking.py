@@ -13,7 +13,7 @@ from datetime import datetime
 from lambdas.aws import executions, instances, usage
 from lambdas.aws.instances import Instance
 from lambdas.aws.logbook import Logbook
-from lambdas.core import guard, policy, verdict, wire
+from lambdas.core import guard, names, policy, verdict, wire
 from lambdas.core.catalogue import catalogue
 from lambdas.core.errors import Misconfigured
 from lambdas.core.policy import Policy
@@ -144,8 +144,8 @@ def _with_imaging(
     hosts: dict[str, Facts], imaged: Mapping[str, str], snapshots: frozenset[str], book: Logbook
 ) -> dict[str, Facts]:
     """An image that EC2 makes, an archive of ours that is about to ask for one, a snapshot that somebody asked for."""
-    archived = {"-".join(name.split("-")[1:3]): name for name in snapshots if name.startswith("archive-i-")}
-    others = book.runs(name for name in snapshots if not name.startswith("archive-i-"))
+    archived = {host: name for name in snapshots if (host := names.archived(name))}
+    others = book.runs(name for name in snapshots if not names.archived(name))
     asked = {row.imaging.instance: name for name, row in others.items() if row.imaging}
     by = {**imaged, **asked, **archived}
     return {name: replace(host, imaging=by.get(name)) for name, host in hosts.items()}

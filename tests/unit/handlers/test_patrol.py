@@ -109,6 +109,7 @@ def test_an_idle_host_on_demand_is_stopped_with_a_reason_and_told_of_once(yard: 
     ((subject, text),) = yard.account.notices
     assert subject == "Trainyard trainyard: 1 host stopped, $2.00 an hour less"
     assert "stop i-idle (g5.xlarge, on_demand, $2.0000 an hour) of kept-1: no GPU" in text
+    assert text.endswith("To go on: aws ec2 start-instances --instance-ids i-idle\n")
     yard.looks(3)
     assert len(yard.account.notices) == 1
 
@@ -207,6 +208,7 @@ def test_a_stopped_host_is_archived_after_a_week(yard: Yard) -> None:
     assert name == "archive-i-old-2026112012"
     assert asked == {"instance": "i-old", "quiesce": "stop", "then": "terminate"}
     assert "archive i-old" in yard.told()
+    assert f'the launch workflow with {{"run": "{name}"}}' in yard.told()
 
 
 def test_a_host_that_is_started_again_keeps_its_disk_when_it_shuts_itself_down(yard: Yard) -> None:
