@@ -1,134 +1,105 @@
-"""Patrol on a deployed yard, once a minute as on AWS. Time is compressed by policy, never by another clock."""
+"""Patrol on a deployed yard, once a minute as on AWS. Time is compressed by policy, never by another clock.
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
+Each story is told on the same yard at the same time as all others, since most of it is waiting. The rules by which an
+execution that was cut short ends its hosts are off meanwhile: what ends hosts here is patrol, or the run itself.
+"""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from datetime import timedelta
+from itertools import pairwise
 
 import pytest
 
-from tests.e2e.runs import Run, Runs
+from demo.yard import Yard
+from lambdas.core import wire
+from tests.e2e.runs import Runs
+from tests.e2e.watch import (
+    LONG_AGO,
+    MINUTES,
+    ON_DEMAND,
+    ONE,
+    SOON,
+    UNCLEARED,
+    act_on,
+    begun,
+    delete_prefix,
+    delete_rows,
+    ec2,
+    host,
+    hosts_of,
+    launched,
+    only_host,
+    passes,
+    patrol_log,
+    patrols_until_its_end,
+    set_tags,
+    shell,
+    state,
+    stop,
+    tag,
+    until_gone,
+    until_it_is,
+    verdicts,
+    without_rules,
+)
 
-SOON = {"window_minutes": 2, "grace_minutes": 0.1}
-"""A policy by which a host is idle after two minutes."""
-MINUTES = 60
-ON_DEMAND = {"instance_types": ["g6.xlarge"], "market": "on_demand"}
-ONE = {"strategy": "single", "workers": 1}
-
-
-def only_host(runs: Runs, run: str) -> str:
-    (host,) = {each["InstanceId"] for each in runs.yard.instances(run)}
-    return str(host)
-
-
-def host(runs: Runs, instance: str) -> dict[str, Any]:
-    (held,) = runs.yard.session.client("ec2").describe_instances(InstanceIds=[instance])["Reservations"]
-    (found,) = held["Instances"]
-    return dict(found)
-
-
-def state(runs: Runs, instance: str) -> str:
-    return str(host(runs, instance)["State"]["Name"])
-
-
-def tag(runs: Runs, instance: str, key: str) -> str:
-    return next((each["Value"] for each in host(runs, instance)["Tags"] if each["Key"] == key), "")
-
-
-def set_tag(runs: Runs, instance: str, key: str, value: str) -> None:
-    runs.yard.session.client("ec2").create_tags(Resources=[instance], Tags=[{"Key": key, "Value": value}])
-
-
-def do(runs: Runs, instance: str, line: str) -> None:
-    """What a person on the host does, once Systems Manager knows it."""
-    ssm = runs.yard.session.client("ssm")
-
-    def online() -> bool:
-        known = ssm.describe_instance_information()["InstanceInformationList"]
-        return any(each["InstanceId"] == instance and each["PingStatus"] == "Online" for each in known)
-
-    runs.until(f"{instance} is online", online)
-    ssm.send_command(
-        DocumentName="AWS-RunShellScript", InstanceIds=[instance], Parameters={"commands": [line]}
-    )
+Story = Callable[[Runs], None]
+NOTE = "/root/note"
+LONG = {"args": {"steps": 6000}}
+A_MINUTE = {"args": {"steps": 1200, "step-delay": 0.05}}
 
 
-def verdicts(runs: Runs, instance: str) -> list[dict[str, Any]]:
-    """What the ledger says of this host, in order."""
-    rows = runs.yard.session.resource("dynamodb").Table(runs.yard.table).scan(ConsistentRead=True)["Items"]
-    days = sorted((row["pk"], row["sk"], row) for row in rows if row["pk"].startswith("patrol#"))
-    return [each for _, _, row in days for each in row["verdicts"] if each["instance"] == instance]
-
-
-@contextmanager
-def without_rules(runs: Runs, *names: str, bus: str = "default") -> Iterator[None]:
-    """These rules disabled, by the beginnings of their logical names."""
-    events = runs.yard.session.client("events")
-    found = [
-        rule["Name"]
-        for rule in events.list_rules(EventBusName=bus)["Rules"]
-        if any(name in rule["Name"] for name in names)
-    ]
-    assert len(found) == len(names), found
-    for name in found:
-        events.disable_rule(Name=name, EventBusName=bus)
-    try:
-        yield
-    finally:
-        for name in found:
-            events.enable_rule(Name=name, EventBusName=bus)
-
-
-@pytest.mark.timeout(1800)
-def test_a_host_that_computes_is_kept_an_idle_one_stopped_and_at_last_archived(runs: Runs) -> None:
-    job = runs.job(
-        "ladder", cluster=ONE, hardware=ON_DEMAND, after={"hosts": "stop"}, policy={**SOON, "archive_days": 1}
-    )
+def a_host_that_computes_is_kept_an_idle_one_stopped_and_archived_and_its_files_stay(runs: Runs) -> None:
+    job = runs.job("ladder", cluster=ONE, hardware=ON_DEMAND, after={"hosts": "stop"}, policy=SOON)
     run = runs.run(job)
     assert run.succeeded, run.why()
     kept = only_host(runs, run.id)
-    runs.until("the run's end stops its host", lambda: state(runs, kept) == "stopped")
+    until_it_is(runs, kept, "stopped")
 
-    runs.yard.session.client("ec2").start_instances(InstanceIds=[kept])
-    do(
-        runs,
-        kept,
-        "echo mine > /root/note; nohup sh -c 'while :; do :; done' >/dev/null 2>&1 & echo $! > /root/busy",
-    )
-    runs.until(
-        "it was looked at", lambda: any("busiest GPU" in each["reason"] for each in verdicts(runs, kept)), 400
-    )
+    ec2(runs).start_instances(InstanceIds=[kept])
+    busy = "nohup sh -c 'while :; do :; done' >/dev/null 2>&1 & echo $! > /root/busy"
+    shell(runs, kept, f"echo mine > {NOTE}; {busy}")
+    seen = len(passes(runs))
+    runs.until("its use keeps it", lambda: tag(runs, kept, "trainyard:verdict").startswith("keep-busy "), 400)
+    runs.until("patrol looks three times", lambda: len(passes(runs)) >= seen + 3, 400)
     assert state(runs, kept) == "running"
+    assert "its busiest GPU was at" in verdicts(runs, kept)[-1]["reason"]
 
-    do(runs, kept, "kill $(cat /root/busy)")
-    runs.until("the idle host is stopped", lambda: state(runs, kept) == "stopped", 8 * MINUTES)
-    last = [each for each in verdicts(runs, kept) if each.get("outcome") == "done"][-1]
+    shell(runs, kept, "kill $(cat /root/busy)")
+    until_it_is(runs, kept, "stopped", 8 * MINUTES)
+    last = act_on(runs, kept)
     assert last["verdict"] == "stop-idle"
     assert "no GPU of it was above" in last["reason"]
-    assert tag(runs, kept, "trainyard:verdict").startswith(("stop-idle ", "keep-stopped "))
 
-    set_tag(runs, kept, "trainyard:policy-archive_days", "0.0005")
-    runs.until(
-        "the host is archived", lambda: state(runs, kept) in ("shutting-down", "terminated"), 6 * MINUTES
-    )
-    images = runs.yard.session.client("ec2").describe_images(
-        Owners=["self"], Filters=[{"Name": "tag:trainyard:host", "Values": [kept]}]
-    )["Images"]
-    assert [(each["State"]) for each in images] == ["available"]
+    ec2(runs).start_instances(InstanceIds=[kept])
+    assert shell(runs, kept, f"cat {NOTE}") == "mine"
+    ec2(runs).stop_instances(InstanceIds=[kept])
+    until_it_is(runs, kept, "stopped")
+    set_tags(runs, kept, archive_days="0.0001")
+    until_gone(runs, [kept], 6 * MINUTES)
+    assert act_on(runs, kept)["verdict"] == "archive-stopped"
+    of_it = [{"Name": "tag:trainyard:host", "Values": [kept]}]
+    images = ec2(runs).describe_images(Owners=["self"], Filters=of_it)["Images"]
+    assert [each["State"] for each in images] == ["available"]
+
+    zone = host(runs, kept)["Placement"]["AvailabilityZone"]
+    other = next(f"us-east-1{letter}" for letter in "abc" if zone[-1] != letter)
+    again = launched(runs, latest="ladder", zones=[other], market="on_demand").summary
+    assert again["zone"] == other
+    assert shell(runs, again["instance"], f"cat {NOTE}") == "mine"
+    ec2(runs).terminate_instances(InstanceIds=[again["instance"]])
 
 
-def test_hosts_that_no_run_explains_end_at_the_third_patrol_at_the_latest(runs: Runs) -> None:
-    """As a control plane leaves them that dies between CreateFleet and the ledger."""
-    tags = {
-        "trainyard:yard": "trainyard",
-        "trainyard:run": "ghost-1",
-        "trainyard:attempt": "1",
-        "trainyard:policy-grace_minutes": "0.1",
-    }
-    launched = runs.yard.session.client("ec2").run_instances(
+def a_spot_gang_that_no_run_explains_ends_at_the_third_patrol(runs: Runs) -> None:
+    """More hosts than one pass may act on without a second look: orphans have had theirs."""
+    tags = {"trainyard:yard": "trainyard", "trainyard:run": "ghost-1", "trainyard:attempt": "1"}
+    made = ec2(runs).run_instances(
         ImageId=runs.yard.image(),
         InstanceType="g6.xlarge",
-        MinCount=2,
-        MaxCount=2,
+        MinCount=5,
+        MaxCount=5,
+        InstanceMarketOptions={"MarketType": "spot"},
         TagSpecifications=[
             {
                 "ResourceType": "instance",
@@ -136,116 +107,200 @@ def test_hosts_that_no_run_explains_end_at_the_third_patrol_at_the_latest(runs: 
             }
         ],
     )
-    ghosts = [each["InstanceId"] for each in launched["Instances"]]
-    runs.until(
-        "nobody's hosts have ended",
-        lambda: all(state(runs, each) in ("shutting-down", "terminated") for each in ghosts),
-        3.5 * MINUTES,
-    )
-    assert "no execution named ghost-1 goes on" in verdicts(runs, ghosts[0])[-1]["reason"]
+    ghosts = [each["InstanceId"] for each in made["Instances"]]
+    until_gone(runs, ghosts, 4.5 * MINUTES)
+    assert max(patrols_until_its_end(runs, each) for each in ghosts) <= 3
+    assert "no execution named ghost-1 goes on" in act_on(runs, ghosts[0])["reason"]
 
 
-def test_an_execution_stopped_by_hand_unheard_leaves_no_host_and_a_summary(runs: Runs) -> None:
-    job = runs.job("unheard", program={"args": {"steps": 6000}}, policy=SOON)
-    with without_rules(runs, "RunBroken", "RunCutShort"):
-        arn = runs.start(job)
-        run = runs.yard.execution(arn).name
-        runs.until("it trains", lambda: runs.checkpoint_of(run) or _progress(runs, run))
-        runs.yard.session.client("stepfunctions").stop_execution(executionArn=arn)
-        gone = ("shutting-down", "terminated")
-        runs.until(
-            "its hosts have ended",
-            lambda: all(each["State"]["Name"] in gone for each in runs.yard.instances(run)),
-            4 * MINUTES,
-        )
-        summary = runs.until("a summary", lambda: runs.yard.summary(run), 2 * MINUTES)
+def an_execution_stopped_by_hand_unheard_leaves_no_host_and_a_summary(runs: Runs) -> None:
+    arn, run = begun(runs, runs.job("unheard", program=LONG, policy=SOON))
+    stop(runs, arn)
+    until_gone(runs, hosts_of(runs, run), 4 * MINUTES)
+    summary = runs.until("a summary", lambda: runs.yard.summary(run), 2 * MINUTES)
     assert summary["error"] == "Aborted"
     assert "Patrol has ended its hosts" in summary["reason"]
 
 
-def test_a_finish_that_nobody_heard_is_found_by_patrol(runs: Runs) -> None:
-    job = runs.job("lost-finish", cluster=ONE, program={"args": {"steps": 600}})
-    arn = runs.start(job)
-    run = runs.yard.execution(arn).name
-    runs.until("it reports", lambda: _progress(runs, run))
-    with without_rules(runs, "HostSignal", bus="trainyard"):
-        done = runs.finish(arn, 8 * MINUTES)
-    assert done.succeeded, done.why()
-    assert len(done.summary["attempts"]) == 1
-
-
-def _progress(runs: Runs, run: str) -> Any:
-    return next((row.get("progress") for row in runs.yard.ledger(run) if row["sk"] == "run"), None)
-
-
-def capped(runs: Runs, name: str, **changes: Any) -> dict[str, Any]:
-    """A job whose hour is over after two minutes, long before its program is."""
-    return runs.job(name, cluster=ONE, program={"args": {"steps": 60000}}, limits={"hours": 0.03}, **changes)
-
-
-def it_stopped_at_its_cap(run: Run) -> int:
-    """The step that its last checkpoint has."""
-    assert run.execution.error == "LimitReached", run.why()
-    assert "stopped at its cap of 0.03 hours (limits.hours) after step" in run.summary["reason"]
-    assert f"resume with checkpoints.resume: {run.id}" in run.summary["reason"]
-    step = int(run.json("checkpoints/latest.json")["step"])
-    assert step > 0
-    return step
-
-
-@pytest.fixture(scope="module")
-def capped_without_patrol(runs: Runs) -> Run:
-    with without_rules(runs, "EveryMinute"):
-        return runs.run(capped(runs, "capped"), 8 * MINUTES)
-
-
-def test_a_run_stops_at_its_cap_without_patrol(capped_without_patrol: Run) -> None:
-    """The host finds out by itself."""
-    assert it_stopped_at_its_cap(capped_without_patrol) > 0
-
-
-def test_a_new_run_goes_on_from_the_last_checkpoint_of_the_capped_one(
-    runs: Runs, capped_without_patrol: Run
-) -> None:
-    step = it_stopped_at_its_cap(capped_without_patrol)
-    job = runs.job(
-        "resumed",
-        cluster=ONE,
-        program={"args": {"steps": step + 50}},
-        checkpoints={"resume": capped_without_patrol.id},
-    )
-    run = runs.run(job)
-    assert run.succeeded, run.why()
-    assert run.summary["attempts"][0]["from_step"] == step
-    assert run.summary["steps"]["done"] == step + 50
-
-
-def test_a_run_stops_at_its_cap_without_its_host_agent(runs: Runs) -> None:
+def a_run_stops_at_its_cap_without_its_host_agent(runs: Runs) -> None:
     """Frozen as it is, the host neither hears nor does anything: patrol ends the run."""
-    arn = runs.start(capped(runs, "frozen"))
-    run = runs.yard.execution(arn).name
-    runs.until("it reports", lambda: _progress(runs, run))
+    job = runs.job("frozen", cluster=ONE, program={"args": {"steps": 60000}}, limits={"hours": 0.03})
+    arn, run = begun(runs, job)
     runs.cloud.fault("freeze", only_host(runs, run))
     done = runs.finish(arn, 12 * MINUTES)
     assert done.execution.error == "LimitReached", done.why()
     assert "stopped at its cap of 0.03 hours" in done.summary["reason"]
 
 
-def test_a_metrics_outage_stops_nothing(runs: Runs) -> None:
-    """Two hosts that somebody keeps after their run, of which CloudWatch suddenly knows nothing."""
-    job = runs.job(
-        "outage", hardware=ON_DEMAND, after={"hosts": "stop"}, policy={**SOON, "unknown_stop_minutes": 1}
-    )
-    run = runs.run(job)
-    assert run.succeeded, run.why()
-    both = [each["InstanceId"] for each in runs.yard.instances(run.id)]
-    runs.until("they are stopped", lambda: all(state(runs, each) == "stopped" for each in both))
-    runs.cloud.fault("metrics")
-    runs.yard.session.client("ec2").start_instances(InstanceIds=both)
+def an_idle_host_of_a_launch_is_kept_until_its_lease_ends_and_then_goes(runs: Runs) -> None:
+    """A notebook on a spot host. Its lease is longer than its window, so that it is idle long before."""
+    made = launched(
+        runs, image=runs.yard.image(), instance_types=["g6.xlarge"], market="spot", hours=0.09
+    ).summary
+    notebook, lease_ends = made["instance"], wire.instant(made["until"])
+    set_tags(runs, notebook, **SOON)
+    until_gone(runs, [notebook], 9 * MINUTES)
+    ended = act_on(runs, notebook)
+    assert ended["verdict"] == "terminate-idle"
+    assert wire.instant(ended["at"]) >= lease_ends
+    assert sum(host(runs, notebook)["LaunchTime"] < at < lease_ends for at in passes(runs)) >= 3
+
+
+def a_host_whose_metrics_stop_is_warned_about_by_name_and_kept(runs: Runs) -> None:
+    made = launched(
+        runs, image=runs.yard.image(), instance_types=["g6.xlarge"], market="on_demand", hours=1
+    ).summary
+    silent = str(made["instance"])
+    runs.cloud.fault("metrics", silent)
+    set_tags(runs, silent, hold=LONG_AGO, unknown_warn_minutes=1, **SOON)
     runs.until(
-        "patrol has asked for metrics",
-        lambda: all(tag(runs, each, "trainyard:verdict").startswith("stop-unknown") for each in both),
+        "patrol warns",
+        lambda: tag(runs, silent, "trainyard:verdict").startswith("warn-unknown "),
         8 * MINUTES,
     )
-    assert [state(runs, each) for each in both] == ["running", "running"]
-    runs.yard.session.client("ec2").terminate_instances(InstanceIds=both)
+    seen = len(passes(runs))
+    runs.until("patrol looks twice more", lambda: len(passes(runs)) >= seen + 2, 3 * MINUTES)
+    assert state(runs, silent) == "running"
+    assert "look whether its CloudWatch agent runs" in verdicts(runs, silent)[-1]["reason"]
+    ec2(runs).terminate_instances(InstanceIds=[silent])
+
+
+def a_run_that_waits_for_capacity_keeps_its_idle_hosts(runs: Runs) -> None:
+    """The workflow releases survivors whose pool is full, so the host is one that came by itself."""
+    runs.cloud.fault("refuse", "g5.xlarge", "*", "*")
+    job = runs.job("waits", hardware={"instance_types": ["g5.xlarge"]}, limits={"wait_minutes": 30})
+    arn = runs.start(job)
+    run = runs.yard.execution(arn).name
+    runs.until("it waits", lambda: any(row.get("event") == "waiting" for row in runs.yard.ledger(run)))
+    tags = {"trainyard:yard": "trainyard", "trainyard:run": run, "trainyard:attempt": "1"}
+    made = ec2(runs).run_instances(
+        ImageId=runs.yard.image(),
+        InstanceType="g6.xlarge",
+        MinCount=1,
+        MaxCount=1,
+        TagSpecifications=[
+            {
+                "ResourceType": "instance",
+                "Tags": [{"Key": key, "Value": value} for key, value in tags.items()],
+            }
+        ],
+    )
+    survivor = made["Instances"][0]["InstanceId"]
+    set_tags(runs, survivor, **SOON)
+    seen = len(passes(runs))
+    runs.until("patrol looks four times", lambda: len(passes(runs)) >= seen + 4, 6 * MINUTES)
+    assert state(runs, survivor) == "running"
+    assert {each["verdict"] for each in verdicts(runs, survivor)} == {"keep"}
+    stop(runs, arn)
+    until_gone(runs, [survivor], 4 * MINUTES)
+
+
+# ------------------------------------------------------------------------------- what a run needs, taken away from it
+def it_ended_for_lack_of_its_rows(runs: Runs, arn: str, of: str, seconds: float = 5 * MINUTES) -> None:
+    run = runs.finish(arn, seconds)
+    assert run.execution.error == "Misconfigured", run.why()
+    assert f"does not know {of.format(run=run.id)}" in run.execution.cause
+    assert f"checkpoints.resume: {run.id}" in run.summary["reason"]
+    until_gone(runs, hosts_of(runs, run.id), MINUTES)
+
+
+def a_run_whose_row_is_deleted_ends_and_says_so(runs: Runs) -> None:
+    arn, run = begun(runs, runs.job("no-row", cluster=ONE, program=LONG))
+    delete_rows(runs, run, lambda key: key == "run")
+    it_ended_for_lack_of_its_rows(runs, arn, "the run {run}")
+
+
+def a_run_whose_attempt_is_deleted_ends_and_says_so(runs: Runs) -> None:
+    arn, run = begun(runs, runs.job("no-attempt", cluster=ONE, program=A_MINUTE))
+    delete_rows(runs, run, lambda key: key.startswith("attempt#"))
+    it_ended_for_lack_of_its_rows(runs, arn, "attempt 1 of the run {run}")
+
+
+def a_run_whose_host_is_deleted_ends_and_says_so(runs: Runs) -> None:
+    arn, run = begun(runs, runs.job("no-host", cluster=ONE, program=A_MINUTE))
+    delete_rows(runs, run, lambda key: key.startswith("host#"))
+    it_ended_for_lack_of_its_rows(runs, arn, f"{only_host(runs, run)} of the run {{run}}")
+
+
+def a_run_of_which_no_row_is_left_ends_and_says_so(runs: Runs) -> None:
+    """Its token is gone too: nothing can answer it before its time is up."""
+    job = runs.job("no-rows", cluster=ONE, program={"args": {"steps": 60000}}, limits={"hours": 0.03})
+    arn, run = begun(runs, job)
+    delete_rows(runs, run, lambda key: True)
+    it_ended_for_lack_of_its_rows(runs, arn, "the run {run}", 11 * MINUTES)
+
+
+def a_run_whose_folder_is_deleted_goes_on_to_its_end(runs: Runs) -> None:
+    """What it needs it has read; what it makes it makes anew."""
+    arn, run = begun(runs, runs.job("no-folder", cluster=ONE, program=A_MINUTE))
+    runs.until("a checkpoint", lambda: runs.checkpoint_of(run))
+    delete_prefix(runs, f"runs/{run}/")
+    done = runs.finish(arn, 4 * MINUTES)
+    assert done.succeeded, done.why()
+    assert runs.yard.keys(f"runs/{run}/model/")
+    until_gone(runs, hosts_of(runs, run), MINUTES)
+
+
+def a_run_whose_checkpoints_are_deleted_says_what_it_does_again(runs: Runs) -> None:
+    arn, run = begun(runs, runs.job("no-checkpoints", cluster=ONE, program=A_MINUTE))
+    runs.until("a checkpoint", lambda: runs.checkpoint_of(run))
+    first = only_host(runs, run)
+    runs.cloud.fault("freeze", first)
+    delete_prefix(runs, f"runs/{run}/checkpoints/")
+    runs.cloud.fault("kill", first)
+    done = runs.finish(arn, 5 * MINUTES)
+    assert done.succeeded, done.why()
+    assert [each["from_step"] for each in done.summary["attempts"]] == [0, 0]
+    assert done.summary["resume"]["steps_lost"] > 0
+    assert "is not in the bucket any more" in done.text("timeline.jsonl")
+    until_gone(runs, hosts_of(runs, run), MINUTES)
+
+
+STORIES: tuple[Story, ...] = (
+    a_host_that_computes_is_kept_an_idle_one_stopped_and_archived_and_its_files_stay,
+    a_spot_gang_that_no_run_explains_ends_at_the_third_patrol,
+    an_execution_stopped_by_hand_unheard_leaves_no_host_and_a_summary,
+    a_run_stops_at_its_cap_without_its_host_agent,
+    an_idle_host_of_a_launch_is_kept_until_its_lease_ends_and_then_goes,
+    a_host_whose_metrics_stop_is_warned_about_by_name_and_kept,
+    a_run_that_waits_for_capacity_keeps_its_idle_hosts,
+    a_run_whose_row_is_deleted_ends_and_says_so,
+    a_run_whose_attempt_is_deleted_ends_and_says_so,
+    a_run_whose_host_is_deleted_ends_and_says_so,
+    a_run_of_which_no_row_is_left_ends_and_says_so,
+    a_run_whose_folder_is_deleted_goes_on_to_its_end,
+    a_run_whose_checkpoints_are_deleted_says_what_it_does_again,
+)
+
+
+@pytest.fixture(scope="module")
+def told(request: pytest.FixtureRequest, runs: Runs) -> Iterator[dict[Story, Future[None]]]:
+    """Every story that was chosen, begun; each with clients of its own, since a session is one thread's."""
+    chosen = [story for story in STORIES if any(_tells(item, story) for item in request.session.items)]
+    own = [Runs(runs.cloud, Yard.of(runs.yard.environment)) for _ in chosen]
+    with without_rules(runs, *UNCLEARED), ThreadPoolExecutor(len(chosen)) as pool:
+        yield {story: pool.submit(story, mine) for story, mine in zip(chosen, own, strict=True)}
+    runs.cloud.fault("clear")
+    assert runs.living() == []
+
+
+def _tells(item: pytest.Item, story: Story) -> bool:
+    return item.name == f"{test_on_one_yard.__name__}[{story.__name__}]"
+
+
+@pytest.fixture(autouse=True)
+def nothing_lives_on() -> None:
+    """Other stories go on when one has ended: the last of them sees to it."""
+
+
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("story", STORIES, ids=lambda story: story.__name__)
+def test_on_one_yard(story: Story, told: dict[Story, Future[None]]) -> None:
+    told[story].result()
+
+
+def test_patrol_has_looked_every_minute_and_never_failed(runs: Runs, told: dict[Story, Future[None]]) -> None:
+    wait(told.values())
+    looked = passes(runs)[-10:]
+    assert [said["message"] for said in patrol_log(runs, looked[0]) if said["level"] == "ERROR"] == []
+    assert max(later - before for before, later in pairwise(looked)) < timedelta(seconds=100)

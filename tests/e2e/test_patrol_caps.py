@@ -1,0 +1,41 @@
+"""A run at its cap while patrol is off, and how it is gone on with."""
+
+import pytest
+
+from tests.e2e.runs import Run, Runs
+from tests.e2e.watch import MINUTES, ONE, without_rules
+
+
+@pytest.fixture(scope="module")
+def capped(runs: Runs) -> Run:
+    """Its hour is over after two minutes, long before its program is."""
+    job = runs.job("capped", cluster=ONE, program={"args": {"steps": 60000}}, limits={"hours": 0.03})
+    with without_rules(runs, "EveryMinute"):
+        return runs.run(job, 8 * MINUTES)
+
+
+def step_at_its_cap(run: Run) -> int:
+    """The step that its last checkpoint has."""
+    return int(run.json("checkpoints/latest.json")["step"])
+
+
+def test_a_run_stops_at_its_cap_without_patrol(capped: Run) -> None:
+    """The host finds out by itself."""
+    assert capped.execution.error == "LimitReached", capped.why()
+    assert "stopped at its cap of 0.03 hours (limits.hours) after step" in capped.summary["reason"]
+    assert f"resume with checkpoints.resume: {capped.id}" in capped.summary["reason"]
+    assert step_at_its_cap(capped) > 0
+
+
+def test_a_new_run_goes_on_from_the_last_checkpoint_of_the_capped_one(runs: Runs, capped: Run) -> None:
+    step = step_at_its_cap(capped)
+    job = runs.job(
+        "resumed",
+        cluster=ONE,
+        program={"args": {"steps": step + 50}},
+        checkpoints={"resume": capped.id},
+    )
+    run = runs.run(job)
+    assert run.succeeded, run.why()
+    assert run.summary["attempts"][0]["from_step"] == step
+    assert run.summary["steps"]["done"] == step + 50

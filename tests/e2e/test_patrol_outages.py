@@ -1,0 +1,127 @@
+"""The yard falls silent, or dies in mid-sentence: nothing is stopped for it, and nothing goes on for it.
+
+All of it is begun on one yard before anything is looked at, since most of it is waiting.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from tests.e2e.runs import Runs
+from tests.e2e.watch import (
+    MINUTES,
+    ON_DEMAND,
+    ONE,
+    SOON,
+    UNCLEARED,
+    begun,
+    ec2,
+    hosts_of,
+    patrols_until_its_end,
+    state,
+    stop,
+    tag,
+    until_gone,
+    until_it_is,
+    without_rules,
+)
+
+Rows = list[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Silence:
+    """`kept`: hosts without a run of which CloudWatch knows nothing. `unheard`: the ARN of a run that nobody hears.
+    `dead`: runs whose execution was stopped in mid-launch, by that moment."""
+
+    kept: list[str]
+    unheard: str
+    dead: dict[str, str]
+
+
+@pytest.fixture(scope="module")
+def silence(runs: Runs) -> Iterator[Silence]:
+    """The rules that end the hosts of an execution which was cut short are off: what ends them here is patrol."""
+    kept = two_stopped_hosts(runs)
+    unheard, _ = begun(runs, runs.job("lost-finish", cluster=ONE, program={"args": {"steps": 1200}}))
+    with without_rules(runs, *UNCLEARED), without_rules(runs, "HostSignal", bus="trainyard"):
+        runs.cloud.fault("metrics")
+        ec2(runs).start_instances(InstanceIds=kept)
+        dead = {"after its rows": stopped_when(runs, "dies-after-rows", lambda rows: has(rows, "attempt#"))}
+        late = dead["after its intent"] = stopped_in_launch(runs, "dies-after-intent")
+        runs.until("it is launched all the same", lambda: has(runs.yard.ledger(late), "attempt#"))
+        torn = dead["after CreateFleet"] = stopped_in_launch(runs, "dies-after-fleet")
+        with runs.without("LaunchRole", "dynamodb:PutItem"):
+            runs.until("EC2 launches it", lambda: hosts_of(runs, torn))
+            yield Silence(kept, unheard, dead)
+    runs.cloud.fault("clear")
+    ec2(runs).terminate_instances(InstanceIds=kept)
+    assert runs.living() == []
+
+
+@pytest.fixture(autouse=True)
+def nothing_lives_on() -> None:
+    """Other tests look at what goes on when one has ended: the last of them sees to it."""
+
+
+def two_stopped_hosts(runs: Runs) -> list[str]:
+    """As a job leaves them that keeps its hosts."""
+    policy = {**SOON, "unknown_stop_minutes": 1}
+    run = runs.run(runs.job("outage", hardware=ON_DEMAND, after={"hosts": "stop"}, policy=policy))
+    assert run.succeeded, run.why()
+    both = hosts_of(runs, run.id)
+    for each in both:
+        until_it_is(runs, each, "stopped")
+    return both
+
+
+def stopped_in_launch(runs: Runs, name: str) -> str:
+    """Stopped between the intent and CreateFleet, which EC2 turns away until its function's last try."""
+    runs.cloud.fault("throttle", "CreateFleet", "--times", "4")
+    return stopped_when(runs, name, lambda rows: has(rows, "intent#"))
+
+
+def stopped_when(runs: Runs, name: str, true: Callable[[Rows], bool]) -> str:
+    """The name of a run whose execution was stopped once its rows show that moment, whatever its functions do."""
+    arn = runs.start(runs.job(name))
+    run = runs.yard.execution(arn).name
+    runs.until(f"the moment of {name}", lambda: true(runs.yard.ledger(run)))
+    stop(runs, arn)
+    return run
+
+
+def has(rows: Rows, key: str) -> bool:
+    return any(row["sk"].startswith(key) for row in rows)
+
+
+@pytest.mark.parametrize("moment", ["after its intent", "after CreateFleet", "after its rows"])
+def test_a_launch_whose_control_plane_dies_leaves_no_host_after_the_third_patrol(
+    runs: Runs, silence: Silence, moment: str
+) -> None:
+    run = silence.dead[moment]
+    gang = hosts_of(runs, run)
+    assert len(gang) == 2
+    until_gone(runs, gang, 4.5 * MINUTES)
+    assert max(patrols_until_its_end(runs, each) for each in gang) <= 3
+    summary = runs.until(f"a summary of {run}", lambda: runs.yard.summary(run))
+    assert summary["error"] == "Aborted"
+    assert has(runs.yard.ledger(run), "host#") == (moment != "after CreateFleet")
+    assert hosts_of(runs, run) == gang, "nothing was launched later"
+
+
+def test_a_finish_that_nobody_heard_is_found_by_patrol(runs: Runs, silence: Silence) -> None:
+    done = runs.finish(silence.unheard, 8 * MINUTES)
+    assert done.succeeded, done.why()
+    assert len(done.summary["attempts"]) == 1
+
+
+def test_a_metrics_outage_stops_nothing(runs: Runs, silence: Silence) -> None:
+    """Not even hosts whose policy stops what is unknown for a minute."""
+    runs.until(
+        "patrol would stop them",
+        lambda: all(tag(runs, each, "trainyard:verdict").startswith("stop-unknown") for each in silence.kept),
+        8 * MINUTES,
+    )
+    assert [state(runs, each) for each in silence.kept] == ["running", "running"]

@@ -1,0 +1,191 @@
+"""Look at single hosts and at patrol as a user would, and take things away behind the yard's back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Any
+
+from lambdas.core import wire
+from tests.e2e.runs import Run, Runs
+
+SOON = {"window_minutes": 2, "grace_minutes": 0.1}
+"""A policy by which a host is idle after two minutes."""
+MINUTES = 60
+ONE = {"strategy": "single", "workers": 1}
+ON_DEMAND = {"instance_types": ["g6.xlarge"], "market": "on_demand"}
+GONE = ("shutting-down", "terminated")
+UNCLEARED = ("RunBroken", "RunCutShort")
+"""The rules by which hosts of an execution that was cut short end at once."""
+EVER = datetime.fromtimestamp(0, UTC)
+LONG_AGO = "2026-01-01T00:00:00.000Z"
+
+
+# ---------------------------------------------------------------------------------------------------------- hosts
+def ec2(runs: Runs) -> Any:
+    return runs.yard.session.client("ec2")
+
+
+def host(runs: Runs, instance: str) -> dict[str, Any]:
+    (held,) = ec2(runs).describe_instances(InstanceIds=[instance])["Reservations"]
+    (found,) = held["Instances"]
+    return dict(found)
+
+
+def hosts_of(runs: Runs, run: str) -> list[str]:
+    return sorted(each["InstanceId"] for each in runs.yard.instances(run))
+
+
+def only_host(runs: Runs, run: str) -> str:
+    (found,) = hosts_of(runs, run)
+    return found
+
+
+def state(runs: Runs, instance: str) -> str:
+    return str(host(runs, instance)["State"]["Name"])
+
+
+def until_it_is(runs: Runs, instance: str, wanted: str, seconds: float = 120) -> None:
+    runs.until(f"{instance} is {wanted}", lambda: state(runs, instance) == wanted, seconds)
+
+
+def until_gone(runs: Runs, instances: list[str], seconds: float) -> None:
+    runs.until(
+        f"{', '.join(instances)} ended", lambda: all(state(runs, each) in GONE for each in instances), seconds
+    )
+
+
+def tag(runs: Runs, instance: str, key: str) -> str:
+    return next((each["Value"] for each in host(runs, instance)["Tags"] if each["Key"] == key), "")
+
+
+def set_tags(runs: Runs, instance: str, **tags: object) -> None:
+    """Tags of the yard, by their names without `trainyard:`; policy's keys as they are."""
+    names = {key: f"policy-{key}" if "_" in key else key for key in tags}
+    written = [{"Key": f"trainyard:{names[key]}", "Value": str(value)} for key, value in tags.items()]
+    ec2(runs).create_tags(Resources=[instance], Tags=written)
+
+
+def shell(runs: Runs, instance: str, line: str) -> str:
+    """What the command prints on the host, once Systems Manager knows it."""
+    ssm = runs.yard.session.client("ssm")
+
+    def online() -> bool:
+        known = ssm.describe_instance_information()["InstanceInformationList"]
+        return any(each["InstanceId"] == instance and each["PingStatus"] == "Online" for each in known)
+
+    runs.until(f"{instance} is online", online)
+    sent = ssm.send_command(
+        DocumentName="AWS-RunShellScript", InstanceIds=[instance], Parameters={"commands": [line]}
+    )["Command"]["CommandId"]
+
+    def answer() -> dict[str, Any] | None:
+        found = ssm.list_command_invocations(CommandId=sent, Details=True)["CommandInvocations"]
+        over = found and found[0]["Status"] in ("Success", "Failed", "TimedOut", "Cancelled")
+        return dict(found[0]) if over else None
+
+    said = runs.until(f"{line} has ended on {instance}", answer)
+    assert said["Status"] == "Success", said
+    return str(said["CommandPlugins"][0]["Output"]).strip()
+
+
+def launched(runs: Runs, **asked: Any) -> Run:
+    """A host of the launch workflow."""
+    made = runs.finish(runs.yard.start(runs.yard.launch, asked))
+    assert made.succeeded, made.why()
+    return made
+
+
+# --------------------------------------------------------------------------------------------------------- patrol
+def verdicts(runs: Runs, instance: str) -> list[dict[str, Any]]:
+    """What the ledger says of this host, in order."""
+    rows = _table(runs).scan(ConsistentRead=True)["Items"]
+    days = sorted((row["pk"], row["sk"], row) for row in rows if row["pk"].startswith("patrol#"))
+    return [each for _, _, row in days for each in row["verdicts"] if each["instance"] == instance]
+
+
+def act_on(runs: Runs, instance: str) -> dict[str, Any]:
+    """The verdict that patrol has acted on last."""
+    return [each for each in verdicts(runs, instance) if each.get("outcome") == "done"][-1]
+
+
+def passes(runs: Runs) -> list[datetime]:
+    """When patrol has looked, from its log."""
+    return sorted(
+        wire.instant(said["patrol"]["at"]) for said in patrol_log(runs) if said["message"] == "patrol"
+    )
+
+
+def patrol_log(runs: Runs, since: datetime = EVER) -> list[dict[str, Any]]:
+    """What patrol itself has logged."""
+    pages = (
+        runs.yard.session.client("logs")
+        .get_paginator("filter_log_events")
+        .paginate(logGroupName="/trainyard/functions/patrol", startTime=int(since.timestamp() * 1000))
+    )
+    lines = (event["message"] for page in pages for event in page["events"])
+    return [json.loads(line) for line in lines if line.startswith("{")]
+
+
+def patrols_until_its_end(runs: Runs, instance: str) -> int:
+    """How many times patrol had looked since the launch when it ended the host."""
+    begun, ended = host(runs, instance)["LaunchTime"], wire.instant(act_on(runs, instance)["at"])
+    return sum(begun < at <= ended for at in passes(runs))
+
+
+@contextmanager
+def without_rules(runs: Runs, *names: str, bus: str = "default") -> Iterator[None]:
+    """These rules disabled, by the beginnings of their logical names."""
+    events = runs.yard.session.client("events")
+    found = [
+        rule["Name"]
+        for rule in events.list_rules(EventBusName=bus)["Rules"]
+        if any(name in rule["Name"] for name in names)
+    ]
+    assert len(found) == len(names), found
+    for name in found:
+        events.disable_rule(Name=name, EventBusName=bus)
+    try:
+        yield
+    finally:
+        for name in found:
+            events.enable_rule(Name=name, EventBusName=bus)
+
+
+# ----------------------------------------------------------------------------------------------------------- runs
+def begun(runs: Runs, job: dict[str, Any]) -> tuple[str, str]:
+    """The ARN and the name of a run of this job that trains and has said so."""
+    arn = runs.start(job)
+    run = runs.yard.execution(arn).name
+    runs.until(f"{run} reports", lambda: progress(runs, run))
+    return arn, run
+
+
+def progress(runs: Runs, run: str) -> Any:
+    return next((row.get("progress") for row in runs.yard.ledger(run) if row["sk"] == "run"), None)
+
+
+def stop(runs: Runs, arn: str) -> None:
+    runs.yard.session.client("stepfunctions").stop_execution(executionArn=arn)
+
+
+def delete_rows(runs: Runs, run: str, which: Callable[[str], bool]) -> None:
+    """Rows of the run, by their sort keys."""
+    keys = [row["sk"] for row in runs.yard.ledger(run) if which(row["sk"])]
+    assert keys
+    for key in keys:
+        _table(runs).delete_item(Key={"pk": f"run#{run}", "sk": key})
+
+
+def delete_prefix(runs: Runs, prefix: str) -> None:
+    keys = list(runs.yard.keys(prefix))
+    assert keys
+    runs.yard.session.client("s3").delete_objects(
+        Bucket=runs.yard.bucket, Delete={"Objects": [{"Key": key} for key in keys]}
+    )
+
+
+def _table(runs: Runs) -> Any:
+    return runs.yard.session.resource("dynamodb").Table(runs.yard.table)
