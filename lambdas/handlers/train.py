@@ -26,7 +26,11 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
     commands = documents.send(
         yard.start_document, hosts, {"Run": run, "Attempt": str(attempt)}, comment=f"{run} attempt {attempt}"
     )
-    where = f"from the checkpoint of step {resumed}" if resumed else "from the beginning"
+    where = (
+        f"from the checkpoint of step {resumed}"
+        if resumed
+        else f"from the beginning{_missed(ledger, run, attempt)}"
+    )
     said = f"{'one host starts' if len(hosts) == 1 else f'{len(hosts)} hosts start'} {where}"
     entry = note("starting", said, at=now, attempt=attempt, hosts=hosts, from_step=resumed)
     ledger.write(
@@ -39,6 +43,18 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
         ),
     )
     return {}
+
+
+def _missed(ledger: Ledger, run: str, attempt: int) -> str:
+    """That an earlier attempt has left a checkpoint which nobody finds; a first attempt has none to miss."""
+    said = ledger.timeline(run) if attempt > 1 else ()
+    steps = [
+        entry.detail["step"] for entry in said if entry.event == "checkpointed" and entry.detail.get("step")
+    ]
+    if not steps:
+        return ""
+    key = f"runs/{run}/checkpoints/latest.json"
+    return f": the checkpoint of step {max(steps)} is not in the bucket any more ({key}), so its steps are done again"
 
 
 def _cluster(records: Records, attempt: int, yard_bucket: str, now: datetime) -> dict[str, Any]:
