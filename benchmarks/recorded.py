@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 from xml.sax.saxutils import escape
@@ -232,19 +233,26 @@ class Recorded:
 @contextmanager
 def answering(account: Recorded) -> Iterator[Recorded]:
     """Inside, every client of the functions is answered by this account."""
-    before = boto3.DEFAULT_SESSION
-    boto3.setup_default_session(
-        region_name="us-east-1",
-        aws_access_key_id="recorded",
-        aws_secret_access_key="recorded",  # noqa: S106 - nobody is asked
-    )
-    boto3.DEFAULT_SESSION.events.register("before-send", account.answer)
+    before, session = boto3.DEFAULT_SESSION, _session()
+    boto3.DEFAULT_SESSION = session
+    session.events.register("before-send", account.answer)
     clients.client.cache_clear()
     try:
         yield account
     finally:
         clients.client.cache_clear()
+        session.events.unregister("before-send", account.answer)
         boto3.DEFAULT_SESSION = before
+
+
+@cache
+def _session() -> boto3.Session:
+    """One for all accounts: it keeps the descriptions of the services, which take long to read."""
+    return boto3.Session(
+        region_name="us-east-1",
+        aws_access_key_id="recorded",
+        aws_secret_access_key="recorded",  # noqa: S106 - nobody is asked
+    )
 
 
 def _instance(host: Host) -> str:
