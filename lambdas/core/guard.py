@@ -4,7 +4,7 @@ import math
 import zlib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from lambdas.core.policy import Policy
 from lambdas.core.verdict import ACTS, TWO_LOOKS, Cause, Earlier, Facts, Verdict
@@ -15,9 +15,6 @@ SHARE = 0.2
 """Of a yard's hosts, what may be acted on in one pass without a second look."""
 LOOKS = 6
 """How often a window is looked at while it passes: a host is idle for a sixth of it longer than it must."""
-DOLLARS_A_METRIC = 0.01 / 1000
-"""What CloudWatch asks for one metric in one GetMetricData (us-east-1)."""
-CENT = 0.01
 
 
 @dataclass(frozen=True)
@@ -68,7 +65,8 @@ def passed(
 
 
 def look_every(policy: Policy) -> int:
-    """Every how many minutes a host's metrics are asked for, where they can change its verdict."""
+    """Every how many minutes a host's metrics are asked for, where they can change its verdict: one metric each time,
+    for which CloudWatch asks a thousandth of a cent."""
     return max(1, round(policy.window_minutes / LOOKS))
 
 
@@ -80,11 +78,6 @@ def is_due(facts: Facts, now: datetime) -> bool:
     every = look_every(facts.policy)
     minute = int(now.timestamp() // 60)
     return minute % every == zlib.crc32(facts.instance.encode()) % every
-
-
-def dollars_a_day(policy: Policy) -> float:
-    """What looking at one host without a run costs in a day: one metric each time."""
-    return DOLLARS_A_METRIC * timedelta(days=1).total_seconds() / 60 / look_every(policy)
 
 
 def _is_outage(asked: int, missing: int) -> bool:

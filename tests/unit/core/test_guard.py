@@ -12,6 +12,8 @@ from lambdas.core.verdict import Cause, Earlier, Keep, Stop, Terminate, Verdict,
 from tests.unit.core.facts import NOON, after
 from tests.unit.core.verdict_cases import Case
 
+CENTS_A_METRIC = 0.001
+"""What CloudWatch asks for one metric in one GetMetricData (us-east-1)."""
 IDLE = Stop(reason="idle", cause=Cause.IDLE, since=NOON)
 ORPHAN = Terminate(reason="orphan", cause=Cause.ORPHAN, since=NOON)
 
@@ -128,7 +130,8 @@ def test_who_waits_for_a_second_look_is_looked_at_at_once() -> None:
 
 @pytest.mark.parametrize(("window", "cents"), [(30, 0.288), (60, 0.144), (10, 0.72), (6, 1.44)])
 def test_looking_costs_less_than_a_cent_a_day_from_ten_minutes_on(window: float, cents: float) -> None:
-    assert 100 * guard.dollars_a_day(Policy(window_minutes=window)) == pytest.approx(cents)
+    looks_a_day = 24 * 60 / guard.look_every(Policy(window_minutes=window))
+    assert looks_a_day * CENTS_A_METRIC == pytest.approx(cents)
 
 
 def test_a_tag_is_written_when_its_word_changes_and_hosts_of_one_value_together() -> None:
