@@ -31,6 +31,17 @@ MACHINES = tuple(
     f"arn:aws:states:us-east-1:1:stateMachine:trainyard-{word}"
     for word in ("train", "bake", "snapshot", "launch")
 )
+RUN = {
+    "sk": "run",
+    "kind": "train",
+    "state": "Train",
+    "attempt": 1,
+    "created": "2026-11-20T10:00:00.000Z",
+    "execution_arn": "its own",
+    "deadline": "2026-11-21T10:00:00.000Z",
+    "progress": {"step": 1840, "attempt": 1, "at": "2026-11-20T12:06:00.000Z"},
+}
+"""The row of a run that reports and has time left."""
 
 
 @dataclass(frozen=True)
@@ -66,14 +77,14 @@ def measure() -> list[Pass]:
 
 def one(size: int) -> Pass:
     """The quiet pass, then the two that stop all hosts that no run keeps."""
-    quiet = Recorded(hosts=_hosts(size, share=80.0), running={MACHINES[0]: _runs(size)})
+    quiet = _account(size, share=80.0)
     with _environment(), answering(quiet):
         _look(0)  # every host gets its first verdict and its tag
         quiet.calls.clear()
         quiet.metrics_asked = 0
         seconds = _look(1)
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    idle = Recorded(hosts=_hosts(size, share=0.0), running={MACHINES[0]: _runs(size)})
+    idle = _account(size, share=0.0)
     with _environment(), answering(idle):
         # Each host's turn, and the second look at those that were too many at once.
         stop_seconds = sum(_look(minute) for minute in range(7))
@@ -105,8 +116,10 @@ def _dollars_a_day(metrics: int, seconds: float) -> float:
     return PASSES_A_DAY * (metrics * DOLLARS["metric"] + function + 2 * DOLLARS["write"])
 
 
-def _runs(size: int) -> list[str]:
-    return [f"run-{n}" for n in range(size // 20)]
+def _account(size: int, *, share: float) -> Recorded:
+    runs = [f"run-{n}" for n in range(size // 20)]
+    rows = {(f"run#{run}", "run"): {"pk": f"run#{run}", **RUN} for run in runs}
+    return Recorded(hosts=_hosts(size, share=share), running={MACHINES[0]: runs}, table=rows)
 
 
 def _hosts(size: int, *, share: float) -> dict[str, Host]:
