@@ -159,7 +159,8 @@ ADVICE: Mapping[errors.Blame, str] = {
     errors.Blame.CAPACITY: "Nothing is left to try now; allow more instance types or markets, or try later.",
     errors.Blame.USER: "This is the job's own error, so it is not tried again; mend it and upload the job anew.",
     errors.Blame.ACCESS: "A permission is missing, which trying again cannot add; give it to the role.",
-    errors.Blame.CONFIGURATION: "The yard is set up wrongly; deploy or bake again, then start the job again.",
+    errors.Blame.CONFIGURATION: "The yard itself is at fault, which trying again cannot change: mend what the reason "
+    "names (where it is set up wrongly, deploy or bake again), then start the job again.",
 }
 
 
