@@ -1,0 +1,71 @@
+"""Somebody on a host holds it: by the command, from Python, though its run is over and its lease has ended."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from lambdas.core import wire
+from tests.e2e.runs import Runs
+from tests.e2e.test_images import KEPT, ec2, launch, shell, until_it_is
+
+NOTEBOOK = """cd /tmp && /opt/trainyard/venv/bin/python -c '
+from training.host.hold import hold
+print(hold("3h").isoformat())
+'"""
+PEOPLE = "runuser -u nobody -- "
+"""Nobody in particular: no root, no home, no credentials of its own."""
+
+
+def held(runs: Runs, instance: str) -> datetime:
+    (there,) = ec2(runs).describe_instances(InstanceIds=[instance])["Reservations"][0]["Instances"]
+    return wire.instant({tag["Key"]: tag["Value"] for tag in there["Tags"]}["trainyard:hold"])
+
+
+def ahead(hours: float) -> datetime:
+    return datetime.now(UTC) + timedelta(hours=hours)
+
+
+def test_a_launched_host_is_held_beyond_its_lease_and_released(runs: Runs) -> None:
+    made = launch(runs, image=runs.yard.image(), market="on_demand", hours=1)
+    assert made.succeeded, made.why()
+    host, lease = str(made.summary["instance"]), wire.instant(str(made.summary["until"]))
+    assert held(runs, host) == lease
+
+    assert "held until" in shell(runs, host, f"{PEOPLE}trainyard hold 2h")
+    assert lease + timedelta(minutes=30) < held(runs, host) <= ahead(2)
+    assert shell(runs, host, NOTEBOOK).strip().startswith(held(runs, host).isoformat()[:19])
+    longest = held(runs, host)
+    shell(runs, host, "trainyard hold 30m")
+    assert held(runs, host) == longest > ahead(2.5)
+
+    assert "at most 24 h at a time" in shell(runs, host, "trainyard hold 25h 2>&1 || true")
+    assert "nobody holds this host" in shell(runs, host, "trainyard release")
+    assert held(runs, host) <= datetime.now(UTC)
+    ec2(runs).terminate_instances(InstanceIds=[host])
+    until_it_is(runs, host, "terminated")
+
+
+def test_a_host_of_a_run_that_is_over_does_not_power_itself_off_while_it_is_held(runs: Runs) -> None:
+    done = runs.run(runs.job("held", **KEPT))
+    assert done.succeeded, done.why()
+    (host,) = [each["InstanceId"] for each in runs.yard.instances(done.id)]
+    until_it_is(runs, host, "stopped")
+    over = [{"Key": "trainyard:lease", "Value": wire.stamp(ahead(-1))}]
+    ec2(runs).create_tags(Resources=[host], Tags=over)
+    ec2(runs).start_instances(InstanceIds=[host])
+    until_it_is(runs, host, "running")
+
+    shell(runs, host, "trainyard hold 5h")
+    until = held(runs, host)
+    assert until > ahead(4.9)
+    said = runs.until(
+        "its agent knows that it is held",
+        lambda: shell(
+            runs, host, "journalctl -u trainyard-host --no-pager | grep 'held until' || true"
+        ).strip(),
+    )
+    assert f"powers itself off at {until.isoformat()}" in said
+    shell(runs, host, "trainyard release")
+    assert held(runs, host) <= datetime.now(UTC)
+    ec2(runs).terminate_instances(InstanceIds=[host])
+    until_it_is(runs, host, "terminated")
