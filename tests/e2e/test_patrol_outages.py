@@ -3,7 +3,7 @@
 All of it is begun on one yard before anything is looked at, since most of it is waiting.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,8 +49,14 @@ def silence(runs: Runs) -> Iterator[Silence]:
     with without_rules(runs, *UNCLEARED), without_rules(runs, "HostSignal", bus="trainyard"):
         runs.cloud.fault("metrics")
         ec2(runs).start_instances(InstanceIds=kept)
-        dead = {"after its rows": stopped_when(runs, "dies-after-rows", lambda rows: has(rows, "attempt#"))}
-        late = dead["after its intent"] = stopped_in_launch(runs, "dies-after-intent")
+        host = {"image": runs.yard.image(), "instance_types": ["g6.xlarge"]}
+        dead = {
+            "of a host": stopped_when(runs, runs.yard.start(runs.yard.launch, host), "attempt#"),
+            "of a builder": stopped_when(runs, runs.yard.start(runs.yard.bake, {"force": True}), "attempt#"),
+            "after its rows": stopped_when(runs, runs.start(runs.job("dies-after-rows")), "attempt#"),
+            "after its intent": stopped_in_launch(runs, "dies-after-intent"),
+        }
+        late = dead["after its intent"]
         runs.until("it is launched all the same", lambda: has(runs.yard.ledger(late), "attempt#"))
         torn = dead["after CreateFleet"] = stopped_in_launch(runs, "dies-after-fleet")
         with runs.without("LaunchRole", "dynamodb:PutItem"):
@@ -80,14 +86,13 @@ def two_stopped_hosts(runs: Runs) -> list[str]:
 def stopped_in_launch(runs: Runs, name: str) -> str:
     """Stopped between the intent and CreateFleet, which EC2 turns away until its function's last try."""
     runs.cloud.fault("throttle", "CreateFleet", "--times", "4")
-    return stopped_when(runs, name, lambda rows: has(rows, "intent#"))
+    return stopped_when(runs, runs.start(runs.job(name)), "intent#")
 
 
-def stopped_when(runs: Runs, name: str, true: Callable[[Rows], bool]) -> str:
-    """The name of a run whose execution was stopped once its rows show that moment, whatever its functions do."""
-    arn = runs.start(runs.job(name))
+def stopped_when(runs: Runs, arn: str, row: str) -> str:
+    """The name of a run whose execution was stopped once it has such a row, whatever its functions do meanwhile."""
     run = runs.yard.execution(arn).name
-    runs.until(f"the moment of {name}", lambda: true(runs.yard.ledger(run)))
+    runs.until(f"{run} has its {row}", lambda: has(runs.yard.ledger(run), row))
     stop(runs, arn)
     return run
 
@@ -96,13 +101,22 @@ def has(rows: Rows, key: str) -> bool:
     return any(row["sk"].startswith(key) for row in rows)
 
 
-@pytest.mark.parametrize("moment", ["after its intent", "after CreateFleet", "after its rows"])
+@pytest.mark.parametrize(
+    ("moment", "hosts"),
+    [
+        ("after its intent", 2),
+        ("after CreateFleet", 2),
+        ("after its rows", 2),
+        ("of a host", 1),
+        ("of a builder", 1),
+    ],
+)
 def test_a_launch_whose_control_plane_dies_leaves_no_host_after_the_third_patrol(
-    runs: Runs, silence: Silence, moment: str
+    runs: Runs, silence: Silence, moment: str, hosts: int
 ) -> None:
     run = silence.dead[moment]
     gang = hosts_of(runs, run)
-    assert len(gang) == 2
+    assert len(gang) == hosts
     until_gone(runs, gang, 4.5 * MINUTES)
     assert max(patrols_until_its_end(runs, each) for each in gang) <= 3
     summary = runs.until(f"a summary of {run}", lambda: runs.yard.summary(run))

@@ -17,8 +17,8 @@ MINUTES = 60
 ONE = {"strategy": "single", "workers": 1}
 ON_DEMAND = {"instance_types": ["g6.xlarge"], "market": "on_demand"}
 GONE = ("shutting-down", "terminated")
-UNCLEARED = ("RunBroken", "RunCutShort")
-"""The rules by which hosts of an execution that was cut short end at once."""
+UNCLEARED = ("RunBroken", "RunCutShort", "LaunchCutShort", "BakeCutShort")
+"""The rules by which an execution that was cut short ends its hosts and is concluded."""
 EVER = datetime.fromtimestamp(0, UTC)
 LONG_AGO = "2026-01-01T00:00:00.000Z"
 
