@@ -13,6 +13,7 @@ import urllib.request
 import uuid
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,8 @@ from typing import Any
 import boto3
 import pytest
 from botocore.config import Config
+
+from lambdas.aws import clients
 
 ACCOUNT, REGION = "123456789012", "us-east-1"
 ROOT = Path(__file__).resolve().parents[2]
@@ -110,6 +113,18 @@ class Cloud:
         given = self.client("sts").assume_role(RoleArn=role, RoleSessionName="test")["Credentials"]
         return Credentials(given["AccessKeyId"], given["SecretAccessKey"], given["SessionToken"])
 
+    def ledger(self, name: str) -> None:
+        """A table like the yard's ledger."""
+        self.client("dynamodb").create_table(
+            TableName=name,
+            BillingMode="PAY_PER_REQUEST",
+            AttributeDefinitions=[{"AttributeName": key, "AttributeType": "S"} for key in ("pk", "sk")],
+            KeySchema=[
+                {"AttributeName": "pk", "KeyType": "HASH"},
+                {"AttributeName": "sk", "KeyType": "RANGE"},
+            ],
+        )
+
     def function(self, code: str, *statements: Mapping[str, Any], **settings: Any) -> str:
         """A Lambda function with this module as its code (`handler(event, context)`); its name."""
         name = f"function-{uuid.uuid4().hex[:12]}"
@@ -153,6 +168,25 @@ class Cloud:
     def run(self, machine: str, **given: Any) -> dict[str, Any]:
         """Start an execution and wait for its end."""
         return self.end_of(self.start(machine, **given))
+
+
+@contextmanager
+def answering(cloud: Cloud, who: Credentials | None = None) -> Iterator[None]:
+    """Inside, the functions' own code, called in this process, speaks to this cloud: as the account or as `who`."""
+    acting = who or Credentials()
+    with pytest.MonkeyPatch.context() as patched:
+        for name, value in (
+            ("AWS_ENDPOINT_URL", cloud.endpoint),
+            ("AWS_DEFAULT_REGION", REGION),
+            ("AWS_ACCESS_KEY_ID", acting.key),
+            ("AWS_SECRET_ACCESS_KEY", acting.secret),
+            ("AWS_SESSION_TOKEN", acting.token or ""),
+        ):
+            patched.setenv(name, value)
+        patched.setattr(boto3, "DEFAULT_SESSION", None)
+        clients.client.cache_clear()
+        yield
+    clients.client.cache_clear()
 
 
 def eventually(look: Callable[[], Any], seconds: float = 20) -> Any:

@@ -9,7 +9,6 @@ import boto3
 import pytest
 
 from lambdas import settings
-from lambdas.aws import clients
 from lambdas.aws.ledger import Ledger
 from lambdas.core.bake import Refused
 from lambdas.handlers import (
@@ -25,7 +24,7 @@ from lambdas.handlers import (
     snapshot_conclude,
     snapshot_undo,
 )
-from tests.contract.conftest import REGION, Cloud
+from tests.contract.conftest import REGION, Cloud, answering
 
 STATES = f"arn:aws:states:{REGION}:123456789012:execution:yard"
 STARTED, YEARS_LATER = "2026-11-20T12:00:00.000Z", "2028-01-01T12:00:00.000Z"
@@ -55,15 +54,7 @@ class Place:
 
     def __init__(self, cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
         self.name = f"yard-{uuid.uuid4().hex[:12]}"
-        cloud.client("dynamodb").create_table(
-            TableName=self.name,
-            BillingMode="PAY_PER_REQUEST",
-            AttributeDefinitions=[{"AttributeName": key, "AttributeType": "S"} for key in ("pk", "sk")],
-            KeySchema=[
-                {"AttributeName": "pk", "KeyType": "HASH"},
-                {"AttributeName": "sk", "KeyType": "RANGE"},
-            ],
-        )
+        cloud.ledger(self.name)
         self.objects = cloud.client("s3")
         self.objects.create_bucket(Bucket=self.name)
         monkeypatch.setattr(settings, "read", self.settings)
@@ -95,17 +86,8 @@ class Place:
 
 @pytest.fixture
 def place(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
-    for name, value in (
-        ("AWS_ENDPOINT_URL", cloud.endpoint),
-        ("AWS_DEFAULT_REGION", REGION),
-        ("AWS_ACCESS_KEY_ID", "test"),
-        ("AWS_SECRET_ACCESS_KEY", "test"),
-    ):
-        monkeypatch.setenv(name, value)
-    monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)
-    clients.client.cache_clear()
-    yield Place(cloud, monkeypatch)
-    clients.client.cache_clear()
+    with answering(cloud):
+        yield Place(cloud, monkeypatch)
 
 
 CASES = [

@@ -12,12 +12,11 @@ import boto3
 import pytest
 
 from lambdas import settings
-from lambdas.aws import clients
 from lambdas.core import wire
 from lambdas.core.errors import AccessDenied
 from lambdas.handlers import patrol
 from lambdas.settings import PatrolSettings
-from tests.contract.conftest import ACCOUNT, REGION, Cloud, Credentials, free_port, packed
+from tests.contract.conftest import ACCOUNT, REGION, Cloud, Credentials, answering, free_port, packed
 from tests.contract.ec2.conftest import Yard, tags
 from tests.infrastructure.assembly import Assembly, plain
 from tests.permissions.grants import Grant, less
@@ -42,15 +41,7 @@ class Place:
 
     def __init__(self, cloud: Cloud) -> None:
         self.cloud, self.yard = cloud, Yard(cloud)
-        cloud.client("dynamodb").create_table(
-            TableName="ledger",
-            BillingMode="PAY_PER_REQUEST",
-            AttributeDefinitions=[{"AttributeName": key, "AttributeType": "S"} for key in ("pk", "sk")],
-            KeySchema=[
-                {"AttributeName": "pk", "KeyType": "HASH"},
-                {"AttributeName": "sk", "KeyType": "RANGE"},
-            ],
-        )
+        cloud.ledger("ledger")
         cloud.client("s3").create_bucket(Bucket="bucket")
         self.topic = str(cloud.client("sns").create_topic(Name="notices")["TopicArn"])
         self.machines = {word: self._machine(word) for word in MACHINES}
@@ -144,9 +135,8 @@ class Place:
     def _rows(self, ago: str) -> None:
         """One run trains in silence beyond its deadline, and a host of it left words that nobody heard; one waits for
         its image; three are over, and nobody has concluded them. No patrol has been here."""
-        table = boto3.resource(
-            "dynamodb", endpoint_url=self.cloud.endpoint, region_name=REGION, **keys(Credentials())
-        ).Table("ledger")
+        with answering(self.cloud):
+            table = boto3.resource("dynamodb").Table("ledger")
         for row in table.scan(ConsistentRead=True)["Items"]:
             table.delete_item(Key={"pk": row["pk"], "sk": row["sk"]})
         row = {"sk": "run", "attempt": 1, "created": ago, "execution_arn": "its-own"}
@@ -185,27 +175,12 @@ def hosts(place: Place) -> Iterator[dict[str, str]]:
     place.yard.ec2.terminate_instances(InstanceIds=place.yard.started)
 
 
-def keys(who: Credentials) -> dict[str, Any]:
-    return {
-        "aws_access_key_id": who.key,
-        "aws_secret_access_key": who.secret,
-        "aws_session_token": who.token,
-    }
-
-
 def passes(place: Place, who: Credentials, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """One pass under these credentials, in the hour in which the day before is summed up."""
-    environment = {"AWS_ENDPOINT_URL": place.cloud.endpoint, "AWS_DEFAULT_REGION": REGION}
-    for name, value in {**environment, **{key.upper(): value for key, value in keys(who).items()}}.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)
     monkeypatch.setattr(settings, "read", lambda _: place.settings)
     monkeypatch.setattr(patrol, "SUMMARY_HOUR", datetime.now(UTC).hour)
-    clients.client.cache_clear()
-    try:
+    with answering(place.cloud, who):
         return patrol.handler({}, None)
-    finally:
-        clients.client.cache_clear()
 
 
 def test_the_shipped_role_allows_a_whole_pass(

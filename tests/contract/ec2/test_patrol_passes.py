@@ -9,10 +9,10 @@ import boto3
 import pytest
 
 from lambdas import settings
-from lambdas.aws import clients
+from lambdas.core import wire
 from lambdas.handlers import patrol
 from lambdas.settings import PatrolSettings
-from tests.contract.conftest import REGION, eventually
+from tests.contract.conftest import answering, eventually
 from tests.contract.ec2.conftest import Yard, tags, unique
 
 WAITING = {"StartAt": "Wait", "States": {"Wait": {"Type": "Wait", "Seconds": 600, "End": True}}}
@@ -25,15 +25,7 @@ class Place:
     def __init__(self, yard: Yard, monkeypatch: pytest.MonkeyPatch) -> None:
         self.yard, self.minutes, self.name = yard, 0, unique("yard")
         cloud = yard.cloud
-        cloud.client("dynamodb").create_table(
-            TableName=self.name,
-            BillingMode="PAY_PER_REQUEST",
-            AttributeDefinitions=[{"AttributeName": key, "AttributeType": "S"} for key in ("pk", "sk")],
-            KeySchema=[
-                {"AttributeName": "pk", "KeyType": "HASH"},
-                {"AttributeName": "sk", "KeyType": "RANGE"},
-            ],
-        )
+        cloud.ledger(self.name)
         self.machine, self.snapshots = cloud.machine(WAITING), cloud.machine(WAITING)
         self.topic = cloud.client("sns").create_topic(Name=self.name)["TopicArn"]
         monkeypatch.setattr(patrol, "clock", self.clock)
@@ -58,6 +50,17 @@ class Place:
         (made,) = self.yard.run(InstanceType="g6.xlarge", TagSpecifications=tags("instance", **marks))
         self.yard.becomes(made, "running")
         return made
+
+    def goes_on(self, run: str) -> None:
+        """A run with its row in the ledger."""
+        self.yard.cloud.client("stepfunctions").start_execution(
+            stateMachineArn=self.machine, name=run, input="{}"
+        )
+        row = {"kind": "train", "state": "Launch", "attempt": 1, "execution_arn": "its own"}
+        created = wire.stamp(self.clock())
+        boto3.resource("dynamodb").Table(self.name).put_item(
+            Item={"pk": f"run#{run}", "sk": "run", "created": created, **row}
+        )
 
     def looks(self) -> dict[str, Any]:
         self.minutes += 1
@@ -92,23 +95,13 @@ class Place:
 
 @pytest.fixture
 def place(yard: Yard, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
-    for name, value in (
-        ("AWS_ENDPOINT_URL", yard.cloud.endpoint),
-        ("AWS_DEFAULT_REGION", REGION),
-        ("AWS_ACCESS_KEY_ID", "test"),
-        ("AWS_SECRET_ACCESS_KEY", "test"),
-    ):
-        monkeypatch.setenv(name, value)
-    monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)
-    clients.client.cache_clear()
-    yield Place(yard, monkeypatch)
-    clients.client.cache_clear()
+    with answering(yard.cloud):
+        yield Place(yard, monkeypatch)
 
 
 def test_hosts_that_no_execution_explains_end_at_the_second_pass_and_a_live_runs_do_not(place: Place) -> None:
     ghost, live = place.host(run="ghost-1"), place.host(run="live-1")
-    states = place.yard.cloud.client("stepfunctions")
-    states.start_execution(stateMachineArn=place.machine, name="live-1", input="{}")
+    place.goes_on("live-1")
     place.looks()
     assert place.tag(ghost).startswith("warn-orphan ")
     place.looks()
@@ -150,9 +143,7 @@ def test_a_host_that_was_stopped_long_ago_goes_to_the_snapshot_workflow(place: P
 
 def test_a_pass_counts_the_money_and_tells_the_topic(place: Place) -> None:
     place.host(run="live-1", price="60.000000")
-    place.yard.cloud.client("stepfunctions").start_execution(
-        stateMachineArn=place.machine, name="live-1", input="{}"
-    )
+    place.goes_on("live-1")
     place.looks()
     said = place.looks()
     assert 0.9 < said["dollars_this_month"] < 1.3
