@@ -144,7 +144,7 @@ class Launches(Construct):
         read_objects(role, self.storage.bucket, "runs/*/recipe.json")
         list_objects(role, self.storage.bucket, "runs/")
         anywhere(role, "ec2:DescribeImages", "ec2:DescribeSubnets")
-        use_ledger(role, self.storage.table, "GetItem", "Query", "PutItem", "UpdateItem")
+        use_ledger(role, self.storage.table, "GetItem", "PutItem", "UpdateItem")
         return function
 
     def _await(self) -> Function:
