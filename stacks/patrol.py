@@ -18,7 +18,7 @@ from stacks.training import TrainingStack
 
 VERDICT_TAG = "trainyard:verdict"
 MACHINES = ("train", "bake", "snapshot", "launch")
-"""The state machines whose executions keep hosts. By name: this stack rests on no order of deploying the others."""
+"""The state machines whose executions keep hosts."""
 EACH_LINE = 'filter message = "patrol"'
 FIVE_MINUTES = "by bin(5m)"
 
@@ -53,8 +53,8 @@ class PatrolStack(cdk.Stack):
     def _patrol(self) -> Function:
         """A pass that fails is not tried again: the next one is a minute away, and looks at newer facts."""
         yard, storage = self.settings.yard, self.storage
-        machines = {word: self._machine(word) for word in MACHINES}
-        told = [self._function_arn(word) for word in ("signal", *names.CONCLUDES.values())]
+        machines = {word: self._arn("states", "stateMachine", word) for word in MACHINES}
+        told = [self._arn("lambda", "function", word) for word in ("signal", *names.CONCLUDES.values())]
         function = Function(
             self,
             "patrol",
@@ -94,18 +94,11 @@ class PatrolStack(cdk.Stack):
         permissions.allow(role, ["sns:Publish"], [self.training.topic.topic_arn])
         return function
 
-    def _machine(self, word: str) -> str:
+    def _arn(self, service: str, resource: str, word: str) -> str:
+        """By name, since this stack rests on no order of deploying the others."""
         return self.format_arn(
-            service="states",
-            resource="stateMachine",
-            resource_name=f"{self.settings.yard}-{word}",
-            arn_format=cdk.ArnFormat.COLON_RESOURCE_NAME,
-        )
-
-    def _function_arn(self, word: str) -> str:
-        return self.format_arn(
-            service="lambda",
-            resource="function",
+            service=service,
+            resource=resource,
             resource_name=f"{self.settings.yard}-{word}",
             arn_format=cdk.ArnFormat.COLON_RESOURCE_NAME,
         )

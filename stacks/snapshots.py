@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 import aws_cdk as cdk
 from constructs import Construct
 
+from lambdas.core import hold
 from stacks import permissions
 from stacks.documents import Document
 from stacks.function import Function
@@ -127,7 +128,7 @@ class Launches(Construct):
         super().__init__(scope, name)
         self.storage, self.make = storage, make
         self.conclude = _conclude(make("host_conclude"), storage)
-        permissions.mark_hosts(self.conclude.its_role, settings.yard, "trainyard:hold")
+        permissions.mark_hosts(self.conclude.its_role, settings.yard, hold.TAG)
         self.workflow = Workflow(
             self,
             "launch",

@@ -9,6 +9,7 @@ from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sns_subscriptions as subscriptions
 from constructs import Construct
 
+from lambdas.core import hold
 from stacks import permissions
 from stacks.documents import Document
 from stacks.events import LostEvents, tell
@@ -263,7 +264,7 @@ class TrainingStack(cdk.Stack):
             role, "ssm:DescribeInstanceInformation", "ssm:ListCommandInvocations", "ec2:DescribeInstances"
         )
         permissions.command_hosts(role, self.stop.document_arn, self.settings.yard)
-        permissions.mark_hosts(role, self.settings.yard, "trainyard:hold")
+        permissions.mark_hosts(role, self.settings.yard, hold.TAG)
         read_objects(role, self.storage.bucket, "runs/")
         list_objects(role, self.storage.bucket, "runs/")
         use_ledger(role, self.storage.table, "GetItem", "Query", "PutItem", "UpdateItem")

@@ -5,7 +5,7 @@ from typing import Any
 from lambdas import settings
 from lambdas.aws import ending
 from lambdas.aws.ledger import Ledger
-from lambdas.core import conclusion, relaunch, wire
+from lambdas.core import conclusion, hold, relaunch, wire
 from lambdas.handlers import beginning, closing
 from lambdas.handlers.voice import clock
 from lambdas.settings import YardSettings
@@ -27,6 +27,6 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
         closing.end(ledger, run, concluded, now)
     if concluded.error is None:
         # Before the execution is over: patrol would take the host for one that nobody wants.
-        ending.tag({str(said["until"]): [str(said["instance"])]}, "trainyard:hold")
+        ending.tag({str(said["until"]): [str(said["instance"])]}, hold.TAG)
     closing.write(yard.bucket_name, ledger, run, records, said, closing.last_entry(concluded, now))
     return {**wire.to_json(concluded), **{key: said[key] for key in ANSWERED if key in said}}
