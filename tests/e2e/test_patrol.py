@@ -124,12 +124,12 @@ def an_execution_stopped_by_hand_unheard_leaves_no_host_and_a_summary(runs: Runs
 
 def a_run_stops_at_its_cap_without_its_host_agent(runs: Runs) -> None:
     """Frozen as it is, the host neither hears nor does anything: patrol ends the run."""
-    job = runs.job("frozen", cluster=ONE, program={"args": {"steps": 60000}}, limits={"hours": 0.03})
+    job = runs.job("frozen", cluster=ONE, program={"args": {"steps": 60000}}, limits={"hours": 0.04})
     arn, run = begun(runs, job)
     runs.cloud.fault("freeze", only_host(runs, run))
     done = runs.finish(arn, 12 * MINUTES)
     assert done.execution.error == "LimitReached", done.why()
-    assert "stopped at its cap of 0.03 hours" in done.summary["reason"]
+    assert "stopped at its cap of 0.04 hours" in done.summary["reason"]
 
 
 def an_idle_host_of_a_launch_is_kept_until_its_lease_ends_and_then_goes(runs: Runs) -> None:
@@ -224,7 +224,7 @@ def a_run_whose_host_is_deleted_ends_and_says_so(runs: Runs) -> None:
 
 def a_run_of_which_no_row_is_left_ends_and_says_so(runs: Runs) -> None:
     """Its token is gone too: nothing can answer it before its time is up."""
-    job = runs.job("no-rows", cluster=ONE, program={"args": {"steps": 60000}}, limits={"hours": 0.03})
+    job = runs.job("no-rows", cluster=ONE, program={"args": {"steps": 60000}}, limits={"hours": 0.04})
     arn, run = begun(runs, job)
     delete_rows(runs, run, lambda key: True)
     it_ended_for_lack_of_its_rows(runs, arn, "the run {run}", 11 * MINUTES)

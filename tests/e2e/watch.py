@@ -159,7 +159,7 @@ def begun(runs: Runs, job: dict[str, Any]) -> tuple[str, str]:
     """The ARN and the name of a run of this job that trains and has said so."""
     arn = runs.start(job)
     run = runs.yard.execution(arn).name
-    runs.until(f"{run} reports", lambda: progress(runs, run))
+    runs.until(f"{run} reports", lambda: progress(runs, run), 4 * MINUTES)
     return arn, run
 
 
