@@ -180,6 +180,6 @@ def _windows(hosts: Mapping[str, Facts], now: datetime) -> dict[str, Window]:
     for name, host in hosts.items():
         lengths.setdefault(round(host.policy.window_minutes), []).append(name)
     found: dict[str, Window] = {}
-    for minutes, names in lengths.items():
-        found |= usage.windows(names, minutes=minutes, now=now)
+    for minutes, ids in lengths.items():
+        found |= usage.windows(ids, minutes=minutes, now=now)
     return found
