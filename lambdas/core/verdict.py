@@ -15,9 +15,9 @@ from lambdas.core.catalogue import Market
 from lambdas.core.policy import IdleSpot, Policy
 
 GOING = ("shutting-down", "terminated", "stopping")
-ORPHAN_GRACE = timedelta(minutes=1)
+ORPHAN_GRACE = timedelta(seconds=30)
 """How long after its launch a host cannot be an orphan: Step Functions may name a new execution a little late. With two
-looks after it, an orphan ends at the third patrol at the latest."""
+looks after it, an orphan ends at the third patrol at the latest, be a rule of one minute some seconds early or late."""
 TWO_LOOKS = timedelta(seconds=30)
 """What lies between two patrols at least: one that is called twice has looked once."""
 LEASE_MARGIN = timedelta(minutes=15)

@@ -145,16 +145,16 @@ CASES = [
         saves=PRICE,
     ),
     Case(
-        "a host that was launched less than a minute ago may belong to a run that is named late",
+        "a host that was launched seconds ago may belong to a run that is named late",
         "keep",
         "may be named late",
-        {**LOST, "launched": ago(0.9)},
+        {**LOST, "launched": ago(0.4)},
     ),
     Case(
-        "a minute is enough for that, so that an orphan ends at the third patrol at the latest",
+        "half a minute is enough for that, so that an orphan ends at the third patrol at the latest",
         "warn-orphan",
         "no execution named digits-1",
-        {**LOST, "launched": ago(1)},
+        {**LOST, "launched": ago(0.5)},
     ),
     Case(
         "a builder whose bake is over is an orphan",
