@@ -39,6 +39,7 @@ def main(arguments: list[str] | None = None) -> int:
     asked = parser.parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
     logging.Formatter.converter = time.gmtime
+    logging.getLogger("botocore").setLevel(logging.WARNING)  # where it found its credentials is no news
     places = Places()
     if asked.word == "run":
         from training.host import agent  # boto3 takes a moment to import and the orders do not need it
