@@ -8,7 +8,7 @@ from aws_cdk import aws_events as events
 from aws_cdk import aws_events_targets as targets
 from constructs import Construct
 
-from lambdas.core import names, policy
+from lambdas.core import names, policy, verdict
 from stacks import permissions
 from stacks.function import Function
 from stacks.permissions import anywhere, list_objects, read_objects, use_ledger
@@ -16,7 +16,6 @@ from stacks.settings import YardSettings
 from stacks.storage import StorageStack
 from stacks.training import TrainingStack
 
-VERDICT_TAG = "trainyard:verdict"
 MACHINES = ("train", "bake", "snapshot", "launch")
 """The state machines whose executions keep hosts."""
 EACH_LINE = 'filter message = "patrol"'
@@ -87,7 +86,7 @@ class PatrolStack(cdk.Stack):
         permissions.allow(role, ["states:StartExecution"], [machines["snapshot"]])
         permissions.allow(role, ["lambda:InvokeFunction"], told)
         permissions.end_hosts(role, yard)
-        permissions.mark_hosts(role, yard, VERDICT_TAG)
+        permissions.mark_hosts(role, yard, verdict.TAG)
         read_objects(role, storage.bucket, "runs/")
         list_objects(role, storage.bucket, "runs/")
         use_ledger(role, storage.table, "GetItem", "BatchGetItem", "Query", "PutItem")

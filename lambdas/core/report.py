@@ -9,6 +9,8 @@ from lambdas.core import names, wire
 from lambdas.core.verdict import Archive, Facts, Stop, Verdict
 
 MOST_LINES = 40
+MOST_PROBLEMS = 10
+MOST_NAMED = 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +44,14 @@ def entry(host: Facts, verdict: Verdict, now: datetime, *, outcome: str | None, 
         outcome=outcome,
         refusal=refusal,
     )
+
+
+def problems(hosts: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
+    """A line for each thing that is wrong with hosts, those that it is wrong with named, the most frequent first."""
+    often = sorted(hosts, key=lambda problem: (-len(hosts[problem]), problem))
+    lines = [f"{_some(hosts[problem])}: {problem}" for problem in often[:MOST_PROBLEMS]]
+    more = len(often) - MOST_PROBLEMS
+    return (*lines, f"and {more} other things are wrong with tags of hosts") if more > 0 else tuple(lines)
 
 
 def notice(entries: Sequence[Entry], warnings: Sequence[str], *, yard: str) -> tuple[str, str] | None:
@@ -121,6 +131,11 @@ def figures(
         "refused": sum(each.outcome == "refused" for each in entries),
         "deferred": sum(each.outcome == "deferred" for each in entries),
     }
+
+
+def _some(ids: Sequence[str]) -> str:
+    shown = ", ".join(sorted(ids)[:MOST_NAMED])
+    return shown if len(ids) <= MOST_NAMED else f"{len(ids)} hosts ({shown}, ...)"
 
 
 def _line(each: Entry) -> str:

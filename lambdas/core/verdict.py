@@ -4,7 +4,6 @@ Missing metrics are unknown, never idle. Who cannot be judged without metrics is
 `docs/patrol.md` shows the decision table that tests/unit/core/test_verdict.py is.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -14,6 +13,7 @@ from lambdas.core import wire
 from lambdas.core.catalogue import Market
 from lambdas.core.policy import IdleSpot, Policy
 
+TAG = "trainyard:verdict"
 GOING = ("shutting-down", "terminated", "stopping")
 ORPHAN_GRACE = timedelta(seconds=30)
 """How long after its launch a host cannot be an orphan: Step Functions may name a new execution a little late. With two
@@ -111,13 +111,14 @@ class Earlier:
         return f"{self.word} {wire.stamp(self.since)}"
 
     @staticmethod
-    def of_tag(text: str | None) -> "Earlier | None":
-        """None for a host that was never judged, and for a tag that somebody else wrote."""
+    def of_tag(text: str | None, now: datetime) -> "Earlier | None":
+        """None for a host that was never judged, and for a tag that somebody else wrote: one from the future, too."""
         word, _, since = (text or "").partition(" ")
         try:
-            return Earlier(word, wire.instant(since)) if word and since else None
+            found = Earlier(word, wire.instant(since)) if word and since else None
         except ValueError:
             return None
+        return found if found and found.since <= now else None
 
 
 @dataclass(frozen=True)
@@ -335,11 +336,3 @@ def _at(instant: datetime) -> str:
 
 def _money(dollars: float) -> str:
     return f"${dollars:.2f}" if dollars >= 0.1 else f"${dollars:.4f}"
-
-
-def words(verdicts: Mapping[str, Verdict]) -> dict[str, int]:
-    """How many hosts each kind of verdict has."""
-    counts: dict[str, int] = {}
-    for verdict in verdicts.values():
-        counts[verdict.kind] = counts.get(verdict.kind, 0) + 1
-    return counts

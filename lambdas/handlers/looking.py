@@ -6,6 +6,7 @@ their use decides about.
 """
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -13,23 +14,24 @@ from datetime import datetime
 from lambdas.aws import executions, instances, usage
 from lambdas.aws.instances import Instance
 from lambdas.aws.logbook import Logbook
-from lambdas.core import guard, names, policy, verdict, wire
+from lambdas.core import guard, names, policy, report, verdict, wire
 from lambdas.core.catalogue import catalogue
 from lambdas.core.errors import Misconfigured
 from lambdas.core.policy import Policy
-from lambdas.core.verdict import GOING, Ask, Earlier, Facts, Verdict, Window
+from lambdas.core.verdict import GOING, Ask, Cause, Earlier, Facts, Verdict, Window
 from lambdas.handlers.voice import logger
 from lambdas.settings import PatrolSettings
 
-VERDICT_TAG = "trainyard:verdict"
+BY_METRICS = (Cause.BUSY, Cause.IDLE, Cause.UNKNOWN)
+PRICE = re.compile(r"[0-9]{1,4}(\.[0-9]{1,9})?")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Look:
     """`hosts` are those that live, `ended` those that went within the last hour; `live` the names of all executions
     that go on. `verdicts` lacks the hosts that their use decides about and whose metrics were not asked for in this
-    pass, or could not be read, which `trouble` says; `missing` of the `asked` had none, `peaks` has the others' busiest
-    share in percent."""
+    pass, or could not be read, which `trouble` says. Of the `asked`, in this pass or when it was their turn, `missing`
+    had no metrics; `peaks` has the busiest share in percent of those that had some in this pass."""
 
     hosts: Mapping[str, Facts]
     ended: tuple[Instance, ...]
@@ -59,21 +61,23 @@ def look(yard: PatrolSettings, book: Logbook, now: datetime) -> Look:
     found = instances.of_yard(yard.yard)
     running = {machine: executions.running([machine]) for machine in sorted(set(yard.state_machine_arns))}
     live = frozenset().union(*running.values())
-    hosts, problems = _hosts(found, live, policy_of(yard))
+    hosts, problems = _hosts(found, live, policy_of(yard), now)
     if any(host.run not in live for host in hosts.values()):
         hosts = _with_imaging(hosts, usage.imaged(yard.yard), running[yard.snapshot_state_machine_arn], book)
     first = {name: verdict.judge(host, now) for name, host in hosts.items() if host.state not in GOING}
     by_use = {name: hosts[name] for name, said in first.items() if isinstance(said, Ask)}
     used, trouble = _used(by_use, now)
     windows = {name: host.window for name, host in used.items() if host.window is not None}
+    before = [host.earlier.cause for host in used.values() if host.window is None and host.earlier]
+    waiting = [cause for cause in before if cause in BY_METRICS]
     second = {name: verdict.judge(host, now) for name, host in used.items()}
     return Look(
         hosts=hosts,
         ended=tuple(host for host in found if host.id not in hosts),
         live=live,
         verdicts={name: said for name, said in {**first, **second}.items() if isinstance(said, Verdict)},
-        asked=len(windows),
-        missing=sum(window.is_empty for window in windows.values()),
+        asked=len(windows) + len(waiting),
+        missing=sum(window.is_empty for window in windows.values()) + waiting.count(Cause.UNKNOWN),
         problems=problems,
         trouble=trouble,
         peaks={name: window.peak for name, window in windows.items() if not window.is_empty},
@@ -83,26 +87,27 @@ def look(yard: PatrolSettings, book: Logbook, now: datetime) -> Look:
 def price_of(host: Instance) -> float:
     """Dollars an hour: what Launch noted, else the price list's on demand, which is never too little."""
     tagged = host.tags.get("trainyard:price", "")
-    if tagged.replace(".", "", 1).isdigit():
+    if PRICE.fullmatch(tagged):
         return float(tagged)
     known = catalogue().types.get(host.type)
     return (known.on_demand_price if known else None) or 0.0
 
 
 def _hosts(
-    found: tuple[Instance, ...], live: frozenset[str], yard: Policy
+    found: tuple[Instance, ...], live: frozenset[str], yard: Policy, now: datetime
 ) -> tuple[dict[str, Facts], tuple[str, ...]]:
-    hosts, problems = {}, []
+    hosts: dict[str, Facts] = {}
+    problems: dict[str, list[str]] = {}
     for host in found:
         if host.state not in instances.LIVE:
             continue
-        facts, wrong = _facts(host, live, yard)
-        hosts[host.id] = facts
-        problems += [f"{host.id}: {each}" for each in wrong]
-    return hosts, tuple(problems)
+        hosts[host.id], wrong = _facts(host, live, yard, now)
+        for each in wrong:
+            problems.setdefault(each, []).append(host.id)
+    return hosts, report.problems(problems)
 
 
-def _facts(host: Instance, live: frozenset[str], yard: Policy) -> tuple[Facts, list[str]]:
+def _facts(host: Instance, live: frozenset[str], yard: Policy, now: datetime) -> tuple[Facts, list[str]]:
     tags = host.tags
     judged_by, wrong = policy.of_host(yard, tags)
     problems = list(wrong)
@@ -124,7 +129,7 @@ def _facts(host: Instance, live: frozenset[str], yard: Policy) -> tuple[Facts, l
         lease=lease if kind == "launch" else None,
         held=hold,
         gpus=known.gpus if known else 1,
-        earlier=Earlier.of_tag(tags.get(VERDICT_TAG)),
+        earlier=Earlier.of_tag(tags.get(verdict.TAG), now),
         policy=judged_by,
     )
     return facts, problems

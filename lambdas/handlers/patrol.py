@@ -11,14 +11,14 @@ from typing import Any
 from lambdas import settings
 from lambdas.aws import ending, notices
 from lambdas.aws.logbook import Logbook
-from lambdas.core import budget, guard, report, wire
+from lambdas.core import budget, guard, report, verdict, wire
 from lambdas.core.budget import Billed, Money
 from lambdas.core.guard import Passed
 from lambdas.core.report import Entry
 from lambdas.core.verdict import Cause
 from lambdas.handlers import relaying
 from lambdas.handlers.acting import Acted, act
-from lambdas.handlers.looking import VERDICT_TAG, Look, look, price_of
+from lambdas.handlers.looking import Look, look, price_of
 from lambdas.handlers.voice import clock, logger
 from lambdas.settings import PatrolSettings
 
@@ -45,7 +45,7 @@ def handler(_event: dict[str, Any], _context: object) -> dict[str, Any]:
     troubles += [trouble for trouble in (seen.trouble, acted.trouble) if trouble]
     entries = _entries(seen, allowed, acted, now)
     _tried(lambda: ending.keep_disks(_started_again(seen)), troubles)
-    _tried(lambda: ending.tag(guard.tag_changes(seen.verdicts, seen.earlier, now), VERDICT_TAG), troubles)
+    _tried(lambda: ending.tag(guard.tag_changes(seen.verdicts, seen.earlier, now), verdict.TAG), troubles)
     _tried(lambda: book.write([wire.to_json(each) for each in entries], now), troubles)
     money = _tried(lambda: _count(book, yard, seen, now), troubles)
     _tried(lambda: _tell(book, yard, _worth_telling(entries, seen), _warnings(allowed, seen), now), troubles)

@@ -76,7 +76,7 @@ def test_whatever_is_true_of_a_host_no_live_run_and_no_holder_loses_it() -> None
 
 def test_a_tag_comes_back_as_it_was_and_anybody_elses_is_none() -> None:
     said = Earlier("stop-idle", NOON)
-    assert Earlier.of_tag(said.to_tag()) == said
+    assert Earlier.of_tag(said.to_tag(), NOON) == said
     assert (said.kind, said.cause) == ("stop", "idle")
-    for other in (None, "", "keep", "keep forever", "2026-11-20T12:00:00Z"):
-        assert Earlier.of_tag(other) is None
+    for other in (None, "", "keep", "keep forever", "2026-11-20T12:00:00Z", "warn-orphan 2099-01-01"):
+        assert Earlier.of_tag(other, NOON) is None

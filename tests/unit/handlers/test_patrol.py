@@ -162,6 +162,15 @@ def test_a_metrics_outage_over_all_hosts_stops_nothing_and_says_so_once_an_hour(
     assert yard.told().count("looks like an outage") == 2
 
 
+def test_a_metrics_outage_stops_nothing_either_where_each_pass_asks_for_one_host_alone(yard: Yard) -> None:
+    yard.policy = {"unknown_stop_minutes": 10}
+    for name in ("a", "b"):
+        yard.add(name, tags=KEPT, share=silent)
+    yard.looks(45)
+    assert set(yard.states().values()) == {"running"}
+    assert "looks like an outage" in yard.told()
+
+
 def test_a_dead_agent_on_one_host_is_warned_about(yard: Yard) -> None:
     dead = yard.add("dead", tags=KEPT, share=silent)
     for n in range(5):
@@ -278,6 +287,28 @@ def test_a_policy_by_tag_counts_for_that_host_and_a_wrong_one_is_told(yard: Yard
     yard.looks(5)
     assert (own.state, wrong.state) == ("stopping", "running")
     assert yard.told().count("the tag trainyard:policy-idle_percent") == 1
+
+
+def test_a_wrong_tag_on_a_thousand_hosts_is_one_line(yard: Yard) -> None:
+    for n in range(1000):
+        yard.add(f"{n:04d}", tags={**KEPT, "trainyard:policy-idle_percent": "lots"}, share=lambda _: 30.0)
+    yard.looks()
+    yard.account.calls.clear()
+    yard.looks()
+    assert "1000 hosts (i-0000, i-0001, i-0002, ...): the tag trainyard:policy-idle_percent" in yard.told()
+    assert yard.account.calls["dynamodb:PutItem"] < 10
+
+
+@pytest.mark.parametrize("price", ["\u00b2", "9" * 200, "-1", "nan", "dear"])
+def test_a_price_that_is_none_is_the_price_lists(yard: Yard, price: str) -> None:
+    yard.add("lost", tags={**LOST, "trainyard:price": price})
+    assert yard.looks()["dollars_per_hour"] == 1.006
+
+
+def test_a_verdict_of_tomorrow_that_somebody_wrote_keeps_no_orphan_alive(yard: Yard) -> None:
+    lost = yard.add("lost", tags={**LOST, "trainyard:verdict": "warn-orphan 2099-01-01"})
+    yard.looks(2)
+    assert lost.state == "shutting-down"
 
 
 @pytest.mark.parametrize(
