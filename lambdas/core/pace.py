@@ -78,9 +78,10 @@ def at_its_cap(records: Records, now: datetime, *, step: int | None) -> str:
     by_dollars = spent / dollars > took / hours
     cap = f"${dollars:,.2f} (limits.dollars)" if by_dollars else f"{hours:g} hours (limits.hours)"
     reached = "before its first step" if step is None else f"after step {step:,}"
+    how = "start it again" if step is None else f"resume with checkpoints.resume: {run.run} in a job"
     return (
-        f"stopped at its cap of {cap} {reached}, having taken {took:.2f} hours and ${spent:,.2f}; resume with "
-        f"checkpoints.resume: {run.run} in a job with a higher cap"
+        f"stopped at its cap of {cap} {reached}, having taken {took:.2f} hours and ${spent:,.2f}; "
+        f"{how} with a higher cap"
     )
 
 
@@ -92,5 +93,5 @@ def out_of_money(records: Records, now: datetime) -> str | None:
         return None
     return (
         f"the run has spent ${spent:.2f} and may spend ${job.limits.dollars:.2f} (limits.dollars); "
-        "its last checkpoint is in the bucket, a higher limit continues nothing by itself but a new run can"
+        f"resume with checkpoints.resume: {records.run.run} in a job with a higher cap"
     )

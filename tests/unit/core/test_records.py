@@ -502,6 +502,13 @@ def test_which_cap_is_reached_is_said_in_figures(hosts: int, hours: float, said:
     assert found is None or "resume with checkpoints.resume: digits-1" in found
 
 
+def test_a_run_at_its_cap_that_has_made_no_step_has_nothing_to_resume() -> None:
+    found = pace.used_up(ledger(hosts={"i-a": host()}), 1, after(2 * 3600), step=None)
+    assert found is not None
+    assert "before its first step" in found
+    assert found.endswith("; start it again with a higher cap")
+
+
 @pytest.mark.parametrize(
     ("row", "why", "at_its_limit"),
     [({}, "asked", False), ({"capped": AT}, "asked", True), ({}, "limit", True), ({}, "interrupted", False)],
