@@ -161,7 +161,8 @@ def tour(cloud: Cloud, folder: str) -> list[str]:
     lines = [
         f'export PATH="{ROOT}/.tools/bin:{ROOT}/.venv/bin:$PATH"',
         f'eval "$(python -m localcloud env --state {folder})"',
-        "aws ec2 describe-instances --query 'Reservations[].Instances[].[InstanceId,State.Name,PrivateIpAddress]'",
+        "aws ec2 describe-instances --query 'Reservations[].Instances[].[InstanceId,State.Name,PrivateIpAddress,"
+        "Tags[?Key==`trainyard:verdict`]|[0].Value]'    # what patrol says of each: docs/patrol.md",
         "aws ssm list-command-invocations --details",
     ]
     if Yard.deployed(session_of(environment)):
