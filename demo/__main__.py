@@ -155,14 +155,16 @@ def leave(cloud: Cloud, *, keep: bool, ours: bool) -> None:
         )
 
 
+HOSTS = "Reservations[].Instances[].[InstanceId,State.Name,PrivateIpAddress,Tags[?Key==`trainyard:verdict`]|[0].Value]"
+
+
 def tour(cloud: Cloud, folder: str) -> list[str]:
     """Commands for a person who wants to see for herself."""
     environment = cloud.environment()
     lines = [
         f'export PATH="{ROOT}/.tools/bin:{ROOT}/.venv/bin:$PATH"',
         f'eval "$(python -m localcloud env --state {folder})"',
-        "aws ec2 describe-instances --query 'Reservations[].Instances[].[InstanceId,State.Name,PrivateIpAddress,"
-        "Tags[?Key==`trainyard:verdict`]|[0].Value]'    # what patrol says of each: docs/patrol.md",
+        f"aws ec2 describe-instances --query '{HOSTS}'    # the last: what patrol says of it (docs/patrol.md)",
         "aws ssm list-command-invocations --details",
     ]
     if Yard.deployed(session_of(environment)):
