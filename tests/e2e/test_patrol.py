@@ -27,9 +27,9 @@ from tests.e2e.watch import (
     delete_rows,
     ec2,
     host,
+    host_of,
     hosts_of,
     launched,
-    only_host,
     passes,
     patrol_log,
     patrols_until_its_end,
@@ -54,7 +54,7 @@ def a_host_that_computes_is_kept_an_idle_one_stopped_and_archived_and_its_files_
     job = runs.job("ladder", cluster=ONE, hardware=ON_DEMAND, after={"hosts": "stop"}, policy=SOON)
     run = runs.run(job)
     assert run.succeeded, run.why()
-    kept = only_host(runs, run.id)
+    kept = host_of(runs, run.id)
     until_it_is(runs, kept, "stopped")
 
     ec2(runs).start_instances(InstanceIds=[kept])
@@ -126,7 +126,7 @@ def a_run_stops_at_its_cap_without_its_host_agent(runs: Runs) -> None:
     """Frozen as it is, the host neither hears nor does anything: patrol ends the run."""
     job = runs.job("frozen", cluster=ONE, program={"args": {"steps": 60000}}, limits={"hours": 0.04})
     arn, run = begun(runs, job)
-    runs.cloud.fault("freeze", only_host(runs, run))
+    runs.cloud.fault("freeze", host_of(runs, run))
     done = runs.finish(arn, 12 * MINUTES)
     assert done.execution.error == "LimitReached", done.why()
     assert "stopped at its cap of 0.04 hours" in done.summary["reason"]
@@ -219,7 +219,7 @@ def a_run_whose_attempt_is_deleted_ends_and_says_so(runs: Runs) -> None:
 def a_run_whose_host_is_deleted_ends_and_says_so(runs: Runs) -> None:
     arn, run = begun(runs, runs.job("no-host", cluster=ONE, program=A_MINUTE))
     delete_rows(runs, run, lambda key: key.startswith("host#"))
-    it_ended_for_lack_of_its_rows(runs, arn, f"{only_host(runs, run)} of the run {{run}}")
+    it_ended_for_lack_of_its_rows(runs, arn, f"{host_of(runs, run)} of the run {{run}}")
 
 
 def a_run_of_which_no_row_is_left_ends_and_says_so(runs: Runs) -> None:
@@ -244,7 +244,7 @@ def a_run_whose_folder_is_deleted_goes_on_to_its_end(runs: Runs) -> None:
 def a_run_whose_checkpoints_are_deleted_says_what_it_does_again(runs: Runs) -> None:
     arn, run = begun(runs, runs.job("no-checkpoints", cluster=ONE, program=A_MINUTE))
     runs.until("a checkpoint", lambda: runs.checkpoint_of(run))
-    first = only_host(runs, run)
+    first = host_of(runs, run)
     runs.cloud.fault("freeze", first)
     delete_prefix(runs, f"runs/{run}/checkpoints/")
     runs.cloud.fault("kill", first)

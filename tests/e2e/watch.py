@@ -38,9 +38,10 @@ def hosts_of(runs: Runs, run: str) -> list[str]:
     return sorted(each["InstanceId"] for each in runs.yard.instances(run))
 
 
-def only_host(runs: Runs, run: str) -> str:
-    (found,) = hosts_of(runs, run)
-    return found
+def host_of(runs: Runs, run: str) -> str:
+    """The host of a run of one: that of its last attempt."""
+    newest = max(runs.yard.instances(run), key=lambda each: each["LaunchTime"])
+    return str(newest["InstanceId"])
 
 
 def state(runs: Runs, instance: str) -> str:
