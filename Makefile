@@ -38,8 +38,8 @@ check: .venv/.ready ## format, lint, types, layers, unit tests (seconds)
 format: .venv/.ready ## mend what can be mended by itself
 	@ruff check --quiet --fix . ; ruff format --quiet .
 
-bench: setup ## measure the budgets and write build/bench.json
-	@$(VENV) -m benchmarks
+bench: setup ## measure the budgets and write build/bench.json; PARTS="patrol saving" measures these alone
+	@$(VENV) -m benchmarks $(PARTS)
 
 clean: ## stop the local cloud and remove what was built (environments stay: .venv, .venv-host, .tools)
 	@if [ -x $(VENV) ] && [ -d .localcloud ]; then $(VENV) -m localcloud down; fi

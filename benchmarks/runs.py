@@ -6,9 +6,8 @@ import json
 import time
 import urllib.request
 from collections import Counter
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
 
 from benchmarks import quick
 from demo.watch import Entry, gather
@@ -32,10 +31,6 @@ class Clean:
     control_plane_seconds: float
     hosts_ready_seconds: float
     seconds: float
-
-    def to_json(self) -> dict[str, Any]:
-        """For build/bench.json."""
-        return asdict(self)
 
 
 def clean_run(yard: Yard, hosts: int) -> Clean:
@@ -131,8 +126,9 @@ def is_host(caller: str) -> bool:
 
 
 def is_function(caller: str) -> bool:
-    """A role of the yard's control plane: neither the host's, nor a person's, nor CDK's."""
-    return caller.lower().startswith("trainyard") and not is_host(caller)
+    """A role of the yard's functions that work for one run: neither the host's, nor a person's, nor CDK's, nor that of
+    patrol, which looks at all hosts together once a minute, whether anything runs or not."""
+    return caller.lower().startswith("trainyard") and not is_host(caller) and "patrol" not in caller.lower()
 
 
 def control_total(control: dict[str, dict[str, int]]) -> Counter[str]:

@@ -12,7 +12,6 @@ from lambdas.core import records, wire
 from lambdas.core.budget import Money
 from lambdas.core.errors import Infrastructure
 from lambdas.core.records import RunRow
-from lambdas.core.verdict import TWO_LOOKS
 
 PATROL = "patrol"
 KEPT = timedelta(days=90)
@@ -31,12 +30,12 @@ class Logbook:
         self.table = table
         self.dynamodb = client("dynamodb")
 
-    def begin(self, now: datetime) -> bool:
-        """Whether this patrol may go on: no other has begun within half a minute."""
+    def begin(self, now: datetime, *, apart: timedelta) -> bool:
+        """Whether this patrol may go on: no other has begun within the time that lies between two."""
         return self._put_if(
             {"pk": PATROL, "sk": "pass", "at": wire.stamp(now)},
             "attribute_not_exists(pk) OR #at < :soon",
-            {":soon": wire.stamp(now - TWO_LOOKS)},
+            {":soon": wire.stamp(now - apart)},
         )
 
     def money(self) -> Money | None:

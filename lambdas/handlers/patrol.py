@@ -15,7 +15,7 @@ from lambdas.core import budget, guard, report, verdict, wire
 from lambdas.core.budget import Billed, Money
 from lambdas.core.guard import Passed
 from lambdas.core.report import Entry
-from lambdas.core.verdict import Cause
+from lambdas.core.verdict import TWO_LOOKS, Cause
 from lambdas.handlers import relaying
 from lambdas.handlers.acting import Acted, act
 from lambdas.handlers.looking import Look, look, price_of
@@ -30,7 +30,7 @@ def handler(_event: dict[str, Any], _context: object) -> dict[str, Any]:
     yard, now = settings.read(PatrolSettings), clock()
     book = Logbook(yard.table_name)
     troubles: list[Exception] = []
-    if _tried(lambda: book.begin(now), troubles) is False:
+    if _tried(lambda: book.begin(now, apart=TWO_LOOKS), troubles) is False:
         return {"patrol": "another one has begun within half a minute"}
     seen = look(yard, book, now)
     allowed = guard.passed(

@@ -1,0 +1,138 @@
+"""The budgets of the design's section 12: each beside what was measured. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from benchmarks import harness, patrol, runs, saving, scaling, transfer
+
+
+@dataclass(frozen=True)
+class Row:
+    """One budget and what was measured."""
+
+    what: str
+    budget: str
+    measured: str
+    holds: bool
+
+
+def of_imports(ratios: dict[str, float]) -> list[Row]:
+    """The slowest handler's."""
+    slowest, ratio = max(ratios.items(), key=lambda item: item[1])
+    return [
+        Row("cold import of a handler / import boto3", "<= 1.5", f"{ratio:.2f} ({slowest})", ratio <= 1.5)
+    ]
+
+
+def of_runs(clean: list[runs.Clean]) -> list[Row]:
+    """What a run without trouble takes, whatever the number of its hosts."""
+    transitions = max(run.transitions for run in clean)
+    launch = {run.hosts: run.launch_calls for run in clean}
+    path = max(run.control_plane_seconds for run in clean)
+    return [
+        Row("state transitions of a clean run", "<= 15", str(transitions), transitions <= 15),
+        Row("AWS calls to launch a gang", "<= 8", _by_hosts(launch), max(launch.values()) <= 8),
+        Row(
+            "AWS calls of a clean run, functions",
+            "constant but for signals",
+            _by_hosts({run.hosts: run.calls for run in clean}),
+            _grows_by_signals(clean),
+        ),
+        Row("control plane, upload to program start", "<= 3 s", f"{path:.1f} s", path <= 3),
+    ]
+
+
+def of_polling(calls: int) -> list[Row]:
+    """Nobody looks while hosts train."""
+    what = f"looking calls in {runs.WATCHED_SECONDS:.0f} s of a running job"
+    return [Row(what, "0", str(calls), calls == 0)]
+
+
+def of_harness(rates: harness.Rates) -> list[Row]:
+    """One host."""
+    return [Row("steps/s under the agent / by hand", ">= 0.99", f"{rates.ratio:.3f}", rates.ratio >= 0.99)]
+
+
+def of_scaling(scaled: scaling.Scaling) -> list[Row]:
+    """Two hosts."""
+    return [
+        Row(
+            "steps/s of two hosts with TensorFlow / started by hand",
+            ">= 0.98",
+            f"{scaled.ratio:.3f} ({scaled.under_trainyard:g} / {scaled.by_hand:g})",
+            scaled.ratio >= 0.98,
+        )
+    ]
+
+
+def of_saving(pauses: list[saving.Pause]) -> list[Row]:
+    """Told, without a budget: a checkpoint is as large as its model."""
+    return [
+        Row(
+            f"seconds a step waits for a checkpoint of {pause.megabytes} MB / TensorFlow's own write",
+            "told",
+            f"{pause.seconds:g} / {pause.plain_seconds:g}",
+            True,
+        )
+        for pause in pauses
+    ]
+
+
+def of_transfer(sets: dict[str, transfer.Speeds]) -> list[Row]:
+    """Beside the tools that people use for it."""
+    return [
+        Row(
+            f"MB/s of data to the disk, {name} files: ours / aws s3 sync / s5cmd",
+            "ours >= 0.9 x aws s3 sync",
+            " / ".join(
+                str(speed.megabytes_a_second) for speed in (found.ours, found.aws_s3_sync, found.s5cmd)
+            ),
+            found.ratio >= 0.9,
+        )
+        for name, found in sets.items()
+    ]
+
+
+def of_patrol(passes: list[patrol.Pass]) -> list[Row]:
+    """One pass over all hosts, in one invocation, whatever their number."""
+    return [
+        Row(
+            "AWS calls of one patrol",
+            "<= 18 + hosts / 500",
+            _by_hosts({each.hosts: each.calls for each in passes}),
+            all(each.calls <= 18 + each.hosts / 500 for each in passes),
+        ),
+        Row(
+            "AWS calls to stop every idle host",
+            "<= 7 + hosts / 500",
+            _by_hosts({each.hosts: each.stop_calls for each in passes}),
+            all(each.stop_calls <= 7 + each.hosts / 500 for each in passes),
+        ),
+        Row(
+            "seconds, MiB of one patrol",
+            "one invocation (180 s, 512 MiB)",
+            " / ".join(f"{each.seconds:g} s {each.memory_mib:.0f} MiB" for each in passes),
+            all(each.seconds < 180 and each.memory_mib < 512 for each in passes),
+        ),
+        Row(
+            "cents to look at a host without a run for a day",
+            "<= 1",
+            " / ".join(f"{each.looking_cents:g}" for each in passes),
+            all(each.looking_cents <= 1 for each in passes),
+        ),
+    ]
+
+
+def _by_hosts(figures: dict[int, int]) -> str:
+    """`17 / 17 / 17 (2 / 4 / 8 hosts)`."""
+    return f"{' / '.join(map(str, figures.values()))} ({' / '.join(map(str, figures))} hosts)"
+
+
+def _grows_by_signals(clean: list[runs.Clean]) -> bool:
+    """True when only the function that takes the hosts' signals is called on behalf of more hosts."""
+    steady = {
+        tuple(count for role, count in run.calls_by_function.items() if "signal" not in role.lower())
+        for run in clean
+    }
+    return len(steady) == 1
