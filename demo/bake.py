@@ -24,7 +24,8 @@ def ensure_image(yard: Yard, every: float = 1.0) -> str:
         )
     took = (execution.stopped or uploaded) - execution.started
     tests = [test["outcome"] for test in summary["tests"]]
-    said = f", {tests.count('passed')} of {len(tests)} tests passed" if tests else ""
+    counts = [f"{tests.count(each)} {each}" for each in ("passed", "skipped") if each in tests]
+    said = f", tests: {', '.join(counts)}" if counts else ""
     say(f"  {summary['image']} ({summary['kind']} in {took.total_seconds():.0f} s{said})")
     return str(summary["image"])
 
