@@ -22,9 +22,8 @@ from demo.phases import Phases
 from demo.say import DemoError, console, say
 from demo.yard import Yard
 
-BUILD = ROOT / "build"
-STATE = BUILD / "bench-cloud"
-OUTPUT = BUILD / "bench.json"
+STATE = ROOT / "build" / "bench-cloud"
+OUTPUT = ROOT / "build" / "bench.json"
 SIZES = (2, 4, 8)
 
 
@@ -38,17 +37,13 @@ class Part:
     on_a_yard: bool = False
 
 
-def _imports(_deployed: Yard) -> dict[str, float]:
-    return imports.ratios(BUILD / "functions", BUILD / "layer")
-
-
 def _clean_runs(yard: Yard) -> list[runs.Clean]:
     runs.clean_run(yard, 1)  # functions are warm from here on: the budget is not about the first run
     return [runs.clean_run(yard, hosts) for hosts in SIZES]
 
 
 PARTS: Mapping[str, Part] = {
-    "imports": Part("Cold imports", _imports, budgets.of_imports, on_a_yard=True),
+    "imports": Part("Cold imports", imports.ratios, budgets.of_imports),
     "runs": Part(
         f"Clean runs with {', '.join(map(str, SIZES))} hosts", _clean_runs, budgets.of_runs, on_a_yard=True
     ),

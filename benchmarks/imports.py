@@ -4,14 +4,17 @@ import subprocess
 import sys
 from pathlib import Path
 
+from stacks import packages
+
 PROCESSES = 20
 PROGRAM = "import time; begun = time.process_time(); import {module}; print(time.process_time() - begun)"
 """Processor time: what else the machine does must not count."""
 
 
-def ratios(functions: Path, layer: Path) -> dict[str, float]:
+def ratios() -> dict[str, float]:
     """Import time of each handler as a multiple of boto3's, each the shortest of interleaved processes: whatever else
     happens on the machine only adds."""
+    functions, layer = packages.functions_folder(), packages.layer_folder()
     handlers = sorted(
         path.stem
         for path in (functions / "lambdas" / "handlers").glob("*.py")

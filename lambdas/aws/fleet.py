@@ -12,8 +12,8 @@ from botocore.exceptions import ClientError
 
 from lambdas.aws.clients import client, denial
 from lambdas.core.catalogue import Market
-from lambdas.core.offers import Offer, Part
-from lambdas.core.placement import RefusalKind, Turned, answer_of
+from lambdas.core.placement import Turned, answer_of
+from lambdas.core.plan import Offer, Part, RefusalKind
 
 KINDS = {
     "InsufficientInstanceCapacity": RefusalKind.CAPACITY,

@@ -1,12 +1,11 @@
-"""Offers: the pools a gang may be launched from, in the order to try them, and why every other one is out.
+"""Offers: which pools a gang may be launched from, in which order, and what speaks against every other one.
 
-A pool is one instance type in one Availability Zone in one market. The gang of roles without a GPU, where a job has
-one, is launched beside it: same zone, same market, a CPU type. `make_plan` is the only place that knows what makes a
-pool unusable.
+The gang of roles without a GPU, where a job has one, is launched beside it: same zone, same market, a CPU type.
+`make_plan` is the only place that knows what makes a pool unusable.
 """
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -14,71 +13,14 @@ from typing import ClassVar
 
 from lambdas.core import compatibility
 from lambdas.core.catalogue import InstanceType, Market, catalogue, instance_type, quota
-from lambdas.core.gang import Gang, missing, size
+from lambdas.core.gang import Gang, size
 from lambdas.core.image import AMI, Image
 from lambdas.core.job import Job
+from lambdas.core.plan import Excluded, Offer, Plan, Priced
 
 Reason = tuple[str, str]
 """What speaks against a pool: a word for programs, a sentence for people."""
 NOT_OFFERED: Reason = ("not_offered", "EC2 does not offer the type in that zone.")
-
-
-@dataclass(frozen=True)
-class Priced:
-    """An instance type and its dollars per host and hour in some zone and market; `on_demand_price` is what the host
-    would cost on demand (None where the catalogue knows no price)."""
-
-    type: str
-    price: float
-    on_demand_price: float | None
-
-
-@dataclass(frozen=True)
-class Offer:
-    """One pool to try. Prices are as in Priced. `beside`: the CPU types that the second gang may be of, cheapest
-    first; the gang is of one of them. Empty when the job has no second gang."""
-
-    type: str
-    zone: str
-    subnet: str
-    market: Market
-    price: float
-    on_demand_price: float | None
-    beside: tuple[Priced, ...] = ()
-
-    @property
-    def pool(self) -> str:
-        """The pool in words: `g5.xlarge in us-east-1a, spot`."""
-        return f"{self.type} in {self.zone}, {self.market.replace('_', '-')}"
-
-    def choices(self, gang: Gang) -> tuple[Priced, ...]:
-        """The types that this gang may be of here."""
-        return (Priced(self.type, self.price, self.on_demand_price),) if gang is Gang.GPU else self.beside
-
-
-@dataclass(frozen=True)
-class Part:
-    """What one request asks EC2 for: the hosts that a gang lacks, all of one of `choices`."""
-
-    gang: Gang
-    count: int
-    choices: tuple[Priced, ...]
-
-    def price_of(self, name: str) -> Priced:
-        """The choice of that name; KeyError for a type that was not asked for."""
-        return {choice.type: choice for choice in self.choices}[name]
-
-
-@dataclass(frozen=True)
-class Excluded:
-    """A pool that cannot be used, and why. `code` is the first reason's word: incompatible, no_subnet, not_offered,
-    no_spot_price, no_price, no_quota, no_cpu_type (each of hardware.cpu_instance_types has another), too_expensive."""
-
-    type: str
-    zone: str
-    market: Market
-    code: str
-    reason: str
 
 
 class Source(StrEnum):
@@ -127,25 +69,6 @@ class PlanFacts:
 
 
 @dataclass(frozen=True)
-class Plan:
-    """What to try, in this order. Goes to the ledger and to plan.json as `wire.to_json` writes it.
-
-    `gang` is the number of hosts of an attempt, `cpu_gang` how many of them are CPU hosts; `disk_gib` is the size of
-    the image's disks."""
-
-    kind: ClassVar[str] = "plan"
-    offers: tuple[Offer, ...]
-    excluded: tuple[Excluded, ...]
-    image: str
-    gang: int
-    hourly_cap: float | None
-    made: datetime
-    reason: str
-    cpu_gang: int = 0
-    disk_gib: int = 0
-
-
-@dataclass(frozen=True)
 class Refused:
     """Nothing can be launched for this job; `reason` holds every reason. `error` is a word of errors.py:
     NoOffer, QuotaExceeded, Misconfigured, and JobRefused where hardware.image names no usable image."""
@@ -178,19 +101,6 @@ def make_plan(job: Job, facts: PlanFacts, *, now: datetime) -> Plan | Refused:
         cpu_gang=job.cpu_gang,
         disk_gib=sum(snapshot.gib for snapshot in image.snapshots),
     )
-
-
-def parts(job: Job, offer: Offer, survivors: Collection[tuple[str, Gang, str]]) -> tuple[Part, ...]:
-    """What the attempt lacks in this pool beside its survivors (instance, gang, type), the scarce GPU hosts first.
-
-    A gang is of one type: where members of it survive, the missing ones are as they are."""
-    found = []
-    for gang in Gang:
-        mine = [(instance, name) for instance, its_gang, name in survivors if its_gang is gang]
-        types = {name for _, name in mine}
-        choices = tuple(each for each in offer.choices(gang) if not types or each.type in types)
-        found.append(Part(gang, missing(job, gang, [instance for instance, _ in mine]), choices))
-    return tuple(part for part in found if part.count)
 
 
 def types_of(job: Job) -> tuple[str, ...]:

@@ -7,12 +7,11 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from enum import StrEnum
 from typing import ClassVar
 
 from lambdas.core.catalogue import Market, instance_type, quota
 from lambdas.core.gang import Gang
-from lambdas.core.offers import Offer
+from lambdas.core.plan import Offer, Refusal, RefusalKind
 
 FIRST_PAUSE = timedelta(seconds=30)
 LONGEST_PAUSE = timedelta(minutes=2)
@@ -21,18 +20,6 @@ MOST_TRIES = 100
 and a run may search again after every restart."""
 MOST_REASON = 300
 WAIT_MINUTES = "limits.wait_minutes"
-
-
-class RefusalKind(StrEnum):
-    """What kind of no it was. lambdas/aws maps EC2's codes to these."""
-
-    CAPACITY = "capacity"  # no room in the pool now
-    QUOTA = "quota"  # the account's quota is full
-    THROTTLED = "throttled"  # too many requests
-    UNSUPPORTED = "unsupported"  # this pool will never hold this gang (type not offered in the zone ...)
-    CONFIGURATION = "configuration"  # the yard is set up wrongly: every pool would refuse
-    ACCESS = "access"  # a role may not: every pool would refuse
-
 
 ENDS_AT_ONCE: Mapping[RefusalKind, str] = {
     RefusalKind.ACCESS: "AccessDenied",
@@ -49,20 +36,6 @@ GRAVEST = (
     RefusalKind.CAPACITY,
     RefusalKind.THROTTLED,
 )
-
-
-@dataclass(frozen=True)
-class Refusal:
-    """One no. `offer` is the index into the plan's offers; `gang` the one that was refused; `code` is EC2's code,
-    `reason` a sentence."""
-
-    offer: int
-    round: int
-    kind: RefusalKind
-    code: str
-    reason: str
-    at: datetime
-    gang: Gang = Gang.GPU
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,7 @@ from lambdas.core.cost import HostLife
 from lambdas.core.gang import Gang
 from lambdas.core.imaging import Imaging
 from lambdas.core.job import Job, Role, Strategy
-from lambdas.core.offers import Offer, Plan
-from lambdas.core.placement import Refusal, RefusalKind
+from lambdas.core.plan import Offer, Plan, Refusal, RefusalKind
 from lambdas.core.recovery import Trouble
 from lambdas.core.summary import AttemptFacts, Ending
 

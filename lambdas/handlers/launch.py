@@ -12,11 +12,11 @@ from lambdas import settings
 from lambdas.aws import fleet, instances
 from lambdas.aws.fleet import Launched, Template
 from lambdas.aws.ledger import Ledger, attempt_row, event_row, host_row, intent_row, look_up_row, run_row
-from lambdas.core import gang, offers, pace, placement, policy, tokens, wire
+from lambdas.core import gang, pace, placement, policy, tokens, wire
 from lambdas.core.gang import Gang
 from lambdas.core.job import Job
-from lambdas.core.offers import Offer, Part
-from lambdas.core.placement import GiveUp, RefusalKind, StartOver, Try, Turned, Wait
+from lambdas.core.placement import GiveUp, StartOver, Try, Turned, Wait
+from lambdas.core.plan import Offer, Part, RefusalKind, parts
 from lambdas.core.records import HostRow, Records
 from lambdas.handlers.voice import attempt_of, clock, note
 from lambdas.settings import LaunchSettings
@@ -132,7 +132,7 @@ def _next_step(records: Records, attempt: int, now: datetime) -> Try | Wait | St
 def _ask(asking: Asking) -> dict[str, Any]:
     """Write the intent, look for what an earlier call may have launched, ask EC2, write the answer."""
     survivors = [(host.instance, host.gang, host.type) for host in asking.survivors]
-    lacking = offers.parts(asking.job, asking.offer, survivors)
+    lacking = parts(asking.job, asking.offer, survivors)
     if asking.records.unanswered(asking.attempt):
         found = _launched_before(asking, lacking)
     else:

@@ -10,7 +10,8 @@ from lambdas.core import image, offers, wire
 from lambdas.core.catalogue import Market
 from lambdas.core.image import Image
 from lambdas.core.job import Job
-from lambdas.core.offers import ImageFacts, Plan, PlanFacts, Refused, Source, Subnet
+from lambdas.core.offers import ImageFacts, PlanFacts, Refused, Source, Subnet
+from lambdas.core.plan import Plan
 from lambdas.core.records import RunRow
 from lambdas.handlers.voice import clock, note
 from lambdas.settings import PlanSettings

@@ -7,7 +7,8 @@ from lambdas.core import jobfile
 from lambdas.core.catalogue import Market
 from lambdas.core.image import Image
 from lambdas.core.job import Job
-from lambdas.core.offers import ImageFacts, Offer, PlanFacts, Priced, Source, Subnet
+from lambdas.core.offers import ImageFacts, PlanFacts, Source, Subnet
+from lambdas.core.plan import Offer, Priced
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 BUCKET = "yard-bucket"

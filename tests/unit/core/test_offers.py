@@ -9,10 +9,10 @@ import pytest
 
 from lambdas.core import offers, wire
 from lambdas.core.catalogue import Market
-from lambdas.core.gang import Gang
 from lambdas.core.image import Image
 from lambdas.core.job import Job
-from lambdas.core.offers import Excluded, Plan, Refused, Source, Subnet
+from lambdas.core.offers import Refused, Source, Subnet
+from lambdas.core.plan import Excluded, Offer, Plan
 from tests.unit.core.facts import (
     AMI,
     CPU_ON_DEMAND,
@@ -25,7 +25,6 @@ from tests.unit.core.facts import (
     an_image,
     image_facts,
     job,
-    offer,
     plan_facts,
     served_job,
 )
@@ -257,7 +256,7 @@ def test_every_pool_is_accounted_for_exactly_once() -> None:
     facts = replace(plan_facts(), spot_prices=PRICES)
     plan = offers.make_plan(job(hardware=hardware), facts, now=NOON)
     assert isinstance(plan, Plan)
-    found: list[offers.Offer | Excluded] = [*plan.offers, *plan.excluded]
+    found: list[Offer | Excluded] = [*plan.offers, *plan.excluded]
     assert sorted((each.type, each.zone, each.market) for each in found) == sorted(
         product(types, ZONES, Market)
     )
@@ -348,32 +347,3 @@ def test_a_pool_must_hold_both_gangs(
         assert {each.code for each in answer.excluded if each.zone == "us-east-1a"} == {code}
         for part in said:
             assert part in answer.excluded[0].reason
-
-
-HERE = offer("g6.xlarge", beside=("c7i.large", "m7i.xlarge"))
-BOTH = ("c7i.large", "m7i.xlarge")
-LACKING = [
-    # why, survivors (instance, gang, type), what is asked for: gang, count, types
-    ("at first both gangs, the GPU hosts first", [], [(Gang.GPU, 3, ("g6.xlarge",)), (Gang.CPU, 2, BOTH)]),
-    ("a lost GPU host", [("a", 1, "g6.xlarge"), ("b", 1, "g6.xlarge"), ("c", 2, "c7i.large"), ("d", 2, "c7i.large")],
-     [(Gang.GPU, 1, ("g6.xlarge",))]),
-    ("a lost CPU host is replaced by its like", [("a", 1, "g6.xlarge"), ("b", 1, "g6.xlarge"), ("c", 1, "g6.xlarge"), ("d", 2, "m7i.xlarge")],
-     [(Gang.CPU, 1, ("m7i.xlarge",))]),
-    ("all CPU hosts lost: any type again", [("a", 1, "g6.xlarge"), ("b", 1, "g6.xlarge"), ("c", 1, "g6.xlarge")], [(Gang.CPU, 2, BOTH)]),
-    ("nobody lost", [("a", 1, "g6.xlarge"), ("b", 1, "g6.xlarge"), ("c", 1, "g6.xlarge"), ("d", 2, "c7i.large"), ("e", 2, "c7i.large")], []),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("survivors", "asked"), [row[1:] for row in LACKING], ids=[row[0] for row in LACKING]
-)
-def test_each_gang_gets_what_it_lacks(
-    survivors: list[tuple[str, int, str]], asked: list[tuple[Gang, int, tuple[str, ...]]]
-) -> None:
-    found = offers.parts(served_job(), HERE, [(host, Gang(which), name) for host, which, name in survivors])
-    assert [(part.gang, part.count, tuple(each.type for each in part.choices)) for part in found] == asked
-
-
-def test_the_type_that_ec2_chose_has_its_price() -> None:
-    _, cpu = offers.parts(served_job(), HERE, [])
-    assert cpu.price_of("m7i.xlarge") == HERE.beside[1]

@@ -9,8 +9,8 @@ import pytest
 from lambdas.core import placement
 from lambdas.core.catalogue import Market
 from lambdas.core.gang import Gang
-from lambdas.core.offers import Offer
-from lambdas.core.placement import GiveUp, Refusal, RefusalKind, StartOver, Try, Turned, Wait
+from lambdas.core.placement import GiveUp, StartOver, Try, Turned, Wait
+from lambdas.core.plan import Offer, Refusal, RefusalKind
 from tests.unit.core.facts import NOON, after, offer
 
 A = offer("g6.xlarge", "us-east-1a")

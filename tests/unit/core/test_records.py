@@ -7,7 +7,7 @@ import pytest
 from lambdas.core import pace, records, wire
 from lambdas.core.catalogue import Market
 from lambdas.core.job import Hosts
-from lambdas.core.offers import Plan
+from lambdas.core.plan import Plan
 from lambdas.core.records import Records
 from lambdas.core.release import Act, dispose
 from lambdas.core.summary import Ending
