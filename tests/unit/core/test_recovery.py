@@ -130,7 +130,11 @@ CAUSES = [
     ('{"errorMessage": "boom", "errorType": "KeyError", "stackTrace": []}', "boom"),
     ("[1, 2]", "[1, 2]"),
     ("null", "null"),
-    ('{"other": 1}', ""),
+    ('{"other": 1}', '{"other": 1}'),
+    (
+        '{"__type": "TooManyRequestsException", "message": "Rate Exceeded"}',
+        '{"__type": "TooManyRequestsException", "message": "Rate Exceeded"}',
+    ),
 ]
 
 
