@@ -1,6 +1,7 @@
 """An image of the yard's recipe: uploading it bakes one, or finds that the current image is what a bake would make."""
 
 import time
+from collections import Counter
 from datetime import datetime
 
 from demo.cloud import ROOT
@@ -24,9 +25,8 @@ def ensure_image(yard: Yard, every: float = 1.0) -> str:
         )
     took = (execution.stopped or uploaded) - execution.started
     tests = [test["outcome"] for test in summary["tests"]]
-    counts = [f"{tests.count(each)} {each}" for each in ("passed", "skipped") if each in tests]
-    said = f", tests: {', '.join(counts)}" if counts else ""
-    say(f"  {summary['image']} ({summary['kind']} in {took.total_seconds():.0f} s{said})")
+    said = ", ".join(f"{count} {outcome}" for outcome, count in Counter(tests).most_common())
+    say(f"  {summary['image']} ({summary['kind']} in {took.total_seconds():.0f} s; tests: {said or 'none'})")
     return str(summary["image"])
 
 

@@ -58,7 +58,7 @@ class Trouble:
     def caught(error: str, cause: str) -> "Trouble":
         """From `$states.errorOutput`: the cause is our JSON facts, a Lambda's error JSON, or what a service says."""
         facts = _facts(cause)
-        if facts is None or not facts.keys() & {"reason", "lost", "errorMessage"}:
+        if facts is None or not facts.keys() & {"reason", "errorMessage"}:
             denied = DENIED in cause
             return Trouble(error="AccessDenied" if denied else error, reason=cause.strip())
         if "errorMessage" in facts:

@@ -9,6 +9,7 @@ from lambdas.core.catalogue import Market
 from lambdas.core.job import Hosts
 from lambdas.core.plan import Plan
 from lambdas.core.records import Records
+from lambdas.core.recovery import Trouble
 from lambdas.core.release import Act, dispose
 from lambdas.core.summary import Ending
 from tests.unit.core.facts import NOON, after, offer, served_job
@@ -418,7 +419,7 @@ def test_an_attempt_tells_its_trouble_again() -> None:
         "launched": AT,
         "ending": "lost",
         "error": "HostLost",
-        "cause": '{"lost": ["i-a"]}',
+        "cause": Trouble(error="HostLost", reason="gone", lost=("i-a",)).to_cause(),
     }
     row = ledger(ended).attempts[1]
     assert row.ending is Ending.LOST
