@@ -242,11 +242,12 @@ class Init:
                 self._power_off("asked by the hypervisor", reboot=order["reboot"])
 
     def _run_command(self, order: dict[str, Any], files: list[int]) -> None:
-        env = {**self.environment, **order["env"]}
-        pid = spawn(order["argv"], env, stdout=files[0], stderr=files[1], cwd=order["cwd"])
+        if not self.going_down:
+            env = {**self.environment, **order["env"]}
+            pid = spawn(order["argv"], env, stdout=files[0], stderr=files[1], cwd=order["cwd"])
+            self._commands[pid] = order["id"]
         for descriptor in files:
             os.close(descriptor)
-        self._commands[pid] = order["id"]
 
     def _say(self, **message: Any) -> None:
         try:
@@ -400,8 +401,7 @@ class Init:
         self.print(f"systemd: {'rebooting' if reboot else 'powering off'}: {reason}")
         self._say(event="powering-off", reason=reason, reboot=reboot)
         for unit in self._units.values():
-            if unit.state in ("active", "activating"):
-                unit.stop(lambda code, text: None)
+            unit.stop(lambda code, text: None)
         for pid in self._commands:
             send(pid, signal.SIGTERM)
         self._finish_if_quiet()

@@ -17,9 +17,16 @@ CANNOT_RUN = 203
 def spawn(
     argv: list[str], env: dict[str, str], *, stdout: int, stderr: int, cwd: str = "/", user: str = ""
 ) -> int:
-    """A process in a session of its own; 203 is its exit code when the program cannot be run, as with systemd."""
+    """A process in a session of its own; 203 is its exit code when the program cannot be run, as with systemd.
+
+    Back when the program runs: until then the child is a copy of init, with init's ears, and would lose a signal.
+    """
+    runs, starting = os.pipe()
     pid = os.fork()
     if pid:
+        os.close(starting)
+        os.read(runs, 1)  # both ends close on exec, and the child never writes
+        os.close(runs)
         return pid
     try:
         os.setsid()

@@ -37,6 +37,7 @@ class Service:
         self._control_pid = 0
         self._ignore_failure = False
         self._commands: list[tuple[str, str]] = []
+        self._after_the_end: list[str] = []
         self._starts: list[float] = []
         self._waiting: list[Reply] = []
         self._exit_waiting: list[Reply] = []
@@ -90,11 +91,8 @@ class Service:
         self._stop_asked = True
         if self.state == "deactivating":
             return
-        self.state = "deactivating"
-        self._commands = (
-            [("stop", line) for line in self.unit.all("Service", "ExecStop")] if self.main_pid else []
-        )
-        self._arm(self.unit.seconds("Service", "TimeoutStopSec", DEFAULT_STOP_SECONDS), self._stop_timed_out)
+        lines = self.unit.all("Service", "ExecStop") if self.main_pid else []
+        self._deactivate([("stop", line) for line in lines])
         self._next_command()
 
     def kill(self, number: int, whom: str) -> None:
@@ -136,12 +134,21 @@ class Service:
     def check_stopped(self) -> None:
         if self.state != "deactivating" or self.main_pid or self._control_pid or self._commands:
             return
-        if self.unit.get("Service", "KillMode") in ("process", "none") or not members(self.invocation):
+        if self.unit.get("Service", "KillMode") not in ("process", "none") and members(self.invocation):
+            return
+        if self._after_the_end:
+            self._commands = [("post", line) for line in self._after_the_end]
+            self._after_the_end = []
+            self._next_command()
+        else:
             self._stopped()
 
     # --- inside ---
 
     def _may_start(self, reply: Reply) -> bool:
+        if self.init.going_down:
+            reply(1, f"Failed to start {self.name}: the host is going down.")
+            return False
         for path in self.unit.all("Unit", "ConditionPathExists"):
             if Path(path.lstrip("!|")).exists() == path.startswith("!"):
                 self.init.log(self.name, f"not started: condition on {path} is not met")
@@ -251,11 +258,15 @@ class Service:
 
     def _wind_down(self) -> None:
         """The service has ended or must: what is left of it goes, then it is judged."""
-        self.state = "deactivating"
-        self._commands = []
-        self._arm(self.unit.seconds("Service", "TimeoutStopSec", DEFAULT_STOP_SECONDS), self._stop_timed_out)
+        self._deactivate([])
         self._ask_to_end()
         self.check_stopped()
+
+    def _deactivate(self, commands: list[tuple[str, str]]) -> None:
+        self.state = "deactivating"
+        self._commands = commands
+        self._after_the_end = self.unit.all("Service", "ExecStopPost")
+        self._arm(self.unit.seconds("Service", "TimeoutStopSec", DEFAULT_STOP_SECONDS), self._stop_timed_out)
 
     def _ask_to_end(self) -> None:
         number = signal_number(self._kill_signal())
@@ -282,8 +293,6 @@ class Service:
         failed = self.result != "success"
         self.state = "failed" if failed else "inactive"
         self.init.log(self.name, f"ended: {self.result}, code {self.exit_status}")
-        for line in self.unit.all("Service", "ExecStopPost"):
-            self._spawn(line)
         restarts = not self._stop_asked and self._wants_restart()
         self._close_log()
         waiting, self._exit_waiting = self._exit_waiting, []

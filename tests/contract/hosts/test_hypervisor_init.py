@@ -113,6 +113,30 @@ def test_a_shutdown_can_be_put_off(hosts: Hosts) -> None:
     hosts.until(host, "terminated")
 
 
+def test_nothing_starts_on_a_host_that_is_going_down(hosts: Hosts) -> None:
+    host = hosts.one()
+    again = "[Service]\nExecStart=/bin/sh -c 'echo x >> /opt/starts'\nRestart=always\nRestartSec=3\n"
+    slow = "[Service]\nExecStart=/bin/sh -c 'trap \"sleep 5; exit 0\" TERM; while :; do sleep 0.1; done'\n"
+    started = "systemctl start slow again"
+    hosts.run(host, unit("again.service", again), unit("slow.service", slow), started, "cat /opt/starts")
+    hosts.ec2.stop_instances(InstanceIds=[host])
+    hosts.until(host, "stopped")
+    hosts.ec2.start_instances(InstanceIds=[host])
+    hosts.registered([host])
+    assert hosts.run(host, "cat /opt/starts") == "x"
+
+
+def test_a_unit_has_its_last_word_before_its_host_is_down(hosts: Hosts) -> None:
+    host = hosts.one()
+    text = "[Service]\nExecStart=sleep 1000\nExecStopPost=/bin/sh -c 'sleep 1; echo over >> /opt/post'\n"
+    hosts.run(host, unit("last.service", text), "systemctl start last")
+    hosts.ec2.stop_instances(InstanceIds=[host])
+    hosts.until(host, "stopped")
+    hosts.ec2.start_instances(InstanceIds=[host])
+    hosts.registered([host])
+    assert hosts.run(host, "cat /opt/post") == "over"
+
+
 def test_the_console_shows_what_units_print(hosts: Hosts) -> None:
     host = hosts.one()
     hosts.run(host, "systemd-run --unit=speaks --wait echo to the console")
