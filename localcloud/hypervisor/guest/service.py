@@ -84,7 +84,6 @@ class Service:
     def stop(self, reply: Reply) -> None:
         self._cancel_restart()
         if self.state in ("inactive", "failed"):
-            self.state = "inactive" if self.state == "inactive" else self.state
             reply(0, "")
             return
         self._exit_waiting.append(reply)
@@ -139,6 +138,7 @@ class Service:
         if self._after_the_end:
             self._commands = [("post", line) for line in self._after_the_end]
             self._after_the_end = []
+            self._limit_stop()
             self._next_command()
         else:
             self._stopped()
@@ -266,6 +266,10 @@ class Service:
         self.state = "deactivating"
         self._commands = commands
         self._after_the_end = self.unit.all("Service", "ExecStopPost")
+        self._limit_stop()
+
+    def _limit_stop(self) -> None:
+        """ExecStop and the processes' end have this long together; what follows, ExecStopPost, has it once more."""
         self._arm(self.unit.seconds("Service", "TimeoutStopSec", DEFAULT_STOP_SECONDS), self._stop_timed_out)
 
     def _ask_to_end(self) -> None:

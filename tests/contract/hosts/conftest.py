@@ -91,6 +91,14 @@ class Hosts:
     def until(self, instance_id: str, state: str) -> None:
         eventually(lambda: self.state(instance_id) == state, 30)
 
+    def stop_and_start(self, instance_id: str) -> None:
+        """Down and up again, until SSM knows it."""
+        self.ec2.stop_instances(InstanceIds=[instance_id])
+        self.until(instance_id, "stopped")
+        self.ec2.start_instances(InstanceIds=[instance_id])
+        self.until(instance_id, "running")
+        self.registered([instance_id])
+
     def send(self, instance_ids: list[str], *lines: str, **more: Any) -> str:
         """Start a shell command; its id."""
         parameters = {"commands": list(lines)}

@@ -19,10 +19,7 @@ def test_an_enabled_unit_runs_at_every_boot(hosts: Hosts) -> None:
         "[Install]\nWantedBy=multi-user.target\n"
     )
     hosts.run(host, unit("mark.service", text), "systemctl daemon-reload", "systemctl enable mark")
-    hosts.ec2.stop_instances(InstanceIds=[host])
-    hosts.until(host, "stopped")
-    hosts.ec2.start_instances(InstanceIds=[host])
-    hosts.registered([host])
+    hosts.stop_and_start(host)
     eventually(lambda: hosts.run(host, "cat /opt/boots || true") == "boot")
 
 
@@ -58,6 +55,13 @@ def test_a_unit_that_does_not_listen_is_killed_after_its_time(shared: Hosts, pai
     text = f"[Service]\nExecStart=/bin/sh -c '{script}'\nTimeoutStopSec=1\n"
     shared.run(pair[0], unit("deaf.service", text), "systemctl start deaf", "systemctl stop deaf")
     assert shared.run(pair[0], "systemctl is-active deaf || true") == "failed"
+
+
+def test_what_follows_a_units_end_has_its_time_too(shared: Hosts, pair: list[str]) -> None:
+    script = 'trap "" TERM; while :; do sleep 0.05; done'
+    text = f"[Service]\nExecStart=/bin/sh -c '{script}'\nExecStopPost=sleep 1000\nTimeoutStopSec=1\n"
+    shared.run(pair[0], unit("endless.service", text), "systemctl start endless", "systemctl stop endless")
+    assert shared.run(pair[0], "systemctl is-active endless || true") == "failed"
 
 
 def test_work_started_as_a_unit_outlives_the_command_that_started_it(shared: Hosts, pair: list[str]) -> None:
@@ -119,10 +123,7 @@ def test_nothing_starts_on_a_host_that_is_going_down(hosts: Hosts) -> None:
     slow = "[Service]\nExecStart=/bin/sh -c 'trap \"sleep 5; exit 0\" TERM; while :; do sleep 0.1; done'\n"
     started = "systemctl start slow again"
     hosts.run(host, unit("again.service", again), unit("slow.service", slow), started, "cat /opt/starts")
-    hosts.ec2.stop_instances(InstanceIds=[host])
-    hosts.until(host, "stopped")
-    hosts.ec2.start_instances(InstanceIds=[host])
-    hosts.registered([host])
+    hosts.stop_and_start(host)
     assert hosts.run(host, "cat /opt/starts") == "x"
 
 
@@ -130,10 +131,7 @@ def test_a_unit_has_its_last_word_before_its_host_is_down(hosts: Hosts) -> None:
     host = hosts.one()
     text = "[Service]\nExecStart=sleep 1000\nExecStopPost=/bin/sh -c 'sleep 1; echo over >> /opt/post'\n"
     hosts.run(host, unit("last.service", text), "systemctl start last")
-    hosts.ec2.stop_instances(InstanceIds=[host])
-    hosts.until(host, "stopped")
-    hosts.ec2.start_instances(InstanceIds=[host])
-    hosts.registered([host])
+    hosts.stop_and_start(host)
     assert hosts.run(host, "cat /opt/post") == "over"
 
 

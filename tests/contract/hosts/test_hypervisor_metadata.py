@@ -104,11 +104,7 @@ def test_user_data_is_readable_and_a_script_runs_once(hosts: Hosts) -> None:
     host = hosts.one(UserData=script)
     assert ask(hosts, host, "user-data") == ("200", script)
     eventually(lambda: hosts.run(host, "cat /opt/times || true") == "run")
-    hosts.ec2.stop_instances(InstanceIds=[host])
-    hosts.until(host, "stopped")
-    hosts.ec2.start_instances(InstanceIds=[host])
-    hosts.until(host, "running")
-    hosts.registered([host])
+    hosts.stop_and_start(host)
     assert hosts.run(host, "cat /opt/times") == "run"
 
 
