@@ -37,9 +37,9 @@ from tests.e2e.watch import (
     shell,
     state,
     stop,
-    tag,
     until_gone,
     until_it_is,
+    until_judged,
     verdicts,
     without_rules,
 )
@@ -61,7 +61,7 @@ def a_host_that_computes_is_kept_an_idle_one_stopped_and_archived_and_its_files_
     busy = "nohup sh -c 'while :; do :; done' >/dev/null 2>&1 & echo $! > /root/busy"
     shell(runs, kept, f"echo mine > {NOTE}; {busy}")
     seen = len(passes(runs))
-    runs.until("its use keeps it", lambda: tag(runs, kept, "trainyard:verdict").startswith("keep-busy "), 400)
+    until_judged(runs, [kept], "keep-busy", 400)
     runs.until("patrol looks three times", lambda: len(passes(runs)) >= seen + 3, 400)
     assert state(runs, kept) == "running"
     assert "its busiest GPU was at" in verdicts(runs, kept)[-1]["reason"]
@@ -147,17 +147,14 @@ def an_idle_host_of_a_launch_is_kept_until_its_lease_ends_and_then_goes(runs: Ru
 
 
 def a_host_whose_metrics_stop_is_warned_about_by_name_and_kept(runs: Runs) -> None:
+    """Its window is longer than its launch could take: else what it sent until then were a whole one, and idle."""
     made = launched(
         runs, image=runs.yard.image(), instance_types=["g6.xlarge"], market="on_demand", hours=1
     ).summary
     silent = str(made["instance"])
     runs.cloud.fault("metrics", silent)
-    set_tags(runs, silent, hold=LONG_AGO, unknown_warn_minutes=1, **SOON)
-    runs.until(
-        "patrol warns",
-        lambda: tag(runs, silent, "trainyard:verdict").startswith("warn-unknown "),
-        8 * MINUTES,
-    )
+    set_tags(runs, silent, hold=LONG_AGO, unknown_warn_minutes=1, grace_minutes=0.1, window_minutes=6)
+    until_judged(runs, [silent], "warn-unknown", 12 * MINUTES)
     seen = len(passes(runs))
     runs.until("patrol looks twice more", lambda: len(passes(runs)) >= seen + 2, 3 * MINUTES)
     assert state(runs, silent) == "running"

@@ -107,6 +107,18 @@ def verdicts(runs: Runs, instance: str) -> list[dict[str, Any]]:
     return [each for _, _, row in days for each in row["verdicts"] if each["instance"] == instance]
 
 
+def until_judged(runs: Runs, instances: list[str], word: str, seconds: float) -> None:
+    """Patrol says this of each; else the failure has all that it has said."""
+    try:
+        runs.until(
+            f"each of {', '.join(instances)} {word}",
+            lambda: all(tag(runs, each, "trainyard:verdict").startswith(f"{word} ") for each in instances),
+            seconds,
+        )
+    except AssertionError as never:
+        raise AssertionError({each: verdicts(runs, each) for each in instances}) from never
+
+
 def act_on(runs: Runs, instance: str) -> dict[str, Any]:
     """The verdict that patrol has acted on last."""
     return [each for each in verdicts(runs, instance) if each.get("outcome") == "done"][-1]
