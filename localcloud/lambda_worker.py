@@ -13,6 +13,8 @@ import traceback
 from typing import Any
 
 FAULT_OF_IMPORT = "Runtime.ImportModuleError"
+END_OF_LOG = "\x1eend of this invocation's log"
+"""The line on stderr after all that an invocation, its children too, have printed."""
 
 
 class Context:
@@ -62,10 +64,18 @@ def main() -> None:
         os.environ.update({"_X_AMZN_TRACE_ID": trace} if trace else {})
         try:
             result = handler(message["event"], Context(init, call))
-            say(status="ok", result=json.loads(json.dumps(result)))
+            answer = {"status": "ok", "result": json.loads(json.dumps(result))}
         except Exception as error:  # noqa: BLE001 - the caller is told what the function raised
-            print(f"[ERROR] {type(error).__name__}: {error}\n{traceback.format_exc()}", flush=True)
-            say(status="error", error=str(error), fault=fault(error), trace="")
+            print(f"[ERROR] {type(error).__name__}: {error}\n{traceback.format_exc()}")
+            answer = {"status": "error", "error": str(error), "fault": fault(error), "trace": ""}
+        end_log()
+        say(**answer)
+
+
+def end_log() -> None:
+    """Past sys.stderr, which the handler may have replaced by now."""
+    sys.stderr.flush()
+    os.write(2, f"{END_OF_LOG}\n".encode())
 
 
 def make_path(code: str) -> None:
@@ -102,4 +112,5 @@ def fault_of_start(error: BaseException, init: dict[str, Any]) -> dict[str, Any]
     return fault(error)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -25,6 +25,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from localcloud.lambda_worker import END_OF_LOG
+
 if TYPE_CHECKING:
     from localcloud.context import Context
 
@@ -36,6 +38,8 @@ WORKER = Path(__file__).with_name("lambda_worker.py")
 START_FAILED = "Worker init failed: "
 PROCESS_GONE = re.compile(r"Worker process (died|exited immediately)")
 TIMED_OUT = re.compile(r"Task timed out after [\d.]+ seconds")
+LAST_LINES_SECONDS = 2.0
+"""How long the log of a process that has gone is waited for: a child of it may hold it open."""
 
 
 def install(context: Context) -> None:
@@ -99,7 +103,31 @@ def process_class(context: Context, home: Path, interpreter: Path) -> Any:
                 raise RuntimeError(START_FAILED + answer["error"])
             self._start_time = time.time()
 
+        def _drain_stderr(self, **_: float) -> str:
+            """All of an invocation's log, where ministack takes what came in some milliseconds."""
+            return printed(self._stderr_queue, self._stderr_thread)
+
+        _drain_stderr_bounded = _drain_stderr
+
     return FunctionProcess
+
+
+def printed(lines: queue.Queue[str], reader: threading.Thread) -> str:
+    """What an invocation has printed: until its end of the log, or that of its process."""
+    found: list[str] = []
+    ends = time.monotonic() + LAST_LINES_SECONDS
+    while time.monotonic() < ends:
+        try:
+            line = lines.get(timeout=0.05)
+        except queue.Empty:
+            if reader.is_alive():
+                continue
+            break
+        if line.endswith(END_OF_LOG):
+            unfinished = line.removesuffix(END_OF_LOG)
+            return "\n".join([*found, unfinished] if unfinished else found)
+        found.append(line)
+    return "\n".join(found)
 
 
 def _layers(config: Mapping[str, Any]) -> list[bytes]:

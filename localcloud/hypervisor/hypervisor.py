@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import logging
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -301,12 +300,19 @@ class Hypervisor:
             host.do_while_down()
             host.forget_executions()
             self._network.unplug(machine)
-            self._disks.release(machine.instance_id)
+            self._release(machine.instance_id)
             with self._lock:
                 self._hosts.pop(machine.instance_id, None)
                 what: Change = host.wanted or ("powered-off" if host.powered_off else "died")
             host.gone.set()
             self._ended(machine.instance_id, what, reason)
+
+    def _release(self, instance_id: str) -> None:
+        """What is left lying is taken away before the next boot; a host that has ended is told of whatever happens."""
+        try:
+            self._disks.release(instance_id)
+        except OSError:
+            logger.exception("the disk of %s", instance_id)
 
     def _start(self, host: _Host) -> None:
         disk = self._disks.prepare(host.machine.instance_id, host.machine.image_id)
@@ -511,12 +517,12 @@ class _Host:
             work()
 
     def kill(self) -> None:
-        """Everything on it ends now: its init goes with the boot process, and the kernel ends what init held."""
+        """Everything on it ends now. Its boot process ends when all of that is gone, so that `reap` waits for it."""
         with self._lock:
             self._killed = True
             process = self._process
         if process is not None and process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
+            inside.end(process.pid)
 
     def freeze(self) -> None:
         with self._lock:
@@ -529,7 +535,7 @@ class _Host:
             self._held.clear()
 
     def reap(self) -> None:
-        """After the socket closed: the processes are gone or going; collect them."""
+        """After the socket closed: the processes are gone or going; wait until they are, and collect them."""
         with self._lock:
             self.is_up = False
             process, self._process = self._process, None

@@ -35,6 +35,13 @@ def let_go(held: list[int]) -> None:
         _send(pid, signal.SIGCONT)
 
 
+def end(boot: int) -> None:
+    """Kill the host's init, and with it, by the kernel, all that runs there: the boot process, whose child it is, ends
+    when nothing is left. One that has no init yet is killed itself, its group with it: it may just be making one."""
+    for pid in _children(boot) or [-boot]:
+        _send(pid, signal.SIGKILL)
+
+
 def namespace_inside(boot: int) -> str | None:
     """The process namespace of the host that this boot process started; None when it is gone."""
     return _link(f"/proc/{boot}/ns/pid_for_children")
@@ -56,6 +63,14 @@ def _running(boot: int) -> list[int]:
     if namespace is None:
         return []
     return [pid for pid in processes() if namespace_of(pid) == namespace and _state(pid) not in STILL]
+
+
+def _children(pid: int) -> list[int]:
+    """None of one that has ended."""
+    try:
+        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:
+        return []
 
 
 def _link(path: str) -> str | None:

@@ -417,7 +417,6 @@ class Init:
             self._scheduled = self.after(POWEROFF_SECONDS, self._halt)
 
     def _halt(self) -> None:
-        os.sync()
         self.print("systemd: down")
         os._exit(0)
 
