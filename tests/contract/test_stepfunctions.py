@@ -108,9 +108,9 @@ def test_a_missing_heartbeat_ends_the_task(cloud: Cloud, mailbox: Mailbox) -> No
 
 def test_heartbeats_keep_a_task_alive(cloud: Cloud, mailbox: Mailbox) -> None:
     states = cloud.client("stepfunctions")
-    execution = cloud.start(cloud.machine(mailbox.waiting(HeartbeatSeconds=2), mailbox.statement))
+    execution = cloud.start(cloud.machine(mailbox.waiting(HeartbeatSeconds=4), mailbox.statement))
     token = mailbox.token()
-    for _ in range(5):
+    for _ in range(8):
         time.sleep(0.7)
         states.send_task_heartbeat(taskToken=token)
     assert states.describe_execution(executionArn=execution)["status"] == "RUNNING"

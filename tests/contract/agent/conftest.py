@@ -5,8 +5,6 @@ import pytest
 
 from tests.contract.agent.host import Yard, become
 from tests.contract.conftest import Cloud, Credentials
-from training.host import orders
-from training.host.orders import Order
 
 
 @pytest.fixture
@@ -15,4 +13,4 @@ def yard(cloud: Cloud, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
     become(monkeypatch, Credentials())
     made = Yard(cloud, tmp_path)
     yield made
-    orders.give(Order("stop", made.run, 99), made.places)
+    made.end()

@@ -21,11 +21,14 @@ import pytest
 from tests.contract.conftest import ACCOUNT, REGION, ROOT, Cloud, Credentials, eventually
 from training.host import orders
 from training.host.agent import Agent, post_of
+from training.host.lease import Lease
 from training.host.metadata import Metadata
 from training.host.orders import Order
 from training.host.places import Places
 
 INSTANCE, IMAGE = "i-0123456789abcdef0", "ami-0123456789abcdef0"
+HOLD = "meta-data/tags/instance/trainyard:hold"
+"""The page of the metadata service that says until when somebody holds the host."""
 
 
 class MetadataService(ThreadingHTTPServer):
@@ -78,6 +81,7 @@ class Yard:
     run: str = field(default_factory=lambda: f"run-{uuid.uuid4().hex[:8]}")
     heard: list[dict[str, Any]] = field(default_factory=list)
     powered_off: list[str] = field(default_factory=list)
+    started: list[tuple[MetadataService, Agent]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         name = f"yard-{uuid.uuid4().hex[:8]}"
@@ -136,8 +140,16 @@ class Yard:
         post = post_of(identity, now=datetime.now(UTC))
         assert post
         self.agent = Agent(self.places, service.client, identity, post, power_off=self.powered_off.append)
+        self.started.append((service, self.agent))
         threading.Thread(target=self.agent.work, daemon=True).start()
         return service
+
+    def end(self) -> None:
+        """Whatever the agent does, the host's time is over: its threads live in this process, and end with it."""
+        orders.give(Order("stop", self.run, 99), self.places)
+        for service, agent in self.started:
+            service.pages.pop(HOLD, None)
+            agent._sentinel.renew(Lease(datetime.now(UTC), "the test is over"))
 
     def metadata(self) -> MetadataService:
         return MetadataService(

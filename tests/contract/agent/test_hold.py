@@ -6,13 +6,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tests.contract.agent.host import INSTANCE, MetadataService, Yard, become
+from tests.contract.agent.host import HOLD, INSTANCE, MetadataService, Yard, become
 from tests.contract.conftest import allow, eventually
 from training.host import hold
 from training.host.__main__ import main
 from training.host.errors import HostTrouble
-
-TAG = "meta-data/tags/instance/trainyard:hold"
 
 
 @pytest.fixture
@@ -37,20 +35,20 @@ def test_a_person_holds_the_host_and_hears_until_when(
         timedelta(hours=1.9) < datetime.fromisoformat(said["until"]) - datetime.now(UTC) <= timedelta(hours=2)
     )
     assert person.is_alive(), "nobody has written the tag yet"
-    metadata.pages[TAG] = said["until"]
+    metadata.pages[HOLD] = said["until"]
     person.join(10)
     assert codes == [0]
     assert f"held until {said['until'][:19]}" in capsys.readouterr().out
 
 
 def test_a_notebook_releases_it(yard: Yard, metadata: MetadataService) -> None:
-    metadata.pages[TAG] = (datetime.now(UTC) + timedelta(hours=9)).isoformat()
+    metadata.pages[HOLD] = (datetime.now(UTC) + timedelta(hours=9)).isoformat()
     released: list[datetime] = []
     notebook = threading.Thread(target=lambda: released.append(hold.release()))
     notebook.start()
     assert yard.hear("hold")["until"] is None
     now = datetime.now(UTC)
-    metadata.pages[TAG] = now.isoformat()
+    metadata.pages[HOLD] = now.isoformat()
     notebook.join(10)
     assert released == [now]
 
@@ -77,6 +75,6 @@ def test_the_agent_stays_beyond_its_lease_while_it_is_held(yard: Yard) -> None:
     service = yard.start_agent()
     yard.hear("ready")
     until = datetime.now(UTC) + timedelta(hours=9)
-    service.pages[TAG] = until.isoformat()
+    service.pages[HOLD] = until.isoformat()
     eventually(lambda: yard.agent._sentinel.lease.until == until)
     assert yard.powered_off == []

@@ -89,7 +89,7 @@ def test_at_its_cap_a_program_leaves_with_whatever_code_but_its_own_error_is_tol
     yard.prepare(SAYS_GOODBYE.replace("{last_act}", last_act))
     yard.start_agent()
     yard.hear("ready")
-    yard.order("start", 1, deadline=(datetime.now(UTC) + timedelta(seconds=4)).isoformat())
+    yard.order("start", 1, deadline=(datetime.now(UTC) + timedelta(seconds=8)).isoformat())
     said = yard.hear(word)
     assert said.get("why") == why
     if last_act == "sys.exit(3)":
@@ -104,7 +104,7 @@ import os, pathlib, time
 weights = pathlib.Path(os.environ["TRAINYARD_CHECKPOINTS"], "weights.h5")
 for epoch in range(1, 5):
     weights.write_text("epoch %d" % epoch)
-    time.sleep(3)
+    time.sleep(4)
 """
 
 

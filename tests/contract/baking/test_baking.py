@@ -119,6 +119,7 @@ def test_a_baked_builder_becomes_an_image_without_a_past(bakery: Bakery) -> None
     )
     assert bakery.seal(builder, "builder").status == "Success"
     host = bakery.start(ImageId=bakery.image_of(builder))
+    bakery.hosts.run(host, "until [ -f /etc/trainyard/host.json ]; do sleep 0.1; done")
     assert bakery.hosts.run(host, "cat /opt/trainyard/recipe /srv/mine") == "0123456789abcdef\nyes"
     assert bakery.hosts.run(host, "systemctl is-enabled trainyard-host") == "enabled"
     gone = (

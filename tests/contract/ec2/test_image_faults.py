@@ -33,6 +33,7 @@ def states_told(yard: Yard, image: str) -> list[str]:
 def test_the_next_image_fails_with_a_reason_and_the_one_after_does_not(yard: Yard, host: str) -> None:
     fault(yard, "image-fail", "--reason", "no disk is left")
     assert "the next 1 images fail: no disk is left" in standing(yard)
+    fault(yard, "image-slow", "3")
     image = made_image(yard, host, NoReboot=True)
     assert image_of(yard, image)["State"] == "pending"
     eventually(lambda: image_of(yard, image)["State"] == "failed")

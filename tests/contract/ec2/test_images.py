@@ -29,6 +29,7 @@ def available(yard: Yard, image: str) -> None:
 def test_a_host_from_an_image_has_the_disk_that_was_copied(yard: Yard) -> None:
     builder = yard.run(UserData=LEAVE_A_MARK)[0]
     printed(yard, builder, "left")
+    yard.fault("image-slow", seconds=3)
     image = made_image(yard, builder, NoReboot=True)
     assert image_of(yard, image)["State"] == "pending"
     available(yard, image)
@@ -52,6 +53,7 @@ def test_an_image_of_a_stopped_host_works_too(yard: Yard) -> None:
 def test_nothing_is_launched_from_a_pending_image(yard: Yard) -> None:
     host = yard.run()[0]
     yard.becomes(host, "running")
+    yard.fault("image-slow", seconds=3)
     image = made_image(yard, host)
     with pytest.raises(ClientError, match="InvalidAMIID"):
         yard.run(ImageId=image)
@@ -170,6 +172,7 @@ def test_a_snapshot_tells_what_it_is_of(yard: Yard) -> None:
     host = yard.run(LaunchTemplate={"LaunchTemplateId": template})[0]
     root = yard.becomes(host, "running")["BlockDeviceMappings"][0]["Ebs"]["VolumeId"]
     tag = unique("run")
+    yard.fault("image-slow", seconds=3)
     image = made_image(yard, host, NoReboot=True, TagSpecifications=tags("snapshot", run=tag))
     assert snapshot_of(yard, image)["State"] == "pending"
     available(yard, image)

@@ -20,6 +20,11 @@ def unique(prefix: str) -> str:
     return f"{prefix}-{uuid.uuid4().hex[:10]}"
 
 
+def wrote(path: str) -> str:
+    """A shell line that waits until something is in the file: what a process does first, and then works."""
+    return f"until test -s {path}; do sleep 0.05; done"
+
+
 def error_code(call: Any, **parameters: Any) -> str:
     """The code of the error this call must answer."""
     with pytest.raises(ClientError) as raised:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.contract.conftest import Cloud, eventually, free_port
-from tests.contract.hosts.conftest import REGISTER, Hosts, unique
+from tests.contract.hosts.conftest import REGISTER, Hosts, unique, wrote
 
 MEBIBYTE = 1 << 20
 BASE_IMAGE = "ami-0b5eacf05cf9e0001"
@@ -15,8 +15,9 @@ def size_of(folder: Path) -> int:
     return sum(path.lstat().st_size for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
 
 
-def image_of(hosts: Hosts, instance_id: str) -> str:
-    image = str(hosts.ec2.create_image(InstanceId=instance_id, Name=unique("image"))["ImageId"])
+def image_of(hosts: Hosts, instance_id: str, **more: object) -> str:
+    made = hosts.ec2.create_image(InstanceId=instance_id, Name=unique("image"), **more)
+    image = str(made["ImageId"])
 
     def is_available() -> bool:
         return bool(hosts.ec2.describe_images(ImageIds=[image])["Images"][0]["State"] == "available")
@@ -43,7 +44,7 @@ def test_a_host_of_an_image_has_what_the_image_was_made_of(hosts: Hosts) -> None
 def test_what_a_host_changes_reaches_neither_its_image_nor_its_siblings(hosts: Hosts) -> None:
     builder = hosts.one()
     hosts.run(builder, "echo original > /opt/file")
-    image = image_of(hosts, builder)
+    image = image_of(hosts, builder, NoReboot=True)
     first, second = hosts.launch(2, ImageId=image)
     hosts.run(first, "echo changed > /opt/file")
     hosts.run(builder, "echo later > /opt/file")
@@ -120,6 +121,7 @@ def test_a_process_that_was_stopped_stays_so_when_an_image_is_made(hosts: Hosts)
         host,
         "(while :; do date +%s.%N; sleep 0.05; done > /opt/still) & echo $! > /opt/stopped; sleep 0.3; kill -STOP $!",
         "(while :; do date +%s.%N; sleep 0.05; done > /opt/goes-on) & echo $! > /opt/going",
+        wrote("/opt/goes-on"),
     )
     image = str(hosts.ec2.create_image(InstanceId=host, Name=unique("image"), NoReboot=True)["ImageId"])
     eventually(lambda: hosts.ec2.describe_images(ImageIds=[image])["Images"][0]["State"] == "available", 60)

@@ -3,7 +3,7 @@
 import base64
 
 from tests.contract.conftest import eventually
-from tests.contract.hosts.conftest import Hosts
+from tests.contract.hosts.conftest import Hosts, wrote
 
 
 def unit(name: str, text: str) -> str:
@@ -43,24 +43,29 @@ def test_a_unit_that_ends_well_stays_down(shared: Hosts, pair: list[str]) -> Non
 
 
 def test_stopping_a_unit_asks_all_its_processes_and_waits_for_them(shared: Hosts, pair: list[str]) -> None:
-    script = 'trap "echo asked >> /opt/asked; exit 0" TERM; while :; do sleep 0.05; done'
+    script = 'trap "echo asked >> /opt/asked; exit 0" TERM; echo > /opt/listens; while :; do sleep 0.05; done'
     text = f"[Service]\nExecStart=/bin/sh -c '(setsid sh -c \"sleep 1000\" &) ; {script}'\n"
-    shared.run(pair[0], unit("asked.service", text), "rm -f /opt/asked", "systemctl start asked", "sleep 0.3")
+    fresh = unit("asked.service", text), "rm -f /opt/asked /opt/listens"
+    shared.run(pair[0], *fresh, "systemctl start asked", wrote("/opt/listens"))
     after = shared.run(pair[0], "systemctl stop asked", "cat /opt/asked", "pgrep -c -f '^sleep 1000' || true")
     assert after == "asked\n0"
 
 
 def test_a_unit_that_does_not_listen_is_killed_after_its_time(shared: Hosts, pair: list[str]) -> None:
-    script = 'trap "" TERM; while :; do sleep 0.05; done'
+    script = 'trap "" TERM; echo deaf > /opt/deaf; while :; do sleep 0.05; done'
     text = f"[Service]\nExecStart=/bin/sh -c '{script}'\nTimeoutStopSec=1\n"
-    shared.run(pair[0], unit("deaf.service", text), "systemctl start deaf", "systemctl stop deaf")
+    shared.run(
+        pair[0], "rm -f /opt/deaf", unit("deaf.service", text), "systemctl start deaf", wrote("/opt/deaf")
+    )
+    shared.run(pair[0], "systemctl stop deaf")
     assert shared.run(pair[0], "systemctl is-active deaf || true") == "failed"
 
 
 def test_what_follows_a_units_end_has_its_time_too(shared: Hosts, pair: list[str]) -> None:
-    script = 'trap "" TERM; while :; do sleep 0.05; done'
+    script = 'trap "" TERM; echo deaf > /opt/deaf; while :; do sleep 0.05; done'
     text = f"[Service]\nExecStart=/bin/sh -c '{script}'\nExecStopPost=sleep 1000\nTimeoutStopSec=1\n"
-    shared.run(pair[0], unit("endless.service", text), "systemctl start endless", "systemctl stop endless")
+    started = unit("endless.service", text), "systemctl start endless", wrote("/opt/deaf")
+    shared.run(pair[0], "rm -f /opt/deaf", *started, "systemctl stop endless")
     assert shared.run(pair[0], "systemctl is-active endless || true") == "failed"
 
 
@@ -122,7 +127,7 @@ def test_nothing_starts_on_a_host_that_is_going_down(hosts: Hosts) -> None:
     again = "[Service]\nExecStart=/bin/sh -c 'echo x >> /opt/starts'\nRestart=always\nRestartSec=3\n"
     slow = "[Service]\nExecStart=/bin/sh -c 'trap \"sleep 5; exit 0\" TERM; while :; do sleep 0.1; done'\n"
     started = "systemctl start slow again"
-    hosts.run(host, unit("again.service", again), unit("slow.service", slow), started, "cat /opt/starts")
+    hosts.run(host, unit("again.service", again), unit("slow.service", slow), started, wrote("/opt/starts"))
     hosts.stop_and_start(host)
     assert hosts.run(host, "cat /opt/starts") == "x"
 

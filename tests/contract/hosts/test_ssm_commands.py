@@ -145,7 +145,7 @@ def test_the_exit_code_is_that_of_the_last_line(shared: Hosts, pair: list[str]) 
 
 
 def test_output_is_empty_until_the_step_has_ended(shared: Hosts, pair: list[str]) -> None:
-    command = shared.send(pair[:1], "echo early", "sleep 1")
+    command = shared.send(pair[:1], "echo early", "sleep 3")
     look = {"CommandId": command, "InstanceId": pair[0]}
     eventually(lambda: shared.ssm.get_command_invocation(**look)["Status"] == "InProgress")
     running = shared.ssm.get_command_invocation(**look)
@@ -248,7 +248,7 @@ def test_a_host_that_vanishes_leaves_its_invocation_in_progress(hosts: Hosts) ->
 
 
 def test_a_host_runs_five_commands_at_a_time(shared: Hosts, pair: list[str]) -> None:
-    commands = [shared.send(pair[1:], "sleep 2") for _ in range(6)]
+    commands = [shared.send(pair[1:], "sleep 5") for _ in range(6)]
 
     def states() -> list[str]:
         found = shared.ssm.list_commands(InstanceId=pair[1])["Commands"]

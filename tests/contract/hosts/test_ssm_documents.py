@@ -88,9 +88,13 @@ def test_steps_run_in_order_and_each_has_its_own_result(shared: Hosts, pair: lis
     assert "skipped" in shared.over(command_id, pair[0], PluginName="third")["StandardOutputContent"]
     look = shared.ssm.get_command_invocation
     assert error_code(look, CommandId=command_id, InstanceId=pair[0]) == "InvalidPluginName"
-    whole = shared.ssm.list_command_invocations(CommandId=command_id, Details=True)["CommandInvocations"][0]
-    assert whole["Status"] == "Failed"
-    assert [step["Name"] for step in whole["CommandPlugins"]] == ["first", "second", "third"]
+
+    def whole() -> dict[str, Any]:
+        found = shared.ssm.list_command_invocations(CommandId=command_id, Details=True)
+        return dict(found["CommandInvocations"][0])
+
+    eventually(lambda: whole()["Status"] == "Failed")
+    assert [step["Name"] for step in whole()["CommandPlugins"]] == ["first", "second", "third"]
 
 
 def test_a_step_may_end_the_document(shared: Hosts, pair: list[str]) -> None:
