@@ -128,7 +128,7 @@ def test_a_host_comes_back_with_its_files_in_another_zone_and_trains_again(runs:
 
 
 def test_a_run_is_imaged_while_it_trains_and_does_not_notice(runs: Runs) -> None:
-    arn = runs.start(runs.job("imaged", **ALONE, program={"args": {"steps": 600, "step-delay": 0.05}}))
+    arn = runs.start(runs.job("imaged", **ALONE, program={"args": {"steps": 1500, "step-delay": 0.05}}))
     run = arn.rsplit(":", 1)[-1]
     runs.until("it trains", lambda: runs.checkpoint_of(run) >= 10)
     for asked in ({"quiesce": "reboot"}, {"then": "terminate"}):
@@ -146,7 +146,7 @@ def test_a_run_is_imaged_while_it_trains_and_does_not_notice(runs: Runs) -> None
     ended = runs.finish(arn)
     assert ended.succeeded, ended.why()
     assert ended.summary["restarts"] == 0
-    assert ended.summary["steps"]["done"] == 600
+    assert ended.summary["steps"]["done"] == 1500
 
 
 def test_a_run_leaves_an_image_of_its_chief_if_the_job_asks_for_one(runs: Runs) -> None:
