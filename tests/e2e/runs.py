@@ -119,23 +119,27 @@ class Runs:
         return str(next(host["instance"] for host in cluster["hosts"] if host["role"] == role))
 
     @contextmanager
-    def without(self, role: str, action: str) -> Iterator[None]:
-        """The yard with `action` taken out of the inline policies of the roles whose logical id has `role`."""
+    def without(self, role: str, action: str, *, once: Callable[[], object] = lambda: None) -> Iterator[None]:
+        """The yard with `action` taken out of the inline policies of the roles whose logical id has `role`.
+
+        `once` is called when all is read, and what it waits for is the moment in which the permission goes."""
         iam = self.yard.session.client("iam")
-        changed: list[tuple[str, str, dict[str, Any]]] = []
+        changed: list[tuple[dict[str, str], dict[str, Any], dict[str, Any]]] = []
         for name in self.roles(role):
             for policy in iam.list_role_policies(RoleName=name)["PolicyNames"]:
                 document = iam.get_role_policy(RoleName=name, PolicyName=policy)["PolicyDocument"]
                 less = _less(document, action)
                 if less != document:
-                    changed.append((name, policy, document))
-                    iam.put_role_policy(RoleName=name, PolicyName=policy, PolicyDocument=json.dumps(less))
+                    changed.append(({"RoleName": name, "PolicyName": policy}, document, less))
         assert changed, f"no role like {role} has {action} in an inline policy"
         try:
+            once()
+            for which, _, less in changed:
+                iam.put_role_policy(**which, PolicyDocument=json.dumps(less))
             yield
         finally:
-            for name, policy, document in changed:
-                iam.put_role_policy(RoleName=name, PolicyName=policy, PolicyDocument=json.dumps(document))
+            for which, document, _ in changed:
+                iam.put_role_policy(**which, PolicyDocument=json.dumps(document))
 
     def roles(self, part: str) -> list[str]:
         """The names of the yard's roles whose logical id has `part`."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from tests.e2e.runs import Run, Runs
 
 ALONE: dict[str, Any] = {"cluster": {"strategy": "single", "workers": 1}}
 KEPT: dict[str, Any] = {**ALONE, "hardware": {"market": "on_demand"}, "after": {"hosts": "stop"}}
+NEVER = datetime.fromtimestamp(0, UTC)
 NOTES = "/home/ubuntu/notes.txt"
 
 
@@ -50,15 +52,19 @@ def made_by(runs: Runs, execution: str) -> list[dict[str, Any]]:
     return images + disks
 
 
+def pinged(runs: Runs, instance: str) -> datetime:
+    """When its agent has told Systems Manager last that it is there: once it has booted, then now and then."""
+    chosen = [{"Key": "InstanceIds", "Values": [instance]}]
+    ssm = runs.yard.session.client("ssm")
+    known = ssm.describe_instance_information(Filters=chosen)["InstanceInformationList"]
+    return known[0]["LastPingDateTime"] if known else NEVER
+
+
 def shell(runs: Runs, instance: str, line: str) -> str:
     """What the command prints on the host, as a user would have it there."""
     ssm = runs.yard.session.client("ssm")
 
-    def known() -> bool:
-        chosen = [{"Key": "InstanceIds", "Values": [instance]}]
-        return bool(ssm.describe_instance_information(Filters=chosen)["InstanceInformationList"])
-
-    runs.until(f"Systems Manager knows {instance}", known)
+    runs.until(f"Systems Manager knows {instance}", lambda: pinged(runs, instance) > NEVER)
     sent = ssm.send_command(
         DocumentName="AWS-RunShellScript", InstanceIds=[instance], Parameters={"commands": [line]}
     )["Command"]["CommandId"]
@@ -178,8 +184,10 @@ def test_a_host_outlives_every_image_that_fails_and_ends_only_with_one_that_is_t
         assert kept.succeeded, kept.why()
         until_it_is(runs, host, "running")
 
+        before = pinged(runs, host)
         rebooted = snapshot(runs, instance=host, name="sturdy", quiesce="reboot")
         assert rebooted.succeeded, rebooted.why()
+        runs.until("its agent is up again", lambda: pinged(runs, host) > before)
         assert shell(runs, host, "echo up again").strip() == "up again"
 
         runs.cloud.fault("image-slow", "15")

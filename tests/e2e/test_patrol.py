@@ -52,7 +52,7 @@ A_MINUTE = {"args": {"steps": 1200, "step-delay": 0.05}}
 
 def a_host_that_computes_is_kept_an_idle_one_stopped_and_archived_and_its_files_stay(runs: Runs) -> None:
     job = runs.job("ladder", cluster=ONE, hardware=ON_DEMAND, after={"hosts": "stop"}, policy=SOON)
-    run = runs.run(job)
+    run = runs.run(job, 6 * MINUTES)
     assert run.succeeded, run.why()
     kept = host_of(runs, run.id)
     until_it_is(runs, kept, "stopped")
@@ -124,12 +124,12 @@ def an_execution_stopped_by_hand_unheard_leaves_no_host_and_a_summary(runs: Runs
 
 def a_run_stops_at_its_cap_without_its_host_agent(runs: Runs) -> None:
     """Frozen as it is, the host neither hears nor does anything: patrol ends the run."""
-    job = runs.job("frozen", cluster=ONE, program={"args": {"steps": 60000}}, limits={"hours": 0.04})
+    job = runs.job("frozen", cluster=ONE, program={"args": {"steps": 60000}}, limits={"hours": 0.08})
     arn, run = begun(runs, job)
     runs.cloud.fault("freeze", host_of(runs, run))
     done = runs.finish(arn, 12 * MINUTES)
     assert done.execution.error == "LimitReached", done.why()
-    assert "stopped at its cap of 0.04 hours" in done.summary["reason"]
+    assert "stopped at its cap of 0.08 hours" in done.summary["reason"]
 
 
 def an_idle_host_of_a_launch_is_kept_until_its_lease_ends_and_then_goes(runs: Runs) -> None:
@@ -154,7 +154,7 @@ def a_host_whose_metrics_stop_is_warned_about_by_name_and_kept(runs: Runs) -> No
     silent = str(made["instance"])
     runs.cloud.fault("metrics", silent)
     set_tags(runs, silent, hold=LONG_AGO, unknown_warn_minutes=1, grace_minutes=0.1, window_minutes=6)
-    until_judged(runs, [silent], "warn-unknown", 12 * MINUTES)
+    until_judged(runs, [silent], "warn-unknown", 15 * MINUTES)
     seen = len(passes(runs))
     runs.until("patrol looks twice more", lambda: len(passes(runs)) >= seen + 2, 3 * MINUTES)
     assert state(runs, silent) == "running"
@@ -221,10 +221,10 @@ def a_run_whose_host_is_deleted_ends_and_says_so(runs: Runs) -> None:
 
 def a_run_of_which_no_row_is_left_ends_and_says_so(runs: Runs) -> None:
     """Its token is gone too: nothing can answer it before its time is up."""
-    job = runs.job("no-rows", cluster=ONE, program={"args": {"steps": 60000}}, limits={"hours": 0.04})
+    job = runs.job("no-rows", cluster=ONE, program={"args": {"steps": 60000}}, limits={"hours": 0.08})
     arn, run = begun(runs, job)
     delete_rows(runs, run, lambda key: True)
-    it_ended_for_lack_of_its_rows(runs, arn, "the run {run}", 11 * MINUTES)
+    it_ended_for_lack_of_its_rows(runs, arn, "the run {run}", 13 * MINUTES)
 
 
 def a_run_whose_folder_is_deleted_goes_on_to_its_end(runs: Runs) -> None:

@@ -58,9 +58,12 @@ def silence(runs: Runs) -> Iterator[Silence]:
         }
         late = dead["after its intent"]
         runs.until("it is launched all the same", lambda: has(runs.yard.ledger(late), "attempt#"))
-        torn = dead["after CreateFleet"] = stopped_in_launch(runs, "dies-after-fleet")
-        with runs.without("LaunchRole", "dynamodb:PutItem"):
-            runs.until("EC2 launches it", lambda: hosts_of(runs, torn))
+
+        def tear() -> None:
+            dead["after CreateFleet"] = stopped_in_launch(runs, "dies-after-fleet")
+
+        with runs.without("LaunchRole", "dynamodb:PutItem", once=tear):
+            runs.until("EC2 launches it", lambda: hosts_of(runs, dead["after CreateFleet"]))
             yield Silence(kept, unheard, dead)
     runs.cloud.fault("clear")
     ec2(runs).terminate_instances(InstanceIds=kept)

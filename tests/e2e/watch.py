@@ -16,6 +16,8 @@ SOON = {"window_minutes": 2, "grace_minutes": 0.1}
 MINUTES = 60
 ONE = {"strategy": "single", "workers": 1}
 ON_DEMAND = {"instance_types": ["g6.xlarge"], "market": "on_demand"}
+LAUNCHED = 6 * MINUTES
+"""How long a launch may take beside a dozen others."""
 GONE = ("shutting-down", "terminated")
 UNCLEARED = ("RunBroken", "RunCutShort", "LaunchCutShort", "BakeCutShort")
 """The rules by which an execution that was cut short ends its hosts and is concluded."""
@@ -94,7 +96,7 @@ def shell(runs: Runs, instance: str, line: str) -> str:
 
 def launched(runs: Runs, **asked: Any) -> Run:
     """A host of the launch workflow."""
-    made = runs.finish(runs.yard.start(runs.yard.launch, asked))
+    made = runs.finish(runs.yard.start(runs.yard.launch, asked), LAUNCHED)
     assert made.succeeded, made.why()
     return made
 
@@ -172,7 +174,7 @@ def begun(runs: Runs, job: dict[str, Any]) -> tuple[str, str]:
     """The ARN and the name of a run of this job that trains and has said so."""
     arn = runs.start(job)
     run = runs.yard.execution(arn).name
-    runs.until(f"{run} reports", lambda: progress(runs, run), 4 * MINUTES)
+    runs.until(f"{run} reports", lambda: progress(runs, run), LAUNCHED)
     return arn, run
 
 
