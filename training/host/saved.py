@@ -15,6 +15,8 @@ from training.host.checkpoints import FACTS, name_of
 
 UNFINISHED = re.compile(r"\d+\.\w+|\..*")
 """Top-level names that are on their way to be a checkpoint of the runtime's, or hidden."""
+NO_STATE = re.compile(r"events\.out\.tfevents\..*|graph\.pbtxt")
+"""Files that TensorFlow keeps beside checkpoints and from which nothing goes on: TensorBoard's events, the graph."""
 NEWEST_OF_TENSORFLOW = re.compile(r'^model_checkpoint_path: "(.*?)(?:-(\d+))?"$', re.MULTILINE)
 
 Look = Mapping[str, tuple[int, int]]
@@ -64,7 +66,8 @@ def print_of(look: Look) -> str:
 
 
 def holds_something(look: Look) -> bool:
-    return any(size for size, _ in look.values())
+    """Whether there is more than what a session of TensorFlow writes before it saves for the first time."""
+    return any(size for name, (size, _) in look.items() if not NO_STATE.fullmatch(name.rpartition("/")[2]))
 
 
 def size_of(look: Look) -> int:

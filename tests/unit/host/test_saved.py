@@ -63,6 +63,26 @@ def test_what_is_still_being_made_is_no_part_of_it(tmp_path: Path, name: str) ->
     assert saved.look_at(tmp_path) == {}
 
 
+@pytest.mark.parametrize(
+    ("files", "holds"),
+    [
+        ({}, False),
+        ({"weights.h5": ""}, False),
+        ({"weights.h5": "w"}, True),
+        ({"events.out.tfevents.1795317381.ip-10-73-16-136": "e", "graph.pbtxt": "g"}, False),
+        ({"events.out.tfevents.1795317381.ip-10-73-16-136": "e", "model.ckpt-1.index": "i"}, True),
+        ({"logs/events.out.tfevents.1.a.v2": "e"}, False),
+    ],
+)
+def test_events_and_a_graph_are_nothing_to_go_on_from(
+    tmp_path: Path, files: dict[str, str], holds: bool
+) -> None:
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert saved.holds_something(saved.look_at(tmp_path)) is holds
+
+
 def test_links_show_the_folder_as_it_was_when_a_file_is_replaced(tmp_path: Path) -> None:
     folder, target = tmp_path / "folder", tmp_path / "taken"
     folder.mkdir()
