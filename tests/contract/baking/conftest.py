@@ -133,7 +133,7 @@ def packed_software() -> bytes:
     return packed.getvalue()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def bakery(cloud: Cloud) -> Iterator[Bakery]:
     hosts = Hosts(cloud, Hosts(cloud, "").make_profile(REGISTER))
     yield Bakery(hosts)
@@ -141,6 +141,6 @@ def bakery(cloud: Cloud) -> Iterator[Bakery]:
         hosts.ec2.terminate_instances(InstanceIds=hosts.launched)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def builder(bakery: Bakery) -> str:
     return bakery.builder()
