@@ -66,7 +66,7 @@ def main() -> None:
             result = handler(message["event"], Context(init, call))
             answer = {"status": "ok", "result": json.loads(json.dumps(result))}
         except Exception as error:  # noqa: BLE001 - the caller is told what the function raised
-            print(f"[ERROR] {type(error).__name__}: {error}\n{traceback.format_exc()}")
+            print(f"[ERROR] {type(error).__name__}: {error}\n{traceback.format_exc()}", flush=True)
             answer = {"status": "error", "error": str(error), "fault": fault(error), "trace": ""}
         end_log()
         say(**answer)

@@ -41,7 +41,7 @@ def it_resumed(run: Run) -> None:
 def test_an_interrupted_host_is_replaced_and_training_resumes(runs: Runs, role: str) -> None:
     arn = in_mid_training(runs, f"interrupted-{role}")
     host = runs.host_of(arn.rsplit(":", 1)[-1], role)
-    runs.cloud.fault("interrupt", host, "--seconds", "20")
+    runs.cloud.fault("interrupt", host, "--seconds", "10")
     run = runs.finish(arn)
     it_resumed(run)
     assert host in run.text("timeline.jsonl")

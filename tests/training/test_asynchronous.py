@@ -42,7 +42,7 @@ def test_three_workers_make_exactly_the_steps_there_are_and_learn(
     metrics = json.loads((tmp_path / "metrics.json").read_text())
     assert metrics["step"] == metrics["steps"] == steps(3)
     assert [epoch["epoch"] for epoch in metrics["history"]] == [1, 2, 3, 4]
-    assert metrics["accuracy"] > 0.85
+    assert metrics["accuracy"] > 0.9
     assert 0 < metrics["staleness"] < metrics["staleness_max"]
     facts = json.loads((tmp_path / "checkpoints" / f"{steps(3):08d}" / "facts.json").read_text())
     assert sum(facts["books"]["turns"]) == steps(3)
@@ -54,13 +54,14 @@ def test_three_workers_make_exactly_the_steps_there_are_and_learn(
 
 
 def test_a_worker_that_fetches_and_pushes_seldom_learns_too(tmp_path: Path, data: dict[str, Path]) -> None:
-    rhythm = ["--fetch-every", "4", "--push-every", "2"]
+    """Twice as long as the others: how stale its gradients are, and what four epochs come to, is a matter of luck."""
+    rhythm = ["--fetch-every", "4", "--push-every", "2", "--epochs", "8"]
     with gang(DOWNPOUR, tmp_path, data, args=[*ARGS, *rhythm]) as all_:
         assert all_.codes() == [0, 0, 0, 0], all_.chief.log.read_text()
     metrics = json.loads((tmp_path / "metrics.json").read_text())
     pushes_per_epoch = EXAMPLES // (48 * 4) * 2
-    assert metrics["step"] == 4 * pushes_per_epoch
-    assert metrics["accuracy"] > 0.7, "how much better than one in ten is a matter of who comes when"
+    assert metrics["step"] == 8 * pushes_per_epoch
+    assert metrics["accuracy"] > 0.85
     # of the two pushes that follow a fetch, the second comes after the first
     assert metrics["staleness"] >= 0.5
 
@@ -79,7 +80,7 @@ def test_each_worker_trains_on_the_files_that_it_alone_has(tmp_path: Path) -> No
         assert all_.codes() == [0, 0, 0, 0], all_.chief.log.read_text()
     metrics = json.loads((tmp_path / "metrics.json").read_text())
     assert metrics["step"] == metrics["steps"] == steps(2)
-    assert metrics["accuracy"] > 0.85
+    assert metrics["accuracy"] > 0.9
 
 
 @pytest.mark.parametrize(
@@ -117,7 +118,7 @@ def test_whoever_goes_the_others_leave_and_the_next_attempt_goes_on(
     assert last["resumed"]["verified"] is True
     metrics = json.loads((tmp_path / "metrics.json").read_text())
     assert metrics["step"] == metrics["steps"] == steps(2)
-    assert metrics["accuracy"] > 0.85
+    assert metrics["accuracy"] > 0.9
 
 
 def test_a_worker_is_given_time_for_its_first_turn_and_less_for_the_next() -> None:

@@ -54,7 +54,7 @@ def test_whoever_goes_the_others_leave_and_the_next_attempt_goes_on_to_the_limit
     assert json.loads(all_.chief.progress.read_text().splitlines()[-1])["resumed"]["step"] == saved
     metrics = json.loads((tmp_path / "metrics.json").read_text())
     assert metrics["step"] >= STEPS  # workers may push once more while the last step is made
-    assert metrics["accuracy"] > 0.9
+    assert metrics["accuracy"] > 0.95
     for word in ("Step: ", "Epoch: ", "Batch: ", "Cost: ", "Test-Accuracy: "):
         assert word in said
     assert tf.saved_model.load(str(tmp_path / "model")).signatures["predict"]
