@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from lambdas import settings
-from lambdas.aws import ending, sns
+from lambdas.aws import instances, messages
 from lambdas.aws.logbook import Logbook
 from lambdas.core.model import wire
 from lambdas.core.patrol import budget, guard, report, verdict
@@ -45,8 +45,8 @@ def handler(_event: dict[str, Any], _context: object) -> dict[str, Any]:
     acted = act(allowed.acts, seen.hosts, yard, now)
     troubles += [trouble for trouble in (seen.trouble, acted.trouble) if trouble]
     entries = _entries(seen, allowed, acted, now)
-    _tried(lambda: ending.keep_disks(_started_again(seen)), troubles)
-    _tried(lambda: ending.tag(guard.tag_changes(seen.verdicts, seen.earlier, now), verdict.TAG), troubles)
+    _tried(lambda: instances.keep_disks(_started_again(seen)), troubles)
+    _tried(lambda: instances.tag(guard.tag_changes(seen.verdicts, seen.earlier, now), verdict.TAG), troubles)
     _tried(lambda: book.write([wire.to_json(each) for each in entries], now), troubles)
     money = _tried(lambda: _count(book, yard, seen, now), troubles)
     _tried(lambda: _tell(book, yard, _worth_telling(entries, seen), _warnings(allowed, seen), now), troubles)
@@ -133,7 +133,7 @@ def _tell(
         logger.warning(warning)
     told = report.notice(entries, new, yard=yard.yard)
     if told:
-        sns.publish(yard.topic_arn, *told)
+        messages.publish(yard.topic_arn, *told)
 
 
 def _kind_of(warning: str) -> str:
@@ -161,7 +161,7 @@ def _count(book: Logbook, yard: PatrolSettings, seen: Look, now: datetime) -> Mo
         consequence = (
             "new runs are refused, those that go on are not touched" if reached >= 100 else "runs go on"
         )
-        sns.publish(
+        messages.publish(
             yard.topic_arn,
             f"Trainyard {yard.yard}: {reached} % of the month's budget is spent",
             f"Instance hours of {money.month}: ${money.dollars:.2f} of ${limit:.2f} (context monthly_dollars); "
@@ -182,4 +182,4 @@ def _sum_up_yesterday(book: Logbook, yard: PatrolSettings, money: Money | None, 
         month=budget.month_of(now),
         dollars=budget.spent(money, now),
     )
-    sns.publish(yard.topic_arn, subject, text)
+    messages.publish(yard.topic_arn, subject, text)

@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from lambdas import settings
-from lambdas.aws import images, instances, prices, quotas, s3, ssm
+from lambdas.aws import images, instances, offerings, s3, ssm
 from lambdas.aws.ledger import Ledger, event_row, plan_row, run_row
 from lambdas.core.capacity import offers
 from lambdas.core.capacity.offers import ImageFacts, PlanFacts, Refused, Source, Subnet
@@ -52,12 +52,14 @@ def _answer(job: Job, made: Plan, deadline: datetime) -> dict[str, Any]:
 def _facts(run: RunRow, job: Job, yard: PlanSettings, now: datetime) -> PlanFacts:
     types = offers.types_of(job)
     codes = offers.quota_codes(job)
-    limits = {code: quotas.vcpus(code) for code in codes}
+    limits = {code: offerings.vcpu_quota(code) for code in codes}
     return PlanFacts(
         region=yard.aws_region,
         subnets=tuple(Subnet(*found) for found in instances.subnets(yard.subnet_ids)),
-        offered=prices.offered(types),
-        spot_prices=prices.spot(types, now=now) if Market.SPOT in job.hardware.market.markets else {},
+        offered=offerings.offered(types),
+        spot_prices=offerings.spot_prices(types, now=now)
+        if Market.SPOT in job.hardware.market.markets
+        else {},
         quotas={code: limit for code, limit in limits.items() if limit is not None},
         used=offers.used_vcpus(instances.live()) if codes else {},
         image=_image(run, job, yard),

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
-from lambdas.aws import ending, instances, ssm, states
+from lambdas.aws import instances, ssm, states
 from lambdas.aws.ledger import AlreadyWrittenError, attempt_row, event_row, host_row, run_row
 from lambdas.core.model import wire
 from lambdas.core.model.errors import AccessDenied, Infrastructure
@@ -244,7 +244,7 @@ def _hold(hearing: Hearing, now: datetime) -> str:
         asked = wire.instant(until) if until else None
         match hold.judge(instance, hearing.run, found.get(instance), asked, now):
             case Hold(until=held):
-                ending.tag({wire.stamp(held): [instance]}, hold.TAG)
+                instances.tag({wire.stamp(held): [instance]}, hold.TAG)
                 return f"{instance} is held until {wire.stamp(held)}"
             case NoHold(reason=reason):
                 return f"not held: {reason}"
