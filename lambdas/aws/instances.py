@@ -1,5 +1,5 @@
-"""EC2 instances: found by their tags; stopped, ended and tagged many at a time, where one that EC2 refuses keeps none of
-the others running."""
+"""EC2 instances: found by their tags; stopped, ended and tagged many at a time. One that EC2 refuses keeps no other
+running."""
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence

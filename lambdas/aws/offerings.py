@@ -40,7 +40,7 @@ def spot_prices(types: Sequence[str], *, now: datetime) -> dict[tuple[str, str],
 
 
 def vcpu_quota(code: str) -> float | None:
-    """How many vCPUs the quota allows now: the account's own, else AWS's default; None where AWS knows no such quota."""
+    """How many vCPUs the quota allows: the account's own, else AWS's default; None where AWS knows no such quota."""
     quotas = client("service-quotas")
     for ask in (quotas.get_service_quota, quotas.get_aws_default_service_quota):
         try:

@@ -15,7 +15,7 @@ from lambdas.core.model import wire
 from lambdas.core.patrol import budget, guard, report, verdict
 from lambdas.core.patrol.budget import Billed, Money
 from lambdas.core.patrol.guard import Passed
-from lambdas.core.patrol.report import Entry
+from lambdas.core.patrol.report import VerdictRow
 from lambdas.core.patrol.verdict import TWO_LOOKS, Cause
 from lambdas.settings import PatrolSettings
 from lambdas.steps.observability import clock, logger
@@ -85,12 +85,12 @@ def _started_again(seen: Look) -> list[str]:
     ]
 
 
-def _entries(seen: Look, allowed: Passed, acted: Acted, now: datetime) -> list[Entry]:
+def _entries(seen: Look, allowed: Passed, acted: Acted, now: datetime) -> list[VerdictRow]:
     """The verdicts that are written down: those that changed, and those that were, or should be, acted on."""
     meant = {**allowed.acts, **allowed.deferred}
     names = guard.changed(seen.verdicts, seen.earlier, acts=meant)
     return [
-        report.entry(
+        report.verdict_row(
             seen.hosts[name],
             seen.verdicts[name],
             now,
@@ -109,7 +109,7 @@ def _outcome(name: str, allowed: Passed, acted: Acted) -> str | None:
     return "deferred" if name in allowed.deferred else None
 
 
-def _worth_telling(entries: list[Entry], seen: Look) -> list[Entry]:
+def _worth_telling(entries: list[VerdictRow], seen: Look) -> list[VerdictRow]:
     """An act that is refused minute after minute is told once."""
     return [
         each
@@ -124,7 +124,7 @@ def _warnings(allowed: Passed, seen: Look) -> list[str]:
 
 
 def _tell(
-    book: Logbook, yard: PatrolSettings, entries: list[Entry], warnings: list[str], now: datetime
+    book: Logbook, yard: PatrolSettings, entries: list[VerdictRow], warnings: list[str], now: datetime
 ) -> None:
     """A warning that is still true is told again once an hour."""
     hour = f"{now:%Y-%m-%dT%H}"

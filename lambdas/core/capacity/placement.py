@@ -13,8 +13,8 @@ from lambdas.core.capacity.plan import Offer, Refusal, RefusalKind
 from lambdas.core.model.gang import Gang
 from lambdas.core.model.instance_types import Market, instance_type, quota
 
-FIRST_PAUSE = timedelta(seconds=30)
-LONGEST_PAUSE = timedelta(minutes=2)
+SHORTEST_ROUND_PAUSE = timedelta(seconds=30)
+LONGEST_ROUND_PAUSE = timedelta(minutes=2)
 MOST_TRIES = 100
 """What a search aims at. An execution's history holds 25,000 events, a try takes about eight of them,
 and a run may search again after every restart."""
@@ -155,8 +155,8 @@ def ended_by(since: datetime, wait_minutes: float, deadline: datetime) -> str:
 
 def pause_after(round_over: int, *, patience: timedelta, pools: int) -> timedelta:
     """How long to wait after a round: doubling, up to where the search makes about MOST_TRIES tries."""
-    longest = max(LONGEST_PAUSE, patience * pools / MOST_TRIES)
-    pause: timedelta = max(FIRST_PAUSE, longest / 32) * 2 ** min(round_over, 16)
+    longest = max(LONGEST_ROUND_PAUSE, patience * pools / MOST_TRIES)
+    pause: timedelta = max(SHORTEST_ROUND_PAUSE, longest / 32) * 2 ** min(round_over, 16)
     return min(pause, longest)
 
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from lambdas.core.model import errors
 from lambdas.core.model.image import Image
 from lambdas.core.model.job import Fault
-from lambdas.core.run.recovery import Again, Keep, Stop, Trouble
+from lambdas.core.run.recovery import Keep, Retry, Stop, Trouble
 
 NO_IMAGE = "none"
 """An image parameter's value while there is no such image."""
@@ -19,7 +19,7 @@ MOST_SILENT_BUILDERS = 2
 SERVICE_TROUBLE = ("Lambda.", "Sandbox.")
 VERSIONS = ("driver", "cuda", "tensorflow", "architecture")
 """What tests.json says about the image beside its tests; the first three are tags."""
-PAUSE = {"Interrupted": 0}
+BUILDER_SECONDS = {"Interrupted": 0}
 """Seconds before the next builder; 10 for every other trouble."""
 
 
@@ -41,7 +41,7 @@ class RollbackPlan:
 
 
 @dataclass(frozen=True)
-class Refused:
+class BakeRefused:
     """Nothing is done; `error` is a word of errors.py."""
 
     kind: ClassVar[str] = "refused"
@@ -82,39 +82,41 @@ def disk_fault(root_gib: int, base: Image) -> Fault | None:
 
 def roll_back(
     previous: str | None, image: Image | None, *, yard: str, current: str | None
-) -> RollbackPlan | Refused:
+) -> RollbackPlan | BakeRefused:
     """`previous` and `current` are the parameters' values, `image` what EC2 knows of the previous one."""
     word = errors.RollbackRefused.__name__
     if previous is None or previous == NO_IMAGE:
-        return Refused(
+        return BakeRefused(
             word, "There is no previous image yet: the yard has published one image at most. Bake another."
         )
     if image is None:
-        return Refused(word, f"The previous image {previous} does not exist any more. Bake another.")
+        return BakeRefused(word, f"The previous image {previous} does not exist any more. Bake another.")
     if not image.is_of(yard):
-        return Refused(
+        return BakeRefused(
             word, f"The previous image {previous} lacks the tag trainyard:yard={yard}: no host may use it."
         )
     if not image.available:
-        return Refused(word, f"The previous image {previous} is {image.state}, not available. Bake another.")
+        return BakeRefused(
+            word, f"The previous image {previous} is {image.state}, not available. Bake another."
+        )
     return RollbackPlan(f"{previous} becomes the current image again, {current} the previous one")
 
 
-def under_way(run: str) -> Refused:
+def under_way(run: str) -> BakeRefused:
     reason = (
         f"The bake {run} is under way, and one bake at a time moves the image parameter. Start this one again when "
         "that one is over; if both are to make the same image, there is no need to."
     )
-    return Refused(errors.BakeUnderWay.__name__, reason)
+    return BakeRefused(errors.BakeUnderWay.__name__, reason)
 
 
-def after(trouble: Trouble, *, attempt: int, now: datetime, deadline: datetime) -> Again | Stop:
+def after(trouble: Trouble, *, attempt: int, now: datetime, deadline: datetime) -> Retry | Stop:
     """Another builder, or the end of the bake. What the recipe, the tests or EC2's image made fail is final: another
     builder would come out alike."""
     happened = f"Builder {attempt} of at most {MOST_BUILDERS}: {_what(trouble)}"
     if not _is_the_builders(trouble):
         return Stop(error=trouble.error, reason=_what(trouble))
-    pause = PAUSE.get(trouble.error, 10)
+    pause = BUILDER_SECONDS.get(trouble.error, 10)
     if now + timedelta(seconds=pause) >= deadline:
         return Stop(
             error="LimitReached", reason=f"{happened} The recipe's builder.hours are used up; raise them."
@@ -125,7 +127,7 @@ def after(trouble: Trouble, *, attempt: int, now: datetime, deadline: datetime) 
     where = (
         "on demand, where a pool has room" if trouble.error == errors.Interrupted.__name__ else "as planned"
     )
-    return Again(
+    return Retry(
         after=pause,
         keep=Keep.NONE,
         lost=(),

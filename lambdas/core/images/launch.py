@@ -15,7 +15,7 @@ from lambdas.core.model.names import NAME, RUN_ID
 from lambdas.core.model.validation import Faults, Section, did_you_mean, shown
 from lambdas.core.run.outcome import Conclusion
 from lambdas.core.run.records import Records
-from lambdas.core.run.recovery import Again, Keep, Stop, Trouble
+from lambdas.core.run.recovery import Keep, Retry, Stop, Trouble
 
 SOURCES = ("image", "run", "latest")
 SAID, SO = "The launch that was asked for", "; nothing was launched"
@@ -26,11 +26,11 @@ ZONE = r"[a-z]{2}(-[a-z]+)+-\d[a-z]"
 MOST_ZONES = 10
 MOST_HOSTS = 3
 SERVICE_TROUBLE = ("Lambda.", "Sandbox.")
-PAUSE_SECONDS = 10
+HOST_SECONDS = 10
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class LaunchRequest:
     """A launch as it was asked for: `source` says what `name` is the name of. No types: those that the image says."""
 
     source: str
@@ -43,7 +43,7 @@ class Asked:
     wait_minutes: float = 30.0
 
 
-def read(execution_input: object) -> Asked | InputFaults:
+def read_input(execution_input: object) -> LaunchRequest | InputFaults:
     """What the execution's input asks for, or every fault of it."""
     faults = Faults()
     section = Section(execution_input, "", KEYS, faults)
@@ -67,7 +67,7 @@ def read(execution_input: object) -> Asked | InputFaults:
     wait = section.number("wait_minutes", 30.0, most=1440, unit="minutes")
     if faults.found:
         return _refuse(faults)
-    return Asked(
+    return LaunchRequest(
         source=given[0],
         name=str(named[given[0]]),
         instance_types=types,
@@ -79,22 +79,24 @@ def read(execution_input: object) -> Asked | InputFaults:
     )
 
 
-def meant(asked: Asked, images: Collection[Image]) -> Image | InputFaults:
+def meant(request: LaunchRequest, images: Collection[Image]) -> Image | InputFaults:
     """The image of the yard that is meant: the newest that is available of a run or a family."""
-    mine = [image for image in images if _is_meant(asked, image)]
+    mine = [image for image in images if _is_meant(request, image)]
     if not mine:
-        return _refused(asked.source, _nobody(asked))
+        return _refused(request.source, _nobody(request))
     found = newest(mine)
     if found.available:
         return found
     wait = "wait until it is" if found.state == "pending" else "take another"
-    return _refused(asked.source, f"the image {found.id} is {found.state}, not available; {wait}")
+    return _refused(request.source, f"the image {found.id} is {found.state}, not available; {wait}")
 
 
-def admit(asked: Asked, image: Image, *, types: Sequence[str], zones: Collection[str]) -> Job | InputFaults:
+def admit(
+    request: LaunchRequest, image: Image, *, types: Sequence[str], zones: Collection[str]
+) -> Job | InputFaults:
     """The launch as a job of one host of one of `types`; `zones` are the yard's."""
     faults = Faults()
-    for index, zone in enumerate(asked.zones):
+    for index, zone in enumerate(request.zones):
         if zone not in zones:
             said = f"{shown(zone)} is no zone of the yard; it has subnets in {', '.join(sorted(zones))}"
             faults.add(f"zones[{index}]", said)
@@ -107,17 +109,17 @@ def admit(asked: Asked, image: Image, *, types: Sequence[str], zones: Collection
         return _refuse(faults)
     hardware = Hardware(
         instance_types=chosen,
-        market=asked.market,
-        max_dollars_per_hour=asked.max_dollars_per_hour,
-        zones=asked.zones,
+        market=request.market,
+        max_dollars_per_hour=request.max_dollars_per_hour,
+        zones=request.zones,
     )
     name = image.family or image.id
     return one_host.job(
-        name, hardware, hours=asked.hours, wait_minutes=asked.wait_minutes, restarts=MOST_HOSTS - 1
+        name, hardware, hours=request.hours, wait_minutes=request.wait_minutes, restarts=MOST_HOSTS - 1
     )
 
 
-def after(trouble: Trouble, *, attempt: int, now: datetime, deadline: datetime) -> Again | Stop:
+def after(trouble: Trouble, *, attempt: int, now: datetime, deadline: datetime) -> Retry | Stop:
     """Another host from another pool, or the end of the launch."""
     why = f": {trouble.reason.strip()}" if trouble.reason.strip() else ""
     happened = f"Host {attempt} of at most {MOST_HOSTS}: {trouble.error}{why}"
@@ -127,12 +129,12 @@ def after(trouble: Trouble, *, attempt: int, now: datetime, deadline: datetime) 
         return Stop(error=trouble.error, reason=happened)
     if attempt >= MOST_HOSTS:
         return Stop(error=trouble.error, reason=f"{happened}. No further host is tried; launch again later.")
-    if now + timedelta(seconds=PAUSE_SECONDS) >= deadline:
+    if now + timedelta(seconds=HOST_SECONDS) >= deadline:
         return Stop(
             error="LimitReached", reason=f"{happened}. The lease (hours) is used up; ask for a longer one."
         )
     reason = f"{happened}. Another host follows, from another pool where one has room."
-    return Again(after=PAUSE_SECONDS, keep=Keep.NONE, lost=(), reason=reason)
+    return Retry(after=HOST_SECONDS, keep=Keep.NONE, lost=(), reason=reason)
 
 
 def summarise(
@@ -180,22 +182,22 @@ def _host(records: Records) -> Mapping[str, Any]:
     }
 
 
-def _is_meant(asked: Asked, image: Image) -> bool:
-    match asked.source:
+def _is_meant(request: LaunchRequest, image: Image) -> bool:
+    match request.source:
         case "image":
-            return image.id == asked.name
+            return image.id == request.name
         case "run":
-            return asked.name in (image.run, image.execution)
+            return request.name in (image.run, image.execution)
         case _:
-            return image.family == asked.name
+            return image.family == request.name
 
 
-def _nobody(asked: Asked) -> str:
+def _nobody(request: LaunchRequest) -> str:
     what = {
-        "image": f"the yard has no image {asked.name}: it was never made here, or it was retired",
-        "run": f"no image was made by the run {asked.name} or of a host of it, or it was retired",
-        "latest": f"no image belongs to a family {asked.name}, or all were retired",
-    }[asked.source]
+        "image": f"the yard has no image {request.name}: it was never made here, or it was retired",
+        "run": f"no image was made by the run {request.name} or of a host of it, or it was retired",
+        "latest": f"no image belongs to a family {request.name}, or all were retired",
+    }[request.source]
     return f"{what}; images/report.txt in the bucket lists what there is"
 
 

@@ -69,7 +69,7 @@ class Recipe:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class BakeRequest:
     """A bake by a recipe: an object's `key` (with its version, where an upload asks) or the recipe itself."""
 
     kind: ClassVar[str] = "bake"
@@ -80,13 +80,13 @@ class Wanted:
 
 
 @dataclass(frozen=True)
-class Rollback:
+class RollbackRequest:
     """Current and previous image change places."""
 
     kind: ClassVar[str] = "rollback"
 
 
-def read_input(execution_input: object, *, usual: str) -> Wanted | Rollback | InputFaults:
+def read_input(execution_input: object, *, usual: str) -> BakeRequest | RollbackRequest | InputFaults:
     """What the execution is to do. `usual` is the key of the yard's own recipe, which an empty input means."""
     faults = Faults()
     known = ("recipe_key", "version_id", "etag", "recipe", "force", "rollback")
@@ -108,8 +108,8 @@ def read_input(execution_input: object, *, usual: str) -> Wanted | Rollback | In
     if faults.found:
         return _faulty("The execution's input", faults)
     if rollback:
-        return Rollback()
-    return Wanted(None if recipe is not None else key or usual, version, recipe, force)
+        return RollbackRequest()
+    return BakeRequest(None if recipe is not None else key or usual, version, recipe, force)
 
 
 def parse(text: bytes, *, source: str) -> Recipe | InputFaults:

@@ -60,7 +60,7 @@ class Hosts(StrEnum):
     STOP = "stop"
 
 
-class Image(StrEnum):
+class ImageWhen(StrEnum):
     """When the chief's disk becomes an image after the run."""
 
     NEVER = "never"
@@ -157,7 +157,7 @@ class Limits:
 @dataclass(frozen=True, kw_only=True)
 class After:
     hosts: Hosts = Hosts.TERMINATE
-    image: Image = Image.NEVER
+    image: ImageWhen = ImageWhen.NEVER
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -60,7 +60,7 @@ class WrongPolicy:
     faults: tuple[str, ...]
 
 
-def read(section: Section) -> dict[str, Any]:
+def check(section: Section) -> dict[str, Any]:
     """The keys that the mapping gives, checked; its faults are added to the section's."""
     default = Policy()
     found: dict[str, Any] = {
@@ -83,7 +83,7 @@ def of_mapping(given: object, *, path: str) -> Policy | WrongPolicy:
     """The yard's own policy, from its context."""
     faults = Faults()
     section = Section(given, path, KEYS, faults)
-    said = read(section)
+    said = check(section)
     if faults.found:
         return WrongPolicy(tuple(f"{where}: {problem}" for where, problem in faults.found))
     return replace(Policy(), **said)
@@ -101,7 +101,7 @@ def of_host(yard: Policy, tagged: Mapping[str, str]) -> tuple[Policy, tuple[str,
     if not given:
         return yard, ()
     faults = Faults()
-    said = read(Section(given, "", KEYS, faults))
+    said = check(Section(given, "", KEYS, faults))
     wrong = {where.partition(".")[0].partition("[")[0] for where, _ in faults.found}
     sound = {key: value for key, value in said.items() if key not in wrong}
     problems = tuple(f"the tag {TAG}{where}: {problem}" for where, problem in faults.found)

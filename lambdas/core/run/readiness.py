@@ -32,7 +32,7 @@ class Failed:
     reason: str
 
 
-def judge(
+def assess(
     hosts: Collection[str],
     *,
     ready: Collection[str],

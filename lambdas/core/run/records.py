@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from lambdas.core.capacity.cost import HostLife
+from lambdas.core.capacity.cost import BilledHost
 from lambdas.core.capacity.plan import Offer, Plan, Refusal, RefusalKind
 from lambdas.core.model import gang, wire
 from lambdas.core.model.gang import Gang
@@ -288,10 +288,10 @@ class Records:
             for row in sorted(self.intents, key=lambda row: row.at)
         ]
 
-    def lives(self) -> tuple[HostLife, ...]:
+    def billed_hosts(self) -> tuple[BilledHost, ...]:
         """What each host's time costs."""
         return tuple(
-            HostLife(
+            BilledHost(
                 instance=host.instance,
                 type=host.type,
                 market=host.market,

@@ -6,7 +6,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from lambdas.core.capacity.cost import HostLife, bill, dollars_of
+from lambdas.core.capacity.cost import BilledHost, bill, dollars_of
 from lambdas.core.model import wire
 
 
@@ -64,7 +64,7 @@ class RunFacts:
     job_key: str | None = None
     execution_arn: str | None = None
     attempts: tuple[AttemptFacts, ...] = ()
-    hosts: tuple[HostLife, ...] = ()
+    hosts: tuple[BilledHost, ...] = ()
     progress: Mapping[str, Any] | None = None
     metrics: Mapping[str, Any] | None = None
     objects: tuple[str, ...] = ()
@@ -244,7 +244,7 @@ def _cost(facts: RunFacts) -> dict[str, Any]:
     }
 
 
-def _host(host: HostLife, now: datetime) -> dict[str, Any]:
+def _host(host: BilledHost, now: datetime) -> dict[str, Any]:
     row: dict[str, Any] = wire.to_json(host)
     return row | {"seconds": _seconds(host.launched, host.ended or now), "dollars": dollars_of(host, now=now)}
 

@@ -28,11 +28,11 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
     records = ledger.read(run)
     if records and not admission.is_its_own(records.run, event):
         ledger.give_back_bake_lock(run)
-        concluded = outcome.read(event["outcome"])
+        concluded = outcome.conclude(event["outcome"])
         return {**wire.to_json(concluded), "kind": concluded.outcome.value}
-    if event.get("cut_short") and s3.read_json(yard.bucket_name, f"runs/{run}/summary.json"):
+    if event.get("cut_short") and s3.get_json(yard.bucket_name, f"runs/{run}/summary.json"):
         return {"kind": "concluded", "reason": f"{run} had concluded by itself"}
-    concluded = conclusion.spoiled(outcome.read(event["outcome"]), event, records)
+    concluded = conclusion.spoiled(outcome.conclude(event["outcome"]), event, records)
     _end(ledger, run, concluded, now)
     records = ledger.read(run)
     if wrong := _discard(yard, ledger, run, records, now):
@@ -102,7 +102,7 @@ def _summary(
         ended=now,
         execution_arn=records.run.execution_arn if records else None,
         attempts=records.attempt_facts() if records else (),
-        hosts=records.lives() if records else (),
+        hosts=records.billed_hosts() if records else (),
         objects=s3.keys(yard.bucket_name, f"runs/{run}/"),
         image=ended.get("image") if concluded.error is None else None,
     )
@@ -110,7 +110,7 @@ def _summary(
         facts,
         kind=str(ended.get("kind")) if concluded.error is None else concluded.outcome.value,
         recipe=records.run.recipe if records else None,
-        results=s3.read_json(yard.bucket_name, f"runs/{run}/tests.json") or {},
+        results=s3.get_json(yard.bucket_name, f"runs/{run}/tests.json") or {},
         published=published,
         retirement=str(unretired.get("cause") or unretired["error"]) if unretired else None,
     )

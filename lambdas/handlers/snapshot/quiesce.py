@@ -41,7 +41,7 @@ def _of_run(yard: SnapshotRestSettings, records: Records, attempt: int) -> Imagi
     run, job, host = records.run.run, records.run.job, _chief(records, attempt)
     assert job is not None, "an admitted run has a job"
     parent = records.plan.image if records.plan else str(records.run.image_id)
-    latest = s3.read_json(yard.bucket_name, f"runs/{run}/checkpoints/latest.json")
+    latest = s3.get_json(yard.bucket_name, f"runs/{run}/checkpoints/latest.json")
     checkpoint = gang.checkpoint_of(latest)
     return Imaging(
         instance=host.instance,

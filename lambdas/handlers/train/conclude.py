@@ -24,7 +24,7 @@ from lambdas.steps.observability import clock
 def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
     yard = settings.read(ConcludeSettings)
     ledger, run, now = Ledger(yard.table_name), str(event["run"]), clock()
-    concluded, records = outcome.read(event["outcome"]), ledger.read(run)
+    concluded, records = outcome.conclude(event["outcome"]), ledger.read(run)
     if records and not admission.is_its_own(records.run, event):
         return {**wire.to_json(concluded), "kind": concluded.word}
     if event.get("cut_short") and records and records.run.ended:
@@ -78,9 +78,9 @@ def _facts(
         job_key=records.run.job_key,
         execution_arn=records.run.execution_arn,
         attempts=records.attempt_facts(),
-        hosts=records.lives(),
+        hosts=records.billed_hosts(),
         progress=records.run.progress,
-        metrics=s3.read_json(yard.bucket_name, metrics)
+        metrics=s3.get_json(yard.bucket_name, metrics)
         if metrics in objects and concluded.outcome is Outcome.SUCCEEDED
         else None,
         image=records.run.image or None,

@@ -106,7 +106,7 @@ def _word(yard: PatrolSettings, key: str) -> dict[str, Any] | None:
     """What a host has left there. What cannot be read as that (a run's program can write there, too) is logged, and
     keeps nothing else from being said."""
     try:
-        word = s3.read_json(yard.bucket_name, key) or {}
+        word = s3.get_json(yard.bucket_name, key) or {}
     except ValueError as error:
         logger.warning("%s is no word of a host: %s", key, error)
         return None

@@ -6,9 +6,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from lambdas.core.images import bake, bake_summary
-from lambdas.core.images.bake import Refused, RollbackPlan, Unchanged
+from lambdas.core.images.bake import BakeRefused, RollbackPlan, Unchanged
 from lambdas.core.model.image import Image, Snapshot
-from lambdas.core.run.recovery import Again, Stop, Trouble
+from lambdas.core.run.recovery import Retry, Stop, Trouble
 from lambdas.core.run.summary import Outcome, RunFacts
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -74,7 +74,7 @@ def test_going_back(previous: str | None, found: Image | None, said: str | None)
         assert isinstance(answer, RollbackPlan)
         assert "ami-2 the previous one" in answer.reason
     else:
-        assert isinstance(answer, Refused)
+        assert isinstance(answer, BakeRefused)
         assert (answer.error, said in answer.reason) == ("RollbackRefused", True)
 
 
@@ -107,7 +107,7 @@ def test_what_follows_a_builder(
     deadline = NOW + timedelta(hours=hours)
     found = bake.after(Trouble(error=error, reason="it broke"), attempt=attempt, now=NOW, deadline=deadline)
     assert said in found.reason
-    assert isinstance(found, Again) is again
+    assert isinstance(found, Retry) is again
     assert not isinstance(found, Stop) or found.error == ends_with
 
 

@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import pytest
 
-from lambdas.core.capacity.cost import HostLife
+from lambdas.core.capacity.cost import BilledHost
 from lambdas.core.model import errors, instance_types, timeline, tokens, wire
 from lambdas.core.model.instance_types import Market
 from lambdas.core.model.timeline import Entry, Source
@@ -91,9 +91,9 @@ def test_a_timeline_line_has_no_empty_keys() -> None:
 
 
 def test_a_noun_survives_dynamodb_numbers_and_unknown_keys() -> None:
-    host = HostLife("i-1", "g6.xlarge", Market.SPOT, 0.25, None, NOON, after(1))
+    host = BilledHost("i-1", "g6.xlarge", Market.SPOT, 0.25, None, NOON, after(1))
     row = wire.to_json(host) | {"price": Decimal("0.25"), "extra": Decimal(7)}
-    assert wire.from_json(HostLife, row) == host
+    assert wire.from_json(BilledHost, row) == host
 
 
 def test_times_are_utc_with_milliseconds() -> None:
