@@ -227,8 +227,8 @@ def _nobody_beside(job: Job, facts: PlanFacts, pool: _Pool) -> Reason:
     code = codes.pop() if len(codes) == 1 else "no_cpu_type"
     if code == "not_offered":
         return code, f"No CPU type of {listed} is offered in that zone."
-    said = " ".join(f"{', '.join(names)}: {text}" for (_, text), names in reasons.items())
-    return code, f"No CPU type of {listed} can be launched beside it. {said}"
+    reasons_of_types = " ".join(f"{', '.join(names)}: {text}" for (_, text), names in reasons.items())
+    return code, f"No CPU type of {listed} can be launched beside it. {reasons_of_types}"
 
 
 def _against_beside(job: Job, facts: PlanFacts, pool: _Pool, kind: InstanceType) -> Reason | None:

@@ -112,8 +112,8 @@ def next_step(
     )
     still_open = [index for index in in_order if not _is_excluded(index, offers, refusals)]
     if not still_open:
-        said = _all_refused("Every pool refused for good.", offers, refusals, "Allow more instance types")
-        return GiveUp(_word(refusals), said)
+        reason = _all_refused("Every pool refused for good.", offers, refusals, "Allow more instance types")
+        return GiveUp(_word(refusals), reason)
     round_now = max((refusal.round for refusal in refusals), default=0)
     asked = {refusal.offer for refusal in refusals if refusal.round == round_now}
     for index in still_open:
@@ -223,12 +223,12 @@ def _needs_no_less(offer: Offer, refused: Offer, gang: Gang) -> bool:
 def _why_try(offer: Offer, refusals: Sequence[Refusal], round_now: int) -> str:
     if not refusals:
         return f"{offer.pool}, is the first offer (${offer.price:.3f} per host and hour)"
-    again = (
+    which = (
         "the next offer"
         if round_now == max(refusal.round for refusal in refusals)
         else "the first open offer again"
     )
-    return f"{offer.pool}, is {again} after {len(refusals)} refusal{'s' if len(refusals) > 1 else ''}"
+    return f"{offer.pool}, is {which} after {len(refusals)} refusal{'s' if len(refusals) > 1 else ''}"
 
 
 def _word(refusals: Sequence[Refusal]) -> str:

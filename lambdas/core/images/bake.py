@@ -16,7 +16,6 @@ NO_IMAGE = "none"
 MOST_BUILDERS = 3
 MOST_SILENT_BUILDERS = 2
 """How many builders may not appear in Systems Manager: a second one tells a bad host from a missing permission."""
-SERVICE_TROUBLE = ("Lambda.", "Sandbox.")
 VERSIONS = ("driver", "cuda", "tensorflow", "architecture")
 """What tests.json says about the image beside its tests; the first three are tags."""
 BUILDER_SECONDS = {"Interrupted": 0}
@@ -114,7 +113,7 @@ def after(trouble: Trouble, *, attempt: int, now: datetime, deadline: datetime) 
     """Another builder, or the end of the bake. What the recipe, the tests or EC2's image made fail is final: another
     builder would come out alike."""
     happened = f"Builder {attempt} of at most {MOST_BUILDERS}: {_what(trouble)}"
-    if not _is_the_builders(trouble):
+    if trouble.final or not trouble.is_passing:
         return Stop(error=trouble.error, reason=_what(trouble))
     pause = BUILDER_SECONDS.get(trouble.error, 10)
     if now + timedelta(seconds=pause) >= deadline:
@@ -141,14 +140,14 @@ def tests_failed(results: Mapping[str, Any]) -> str | None:
     if not failed:
         return None
     count = len(results["tests"])
-    said = "; ".join(f"{test['name']}: {test.get('reason') or 'no reason given'}" for test in failed)
-    return f"{len(failed)} of {count} tests failed, so there is no image: {said}"
+    reasons = "; ".join(f"{test['name']}: {test.get('reason') or 'no reason given'}" for test in failed)
+    return f"{len(failed)} of {count} tests failed, so there is no image: {reasons}"
 
 
 def last_word(step: str, tail: str) -> str | None:
     """Why a document failed, as it says itself at its end: `install failed: ...`; None when it could not."""
-    said = [line for line in tail.splitlines() if line.startswith(f"{step} failed: ")]
-    return said[-1] if said else None
+    found = [line for line in tail.splitlines() if line.startswith(f"{step} failed: ")]
+    return found[-1] if found else None
 
 
 def counted(results: Mapping[str, Any]) -> str:
@@ -189,14 +188,6 @@ def discarded(made: Iterable[Image], *, run: str, keep: Collection[str]) -> tupl
         for image in made
         if image.run == run and image.tags.get("trainyard:kind") == "baked" and image.id not in keep
     )
-
-
-def _is_the_builders(trouble: Trouble) -> bool:
-    """Whether the builder or a service is at fault, and not what was to be done."""
-    if trouble.final:
-        return False
-    known = errors.WORDS.get(trouble.error)
-    return known.retry_can_help if known else trouble.error.startswith(SERVICE_TROUBLE)
 
 
 def _what(trouble: Trouble) -> str:

@@ -7,10 +7,10 @@ from typing import Any
 
 from lambdas.core.images.snapshot import INSTANCE
 from lambdas.core.jobfile.hosts import MOST_TYPES
-from lambdas.core.model import errors, one_host, wire
+from lambdas.core.model import wire
 from lambdas.core.model.image import AMI, Image, newest
 from lambdas.core.model.instance_types import catalogue
-from lambdas.core.model.job import Fault, Hardware, InputFaults, Job, MarketChoice
+from lambdas.core.model.job import Fault, Hardware, InputFaults, Job, MarketChoice, one_host_job
 from lambdas.core.model.names import NAME, RUN_ID
 from lambdas.core.model.validation import Faults, Section, did_you_mean, shown
 from lambdas.core.run.outcome import Conclusion
@@ -18,14 +18,12 @@ from lambdas.core.run.records import Records
 from lambdas.core.run.recovery import Keep, Retry, Stop, Trouble
 
 SOURCES = ("image", "run", "latest")
-SAID, SO = "The launch that was asked for", "; nothing was launched"
+WHAT, SO = "The launch that was asked for", "; nothing was launched"
 KEYS = (
     *SOURCES, "instance_types", "market", "zones", "max_dollars_per_hour", "hours", "wait_minutes",
 )  # fmt: skip
-ZONE = r"[a-z]{2}(-[a-z]+)+-\d[a-z]"
 MOST_ZONES = 10
 MOST_HOSTS = 3
-SERVICE_TROUBLE = ("Lambda.", "Sandbox.")
 HOST_SECONDS = 10
 
 
@@ -98,8 +96,8 @@ def admit(
     faults = Faults()
     for index, zone in enumerate(request.zones):
         if zone not in zones:
-            said = f"{shown(zone)} is no zone of the yard; it has subnets in {', '.join(sorted(zones))}"
-            faults.add(f"zones[{index}]", said)
+            problem = f"{shown(zone)} is no zone of the yard; it has subnets in {', '.join(sorted(zones))}"
+            faults.add(f"zones[{index}]", problem)
     chosen = tuple(name for name in types if name in catalogue().types)
     if not chosen:
         faults.add(
@@ -114,7 +112,7 @@ def admit(
         zones=request.zones,
     )
     name = image.family or image.id
-    return one_host.job(
+    return one_host_job(
         name, hardware, hours=request.hours, wait_minutes=request.wait_minutes, restarts=MOST_HOSTS - 1
     )
 
@@ -123,9 +121,7 @@ def after(trouble: Trouble, *, attempt: int, now: datetime, deadline: datetime) 
     """Another host from another pool, or the end of the launch."""
     why = f": {trouble.reason.strip()}" if trouble.reason.strip() else ""
     happened = f"Host {attempt} of at most {MOST_HOSTS}: {trouble.error}{why}"
-    known = errors.WORDS.get(trouble.error)
-    may_help = known.retry_can_help if known else trouble.error.startswith(SERVICE_TROUBLE)
-    if trouble.final or not may_help:
+    if trouble.final or not trouble.is_passing:
         return Stop(error=trouble.error, reason=happened)
     if attempt >= MOST_HOSTS:
         return Stop(error=trouble.error, reason=f"{happened}. No further host is tried; launch again later.")
@@ -230,8 +226,8 @@ def _type_problem(name: str) -> str | None:
 
 
 def _refused(path: str, problem: str) -> InputFaults:
-    return InputFaults(SAID, (Fault(path, problem),), so=SO)
+    return InputFaults(WHAT, (Fault(path, problem),), so=SO)
 
 
 def _refuse(faults: Faults) -> InputFaults:
-    return InputFaults(SAID, tuple(Fault(path, problem) for path, problem in faults.found), so=SO)
+    return InputFaults(WHAT, tuple(Fault(path, problem) for path, problem in faults.found), so=SO)

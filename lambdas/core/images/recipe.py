@@ -180,8 +180,8 @@ def is_ami(value: str) -> bool:
 
 def hash_of(recipe: Recipe, *, software: str, base: str) -> str:
     """16 hexadecimal digits that change whenever the image would come out otherwise; `base` is the AMI's id."""
-    said = wire.to_json(replace(recipe, base=base)) | {"software": software}
-    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:16]
+    facts = wire.to_json(replace(recipe, base=base)) | {"software": software}
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def admitted(recipe: Recipe, *, software: str, base: str) -> dict[str, Any]:

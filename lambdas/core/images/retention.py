@@ -83,10 +83,10 @@ class Disposition:
         return self.fate is Fate.KEPT
 
 
-def read_input(said: object) -> bool | str:
+def read_input(execution_input: object) -> bool | str:
     """Whether only to report, or every fault of the execution's input."""
     faults = Faults()
-    section = Section(said, "", KEYS, faults)
+    section = Section(execution_input, "", KEYS, faults)
     report_only = section.flag("report_only", default=False)
     if not faults.found:
         return report_only
@@ -195,8 +195,8 @@ def _disposition(image: Image, stays: str | None, facts: Facts, policy: Retentio
 
 def _why_it_goes(image: Image, policy: RetentionPolicy) -> str:
     if image.state in BROKEN:
-        said = f" ({image.reason})" if image.reason else ""
-        return f"it is {image.state}{said}: no host can start from it"
+        why = f" ({image.reason})" if image.reason else ""
+        return f"it is {image.state}{why}: no host can start from it"
     return (
         f"{policy.keep_images} newer images {_of(image.family)} stay, it is {policy.keep_days} days old or older, and "
         "nothing uses it"
@@ -217,11 +217,11 @@ def summary(images: Iterable[Disposition], snapshots: Iterable[Disposition]) -> 
     if counts[Fate.DUE]:
         parts.append(f"{len(counts[Fate.DUE])} due (${dollars[Fate.DUE]:.2f}), not touched: report_only")
     if counts[Fate.LEFT]:
-        said = [f"{each.id}: {each.reason}" for each in counts[Fate.LEFT][:MOST_SHOWN]]
+        reasons = [f"{each.id}: {each.reason}" for each in counts[Fate.LEFT][:MOST_SHOWN]]
         if len(counts[Fate.LEFT]) > MOST_SHOWN:
-            said.append(f"and {len(counts[Fate.LEFT]) - MOST_SHOWN} more, which the report names")
+            reasons.append(f"and {len(counts[Fate.LEFT]) - MOST_SHOWN} more, which the report names")
         left = f"{len(counts[Fate.LEFT])} left (${dollars[Fate.LEFT]:.2f}), tried again the next time"
-        parts.append(f"{left}: {'; '.join(said)}")
+        parts.append(f"{left}: {'; '.join(reasons)}")
     return f"Images and snapshots: {', '.join(parts)}."
 
 

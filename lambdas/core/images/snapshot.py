@@ -8,7 +8,7 @@ from typing import Any
 from lambdas.core.model import wire
 from lambdas.core.model.gang import Assignment
 from lambdas.core.model.image import Image
-from lambdas.core.model.imaging import Imaging, Quiesce, Then, inherited
+from lambdas.core.model.imaging import Imaging, Quiesce, Then, parent_tags
 from lambdas.core.model.instance_types import Market
 from lambdas.core.model.job import Fault, InputFaults, Role
 from lambdas.core.model.names import NAME, RUN_ID
@@ -16,7 +16,7 @@ from lambdas.core.model.validation import Faults, Section
 from lambdas.core.run.outcome import Conclusion
 from lambdas.core.run.records import RunRow
 
-SAID, SO = "The snapshot that was asked for", "; no image was made and no host was touched"
+WHAT, SO = "The snapshot that was asked for", "; no image was made and no host was touched"
 KEYS = ("instance", "run", "role", "index", "name", "quiesce", "then")
 INSTANCE = r"i-[0-9a-f]{8,17}"
 IMAGED = ("running", "stopped")
@@ -99,7 +99,7 @@ def assigned(request: SnapshotRequest, assignments: Collection[Assignment]) -> s
 
 def refused(path: str, problem: str) -> InputFaults:
     """The refusal of one fault."""
-    return InputFaults(SAID, (Fault(path, problem),), so=SO)
+    return InputFaults(WHAT, (Fault(path, problem),), so=SO)
 
 
 def unknown(request: SnapshotRequest, instance: str) -> InputFaults:
@@ -141,7 +141,7 @@ def admit(request: SnapshotRequest, host: HostFacts, *, baked: Collection[str]) 
         was_running=host.state == "running",
         host_run=host.run,
         step=host.step,
-        versions=inherited(host.parent),
+        versions=parent_tags(host.parent),
     )
 
 
@@ -241,4 +241,4 @@ def _check_run(host: HostFacts, request: SnapshotRequest, faults: Faults) -> Non
 
 
 def _refuse(faults: Faults) -> InputFaults:
-    return InputFaults(SAID, tuple(Fault(path, problem) for path, problem in faults.found), so=SO)
+    return InputFaults(WHAT, tuple(Fault(path, problem) for path, problem in faults.found), so=SO)

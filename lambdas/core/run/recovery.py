@@ -54,6 +54,13 @@ class Trouble:
     final: bool = False
     all_well: bool = False
 
+    @property
+    def is_passing(self) -> bool:
+        """Whether trying again can help, as far as the error word tells: ours says so itself, and a service's own
+        trouble passes."""
+        known = errors.WORDS.get(self.error)
+        return known.retry_can_help if known else self.error.startswith(SERVICE_TROUBLE)
+
     @staticmethod
     def caught(error: str, cause: str) -> "Trouble":
         """From `$states.errorOutput`: the cause is our JSON facts, a Lambda's error JSON, or what a service says."""
@@ -146,7 +153,7 @@ def _hopeless(trouble: Trouble) -> str | None:
         return ADVICE[known.blame]
     if trouble.final:
         return "Another attempt would end the same way; mend what the reason names, then start the job again."
-    if known or trouble.error in NOBODY_KNOWS or trouble.error.startswith(SERVICE_TROUBLE):
+    if trouble.is_passing or trouble.error in NOBODY_KNOWS:
         return None
     return (
         "Trainyard does not know this error; another attempt could repeat it and cost money, so the run ends here. "

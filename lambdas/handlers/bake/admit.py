@@ -14,10 +14,10 @@ from lambdas.core.images import bake, recipe
 from lambdas.core.images.bake import BakeRefused, RollbackPlan, Unchanged
 from lambdas.core.images.recipe import BakeRequest, Recipe, RollbackRequest
 from lambdas.core.jobfile import document
-from lambdas.core.model import names, one_host, wire
+from lambdas.core.model import names, wire
 from lambdas.core.model.errors import AccessDenied, BudgetSpent, Misconfigured, RecipeRefused
 from lambdas.core.model.image import Image
-from lambdas.core.model.job import Fault, InputFaults
+from lambdas.core.model.job import Fault, InputFaults, one_host_job
 from lambdas.core.patrol import budget
 from lambdas.settings import BakeAdmitSettings
 from lambdas.steps import admission
@@ -150,7 +150,7 @@ def _take_lock(ledger: Ledger, mine: Lock) -> BakeRefused | None:
 def _values(admitted: Mapping[str, Any]) -> dict[str, Any]:
     """What later states read of the run; the builder reads recipe.json."""
     builder = wire.from_json(recipe.Builder, admitted["builder"])
-    job = one_host.job(
+    job = one_host_job(
         str(admitted["name"]),
         builder.hardware,
         hours=builder.hours,

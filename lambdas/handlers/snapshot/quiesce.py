@@ -7,7 +7,7 @@ from lambdas.aws import images, s3
 from lambdas.aws.ledger import Ledger, run_row
 from lambdas.core.model import gang
 from lambdas.core.model.errors import HostLost, ImageFailed
-from lambdas.core.model.imaging import Imaging, inherited
+from lambdas.core.model.imaging import Imaging, parent_tags
 from lambdas.core.run.records import HostRow, Records
 from lambdas.settings import SnapshotRestSettings
 from lambdas.steps import waits
@@ -50,7 +50,7 @@ def _of_run(yard: SnapshotRestSettings, records: Records, attempt: int) -> Imagi
         parent=parent,
         host_run=run,
         step=checkpoint.step if checkpoint else None,
-        versions=inherited(images.find(parent)),
+        versions=parent_tags(images.find(parent)),
     )
 
 

@@ -271,7 +271,7 @@ def test_what_could_not_be_undone_is_named() -> None:
 
 
 def test_an_image_that_is_no_longer_there_gives_nothing_on() -> None:
-    assert imaging.inherited(None) == {}
-    assert imaging.inherited(Image(AMI, "", "available", "", "", {"trainyard:cuda": "12.5"})) == {
+    assert imaging.parent_tags(None) == {}
+    assert imaging.parent_tags(Image(AMI, "", "available", "", "", {"trainyard:cuda": "12.5"})) == {
         "trainyard:cuda": "12.5"
     }
