@@ -10,7 +10,7 @@ import pytest
 
 from lambdas import settings
 from lambdas.aws.ledger import Ledger
-from lambdas.core.images.bake import BakeRefused
+from lambdas.core.images.bake import Refused
 from lambdas.handlers import release
 from lambdas.handlers.bake import admit as bake_admit
 from lambdas.handlers.bake import conclude as bake_conclude
@@ -147,6 +147,6 @@ def test_a_bake_that_learns_it_late_gives_the_lock_back(place: Place) -> None:
     mine = f"{STATES}-bake:{RUN}"
     lock = {"pk": "bake", "sk": "lock", "run": RUN, "execution_arn": mine, "until": YEARS_LATER}
     place.table.put_item(Item=lock)
-    refused = {"kind": BakeRefused.kind, "error": "RecipeRefused", "reason": "the name is taken"}
+    refused = {"kind": Refused.kind, "error": "RecipeRefused", "reason": "the name is taken"}
     bake_conclude.handler({"run": RUN, "execution": mine, "started": STARTED, "outcome": refused}, None)
     assert Ledger(place.name).bake_lock() is None

@@ -40,7 +40,7 @@ class RollbackPlan:
 
 
 @dataclass(frozen=True)
-class BakeRefused:
+class Refused:
     """Nothing is done; `error` is a word of errors.py."""
 
     kind: ClassVar[str] = "refused"
@@ -81,32 +81,30 @@ def disk_fault(root_gib: int, base: Image) -> Fault | None:
 
 def roll_back(
     previous: str | None, image: Image | None, *, yard: str, current: str | None
-) -> RollbackPlan | BakeRefused:
+) -> RollbackPlan | Refused:
     """`previous` and `current` are the parameters' values, `image` what EC2 knows of the previous one."""
     word = errors.RollbackRefused.__name__
     if previous is None or previous == NO_IMAGE:
-        return BakeRefused(
+        return Refused(
             word, "There is no previous image yet: the yard has published one image at most. Bake another."
         )
     if image is None:
-        return BakeRefused(word, f"The previous image {previous} does not exist any more. Bake another.")
+        return Refused(word, f"The previous image {previous} does not exist any more. Bake another.")
     if not image.is_of(yard):
-        return BakeRefused(
+        return Refused(
             word, f"The previous image {previous} lacks the tag trainyard:yard={yard}: no host may use it."
         )
     if not image.available:
-        return BakeRefused(
-            word, f"The previous image {previous} is {image.state}, not available. Bake another."
-        )
+        return Refused(word, f"The previous image {previous} is {image.state}, not available. Bake another.")
     return RollbackPlan(f"{previous} becomes the current image again, {current} the previous one")
 
 
-def under_way(run: str) -> BakeRefused:
+def under_way(run: str) -> Refused:
     reason = (
         f"The bake {run} is under way, and one bake at a time moves the image parameter. Start this one again when "
         "that one is over; if both are to make the same image, there is no need to."
     )
-    return BakeRefused(errors.BakeUnderWay.__name__, reason)
+    return Refused(errors.BakeUnderWay.__name__, reason)
 
 
 def after(trouble: Trouble, *, attempt: int, now: datetime, deadline: datetime) -> Retry | Stop:

@@ -6,7 +6,7 @@ docs/job-file.md is the reference for people.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, assert_never
 
 from lambdas.core.model import wire
 from lambdas.core.model.instance_types import Market
@@ -22,6 +22,26 @@ class Strategy(StrEnum):
     MIRRORED = "mirrored"
     MULTI_WORKER = "multi_worker"
     PARAMETER_SERVER = "parameter_server"
+
+    @property
+    def has_several_hosts(self) -> bool:
+        """Whether more than one host may train."""
+        match self:
+            case Strategy.SINGLE | Strategy.MIRRORED:
+                return False
+            case Strategy.MULTI_WORKER | Strategy.PARAMETER_SERVER:
+                return True
+        assert_never(self)
+
+    @property
+    def is_asynchronous(self) -> bool:
+        """Whether workers train each at its own speed, with parameter servers that hold the variables."""
+        match self:
+            case Strategy.SINGLE | Strategy.MIRRORED | Strategy.MULTI_WORKER:
+                return False
+            case Strategy.PARAMETER_SERVER:
+                return True
+        assert_never(self)
 
 
 class Role(StrEnum):
@@ -49,9 +69,14 @@ class MarketChoice(StrEnum):
     @property
     def markets(self) -> tuple[Market, ...]:
         """The markets to try, in this order."""
-        if self is MarketChoice.SPOT_THEN_ON_DEMAND:
-            return (Market.SPOT, Market.ON_DEMAND)
-        return (Market(self.value),)
+        match self:
+            case MarketChoice.SPOT:
+                return (Market.SPOT,)
+            case MarketChoice.ON_DEMAND:
+                return (Market.ON_DEMAND,)
+            case MarketChoice.SPOT_THEN_ON_DEMAND:
+                return (Market.SPOT, Market.ON_DEMAND)
+        assert_never(self)
 
 
 class Hosts(StrEnum):
@@ -118,7 +143,12 @@ class Cluster:
     @property
     def chief_trains(self) -> bool:
         """Whether the chief is one of the workers."""
-        return self.strategy is not Strategy.PARAMETER_SERVER or self.chief is Chief.WORKER
+        match self.chief:
+            case Chief.COORDINATOR:
+                return not self.strategy.is_asynchronous
+            case Chief.WORKER:
+                return True
+        assert_never(self.chief)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -211,8 +241,8 @@ def one_host_job(
     """A job without a program, as bake and launch admit it, so that Plan and Launch serve them too: one host of one of
     `hardware.instance_types`, to which no start order is sent and whose lease ends `hours` after the run's admission.
 
-    `wait_minutes`: how long one search for capacity goes on; `restarts`: how many more hosts may follow the first. Hours
-    and `max_dollars_per_hour` limit such a host, so its dollars are the most that a job file may allow."""
+    `wait_minutes`: how long one search for capacity goes on; `restarts`: how many more hosts may follow the first. Its
+    dollars are the most that a job file may allow: hours and `max_dollars_per_hour` limit it."""
     limits = Limits(hours=hours, dollars=MOST_DOLLARS, restarts=restarts, wait_minutes=wait_minutes)
     return Job(name=name, program=Program(module=""), hardware=hardware, limits=limits)
 

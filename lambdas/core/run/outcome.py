@@ -27,15 +27,15 @@ class Conclusion:
         return "succeeded" if self.outcome is Outcome.SUCCEEDED else "failed"
 
 
-def conclude(end: Mapping[str, Any]) -> Conclusion:
+def read(said: Mapping[str, Any]) -> Conclusion:
     """From the workflow's `outcome`: a decision's answer (`kind`, `error`, `reason`) or a caught error (`cause`)."""
-    kind = str(end.get("kind", "error"))
+    kind = str(said.get("kind", "error"))
     if kind in WELL:
-        reason = str(end.get("reason") or "the program finished")
+        reason = str(said.get("reason") or "the program finished")
         return Conclusion(outcome=Outcome.SUCCEEDED, error=None, reason=reason)
-    error = str(end.get("error") or "States.Runtime")
-    trouble = Trouble.caught(error, str(end.get("cause") or ""))
-    reason = str(end.get("reason") or _why(trouble))[:MOST_REASON]
+    error = str(said.get("error") or "States.Runtime")
+    trouble = Trouble.caught(error, str(said.get("cause") or ""))
+    reason = str(said.get("reason") or _why(trouble))[:MOST_REASON]
     outcome = Outcome.REFUSED if kind == "refused" else Outcome.FAILED
     return Conclusion(outcome=outcome, error=trouble.error, reason=reason)
 

@@ -11,7 +11,7 @@ from lambdas.core.model import gang, wire
 from lambdas.core.model.gang import Gang
 from lambdas.core.model.imaging import Imaging
 from lambdas.core.model.instance_types import Market
-from lambdas.core.model.job import Job, Role, Strategy
+from lambdas.core.model.job import Job, Role
 from lambdas.core.run.recovery import Trouble
 from lambdas.core.run.summary import AttemptFacts, Ending
 
@@ -391,7 +391,7 @@ def others_must_be_asked(records: Records, attempt: int, instance: str) -> bool:
     """Whether the end of this host's program ends the others' only if they are told: parameter servers and their
     workers serve until then, and their chief trains on without the host. With all-reduce they notice by themselves."""
     job, host = records.run.job, records.hosts[instance]
-    asynchronous = job is not None and job.cluster.strategy is Strategy.PARAMETER_SERVER
+    asynchronous = job is not None and job.cluster.strategy.is_asynchronous
     return asynchronous and host.stopped >= attempt and host.why != "asked"
 
 

@@ -11,7 +11,7 @@ from lambdas.aws import images, s3, ssm, states
 from lambdas.aws.ledger import Ledger, Lock, event_row
 from lambdas.aws.logbook import Logbook
 from lambdas.core.images import bake, recipe
-from lambdas.core.images.bake import BakeRefused, RollbackPlan, Unchanged
+from lambdas.core.images.bake import Refused, RollbackPlan, Unchanged
 from lambdas.core.images.recipe import BakeRequest, Recipe, RollbackRequest
 from lambdas.core.jobfile import document
 from lambdas.core.model import names, wire
@@ -33,11 +33,11 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
     yard = settings.read(BakeAdmitSettings)
     ledger, run = Ledger(yard.table_name), str(event["run"])
     if taken := admission.taken(ledger.run(run), event):
-        return _said(BakeRefused(RecipeRefused.__name__, taken))
+        return _said(Refused(RecipeRefused.__name__, taken))
     if isinstance(event["input"], Mapping) and event["input"].get("denied"):
         raise AccessDenied(str(event["input"]["denied"]))  # submit's words: it could not read the recipe
     wanted = names.misnamed(run) or recipe.read_input(event["input"], usual=yard.recipe_key)
-    decision: BakeRefused | Unchanged | RollbackPlan | dict[str, Any]
+    decision: Refused | Unchanged | RollbackPlan | dict[str, Any]
     match wanted:
         case InputFaults():
             decision = _refused(wanted)
@@ -52,24 +52,24 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
     values = {"kind": "bake", **(_values(decision) if isinstance(decision, dict) else {})}
     entry = note(answer["kind"], answer["reason"], at=clock())
     if taken := admission.write(ledger, event, values, event_row(run, entry)):
-        return _said(BakeRefused(RecipeRefused.__name__, taken))
+        return _said(Refused(RecipeRefused.__name__, taken))
     if isinstance(decision, dict):
         s3.put_json(yard.bucket_name, f"runs/{run}/recipe.json", decision)
     return answer
 
 
-def _refused(faults: InputFaults) -> BakeRefused:
-    return BakeRefused(RecipeRefused.__name__, faults.reason)
+def _refused(faults: InputFaults) -> Refused:
+    return Refused(RecipeRefused.__name__, faults.reason)
 
 
-def _rollback(yard: BakeAdmitSettings) -> RollbackPlan | BakeRefused:
+def _rollback(yard: BakeAdmitSettings) -> RollbackPlan | Refused:
     previous = ssm.parameter(yard.previous_image_parameter)
     image = images.find(previous) if previous and previous.startswith("ami-") else None
     current = ssm.parameter(yard.image_parameter)
     return bake.roll_back(previous, image, yard=yard.yard, current=current)
 
 
-def _recipe(yard: BakeAdmitSettings, wanted: BakeRequest) -> dict[str, Any] | Unchanged | BakeRefused:
+def _recipe(yard: BakeAdmitSettings, wanted: BakeRequest) -> dict[str, Any] | Unchanged | Refused:
     """recipe.json; or every fault, those of the base image too; or that the current image is made from it."""
     source = wanted.key or "the execution's input"
     found = recipe.check(wanted.recipe, source=source) if wanted.key is None else _uploaded(yard, wanted)
@@ -85,10 +85,10 @@ def _recipe(yard: BakeAdmitSettings, wanted: BakeRequest) -> dict[str, Any] | Un
     return same or _too_dear(yard) or admitted
 
 
-def _too_dear(yard: BakeAdmitSettings) -> BakeRefused | None:
+def _too_dear(yard: BakeAdmitSettings) -> Refused | None:
     """A builder costs as any host does."""
     spent = budget.refusal(Logbook(yard.table_name).money(), yard.monthly_dollars or None, clock())
-    return BakeRefused(BudgetSpent.__name__, spent) if spent else None
+    return Refused(BudgetSpent.__name__, spent) if spent else None
 
 
 def _uploaded(yard: BakeAdmitSettings, wanted: BakeRequest) -> Recipe | InputFaults:
@@ -138,7 +138,7 @@ def _unchanged(yard: BakeAdmitSettings, recipe_hash: str) -> Unchanged | None:
     return bake.unchanged(image, yard=yard.yard, recipe_hash=recipe_hash)
 
 
-def _take_lock(ledger: Ledger, mine: Lock) -> BakeRefused | None:
+def _take_lock(ledger: Ledger, mine: Lock) -> Refused | None:
     """None when it is ours."""
     holder = ledger.bake_lock()
     over = holder.run if holder and states.is_over(holder.execution_arn) else None
@@ -160,7 +160,7 @@ def _values(admitted: Mapping[str, Any]) -> dict[str, Any]:
     return {"job": job.to_json(), "image_id": admitted["base"], "recipe": admitted}
 
 
-def _said(decision: BakeRefused | Unchanged | RollbackPlan | Mapping[str, Any]) -> dict[str, Any]:
+def _said(decision: Refused | Unchanged | RollbackPlan | Mapping[str, Any]) -> dict[str, Any]:
     """The answer, on which the workflow goes on."""
     if isinstance(decision, Mapping):
         reason = f"{decision['name']} ({decision['hash']}) is made of {decision['base']}"

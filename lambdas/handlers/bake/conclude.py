@@ -28,11 +28,11 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
     records = ledger.read(run)
     if records and not admission.is_its_own(records.run, event):
         ledger.give_back_bake_lock(run)
-        concluded = outcome.conclude(event["outcome"])
+        concluded = outcome.read(event["outcome"])
         return {**wire.to_json(concluded), "kind": concluded.outcome.value}
     if event.get("cut_short") and s3.get_json(yard.bucket_name, f"runs/{run}/summary.json"):
         return {"kind": "concluded", "reason": f"{run} had concluded by itself"}
-    concluded = conclusion.spoiled(outcome.conclude(event["outcome"]), event, records)
+    concluded = conclusion.spoiled(outcome.read(event["outcome"]), event, records)
     _end(ledger, run, concluded, now)
     records = ledger.read(run)
     if wrong := _discard(yard, ledger, run, records, now):

@@ -20,7 +20,7 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
     records = ledger.read(run)
     if event.get("cut_short") and records and records.run.ended:
         return {"kind": "concluded", "reason": f"{run} had concluded by itself"}
-    concluded = conclusion.spoiled(outcome.conclude(event["outcome"]), event, records)
+    concluded = conclusion.spoiled(outcome.read(event["outcome"]), event, records)
     if records and not admission.is_its_own(records.run, event):
         return {**wire.to_json(concluded), "kind": concluded.outcome.value}
     row = records.run if records else None

@@ -24,7 +24,7 @@ from lambdas.steps.observability import clock
 def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
     yard = settings.read(ConcludeSettings)
     ledger, run, now = Ledger(yard.table_name), str(event["run"]), clock()
-    concluded, records = outcome.conclude(event["outcome"]), ledger.read(run)
+    concluded, records = outcome.read(event["outcome"]), ledger.read(run)
     if records and not admission.is_its_own(records.run, event):
         return {**wire.to_json(concluded), "kind": concluded.word}
     if event.get("cut_short") and records and records.run.ended:

@@ -23,7 +23,6 @@ from lambdas.core.patrol.verdict import GOING, Ask, Cause, Earlier, Facts, Verdi
 from lambdas.settings import PatrolSettings
 from lambdas.steps.observability import logger
 
-BY_METRICS = (Cause.BUSY, Cause.IDLE, Cause.UNKNOWN)
 PRICE = re.compile(r"[0-9]{1,4}(\.[0-9]{1,9})?")
 
 
@@ -72,7 +71,7 @@ def look(yard: PatrolSettings, book: Logbook, now: datetime) -> Look:
     used, trouble = _used(by_use, now)
     windows = {name: host.window for name, host in used.items() if host.window is not None}
     before = [host.earlier.cause for host in used.values() if host.window is None and host.earlier]
-    waiting = [cause for cause in before if cause in BY_METRICS]
+    waiting = [cause for cause in before if cause and cause.is_by_metrics]
     second = {name: verdict.judge(host, now) for name, host in used.items()}
     return Look(
         hosts=hosts,

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from lambdas.core.images import bake, bake_summary
-from lambdas.core.images.bake import BakeRefused, RollbackPlan, Unchanged
+from lambdas.core.images.bake import Refused, RollbackPlan, Unchanged
 from lambdas.core.model.image import Image, Snapshot
 from lambdas.core.run.recovery import Retry, Stop, Trouble
 from lambdas.core.run.summary import Outcome, RunFacts
@@ -74,7 +74,7 @@ def test_going_back(previous: str | None, found: Image | None, said: str | None)
         assert isinstance(answer, RollbackPlan)
         assert "ami-2 the previous one" in answer.reason
     else:
-        assert isinstance(answer, BakeRefused)
+        assert isinstance(answer, Refused)
         assert (answer.error, said in answer.reason) == ("RollbackRefused", True)
 
 
