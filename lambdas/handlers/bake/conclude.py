@@ -17,13 +17,13 @@ from lambdas.core.run import outcome
 from lambdas.core.run.outcome import Conclusion
 from lambdas.core.run.records import Records
 from lambdas.core.run.summary import RunFacts, ending_of
-from lambdas.settings import BakeConcludeSettings
+from lambdas.settings import ImageSettings
 from lambdas.steps import admission, attempts, conclusion
 from lambdas.steps.observability import clock, note
 
 
 def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
-    yard = settings.read(BakeConcludeSettings)
+    yard = settings.read(ImageSettings)
     ledger, run, now = Ledger(yard.table_name), str(event["run"]), clock()
     records = ledger.read(run)
     if records and not admission.is_its_own(records.run, event):
@@ -61,7 +61,7 @@ def _end(ledger: Ledger, run: str, concluded: Conclusion, now: datetime) -> None
 
 
 def _discard(
-    yard: BakeConcludeSettings, ledger: Ledger, run: str, records: Records | None, now: datetime
+    yard: ImageSettings, ledger: Ledger, run: str, records: Records | None, now: datetime
 ) -> TrainyardError | None:
     """Retire what the bake made and nobody will use. What could not be retired is the bake's failure, with its name."""
     parameters = (yard.image_parameter, yard.previous_image_parameter)
@@ -82,7 +82,7 @@ def _discard(
 
 
 def _summary(
-    yard: BakeConcludeSettings,
+    yard: ImageSettings,
     run: str,
     records: Records | None,
     concluded: Conclusion,

@@ -47,7 +47,9 @@ class Signal:
 
     def __init__(self, yard: Yard, monkeypatch: pytest.MonkeyPatch, statements: list[dict[str, Any]]) -> None:
         self.yard, self._monkeypatch, self._statements = yard, monkeypatch, statements
-        known = SignalSettings("trainyard", unique("ledger"), "none", "none")
+        known = SignalSettings(
+            yard="trainyard", table_name=unique("ledger"), bucket_name="none", stop_document="none"
+        )
         monkeypatch.setattr(settings, "read", lambda _: known)
         monkeypatch.setenv("AWS_ENDPOINT_URL", yard.cloud.endpoint)
         monkeypatch.setenv("AWS_DEFAULT_REGION", REGION)
