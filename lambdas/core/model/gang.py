@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from enum import IntEnum
+from enum import IntEnum, StrEnum
 from typing import Any, Protocol, assert_never
 
 from lambdas.core.model import wire
@@ -18,6 +18,16 @@ class Gang(IntEnum):
 
     GPU = 1
     CPU = 2
+
+
+class StopReason(StrEnum):
+    """Why a host has left an attempt."""
+
+    INTERRUPTED = "interrupted"  # it is going away itself
+    ASKED = "asked"  # somebody told it to
+    LIMIT = "limit"  # the run's hours or dollars are used up
+    PEER = "peer"  # another host of its cluster has left or failed
+    KILLED = "killed"  # its program was ended by a signal of nobody's that is known
 
 
 class Member(Protocol):
