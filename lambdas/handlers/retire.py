@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from lambdas import settings
-from lambdas.aws import images, s3, ssm, states
+from lambdas.aws import images, instances, s3, ssm, states
 from lambdas.aws.ledger import Ledger
 from lambdas.core.images import retention
 from lambdas.core.images.retention import Disposition, Facts, Fate, RetentionPolicy
@@ -44,7 +44,7 @@ def _facts(yard: RetireSettings) -> Facts:
     """What is made for something else is looked at before it: snapshots, images, those who use them, runs."""
     snapshots, every = images.snapshots_of_yard(yard.yard), images.of_account()
     mine = tuple(each for each in every if each.is_of(yard.yard))
-    in_use, open_runs = images.in_use(), states.running(yard.state_machine_arns)
+    in_use, open_runs = instances.images_in_use(), states.running(yard.state_machine_arns)
     return Facts(
         yard=yard.yard,
         images=mine,
