@@ -17,12 +17,12 @@ import tensorflow as tf
 
 from training.programs import mnist
 from training.programs.matmul import at_least
-from trainyard.runtime import Runtime, evaluating, start
+from trainyard.runtime import Runtime, evaluation, start
 from trainyard.runtime.asynchronous import Asynchronous
 from trainyard.runtime.data import Examples
 from trainyard.runtime.export import classifier
 from trainyard.runtime.plan import Trained
-from trainyard.runtime.step_statistics import Books
+from trainyard.runtime.step_statistics import StepStatistics
 
 FIRST_SUM = 0.1
 """What Adagrad's sums of squares begin with: the first steps would be too long otherwise."""
@@ -93,11 +93,11 @@ class Replica:
     def pushes(self) -> int:
         return self.batches // self.push_every
 
-    def __call__(self, batches: Sequence[Any], books: Books) -> None:
+    def __call__(self, batches: Sequence[Any], statistics: StepStatistics) -> None:
         accrued: list[Any] = []
         for number, (images, labels) in enumerate(batches):
             if number % self.fetch_every == 0:
-                fetched_at = books.step.read_value()
+                fetched_at = statistics.step.read_value()
                 with tf.control_dependencies([fetched_at]):
                     parameters = [one.read_value() for one in self.network.parameters]
             with tf.GradientTape() as tape:
@@ -111,14 +111,14 @@ class Replica:
                 for one, gradient in zip(parameters, gradients, strict=True)
             ]
             if len(accrued) == self.push_every:
-                self._push(accrued, fetched_at, books)
+                self._push(accrued, fetched_at, statistics)
                 accrued = []
 
-    def _push(self, accrued: Sequence[Any], fetched_at: Any, books: Books) -> None:
+    def _push(self, accrued: Sequence[Any], fetched_at: Any, statistics: StepStatistics) -> None:
         gradients = [tf.add_n(same) for same in zip(*(one for one, _, _ in accrued), strict=True)]
         self.adagrad.push(gradients)
         loss, accuracy = (tf.reduce_mean([one[place] for one in accrued]) for place in (1, 2))
-        books.enter_push(gradients, fetched_at=fetched_at, loss=loss, accuracy=accuracy)
+        statistics.add_push(gradients, fetched_at=fetched_at, loss=loss, accuracy=accuracy)
 
 
 def main() -> None:
@@ -134,8 +134,12 @@ def main() -> None:
         network = Network(arguments.seed)
         adagrad = Adagrad(arguments.learning_rate, network.parameters)
     if runtime.is_evaluator:
-        evaluating.follow(
-            runtime, lambda: judged(network, test), model=network, optimizer=adagrad, epochs=arguments.epochs
+        evaluation.follow(
+            runtime,
+            lambda: measured(network, test),
+            model=network,
+            optimizer=adagrad,
+            epochs=arguments.epochs,
         )
     replica = Replica(network, adagrad, arguments.learning_rate, arguments.fetch_every, arguments.push_every)
     plan = runtime.plan(
@@ -145,7 +149,9 @@ def main() -> None:
         checkpoint_every=arguments.checkpoint_every,
         step_delay=arguments.step_delay,
     )
-    loop = Asynchronous(runtime, plan, model=network, optimizer=adagrad, turn=replica)
+    loop = Asynchronous(
+        runtime.cluster, runtime.environment, plan, model=network, optimizer=adagrad, turn=replica
+    )
     trained = loop.train(train)
     conclude(runtime, network, trained, test)
     runtime.finish(trained.step)
@@ -175,14 +181,14 @@ def parse_arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def judged(network: Network, test: Examples) -> dict[str, float]:
+def measured(network: Network, test: Examples) -> dict[str, float]:
     loss, accuracy = mnist.evaluate(network, test)
     return {"loss": loss, "accuracy": accuracy}
 
 
 def conclude(runtime: Runtime, network: Network, trained: Trained, test: Examples) -> None:
     """Judge the network on digits it has never seen, and leave it behind."""
-    numbers = judged(network, test)
+    numbers = measured(network, test)
     last = trained.history[-1]
     print(
         f"Test-Accuracy: {numbers['accuracy']:.4f} on {test.count} digits after {trained.step} pushes, whose staleness "

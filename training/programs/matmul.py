@@ -124,7 +124,7 @@ def main() -> None:
     factors = Factors.drawn(arguments.size, precision, arguments.seed)
     print(f"{arguments.size} in {arguments.dtype}, {arguments.repeats} times", flush=True)
     verdicts = [
-        judge(device, factors, arguments.size, precision, arguments.warm_up, arguments.repeats)
+        measure(device, factors, arguments.size, precision, arguments.warm_up, arguments.repeats)
         for device in wanted
     ]
     write_metrics(
@@ -193,7 +193,7 @@ def every_gpu(here: tuple[str, ...]) -> tuple[str, ...]:
     return found
 
 
-def judge(
+def measure(
     device: str, factors: Factors, shape: Shape, precision: Precision, warm_up: int, repeats: int
 ) -> Verdict:
     """Multiply on the device, look where the product lies, time it, check it."""

@@ -15,11 +15,10 @@ import tf_keras
 
 from training.programs import idx
 from training.programs.matmul import at_least
-from trainyard.runtime import Runtime, evaluating, start
+from trainyard.runtime import Runtime, evaluation, start
 from trainyard.runtime.data import Arrays, Examples, Records
 from trainyard.runtime.export import classifier
-from trainyard.runtime.metrics import Step
-from trainyard.runtime.plan import Trained
+from trainyard.runtime.plan import Step, Trained
 
 SIDE = 28
 PIXELS = SIDE * SIDE
@@ -48,7 +47,7 @@ class Classifier(tf.Module):
 
 
 class Diary:
-    """The lines of a run: every `frequency` steps and at the end of an epoch. `cost` is that of the last step noted."""
+    """The lines of a run: every `frequency` steps and at the end of an epoch. `cost` is the last one printed."""
 
     def __init__(self, frequency: int) -> None:
         self._frequency = frequency
@@ -57,7 +56,7 @@ class Diary:
         self.cost: float | None = None
 
     def note(self, done: Step) -> None:
-        """A step is done. Asynchronous workers may have done several since the last one that was noted."""
+        """A step is done. Asynchronous workers may have done several since the last one that was printed."""
         self.cost = done.loss
         if self._is_due(done):
             self._tell(done)
@@ -94,7 +93,7 @@ def main() -> None:
         model = Classifier(arguments.seed)
         optimizer = tf_keras.optimizers.SGD(arguments.learning_rate)
     if runtime.is_evaluator:
-        evaluating.follow(
+        evaluation.follow(
             runtime,
             lambda: dict(zip(("loss", "accuracy"), evaluate(model, test), strict=True)),
             model=model,

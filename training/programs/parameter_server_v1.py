@@ -31,9 +31,9 @@ from trainyard.runtime.environment import Environment
 from trainyard.runtime.export import classifier
 from trainyard.runtime.forming import answers, use_processors
 from trainyard.runtime.leaving import FINISHED, RESTART, leave, leave_when_a_peer_is_gone
-from trainyard.runtime.metrics import Reporter, Step
+from trainyard.runtime.metrics import Reporter
 from trainyard.runtime.place import Place
-from trainyard.runtime.plan import Plan, Resumed
+from trainyard.runtime.plan import Plan, Resumed, Step
 from trainyard.runtime.watch import STALLED_SECONDS, Watch
 
 v1 = tf.compat.v1
@@ -178,7 +178,7 @@ def start_server(assignment: Assignment) -> Any:
 
 
 def serve(assignment: Assignment, target: str, environment: Environment) -> NoReturn:
-    """A parameter server's life: until the chief says that all is over, or its door has been closed for a while.
+    """A parameter server's life: until the chief says that all is over, or its port has been closed for a while.
 
     SIGTERM is left unheard: the chief hears of an interruption too, and what it saves then lies here.
     """
