@@ -17,6 +17,7 @@ import numpy as np
 import tensorflow as tf
 
 from training.programs import devices
+from training.programs.arguments import at_least
 from trainyard.runtime.environment import Environment
 from trainyard.runtime.metrics import write_metrics
 
@@ -170,17 +171,6 @@ def parse_arguments() -> argparse.Namespace:
     )
     parser.add_argument("--seed", type=int, default=1, help="of the factors (default: %(default)s)")
     return parser.parse_args()
-
-
-def at_least(least: int) -> Callable[[str], int]:
-    """An argument's type: a whole number, not below `least`."""
-
-    def whole(text: str) -> int:
-        if not text.isdecimal() or int(text) < least:
-            raise argparse.ArgumentTypeError(f"{text!r} is no whole number from {least} on")
-        return int(text)
-
-    return whole
 
 
 def every_gpu(here: tuple[str, ...]) -> tuple[str, ...]:
