@@ -23,7 +23,6 @@ from localcloud.state import Store
 
 log = logging.getLogger("localcloud.server")
 
-KEEP_ALIVE_SECONDS = 75
 DRAIN_SECONDS = 1.0
 PARTS = (
     "localcloud.events",
@@ -145,13 +144,16 @@ def serve(context: Context, listening_socket: int) -> None:
     from hypercorn.config import Config
     from ministack import app as ministack_app
 
+    from localcloud import connections
+
+    connections.install_connections()
     config = Config()
     config.bind = [
         f"fd://{listening_socket}",
         f"127.0.0.1:{context.port}",
         f"{HOST_ENDPOINT}:{context.port}",
     ]
-    config.keep_alive_timeout = KEEP_ALIVE_SECONDS
+    config.keep_alive_timeout = connections.QUIET_SECONDS
     config.graceful_timeout = DRAIN_SECONDS
     config.shutdown_timeout = DRAIN_SECONDS
     config.loglevel = "WARNING"
