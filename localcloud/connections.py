@@ -23,7 +23,7 @@ VANISHED = (
     (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3),
     (socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 2 * QUIET_SECONDS * 1000),
 )
-"""With these the kernel ends the connection of a client that no packet reaches any more, as of a host that was cut off."""
+"""With these the kernel ends the connection of a client that no packet reaches any more, such as a cut host."""
 
 
 class Connection(TCPServer):
