@@ -16,7 +16,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from localcloud import supervisor
+from localcloud import descriptors, supervisor
 from localcloud.context import REGION
 from localcloud.facts import Facts, FactsError
 
@@ -63,6 +63,8 @@ def up(
             f"It is already up on port {already.port} (state {state}). "
             f"`python -m localcloud env --state {shlex.quote(str(state))}` prints what a shell needs; `down` ends it."
         )
+    if shortage := descriptors.shortage():
+        typer.echo(shortage, err=True)
     try:
         listening = supervisor.listen(port)
         if detach:

@@ -17,7 +17,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from localcloud import admin
+from localcloud import admin, descriptors
 from localcloud.context import ACCOUNT, HOST_ENDPOINT, REGION, Context, MachineListener
 from localcloud.state import Store
 
@@ -41,6 +41,7 @@ PARTS = (
     "localcloud.servicequotas",
     "localcloud.ssm",
     "localcloud.unknown",
+    "localcloud.expiry",
     "localcloud.calls",
     "localcloud.status",
 )
@@ -50,6 +51,7 @@ QUIET = ("hypercorn.access", "hypercorn.error", "botocore", "urllib3", "persiste
 def main() -> None:
     """Serve until SIGTERM; returns after everything that is kept was written."""
     arguments = _arguments()
+    descriptors.raise_limit()
     set_environment(arguments.state, arguments.port)
     prepare_network()
     context = install_everything(arguments.state, arguments.port, arguments.facts)
