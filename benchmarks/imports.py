@@ -15,9 +15,10 @@ def ratios() -> dict[str, float]:
     """Import time of each handler as a multiple of boto3's, each the shortest of interleaved processes: whatever else
     happens on the machine only adds."""
     functions, layer = packages.functions_folder(), packages.layer_folder()
+    entry_points = functions / "lambdas" / "handlers"
     handlers = sorted(
-        path.stem
-        for path in (functions / "lambdas" / "handlers").glob("*.py")
+        ".".join(path.relative_to(entry_points).with_suffix("").parts)
+        for path in entry_points.rglob("*.py")
         if "def handler(" in path.read_text()
     )
     seconds: dict[str, list[float]] = {name: [] for name in ("boto3", *handlers)}

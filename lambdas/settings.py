@@ -6,7 +6,7 @@ import typing
 from functools import cache
 from typing import Any, NamedTuple, TypeVar
 
-from lambdas.core.errors import Misconfigured
+from lambdas.core.model.errors import Misconfigured
 
 Values = TypeVar("Values", bound=tuple[Any, ...])
 
@@ -72,7 +72,7 @@ class SnapshotRestSettings(NamedTuple):
     yard: str
     table_name: str
     bucket_name: str
-    seal_document: str
+    generalize_document: str
     pause_document: str
 
 
@@ -118,7 +118,7 @@ class BakeDocumentSettings(NamedTuple):
     bucket_name: str
     install_document: str
     test_document: str
-    seal_document: str
+    generalize_document: str
     software_uri: str
 
 

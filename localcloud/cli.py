@@ -16,9 +16,10 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from localcloud import descriptors, supervisor
-from localcloud.context import REGION
-from localcloud.facts import Facts, FactsError
+from localcloud import supervisor
+from localcloud.base import descriptors
+from localcloud.base.context import REGION
+from localcloud.base.facts import Facts, FactsError
 
 READY_SECONDS = 60.0
 LOG_TAIL = 25

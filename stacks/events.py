@@ -10,14 +10,14 @@ from constructs import Construct
 from stacks.acknowledge import acknowledge
 
 
-class LostEvents(sqs.Queue):
+class DeadLetterQueue(sqs.Queue):
     """Where events end up that their function could not be given, or failed on again and again."""
 
     def __init__(self, scope: Construct, name: str, *, yard: str) -> None:
         super().__init__(
             scope,
             name,
-            queue_name=f"{yard}-lost-events",
+            queue_name=f"{yard}-dead-letters",
             encryption=sqs.QueueEncryption.SQS_MANAGED,
             enforce_ssl=True,
             retention_period=cdk.Duration.days(14),

@@ -1,5 +1,6 @@
 """One handler as a Lambda function with a role of its own, which at first may write its log and nothing else."""
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -30,8 +31,8 @@ class Dependencies(lambda_.LayerVersion):
 
 
 class Function(lambda_.Function):
-    """The handler `lambdas.handlers.<word>.handler`, deployed as `<yard>-<word>`; or that of another `module`, for a
-    workflow that has functions of its own of the same handlers."""
+    """The handler `lambdas.handlers.<word>.handler` (`train.await_hosts`) as `<yard>-train-await-hosts`; or that
+    of another `module`, for a workflow that has functions of its own of the same handlers."""
 
     def __init__(
         self,
@@ -45,12 +46,13 @@ class Function(lambda_.Function):
         module: str | None = None,
         **more: Any,
     ) -> None:
-        name = f"{yard}-{word.replace('_', '-')}"
+        dashed = word.replace(".", "-").replace("_", "-")
+        name = f"{yard}-{dashed}"
         holder = Construct(scope, camel(word))
         log = logs.LogGroup(
             holder,
             "Log",
-            log_group_name=f"/{yard}/functions/{word.replace('_', '-')}",
+            log_group_name=f"/{yard}/functions/{dashed}",
             retention=logs.RetentionDays.ONE_MONTH,
             removal_policy=cdk.RemovalPolicy.DESTROY,
         )
@@ -76,7 +78,7 @@ class Function(lambda_.Function):
             log_group=log,
             **more,
         )
-        self.word = word
+        self.word, self.dashed = word, dashed
         self.log = log
         log.grant_write(role)
         acknowledge(
@@ -91,5 +93,5 @@ class Function(lambda_.Function):
 
 
 def camel(word: str) -> str:
-    """`bake_launch` as CloudFormation and the workflows spell it: `BakeLaunch`."""
-    return "".join(part.capitalize() for part in word.split("_"))
+    """`bake.launch` as CloudFormation and the workflows spell it: `BakeLaunch`."""
+    return "".join(part.capitalize() for part in re.split(r"[._]", word))

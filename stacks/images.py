@@ -20,14 +20,14 @@ from stacks.workflow import Workflow
 
 NOT_BAKED = "none"
 """The image parameters' value until the first bake, and of the previous one until the second."""
-BUILDING = ("install", "test", "seal")
+BUILDING = ("install", "test", "generalize")
 """The documents that a builder is given, in this order."""
 END_WITH_THE_LEASE = Path(__file__).with_name("builder.sh")
 BAKES = "Executions exist only later; the name binds them to this yard's bake."
 
 
 class ImagesStack(cdk.Stack):
-    """The bake workflow, and what the train workflow shares with it: the seal document and Release."""
+    """The bake workflow, and what the train workflow shares with it: the generalize document and Release."""
 
     def __init__(
         self,
@@ -52,7 +52,9 @@ class ImagesStack(cdk.Stack):
         self.software = assets.Asset(
             self, "Software", path=str(packages.software_folder()), exclude=packages.LEFT_BEHIND
         )
-        self.install, self.test, self.seal = (Document(self, word, yard=settings.yard) for word in BUILDING)
+        self.install, self.test, self.generalize = (
+            Document(self, word, yard=settings.yard) for word in BUILDING
+        )
         self.builder_role = self._builder_role()
         self.builder = HostTemplate(
             self,
@@ -131,7 +133,7 @@ class ImagesStack(cdk.Stack):
 
     def _admit(self) -> Function:
         function = self._function(
-            "bake_admit",
+            "bake.admit",
             IMAGE_PARAMETER=self.settings.image_parameter,
             PREVIOUS_IMAGE_PARAMETER=self.settings.previous_image_parameter,
             BASE_IMAGE_PARAMETER=self.settings.base_image_parameter,
@@ -168,8 +170,8 @@ class ImagesStack(cdk.Stack):
 
     def _plan(self) -> Function:
         function = self._function(
-            "bake_plan",
-            module="plan",
+            "bake.plan",
+            module="train.plan",
             IMAGE_PARAMETER=self.settings.image_parameter,
             SUBNET_IDS=cdk.Fn.join(",", [subnet.subnet_id for subnet in self.network.subnets]),
         )
@@ -182,8 +184,8 @@ class ImagesStack(cdk.Stack):
     def _launch(self) -> Function:
         """Builders start from whatever image the recipe names."""
         function = self._function(
-            "bake_launch",
-            module="launch",
+            "bake.launch",
+            module="train.launch",
             minutes=3,
             LAUNCH_TEMPLATE_ID=self.builder.ref,
             LAUNCH_TEMPLATE_VERSION=self.builder.attr_latest_version_number,
@@ -203,17 +205,17 @@ class ImagesStack(cdk.Stack):
 
     def _document(self) -> Function:
         function = self._function(
-            "bake_document",
+            "bake.document",
             INSTALL_DOCUMENT=self.install.document_name,
             TEST_DOCUMENT=self.test.document_name,
-            SEAL_DOCUMENT=self.seal.document_name,
+            GENERALIZE_DOCUMENT=self.generalize.document_name,
             SOFTWARE_URI=self.software.s3_object_url,
         )
         role = function.its_role
         use_ledger(role, self.storage.table, "Query", "PutItem", "UpdateItem")
         read_objects(role, self.storage.bucket, "runs/*/tests.json")
         list_objects(role, self.storage.bucket, "runs/")
-        for document in (self.install, self.test, self.seal):
+        for document in (self.install, self.test, self.generalize):
             permissions.command_hosts(role, document.document_arn, self.settings.yard)
         permissions.answer_tasks(role, "Success")
         anywhere(
@@ -226,7 +228,7 @@ class ImagesStack(cdk.Stack):
         return function
 
     def _capture(self) -> Function:
-        function = self._function("bake_capture")
+        function = self._function("bake.capture")
         role = function.its_role
         use_ledger(role, self.storage.table, "Query", "PutItem", "UpdateItem")
         read_objects(role, self.storage.bucket, "runs/*/tests.json")
@@ -239,7 +241,7 @@ class ImagesStack(cdk.Stack):
 
     def _publish(self) -> Function:
         function = self._function(
-            "bake_publish",
+            "bake.publish",
             IMAGE_PARAMETER=self.settings.image_parameter,
             PREVIOUS_IMAGE_PARAMETER=self.settings.previous_image_parameter,
         )
@@ -253,12 +255,12 @@ class ImagesStack(cdk.Stack):
     def _recover(self) -> Function:
         """Decides and does nothing: its role has no permission but to write its log."""
         return Function(
-            self, "bake_recover", yard=self.settings.yard, dependencies=self.layer, environment={}
+            self, "bake.recover", yard=self.settings.yard, dependencies=self.layer, environment={}
         )
 
     def _conclude(self) -> Function:
         function = self._function(
-            "bake_conclude",
+            "bake.conclude",
             minutes=2,
             IMAGE_PARAMETER=self.settings.image_parameter,
             PREVIOUS_IMAGE_PARAMETER=self.settings.previous_image_parameter,

@@ -66,16 +66,16 @@ class NetworkStack(cdk.Stack):
         return hosts
 
     def _interface_endpoints(self) -> None:
-        doors = ec2.SecurityGroup(
+        addresses = ec2.SecurityGroup(
             self,
             "Endpoints",
             vpc=self.vpc,
             description="AWS services, for hosts without a public address",
             allow_all_outbound=False,
         )
-        doors.add_ingress_rule(self.hosts, ec2.Port.tcp(443), "hosts of the yard")
+        addresses.add_ingress_rule(self.hosts, ec2.Port.tcp(443), "hosts of the yard")
         for name, service in HOST_SERVICES.items():
-            self.vpc.add_interface_endpoint(name, service=service, security_groups=[doors], open=False)
+            self.vpc.add_interface_endpoint(name, service=service, security_groups=[addresses], open=False)
 
 
 def _hosts_subnets(settings: YardSettings) -> ec2.SubnetConfiguration:

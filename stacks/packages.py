@@ -17,6 +17,7 @@ BUILD = ROOT / "build"
 
 SOFTWARE = (
     "training",
+    "trainyard",
     "requirements-host.txt",
     "requirements-host-local.txt",
     "requirements-host-tf-keras.txt",
@@ -34,7 +35,7 @@ def functions_folder() -> Path:
 
 
 def software_folder() -> Path:
-    """The package `training` and the lists of what it needs."""
+    """The packages `training` and `trainyard` and the lists of what they need."""
     return _copied("software", SOFTWARE)
 
 

@@ -8,7 +8,8 @@ from aws_cdk import aws_events as events
 from aws_cdk import aws_events_targets as targets
 from constructs import Construct
 
-from lambdas.core import names, policy, verdict
+from lambdas.core.model import names, policy
+from lambdas.core.patrol import verdict
 from stacks import permissions
 from stacks.function import Function
 from stacks.permissions import anywhere, list_objects, read_objects, use_ledger

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from constructs import Construct
 
-from lambdas.core import policy
-from lambdas.core.policy import Policy
-from lambdas.core.reading import shown
+from lambdas.core.model import policy
+from lambdas.core.model.policy import Policy
+from lambdas.core.model.validation import shown
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class YardSettings:
     volume_initialization_rate: int
     """MiB a second at which EBS fetches a new root disk from its snapshot, 100 to 300; 0: as its blocks are touched."""
     keep_images: int
-    """How many images of every lineage stay, the newest, ..."""
+    """How many images of every family stay, the newest, ..."""
     keep_days: int
     """... and all that are younger than this."""
     policy: Policy

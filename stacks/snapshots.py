@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import aws_cdk as cdk
 from constructs import Construct
 
-from lambdas.core import hold
+from lambdas.core.patrol import hold
 from stacks import permissions
 from stacks.documents import Document
 from stacks.function import Function
@@ -37,7 +37,7 @@ class Snapshots(Construct):
         self.pause = Document(self, "pause", yard=settings.yard)
         self.resume = Document(self, "resume", yard=settings.yard)
         self.rest, self.capture, self.undo = self._rest(), self._capture(), self._undo()
-        self.conclude = _conclude(make("snapshot_conclude"), storage)
+        self.conclude = _conclude(make("snapshot.conclude"), storage)
         anywhere(self.conclude.its_role, "ec2:DescribeImages")
         self.workflow = Workflow(
             self,
@@ -50,7 +50,7 @@ class Snapshots(Construct):
         cdk.CfnOutput(scope, "SnapshotStateMachineArn", value=self.workflow.state_machine_arn)
 
     def _admit(self) -> Function:
-        function = self.make("snapshot_admit")
+        function = self.make("snapshot.admit")
         role = function.its_role
         read_objects(role, self.storage.bucket, "runs/")
         list_objects(role, self.storage.bucket, "runs/")
@@ -59,14 +59,16 @@ class Snapshots(Construct):
         return function
 
     def _rest(self) -> Function:
-        seal = self.images.seal
+        generalize = self.images.generalize
         function = self.make(
-            "snapshot_rest", SEAL_DOCUMENT=seal.document_name, PAUSE_DOCUMENT=self.pause.document_name
+            "snapshot.quiesce",
+            GENERALIZE_DOCUMENT=generalize.document_name,
+            PAUSE_DOCUMENT=self.pause.document_name,
         )
         role = function.its_role
         read_objects(role, self.storage.bucket, "runs/")
         list_objects(role, self.storage.bucket, "runs/")
-        for document in (seal, self.pause):
+        for document in (generalize, self.pause):
             permissions.command_hosts(role, document.document_arn, self.settings.yard)
         permissions.answer_tasks(role, "Success")
         anywhere(
@@ -80,7 +82,7 @@ class Snapshots(Construct):
         return function
 
     def _capture(self) -> Function:
-        function = self.make("snapshot_capture", RESUME_DOCUMENT=self.resume.document_name)
+        function = self.make("snapshot.capture", RESUME_DOCUMENT=self.resume.document_name)
         role = function.its_role
         permissions.image_hosts(role, self.settings.yard)
         permissions.retire_images(role, self.settings.yard)
@@ -91,7 +93,7 @@ class Snapshots(Construct):
         return function
 
     def _fate(self) -> Function:
-        function = self.make("snapshot_fate")
+        function = self.make("snapshot.fate")
         role = function.its_role
         permissions.end_hosts(role, self.settings.yard)
         permissions.start_hosts(role, self.settings.yard)
@@ -100,7 +102,7 @@ class Snapshots(Construct):
         return function
 
     def _undo(self) -> Function:
-        function = self.make("snapshot_undo", lost=True, RESUME_DOCUMENT=self.resume.document_name)
+        function = self.make("snapshot.undo", lost=True, RESUME_DOCUMENT=self.resume.document_name)
         role = function.its_role
         permissions.retire_images(role, self.settings.yard)
         permissions.command_hosts(role, self.resume.document_arn, self.settings.yard)
@@ -127,7 +129,7 @@ class Launches(Construct):
     ) -> None:
         super().__init__(scope, name)
         self.storage, self.make = storage, make
-        self.conclude = _conclude(make("host_conclude"), storage)
+        self.conclude = _conclude(make("launch.conclude"), storage)
         permissions.mark_hosts(self.conclude.its_role, settings.yard, hold.TAG)
         self.workflow = Workflow(
             self,
@@ -140,7 +142,7 @@ class Launches(Construct):
 
     def _admit(self, network: NetworkStack, monthly_dollars: float) -> Function:
         subnets = cdk.Fn.join(",", [subnet.subnet_id for subnet in network.subnets])
-        function = self.make("host_admit", SUBNET_IDS=subnets, MONTHLY_DOLLARS=f"{monthly_dollars:g}")
+        function = self.make("launch.admit", SUBNET_IDS=subnets, MONTHLY_DOLLARS=f"{monthly_dollars:g}")
         role = function.its_role
         read_objects(role, self.storage.bucket, "runs/*/recipe.json")
         list_objects(role, self.storage.bucket, "runs/")
@@ -149,7 +151,7 @@ class Launches(Construct):
         return function
 
     def _await(self) -> Function:
-        function = self.make("host_await")
+        function = self.make("launch.await_host")
         role = function.its_role
         anywhere(role, "ec2:DescribeInstances", "ssm:DescribeInstanceInformation")
         use_ledger(role, self.storage.table, "Query", "PutItem", "UpdateItem")

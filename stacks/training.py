@@ -9,10 +9,10 @@ from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sns_subscriptions as subscriptions
 from constructs import Construct
 
-from lambdas.core import hold
+from lambdas.core.patrol import hold
 from stacks import permissions
 from stacks.documents import Document
-from stacks.events import LostEvents, tell
+from stacks.events import DeadLetterQueue, tell
 from stacks.function import Dependencies, Function
 from stacks.hosts import HostRole, HostTemplate
 from stacks.images import ImagesStack, network_arns
@@ -51,7 +51,7 @@ class TrainingStack(cdk.Stack):
         self.bus = events.EventBus(
             self, "Bus", event_bus_name=settings.yard, description="What hosts of the yard say"
         )
-        self.lost = LostEvents(self, "LostEvents", yard=settings.yard)
+        self.lost = DeadLetterQueue(self, "DeadLetterQueue", yard=settings.yard)
         self.topic = self._topic()
         self.start = Document(self, "start", yard=settings.yard)
         self.stop = Document(self, "stop", yard=settings.yard)
@@ -77,9 +77,9 @@ class TrainingStack(cdk.Stack):
             self._admit(),
             plan,
             launch,
-            self._muster(),
+            self._await_hosts(),
             self._train(),
-            self._decides("recover"),
+            self._pure_function("train.recover"),
             self.snapshots.rest,
             self.snapshots.capture,
             self.snapshots.undo,
@@ -94,14 +94,14 @@ class TrainingStack(cdk.Stack):
             timeout=LONGEST_RUN,
             look_seconds=settings.look_seconds,
         )
-        shared = [plan, launch, images.release, self._decides("host_recover")]
+        shared = [plan, launch, images.release, self._pure_function("launch.recover")]
         self.launches = Launches(
             self, "Launches", settings, network, storage, steps=shared, make=self._function
         )
         self.submit, self.signal = self._submit(), self._signal()
         self._listen()
         self._clear_up()
-        self._by_the_clock()
+        self._schedules()
         cdk.CfnOutput(self, "EventBusName", value=self.bus.event_bus_name)
         cdk.CfnOutput(self, "TrainStateMachineArn", value=self.workflow.state_machine_arn)
 
@@ -179,7 +179,7 @@ class TrainingStack(cdk.Stack):
         return function
 
     def _admit(self) -> Function:
-        function = self._function("admit", MONTHLY_DOLLARS=f"{self.settings.monthly_dollars:g}")
+        function = self._function("train.admit", MONTHLY_DOLLARS=f"{self.settings.monthly_dollars:g}")
         role, bucket = function.its_role, self.storage.bucket
         read_versions(role, bucket, "jobs/")
         read_objects(role, bucket, "jobs/", "programs/", "runs/*/checkpoints/latest.json")
@@ -190,7 +190,7 @@ class TrainingStack(cdk.Stack):
 
     def _plan(self) -> Function:
         function = self._function(
-            "plan",
+            "train.plan",
             IMAGE_PARAMETER=self.settings.image_parameter,
             SUBNET_IDS=cdk.Fn.join(",", [subnet.subnet_id for subnet in self.network.subnets]),
         )
@@ -203,7 +203,7 @@ class TrainingStack(cdk.Stack):
 
     def _launch(self) -> Function:
         function = self._function(
-            "launch",
+            "train.launch",
             minutes=3,
             LAUNCH_TEMPLATE_ID=self.template.ref,
             LAUNCH_TEMPLATE_VERSION=self.template.attr_latest_version_number,
@@ -223,8 +223,8 @@ class TrainingStack(cdk.Stack):
         use_ledger(role, self.storage.table, "Query", "PutItem", "UpdateItem")
         return function
 
-    def _muster(self) -> Function:
-        function = self._function("muster")
+    def _await_hosts(self) -> Function:
+        function = self._function("train.await_hosts")
         role = function.its_role
         anywhere(role, "ssm:DescribeInstanceInformation", "ec2:DescribeInstances")
         permissions.answer_tasks(role, "Success", "Failure")
@@ -232,7 +232,7 @@ class TrainingStack(cdk.Stack):
         return function
 
     def _train(self) -> Function:
-        function = self._function("train", START_DOCUMENT=self.start.document_name)
+        function = self._function("train.train", START_DOCUMENT=self.start.document_name)
         role, bucket = function.its_role, self.storage.bucket
         read_objects(role, bucket, "runs/")
         list_objects(role, bucket, "runs/")
@@ -242,12 +242,12 @@ class TrainingStack(cdk.Stack):
         use_ledger(role, self.storage.table, "Query", "PutItem", "UpdateItem")
         return function
 
-    def _decides(self, word: str) -> Function:
+    def _pure_function(self, word: str) -> Function:
         """Decides and does nothing: its role has no permission but to write its log."""
         return Function(self, word, yard=self.settings.yard, dependencies=self.layer, environment={})
 
     def _conclude(self) -> Function:
-        function = self._function("conclude", lost=True, TOPIC_ARN=self.topic.topic_arn)
+        function = self._function("train.conclude", lost=True, TOPIC_ARN=self.topic.topic_arn)
         role, bucket = function.its_role, self.storage.bucket
         read_objects(role, bucket, "runs/")
         list_objects(role, bucket, "runs/")
@@ -356,7 +356,7 @@ class TrainingStack(cdk.Stack):
                 bus=bus,
             )
 
-    def _by_the_clock(self) -> None:
+    def _schedules(self) -> None:
         """Of images. A bake that would change nothing ends at once."""
         daily, bakes = events.Schedule.rate(cdk.Duration.days(1)), self.settings.bake_schedule
         self._start_at(daily, "RetireDaily", self.images.retention.workflow, "Time to retire old images")

@@ -63,7 +63,7 @@ class WatchStack(cdk.Stack):
         for function in functions:
             self._function_alarms(function)
         self._alarm(
-            "lost-events",
+            "dead-letters",
             training.lost.metric_approximate_number_of_messages_visible(
                 period=FIVE_MINUTES, statistic="Maximum"
             ),
@@ -102,7 +102,7 @@ class WatchStack(cdk.Stack):
             ("throttled", function.metric_throttles(period=FIVE_MINUTES)),
         ):
             self._alarm(
-                f"{function.word.replace('_', '-')}-{what}",
+                f"{function.dashed}-{what}",
                 metric,
                 f"The function {function.word} failed or was throttled. Its log: {function.log.node.path}.",
             )

@@ -11,10 +11,10 @@ from typing import Any
 
 import tensorflow as tf
 
-from training.runtime.checkpoints import Checkpoints
-from training.runtime.cluster import Cluster
-from training.runtime.environment import Environment
-from training.runtime.place import Place
+from trainyard.runtime.checkpoints import Checkpoints
+from trainyard.runtime.cluster import Cluster
+from trainyard.runtime.environment import Environment
+from trainyard.runtime.place import Place
 
 ROUNDS = 5
 

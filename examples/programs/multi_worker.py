@@ -4,10 +4,10 @@ import numpy as np
 import tensorflow as tf
 import tf_keras
 
-from training.runtime import start
-from training.runtime.export import classifier
-from training.runtime.keras import Resumable
-from training.runtime.models import used
+from trainyard.runtime import start
+from trainyard.runtime.export import classifier
+from trainyard.runtime.keras import Resumable
+from trainyard.runtime.models import used
 
 EPOCHS, BATCH = 5, 64
 

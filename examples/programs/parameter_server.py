@@ -4,9 +4,9 @@ import numpy as np
 import tensorflow as tf
 import tf_keras
 
-from training.runtime import start
-from training.runtime.data import Arrays
-from training.runtime.export import classifier
+from trainyard.runtime import start
+from trainyard.runtime.data import Arrays
+from trainyard.runtime.export import classifier
 
 
 class Network(tf.Module):

@@ -4,11 +4,11 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from training.runtime import start
-from training.runtime.data import Arrays
-from training.runtime.export import classifier
-from training.runtime.keras import Resumable
-from training.runtime.models import used
+from trainyard.runtime import start
+from trainyard.runtime.data import Arrays
+from trainyard.runtime.export import classifier
+from trainyard.runtime.keras import Resumable
+from trainyard.runtime.models import used
 
 EPOCHS, BATCH = 5, 64
 

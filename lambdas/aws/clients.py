@@ -7,7 +7,7 @@ from typing import Any
 import boto3
 from botocore.config import Config
 
-from lambdas.core.errors import AccessDenied
+from lambdas.core.model.errors import AccessDenied
 
 NO = frozenset(
     {

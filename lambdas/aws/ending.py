@@ -6,7 +6,7 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from lambdas.aws.clients import client
-from lambdas.core.errors import Infrastructure
+from lambdas.core.model.errors import Infrastructure
 
 CHUNK = 500
 ABOUT_NO_HOST = (

@@ -11,9 +11,9 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from lambdas.aws.clients import client, denial
-from lambdas.core.catalogue import Market
-from lambdas.core.placement import Turned, answer_of
-from lambdas.core.plan import Offer, Part, RefusalKind
+from lambdas.core.capacity.placement import FleetRefusal, answer_of
+from lambdas.core.capacity.plan import Offer, Part, RefusalKind
+from lambdas.core.model.instance_types import Market
 
 KINDS = {
     "InsufficientInstanceCapacity": RefusalKind.CAPACITY,
@@ -66,7 +66,7 @@ def launch(
     token: str,
     tags: Mapping[str, str],
     root_gib: int | None = None,
-) -> Launched | Turned:
+) -> Launched | FleetRefusal:
     """The part's hosts from this image in the offer's zone and market, or none. The same token never launches twice.
 
     `root_gib`: the size of the root disk (None: as large as the image's own). Network interfaces get their tag from the
@@ -101,16 +101,19 @@ def launch(
     try:
         answer = client("ec2").create_fleet(**request)
     except ClientError as error:
-        return _turned(error.response["Error"]["Code"], error.response["Error"].get("Message", ""))
+        return _fleet_refusal(error.response["Error"]["Code"], error.response["Error"].get("Message", ""))
     groups = answer.get("Instances", [])
     if groups:
         ids = tuple(instance for group in groups for instance in group["InstanceIds"])
         return Launched(ids, groups[0]["InstanceType"])
     errors = answer.get("Errors", [])
     if not errors:
-        return _turned("UnfulfillableCapacity", "EC2 launched nothing and gave no reason")
+        return _fleet_refusal("UnfulfillableCapacity", "EC2 launched nothing and gave no reason")
     return answer_of(
-        [(_type_of(error), _turned(error["ErrorCode"], error.get("ErrorMessage", ""))) for error in errors]
+        [
+            (_type_of(error), _fleet_refusal(error["ErrorCode"], error.get("ErrorMessage", "")))
+            for error in errors
+        ]
     )
 
 
@@ -128,12 +131,12 @@ def _type_of(error: Mapping[str, Any]) -> str:
     return str(override.get("InstanceType", "EC2"))
 
 
-def _turned(code: str, message: str) -> Turned:
+def _fleet_refusal(code: str, message: str) -> FleetRefusal:
     """A missing permission is raised, since every pool would say the same."""
     denied = denial(code, message, action="ec2:CreateFleet")
     if denied:
         raise denied
-    return Turned(_kind(code), code, message)
+    return FleetRefusal(_kind(code), code, message)
 
 
 def _kind(code: str) -> RefusalKind:

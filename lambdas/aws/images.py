@@ -7,9 +7,9 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from lambdas.aws.clients import client
-from lambdas.core import wire
-from lambdas.core.errors import Misconfigured
-from lambdas.core.image import AMI, Image, Snapshot, Stored
+from lambdas.core.model import wire
+from lambdas.core.model.errors import Misconfigured
+from lambdas.core.model.image import AMI, Image, Snapshot, Stored
 
 UNKNOWN = ("InvalidAMIID.NotFound", "InvalidAMIID.Malformed", "InvalidAMIID.Unavailable")
 GONE = ("InvalidSnapshot.NotFound",)
@@ -133,7 +133,7 @@ def _stored(data: Mapping[str, Any]) -> Stored:
         id=data["SnapshotId"],
         gib=int(data["VolumeSize"]),
         created=wire.stamp(data["StartTime"]),
-        lineage=tags.get("trainyard:lineage", ""),
+        family=tags.get("trainyard:family", ""),
         makers=tuple(tags[key] for key in ("trainyard:execution", "trainyard:run") if key in tags),
         image=image.group() if image else "",
         made="trainyard:kind" in tags,

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from lambdas.aws.clients import client
-from lambdas.core.catalogue import Market
-from lambdas.core.gang import Gang
+from lambdas.core.model.gang import Gang
+from lambdas.core.model.instance_types import Market
 
 LIVE = ("pending", "running", "stopping", "stopped")
 PAGE = 1000

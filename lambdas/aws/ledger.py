@@ -13,10 +13,11 @@ from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
 from botocore.exceptions import ClientError
 
 from lambdas.aws.clients import client
-from lambdas.core import records, wire
-from lambdas.core.errors import Misconfigured
-from lambdas.core.records import Records, RunRow, TokenRow
-from lambdas.core.timeline import Entry
+from lambdas.core.model import wire
+from lambdas.core.model.errors import Misconfigured
+from lambdas.core.model.timeline import Entry
+from lambdas.core.run import records
+from lambdas.core.run.records import Records, RunRow, TokenRow
 
 MOST_WRITES = 100
 LOOK_UPS_LIVE = timedelta(days=90)

@@ -8,10 +8,11 @@ from botocore.exceptions import ClientError
 
 from lambdas.aws.clients import client
 from lambdas.aws.ledger import pack, unpack
-from lambdas.core import records, wire
-from lambdas.core.budget import Money
-from lambdas.core.errors import Infrastructure
-from lambdas.core.records import RunRow
+from lambdas.core.model import wire
+from lambdas.core.model.errors import Infrastructure
+from lambdas.core.patrol.budget import Money
+from lambdas.core.run import records
+from lambdas.core.run.records import RunRow
 
 PATROL = "patrol"
 KEPT = timedelta(days=90)

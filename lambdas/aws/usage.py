@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from lambdas.aws.clients import client
-from lambdas.core.verdict import Window
+from lambdas.core.patrol.verdict import Window
 
 NAMESPACE, METRIC = "Trainyard", "nvidia_smi_utilization_gpu"
 PERIOD = 60

@@ -9,18 +9,19 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from lambdas import settings
-from lambdas.aws import ending, notices
+from lambdas.aws import ending, sns
 from lambdas.aws.logbook import Logbook
-from lambdas.core import budget, guard, report, verdict, wire
-from lambdas.core.budget import Billed, Money
-from lambdas.core.guard import Passed
-from lambdas.core.report import Entry
-from lambdas.core.verdict import TWO_LOOKS, Cause
-from lambdas.handlers import relaying
-from lambdas.handlers.acting import Acted, act
-from lambdas.handlers.looking import Look, look, price_of
-from lambdas.handlers.voice import clock, logger
+from lambdas.core.model import wire
+from lambdas.core.patrol import budget, guard, report, verdict
+from lambdas.core.patrol.budget import Billed, Money
+from lambdas.core.patrol.guard import Passed
+from lambdas.core.patrol.report import Entry
+from lambdas.core.patrol.verdict import TWO_LOOKS, Cause
 from lambdas.settings import PatrolSettings
+from lambdas.steps.observability import clock, logger
+from lambdas.steps.patrol import missed_events
+from lambdas.steps.patrol.act import Acted, act
+from lambdas.steps.patrol.observe import Look, look, price_of
 
 SUMMARY_HOUR = 0
 """UTC."""
@@ -49,7 +50,7 @@ def handler(_event: dict[str, Any], _context: object) -> dict[str, Any]:
     _tried(lambda: book.write([wire.to_json(each) for each in entries], now), troubles)
     money = _tried(lambda: _count(book, yard, seen, now), troubles)
     _tried(lambda: _tell(book, yard, _worth_telling(entries, seen), _warnings(allowed, seen), now), troubles)
-    _tried(lambda: relaying.relay(seen, book, yard, now), troubles)
+    _tried(lambda: missed_events.relay(seen, book, yard, now), troubles)
     _tried(lambda: _sum_up_yesterday(book, yard, money, now), troubles)
     figures = report.figures(
         seen.hosts.values(),
@@ -132,7 +133,7 @@ def _tell(
         logger.warning(warning)
     told = report.notice(entries, new, yard=yard.yard)
     if told:
-        notices.publish(yard.topic_arn, *told)
+        sns.publish(yard.topic_arn, *told)
 
 
 def _kind_of(warning: str) -> str:
@@ -160,7 +161,7 @@ def _count(book: Logbook, yard: PatrolSettings, seen: Look, now: datetime) -> Mo
         consequence = (
             "new runs are refused, those that go on are not touched" if reached >= 100 else "runs go on"
         )
-        notices.publish(
+        sns.publish(
             yard.topic_arn,
             f"Trainyard {yard.yard}: {reached} % of the month's budget is spent",
             f"Instance hours of {money.month}: ${money.dollars:.2f} of ${limit:.2f} (context monthly_dollars); "
@@ -181,4 +182,4 @@ def _sum_up_yesterday(book: Logbook, yard: PatrolSettings, money: Money | None, 
         month=budget.month_of(now),
         dollars=budget.spent(money, now),
     )
-    notices.publish(yard.topic_arn, subject, text)
+    sns.publish(yard.topic_arn, subject, text)

@@ -13,11 +13,11 @@ from typing import Any
 from lambdas import settings
 from lambdas.aws import instances
 from lambdas.aws.ledger import Ledger, event_row, host_row, run_row
-from lambdas.core import release
-from lambdas.core.job import Hosts
-from lambdas.core.records import Records
-from lambdas.core.release import Act, Disposal
-from lambdas.handlers.voice import clock, logger, note
+from lambdas.core.model.job import Hosts
+from lambdas.core.run import release
+from lambdas.core.run.records import Records
+from lambdas.core.run.release import Act, Disposal
+from lambdas.steps.observability import clock, logger, note
 
 
 def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:

@@ -7,14 +7,15 @@ from dataclasses import replace
 from typing import Any
 
 from lambdas import settings
-from lambdas.aws import bucket, documents, executions, images
+from lambdas.aws import images, s3, ssm, states
 from lambdas.aws.ledger import Ledger
-from lambdas.core import image, retention
-from lambdas.core.errors import AccessDenied, Misconfigured
-from lambdas.core.image import Image
-from lambdas.core.retention import Facts, Fate, Policy, Verdict
-from lambdas.handlers.voice import clock, logger
+from lambdas.core.images import retention
+from lambdas.core.images.retention import Facts, Fate, Policy, Verdict
+from lambdas.core.model import image
+from lambdas.core.model.errors import AccessDenied, Misconfigured
+from lambdas.core.model.image import Image
 from lambdas.settings import RetireSettings
+from lambdas.steps.observability import clock, logger
 
 JSON, TEXT = "images/report.json", "images/report.txt"
 
@@ -43,7 +44,7 @@ def _facts(yard: RetireSettings) -> Facts:
     """What is made for something else is looked at before it: snapshots, images, those who use them, runs."""
     snapshots, every = images.snapshots_of_yard(yard.yard), images.of_account()
     mine = tuple(each for each in every if each.is_of(yard.yard))
-    in_use, open_runs = images.in_use(), executions.running(yard.state_machine_arns)
+    in_use, open_runs = images.in_use(), states.running(yard.state_machine_arns)
     return Facts(
         yard=yard.yard,
         images=mine,
@@ -59,7 +60,7 @@ def _facts(yard: RetireSettings) -> Facts:
 
 def _pointer(parameter: str) -> str:
     """Without both pointers nobody knows what hosts may need next, so nothing is retired."""
-    value = documents.parameter(parameter)
+    value = ssm.parameter(parameter)
     if value is None:
         raise Misconfigured(
             f"The parameter {parameter} does not exist, so no image was retired. Deploy again."
@@ -100,9 +101,9 @@ def _deleted(verdict: Verdict) -> Verdict:
 
 
 def _told(yard: RetireSettings, report: dict[str, Any]) -> dict[str, Any]:
-    bucket.write_json(yard.bucket_name, JSON, report)
+    s3.write_json(yard.bucket_name, JSON, report)
     text = retention.as_text(report).encode()
-    bucket.write(yard.bucket_name, TEXT, text, media_type="text/plain; charset=utf-8")
+    s3.write(yard.bucket_name, TEXT, text, media_type="text/plain; charset=utf-8")
     logger.info("%s", report["summary"])
     left = [row["id"] for row in (*report["images"], *report["snapshots"]) if row["fate"] == Fate.LEFT]
     where = f"s3://{yard.bucket_name}/{TEXT}"

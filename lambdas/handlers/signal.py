@@ -10,13 +10,14 @@ from typing import Any
 
 from lambdas import settings
 from lambdas.aws.ledger import Ledger
-from lambdas.core import said
-from lambdas.core.errors import AccessDenied, Misconfigured
-from lambdas.handlers import attempts, heard_from_aws, heard_from_hosts, heard_from_patrol
-from lambdas.handlers.denied import end_denied
-from lambdas.handlers.hearing import Hearing
-from lambdas.handlers.voice import clock, logger
+from lambdas.core.model.errors import AccessDenied, Misconfigured
+from lambdas.core.run import signal_schema
 from lambdas.settings import SignalSettings
+from lambdas.steps import attempts
+from lambdas.steps.access_denied import end_denied
+from lambdas.steps.observability import clock, logger
+from lambdas.steps.signals import from_aws, from_hosts, from_patrol
+from lambdas.steps.signals.context import Hearing
 
 
 def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
@@ -27,7 +28,7 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
         hearing = _hearing(event, yard, ledger)
         if hearing is None:
             return {"heard": "nothing of ours"}
-        heard = LISTENERS.get(event["source"], heard_from_aws.listen)(hearing, event, now)
+        heard = LISTENERS.get(event["source"], from_aws.listen)(hearing, event, now)
     except Misconfigured as lost:
         assert hearing is not None, "only a run's own records can be lost"
         heard = f"{attempts.give_up(ledger, hearing.run, lost, now)} waits end: {lost.reason}"
@@ -43,16 +44,16 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
 def _hearing(event: Mapping[str, Any], yard: SignalSettings, ledger: Ledger) -> Hearing | None:
     """Which run and attempt the event is about: hosts say it, for AWS's events the look-up rows do."""
     if event["source"] == "trainyard.host":
-        wrong = said.unreadable(str(event["detail-type"]), event["detail"])
+        wrong = signal_schema.unreadable(str(event["detail-type"]), event["detail"])
         if wrong:
             logger.warning("%s is no signal and is not heard: %s", event["detail-type"], wrong)
             return None
         run, attempt = _named(event)
         return Hearing(yard, ledger, run, attempt, event["detail"])
-    if event["source"] == heard_from_patrol.SOURCE:
+    if event["source"] == from_patrol.SOURCE:
         return Hearing(yard, ledger, *_named(event), event["detail"])
-    noun, name = heard_from_aws.about(event)
-    owner = ledger.owner(noun, name) or heard_from_aws.named_in_parameters(event)
+    noun, name = from_aws.about(event)
+    owner = ledger.owner(noun, name) or from_aws.named_in_parameters(event)
     if owner is None:
         logger.info("%s about %s %s: not ours", event["detail-type"], noun, name)
         return None
@@ -67,7 +68,7 @@ def _named(event: Mapping[str, Any]) -> tuple[str, int]:
 
 
 LISTENERS: Mapping[str, Callable[[Hearing, Mapping[str, Any], datetime], str]] = {
-    "trainyard.host": heard_from_hosts.listen,
-    heard_from_patrol.SOURCE: heard_from_patrol.listen,
+    "trainyard.host": from_hosts.listen,
+    from_patrol.SOURCE: from_patrol.listen,
 }
 """By the event's source; everything else is AWS's."""

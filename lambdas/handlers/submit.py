@@ -3,10 +3,12 @@
 from typing import Any
 
 from lambdas import settings
-from lambdas.aws import bucket, executions
-from lambdas.core import document, jobfile, recipe, tokens
-from lambdas.core.errors import AccessDenied
-from lambdas.handlers.voice import logger
+from lambdas.aws import s3, states
+from lambdas.core.images import recipe
+from lambdas.core.jobfile import check, document
+from lambdas.core.model import tokens
+from lambdas.core.model.errors import AccessDenied
+from lambdas.steps.observability import logger
 
 
 def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
@@ -19,16 +21,16 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
     bakes = key.startswith("images/")
     denied = None
     try:
-        found = bucket.head(yard.bucket_name, key, most=document.MOST_BYTES, version=version)
+        found = s3.head(yard.bucket_name, key, most=document.MOST_BYTES, version=version)
     except AccessDenied as error:
         logger.error("the run is started all the same, to fail with this reason: %s", error.reason)
         found, denied = None, error.reason
-    name = jobfile.name_of(found.head if found else b"", key=key)
+    name = check.name_of(found.head if found else b"", key=key)
     run = tokens.run_id(name, key=key, version=version or etag)
     machine = yard.bake_state_machine_arn if bakes else yard.train_state_machine_arn
     where = "recipe_key" if bakes else "job_key"
     execution_input = {where: key, "version_id": version, "etag": etag, "denied": denied}
     given = {name: value for name, value in execution_input.items() if value}
-    started = executions.start(machine, run, given)
+    started = states.start(machine, run, given)
     logger.info("%s %s", run, "started" if started else "was started before", extra={"key": key})
     return {"run": run, "started": started}

@@ -370,7 +370,7 @@ def test_a_key_nobody_issued_is_refused(cloud: Cloud) -> None:
 
 
 def test_an_answer_to_a_task_is_judged_by_its_state_machine(cloud: Cloud) -> None:
-    from localcloud import tokens
+    from localcloud.base import tokens
 
     machine = f"arn:aws:states:{REGION}:{ACCOUNT}:stateMachine:mine"
     client = cloud.client("stepfunctions", cloud.acting_as(allow("states:SendTaskSuccess", machine)))

@@ -10,20 +10,17 @@ import pytest
 
 from lambdas import settings
 from lambdas.aws.ledger import Ledger
-from lambdas.core.bake import Refused
-from lambdas.handlers import (
-    admit,
-    bake_admit,
-    bake_conclude,
-    beginning,
-    conclude,
-    host_admit,
-    host_conclude,
-    release,
-    snapshot_admit,
-    snapshot_conclude,
-    snapshot_undo,
-)
+from lambdas.core.images.bake import Refused
+from lambdas.handlers import release
+from lambdas.handlers.bake import admit as bake_admit
+from lambdas.handlers.bake import conclude as bake_conclude
+from lambdas.handlers.snapshot import admit as snapshot_admit
+from lambdas.handlers.snapshot import conclude as snapshot_conclude
+from lambdas.handlers.snapshot import undo
+from lambdas.handlers.train import admit, conclude
+from lambdas.handlers.train import admit as host_admit
+from lambdas.handlers.train import conclude as host_conclude
+from lambdas.steps import admission
 from tests.contract.conftest import REGION, Cloud, answering
 
 STATES = f"arn:aws:states:{REGION}:123456789012:execution:yard"
@@ -69,7 +66,7 @@ class Place:
         event = {"run": RUN, "execution": f"{STATES}-{workflow}:{RUN}", "started": STARTED}
         host = {"pk": f"run#{RUN}", "sk": "host#i-0123456789abcdef0", "launched": STARTED, "attempt": 1}
         more = {"type": "g6.xlarge", "zone": "us-east-1a", "market": "spot", "price": 1}
-        assert beginning.write(Ledger(self.name), event, {"kind": workflow}) is None
+        assert admission.write(Ledger(self.name), event, {"kind": workflow}) is None
         self.table.put_item(Item={**host, **more})
         for key in ("job.json", "summary.json", "recipe.json"):
             self.objects.put_object(Bucket=self.name, Key=f"runs/{RUN}/{key}", Body=workflow.encode())
@@ -123,7 +120,7 @@ def test_the_rules_that_clear_up_after_it_touch_nothing_either(place: Place, the
     event = {"run": RUN, "execution": f"{STATES}-{mine}:{RUN}"}
     _, concludes = WORKFLOWS[mine]
     assert release.handler({**event, "scope": "run"}, None)["hosts"] == []
-    assert snapshot_undo.handler(event, None)["reason"] == "no host was touched"
+    assert undo.handler(event, None)["reason"] == "no host was touched"
     aborted = {"kind": "error", "error": "Aborted", "reason": "The execution ended as ABORTED"}
     concludes.handler({**event, "cut_short": True, "outcome": aborted}, None)
     assert place.everything() == before
@@ -133,14 +130,14 @@ def test_an_execution_that_finds_its_own_run_goes_on(place: Place) -> None:
     place.begins("train")
     event = {"run": RUN, "execution": f"{STATES}-train:{RUN}", "started": STARTED}
     row = Ledger(place.name).run(RUN)
-    assert beginning.taken(row, event) is None
-    assert beginning.write(Ledger(place.name), event, {"kind": "train"}) is None
+    assert admission.taken(row, event) is None
+    assert admission.write(Ledger(place.name), event, {"kind": "train"}) is None
 
 
 def test_of_two_that_begin_at_once_the_second_learns_it_when_it_writes(place: Place) -> None:
     place.begins("train")
     event = {"run": RUN, "execution": f"{STATES}-bake:{RUN}", "started": STARTED}
-    said = beginning.write(Ledger(place.name), event, {"kind": "bake"})
+    said = admission.write(Ledger(place.name), event, {"kind": "bake"})
     assert said is not None
     assert "belongs to another execution" in said
 

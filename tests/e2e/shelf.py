@@ -32,12 +32,12 @@ class Shelf:
         )
         return str(instance["InstanceId"])
 
-    def image(self, called: str, lineage: str, *, parent: str = "", yard: str = "trainyard") -> None:
+    def image(self, called: str, family: str, *, parent: str = "", yard: str = "trainyard") -> None:
         tags = {
             "trainyard:yard": yard,
             "trainyard:run": f"made-{called}",
             "trainyard:kind": "snapshot",
-            "trainyard:lineage": lineage,
+            "trainyard:family": family,
             "trainyard:parent": self.made.get(parent, ""),
         }
         marks = [{"Key": key, "Value": value} for key, value in tags.items() if value]

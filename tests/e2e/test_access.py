@@ -8,8 +8,8 @@ import pytest
 from tests.e2e.runs import Runs
 
 NEEDED = [
-    ("AdmitRole", "s3:GetObject"),  # a function of a state
-    ("LaunchRole", "iam:PassRole"),  # an error within a 200 answer
+    ("TrainAdmitRole", "s3:GetObject"),  # a function of a state
+    ("TrainLaunchRole", "iam:PassRole"),  # an error within a 200 answer
     ("TrainWorkflowRole", "lambda:InvokeFunction"),  # the state machine itself
     ("HostRole", "s3:ListBucket"),  # a host, which tells
     ("HostRole", "events:PutEvents"),  # a host that cannot tell: its last words are in the bucket

@@ -59,13 +59,13 @@ def test_the_other_types_of_the_job_are_used(runs: Runs) -> None:
     )
 
 
-@pytest.mark.parametrize("called", ["id", "run", "lineage"])
+@pytest.mark.parametrize("called", ["id", "run", "family"])
 def test_a_job_starts_from_the_image_that_it_names(runs: Runs, called: str) -> None:
     baked = current(runs)
     name = baked if called == "id" else image_of(runs, baked)[called]
     run = runs.run(runs.job(f"named-by-{called}", hardware={"image": name}, **SMALL))
     assert run.succeeded, run.why()
-    if called != "lineage":  # of which there may be a newer one
+    if called != "family":  # of which there may be a newer one
         assert started_from(run) == {baked}
     assert started_from(run) == {run.json("plan.json")["image"]}
 
@@ -74,7 +74,7 @@ def test_a_job_starts_from_the_image_that_it_names(runs: Runs, called: str) -> N
     ("image", "said"),
     [
         ("ami-0123456789abcdef0", "hardware.image: the yard has no image"),
-        ("nobody-has-made-it", "no lineage of images called 'nobody-has-made-it'"),
+        ("nobody-has-made-it", "no family of images called 'nobody-has-made-it'"),
     ],
 )
 def test_an_image_that_there_is_not_is_refused(runs: Runs, image: str, said: str) -> None:

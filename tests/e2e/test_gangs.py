@@ -113,7 +113,9 @@ def it_went_on(run: Run, ending: str) -> None:
 def test_a_launch_that_is_repeated_launches_nobody_twice(runs: Runs) -> None:
     """Its answer was lost after both gangs were launched: they are found by their tags."""
     functions = runs.yard.session.client("lambda")
-    functions.put_function_concurrency(FunctionName="trainyard-muster", ReservedConcurrentExecutions=0)
+    functions.put_function_concurrency(
+        FunctionName="trainyard-train-await-hosts", ReservedConcurrentExecutions=0
+    )
     try:
         arn = runs.start(runs.job("launched-again", **SERVED))
         run_id = arn.rsplit(":", 1)[-1]
@@ -124,10 +126,10 @@ def test_a_launch_that_is_repeated_launches_nobody_twice(runs: Runs) -> None:
         (intent,) = rows_of(runs, run_id, "intent#")
         table.put_item(Item={key: intent[key] for key in intent if key not in ("answer", "answered")})
         payload = json.dumps({"run": run_id, "attempt": 1})
-        answer = functions.invoke(FunctionName="trainyard-launch", Payload=payload.encode())
+        answer = functions.invoke(FunctionName="trainyard-train-launch", Payload=payload.encode())
         assert json.loads(answer["Payload"].read())["kind"] == "launched"
     finally:
-        functions.delete_function_concurrency(FunctionName="trainyard-muster")
+        functions.delete_function_concurrency(FunctionName="trainyard-train-await-hosts")
     run = runs.finish(arn)
     assert run.succeeded, run.why()
     assert (len(hosts_of(runs, run_id, 1)), len(hosts_of(runs, run_id, 2))) == (3, 2)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from lambdas.core import wire
+from lambdas.core.model import wire
 from tests.e2e.runs import Runs
 from tests.e2e.test_images import KEPT, ec2, launch, shell, until_it_is
 
 NOTEBOOK = """cd /tmp && /opt/trainyard/venv/bin/python -c '
-from training.host.hold import hold
+from training.host.agent.hold import hold
 print(hold("3h").isoformat())
 '"""
 

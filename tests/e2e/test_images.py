@@ -104,7 +104,7 @@ def test_a_host_comes_back_with_its_files_in_another_zone_and_trains_again(runs:
     assert frozen.succeeded, frozen.why()
     until_it_is(runs, chief, "terminated")
     said = tags(runs, frozen.summary["image"])
-    assert said["trainyard:lineage"] == "frozen"
+    assert said["trainyard:family"] == "frozen"
     assert said["trainyard:run"] == first.id
     assert said["trainyard:host"] == chief
     assert said["trainyard:parent"] == runs.yard.image()
@@ -126,7 +126,7 @@ def test_a_host_comes_back_with_its_files_in_another_zone_and_trains_again(runs:
 
     second = snapshot(runs, instance=host, then="terminate")
     assert second.succeeded, second.why()
-    assert second.summary["lineage"] == "frozen"
+    assert second.summary["family"] == "frozen"
     assert tags(runs, second.summary["image"])["trainyard:parent"] == frozen.summary["image"]
     trained = runs.run(runs.job("thawed", **ALONE, hardware={"image": "frozen"}))
     assert trained.succeeded, trained.why()
@@ -159,7 +159,7 @@ def test_a_run_leaves_an_image_of_its_chief_if_the_job_asks_for_one(runs: Runs) 
     run = runs.run(runs.job("kept", **ALONE, after={"image": "on_success"}))
     assert run.succeeded, run.why()
     said = tags(runs, run.summary["image"])
-    assert (said["trainyard:lineage"], said["trainyard:kind"]) == ("kept", "snapshot")
+    assert (said["trainyard:family"], said["trainyard:kind"]) == ("kept", "snapshot")
     assert (said["trainyard:run"], said["trainyard:execution"]) == (run.id, run.id)
     runs.cloud.fault("image-fail", "--reason", "no room")
     failed = runs.run(runs.job("kept", **ALONE, after={"image": "on_success"}))
@@ -294,7 +294,7 @@ def test_a_job_does_not_write_over_the_run_of_another_workflow(runs: Runs) -> No
 
 NOWHERE = [
     ({}, "found none of image, run and latest"),
-    ({"latest": "nothing-of-the-kind"}, "no image belongs to a lineage nothing-of-the-kind"),
+    ({"latest": "nothing-of-the-kind"}, "no image belongs to a family nothing-of-the-kind"),
     ({"image": "ami-0123456789abcdef0"}, "the yard has no image ami-0123456789abcdef0"),
     ({"latest": "gpu", "instance_types": ["g6.xlrge"], "hours": -1}, "instance_types[0]"),
 ]

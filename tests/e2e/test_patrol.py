@@ -12,7 +12,7 @@ from itertools import pairwise
 import pytest
 
 from demo.yard import Yard
-from lambdas.core import wire
+from lambdas.core.model import wire
 from tests.e2e.runs import Runs
 from tests.e2e.watch import (
     LONG_AGO,

@@ -62,7 +62,7 @@ def silence(runs: Runs) -> Iterator[Silence]:
         def tear() -> None:
             dead["after CreateFleet"] = stopped_in_launch(runs, "dies-after-fleet")
 
-        with runs.without("LaunchRole", "dynamodb:PutItem", once=tear):
+        with runs.without("TrainLaunchRole", "dynamodb:PutItem", once=tear):
             runs.until("EC2 launches it", lambda: hosts_of(runs, dead["after CreateFleet"]))
             yield Silence(kept, unheard, dead)
     runs.cloud.fault("clear")

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
-from lambdas.core import wire
+from lambdas.core.model import wire
 from tests.e2e.runs import Run, Runs
 
 SOON = {"window_minutes": 2, "grace_minutes": 0.1}

@@ -49,16 +49,16 @@ class Assembly:
 
     @property
     def functions(self) -> dict[str, Resource]:
-        """By word: `launch`, `bake_launch` ... Several may be of one handler."""
+        """By word: `train_launch`, `bake_launch` ... Several may be of one handler."""
         return {
             resource.properties["FunctionName"].partition("-")[2].replace("-", "_"): resource
             for resource in self.resources("AWS::Lambda::Function")
         }
 
     def module_of(self, function: str) -> str:
-        """The handler's module: `launch` for both."""
-        module: str = self.functions[function].properties["Handler"].split(".")[2]
-        return module
+        """The handler's module in `lambdas.handlers`: `train.launch` for both."""
+        handler: str = self.functions[function].properties["Handler"]
+        return handler.removeprefix("lambdas.handlers.").removesuffix(".handler")
 
     def role_of(self, function: str) -> str:
         role: str = self.functions[function].properties["Role"]["Fn::GetAtt"][0]

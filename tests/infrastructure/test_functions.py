@@ -14,9 +14,10 @@ from stacks import packages
 from tests.infrastructure.assembly import Assembly
 
 ROOT = Path(__file__).resolve().parents[2]
+ENTRY_POINTS = ROOT / "lambdas/handlers"
 HANDLERS = sorted(
-    path.stem
-    for path in (ROOT / "lambdas/handlers").glob("*.py")
+    ".".join(path.relative_to(ENTRY_POINTS).with_suffix("").parts)
+    for path in ENTRY_POINTS.rglob("*.py")
     if re.search(r"^def handler\(", path.read_text(), flags=re.MULTILINE)
 )
 BY_LAMBDA_ITSELF = {"AWS_REGION"}
@@ -24,9 +25,8 @@ BY_LAMBDA_ITSELF = {"AWS_REGION"}
 
 def wanted_by(handler: str) -> set[str]:
     """The environment variables of the settings that the handler's module reads."""
-    read = re.findall(
-        r"settings\.read\((?:settings\.)?(\w+)\)", (ROOT / f"lambdas/handlers/{handler}.py").read_text()
-    )
+    source = (ENTRY_POINTS / handler.replace(".", "/")).with_suffix(".py").read_text()
+    read = re.findall(r"settings\.read\((?:settings\.)?(\w+)\)", source)
     return {field.upper() for name in read for field in getattr(settings, name)._fields} - BY_LAMBDA_ITSELF
 
 
@@ -49,7 +49,7 @@ def asset_and_layer(yard: Assembly) -> tuple[Path, Path]:
         for name, asset in assets.items()
         if asset["source"]["packaging"] == "zip"
     }
-    code = yard.functions["admit"].properties["Code"]["S3Key"].removesuffix(".zip")
+    code = yard.functions["train_admit"].properties["Code"]["S3Key"].removesuffix(".zip")
     (layer,) = [
         each.properties["Content"]["S3Key"].removesuffix(".zip")
         for each in yard.resources("AWS::Lambda::LayerVersion")

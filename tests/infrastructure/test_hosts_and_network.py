@@ -126,12 +126,12 @@ def test_a_private_yard_has_no_way_to_the_world_and_a_door_to_each_service(priva
     assert not any(
         each.properties.get("MapPublicIpOnLaunch") for each in private_yard.resources("AWS::EC2::Subnet")
     )
-    doors = {
+    addresses = {
         str(each.properties["ServiceName"]).rsplit(".", 1)[-1].strip("'}]")
         for each in private_yard.resources("AWS::EC2::VPCEndpoint")
         if each.properties["VpcEndpointType"] == "Interface"
     }
-    assert doors == {"ssm", "ssmmessages", "ec2messages", "events", "logs", "monitoring", "sts"}
+    assert addresses == {"ssm", "ssmmessages", "ec2messages", "events", "logs", "monitoring", "sts"}
 
 
 def test_the_doors_of_a_private_yard_open_for_its_hosts_only(private_yard: Assembly) -> None:

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from lambdas.core import policy
-from lambdas.core.policy import Policy
+from lambdas.core.model import policy
+from lambdas.core.model.policy import Policy
 from stacks.settings import YardSettings
 from tests.infrastructure.assembly import Assembly, Permission, text
 from tests.infrastructure.test_permissions import YARD, of, tagged
@@ -70,7 +70,7 @@ def ends(permissions: list[Permission]) -> list[str]:
 
 def test_it_images_by_the_snapshot_workflow_and_tells_signal_and_conclude(yard: Assembly) -> None:
     assert ends(of(yard, "patrol", "states:StartExecution")) == [f"{YARD}-snapshot"]
-    told = ("bake-conclude", "conclude", "host-conclude", "signal")
+    told = ("bake-conclude", "train-conclude", "launch-conclude", "signal")
     assert ends(of(yard, "patrol", "lambda:InvokeFunction")) == [f"{YARD}-{word}" for word in told]
     machines = [f"{YARD}-{word}" for word in ("bake", "launch", "snapshot", "train")]
     assert ends(of(yard, "patrol", "states:ListExecutions")) == machines

@@ -58,7 +58,7 @@ def test_no_function_has_a_policy_that_aws_wrote(yard: Assembly) -> None:
 
 
 def test_recover_decides_and_may_do_nothing(yard: Assembly) -> None:
-    for function in ("recover", "bake_recover", "host_recover"):
+    for function in ("train_recover", "bake_recover", "launch_recover"):
         assert actions(yard, yard.role_of(function)) == LOGGING
         assert "Environment" not in yard.functions[function].properties
 
@@ -95,12 +95,12 @@ def test_a_host_is_ended_and_started_by_the_yards_tag_alone(
 
 
 def test_only_the_two_launches_launch(yard: Assembly) -> None:
-    assert yard.may("ec2:RunInstances") == {"LaunchRole", "BakeLaunchRole"}
-    assert yard.may("ec2:CreateFleet") == {"LaunchRole", "BakeLaunchRole"}
-    assert yard.may("iam:PassRole") == {"LaunchRole", "BakeLaunchRole"}
+    assert yard.may("ec2:RunInstances") == {"TrainLaunchRole", "BakeLaunchRole"}
+    assert yard.may("ec2:CreateFleet") == {"TrainLaunchRole", "BakeLaunchRole"}
+    assert yard.may("iam:PassRole") == {"TrainLaunchRole", "BakeLaunchRole"}
 
 
-@pytest.mark.parametrize(("function", "role"), [("launch", "HostRole"), ("bake_launch", "BuilderRole")])
+@pytest.mark.parametrize(("function", "role"), [("train_launch", "HostRole"), ("bake_launch", "BuilderRole")])
 def test_a_launch_passes_the_hosts_role_to_ec2_and_nothing_else(
     yard: Assembly, function: str, role: str
 ) -> None:
@@ -109,7 +109,7 @@ def test_a_launch_passes_the_hosts_role_to_ec2_and_nothing_else(
     assert permission.when == {"StringEquals": {"iam:PassedToService": "ec2.amazonaws.com"}}
 
 
-@pytest.mark.parametrize("function", ["launch", "bake_launch"])
+@pytest.mark.parametrize("function", ["train_launch", "bake_launch"])
 def test_what_a_launch_creates_carries_the_yards_tag(yard: Assembly, function: str) -> None:
     created = ("instance", "volume", "network-interface", "fleet")
     for action in ("ec2:RunInstances", "ec2:CreateTags"):
@@ -124,12 +124,12 @@ def test_what_a_launch_creates_carries_the_yards_tag(yard: Assembly, function: s
 
 
 def test_hosts_start_only_from_images_the_yard_made(yard: Assembly) -> None:
-    for permission in of(yard, "launch", "ec2:RunInstances"):
+    for permission in of(yard, "train_launch", "ec2:RunInstances"):
         if permission.resource.endswith(("image/*", "snapshot/*")):
             assert tagged(permission, "aws:ResourceTag/trainyard:yard")
 
 
-@pytest.mark.parametrize("function", ["launch", "bake_launch"])
+@pytest.mark.parametrize("function", ["train_launch", "bake_launch"])
 def test_a_launch_names_its_template_its_subnets_and_its_security_group(
     yard: Assembly, function: str
 ) -> None:
@@ -141,12 +141,12 @@ def test_a_launch_names_its_template_its_subnets_and_its_security_group(
 
 def test_a_command_is_a_document_of_the_yard_on_a_host_of_the_yard(yard: Assembly) -> None:
     documents = {
-        "train": ["start"],
+        "train_train": ["start"],
         "signal": ["stop"],
-        "snapshot_rest": ["seal", "pause"],
+        "snapshot_quiesce": ["generalize", "pause"],
         "snapshot_capture": ["resume"],
         "snapshot_undo": ["resume"],
-        "bake_document": ["install", "test", "seal"],
+        "bake_document": ["install", "test", "generalize"],
     }
     assert yard.may("ssm:SendCommand") == {yard.role_of(function)[:-8] for function in documents}
     for function, words in documents.items():
@@ -209,7 +209,7 @@ def test_hosts_read_programs_data_and_runs_write_runs_speak_on_one_bus_and_measu
     ]
 
 
-@pytest.mark.parametrize("function", ["signal", "host_conclude"])
+@pytest.mark.parametrize("function", ["signal", "launch_conclude"])
 def test_who_holds_hosts_holds_those_of_the_yard_and_writes_no_other_tag(
     yard: Assembly, function: str
 ) -> None:
@@ -262,7 +262,7 @@ def test_a_builders_documents_come_from_the_bake_alone(yard: Assembly) -> None:
         each for each in of(yard, "bake_document", "ssm:SendCommand") if ":document/" in each.resource
     ]
     assert [each.resource.rsplit("/", 1)[1] for each in documents] == [
-        f"{YARD}-{word}" for word in ("install", "test", "seal")
+        f"{YARD}-{word}" for word in ("install", "test", "generalize")
     ]
 
 

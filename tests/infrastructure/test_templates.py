@@ -15,7 +15,7 @@ from stacks.settings import YardSettings
 from tests.infrastructure.assembly import Assembly, text
 
 ROOT = Path(__file__).resolve().parents[2]
-DOCUMENTS = ("start", "stop", "seal", "pause", "resume", "install", "test")
+DOCUMENTS = ("start", "stop", "generalize", "pause", "resume", "install", "test")
 WORKFLOWS = ("train", "bake", "snapshot", "launch")
 
 
@@ -178,7 +178,7 @@ def test_the_parameters_that_functions_send_are_the_documents_own(yard: Assembly
     sent = {
         "start": {"Run", "Attempt"},
         "stop": {"Run", "Attempt"},
-        "seal": {"Depth"},
+        "generalize": {"Depth"},
         "pause": set(),
         "resume": set(),
         "install": {"Software", "Recipe", "Run"},
@@ -199,7 +199,7 @@ def test_an_operator_is_told_of_failed_runs_failing_functions_and_lost_events(ya
         for what in ("fails", "throttled")
     }
     wanted |= {f"trainyard-{word}-{how}" for word in WORKFLOWS for how in ("failed", "aborted", "timed-out")}
-    assert alarms == wanted | {"trainyard-lost-events", "trainyard-retire-failed", "trainyard-patrol-absent"}
+    assert alarms == wanted | {"trainyard-dead-letters", "trainyard-retire-failed", "trainyard-patrol-absent"}
 
 
 def test_every_alarm_tells_the_topic_and_says_what_to_do(yard: Assembly) -> None:

@@ -1,6 +1,7 @@
 """Every permission of every role, taken away one by one: about an hour, so only `make permissions` collects it.
 
-TRAINYARD_PERMISSIONS=pattern tries only grants like `LaunchRole-ec2:CreateFleet`; TRAINYARD_E2E_STATE as in tests/e2e.
+TRAINYARD_PERMISSIONS=pattern tries only grants like `TrainLaunchRole-ec2:CreateFleet`.
+TRAINYARD_E2E_STATE is that of tests/e2e.
 """
 
 import os

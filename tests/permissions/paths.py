@@ -120,9 +120,9 @@ def imaged_before(runs: Runs, name: str) -> Seen:
         runs.yard.session.client("ec2").deregister_image(ImageId=made, DeleteAssociatedSnapshots=True)
 
 
-def muster_late(runs: Runs, name: str) -> Seen:
-    """Lambda throttles Muster until the hosts are ready, so that it finds the gang complete."""
-    with _throttled(runs, "muster"):
+def await_hosts_late(runs: Runs, name: str) -> Seen:
+    """Lambda throttles AwaitHosts until the hosts are ready, so that it finds the gang complete."""
+    with _throttled(runs, "train-await-hosts"):
         arn = runs.start(runs.job(name, **ONE))
         run = _name(arn)
         runs.until("a host that is ready", lambda: _rows(runs, run, "host#", "ready"))
@@ -130,9 +130,9 @@ def muster_late(runs: Runs, name: str) -> Seen:
     return _seen(runs, arn)
 
 
-def muster_too_late(runs: Runs, name: str) -> Seen:
-    """The same, and the host is gone again when Muster looks."""
-    with _throttled(runs, "muster"):
+def await_hosts_too_late(runs: Runs, name: str) -> Seen:
+    """The same, and the host is gone again when AwaitHosts looks."""
+    with _throttled(runs, "train-await-hosts"):
         arn = runs.start(runs.job(name, **ONE, limits={"restarts": 0}))
         run = _name(arn)
         host = runs.until("a host", lambda: _living(runs, run))[0]
@@ -143,10 +143,10 @@ def muster_too_late(runs: Runs, name: str) -> Seen:
 
 def train_too_late(runs: Runs, name: str) -> Seen:
     """A host is gone again when Train begins."""
-    with _throttled(runs, "train"):
+    with _throttled(runs, "train-train"):
         arn = runs.start(runs.job(name, **ONE, limits={"restarts": 0}))
         run = _name(arn)
-        runs.until("a whole gang", lambda: _rows(runs, run, "attempt#", "mustered"))
+        runs.until("a whole gang", lambda: _rows(runs, run, "attempt#", "gang_ready"))
         runs.cloud.fault("kill", _living(runs, run)[0])
         runs.until("the loss in the ledger", lambda: _rows(runs, run, "attempt#", "ending"))
     return _seen(runs, arn)
@@ -154,11 +154,11 @@ def train_too_late(runs: Runs, name: str) -> Seen:
 
 def train_late(runs: Runs, name: str) -> Seen:
     """Train's first answer was lost: the program has finished when it is called again."""
-    with _throttled(runs, "train"):
+    with _throttled(runs, "train-train"):
         arn = runs.start(runs.job(name, **ONE))
         run = _name(arn)
-        (attempt,) = runs.until("a whole gang", lambda: _rows(runs, run, "attempt#", "mustered"))
-        now = attempt["mustered"]
+        (attempt,) = runs.until("a whole gang", lambda: _rows(runs, run, "attempt#", "gang_ready"))
+        now = attempt["gang_ready"]
         _set(runs, attempt, ending="finished", ended=now, reason="the program finished", to_step=5)
     return _seen(runs, arn)
 
@@ -326,7 +326,7 @@ def snapshot_paused(runs: Runs, name: str) -> Seen:
 def snapshot_paused_before(runs: Runs, name: str) -> Seen:
     """As if an earlier call had paused the host and its answer was lost."""
     with _host(runs) as host:
-        with _throttled(runs, "snapshot-rest"):
+        with _throttled(runs, "snapshot-quiesce"):
             arn = runs.yard.start(runs.yard.snapshot, {"instance": host}, f"{name[:50]}-{time.time_ns()}")
             (row,) = runs.until("an admitted snapshot", lambda: _rows(runs, _name(arn), "attempt#", "hosts"))
             wait = {"pk": row["pk"], "sk": "wait#0001#pause", "since": row["launched"]}
@@ -400,7 +400,7 @@ PATHS: tuple[tuple[str, Path], ...] = (
         r"SignalRole-(states:SendTaskHeartbeat|dynamodb:GetItem)",
         many_checkpoints,
     ),  # both are for news on the way
-    (r"AdmitRole-s3:GetObject-.*checkpoints", resumed),
+    (r"TrainAdmitRole-s3:GetObject-.*checkpoints", resumed),
     (r"SignalRole-states:SendTaskFailure", program_fails),
     (r"TrainWorkflowRole-.*RecoverFunction", program_fails),
     (r"SignalRole-(s3|ssm:SendCommand)", host_killed),
@@ -409,27 +409,27 @@ PATHS: tuple[tuple[str, Path], ...] = (
     (r"SnapshotCaptureRole-states:SendTaskSuccess", imaged_before),
     (r"TrainWorkflowRole-.*Undo", image_of_run_fails),
     (
-        r"TrainWorkflowRole-.*Snapshot|SnapshotRestRole-(s3|ec2:DescribeImages|ssm:SendCommand-document-.*seal)",
+        r"TrainWorkflowRole-.*Snapshot|SnapshotQuiesceRole-(s3|ec2:DescribeImages|ssm:SendCommand-document-.*generalize)",
         imaged,
     ),
-    (r"SnapshotRestRole-states:SendTaskSuccess", snapshot_paused_before),
+    (r"SnapshotQuiesceRole-states:SendTaskSuccess", snapshot_paused_before),
     (r"SnapshotUndoRole-ec2:StartInstances", snapshot_stopped_fails),
     (r"SnapshotUndoRole|SnapshotWorkflowRole-.*Undo", snapshot_paused_fails),
     (r"SnapshotFateRole-ec2:St(op|art)Instances", snapshot_stopped),
     (r"SnapshotAdmitRole-s3", snapshot_of_run),
     (r"^Snapshot", snapshot_paused),
     (r"LaunchWorkflowRole-.*(HostRecover|Release)", launched_again),
-    (r"HostAdmitRole-s3:ListBucket", launched_from_nowhere),
+    (r"LaunchAdmitRole-s3:ListBucket", launched_from_nowhere),
     (r"^(Host(Admit|Await|Conclude)|Launches)", launched),
-    (r"MusterRole-(states:SendTaskSuccess|ssm:DescribeInstanceInformation)", muster_late),
-    (r"MusterRole-states:SendTaskFailure", muster_too_late),
-    (r"TrainRole-states:SendTaskSuccess", train_late),
-    (r"TrainRole-states:SendTaskFailure", train_too_late),
-    (r"LaunchRole-ec2:DescribeInstances", answer_lost),
-    (r"PlanRole-servicequotas:GetAWSDefault", default_quota),
-    (r"^LaunchRole-.*Subnet1", in_zone("us-east-1a")),
-    (r"^LaunchRole-.*Subnet2", in_zone("us-east-1b")),
-    (r"^LaunchRole-.*Subnet3", in_zone("us-east-1c")),
+    (r"TrainAwaitHostsRole-(states:SendTaskSuccess|ssm:DescribeInstanceInformation)", await_hosts_late),
+    (r"TrainAwaitHostsRole-states:SendTaskFailure", await_hosts_too_late),
+    (r"TrainTrainRole-states:SendTaskSuccess", train_late),
+    (r"TrainTrainRole-states:SendTaskFailure", train_too_late),
+    (r"TrainLaunchRole-ec2:DescribeInstances", answer_lost),
+    (r"TrainPlanRole-servicequotas:GetAWSDefault", default_quota),
+    (r"^TrainLaunchRole-.*Subnet1", in_zone("us-east-1a")),
+    (r"^TrainLaunchRole-.*Subnet2", in_zone("us-east-1b")),
+    (r"^TrainLaunchRole-.*Subnet3", in_zone("us-east-1c")),
     (r"BakeLaunchRole-.*Subnet1", bake_in_zone("us-east-1a")),
     (r"BakeLaunchRole-.*Subnet2", bake_in_zone("us-east-1b")),
     (r"BakeLaunchRole-.*Subnet3", bake_in_zone("us-east-1c")),
@@ -611,7 +611,7 @@ def _throttled(runs: Runs, word: str) -> Iterator[None]:
 
 def _queue(runs: Runs) -> tuple[Any, str]:
     queues = runs.yard.session.client("sqs")
-    return queues, queues.get_queue_url(QueueName="trainyard-lost-events")["QueueUrl"]
+    return queues, queues.get_queue_url(QueueName="trainyard-dead-letters")["QueueUrl"]
 
 
 def _lost(runs: Runs) -> str:
@@ -662,7 +662,7 @@ def _quick(runs: Runs, name: str, meanwhile: Callable[[str, str], object]) -> Se
                 (builder,) = row["hosts"]
                 runs.until("a builder that SSM knows", lambda: _registered(runs, builder))
                 command = _command(runs, builder)
-                for step in ("install", "test", "seal"):
+                for step in ("install", "test", "generalize"):
                     wait = {"pk": row["pk"], "sk": f"wait#0001#{step}", "since": row["launched"]}
                     _set(runs, wait, command=command)
                 meanwhile(_name(arn), builder)

@@ -12,8 +12,8 @@ import boto3
 import pytest
 
 from lambdas import settings
-from lambdas.core import wire
-from lambdas.core.errors import AccessDenied
+from lambdas.core.model import wire
+from lambdas.core.model.errors import AccessDenied
 from lambdas.handlers import patrol
 from lambdas.settings import PatrolSettings
 from tests.contract.conftest import ACCOUNT, REGION, Cloud, Credentials, answering, free_port, packed
@@ -25,7 +25,7 @@ from tests.permissions.paths import unseen
 pytestmark = pytest.mark.exhaustive
 WAITING = {"StartAt": "Wait", "States": {"Wait": {"Type": "Wait", "Seconds": 3600, "End": True}}}
 MACHINES = ("train", "bake", "snapshot", "launch")
-TOLD = ("signal", "conclude", "bake-conclude", "host-conclude")
+TOLD = ("signal", "train-conclude", "bake-conclude", "launch-conclude")
 BEFORE_JUDGING = (
     "ec2:DescribeInstances",
     "ec2:DescribeImages",

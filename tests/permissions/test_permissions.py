@@ -15,7 +15,7 @@ pytestmark = pytest.mark.exhaustive
 REPORT = File("build/permissions/report.md")
 AS_SHIPPED: dict[Path, tuple[str, str]] = {
     paths.program_fails: ("FAILED", "told to fail"),
-    paths.muster_too_late: ("FAILED", "HostLost"),
+    paths.await_hosts_too_late: ("FAILED", "HostLost"),
     paths.train_too_late: ("FAILED", "HostLost"),
     paths.default_quota: ("FAILED", "quota"),
     paths.install_fails: ("FAILED", "s3:GetObject"),

@@ -9,9 +9,9 @@ import numpy as np
 import tensorflow as tf
 import tf_keras
 
-from training.runtime import start
-from training.runtime.data import Arrays
-from training.runtime.keras import Resumable
+from trainyard.runtime import start
+from trainyard.runtime.data import Arrays
+from trainyard.runtime.keras import Resumable
 
 BATCH = 64
 

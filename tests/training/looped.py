@@ -6,8 +6,8 @@ import numpy as np
 import tensorflow as tf
 import tf_keras
 
-from training.runtime import start
-from training.runtime.data import Arrays
+from trainyard.runtime import start
+from trainyard.runtime.data import Arrays
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--batch", type=int, default=64)

@@ -91,9 +91,11 @@ def gang_of_flags(
 
     def start(job: str, index: int) -> Worker:
         hosts = ["--ps_hosts", server, "--worker_hosts", ",".join(members)]
-        seat = ["--job_name", job, "--task_index", str(index)]
+        assignment = ["--job_name", job, "--task_index", str(index)]
         env = {**environment(folder, data, job, index), **(told or {})}
-        return launch([sys.executable, "-m", module, *hosts, *seat, *args], env, folder, f"{job}-{index}")
+        return launch(
+            [sys.executable, "-m", module, *hosts, *assignment, *args], env, folder, f"{job}-{index}"
+        )
 
     servers = [] if missing_servers else [start("ps", 0)]
     chief, *others = [start("worker", index) for index in range(workers)]

@@ -42,8 +42,10 @@ def started(
 
     In the values of `told` (environment) and `args` {role}, {index}, {ps} and {worker} (addresses) are filled in.
     """
-    doors = iter(free_ports(sum(members.values())))
-    cluster = {role: [f"127.0.0.1:{next(doors)}" for _ in range(count)] for role, count in members.items()}
+    addresses = iter(free_ports(sum(members.values())))
+    cluster = {
+        role: [f"127.0.0.1:{next(addresses)}" for _ in range(count)] for role, count in members.items()
+    }
     folder.mkdir(parents=True, exist_ok=True)
     roles = [(role, index) for role, count in members.items() for index in range(count)] or [("chief", 0)]
     processes = {}

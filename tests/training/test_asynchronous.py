@@ -11,9 +11,9 @@ import tf_keras
 from tests.training.parameter_servers import gang
 from tests.training.workers import checkpoint_steps
 from training.programs.mnist_data import write_idx, write_tfrecords
-from training.runtime.asynchronous import refuse_what_cannot_work
-from training.runtime.plan import Plan
-from training.runtime.watch import FIRST_TURN_SECONDS, STALLED_SECONDS, Attendance
+from trainyard.runtime.asynchronous import refuse_what_cannot_work
+from trainyard.runtime.plan import Plan
+from trainyard.runtime.watch import FIRST_TURN_SECONDS, STALLED_SECONDS, Attendance
 
 DOWNPOUR = "training.programs.downpour"
 EXAMPLES = 7190

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from training.runtime.data import Share
-from training.runtime.environment import Environment
-from training.runtime.place import Place, strategy_for
-from training.runtime.plan import Plan, Resumed, resume
+from trainyard.runtime.data import Share
+from trainyard.runtime.environment import Environment
+from trainyard.runtime.place import Place, strategy_for
+from trainyard.runtime.plan import Plan, Resumed, resume
 
 PLAN = Plan(epochs=3, global_batch_size=64, seed=1, checkpoint_every=10, checkpoint_seconds=60)
 

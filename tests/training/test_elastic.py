@@ -101,7 +101,7 @@ def test_a_worker_that_never_comes_is_named_and_ends_the_wait() -> None:
         "task": {"type": "worker", "index": 0},
     }
     done = subprocess.run(
-        [sys.executable, "-c", "from training.runtime import start; start()"],
+        [sys.executable, "-c", "from trainyard.runtime import start; start()"],
         env=os.environ | {"TF_CONFIG": json.dumps(cluster), "TRAINYARD_FORM_SECONDS": "3"},
         capture_output=True,
         text=True,

@@ -42,11 +42,11 @@ def wait_until(true: Callable[[], bool]) -> None:
 
 
 def free_ports(count: int) -> list[int]:
-    doors = [socket.socket() for _ in range(count)]
-    for door in doors:
+    addresses = [socket.socket() for _ in range(count)]
+    for door in addresses:
         door.bind(("127.0.0.1", 0))
-    ports = [door.getsockname()[1] for door in doors]
-    for door in doors:
+    ports = [door.getsockname()[1] for door in addresses]
+    for door in addresses:
         door.close()
     return ports
 

@@ -15,7 +15,7 @@ from training.baking.once import once
 from training.baking.recipe import Recipe
 from training.baking.shell import Shell
 from training.baking.tests import run_all
-from training.host.agent import CALLS
+from training.host.agent.agent import CALLS
 from training.host.bucket import Bucket
 from training.host.errors import HostTrouble
 from training.host.metadata import Metadata

@@ -9,8 +9,8 @@ from typing import Any
 from training.baking.builder import Builder
 from training.baking.packages import APT, APT_ENVIRONMENT
 from training.host.errors import HostTrouble
-from training.host.gpus import INTERVAL_SECONDS, NAMESPACE
 from training.host.orders import write_whole
+from training.host.reporting.gpus import INTERVAL_SECONDS, NAMESPACE
 
 SIGNED_BY = "937616F3450B7D806CBD9725D58167303B789C72"
 """The fingerprint of the key that AWS signs the agent's packages with."""

@@ -10,13 +10,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self, TextIO
 
-from training.host import logs
 from training.host.bucket import Bucket
-from training.host.lines import Splitter
-from training.host.logs import LogUpload, StampedLog
 from training.host.orders import write_whole
+from training.host.periodic import Repeat
 from training.host.places import Places
-from training.host.repeat import Repeat
+from training.host.reporting import logs
+from training.host.reporting.lines import Splitter
+from training.host.reporting.logs import LogUpload, StampedLog
 
 EVERY_SECONDS = 1.0
 

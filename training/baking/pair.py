@@ -50,8 +50,8 @@ def main() -> None:
     import numpy as np
     import tensorflow as tf
 
-    from training.runtime import start
-    from training.runtime.data import Arrays
+    from trainyard.runtime import start
+    from trainyard.runtime.data import Arrays
 
     runtime = start()
     chance = np.random.default_rng(1)
@@ -86,10 +86,10 @@ def _environment(addresses: list[str], index: int, output: Path, *, gpu: str) ->
 
 def _free_ports(count: int) -> list[int]:
     with ExitStack() as held:
-        doors = [held.enter_context(socket.socket()) for _ in range(count)]
-        for door in doors:
+        addresses = [held.enter_context(socket.socket()) for _ in range(count)]
+        for door in addresses:
             door.bind(("127.0.0.1", 0))
-        return [int(door.getsockname()[1]) for door in doors]
+        return [int(door.getsockname()[1]) for door in addresses]
 
 
 def _wait(process: "subprocess.Popen[bytes]", until: float) -> int | None:

@@ -11,8 +11,8 @@ from types import MappingProxyType
 
 from training.baking.log import BuilderLog
 from training.host.errors import HostTrouble
-from training.host.lines import plain
 from training.host.places import Places
+from training.host.reporting.lines import plain
 
 LINES_SAID = 6
 KILLED = 128 + signal.SIGKILL

@@ -34,9 +34,9 @@ from training.baking.results import (
 )
 from training.baking.seeing import Seen
 from training.baking.shell import Ended, end
-from training.host import gpus
 from training.host.errors import HostTrouble, ProgramFault
-from training.host.inherited import owner
+from training.host.image.disk_identity import owner
+from training.host.reporting import gpus
 
 NO_GPU = "the base image has no GPU (ACCELERATOR=none)"
 METRICS_SECONDS, LOOK_SECONDS = 180.0, 5.0

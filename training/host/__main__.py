@@ -1,4 +1,4 @@
-"""`trainyard run|start|stop|pause|resume|seal|hold|release` (`python -m training.host ...`).
+"""`trainyard run|start|stop|pause|resume|generalize|hold|release` (`python -m training.host ...`).
 
 The boot unit calls run, people on the host hold and release, the SSM documents the others."""
 
@@ -8,11 +8,12 @@ import os
 import sys
 import time
 
-from training.host import orders, pausing
+from training.host import orders
 from training.host.errors import HostTrouble
+from training.host.image import pause
+from training.host.image.generalize import DEPTHS, generalize
 from training.host.metadata import Metadata
 from training.host.places import Places
-from training.host.seal import DEPTHS, seal
 
 NO_AGENT = 69  # EX_UNAVAILABLE
 PATIENCE_SECONDS = 10.0
@@ -31,8 +32,10 @@ def main(arguments: list[str] | None = None) -> int:
         order.add_argument("--attempt", required=True, type=int)
     words.add_parser("pause", help="let the program stand still and its disk be whole")
     words.add_parser("resume", help="let a paused program go on")
-    sealing = words.add_parser("seal", help="before an image is made: take off what is this instance's alone")
-    sealing.add_argument("--depth", choices=DEPTHS, required=True)
+    generalizing = words.add_parser(
+        "generalize", help="before an image is made: take off what is this instance's alone"
+    )
+    generalizing.add_argument("--depth", choices=DEPTHS, required=True)
     holding = words.add_parser("hold", help="leave this host alone for so long, whatever it does")
     holding.add_argument("how_long", help="90m, 2h, 1h30m: at most 24 h at a time")
     words.add_parser("release", help="end the hold")
@@ -42,17 +45,17 @@ def main(arguments: list[str] | None = None) -> int:
     logging.getLogger("botocore").setLevel(logging.WARNING)  # where it found its credentials is no news
     places = Places()
     if asked.word == "run":
-        from training.host import agent  # boto3 takes a moment to import and the orders do not need it
+        from training.host.agent import agent
 
         agent.run(places)
         return 0
     if asked.word in ("pause", "resume"):
-        print(pausing.pause(places) if asked.word == "pause" else pausing.resume(places))
+        print(pause.pause(places) if asked.word == "pause" else pause.resume(places))
         return 0
     if asked.word in ("hold", "release"):
         return _hold(asked.how_long if asked.word == "hold" else None)
-    if asked.word == "seal":
-        return _seal(places, asked.depth)
+    if asked.word == "generalize":
+        return _generalize(places, asked.depth)
     orders.give(orders.Order(asked.word, asked.run, asked.attempt), places)
     if not orders.agent_is_there(places, patience=PATIENCE_SECONDS):
         print("no agent runs on this host: look at `journalctl -u trainyard-host`", file=sys.stderr)
@@ -63,7 +66,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _hold(how_long: str | None) -> int:
     """None releases."""
-    from training.host import hold  # as above
+    from training.host.agent import hold
 
     try:
         until = hold.release() if how_long is None else hold.hold(how_long)
@@ -75,14 +78,14 @@ def _hold(how_long: str | None) -> int:
     return 0
 
 
-def _seal(places: Places, depth: str) -> int:
+def _generalize(places: Places, depth: str) -> int:
     instance, command = Metadata().identity().instance, os.environ.get("SSM_COMMAND_ID", "")
     try:
-        removed = seal(places, instance, depth=depth, command=command)
+        removed = generalize(places, instance, depth=depth, command=command)
     except HostTrouble as trouble:
         print(trouble.reason, file=sys.stderr)
         return 1
-    print(f"{instance} is sealed ({depth}): {len(removed)} files and folders removed")
+    print(f"{instance} is generalized ({depth}): {len(removed)} files and folders removed")
     return 0
 
 

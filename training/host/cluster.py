@@ -8,7 +8,7 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
-class Seat:
+class Assignment:
     instance: str
     role: str
     index: int
@@ -37,7 +37,7 @@ class Cluster:
     attempt: int
     strategy: str
     port: int
-    seats: tuple[Seat, ...]
+    assignments: tuple[Assignment, ...]
     checkpoint: Checkpoint | None
     deadline: datetime
     job: Mapping[str, Any]
@@ -50,8 +50,8 @@ class Cluster:
             attempt=int(document["attempt"]),
             strategy=document["strategy"],
             port=int(document["port"]),
-            seats=tuple(
-                Seat(host["instance"], host["role"], int(host["index"]), host["address"])
+            assignments=tuple(
+                Assignment(host["instance"], host["role"], int(host["index"]), host["address"])
                 for host in document["hosts"]
             ),
             checkpoint=Checkpoint(int(named["step"]), named["key"]) if named else None,
@@ -59,45 +59,45 @@ class Cluster:
             job=document["job"],
         )
 
-    def seat(self, instance: str) -> Seat | None:
-        """This instance's seat; None when the attempt was made without it."""
-        return next((seat for seat in self.seats if seat.instance == instance), None)
+    def assignment(self, instance: str) -> Assignment | None:
+        """This instance's assignment; None when the attempt was made without it."""
+        return next((assignment for assignment in self.assignments if assignment.instance == instance), None)
 
-    def serves(self, seat: Seat) -> bool:
+    def serves(self, assignment: Assignment) -> bool:
         """Whether this host only serves the chief: what becomes of it once the chief has ended is no news."""
-        return self.strategy == "parameter_server" and not seat.is_chief
+        return self.strategy == "parameter_server" and not assignment.is_chief
 
     @property
     def chief_trains(self) -> bool:
         """Whether the chief is one of the workers."""
         return self.strategy != "parameter_server" or self.job["cluster"]["chief"] == "worker"
 
-    def restores_alone(self, seat: Seat) -> bool:
+    def restores_alone(self, assignment: Assignment) -> bool:
         """Whether no other host must restore the same checkpoint."""
-        return len(self.seats) == 1 or (self.strategy == "parameter_server" and seat.is_chief)
+        return len(self.assignments) == 1 or (self.strategy == "parameter_server" and assignment.is_chief)
 
     @property
-    def chief(self) -> Seat:
-        return next(seat for seat in self.seats if seat.is_chief)
+    def chief(self) -> Assignment:
+        return next(assignment for assignment in self.assignments if assignment.is_chief)
 
     @property
-    def trainers(self) -> tuple[Seat, ...]:
+    def trainers(self) -> tuple[Assignment, ...]:
         """The chief, then the workers: the job `worker` of MultiWorkerMirroredStrategy and of a compat.v1 program."""
-        ordered = sorted(self.seats, key=lambda seat: (not seat.is_chief, seat.index))
-        return tuple(seat for seat in ordered if seat.role in ("chief", "worker"))
+        ordered = sorted(self.assignments, key=lambda assignment: (not assignment.is_chief, assignment.index))
+        return tuple(assignment for assignment in ordered if assignment.role in ("chief", "worker"))
 
     @property
-    def servers(self) -> tuple[Seat, ...]:
+    def servers(self) -> tuple[Assignment, ...]:
         return self._of("ps")
 
-    def task(self, seat: Seat) -> tuple[str, int]:
-        """The seat's job name and task index in a ClusterSpec that knows only `worker` and `ps`."""
-        if seat in self.trainers:
-            return "worker", self.trainers.index(seat)
-        return seat.role, self._of(seat.role).index(seat)
+    def task(self, assignment: Assignment) -> tuple[str, int]:
+        """The assignment's job name and task index in a ClusterSpec that knows only `worker` and `ps`."""
+        if assignment in self.trainers:
+            return "worker", self.trainers.index(assignment)
+        return assignment.role, self._of(assignment.role).index(assignment)
 
-    def tf_config(self, seat: Seat) -> str | None:
-        """TF_CONFIG for one seat; None where TensorFlow needs none (a single host).
+    def tf_config(self, assignment: Assignment) -> str | None:
+        """TF_CONFIG for one assignment; None where TensorFlow needs none (a single host).
 
         With multi_worker everybody is a `worker` and worker 0 is the chief, as MultiWorkerMirroredStrategy has it;
         with parameter_server the roles are TensorFlow's own, unless the job wants the chief to be worker 0 there too,
@@ -107,17 +107,19 @@ class Cluster:
             return None
         if self.chief_trains:
             members = {"worker": self.trainers, "ps": self.servers}
-            job_name, index = self.task(seat)
+            job_name, index = self.task(assignment)
         else:
             members = {role: self._of(role) for role in ("chief", "worker", "ps")}
-            job_name, index = seat.role, self._of(seat.role).index(seat)
-        doors = {role: self.doors(seats) for role, seats in members.items() if seats}
-        return json.dumps({"cluster": doors, "task": {"type": job_name, "index": index}})
+            job_name, index = assignment.role, self._of(assignment.role).index(assignment)
+        addresses = {
+            role: self.addresses(assignments) for role, assignments in members.items() if assignments
+        }
+        return json.dumps({"cluster": addresses, "task": {"type": job_name, "index": index}})
 
-    def doors(self, seats: tuple[Seat, ...]) -> list[str]:
+    def addresses(self, assignments: tuple[Assignment, ...]) -> list[str]:
         """`address:port` of each."""
-        return [f"{seat.address}:{self.port}" for seat in seats]
+        return [f"{assignment.address}:{self.port}" for assignment in assignments]
 
-    def _of(self, role: str) -> tuple[Seat, ...]:
-        seats = (seat for seat in self.seats if seat.role == role)
-        return tuple(sorted(seats, key=lambda seat: seat.index))
+    def _of(self, role: str) -> tuple[Assignment, ...]:
+        assignments = (assignment for assignment in self.assignments if assignment.role == role)
+        return tuple(sorted(assignments, key=lambda assignment: assignment.index))

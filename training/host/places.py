@@ -59,7 +59,7 @@ class Places:
 
     @property
     def work(self) -> Path:
-        """All that belongs to the run; sealing a builder removes it."""
+        """All that belongs to the run; generalizing a builder removes it."""
         return self.root / "var/lib/trainyard"
 
     @property
@@ -67,9 +67,9 @@ class Places:
         return self.work / "state.json"
 
     @property
-    def sealed(self) -> Path:
-        """Holds the id of the instance that was sealed: that instance stays quiet, a clone of it does not."""
-        return self.work / "sealed"
+    def generalized(self) -> Path:
+        """Holds the id of the instance that was generalized: that instance stays quiet, a clone of it does not."""
+        return self.work / "generalized"
 
     @property
     def job(self) -> Path:

@@ -7,11 +7,11 @@ import argparse
 
 import tensorflow as tf
 
-from training.runtime import Runtime, start
-from training.runtime.data import Records
-from training.runtime.export import classifier
-from training.runtime.models import used
-from training.runtime.plan import Trained
+from trainyard.runtime import Runtime, start
+from trainyard.runtime.data import Records
+from trainyard.runtime.export import classifier
+from trainyard.runtime.models import used
+from trainyard.runtime.plan import Trained
 
 SIDE = 8
 DIGITS = 10

@@ -17,12 +17,12 @@ import tensorflow as tf
 
 from training.programs import mnist
 from training.programs.matmul import at_least
-from training.runtime import Runtime, evaluating, start
-from training.runtime.asynchronous import Asynchronous
-from training.runtime.books import Books
-from training.runtime.data import Examples
-from training.runtime.export import classifier
-from training.runtime.plan import Trained
+from trainyard.runtime import Runtime, evaluating, start
+from trainyard.runtime.asynchronous import Asynchronous
+from trainyard.runtime.data import Examples
+from trainyard.runtime.export import classifier
+from trainyard.runtime.plan import Trained
+from trainyard.runtime.step_statistics import Books
 
 FIRST_SUM = 0.1
 """What Adagrad's sums of squares begin with: the first steps would be too long otherwise."""

@@ -15,11 +15,11 @@ import tf_keras
 from training.programs import reviews
 from training.programs.matmul import at_least
 from training.programs.reviews import SENTIMENTS, Reviews
-from training.runtime import Runtime, start
-from training.runtime.data import Arrays
-from training.runtime.environment import Environment
-from training.runtime.export import classifier
-from training.runtime.keras import Resumable
+from trainyard.runtime import Runtime, start
+from trainyard.runtime.data import Arrays
+from trainyard.runtime.environment import Environment
+from trainyard.runtime.export import classifier
+from trainyard.runtime.keras import Resumable
 
 READ_AT_ONCE = 256
 UNITS = 16

@@ -17,8 +17,8 @@ import numpy as np
 import tensorflow as tf
 
 from training.programs import devices
-from training.runtime.environment import Environment
-from training.runtime.metrics import write_metrics
+from trainyard.runtime.environment import Environment
+from trainyard.runtime.metrics import write_metrics
 
 CHECKED_ROWS = 1024
 """More rows than these are checked by sample: numpy has only the host's processors."""

@@ -15,11 +15,11 @@ import tf_keras
 
 from training.programs import idx
 from training.programs.matmul import at_least
-from training.runtime import Runtime, evaluating, start
-from training.runtime.data import Arrays, Examples, Records
-from training.runtime.export import classifier
-from training.runtime.metrics import Step
-from training.runtime.plan import Trained
+from trainyard.runtime import Runtime, evaluating, start
+from trainyard.runtime.data import Arrays, Examples, Records
+from trainyard.runtime.export import classifier
+from trainyard.runtime.metrics import Step
+from trainyard.runtime.plan import Trained
 
 SIDE = 28
 PIXELS = SIDE * SIDE

@@ -25,16 +25,16 @@ import tensorflow as tf
 
 from training.programs import idx, mnist
 from training.programs.matmul import at_least
-from training.runtime import Runtime
-from training.runtime.cluster import Cluster
-from training.runtime.environment import Environment
-from training.runtime.export import classifier
-from training.runtime.forming import answers, use_processors
-from training.runtime.leaving import FINISHED, RESTART, leave, leave_when_a_peer_is_gone
-from training.runtime.metrics import Reporter, Step
-from training.runtime.place import Place
-from training.runtime.plan import Plan, Resumed
-from training.runtime.watch import STALLED_SECONDS, Watch
+from trainyard.runtime import Runtime
+from trainyard.runtime.cluster import Cluster
+from trainyard.runtime.environment import Environment
+from trainyard.runtime.export import classifier
+from trainyard.runtime.forming import answers, use_processors
+from trainyard.runtime.leaving import FINISHED, RESTART, leave, leave_when_a_peer_is_gone
+from trainyard.runtime.metrics import Reporter, Step
+from trainyard.runtime.place import Place
+from trainyard.runtime.plan import Plan, Resumed
+from trainyard.runtime.watch import STALLED_SECONDS, Watch
 
 v1 = tf.compat.v1
 
@@ -45,7 +45,7 @@ SUMMARY_STEPS = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Seat:
+class Assignment:
     """Who this process is, from the flags. Worker 0 is the chief."""
 
     parameter_servers: tuple[str, ...]
@@ -76,8 +76,10 @@ class Seat:
 
     def absent(self) -> list[str]:
         """The parameter servers and the chief, as far as nobody answers there."""
-        doors = self.servers | ({self.workers[0]: f"worker 0 at {self.workers[0]}"} if self.workers else {})
-        return [who for address, who in doors.items() if not answers(address)]
+        addresses = self.servers | (
+            {self.workers[0]: f"worker 0 at {self.workers[0]}"} if self.workers else {}
+        )
+        return [who for address, who in addresses.items() if not answers(address)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,23 +108,23 @@ class Leaving:
 
 def main() -> None:
     arguments = parse_arguments()
-    seat = read_seat(arguments)
+    assignment = read_assignment(arguments)
     environment = Environment.from_os()
     use_processors()
     leave_when_a_peer_is_gone()
-    server = start_server(seat)  # a server that nobody holds ends
+    server = start_server(assignment)  # a server that nobody holds ends
     target = server.target if server else ""
-    if seat.job == "ps":
-        serve(seat, target, environment)
+    if assignment.job == "ps":
+        serve(assignment, target, environment)
     digits = idx.labelled(environment.data_folder("mnist"), idx.TRAIN)
-    diary = train(arguments, seat, target, environment, digits)
-    if seat.is_chief:
-        wait_for_the_others(seat, target)
-        conclude(arguments, environment, seat, diary)
-        say_over(seat, target)
+    diary = train(arguments, assignment, target, environment, digits)
+    if assignment.is_chief:
+        wait_for_the_others(assignment, target)
+        conclude(arguments, environment, assignment, diary)
+        say_over(assignment, target)
     else:
-        say_done(seat, target)
-    leave(FINISHED, f"{seat.job} {seat.task} is done")
+        say_done(assignment, target)
+    leave(FINISHED, f"{assignment.job} {assignment.task} is done")
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -143,7 +145,7 @@ def parse_arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def read_seat(arguments: argparse.Namespace) -> Seat:
+def read_assignment(arguments: argparse.Namespace) -> Assignment:
     """Raises SystemExit when the flags do not say who this process is."""
     servers, workers = (
         tuple(one for one in said.split(",") if one) for said in (arguments.ps_hosts, arguments.worker_hosts)
@@ -157,42 +159,51 @@ def read_seat(arguments: argparse.Namespace) -> Seat:
         )
     if not members and (arguments.job_name, arguments.task_index) != ("worker", 0):
         raise SystemExit(f"--job_name {arguments.job_name} needs --ps_hosts and --worker_hosts")
-    return Seat(servers, workers, arguments.job_name, arguments.task_index)
+    return Assignment(servers, workers, arguments.job_name, arguments.task_index)
 
 
-def start_server(seat: Seat) -> Any:
+def start_server(assignment: Assignment) -> Any:
     """This process's server, None where there is no cluster. A parameter server leaves GPUs alone."""
-    if not seat.workers:
+    if not assignment.workers:
         return None
-    config = v1.ConfigProto(device_count={"GPU": 0}) if seat.job == "ps" else None
-    server = v1.train.Server(seat.spec, job_name=seat.job, task_index=seat.task, config=config)
-    print(f"{seat.job} {seat.task} of {len(seat.workers)} workers is at {server.target}", flush=True)
+    config = v1.ConfigProto(device_count={"GPU": 0}) if assignment.job == "ps" else None
+    server = v1.train.Server(
+        assignment.spec, job_name=assignment.job, task_index=assignment.task, config=config
+    )
+    print(
+        f"{assignment.job} {assignment.task} of {len(assignment.workers)} workers is at {server.target}",
+        flush=True,
+    )
     return server
 
 
-def serve(seat: Seat, target: str, environment: Environment) -> NoReturn:
+def serve(assignment: Assignment, target: str, environment: Environment) -> NoReturn:
     """A parameter server's life: until the chief says that all is over, or its door has been closed for a while.
 
     SIGTERM is left unheard: the chief hears of an interruption too, and what it saves then lies here.
     """
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    chief = seat.workers[0]
-    with within(environment.form_seconds, seat, "the others to come"):
-        while seat.absent():
+    chief = assignment.workers[0]
+    with within(environment.form_seconds, assignment, "the others to come"):
+        while assignment.absent():
             time.sleep(LOOK_SECONDS)
-    with tf.Graph().as_default(), v1.Session(target, config=seat.config()) as session:
-        told = over(seat.task).size()
+    with tf.Graph().as_default(), v1.Session(target, config=assignment.config()) as session:
+        told = over(assignment.task).size()
         unanswered = 0
         while unanswered < GONE_AFTER_LOOKS:
             if session.run(told):
-                leave(FINISHED, f"ps {seat.task} is not needed any more: the chief has finished")
+                leave(FINISHED, f"ps {assignment.task} is not needed any more: the chief has finished")
             time.sleep(LOOK_SECONDS)
             unanswered = 0 if answers(chief) else unanswered + 1
     leave(RESTART, f"a peer is gone (nobody answers as worker 0 at {chief}); leaving to be started again")
 
 
 def train(
-    arguments: argparse.Namespace, seat: Seat, target: str, environment: Environment, digits: idx.Labelled
+    arguments: argparse.Namespace,
+    assignment: Assignment,
+    target: str,
+    environment: Environment,
+    digits: idx.Labelled,
 ) -> mnist.Diary:
     """To the step limit; answers what was told on the way. Does not return when this process must leave."""
     leaving = Leaving()
@@ -202,23 +213,23 @@ def train(
             f"--batch_size {arguments.batch_size} is more than the {digits.count} digits there are"
         )
     diary = mnist.Diary(arguments.frequency)
-    with within(environment.form_seconds, seat, "the others to come"):
-        while seat.absent():
+    with within(environment.form_seconds, assignment, "the others to come"):
+        while assignment.absent():
             time.sleep(LOOK_SECONDS)
-    with tf.Graph().as_default(), Watch(vital=seat.servers, helpers={}) as watch:
-        graph = build(arguments, seat, environment)
-        with within(environment.form_seconds, seat, "a session"):
-            if not seat.is_chief:
-                wait_for_the_chief(seat, target)
-            session = open_session(arguments, seat, target, environment, graph)
+    with tf.Graph().as_default(), Watch(vital=assignment.servers, helpers={}) as watch:
+        graph = build(arguments, assignment, environment)
+        with within(environment.form_seconds, assignment, "a session"):
+            if not assignment.is_chief:
+                wait_for_the_chief(assignment, target)
+            session = open_session(arguments, assignment, target, environment, graph)
         with session:
             step = int(session.run_step_fn(lambda step_context: step_context.session.run(graph.step)))
-            if seat.is_chief and step:
+            if assignment.is_chief and step:
                 print(f"resumed from step {step}", flush=True)
             else:
                 print(f"starting at step {step}", flush=True)
-            reporter = report(arguments, environment, seat, step, per_epoch)
-            batches = in_random_order(digits, arguments, seat, step)
+            reporter = report(arguments, environment, assignment, step, per_epoch)
+            batches = in_random_order(digits, arguments, assignment, step)
             while not session.should_stop() and not leaving.asked:
                 images, labels = next(batches)
                 _, step, cost, accuracy = session.run(
@@ -238,10 +249,10 @@ def train(
     return diary
 
 
-def build(arguments: argparse.Namespace, seat: Seat, environment: Environment) -> Training:
+def build(arguments: argparse.Namespace, assignment: Assignment, environment: Environment) -> Training:
     """The graph of one worker: variables and step on the parameter servers, the rest here."""
-    setter = v1.train.replica_device_setter(worker_device=seat.device, cluster=seat.spec)
-    with v1.device(setter if seat.workers else None):
+    setter = v1.train.replica_device_setter(worker_device=assignment.device, cluster=assignment.spec)
+    with v1.device(setter if assignment.workers else None):
         step = v1.train.get_or_create_global_step()
         images = v1.placeholder(tf.float32, (None, mnist.PIXELS), name="images")
         labels = v1.placeholder(tf.int64, (None,), name="labels")
@@ -253,7 +264,9 @@ def build(arguments: argparse.Namespace, seat: Seat, environment: Environment) -
         train = optimizer.minimize(cost, global_step=step)
         v1.summary.scalar("train/cost", cost)
         v1.summary.scalar("train/accuracy", accuracy)
-    with tf.device(seat.device):  # the chief's disk: a sharded saver would write on the parameter servers'
+    with tf.device(
+        assignment.device
+    ):  # the chief's disk: a sharded saver would write on the parameter servers'
         saver = v1.train.Saver(max_to_keep=environment.checkpoint_keep)
     return Training(images, labels, step, cost, accuracy, train, v1.train.Scaffold(saver=saver))
 
@@ -266,23 +279,27 @@ def layer(name: str, inputs: Any, units: int, seed: int) -> Any:
     return tf.linalg.matmul(inputs, weights) + biases
 
 
-def wait_for_the_chief(seat: Seat, target: str) -> None:
+def wait_for_the_chief(assignment: Assignment, target: str) -> None:
     """Until the chief has initialised or restored; TensorFlow itself looks every 30 seconds only."""
     missing = v1.report_uninitialized_variables()
-    with v1.Session(target, config=seat.config()) as session:
+    with v1.Session(target, config=assignment.config()) as session:
         while session.run(missing).size:
             time.sleep(LOOK_SECONDS)
 
 
 def open_session(
-    arguments: argparse.Namespace, seat: Seat, target: str, environment: Environment, graph: Training
+    arguments: argparse.Namespace,
+    assignment: Assignment,
+    target: str,
+    environment: Environment,
+    graph: Training,
 ) -> Any:
     """The chief initialises or restores; the others wait until it has."""
     steps, seconds = environment.checkpoint_steps, environment.checkpoint_seconds
     return v1.train.MonitoredTrainingSession(
         master=target,
-        is_chief=seat.is_chief,
-        checkpoint_dir=str(environment.checkpoints) if seat.is_chief else None,
+        is_chief=assignment.is_chief,
+        checkpoint_dir=str(environment.checkpoints) if assignment.is_chief else None,
         scaffold=graph.scaffold,
         hooks=[v1.train.StopAtStepHook(last_step=arguments.steps)],
         save_checkpoint_steps=steps or None,
@@ -290,16 +307,16 @@ def open_session(
         save_summaries_steps=SUMMARY_STEPS,
         summary_dir=str(environment.tensorboard),
         save_graph_def=False,
-        config=seat.config(),
+        config=assignment.config(),
         max_wait_secs=int(environment.form_seconds),
     )
 
 
 def in_random_order(
-    digits: idx.Labelled, arguments: argparse.Namespace, seat: Seat, first_step: int
+    digits: idx.Labelled, arguments: argparse.Namespace, assignment: Assignment, first_step: int
 ) -> Iterator[tuple[Any, Any]]:
     """Batches without end, whole epochs mixed anew; another order for each worker and after each restart."""
-    order = np.random.default_rng((arguments.seed, seat.task, first_step))
+    order = np.random.default_rng((arguments.seed, assignment.task, first_step))
     while True:
         mixed = order.permutation(digits.count)
         for start in range(0, digits.count - arguments.batch_size + 1, arguments.batch_size):
@@ -308,7 +325,7 @@ def in_random_order(
 
 
 def report(
-    arguments: argparse.Namespace, environment: Environment, seat: Seat, step: int, per_epoch: int
+    arguments: argparse.Namespace, environment: Environment, assignment: Assignment, step: int, per_epoch: int
 ) -> Reporter:
     """Progress for the host agent. TensorFlow checks each restored tensor against the checksum it was saved with."""
     found = Resumed(step, arguments.batch_size, step // per_epoch + 1, step % per_epoch, verified=True)
@@ -326,18 +343,18 @@ def report(
         steps=arguments.steps,
         per_epoch=per_epoch,
         is_chief=False,
-        resumed=found if step and seat.is_chief else None,
+        resumed=found if step and assignment.is_chief else None,
     )
 
 
 @contextmanager
-def within(seconds: float, seat: Seat, what: str) -> Iterator[None]:
+def within(seconds: float, assignment: Assignment, what: str) -> Iterator[None]:
     """Inside, this process waits for others; when it waits too long it leaves and says for what, and who is absent."""
 
     def too_long() -> None:
-        absent = ", ".join(seat.absent())
+        absent = ", ".join(assignment.absent())
         why = f"nobody answers as {absent}" if absent else "although everybody answers"
-        leave(RESTART, f"{seat.job} {seat.task} waited {seconds:g} seconds for {what}: {why}")
+        leave(RESTART, f"{assignment.job} {assignment.task} waited {seconds:g} seconds for {what}: {why}")
 
     timer = threading.Timer(seconds, too_long)
     timer.daemon = True
@@ -360,30 +377,32 @@ def over(task: int) -> Any:
         return v1.FIFOQueue(1, tf.int32, shapes=(), shared_name="over")
 
 
-def say_done(seat: Seat, target: str) -> None:
-    with tf.Graph().as_default(), v1.Session(target, config=seat.config()) as session:
-        session.run(done_queue().enqueue(seat.task))
+def say_done(assignment: Assignment, target: str) -> None:
+    with tf.Graph().as_default(), v1.Session(target, config=assignment.config()) as session:
+        session.run(done_queue().enqueue(assignment.task))
 
 
-def wait_for_the_others(seat: Seat, target: str) -> None:
+def wait_for_the_others(assignment: Assignment, target: str) -> None:
     """The others still finish the step they were at; none is waited for longer than LAST_WORDS_SECONDS."""
-    if not seat.workers:
+    if not assignment.workers:
         return
     end = time.monotonic() + LAST_WORDS_SECONDS
-    with tf.Graph().as_default(), v1.Session(target, config=seat.config()) as session:
+    with tf.Graph().as_default(), v1.Session(target, config=assignment.config()) as session:
         said = done_queue().size()
-        while session.run(said) < len(seat.workers) - 1 and time.monotonic() < end:
+        while session.run(said) < len(assignment.workers) - 1 and time.monotonic() < end:
             time.sleep(LOOK_SECONDS)
 
 
-def say_over(seat: Seat, target: str) -> None:
+def say_over(assignment: Assignment, target: str) -> None:
     """The parameter servers may go."""
-    with tf.Graph().as_default(), v1.Session(target, config=seat.config()) as session:
-        for task in range(len(seat.parameter_servers)):
+    with tf.Graph().as_default(), v1.Session(target, config=assignment.config()) as session:
+        for task in range(len(assignment.parameter_servers)):
             session.run(over(task).enqueue(0))
 
 
-def conclude(arguments: argparse.Namespace, environment: Environment, seat: Seat, diary: mnist.Diary) -> None:
+def conclude(
+    arguments: argparse.Namespace, environment: Environment, assignment: Assignment, diary: mnist.Diary
+) -> None:
     """Judge what the last checkpoint holds on digits nobody has seen, and leave it behind as a SavedModel."""
     saved = tf.train.load_checkpoint(str(environment.checkpoints))
     step = int(saved.get_tensor("global_step"))
@@ -402,7 +421,7 @@ def conclude(arguments: argparse.Namespace, environment: Environment, seat: Seat
     runtime = Runtime(here, environment)
     images = tf.TensorSpec((None, mnist.PIXELS), tf.float32, name="images")
     runtime.save_model(model, classifier(model, images), step=step)
-    workers = max(len(seat.workers), 1)
+    workers = max(len(assignment.workers), 1)
     runtime.write_metrics(
         {"step": step, "steps": arguments.steps, "loss": loss, "accuracy": accuracy, "workers": workers}
     )

@@ -14,9 +14,9 @@ import tensorflow as tf
 
 from training.programs import devices
 from training.programs.matmul import at_least, timed
-from training.runtime.data import split
-from training.runtime.environment import Environment
-from training.runtime.metrics import write_metrics
+from trainyard.runtime.data import split
+from trainyard.runtime.environment import Environment
+from trainyard.runtime.metrics import write_metrics
 
 TOLERANCE = 1e-5
 

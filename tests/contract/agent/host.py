@@ -20,8 +20,8 @@ import pytest
 
 from tests.contract.conftest import ACCOUNT, REGION, ROOT, Cloud, Credentials, eventually
 from training.host import orders
-from training.host.agent import Agent, post_of
-from training.host.lease import Lease
+from training.host.agent.agent import Agent, post_of
+from training.host.agent.lease import Lease
 from training.host.metadata import Metadata
 from training.host.orders import Order
 from training.host.places import Places
@@ -149,7 +149,7 @@ class Yard:
         orders.give(Order("stop", self.run, 99), self.places)
         for service, agent in self.started:
             service.pages.pop(HOLD, None)
-            agent._sentinel.renew(Lease(datetime.now(UTC), "the test is over"))
+            agent._watchdog.renew(Lease(datetime.now(UTC), "the test is over"))
 
     def metadata(self) -> MetadataService:
         return MetadataService(

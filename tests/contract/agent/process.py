@@ -5,7 +5,7 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
-from training.host.agent import Agent, post_of
+from training.host.agent.agent import Agent, post_of
 from training.host.metadata import Metadata
 from training.host.places import Places
 

@@ -11,13 +11,13 @@ import pytest
 from tests.contract.agent.host import become
 from tests.contract.conftest import Cloud, Credentials, allow
 from training.host.bucket import Bucket
-from training.host.cluster import Cluster, Seat
-from training.host.data import fetch_shares, fetch_whole
+from training.host.cluster import Assignment, Cluster
+from training.host.data.data import fetch_shares, fetch_whole
+from training.host.data.transfer import download_all
 from training.host.errors import AccessDenied, Damaged, HostTrouble, Missing
 from training.host.places import Places
-from training.host.transfer import download_all
 
-CHIEF, WORKER = Seat("i-1", "chief", 0, "10.0.1.5"), Seat("i-2", "worker", 1, "10.0.1.6")
+CHIEF, WORKER = Assignment("i-1", "chief", 0, "10.0.1.5"), Assignment("i-2", "worker", 1, "10.0.1.6")
 
 
 class Store:
@@ -56,10 +56,15 @@ def store(cloud: Cloud, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stor
     return Store(cloud, tmp_path)
 
 
-def cluster(job: Mapping[str, Any], *seats: Seat) -> Cluster:
+def cluster(job: Mapping[str, Any], *assignments: Assignment) -> Cluster:
     said = [
-        {"instance": seat.instance, "role": seat.role, "index": seat.index, "address": seat.address}
-        for seat in seats
+        {
+            "instance": assignment.instance,
+            "role": assignment.role,
+            "index": assignment.index,
+            "address": assignment.address,
+        }
+        for assignment in assignments
     ]
     return Cluster.from_json(
         {

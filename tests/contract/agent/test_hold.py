@@ -8,8 +8,8 @@ import pytest
 
 from tests.contract.agent.host import HOLD, INSTANCE, MetadataService, Yard, become
 from tests.contract.conftest import allow, eventually
-from training.host import hold
 from training.host.__main__ import main
+from training.host.agent import hold
 from training.host.errors import HostTrouble
 
 
@@ -76,5 +76,5 @@ def test_the_agent_stays_beyond_its_lease_while_it_is_held(yard: Yard) -> None:
     yard.hear("ready")
     until = datetime.now(UTC) + timedelta(hours=9)
     service.pages[HOLD] = until.isoformat()
-    eventually(lambda: yard.agent._sentinel.lease.until == until)
+    eventually(lambda: yard.agent._watchdog.lease.until == until)
     assert yard.powered_off == []

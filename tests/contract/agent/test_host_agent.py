@@ -12,7 +12,7 @@ import pytest
 from tests.contract.agent.host import IMAGE, INSTANCE, MetadataService, Yard, become
 from tests.contract.conftest import REGION, allow, eventually
 from training.host import orders
-from training.host.agent import post_of
+from training.host.agent.agent import post_of
 from training.host.metadata import Identity, Notice
 from training.host.orders import Order
 

@@ -15,7 +15,7 @@ from stacks import packages
 from tests.contract.conftest import ROOT, Cloud, allow, eventually
 from tests.contract.hosts.conftest import OVER, REGISTER, Hosts
 
-DOCUMENTS = ("install", "test", "seal")
+DOCUMENTS = ("install", "test", "generalize")
 MINUTES = 10
 
 
@@ -91,8 +91,8 @@ class Bakery:
     def test(self, host: str, run: str) -> Done:
         return self.send(host, "test", **self._of(run))
 
-    def seal(self, host: str, depth: str) -> Done:
-        return self.send(host, "seal", Depth=depth)
+    def generalize(self, host: str, depth: str) -> Done:
+        return self.send(host, "generalize", Depth=depth)
 
     def send(self, host: str, word: str, **parameters: str) -> Done:
         listed = {name: [value] for name, value in parameters.items()}

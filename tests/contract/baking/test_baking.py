@@ -117,7 +117,7 @@ def test_a_baked_builder_becomes_an_image_without_a_past(bakery: Bakery) -> None
         "mkdir -p /root/.aws /etc/ssh && echo x > /root/.aws/credentials && echo x > /etc/ssh/ssh_host_rsa_key",
         "echo secret > /root/.bash_history && echo 0123456789abcdef0123456789abcdef > /etc/machine-id",
     )
-    assert bakery.seal(builder, "builder").status == "Success"
+    assert bakery.generalize(builder, "builder").status == "Success"
     host = bakery.start(ImageId=bakery.image_of(builder))
     bakery.hosts.run(host, "until [ -f /etc/trainyard/host.json ]; do sleep 0.1; done")
     assert bakery.hosts.run(host, "cat /opt/trainyard/recipe /srv/mine") == "0123456789abcdef\nyes"
@@ -131,18 +131,18 @@ def test_a_baked_builder_becomes_an_image_without_a_past(bakery: Bakery) -> None
     )
 
 
-def test_a_builder_with_a_secret_is_not_sealed(bakery: Bakery, builder: str) -> None:
+def test_a_builder_with_a_secret_is_not_generalized(bakery: Bakery, builder: str) -> None:
     bakery.recipe("secret")
     assert bakery.install(builder, "secret").status == "Success"
     bakery.hosts.run(builder, "echo key=AKIAABCDEFGH12345678 > /etc/forgotten.conf")
-    done = bakery.seal(builder, "builder")
+    done = bakery.generalize(builder, "builder")
     bakery.hosts.run(builder, "rm /etc/forgotten.conf")
     assert done.status == "Failed"
     assert "/etc/forgotten.conf: an access key of AWS is in it" in done.stderr
 
 
 def test_a_clone_of_a_host_that_went_on_is_a_host_of_its_own(bakery: Bakery, builder: str) -> None:
-    """A snapshot without sealing: the files are there, the identity is not."""
+    """A snapshot without generalizing: the files are there, the identity is not."""
     bakery.recipe("clone")
     assert bakery.install(builder, "clone").status == "Success"
     bakery.hosts.run(

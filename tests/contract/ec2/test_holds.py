@@ -13,8 +13,8 @@ import pytest
 
 from lambdas import settings
 from lambdas.aws import clients, usage
-from lambdas.core import wire
-from lambdas.core.errors import Infrastructure
+from lambdas.core.model import wire
+from lambdas.core.model.errors import Infrastructure
 from lambdas.handlers import signal
 from lambdas.settings import SignalSettings
 from tests.contract.agent.host import become
@@ -23,9 +23,10 @@ from tests.contract.ec2.conftest import Yard, tags, unique
 from tests.infrastructure.assembly import Assembly, plain
 from tests.infrastructure.conftest import synthesise
 from tests.unit.host.test_gpus import EIGHT, nvidia_smi
-from training.host import gpus, hold
-from training.host.gpus import UNITS, GpuMetrics
+from training.host.agent import hold
 from training.host.metadata import Identity
+from training.host.reporting import gpus
+from training.host.reporting.gpus import UNITS, GpuMetrics
 
 MINE = {"trainyard:yard": "trainyard", "trainyard:run": "digits-1"}
 

@@ -139,12 +139,12 @@ def test_an_image_restarts_its_host_unless_told_not_to(yard: Yard) -> None:
 
 
 def test_images_are_found_by_what_they_are(yard: Yard) -> None:
-    host, tag = yard.run()[0], unique("lineage")
+    host, tag = yard.run()[0], unique("family")
     yard.becomes(host, "running")
     made = [
-        made_image(yard, host, NoReboot=True, TagSpecifications=tags("image", lineage=tag)) for _ in range(2)
+        made_image(yard, host, NoReboot=True, TagSpecifications=tags("image", family=tag)) for _ in range(2)
     ]
-    mine = {"Name": "tag:lineage", "Values": [tag]}
+    mine = {"Name": "tag:family", "Values": [tag]}
 
     def found(*filters: dict[str, Any], **more: Any) -> list[str]:
         answer = yard.ec2.describe_images(Filters=[mine, *filters], **more)
@@ -188,7 +188,7 @@ def test_a_snapshot_tells_what_it_is_of(yard: Yard) -> None:
     assert (disk["SnapshotId"], disk["Encrypted"], disk["Size"]) == (found["SnapshotId"], True, 100)
 
 
-def test_a_host_tells_its_lineage(yard: Yard) -> None:
+def test_a_host_tells_its_family(yard: Yard) -> None:
     host = yard.run(TagSpecifications=tags("instance", run="r"))[0]
     found = yard.becomes(host, "running")
     assert found["ImageId"] == yard.base

@@ -94,7 +94,7 @@ def test_max_count_is_launched_and_not_min_count(yard: Yard) -> None:
     assert [one["State"]["Name"] for one in answer["Instances"]] == ["pending"] * 3
 
 
-def test_between_min_and_max_the_room_decides(yard: Yard) -> None:
+def test_between_min_and_max_the_room_pure_function(yard: Yard) -> None:
     yard.refuse("m5.large/us-east-1a/on-demand", slots=2)
     request: dict[str, Any] = {
         "ImageId": yard.base,

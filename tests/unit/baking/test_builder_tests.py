@@ -19,9 +19,9 @@ from training.baking.recipe import Recipe
 from training.baking.results import Verdict
 from training.baking.shell import Shell
 from training.baking.tests import Bench
-from training.host import gpus
 from training.host.metadata import Identity
 from training.host.places import Places
+from training.host.reporting import gpus
 
 OPEN = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  595.71.05"
 CLOSED = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  570.211.01"

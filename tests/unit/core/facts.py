@@ -3,12 +3,12 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from lambdas.core import jobfile
-from lambdas.core.catalogue import Market
-from lambdas.core.image import Image
-from lambdas.core.job import Job
-from lambdas.core.offers import ImageFacts, PlanFacts, Source, Subnet
-from lambdas.core.plan import Offer, Priced
+from lambdas.core.capacity.offers import ImageFacts, PlanFacts, Source, Subnet
+from lambdas.core.capacity.plan import Offer, Priced
+from lambdas.core.jobfile import check
+from lambdas.core.model.image import Image
+from lambdas.core.model.instance_types import Market
+from lambdas.core.model.job import Job
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 BUCKET = "yard-bucket"
@@ -30,7 +30,7 @@ def job(**changes: Any) -> Job:
         "cluster": {"workers": 2},
         "hardware": {"instance_types": ["g6.xlarge", "g5.xlarge"]},
     }
-    made = jobfile.check(document | changes, source="jobs/digits.yaml", bucket=BUCKET)
+    made = check.check(document | changes, source="jobs/digits.yaml", bucket=BUCKET)
     assert isinstance(made, Job), made.reason
     return made
 

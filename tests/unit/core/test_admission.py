@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from lambdas.core import admission
-from lambdas.core.admission import PrefixFacts, SourceFacts
+from lambdas.core.jobfile import references
+from lambdas.core.jobfile.references import PrefixFacts, SourceFacts
 from tests.unit.core.facts import job
 
 
@@ -37,7 +37,7 @@ def tar(mode: str, name: str = "train.py") -> bytes:
     ],
 )
 def test_a_tar_is_known_by_its_first_header(head: bytes, expected: bool) -> None:
-    assert admission.is_tar(head[: admission.HEAD_BYTES]) is expected
+    assert references.is_tar(head[: references.HEAD_BYTES]) is expected
 
 
 WITH_BOTH = job(
@@ -65,13 +65,13 @@ GOOD_SOURCE, GOOD_DATA = SourceFacts(len(ARCHIVE), ARCHIVE), PrefixFacts(3, 4096
 def test_the_bucket_holds_what_the_job_names(
     source: SourceFacts | None, data: PrefixFacts, said: list[str]
 ) -> None:
-    found = [str(fault) for fault in admission.bucket_faults(WITH_BOTH, source, {"train": data})]
+    found = [str(fault) for fault in references.bucket_faults(WITH_BOTH, source, {"train": data})]
     assert len(found) == len(said)
     assert all(part in text for part, text in zip(said, found, strict=True))
 
 
 def test_a_shipped_program_needs_nothing_in_the_bucket() -> None:
-    assert admission.bucket_faults(job(), None, {}) == ()
+    assert references.bucket_faults(job(), None, {}) == ()
 
 
 @pytest.mark.parametrize(
@@ -90,6 +90,6 @@ def test_every_worker_needs_a_file_where_they_are_shared_out(
     cluster: dict[str, Any], files: int, said: str | None
 ) -> None:
     shared = job(cluster=cluster, data={"train": {"source": "s3://BUCKET/data/t/", "sharding": "file"}})
-    found = admission.bucket_faults(shared, None, {"train": PrefixFacts(files, 4096)})
+    found = references.bucket_faults(shared, None, {"train": PrefixFacts(files, 4096)})
     assert [fault.path for fault in found] == ["data.train.sharding"] * (said is not None)
     assert said is None or said in found[0].problem

@@ -5,11 +5,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from lambdas.core import bake, bake_summary
-from lambdas.core.bake import Refused, RollbackPlan, Unchanged
-from lambdas.core.image import Image, Snapshot
-from lambdas.core.recovery import Again, Stop, Trouble
-from lambdas.core.summary import Outcome, RunFacts
+from lambdas.core.images import bake, bake_summary
+from lambdas.core.images.bake import Refused, RollbackPlan, Unchanged
+from lambdas.core.model.image import Image, Snapshot
+from lambdas.core.run.recovery import Again, Stop, Trouble
+from lambdas.core.run.summary import Outcome, RunFacts
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 RECIPE = {"name": "gpu", "hash": "0123456789abcdef", "base": "ami-base"}
@@ -89,7 +89,7 @@ AFTER = [
     ("Lambda failed", "Lambda.Unknown", 1, 2.0, True, None, "Another builder follows"),
     ("the recipe cannot be installed", "InstallFailed", 1, 2.0, False, "InstallFailed", "InstallFailed: it broke."),
     ("a test failed", "TestFailed", 1, 2.0, False, "TestFailed", "it broke"),
-    ("it could not be sealed", "SealFailed", 1, 2.0, False, "SealFailed", "it broke"),
+    ("it could not be generalized", "GeneralizeFailed", 1, 2.0, False, "GeneralizeFailed", "it broke"),
     ("EC2 could not image it", "ImageFailed", 1, 2.0, False, "ImageFailed", "it broke"),
     ("a permission is missing", "AccessDenied", 1, 2.0, False, "AccessDenied", "it broke"),
     ("nobody knows that error", "Surprise", 1, 2.0, False, "Surprise", "it broke"),
@@ -129,7 +129,7 @@ def test_an_image_says_what_it_holds_and_how_it_was_tested() -> None:
         "trainyard:yard": "trainyard",
         "trainyard:run": "gpu-1",
         "trainyard:kind": "baked",
-        "trainyard:lineage": "gpu",
+        "trainyard:family": "gpu",
         "trainyard:parent": "ami-base",
         "trainyard:recipe": "0123456789abcdef",
         "trainyard:driver": "570.1",

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from lambdas.core.catalogue import catalogue, instance_type
-from lambdas.core.compatibility import Software, against, software
-from lambdas.core.image import Image
+from lambdas.core.capacity.compatibility import Software, against, software
+from lambdas.core.model.image import Image
+from lambdas.core.model.instance_types import catalogue, instance_type
 from tests.unit.core.facts import an_image
 
 BASE = Software("x86_64")

@@ -2,10 +2,10 @@
 
 import json
 
-from lambdas.core import conclusion
-from lambdas.core.errors import AccessDenied
-from lambdas.core.recovery import Trouble
-from lambdas.core.summary import Outcome
+from lambdas.core.model.errors import AccessDenied
+from lambdas.core.run import outcome
+from lambdas.core.run.recovery import Trouble
+from lambdas.core.run.summary import Outcome
 
 DENIED = (
     "User: arn:aws:sts::123456789012:assumed-role/R/x is not authorized to perform: ec2:TerminateInstances"
@@ -17,32 +17,32 @@ def test_a_state_machine_that_may_not_call_a_function_is_an_access_error() -> No
     plain = "User: arn:aws:sts::1:assumed-role/W/x is not authorized to perform: lambda:InvokeFunction on resource: f"
     assert Trouble.caught("Lambda.AWSLambdaException", plain).error == "AccessDenied"
     assert (
-        conclusion.read({"kind": "error", "error": "Lambda.AWSLambdaException", "cause": plain}).error
+        outcome.read({"kind": "error", "error": "Lambda.AWSLambdaException", "cause": plain}).error
         == "AccessDenied"
     )
 
 
 def test_hosts_that_nobody_could_end_are_named_with_the_command_that_ends_them() -> None:
-    said = conclusion.unreleased("digits-1", ["i-2", "i-1"], FAILURE)
+    said = outcome.unreleased("digits-1", ["i-2", "i-1"], FAILURE)
     assert isinstance(said, AccessDenied)
     assert "ec2:TerminateInstances" in said.reason
     assert "aws ec2 terminate-instances --instance-ids i-1 i-2" in said.reason
 
 
 def test_where_the_ledger_knows_no_host_the_command_that_finds_them_is_named() -> None:
-    said = conclusion.unreleased("digits-1", [], FAILURE)
+    said = outcome.unreleased("digits-1", [], FAILURE)
     assert "Name=tag:trainyard:run,Values=digits-1" in said.reason
 
 
 def test_a_finished_run_whose_hosts_run_on_has_failed() -> None:
-    finished = conclusion.read({"kind": "finished", "reason": "the program finished"})
-    spoiled = conclusion.spoiled(finished, conclusion.unreleased("digits-1", ["i-1"], FAILURE))
+    finished = outcome.read({"kind": "finished", "reason": "the program finished"})
+    spoiled = outcome.spoiled(finished, outcome.unreleased("digits-1", ["i-1"], FAILURE))
     assert (spoiled.outcome, spoiled.error) == (Outcome.FAILED, "AccessDenied")
 
 
 def test_a_failed_run_keeps_its_own_reason_first() -> None:
-    failed = conclusion.read({"kind": "stop", "error": "ProgramFailed", "reason": "the program ended with 1"})
-    spoiled = conclusion.spoiled(failed, conclusion.unreleased("digits-1", ["i-1"], FAILURE))
+    failed = outcome.read({"kind": "stop", "error": "ProgramFailed", "reason": "the program ended with 1"})
+    spoiled = outcome.spoiled(failed, outcome.unreleased("digits-1", ["i-1"], FAILURE))
     assert spoiled.error == "ProgramFailed"
     assert spoiled.reason.startswith("the program ended with 1")
     assert "i-1" in spoiled.reason

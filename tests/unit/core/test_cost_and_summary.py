@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from lambdas.core import cost, summary
-from lambdas.core.catalogue import Market
-from lambdas.core.cost import HostLife
-from lambdas.core.summary import AttemptFacts, Ending, Outcome, RunFacts
+from lambdas.core.capacity import cost
+from lambdas.core.capacity.cost import HostLife
+from lambdas.core.model.instance_types import Market
+from lambdas.core.run import summary
+from lambdas.core.run.summary import AttemptFacts, Ending, Outcome, RunFacts
 from tests.unit.core.facts import NOON, after, job
 
 

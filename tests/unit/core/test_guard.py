@@ -5,10 +5,10 @@ from datetime import timedelta
 
 import pytest
 
-from lambdas.core import guard
-from lambdas.core.guard import Passed
-from lambdas.core.policy import Policy
-from lambdas.core.verdict import Cause, Earlier, Keep, Stop, Terminate, Verdict, Warn
+from lambdas.core.model.policy import Policy
+from lambdas.core.patrol import guard
+from lambdas.core.patrol.guard import Passed
+from lambdas.core.patrol.verdict import Cause, Earlier, Keep, Stop, Terminate, Verdict, Warn
 from tests.unit.core.facts import NOON, after
 from tests.unit.core.verdict_cases import Case
 

@@ -4,8 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from lambdas.core import wire
-from lambdas.core.hold import TAG, Hold, NoHold, judge
+from lambdas.core.model import wire
+from lambdas.core.patrol.hold import TAG, Hold, NoHold, judge
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 MINE = {"trainyard:run": "digits-1"}

@@ -2,10 +2,10 @@
 
 import pytest
 
-from lambdas.core.gang import Gang, size
-from lambdas.core.image import Image, meant
-from lambdas.core.job import Hardware, Job, MarketChoice
-from lambdas.core.onehost import job
+from lambdas.core.model.gang import Gang, size
+from lambdas.core.model.image import Image, meant
+from lambdas.core.model.job import Hardware, Job, MarketChoice
+from lambdas.core.model.one_host import job
 
 
 def image(ami: str, hour: int, state: str = "available", **tags: str) -> Image:
@@ -14,23 +14,23 @@ def image(ami: str, hour: int, state: str = "available", **tags: str) -> Image:
 
 
 KNOWN = (
-    image("ami-0000000a", 1, run="bake-1", lineage="gpu"),
-    image("ami-0000000b", 3, run="bake-2", lineage="gpu"),
-    image("ami-0000000c", 2, run="digits-1", lineage="digits"),
-    image("ami-0000000d", 4, run="digits-1", lineage="digits"),
-    image("ami-0000000e", 5, "pending", run="digits-2", lineage="digits"),
-    image("ami-0000000f", 6, "failed", run="lone", lineage="lone"),
-    image("ami-00000010", 0, run="gpu", lineage="other"),
+    image("ami-0000000a", 1, run="bake-1", family="gpu"),
+    image("ami-0000000b", 3, run="bake-2", family="gpu"),
+    image("ami-0000000c", 2, run="digits-1", family="digits"),
+    image("ami-0000000d", 4, run="digits-1", family="digits"),
+    image("ami-0000000e", 5, "pending", run="digits-2", family="digits"),
+    image("ami-0000000f", 6, "failed", run="lone", family="lone"),
+    image("ami-00000010", 0, run="gpu", family="other"),
 )
 
 MEANT = [
     ("an id", "ami-0000000c", "ami-0000000c"),
     ("an id that nobody has", "ami-000000ff", None),
     ("a run: its newest", "digits-1", "ami-0000000d"),
-    ("a lineage: the newest of all its runs that is available", "digits", "ami-0000000d"),
+    ("a family: the newest of all its runs that is available", "digits", "ami-0000000d"),
     ("a run whose only image is not available yet", "digits-2", "ami-0000000e"),
-    ("a lineage whose only image failed", "lone", "ami-0000000f"),
-    ("a run goes before a lineage of the same name", "gpu", "ami-00000010"),
+    ("a family whose only image failed", "lone", "ami-0000000f"),
+    ("a run goes before a family of the same name", "gpu", "ami-00000010"),
     ("nobody", "digit", None),
 ]
 

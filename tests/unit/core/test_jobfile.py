@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
-from lambdas.core import jobfile, jobprogram, names
-from lambdas.core.job import (
+from lambdas.core.jobfile import check, program
+from lambdas.core.jobfile.check import Inline, Uploaded
+from lambdas.core.model import names
+from lambdas.core.model.job import (
     Checkpoints,
     Data,
     Hosts,
@@ -20,7 +22,6 @@ from lambdas.core.job import (
     Sharding,
     Strategy,
 )
-from lambdas.core.jobfile import Inline, Uploaded
 from tests.unit.core.facts import BUCKET
 
 SMALLEST: dict[str, Any] = {"name": "digits", "program": {"module": "training.programs.digits"}}
@@ -32,21 +33,21 @@ SERVERS: dict[str, Any] = {"strategy": "parameter_server", "workers": 2, "parame
 def faults_of(text: str | bytes, source: str = "jobs/x.yaml") -> dict[str, str]:
     """Problem by path."""
     raw = text.encode() if isinstance(text, str) else text
-    found = jobfile.parse(raw, source=source, bucket=BUCKET)
+    found = check.parse(raw, source=source, bucket=BUCKET)
     assert isinstance(found, InputFaults), found
     assert found.reason.startswith(f"{source} has ")
     return {fault.path: fault.problem for fault in found.faults}
 
 
 def job_of(document: dict[str, Any]) -> Job:
-    found = jobfile.check(document, source="jobs/x.yaml", bucket=BUCKET)
+    found = check.check(document, source="jobs/x.yaml", bucket=BUCKET)
     assert isinstance(found, Job), found.reason
     return found
 
 
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.name)
 def test_every_shipped_job_is_without_fault(path: Path) -> None:
-    assert isinstance(jobfile.parse(path.read_bytes(), source=path.name, bucket=BUCKET), Job)
+    assert isinstance(check.parse(path.read_bytes(), source=path.name, bucket=BUCKET), Job)
 
 
 def test_the_smallest_job_gets_every_default() -> None:
@@ -78,7 +79,7 @@ def test_an_empty_section_is_an_omitted_one() -> None:
 def test_every_program_that_ships_can_be_named() -> None:
     files = (ROOT / "training" / "programs").glob("*.py")
     programs = {path.stem for path in files if '__name__ == "__main__"' in path.read_text()}
-    assert {name for name in programs if not name.endswith("_data")} == set(jobprogram.PROGRAMS)
+    assert {name for name in programs if not name.endswith("_data")} == set(program.PROGRAMS)
 
 
 def test_parameter_servers_get_a_second_gang_without_gpus() -> None:
@@ -165,8 +166,8 @@ def test_the_placeholder_and_the_bucket_mean_the_same() -> None:
 
 def test_json_and_yaml_mean_the_same() -> None:
     text = json.dumps(SMALLEST | {"limits": {"hours": 1.5}}, indent="\t").encode()
-    as_json = jobfile.parse(text, source="jobs/x.json", bucket=BUCKET)
-    as_yaml = jobfile.parse(text.replace(b"\t", b"  "), source="jobs/x.yaml", bucket=BUCKET)
+    as_json = check.parse(text, source="jobs/x.json", bucket=BUCKET)
+    as_yaml = check.parse(text.replace(b"\t", b"  "), source="jobs/x.yaml", bucket=BUCKET)
     assert isinstance(as_json, Job)
     assert as_json == as_yaml
 
@@ -200,7 +201,7 @@ program:
   module: training.programs.digits
   args: {rate: 1e-3, zip: 010, start: 1:30, day: 2026-01-01, big: 1_000, on-gpu: true, word: 'no'}
 """
-    job = jobfile.parse(text.encode(), source="jobs/x.yaml", bucket=BUCKET)
+    job = check.parse(text.encode(), source="jobs/x.yaml", bucket=BUCKET)
     assert isinstance(job, Job)
     assert job.program.args == {
         "rate": 0.001,
@@ -392,7 +393,7 @@ BAD = [
     ("hardware.instance_types[1]", changed(hardware={"instance_types": ["g6.xlarge", "g5.xlarg"]}), '"g5.xlarg" is not an EC2 instance type with an NVIDIA GPU that Trainyard knows; did you mean "g5.xlarge"?'),
     ("hardware.instance_types[0]", changed(hardware={"instance_types": ["m5.large"]}), "is not an EC2 instance type with an NVIDIA GPU"),
     ("hardware.instance_types[0]", changed(hardware={"instance_types": [None]}), "nothing is not an EC2 instance type"),
-    ("hardware.image", changed(hardware={"image": "ami-12"}), '"ami-12" is not the id of an image (ami- and 8 to 17 hex digits), of a run, or the name of a lineage'),
+    ("hardware.image", changed(hardware={"image": "ami-12"}), '"ami-12" is not the id of an image (ami- and 8 to 17 hex digits), of a run, or the name of a family'),
     ("hardware.image", changed(hardware={"image": "my image"}), "is not the id of an image"),
     ("hardware.image", changed(hardware={"image": 5}), "found the number 5; the id of an image"),
     ("hardware.instance_types[1]", changed(hardware={"instance_types": ["g6.xlarge", "g6.xlarge"]}), "twice"),
@@ -423,7 +424,7 @@ BAD = [
 def test_a_fault_has_its_path_and_says_what_is_allowed(
     path: str, document: dict[str, Any], said: str
 ) -> None:
-    found = jobfile.check(document, source="jobs/x.yaml", bucket=BUCKET)
+    found = check.check(document, source="jobs/x.yaml", bucket=BUCKET)
     assert isinstance(found, InputFaults)
     assert said in {fault.path: fault.problem for fault in found.faults}[path]
 
@@ -472,7 +473,7 @@ colour: red
 
 def test_ten_thousand_faults_make_a_short_reason() -> None:
     text = "\n".join(f"k{n}: 1" for n in range(6000)).encode()
-    found = jobfile.parse(text, source="jobs/x.yaml", bucket=BUCKET)
+    found = check.parse(text, source="jobs/x.yaml", bucket=BUCKET)
     assert isinstance(found, InputFaults)
     assert len(found.reason) < 10_000
     assert found.reason.endswith("more")
@@ -480,13 +481,13 @@ def test_ten_thousand_faults_make_a_short_reason() -> None:
 
 def test_every_reason_can_be_written_as_utf_8() -> None:
     text = '{"name": "\\ud800", "\\udfff": 1}'
-    found = jobfile.parse(text.encode(), source="jobs/x.json", bucket=BUCKET)
+    found = check.parse(text.encode(), source="jobs/x.json", bucket=BUCKET)
     assert isinstance(found, InputFaults)
     assert b"\\ud800" in found.reason.encode()
 
 
 def test_what_is_shown_of_a_long_value_is_short() -> None:
-    found = jobfile.check(changed(name="x" * 5000), source="jobs/x.yaml", bucket=BUCKET)
+    found = check.check(changed(name="x" * 5000), source="jobs/x.yaml", bucket=BUCKET)
     assert isinstance(found, InputFaults)
     assert len(found.reason) < 500
 
@@ -534,7 +535,7 @@ def test_the_documents_take_every_run_that_is_admitted() -> None:
 
 @pytest.mark.parametrize(("given", "expected"), INPUTS)
 def test_an_execution_runs_exactly_one_job(given: object, expected: object) -> None:
-    found = jobfile.read_input(given)
+    found = check.read_input(given)
     if isinstance(expected, str):
         assert isinstance(found, InputFaults)
         assert expected in found.reason
@@ -553,4 +554,4 @@ def test_an_execution_runs_exactly_one_job(given: object, expected: object) -> N
     ],
 )
 def test_a_run_gets_a_legal_name_whatever_is_uploaded(text: bytes, key: str, name: str) -> None:
-    assert jobfile.name_of(text, key=key) == name
+    assert check.name_of(text, key=key) == name

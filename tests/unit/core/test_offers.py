@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
-from lambdas.core import offers, wire
-from lambdas.core.catalogue import Market
-from lambdas.core.image import Image
-from lambdas.core.job import Job
-from lambdas.core.offers import Refused, Source, Subnet
-from lambdas.core.plan import Excluded, Offer, Plan
+from lambdas.core.capacity import offers
+from lambdas.core.capacity.offers import Refused, Source, Subnet
+from lambdas.core.capacity.plan import Excluded, Offer, Plan
+from lambdas.core.model import wire
+from lambdas.core.model.image import Image
+from lambdas.core.model.instance_types import Market
+from lambdas.core.model.job import Job
 from tests.unit.core.facts import (
     AMI,
     CPU_ON_DEMAND,
@@ -213,9 +214,9 @@ IMAGES = [
         AMI,
         None,
         "JobRefused",
-        f"hardware.image: the yard has no image, no image of a run and no lineage of images called '{AMI}'",
+        f"hardware.image: the yard has no image, no image of a run and no family of images called '{AMI}'",
     ),
-    (Source.JOB, "digits", None, "JobRefused", "no lineage of images called 'digits'"),
+    (Source.JOB, "digits", None, "JobRefused", "no family of images called 'digits'"),
     (Source.JOB, AMI, an_image(yard="other"), "JobRefused", "lacks the tag trainyard:yard=trainyard"),
     (Source.JOB, "digits", an_image("pending"), "JobRefused", "is pending. Wait"),
     (Source.RUN, AMI, None, "Misconfigured", "which the run was admitted with, does not exist here any more"),

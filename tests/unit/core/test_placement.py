@@ -6,11 +6,11 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from lambdas.core import placement
-from lambdas.core.catalogue import Market
-from lambdas.core.gang import Gang
-from lambdas.core.placement import GiveUp, StartOver, Try, Turned, Wait
-from lambdas.core.plan import Offer, Refusal, RefusalKind
+from lambdas.core.capacity import placement
+from lambdas.core.capacity.placement import FleetRefusal, GiveUp, StartOver, Try, Wait
+from lambdas.core.capacity.plan import Offer, Refusal, RefusalKind
+from lambdas.core.model.gang import Gang
+from lambdas.core.model.instance_types import Market
 from tests.unit.core.facts import NOON, after, offer
 
 A = offer("g6.xlarge", "us-east-1a")
@@ -219,12 +219,12 @@ ANSWERS = [
 ]
 
 
-@pytest.mark.parametrize(("noes", "kind"), [row[1:] for row in ANSWERS], ids=[row[0] for row in ANSWERS])
+@pytest.mark.parametrize(("refusals", "kind"), [row[1:] for row in ANSWERS], ids=[row[0] for row in ANSWERS])
 def test_what_a_request_for_several_types_is_answered(
-    noes: list[tuple[str, RefusalKind]], kind: RefusalKind
+    refusals: list[tuple[str, RefusalKind]], kind: RefusalKind
 ) -> None:
-    said = [(name, Turned(each, f"{each}-code", f"no {name}")) for name, each in noes]
+    said = [(name, FleetRefusal(each, f"{each}-code", f"no {name}")) for name, each in refusals]
     found = placement.answer_of(said)
     assert (found.kind, found.code) == (kind, f"{kind}-code")
-    for name, _ in noes:
+    for name, _ in refusals:
         assert f"no {name}" in found.reason

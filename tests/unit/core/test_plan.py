@@ -3,8 +3,8 @@
 
 import pytest
 
-from lambdas.core.gang import Gang
-from lambdas.core.plan import parts
+from lambdas.core.capacity.plan import parts
+from lambdas.core.model.gang import Gang
 from tests.unit.core.facts import offer, served_job
 
 HERE = offer("g6.xlarge", beside=("c7i.large", "m7i.xlarge"))

@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
-from lambdas.core import budget, policy
-from lambdas.core.budget import Billed, Money
-from lambdas.core.policy import IdleSpot, Policy, WrongPolicy
+from lambdas.core.model import policy
+from lambdas.core.model.policy import IdleSpot, Policy, WrongPolicy
+from lambdas.core.patrol import budget
+from lambdas.core.patrol.budget import Billed, Money
 from tests.unit.core.facts import NOON, after
 
 

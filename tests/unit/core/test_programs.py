@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from lambdas.core import jobfile, programs, tensorflow_names
-from lambdas.core.job import Job
+from lambdas.core.jobfile import check, source_archive, tensorflow_names
+from lambdas.core.model.job import Job
 
 SOURCE = "s3://yard/programs/x.tar.gz"
 TWO = {"workers": 2}
@@ -33,13 +33,13 @@ def packed(files: dict[str, str], links: dict[str, str] | None = None) -> bytes:
 
 def a_job(*, cluster: dict[str, Any] | None = None, **program: Any) -> Job:
     document = {"name": "x", "program": {"module": "train", "source": SOURCE} | program, "cluster": cluster}
-    job = jobfile.check(document, source="jobs/x.yaml", bucket="yard")
+    job = check.check(document, source="jobs/x.yaml", bucket="yard")
     assert isinstance(job, Job), job.reason
     return job
 
 
 def said(files: dict[str, str], links: dict[str, str] | None = None, **job: Any) -> list[str]:
-    return [str(fault) for fault in programs.faults(a_job(**job), packed(files, links))]
+    return [str(fault) for fault in source_archive.faults(a_job(**job), packed(files, links))]
 
 
 MODULES: list[tuple[str, dict[str, str], dict[str, Any], str | None]] = [
@@ -95,14 +95,14 @@ def test_several_faults_are_said_together() -> None:
 
 @pytest.mark.parametrize("broken", [packed({"train.py": "x" * 9000})[:60], packed({"train.py": "x"})[:-30]])
 def test_half_an_archive_is_a_fault(broken: bytes) -> None:
-    (fault,) = programs.faults(a_job(), broken)
+    (fault,) = source_archive.faults(a_job(), broken)
     assert "is not a whole tar archive" in fault.problem
 
 
 def test_an_archive_that_unpacks_to_too_much_is_the_hosts_to_read() -> None:
     header = tarfile.TarInfo("huge.bin")
-    header.size = programs.MOST_UNPACKED + 1
-    assert programs.faults(a_job(), gzip.compress(header.tobuf())) == ()
+    header.size = source_archive.MOST_UNPACKED + 1
+    assert source_archive.faults(a_job(), gzip.compress(header.tobuf())) == ()
 
 
 IMPORT = "import tensorflow as tf\n"
@@ -197,7 +197,7 @@ FITS: list[tuple[str, str, dict[str, Any], bool]] = [
     ("where there is a cluster", IMPORT + "import os\nif 'TF_CONFIG' in os.environ:\n  " + STRATEGY + MODEL + "model.fit(1)", {"cluster": TWO}, True),
     ("with parameter servers", IMPORT + "s = tf.distribute.ParameterServerStrategy(1)\n" + MODEL + "model.fit(1)", {"cluster": SERVERS}, True),
     ("with the old name", IMPORT + "s = tf.distribute.experimental.MultiWorkerMirroredStrategy()\n" + MODEL + "model.fit(1)", {"cluster": TWO}, True),
-    ("with the runtime's strategy", IMPORT + "from training import runtime\nr = runtime.start()\n" + MODEL + "model.fit(1)", {"cluster": TWO}, True),
+    ("with the runtime's strategy", IMPORT + "from trainyard import runtime\nr = runtime.start()\n" + MODEL + "model.fit(1)", {"cluster": TWO}, True),
     ("on one host", IMPORT + STRATEGY + MODEL + "model.fit(1)", {}, False),
     ("with one worker", IMPORT + STRATEGY + MODEL + "model.fit(1)", {"cluster": {"strategy": "multi_worker"}}, False),
     ("with Keras 2 by the job", IMPORT + STRATEGY + MODEL + "model.fit(1)", {"cluster": TWO, "environment": LEGACY}, False),

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from lambdas.core import recipe
-from lambdas.core.job import InputFaults, MarketChoice
-from lambdas.core.recipe import Builder, Recipe, Rollback, Wanted
+from lambdas.core.images import recipe
+from lambdas.core.images.recipe import Builder, Recipe, Rollback, Wanted
+from lambdas.core.model.job import InputFaults, MarketChoice
 
 WHOLE = b"""
 name: torchless

@@ -4,14 +4,15 @@ from typing import Any
 
 import pytest
 
-from lambdas.core import pace, records, wire
-from lambdas.core.catalogue import Market
-from lambdas.core.job import Hosts
-from lambdas.core.plan import Plan
-from lambdas.core.records import Records
-from lambdas.core.recovery import Trouble
-from lambdas.core.release import Act, dispose
-from lambdas.core.summary import Ending
+from lambdas.core.capacity.plan import Plan
+from lambdas.core.model import wire
+from lambdas.core.model.instance_types import Market
+from lambdas.core.model.job import Hosts
+from lambdas.core.run import deadlines, records
+from lambdas.core.run.records import Records
+from lambdas.core.run.recovery import Trouble
+from lambdas.core.run.release import Act, dispose
+from lambdas.core.run.summary import Ending
 from tests.unit.core.facts import NOON, after, offer, served_job
 
 AT = "2026-11-20T12:00:00.000Z"
@@ -221,7 +222,7 @@ def test_whoever_serves_has_to_be_told_that_the_attempt_ends(said: dict[str, Any
 
 def test_the_chief_is_who_has_the_role() -> None:
     found = served({}, {}, {})
-    assert [(role.value, host.instance) for role, host in found.seated(1)] == [
+    assert [(role.value, host.instance) for role, host in found.assigned(1)] == [
         ("chief", "i-b"),
         ("worker", "i-c"),
         ("ps", "i-a"),
@@ -353,7 +354,7 @@ READY = [
     ("it said so already for a later one", 3, [1], True),
     ("it never said so", 0, [], False),
     ("it was started since", 1, [1], False),
-    ("the attempt it was ready for ended in Muster", 1, [], True),
+    ("the attempt it was ready for ended in AwaitHosts", 1, [], True),
 ]
 
 
@@ -403,12 +404,12 @@ def test_refusals_are_told_as_they_happened() -> None:
 
 
 def test_a_token_that_was_answered_waits_no_more() -> None:
-    muster = {"sk": "token#0001#muster", "token": "m", "stored": AT, "answered": AT}
+    readiness = {"sk": "token#0001#await_hosts", "token": "m", "stored": AT, "answered": AT}
     train = {"sk": "token#0001#train", "token": "t", "stored": AT}
-    found = ledger(muster, train).waiting(1)
+    found = ledger(readiness, train).waiting(1)
     assert found is not None
     assert found.token == "t"
-    assert ledger(muster).waiting(1) is None
+    assert ledger(readiness).waiting(1) is None
 
 
 def test_an_attempt_tells_its_trouble_again() -> None:
@@ -429,21 +430,21 @@ def test_an_attempt_tells_its_trouble_again() -> None:
 
 def test_dollars_shorten_what_the_hours_allow() -> None:
     hosts = {"i-a": host(), "i-b": host()}
-    two_for_three_dollars = pace.deadline(ledger(hosts=hosts), 1, NOON)
+    two_for_three_dollars = deadlines.deadline(ledger(hosts=hosts), 1, NOON)
     assert abs((two_for_three_dollars - after(3600 * (3 - 2 / 60) / 2)).total_seconds()) < 1
-    assert pace.deadline(ledger(hosts={"i-a": host(price=0.1)}), 1, NOON) == after(2 * 3600)
+    assert deadlines.deadline(ledger(hosts={"i-a": host(price=0.1)}), 1, NOON) == after(2 * 3600)
 
 
 def test_a_run_may_spend_what_its_job_says() -> None:
-    assert pace.out_of_money(ledger(hosts={"i-a": host()}), after(3600)) is None
-    said = pace.out_of_money(ledger(hosts={"i-a": host(price=3.5)}), after(3600))
+    assert deadlines.out_of_money(ledger(hosts={"i-a": host()}), after(3600)) is None
+    said = deadlines.out_of_money(ledger(hosts={"i-a": host(price=3.5)}), after(3600))
     assert said is not None
     assert "$3.50" in said
     assert "limits.dollars" in said
 
 
 def test_the_heartbeat_is_shorter_than_the_wait() -> None:
-    spent = pace.pace(ledger(hosts={"i-a": host()}), 1, after(3 * 3600))
+    spent = deadlines.pace(ledger(hosts={"i-a": host()}), 1, after(3 * 3600))
     assert spent.heartbeat_seconds < spent.train_seconds == 61
 
 
@@ -498,13 +499,13 @@ USED_UP = [
 )
 def test_which_cap_is_reached_is_said_in_figures(hosts: int, hours: float, said: str | None) -> None:
     gang = {f"i-{n}": host() for n in range(hosts)}
-    found = pace.used_up(ledger(hosts=gang), 1, after(hours * 3600), step=1840)
+    found = deadlines.used_up(ledger(hosts=gang), 1, after(hours * 3600), step=1840)
     assert found is None if said is None else said in (found or "")
     assert found is None or "resume with checkpoints.resume: digits-1" in found
 
 
 def test_a_run_at_its_cap_that_has_made_no_step_has_nothing_to_resume() -> None:
-    found = pace.used_up(ledger(hosts={"i-a": host()}), 1, after(2 * 3600), step=None)
+    found = deadlines.used_up(ledger(hosts={"i-a": host()}), 1, after(2 * 3600), step=None)
     assert found is not None
     assert "before its first step" in found
     assert found.endswith("; start it again with a higher cap")

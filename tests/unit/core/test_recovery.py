@@ -5,8 +5,9 @@ import json
 
 import pytest
 
-from lambdas.core import errors, recovery
-from lambdas.core.recovery import Again, Keep, Stop, Trouble
+from lambdas.core.model import errors
+from lambdas.core.run import recovery
+from lambdas.core.run.recovery import Again, Keep, Stop, Trouble
 from tests.unit.core.facts import NOON, after
 
 
@@ -32,7 +33,7 @@ AGAIN = [
         10,
         Keep.SURVIVORS,
     ),
-    ("who does not muster is replaced", Trouble(error="MusterTimeout", lost=ONE), 1, 10, Keep.SURVIVORS),
+    ("who is not ready in time is replaced", Trouble(error="HostsNotReady", lost=ONE), 1, 10, Keep.SURVIVORS),
     ("silence says nothing of who is well", Trouble(error="States.HeartbeatTimeout"), 1, 10, Keep.NONE),
     ("nor does a timeout", Trouble(error="States.Timeout"), 2, 20, Keep.NONE),
     ("a loss without names replaces all", Trouble(error="HostLost"), 1, 5, Keep.NONE),

@@ -4,22 +4,22 @@ from typing import Any
 
 import pytest
 
-from lambdas.core import relaunch
-from lambdas.core.image import Image
-from lambdas.core.job import InputFaults, Job, MarketChoice
-from lambdas.core.recovery import Again, Stop, Trouble
-from lambdas.core.relaunch import Asked
+from lambdas.core.images import launch
+from lambdas.core.images.launch import Asked
+from lambdas.core.model.image import Image
+from lambdas.core.model.job import InputFaults, Job, MarketChoice
+from lambdas.core.run.recovery import Again, Stop, Trouble
 from tests.unit.core.facts import NOON, ZONES, after, an_image
 
 OLD = an_image(
-    ami="ami-0000000000000000a", kind="snapshot", lineage="digits", run="digits-1", execution="snap-1"
+    ami="ami-0000000000000000a", kind="snapshot", family="digits", run="digits-1", execution="snap-1"
 )
-NEW = an_image("pending", ami="ami-0000000000000000b", kind="snapshot", lineage="digits", run="digits-2")
-BAKED = an_image(ami="ami-0000000000000000c", kind="baked", lineage="gpu", run="bake-1")
+NEW = an_image("pending", ami="ami-0000000000000000b", kind="snapshot", family="digits", run="digits-2")
+BAKED = an_image(ami="ami-0000000000000000c", kind="baked", family="gpu", run="bake-1")
 
 
 def asked(**given: Any) -> Asked:
-    found = relaunch.read({"latest": "digits"} | given)
+    found = launch.read({"latest": "digits"} | given)
     assert isinstance(found, Asked), found
     return found
 
@@ -59,7 +59,7 @@ FAULTS = [
 
 @pytest.mark.parametrize(("given", "said"), FAULTS)
 def test_every_fault_of_an_input_is_told_at_once(given: object, said: list[str]) -> None:
-    answer = relaunch.read(given)
+    answer = launch.read(given)
     assert isinstance(answer, InputFaults)
     assert "nothing was launched" in answer.reason
     for each in said:
@@ -77,9 +77,9 @@ MEANT = [
 
 @pytest.mark.parametrize(("given", "image"), MEANT)
 def test_a_name_means_the_newest_image_that_is_available(given: dict[str, str], image: str) -> None:
-    question = relaunch.read(given)
+    question = launch.read(given)
     assert isinstance(question, Asked)
-    answer = relaunch.meant(question, [OLD, NEW, BAKED])
+    answer = launch.meant(question, [OLD, NEW, BAKED])
     assert isinstance(answer, Image)
     assert answer.id == image
 
@@ -87,16 +87,16 @@ def test_a_name_means_the_newest_image_that_is_available(given: dict[str, str], 
 NOBODY = [
     ({"image": "ami-000000000000000ff"}, "image: the yard has no image ami-000000000000000ff"),
     ({"run": "digits-9"}, "no image was made by the run digits-9"),
-    ({"latest": "digit"}, "no image belongs to a lineage digit"),
+    ({"latest": "digit"}, "no image belongs to a family digit"),
     ({"run": "digits-2"}, f"the image {NEW.id} is pending, not available; wait"),
 ]
 
 
 @pytest.mark.parametrize(("given", "said"), NOBODY)
 def test_a_name_that_means_no_image_to_start_from_is_refused(given: dict[str, str], said: str) -> None:
-    question = relaunch.read(given)
+    question = launch.read(given)
     assert isinstance(question, Asked)
-    answer = relaunch.meant(question, [OLD, NEW, BAKED])
+    answer = launch.meant(question, [OLD, NEW, BAKED])
     assert isinstance(answer, InputFaults)
     assert said in answer.reason
 
@@ -105,7 +105,7 @@ def test_a_launch_is_a_job_of_one_host_in_the_zones_and_of_the_types_asked_for()
     question = asked(
         instance_types=["g5.xlarge"], zones=["us-east-1b"], market="on_demand", max_dollars_per_hour=2
     )
-    job = relaunch.admit(question, OLD, types=question.instance_types, zones=ZONES)
+    job = launch.admit(question, OLD, types=question.instance_types, zones=ZONES)
     assert isinstance(job, Job)
     assert job.name == "digits"
     assert job.gang == 1
@@ -116,13 +116,13 @@ def test_a_launch_is_a_job_of_one_host_in_the_zones_and_of_the_types_asked_for()
 
 
 def test_without_types_it_is_of_the_type_that_was_imaged() -> None:
-    job = relaunch.admit(asked(), OLD, types=["g6.xlarge"], zones=ZONES)
+    job = launch.admit(asked(), OLD, types=["g6.xlarge"], zones=ZONES)
     assert isinstance(job, Job)
     assert job.hardware.instance_types == ("g6.xlarge",)
 
 
 def test_zones_that_the_yard_has_not_and_a_type_that_nobody_knows_are_refused() -> None:
-    answer = relaunch.admit(asked(zones=["eu-west-1a"]), OLD, types=[], zones=ZONES)
+    answer = launch.admit(asked(zones=["eu-west-1a"]), OLD, types=[], zones=ZONES)
     assert isinstance(answer, InputFaults)
     assert "zones[0]" in answer.reason
     assert "instance_types: is missing" in answer.reason
@@ -143,11 +143,11 @@ AFTER = [
 def test_another_host_follows_one_that_failed_three_in_all(
     trouble: Trouble, attempt: int, again: bool
 ) -> None:
-    decision = relaunch.after(trouble, attempt=attempt, now=NOON, deadline=after(3600))
+    decision = launch.after(trouble, attempt=attempt, now=NOON, deadline=after(3600))
     assert isinstance(decision, Again if again else Stop)
 
 
 def test_none_follows_when_the_lease_is_used_up() -> None:
-    decision = relaunch.after(Trouble(error="HostLost"), attempt=1, now=NOON, deadline=after(5))
+    decision = launch.after(Trouble(error="HostLost"), attempt=1, now=NOON, deadline=after(5))
     assert isinstance(decision, Stop)
     assert decision.error == "LimitReached"

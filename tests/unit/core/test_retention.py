@@ -7,21 +7,22 @@ from typing import Any
 
 import pytest
 
-from lambdas.core import retention, wire
-from lambdas.core.image import Image, Snapshot, Stored
-from lambdas.core.retention import Facts, Fate, Policy, Verdict
+from lambdas.core.images import retention
+from lambdas.core.images.retention import Facts, Fate, Policy, Verdict
+from lambdas.core.model import wire
+from lambdas.core.model.image import Image, Snapshot, Stored
 from tests.unit.core.facts import NOON
 
 POLICY = Policy(keep_images=2, keep_days=14)
 NEWER = 3
-"""How many newer images of its lineage each row's image has, unless it says otherwise: too many for it to stay."""
+"""How many newer images of its family each row's image has, unless it says otherwise: too many for it to stay."""
 
 
-def image(ami: str, days: float, state: str = "available", lineage: str = "gpu", **tags: str) -> Image:
+def image(ami: str, days: float, state: str = "available", family: str = "gpu", **tags: str) -> Image:
     """An image of so many days ago, of one disk of 100 GiB."""
     marks = {f"trainyard:{key}": value for key, value in ({"run": f"made-{ami}"} | tags).items()}
     created = wire.stamp(NOON - timedelta(days=days))
-    marks |= {"trainyard:yard": "trainyard", "trainyard:lineage": lineage}
+    marks |= {"trainyard:yard": "trainyard", "trainyard:family": family}
     return Image(ami, f"name of {ami}", state, "", created, marks, "x86_64", (Snapshot(f"snap-{ami}", 100),))
 
 
@@ -43,7 +44,7 @@ def facts(*images: Image, **more: Any) -> Facts:
 
 OLD = image("ami-old", 30)
 RULES = [
-    # why, the image, how many newer ones its lineage has, what else is known, whether it stays, a part of the reason
+    # why, the image, how many newer ones its family has, what else is known, whether it stays, a part of the reason
     ("old, superseded, unused", OLD, NEWER, {}, False, "2 newer images of gpu stay, it is 14 days old or older, and nothing uses it"),
     ("current", OLD, NEWER, {"current": "ami-old"}, True, "it is the current image"),
     ("previous", OLD, NEWER, {"previous": "ami-old"}, True, "it is the previous image, which a rollback goes back to"),
@@ -52,13 +53,13 @@ RULES = [
     ("the run that makes it is open", OLD, NEWER, {"open_runs": frozenset({"made-ami-old"})}, True, "the run made-ami-old, which makes it, is not over"),
     ("the execution that makes it of a run's host is open", image("ami-old", 30, execution="snap-1"), NEWER, {"open_runs": frozenset({"snap-1"})}, True, "the run snap-1, which makes it, is not over"),
     ("another run is open", OLD, NEWER, {"open_runs": frozenset({"digits-1"})}, False, "nothing uses it"),
-    ("the newest of its lineage, however old", OLD, 0, {}, True, "it is the newest of gpu"),
+    ("the newest of its family, however old", OLD, 0, {}, True, "it is the newest of gpu"),
     ("the last of the newest that stay", OLD, 1, {}, True, "it is number 2 of the newest 2 of gpu"),
     ("the first that is too many", OLD, 2, {}, False, "2 newer images of gpu stay"),
     ("one of many newer, but young", image("ami-old", 13.9), NEWER, {}, True, "it is 13 days old, and all younger than 14 days stay"),
     ("just not young any more", image("ami-old", 14), NEWER, {}, False, "it is 14 days old or older"),
-    ("the newest of another lineage", image("ami-old", 30, lineage="digits"), NEWER, {}, True, "it is the newest of digits"),
-    ("the newest without a lineage", image("ami-old", 30, lineage=""), NEWER, {}, True, "it is the newest without a lineage"),
+    ("the newest of another family", image("ami-old", 30, family="digits"), NEWER, {}, True, "it is the newest of digits"),
+    ("the newest without a family", image("ami-old", 30, family=""), NEWER, {}, True, "it is the newest without a family"),
     ("pending, however old", image("ami-old", 30, "pending"), NEWER, {}, True, "it is pending: EC2 still makes it"),
     ("failed, however young and new", image("ami-old", 0.1, "failed"), 0, {}, False, "it is failed: no host can start from it"),
     ("failed with what EC2 said", replace(image("ami-old", 0.1, "failed"), reason="Client.InternalError"), 0, {}, False, "it is failed (Client.InternalError)"),
@@ -109,7 +110,7 @@ def test_what_an_image_that_stays_was_made_of_stays_up_the_line() -> None:
         image("ami-3", 70, parent="ami-2"),
     ]
     crowd = [image(f"ami-new-{number}", 0) for number in range(NEWER)]
-    leaf = image("ami-leaf", 60, lineage="digits", parent="ami-3")
+    leaf = image("ami-leaf", 60, family="digits", parent="ami-3")
     judged = by_id(retention.judge(facts(*line, *crowd, leaf), POLICY, now=NOON))
     assert judged["ami-3"].reason == "ami-leaf, which stays, was made from it"
     assert judged["ami-2"].reason == "ami-3, which stays, was made from it"
@@ -133,11 +134,11 @@ def test_of_twelve_images_exactly_the_right_ones_stay() -> None:
         image("ami-gpu-5", 60),  # goes
         image("ami-gpu-6", 50),  # the last two
         image("ami-gpu-7", 40, parent="ami-0123"),  # ... and the current one
-        image("ami-digits-1", 75, lineage="digits", parent="ami-gpu-1"),  # goes
-        image("ami-digits-2", 65, lineage="digits", parent="ami-gpu-3"),  # the last two
-        image("ami-digits-3", 55, lineage="digits", parent="ami-gpu-4"),
-        image("ami-digits-4", 54, "failed", lineage="digits"),  # goes
-        image("ami-i-1", 200, lineage="i-0123"),  # the only one of its host
+        image("ami-digits-1", 75, family="digits", parent="ami-gpu-1"),  # goes
+        image("ami-digits-2", 65, family="digits", parent="ami-gpu-3"),  # the last two
+        image("ami-digits-3", 55, family="digits", parent="ami-gpu-4"),
+        image("ami-digits-4", 54, "failed", family="digits"),  # goes
+        image("ami-i-1", 200, family="i-0123"),  # the only one of its host
         current="ami-gpu-7",
         previous="ami-gpu-2",
         in_use=frozenset({"ami-gpu-4"}),
@@ -159,7 +160,7 @@ def test_judging_again_after_retiring_retires_nothing_more() -> None:
 
 def stored(name: str, **changes: Any) -> Stored:
     known: dict[str, Any] = {
-        "id": name, "gib": 100, "created": wire.stamp(NOON), "lineage": "gpu", "makers": ("made", "digits-1"), "image": "ami-gone", "made": True,
+        "id": name, "gib": 100, "created": wire.stamp(NOON), "family": "gpu", "makers": ("made", "digits-1"), "image": "ami-gone", "made": True,
     }  # fmt: skip
     return Stored(**(known | changes))
 

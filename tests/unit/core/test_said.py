@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from lambdas.core import said
+from lambdas.core.run import signal_schema
 
 GOOD = {"run": "r", "attempt": 2, "instance": "i-1", "at": "2026-11-21T04:00:00.000Z"}
 HEARD: list[tuple[str, str, Any, str | None]] = [
@@ -37,9 +37,9 @@ HEARD: list[tuple[str, str, Any, str | None]] = [
     ("word", "change", "wrong"), [row[1:] for row in HEARD], ids=[row[0] for row in HEARD]
 )
 def test_what_is_heard(word: str, change: dict[str, Any], wrong: str | None) -> None:
-    found = said.unreadable(word, GOOD | change)
+    found = signal_schema.unreadable(word, GOOD | change)
     assert found is None if wrong is None else wrong in (found or "")
 
 
 def test_a_detail_that_is_no_mapping_is_not_heard() -> None:
-    assert "no mapping" in (said.unreadable("ready", ["run"]) or "")
+    assert "no mapping" in (signal_schema.unreadable("ready", ["run"]) or "")

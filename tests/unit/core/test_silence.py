@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
-from lambdas.core import silence, wire
-from lambdas.core.silence import Ask, Doubt, Patience
+from lambdas.core.model import wire
+from lambdas.core.run import silent_hosts
+from lambdas.core.run.silent_hosts import Ask, Doubt, Patience
 from tests.unit.core.facts import after
 from tests.unit.core.test_records import AT, JOB, host, ledger
 
@@ -33,7 +34,7 @@ def judge(
 ) -> Any:
     attempt = {"sk": "attempt#0001", "offer": {"pool": "p"}, "hosts": ["i-a", "i-b"], "launched": AT} | row
     records = ledger(attempt, TOKEN, *more, hosts={"i-a": host(**chief), "i-b": host(**worker)})
-    return silence.judge(records, 1, after(seconds))
+    return silent_hosts.judge(records, 1, after(seconds))
 
 
 @pytest.mark.parametrize(

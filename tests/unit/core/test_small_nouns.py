@@ -7,11 +7,11 @@ from decimal import Decimal
 
 import pytest
 
-from lambdas.core import catalogue, errors, timeline, tokens, wire
-from lambdas.core.catalogue import Market
-from lambdas.core.cost import HostLife
-from lambdas.core.timeline import Entry, Source
-from localcloud.facts import Facts
+from lambdas.core.capacity.cost import HostLife
+from lambdas.core.model import errors, instance_types, timeline, tokens, wire
+from lambdas.core.model.instance_types import Market
+from lambdas.core.model.timeline import Entry, Source
+from localcloud.base.facts import Facts
 from tests.unit.core.facts import NOON, after
 
 
@@ -105,33 +105,33 @@ def test_times_are_utc_with_milliseconds() -> None:
 
 
 def test_the_catalogue_is_whole() -> None:
-    found = catalogue.catalogue()
+    found = instance_types.catalogue()
     assert len(found.types) == 64 + 60
     for kind in found.types.values():
         assert (kind.gpus >= 1) == bool(kind.gpu) == (kind.name[0] in "gp")
         assert (kind.gpu in found.generations) == bool(kind.gpus)
         assert kind.vcpus >= (4 if kind.gpus else 2)
-        assert catalogue.quota(kind, Market.ON_DEMAND) is not None
-        assert catalogue.quota(kind, Market.SPOT) is not None or kind.name.startswith("p6")
+        assert instance_types.quota(kind, Market.ON_DEMAND) is not None
+        assert instance_types.quota(kind, Market.SPOT) is not None or kind.name.startswith("p6")
     assert found.price_date == "2026-07-20"
 
 
 def test_a_type_is_for_roles_with_a_gpu_or_for_those_without() -> None:
-    known = catalogue.catalogue().types
-    assert {name.split(".")[0] for name in catalogue.cpu_types()} == {
+    known = instance_types.catalogue().types
+    assert {name.split(".")[0] for name in instance_types.cpu_types()} == {
         f"{size}{maker}" for size in "cmr" for maker in ("6i", "6a", "7i", "7a")
     }
-    assert set(catalogue.gpu_types()) & set(catalogue.cpu_types()) == set()
-    assert all(known[name].on_demand_price for name in catalogue.cpu_types())
+    assert set(instance_types.gpu_types()) & set(instance_types.cpu_types()) == set()
+    assert all(known[name].on_demand_price for name in instance_types.cpu_types())
 
 
 def test_the_local_cloud_asks_the_prices_that_the_catalogue_knows() -> None:
     asked = Facts.load().prices
-    known = {name: kind.on_demand_price for name, kind in catalogue.catalogue().types.items()}
+    known = {name: kind.on_demand_price for name, kind in instance_types.catalogue().types.items()}
     assert {name: known[name] for name in asked if name in known} == {
         name: price for name, price in asked.items() if name in known
     }
-    assert set(catalogue.cpu_types()) <= set(asked)
+    assert set(instance_types.cpu_types()) <= set(asked)
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def test_the_local_cloud_asks_the_prices_that_the_catalogue_knows() -> None:
     ],
 )
 def test_each_type_counts_against_its_quota(name: str, market: Market, code: str) -> None:
-    found = catalogue.quota(catalogue.instance_type(name), market)
+    found = instance_types.quota(instance_types.instance_type(name), market)
     assert found is not None
     assert found.code == code
 
@@ -161,8 +161,9 @@ def test_every_error_word_says_whose_fault_it_is() -> None:
 
 def test_nouns_need_neither_yaml_nor_boto3() -> None:
     """Every handler imports the nouns; only who reads a file pays for yaml."""
-    nouns = ("job", "offers", "placement", "recovery", "summary", "timeline", "muster", "gang", "records")
-    code = f"import sys\nfrom lambdas.core import {', '.join(nouns)}\n"
+    code = "import sys\nfrom lambdas.core.model import gang, job, timeline\n"
+    code += "from lambdas.core.capacity import offers, placement\n"
+    code += "from lambdas.core.run import readiness, records, recovery, summary\n"
     code += "print([m for m in ('yaml', 'boto3', 'difflib', 'attr') if m in sys.modules])"
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert answer.stdout.strip() == "[]"

@@ -4,16 +4,18 @@ from typing import Any
 
 import pytest
 
-from lambdas.core import conclusion, imaging, snapshot
-from lambdas.core.catalogue import Market
-from lambdas.core.conclusion import Conclusion
-from lambdas.core.gang import Seat
-from lambdas.core.image import Image
-from lambdas.core.imaging import Imaging, Quiesce, Then
-from lambdas.core.job import InputFaults, Role
-from lambdas.core.records import RunRow
-from lambdas.core.snapshot import Asked, HostFacts
-from lambdas.core.summary import Outcome
+from lambdas.core.images import snapshot
+from lambdas.core.images.snapshot import Asked, HostFacts
+from lambdas.core.model import imaging
+from lambdas.core.model.gang import Assignment
+from lambdas.core.model.image import Image
+from lambdas.core.model.imaging import Imaging, Quiesce, Then
+from lambdas.core.model.instance_types import Market
+from lambdas.core.model.job import InputFaults, Role
+from lambdas.core.run import outcome
+from lambdas.core.run.outcome import Conclusion
+from lambdas.core.run.records import RunRow
+from lambdas.core.run.summary import Outcome
 from tests.unit.core.facts import AMI, NOON, after, an_image
 
 HOST = "i-0123456789abcdef0"
@@ -29,10 +31,10 @@ def host(**changes: Any) -> HostFacts:
         "market": Market.ON_DEMAND,
         "online": True,
         "image": AMI,
-        "parent": an_image(kind="baked", lineage="gpu", driver="595.71.05", cuda="12.5", tensorflow="2.21.0"),
+        "parent": an_image(kind="baked", family="gpu", driver="595.71.05", cuda="12.5", tensorflow="2.21.0"),
         "run": "digits-1a2b3c4d",
         "kind": "train",
-        "lineage": "digits",
+        "family": "digits",
         "step": 120,
     }
     return HostFacts(**(known | changes))
@@ -101,13 +103,13 @@ def test_every_fault_of_an_input_is_told_at_once(given: object, said: list[str])
         assert each in answer.reason
 
 
-SEATS = (Seat("i-a", Role.CHIEF, 0, "10.0.0.1"), Seat("i-b", Role.WORKER, 1, "10.0.0.2"))
+SEATS = (Assignment("i-a", Role.CHIEF, 0, "10.0.0.1"), Assignment("i-b", Role.WORKER, 1, "10.0.0.2"))
 
 
-def test_a_host_is_named_by_its_seat() -> None:
-    assert snapshot.seated(Asked(run="r"), SEATS) == "i-a"
-    assert snapshot.seated(Asked(run="r", role=Role.WORKER, index=1), SEATS) == "i-b"
-    nobody = snapshot.seated(Asked(run="r", role=Role.PS), SEATS)
+def test_a_host_is_named_by_its_assignment() -> None:
+    assert snapshot.assigned(Asked(run="r"), SEATS) == "i-a"
+    assert snapshot.assigned(Asked(run="r", role=Role.WORKER, index=1), SEATS) == "i-b"
+    nobody = snapshot.assigned(Asked(run="r", role=Role.PS), SEATS)
     assert isinstance(nobody, InputFaults)
     assert "has no ps 0; it has chief 0, worker 1" in nobody.reason
 
@@ -160,30 +162,30 @@ def test_a_host_comes_to_rest_as_asked_if_it_runs(
     assert admitted(Asked(instance=HOST, **asked), host(**facts)).rest == rest
 
 
-LINEAGES = [
+FAMILIES = [
     ("the name asked for", {"name": "tuned"}, {}, "tuned"),
     ("the job's", {}, {}, "digits"),
     (
         "that of the snapshot it came from",
         {},
-        {"kind": "launch", "lineage": "gpu", "parent": an_image(kind="snapshot", lineage="tuned")},
+        {"kind": "launch", "family": "gpu", "parent": an_image(kind="snapshot", family="tuned")},
         "tuned",
     ),
-    ("its own, of a baked image", {}, {"kind": "launch", "lineage": "gpu"}, HOST),
+    ("its own, of a baked image", {}, {"kind": "launch", "family": "gpu"}, HOST),
     (
         "its own, of an image that is gone",
         {},
-        {"kind": None, "lineage": None, "run": None, "parent": None},
+        {"kind": None, "family": None, "run": None, "parent": None},
         HOST,
     ),
 ]
 
 
 @pytest.mark.parametrize(
-    ("asked", "facts", "lineage"), [row[1:] for row in LINEAGES], ids=[row[0] for row in LINEAGES]
+    ("asked", "facts", "family"), [row[1:] for row in FAMILIES], ids=[row[0] for row in FAMILIES]
 )
-def test_a_snapshot_has_a_lineage(asked: dict[str, Any], facts: dict[str, Any], lineage: str) -> None:
-    assert admitted(Asked(instance=HOST, **asked), host(**facts)).lineage == lineage
+def test_a_snapshot_has_a_family(asked: dict[str, Any], facts: dict[str, Any], family: str) -> None:
+    assert admitted(Asked(instance=HOST, **asked), host(**facts)).family == family
 
 
 def test_its_tags_say_where_it_comes_from() -> None:
@@ -194,7 +196,7 @@ def test_its_tags_say_where_it_comes_from() -> None:
         "trainyard:run": "digits-1a2b3c4d",
         "trainyard:execution": "snap-1",
         "trainyard:kind": "snapshot",
-        "trainyard:lineage": "digits",
+        "trainyard:family": "digits",
         "trainyard:parent": AMI,
         "trainyard:host": HOST,
         "trainyard:type": "g6.xlarge",
@@ -206,19 +208,19 @@ def test_its_tags_say_where_it_comes_from() -> None:
 
 
 def test_of_a_host_without_a_run_the_execution_is_the_run() -> None:
-    made = admitted(Asked(instance=HOST), host(run=None, kind=None, lineage=None, step=None, parent=None))
+    made = admitted(Asked(instance=HOST), host(run=None, kind=None, family=None, step=None, parent=None))
     said = imaging.tags(made, yard="trainyard", run="snap-1", name="n")
     assert said["trainyard:run"] == "snap-1"
     assert "trainyard:step" not in said
     assert "trainyard:driver" not in said
 
 
-@pytest.mark.parametrize("lineage", ["digits", "a" * 40])
-def test_its_name_is_one_that_ec2_takes_and_another_for_every_execution(lineage: str) -> None:
-    names = {imaging.image_name(lineage, HOST, run) for run in ("r" * 80, "r" * 79, "s")}
+@pytest.mark.parametrize("family", ["digits", "a" * 40])
+def test_its_name_is_one_that_ec2_takes_and_another_for_every_execution(family: str) -> None:
+    names = {imaging.image_name(family, HOST, run) for run in ("r" * 80, "r" * 79, "s")}
     assert len(names) == 3
     assert all(
-        3 <= len(name) <= 128 and name.startswith("a" * 20 if len(lineage) > 20 else "digits")
+        3 <= len(name) <= 128 and name.startswith("a" * 20 if len(family) > 20 else "digits")
         for name in names
     )
 
@@ -240,7 +242,7 @@ def test_the_summary_says_which_host_became_which_image() -> None:
     )
     said = snapshot.summarise("snap-1", row, WELL, bucket="b", image="ami-1", now=after(12.5))
     assert said["kind"] == "imaged"
-    assert (said["image"], said["instance"], said["lineage"]) == ("ami-1", HOST, "digits")
+    assert (said["image"], said["instance"], said["family"]) == ("ami-1", HOST, "digits")
     assert (said["parent"], said["step"], said["host_run"], said["seconds"]) == (
         AMI,
         120,
@@ -260,7 +262,7 @@ def test_the_summary_of_one_that_was_never_written_down_says_why() -> None:
 
 
 def test_what_could_not_be_undone_is_named() -> None:
-    wrong = conclusion.not_undone("snap-1", {"error": "AccessDenied", "cause": "ec2:StartInstances"})
+    wrong = outcome.not_undone("snap-1", {"error": "AccessDenied", "cause": "ec2:StartInstances"})
     assert type(wrong).__name__ == "AccessDenied"
     assert "ec2:StartInstances" in wrong.reason
     assert "trainyard:execution=snap-1" in wrong.reason

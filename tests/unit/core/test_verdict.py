@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from lambdas.core.catalogue import Market
-from lambdas.core.verdict import ACTS, GOING, Ask, Earlier, Facts, Verdict, Window, judge
+from lambdas.core.model.instance_types import Market
+from lambdas.core.patrol.verdict import ACTS, GOING, Ask, Earlier, Facts, Verdict, Window, judge
 from tests.unit.core.facts import NOON
 from tests.unit.core.patrol_page import table
 from tests.unit.core.verdict_cases import CASES, PRICE, Case, ago

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from lambdas.core.catalogue import Market
-from lambdas.core.policy import IdleSpot, Policy
-from lambdas.core.verdict import Earlier, Facts, Window
+from lambdas.core.model.instance_types import Market
+from lambdas.core.model.policy import IdleSpot, Policy
+from lambdas.core.patrol.verdict import Earlier, Facts, Window
 from tests.unit.core.facts import NOON
 
 

@@ -6,15 +6,15 @@ import pytest
 
 from demo.cloud import ROOT
 from demo.datasets import read_by
-from lambdas.core import jobfile
-from lambdas.core.job import Job
+from lambdas.core.jobfile import check
+from lambdas.core.model.job import Job
 
 JOBS = sorted([*(ROOT / "examples").glob("*.yaml"), *(ROOT / "jobs").glob("*.yaml")])
 
 
 @pytest.mark.parametrize("path", JOBS, ids=lambda path: path.stem)
 def test_a_shipped_job_is_admitted_and_documented(path: Path) -> None:
-    job = jobfile.parse(path.read_bytes(), source=path.name, bucket="yard")
+    job = check.parse(path.read_bytes(), source=path.name, bucket="yard")
     assert isinstance(job, Job), str(job)
     shipped = {data_set.prefix for data_set in read_by(path.read_text())}
     for entry in job.data.values():

@@ -9,10 +9,11 @@ import pytest
 
 from benchmarks.recorded import Host, Recorded, answering
 from lambdas import settings
-from lambdas.core import names, snapshot
-from lambdas.core.catalogue import Market
-from lambdas.core.errors import AccessDenied
-from lambdas.core.imaging import Imaging
+from lambdas.core.images import snapshot
+from lambdas.core.model import names
+from lambdas.core.model.errors import AccessDenied
+from lambdas.core.model.imaging import Imaging
+from lambdas.core.model.instance_types import Market
 from lambdas.handlers import patrol
 from lambdas.settings import PatrolSettings
 
@@ -251,7 +252,7 @@ def test_the_snapshot_workflow_takes_what_patrol_asks_of_it(yard: Yard, spot: bo
         image="ami-0123456789abcdef0",
         run="kept-1",
         kind="train",
-        lineage="kept",
+        family="kept",
     )
     assert isinstance(snapshot.admit(read, host, baked=()), Imaging)
 
@@ -272,7 +273,7 @@ def test_a_snapshot_that_somebody_asked_for_keeps_the_host_it_images(yard: Yard)
     yard.policy = {"window_minutes": 5}
     imaged = yard.add("imaged", tags=KEPT)
     yard.account.running[SNAPSHOT] = ["by-hand"]
-    imaging = {"instance": "i-imaged", "type": "g5.xlarge", "lineage": "digits", "parent": "ami-1"}
+    imaging = {"instance": "i-imaged", "type": "g5.xlarge", "family": "digits", "parent": "ami-1"}
     yard.account.table["run#by-hand", "run"] = run_row(pk="run#by-hand", kind="snapshot", imaging=imaging)
     yard.looks(3)
     assert imaged.state == "running"
@@ -499,7 +500,8 @@ def test_a_run_at_its_cap_is_told_to_signal(yard: Yard) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "concludes"), [("train", "conclude"), ("bake", "bake-conclude"), ("launch", "host-conclude")]
+    ("kind", "concludes"),
+    [("train", "train-conclude"), ("bake", "bake-conclude"), ("launch", "launch-conclude")],
 )
 def test_a_run_whose_execution_was_aborted_unheard_is_concluded(
     yard: Yard, kind: str, concludes: str

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from training.host.archive import unpack
 from training.host.errors import ProgramFault
+from training.host.program.archive import unpack
 
 
 def archive(path: Path, *members: tarfile.TarInfo, text: bytes = b"print(1)\n") -> Path:

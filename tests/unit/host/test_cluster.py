@@ -19,9 +19,9 @@ DOCUMENT: dict[str, Any] = {
 
 
 def told(cluster: Cluster, instance: str) -> Any:
-    seat = cluster.seat(instance)
-    assert seat
-    text = cluster.tf_config(seat)
+    assignment = cluster.assignment(instance)
+    assert assignment
+    text = cluster.tf_config(assignment)
     return json.loads(text) if text else None
 
 
@@ -33,5 +33,5 @@ def test_everybody_in_a_multi_worker_cluster_is_a_worker_and_the_chief_is_worker
     assert cluster.checkpoint == Checkpoint(120, "runs/digits-1a2b3c4d/checkpoints/00000120/")
 
 
-def test_a_host_that_the_attempt_was_made_without_has_no_seat() -> None:
-    assert Cluster.from_json(DOCUMENT | {"checkpoint": None}).seat("i-9") is None
+def test_a_host_that_the_attempt_was_made_without_has_no_assignment() -> None:
+    assert Cluster.from_json(DOCUMENT | {"checkpoint": None}).assignment("i-9") is None

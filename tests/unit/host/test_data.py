@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from training.host.bucket import Object
-from training.host.cluster import Cluster, Seat
-from training.host.data import Entry, make_sure_all_get_some
+from training.host.cluster import Assignment, Cluster
+from training.host.data.data import Entry, make_sure_all_get_some
+from training.host.data.integrity import difference
+from training.host.data.journal import Journal
+from training.host.data.sharding import All, Nothing, Share, due, shares
+from training.host.data.transfer import Said, heard, make_sure_they_fit, progress
 from training.host.errors import HostTrouble
-from training.host.integrity import difference
-from training.host.journal import Journal
-from training.host.packages import telling_lines
-from training.host.sharding import All, Nothing, Share, due, shares
-from training.host.transfer import Said, heard, make_sure_they_fit, progress
+from training.host.program.packages import telling_lines
 
 
 def item(key: str, size: int = 10, etag: str = "e", changed: str = "2026-11-20T00:00:00+00:00") -> Object:
@@ -25,9 +25,9 @@ JOB = {"cluster": {"chief": "coordinator"}}
 
 
 def cluster(strategy: str, *roles: tuple[str, int], chief: str = "coordinator") -> Cluster:
-    seats = tuple(Seat(f"i-{role}-{index}", role, index, "10.0.1.5") for role, index in roles)
+    assignments = tuple(Assignment(f"i-{role}-{index}", role, index, "10.0.1.5") for role, index in roles)
     job = {"cluster": {"chief": chief}}
-    return Cluster("r", 1, strategy, 2222, seats, None, datetime(2026, 11, 20, tzinfo=UTC), job)
+    return Cluster("r", 1, strategy, 2222, assignments, None, datetime(2026, 11, 20, tzinfo=UTC), job)
 
 
 TEAM = cluster("multi_worker", ("chief", 0), ("worker", 1), ("worker", 2))
@@ -52,9 +52,9 @@ DUE = [
     ("of", "role", "index", "expected"), [row[1:] for row in DUE], ids=[row[0] for row in DUE]
 )
 def test_who_gets_what_of_a_shared_entry(of: Cluster, role: str, index: int, expected: object) -> None:
-    seat = of.seat(f"i-{role}-{index}")
-    assert seat is not None
-    assert due(of, seat) == expected
+    assignment = of.assignment(f"i-{role}-{index}")
+    assert assignment is not None
+    assert due(of, assignment) == expected
 
 
 SHARES = [

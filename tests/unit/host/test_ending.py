@@ -3,7 +3,16 @@ from pathlib import Path
 import pytest
 
 from training.host.disk import Room
-from training.host.ending import End, Failed, Finished, Stopped, judge, last_exception, last_lines, why
+from training.host.program.ending import (
+    End,
+    Failed,
+    Finished,
+    Stopped,
+    judge,
+    last_exception,
+    last_lines,
+    why,
+)
 
 TRACEBACK = """step 3
 Traceback (most recent call last):
@@ -44,7 +53,7 @@ PREEMPTION = "INFO:tensorflow:Member worker/1 has received termination notice.\n
             Stopped("interrupted"),
         ),
         (
-            "at its cap it says goodbye with 1",
+            "at its cap it says shutdown_notice with 1",
             End(code=1, said=ASKED + "bye\n", asked="limit"),
             Stopped("limit"),
         ),

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError
 
-from training.host import gpus
 from training.host.errors import HostTrouble
-from training.host.gpus import MEMORY, UNITS, UTILIZATION, GpuMetrics
+from training.host.reporting import gpus
+from training.host.reporting.gpus import MEMORY, UNITS, UTILIZATION, GpuMetrics
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 ONE = "0, 4\n"

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from training.host import hold
 from training.host.__main__ import main
+from training.host.agent import hold
+from training.host.agent.lease import Lease
+from training.host.agent.watchdog import Watchdog
 from training.host.errors import HostTrouble
-from training.host.lease import Lease
 from training.host.metadata import Identity, Notice
-from training.host.sentinel import Sentinel
 
 NOW = datetime(2026, 11, 20, 12, 0, 0, 123456, tzinfo=UTC)
 TAGS = {"trainyard:run": "digits-1", "trainyard:attempt": "2", "trainyard:bus": "trainyard"}
@@ -126,18 +126,18 @@ class Tagged:
         return self.holds.pop(0) if len(self.holds) > 1 else self.holds[0]
 
 
-def sentinel(metadata: Any, lease: Lease, **more: Any) -> tuple[Sentinel, threading.Event]:
+def watchdog(metadata: Any, lease: Lease, **more: Any) -> tuple[Watchdog, threading.Event]:
     gone = threading.Event()
-    return Sentinel(metadata, lease, lambda _: gone.set(), **more), gone
+    return Watchdog(metadata, lease, lambda _: gone.set(), **more), gone
 
 
 def test_a_host_that_is_held_does_not_power_itself_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("training.host.sentinel.LOOK_SECONDS", 0.01)
+    monkeypatch.setattr("training.host.agent.watchdog.LOOK_SECONDS", 0.01)
     now = datetime.now(UTC)
     over = Lease(now - timedelta(hours=1), "nobody has released this host")
     ahead = (now + timedelta(hours=1)).isoformat()
     tags = Tagged(ahead)
-    watched, gone = sentinel(tags, over, held=now + timedelta(hours=1))
+    watched, gone = watchdog(tags, over, held=now + timedelta(hours=1))
     watched.start()
     assert not gone.wait(0.3)
     assert not watched.lease_over
@@ -147,9 +147,9 @@ def test_a_host_that_is_held_does_not_power_itself_off(monkeypatch: pytest.Monke
 
 
 def test_a_hold_that_comes_later_is_heard_of(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("training.host.sentinel.LOOK_SECONDS", 0.01)
+    monkeypatch.setattr("training.host.agent.watchdog.LOOK_SECONDS", 0.01)
     now = datetime.now(UTC)
-    watched, gone = sentinel(
+    watched, gone = watchdog(
         Tagged(None, None, (now + timedelta(hours=9)).isoformat()), Lease(now + timedelta(hours=1), "later")
     )
     watched.start()

@@ -2,8 +2,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from training.host.lease import Lease
-from training.host.leaving import told_to_leave
+from training.host.agent.lease import Lease
+from training.host.agent.notice import told_to_leave
 from training.host.metadata import Notice
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)

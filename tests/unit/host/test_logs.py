@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from training.host import logs
-from training.host.lines import MOST_BYTES, Splitter, plain
-from training.host.logs import StampedLog
+from training.host.reporting import logs
+from training.host.reporting.lines import MOST_BYTES, Splitter, plain
+from training.host.reporting.logs import StampedLog
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 WHO = "worker-1 i-2"
@@ -99,7 +99,7 @@ import os, sys
 from datetime import UTC, datetime
 from pathlib import Path
 from training.host.disk import Disk
-from training.host.logs import StampedLog
+from training.host.reporting.logs import StampedLog
 
 here, now = Path(sys.argv[1]), datetime(2026, 11, 20, 12, tzinfo=UTC)
 raw, log = here / "raw", StampedLog(here / "raw", here / "stamped", "worker-1 i-2")

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from training.host.metrics import MOST_SAMPLES, Curve, as_object, finite, for_signal
+from training.host.reporting.metrics import MOST_SAMPLES, Curve, as_object, finite, for_signal
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 

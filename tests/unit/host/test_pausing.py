@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from training.host import pausing
+from training.host.agent.state import State
+from training.host.image import pause
 from training.host.places import Places
-from training.host.program import Program
-from training.host.state import State
+from training.host.program.process import Program
 
 COUNTS = """
 import itertools, pathlib, time
@@ -74,40 +74,40 @@ def stands_still(places: Places) -> bool:
 
 
 def test_a_paused_program_stands_still_until_it_is_told_to_go_on(places: Places, program: Program) -> None:
-    assert f"the program {program.pid} stands still, for 120 s at most" in pausing.pause(places)
+    assert f"the program {program.pid} stands still, for 120 s at most" in pause.pause(places)
     assert stands_still(places)
     assert program.exit_code() is None
-    assert pausing.resume(places) == f"the program {program.pid} goes on"
+    assert pause.resume(places) == f"the program {program.pid} goes on"
     until_it_counts(places)
 
 
 def test_it_goes_on_by_itself_when_nobody_tells_it_to(
     places: Places, program: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pausing, "ALONE_SECONDS", 0.3)
-    pausing.pause(places)
+    monkeypatch.setattr(pause, "ALONE_SECONDS", 0.3)
+    pause.pause(places)
     until_it_counts(places)
 
 
 def test_a_paused_program_that_is_asked_to_leave_hears_it(places: Places, program: Program) -> None:
-    pausing.pause(places)
+    pause.pause(places)
     program.ask_to_leave()
     until_it_has_ended(program)
 
 
 def test_peers_wait_for_it_more_briefly_than_they_would_give_it_up(places: Places, program: Program) -> None:
     write_cluster(places, hosts=2)
-    assert pausing.patience(places) < 7
+    assert pause.patience(places) < 7
     write_cluster(places, hosts=1)
-    assert pausing.patience(places) > 60
+    assert pause.patience(places) > 60
 
 
 def test_a_host_without_a_program_has_its_disks_synced(places: Places) -> None:
-    assert "no program of a run" in pausing.pause(places)
-    assert "no program of a run" in pausing.resume(places)
+    assert "no program of a run" in pause.pause(places)
+    assert "no program of a run" in pause.resume(places)
 
 
 def test_a_program_that_has_ended_is_not_taken_for_a_later_process(places: Places, program: Program) -> None:
     program.kill()
     until_it_has_ended(program)
-    assert "no program of a run" in pausing.pause(places)
+    assert "no program of a run" in pause.pause(places)

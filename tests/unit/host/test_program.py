@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from training.host.agent.state import State, recall
 from training.host.errors import ProgramFault
-from training.host.fetch import find_module
 from training.host.folders import inside
+from training.host.periodic import Repeat
 from training.host.places import Places
-from training.host.program import Program
-from training.host.repeat import Repeat
-from training.host.state import State, recall
+from training.host.program.fetch import find_module
+from training.host.program.process import Program
 
 
 def start(tmp_path: Path, code: str) -> Program:

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from training.host.progress import Progress, facts_in, resumed_in
+from training.host.reporting.progress import Progress, facts_in, resumed_in
 
 
 def test_progress_is_said_at_once_then_every_ten_seconds(tmp_path: Path) -> None:

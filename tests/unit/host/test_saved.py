@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from training.host import saved
-from training.host.checkpoints import Catalogue, Manifest, damage, following, sha256
+from training.host.checkpoints import on_disk
+from training.host.checkpoints.in_bucket import Catalogue, Manifest, damage, following, sha256
 
 
 def manifest(step: int) -> Manifest:
@@ -40,27 +40,27 @@ def test_only_a_step_with_its_facts_is_one_of_the_runtimes(tmp_path: Path) -> No
         (tmp_path / name).mkdir()
         (tmp_path / name / "facts.json").write_text("{}")
     (tmp_path / "400").mkdir()
-    assert saved.steps_in(tmp_path) == [100, 200]
-    saved.keep_newest(tmp_path, 1)
-    assert saved.steps_in(tmp_path) == [200]
+    assert on_disk.steps_in(tmp_path) == [100, 200]
+    on_disk.keep_newest(tmp_path, 1)
+    assert on_disk.steps_in(tmp_path) == [200]
 
 
 def test_a_folder_that_changes_looks_different(tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub/weights.h5").write_text("one")
-    before = saved.look_at(tmp_path)
-    assert saved.look_at(tmp_path) == before
+    before = on_disk.look_at(tmp_path)
+    assert on_disk.look_at(tmp_path) == before
     (tmp_path / "sub/weights.h5").write_text("two!")
-    after = saved.look_at(tmp_path)
+    after = on_disk.look_at(tmp_path)
     assert after != before
-    assert saved.print_of(after) != saved.print_of(before)
+    assert on_disk.print_of(after) != on_disk.print_of(before)
 
 
 @pytest.mark.parametrize("name", ["00000012.half/variables", ".trainyard-x/variables"])
 def test_what_is_still_being_made_is_no_part_of_it(tmp_path: Path, name: str) -> None:
     (tmp_path / name).parent.mkdir()
     (tmp_path / name).write_text("x")
-    assert saved.look_at(tmp_path) == {}
+    assert on_disk.look_at(tmp_path) == {}
 
 
 @pytest.mark.parametrize(
@@ -80,30 +80,30 @@ def test_events_and_a_graph_are_nothing_to_go_on_from(
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
-    assert saved.holds_something(saved.look_at(tmp_path)) is holds
+    assert on_disk.holds_something(on_disk.look_at(tmp_path)) is holds
 
 
 def test_links_show_the_folder_as_it_was_when_a_file_is_replaced(tmp_path: Path) -> None:
     folder, target = tmp_path / "folder", tmp_path / "taken"
     folder.mkdir()
     (folder / "checkpoint").write_text("old")
-    seen = saved.look_at(folder)
-    saved.take_all(seen, folder, target, as_copies=False)
+    seen = on_disk.look_at(folder)
+    on_disk.take_all(seen, folder, target, as_copies=False)
     (folder / "new").write_text("new")
     (folder / "new").replace(folder / "checkpoint")
     assert (target / "checkpoint").read_text() == "old"
-    assert saved.look_at(target) == seen
+    assert on_disk.look_at(target) == seen
 
 
 def test_copies_show_the_folder_as_it_was_when_a_file_is_written_over(tmp_path: Path) -> None:
     folder, target = tmp_path / "folder", tmp_path / "taken"
     folder.mkdir()
     (folder / "weights.h5").write_text("old")
-    seen = saved.look_at(folder)
-    saved.take_all(seen, folder, target, as_copies=True)
+    seen = on_disk.look_at(folder)
+    on_disk.take_all(seen, folder, target, as_copies=True)
     (folder / "weights.h5").write_text("newer")
     assert (target / "weights.h5").read_text() == "old"
-    assert saved.look_at(target) == seen
+    assert on_disk.look_at(target) == seen
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_tensorflow_names_the_step(tmp_path: Path, files: dict[str, str], step: 
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
-    assert saved.step_of(tmp_path) == step
+    assert on_disk.step_of(tmp_path) == step
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def test_a_checkpoint_whose_files_lie_elsewhere_is_none(
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
-    assert saved.missing(tmp_path) == lacks
+    assert on_disk.missing(tmp_path) == lacks
 
 
 @pytest.mark.parametrize(

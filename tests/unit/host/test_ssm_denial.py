@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from training.host.agent import ssm_denial
+from training.host.agent.agent import ssm_denial
 
 LINE = (
     "2026-11-20 12:00:01 ERROR [HealthCheck] error when calling AWS APIs. error details - AccessDeniedException: User: "

@@ -5,21 +5,21 @@ from typing import Any
 
 import pytest
 
-from training.host.cluster import Cluster, Seat
+from training.host.cluster import Assignment, Cluster
 from training.host.errors import ProgramFault
 from training.host.places import Places
-from training.host.told import arguments, command_line, environment, fill, words
+from training.host.program.environment import arguments, command_line, environment, fill, words
 
-CHIEF = Seat("i-1", "chief", 0, "10.0.1.5")
-WORKERS = tuple(Seat(f"i-{2 + index}", "worker", index, f"10.0.1.{6 + index}") for index in range(2))
-SERVER = Seat("i-4", "ps", 0, "10.0.2.5")
-EVALUATOR = Seat("i-5", "evaluator", 0, "10.0.2.6")
+CHIEF = Assignment("i-1", "chief", 0, "10.0.1.5")
+WORKERS = tuple(Assignment(f"i-{2 + index}", "worker", index, f"10.0.1.{6 + index}") for index in range(2))
+SERVER = Assignment("i-4", "ps", 0, "10.0.2.5")
+EVALUATOR = Assignment("i-5", "evaluator", 0, "10.0.2.6")
 BASE = {"PATH": "/bin", "TF_CONFIG": "old", "TF_CPP_MIN_LOG_LEVEL": "1"}
 
 
 def cluster(
     strategy: str,
-    *seats: Seat,
+    *assignments: Assignment,
     program: dict[str, Any] | None = None,
     sharding: str = "none",
     chief: str = "coordinator",
@@ -29,7 +29,7 @@ def cluster(
         attempt=2,
         strategy=strategy,
         port=2222,
-        seats=seats,
+        assignments=assignments,
         checkpoint=None,
         deadline=datetime(2026, 11, 20, tzinfo=UTC),
         job={
@@ -41,8 +41,8 @@ def cluster(
     )
 
 
-def told(of: Cluster, seat: Seat) -> dict[str, str]:
-    return environment(of, seat, Places(), region="us-east-1", image="ami-1", base=BASE)
+def told(of: Cluster, assignment: Assignment) -> dict[str, str]:
+    return environment(of, assignment, Places(), region="us-east-1", image="ami-1", base=BASE)
 
 
 def test_a_program_is_told_where_everything_is() -> None:
@@ -81,33 +81,35 @@ CLUSTER = {"chief": ["10.0.1.5:2222"], "worker": ["10.0.1.6:2222", "10.0.1.7:222
 
 
 @pytest.mark.parametrize(
-    ("seat", "task"),
+    ("assignment", "task"),
     [
         (CHIEF, {"type": "chief", "index": 0}),
         (WORKERS[1], {"type": "worker", "index": 1}),
         (SERVER, {"type": "ps", "index": 0}),
         (EVALUATOR, {"type": "evaluator", "index": 0}),
     ],
-    ids=lambda value: value.role if isinstance(value, Seat) else "",
+    ids=lambda value: value.role if isinstance(value, Assignment) else "",
 )
-def test_every_role_knows_the_cluster_and_its_own_task(seat: Seat, task: dict[str, Any]) -> None:
+def test_every_role_knows_the_cluster_and_its_own_task(assignment: Assignment, task: dict[str, Any]) -> None:
     of = cluster("parameter_server", CHIEF, *WORKERS, SERVER, EVALUATOR)
-    assert json.loads(told(of, seat)["TF_CONFIG"]) == {"cluster": CLUSTER, "task": task}
+    assert json.loads(told(of, assignment)["TF_CONFIG"]) == {"cluster": CLUSTER, "task": task}
 
 
 @pytest.mark.parametrize(
-    ("seat", "task"),
+    ("assignment", "task"),
     [
         (CHIEF, {"type": "worker", "index": 0}),
-        (Seat("i-2", "worker", 1, "10.0.1.6"), {"type": "worker", "index": 1}),
+        (Assignment("i-2", "worker", 1, "10.0.1.6"), {"type": "worker", "index": 1}),
         (SERVER, {"type": "ps", "index": 0}),
     ],
 )
-def test_a_chief_that_is_worker_0_makes_a_cluster_without_a_chief(seat: Seat, task: dict[str, Any]) -> None:
-    members = (CHIEF, Seat("i-2", "worker", 1, "10.0.1.6"), SERVER)
+def test_a_chief_that_is_worker_0_makes_a_cluster_without_a_chief(
+    assignment: Assignment, task: dict[str, Any]
+) -> None:
+    members = (CHIEF, Assignment("i-2", "worker", 1, "10.0.1.6"), SERVER)
     of = cluster("parameter_server", *members, chief="worker")
     workers = {"worker": ["10.0.1.5:2222", "10.0.1.6:2222"], "ps": ["10.0.2.5:2222"]}
-    assert json.loads(told(of, seat)["TF_CONFIG"]) == {"cluster": workers, "task": task}
+    assert json.loads(told(of, assignment)["TF_CONFIG"]) == {"cluster": workers, "task": task}
 
 
 @pytest.mark.parametrize("strategy", ["single", "mirrored"])
@@ -142,13 +144,13 @@ def test_a_program_that_builds_its_cluster_from_flags_is_given_them() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seat", "job_name", "task_index"),
+    ("assignment", "job_name", "task_index"),
     [(CHIEF, "worker", "0"), (WORKERS[0], "worker", "1"), (WORKERS[1], "worker", "2"), (SERVER, "ps", "0")],
 )
 def test_in_a_cluster_of_flags_the_chief_is_the_first_worker(
-    seat: Seat, job_name: str, task_index: str
+    assignment: Assignment, job_name: str, task_index: str
 ) -> None:
-    known = words(cluster("parameter_server", CHIEF, *WORKERS, SERVER), seat, Places())
+    known = words(cluster("parameter_server", CHIEF, *WORKERS, SERVER), assignment, Places())
     assert (known["job_name"], known["task_index"]) == (job_name, task_index)
 
 

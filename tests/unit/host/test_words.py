@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from training.host.bucket import Bucket
-from training.host.signals import Outbox, Signal
+from training.host.reporting.signals import Outbox, Signal
 
 
 class Bus:

@@ -2,8 +2,16 @@
 
 import pytest
 
-from localcloud.ssm.commands import Command, Invocation, StepRun, allowance, iso, status_of, who_is_next
-from localcloud.ssm.documents import Script
+from localcloud.services.ssm.commands import (
+    Command,
+    Invocation,
+    StepRun,
+    allowance,
+    iso,
+    status_of,
+    who_is_next,
+)
+from localcloud.services.ssm.documents import Script
 
 SCRIPT = Script("step", "aws:runShellScript", "true", {}, "/", 600.0, None, False, False, False)
 STATUS = {"Terminated": "Cancelled", "ExecutionTimedOut": "TimedOut", "DeliveryTimedOut": "TimedOut"}

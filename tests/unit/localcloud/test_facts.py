@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from localcloud.facts import Facts, FactsError, room
+from localcloud.base.facts import Facts, FactsError, room
 
 
 def overlay(tmp_path: Path, text: str) -> Facts:

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
-from localcloud import lambdas
-from localcloud.lambda_worker import END_OF_LOG
+from localcloud.services import lambda_functions
+from localcloud.services.lambda_worker import END_OF_LOG
 
 
 def read_by(read: Callable[["queue.Queue[str]"], None]) -> tuple["queue.Queue[str]", threading.Thread]:
@@ -31,25 +31,25 @@ def slowly(*said: str, then: Iterable[str] = ()) -> Callable[["queue.Queue[str]"
 
 def test_every_line_is_waited_for_until_the_end_of_the_log() -> None:
     lines, reader = read_by(slowly("one", "two", END_OF_LOG, then=["the next invocation's"]))
-    assert lambdas.printed(lines, reader) == "one\ntwo"
+    assert lambda_functions.printed(lines, reader) == "one\ntwo"
     assert lines.get(timeout=1) == "the next invocation's"
 
 
 def test_a_last_line_without_an_end_is_one_too() -> None:
-    assert lambdas.printed(*read_by(slowly("one", f"two{END_OF_LOG}"))) == "one\ntwo"
+    assert lambda_functions.printed(*read_by(slowly("one", f"two{END_OF_LOG}"))) == "one\ntwo"
 
 
 def test_a_process_that_has_gone_says_no_more() -> None:
-    assert lambdas.printed(*read_by(slowly("one", "two"))) == "one\ntwo"
+    assert lambda_functions.printed(*read_by(slowly("one", "two"))) == "one\ntwo"
 
 
 def test_a_child_that_holds_the_log_open_is_not_waited_for_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lambdas, "LAST_LINES_SECONDS", 0.1)
+    monkeypatch.setattr(lambda_functions, "LAST_LINES_SECONDS", 0.1)
     over = threading.Event()
 
     def read(lines: "queue.Queue[str]") -> None:
         lines.put("one")
         over.wait()
 
-    assert lambdas.printed(*read_by(read)) == "one"
+    assert lambda_functions.printed(*read_by(read)) == "one"
     over.set()

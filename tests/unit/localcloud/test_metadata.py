@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from localcloud.hypervisor.machine import Machine, MetadataFacts
-from localcloud.hypervisor.metadata import Tokens, answer
+from localcloud.machine.hypervisor.machine import Machine, MetadataFacts
+from localcloud.machine.hypervisor.metadata import Tokens, answer
 
 MACHINE = Machine(
     instance_id="i-1", image_id="ami-1", instance_type="g6.xlarge", zone="us-east-1a", region="us-east-1",

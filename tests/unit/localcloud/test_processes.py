@@ -8,7 +8,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 SIGNAL_AT_ONCE = """
 import os, signal, socket
-from localcloud.hypervisor.guest.processes import spawn
+from localcloud.machine.guest.processes import spawn
 
 ear, voice = socket.socketpair()
 ear.setblocking(False)

@@ -2,9 +2,9 @@
 
 import pytest
 
-from localcloud.hypervisor.guest.processes import signal_number
-from localcloud.hypervisor.guest.systemctl import is_command, options
-from localcloud.hypervisor.guest.units import expand, fill_in, full_name, parse_unit, seconds
+from localcloud.machine.guest.processes import signal_number
+from localcloud.machine.guest.systemctl import is_command, options
+from localcloud.machine.guest.units import expand, fill_in, full_name, parse_unit, seconds
 
 TEXT = r"""
 # comment

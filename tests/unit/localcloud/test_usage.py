@@ -2,7 +2,7 @@
 
 import pytest
 
-from localcloud.hypervisor.usage import Usage, busy
+from localcloud.machine.hypervisor.usage import Usage, busy
 
 
 def look(

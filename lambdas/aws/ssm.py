@@ -1,0 +1,116 @@
+"""Systems Manager: which hosts it knows, documents sent to them, what a command said, parameters."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from botocore.exceptions import ClientError
+
+from lambdas.aws.clients import client
+from lambdas.core.model.errors import StartFailed
+
+MOST_IDS = 50
+LAST_LINES = 4000
+
+
+def online(ids: Collection[str]) -> frozenset[str]:
+    """Those of these instances whose agent is registered and answers."""
+    found: set[str] = set()
+    ordered = sorted(ids)
+    for first in range(0, len(ordered), MOST_IDS):
+        chosen = [{"Key": "InstanceIds", "Values": ordered[first : first + MOST_IDS]}]
+        pages = client("ssm").get_paginator("describe_instance_information").paginate(Filters=chosen)
+        for page in pages:
+            for host in page["InstanceInformationList"]:
+                if host["PingStatus"] == "Online":
+                    found.add(host["InstanceId"])
+    return frozenset(found)
+
+
+def send(
+    document: str, ids: Sequence[str], parameters: Mapping[str, str], *, comment: str
+) -> tuple[str, ...]:
+    """Send the document to all these hosts; the ids of the commands (one for each 50 hosts).
+
+    Raises StartFailed, nothing sent, when Systems Manager does not know one of them. A repeated call sends
+    again: documents are written so that this changes nothing on the host."""
+    commands = []
+    for first in range(0, len(ids), MOST_IDS):
+        try:
+            answer = client("ssm").send_command(
+                DocumentName=document,
+                InstanceIds=list(ids[first : first + MOST_IDS]),
+                Parameters={name: [value] for name, value in parameters.items()},
+                MaxConcurrency="100%",
+                MaxErrors="0",
+                TimeoutSeconds=300,
+                Comment=comment[:100],
+            )
+        except ClientError as error:
+            if error.response["Error"]["Code"] == "InvalidInstanceId":
+                raise StartFailed(
+                    f"Systems Manager does not know one of {', '.join(ids)}, so {document} was sent to none: "
+                    f"{error.response['Error'].get('Message', '')}"
+                ) from error
+            raise
+        commands.append(str(answer["Command"]["CommandId"]))
+    return tuple(commands)
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a command came to on one host: SSM's status, and the end of what it printed (errors last)."""
+
+    status: str
+    exit_code: int
+    tail: str
+
+
+def status(command: str, instance: str) -> str:
+    """How the command stands on that host now; Pending also in the second in which SSM does not know it yet."""
+    answer = client("ssm").list_command_invocations(CommandId=command, InstanceId=instance)
+    return str(answer["CommandInvocations"][0]["Status"]) if answer["CommandInvocations"] else "Pending"
+
+
+def taken(commands: Collection[str]) -> frozenset[str]:
+    """The instances that have done what these commands say."""
+    pages = client("ssm").get_paginator("list_command_invocations")
+    return frozenset(
+        str(invocation["InstanceId"])
+        for command in commands
+        for page in pages.paginate(CommandId=command)
+        for invocation in page["CommandInvocations"]
+        if invocation["Status"] == "Success"
+    )
+
+
+def outcome(command: str, instance: str) -> Said:
+    """The same, with what the step that failed has printed: it is there once the step has ended."""
+    answer = client("ssm").list_command_invocations(CommandId=command, InstanceId=instance, Details=True)
+    if not answer["CommandInvocations"]:
+        return Said("Pending", -1, "")
+    (invocation,) = answer["CommandInvocations"]
+    failed = [
+        step for step in invocation["CommandPlugins"] if step["Status"] in ("Failed", "TimedOut", "Cancelled")
+    ]
+    if not failed:
+        return Said(invocation["Status"], -1, "")
+    step = failed[-1]["Name"]
+    said = client("ssm").get_command_invocation(CommandId=command, InstanceId=instance, PluginName=step)
+    output = f"{said.get('StandardOutputContent', '')}\n{said.get('StandardErrorContent', '')}".strip()
+    return Said(
+        invocation["Status"], int(said.get("ResponseCode", -1)), f"[step {step}]\n{output[-LAST_LINES:]}"
+    )
+
+
+def parameter(name: str) -> str | None:
+    """The parameter's value; None when there is no such parameter."""
+    try:
+        return str(client("ssm").get_parameter(Name=name)["Parameter"]["Value"])
+    except ClientError as error:
+        if error.response["Error"]["Code"] == "ParameterNotFound":
+            return None
+        raise
+
+
+def set_parameter(name: str, value: str) -> None:
+    client("ssm").put_parameter(Name=name, Value=value, Type="String", Overwrite=True)

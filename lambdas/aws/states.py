@@ -1,0 +1,83 @@
+"""Step Functions: executions started, task tokens answered.
+
+A token that was answered before, or whose task is over, is not an error: somebody else was faster.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from lambdas.aws.clients import client
+from lambdas.core.run.recovery import Trouble
+
+OVER = ("TaskTimedOut", "TaskDoesNotExist")
+GOES_ON = ("RUNNING", "PENDING_REDRIVE")
+
+
+def start(machine: str, name: str, execution_input: Mapping[str, Any]) -> bool:
+    """Start an execution of that name; False when there is one already (the same event came twice)."""
+    try:
+        client("stepfunctions").start_execution(
+            stateMachineArn=machine, name=name, input=json.dumps(execution_input)
+        )
+    except ClientError as error:
+        if error.response["Error"]["Code"] == "ExecutionAlreadyExists":
+            return False
+        raise
+    return True
+
+
+def is_over(arn: str) -> bool:
+    """Whether this execution has ended, however; one that Step Functions does not know any more ended long ago."""
+    try:
+        return client("stepfunctions").describe_execution(executionArn=arn)["status"] not in GOES_ON
+    except ClientError as error:
+        if error.response["Error"]["Code"] == "ExecutionDoesNotExist":
+            return True
+        raise
+
+
+def running(machines: Iterable[str]) -> frozenset[str]:
+    """The names of all executions of these state machines that are not over; one that is not deployed has none."""
+    return frozenset(name for machine in machines for name in _running(machine))
+
+
+def _running(machine: str) -> Iterable[str]:
+    pages = client("stepfunctions").get_paginator("list_executions")
+    try:
+        return [
+            execution["name"]
+            for page in pages.paginate(stateMachineArn=machine, statusFilter="RUNNING")
+            for execution in page["executions"]
+        ]
+    except ClientError as error:
+        if error.response["Error"]["Code"] == "StateMachineDoesNotExist":
+            return []
+        raise
+
+
+def succeed(token: str, output: Mapping[str, Any]) -> bool:
+    """Answer the token; False when it was answered before."""
+    return _answer("send_task_success", taskToken=token, output=json.dumps(output))
+
+
+def fail(token: str, trouble: Trouble) -> bool:
+    """Fail the task of this token; False when it was answered before."""
+    return _answer("send_task_failure", taskToken=token, error=trouble.error[:256], cause=trouble.to_cause())
+
+
+def heartbeat(token: str) -> bool:
+    """Say that the task is alive; False when it is over."""
+    return _answer("send_task_heartbeat", taskToken=token)
+
+
+def _answer(operation: str, **request: str) -> bool:
+    try:
+        getattr(client("stepfunctions"), operation)(**request)
+    except ClientError as error:
+        if error.response["Error"]["Code"] in OVER:
+            return False
+        raise
+    return True

@@ -1,0 +1,105 @@
+"""What hosts cost, by market, beside what they would have cost on demand; and when the money is used up."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from lambdas.core.model.instance_types import Market
+
+LEAST_SECONDS = 60.0
+"""EC2 bills Linux by the second, and never less than a minute."""
+DISK_GIB_MONTH, HOURS_A_MONTH = 0.08, 730
+"""Dollars for a GiB of gp3 (us-east-1), billed by the second too."""
+
+
+@dataclass(frozen=True)
+class HostLife:
+    """One host's life. `ended` is None while it lives; prices are dollars per hour, of the instance alone."""
+
+    instance: str
+    type: str
+    market: Market
+    price: float
+    on_demand_price: float | None
+    launched: datetime
+    ended: datetime | None
+    zone: str | None = None
+    disk_gib: int = 0
+
+
+@dataclass(frozen=True)
+class Bill:
+    """Instances with their root disks: requests, storage and transfer are not in it."""
+
+    dollars: float
+    hours: float
+    dollars_by_market: Mapping[str, float]
+    hours_by_market: Mapping[str, float]
+    on_demand_dollars: float | None
+    saved_dollars: float | None
+
+
+def bill(hosts: Iterable[HostLife], *, now: datetime) -> Bill:
+    """What these hosts cost until they ended, or until now.
+
+    `on_demand_dollars` is None when a price is unknown."""
+    lives = [(host, hours_of(host, now=now)) for host in hosts]
+    dollars_by_market: dict[str, float] = {}
+    hours_by_market: dict[str, float] = {}
+    for host, hours in lives:
+        market = host.market.value
+        dollars_by_market[market] = dollars_by_market.get(market, 0.0) + hours * (
+            host.price + disk(host.disk_gib)
+        )
+        hours_by_market[market] = hours_by_market.get(market, 0.0) + hours
+    dollars = sum(dollars_by_market.values())
+    known = all(host.on_demand_price is not None for host, _ in lives)
+    on_demand = (
+        sum(hours * ((host.on_demand_price or 0.0) + disk(host.disk_gib)) for host, hours in lives)
+        if known
+        else None
+    )
+    return Bill(
+        dollars=_cents(dollars),
+        hours=_cents(sum(hours_by_market.values())),
+        dollars_by_market={market: _cents(value) for market, value in dollars_by_market.items()},
+        hours_by_market={market: _cents(value) for market, value in hours_by_market.items()},
+        on_demand_dollars=None if on_demand is None else _cents(on_demand),
+        saved_dollars=None if on_demand is None else _cents(on_demand - dollars),
+    )
+
+
+def hours_of(host: HostLife, *, now: datetime) -> float:
+    """Billed hours of one host."""
+    seconds = ((host.ended or now) - host.launched).total_seconds()
+    return max(seconds, LEAST_SECONDS) / 3600
+
+
+def dollars_of(host: HostLife, *, now: datetime) -> float:
+    """What one host cost."""
+    return _cents(hours_of(host, now=now) * (host.price + disk(host.disk_gib)))
+
+
+def disk(gib: int) -> float:
+    """Dollars an hour of a disk of that size."""
+    return gib * DISK_GIB_MONTH / HOURS_A_MONTH
+
+
+def deadline(
+    *, begun: datetime, hours: float, dollars: float, spent: float, dollars_per_hour: float, now: datetime
+) -> datetime:
+    """When the run must be over: `hours` after it was admitted, or when a gang of `dollars_per_hour` has
+    used what is left of `dollars`, whichever is first. It may have passed: an instant that moves along with
+    `now` would never be reached by those who compare it with what happened before."""
+    by_hours = begun + timedelta(hours=hours)
+    if dollars_per_hour <= 0:
+        return by_hours
+    hours_left = min(
+        max(0.0, dollars - spent) / dollars_per_hour, hours
+    )  # a cent an hour must not overflow the calendar
+    return min(by_hours, now + timedelta(hours=hours_left))
+
+
+def _cents(value: float) -> float:
+    """To a thousandth of a cent: sums of binary fractions look like mistakes."""
+    return round(value, 5)

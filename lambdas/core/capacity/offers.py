@@ -1,0 +1,367 @@
+"""Offers: which pools a gang may be launched from, in which order, and what speaks against every other one.
+
+The gang of roles without a GPU, where a job has one, is launched beside it: same zone, same market, a CPU type.
+`make_plan` is the only place that knows what makes a pool unusable.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import ClassVar
+
+from lambdas.core.capacity import compatibility
+from lambdas.core.capacity.plan import Excluded, Offer, Plan, Priced
+from lambdas.core.model.gang import Gang, size
+from lambdas.core.model.image import AMI, Image
+from lambdas.core.model.instance_types import InstanceType, Market, catalogue, instance_type, quota
+from lambdas.core.model.job import Job
+
+Reason = tuple[str, str]
+"""What speaks against a pool: a word for programs, a sentence for people."""
+NOT_OFFERED: Reason = ("not_offered", "EC2 does not offer the type in that zone.")
+
+
+class Source(StrEnum):
+    """Who names the image that the hosts start from."""
+
+    RUN = "run"
+    """Its admission, which has checked whose it is."""
+    JOB = "job"
+    """The job's `hardware.image`."""
+    PARAMETER = "parameter"
+    """The yard's image parameter: the current image."""
+
+
+@dataclass(frozen=True)
+class ImageFacts:
+    """The image that hosts would start from: `named` as its source says it (None: the parameter does not exist, `none`:
+    nothing is baked yet), `image` as EC2 knows it (None: it knows none of that name)."""
+
+    source: Source
+    named: str | None
+    image: Image | None
+    yard: str
+    parameter: str
+
+
+@dataclass(frozen=True)
+class Subnet:
+    id: str
+    zone: str
+
+
+@dataclass(frozen=True)
+class PlanFacts:
+    """All that is gathered before deciding.
+
+    `offered`: (type, zone) pairs EC2 offers. `spot_prices`: dollars per hour by (type, zone), now.
+    `quotas`: vCPU limit by quota code. `used`: vCPUs that count against it now, by quota code."""
+
+    region: str
+    subnets: tuple[Subnet, ...]
+    offered: frozenset[tuple[str, str]]
+    spot_prices: Mapping[tuple[str, str], float]
+    quotas: Mapping[str, float]
+    used: Mapping[str, int]
+    image: ImageFacts
+
+
+@dataclass(frozen=True)
+class Refused:
+    """Nothing can be launched for this job; `reason` holds every reason. `error` is a word of errors.py:
+    NoOffer, QuotaExceeded, Misconfigured, and JobRefused where hardware.image names no usable image."""
+
+    kind: ClassVar[str] = "refused"
+    error: str
+    reason: str
+    excluded: tuple[Excluded, ...]
+
+
+def make_plan(job: Job, facts: PlanFacts, *, now: datetime) -> Plan | Refused:
+    """The pools that can hold the whole gang, cheapest first within each market, in the market order the job
+    asks for; ties are broken by the job's order of types, then by zone."""
+    offers, excluded = _sort_out(job, facts)
+    image = _usable(facts.image)
+    if isinstance(image, _ImageFault):
+        reason = " ".join([image.reason, *_no_pool(job, offers, excluded)])
+        return Refused(image.error, reason, excluded)
+    if not offers:
+        error = "QuotaExceeded" if all(each.code == "no_quota" for each in excluded) else "NoOffer"
+        return Refused(error, "\n".join(_no_pool(job, offers, excluded)), excluded)
+    return Plan(
+        offers=offers,
+        excluded=excluded,
+        image=image.id,
+        gang=job.gang,
+        hourly_cap=job.hardware.max_dollars_per_hour,
+        made=now,
+        reason=_why(job, offers, excluded),
+        cpu_gang=job.cpu_gang,
+        disk_gib=sum(snapshot.gib for snapshot in image.snapshots),
+    )
+
+
+def types_of(job: Job) -> tuple[str, ...]:
+    """Every instance type that hosts of the job may be of."""
+    return (*job.hardware.instance_types, *(job.hardware.cpu_instance_types if job.cpu_gang else ()))
+
+
+def quota_codes(job: Job) -> tuple[str, ...]:
+    """The quota codes whose value and usage `make_plan` needs for this job, sorted."""
+    quotas = [
+        quota(instance_type(name), market) for name in types_of(job) for market in job.hardware.market.markets
+    ]
+    return tuple(sorted({each.code for each in quotas if each}))
+
+
+def used_vcpus(instances: Mapping[str, tuple[str, Market]]) -> dict[str, int]:
+    """vCPUs in use by quota code, from the live instances' (type, market) by id.
+
+    Types that the catalogue does not know count nothing: then EC2 itself says that a quota is full."""
+    used: dict[str, int] = {}
+    for name, market in instances.values():
+        kind = catalogue().types.get(name)
+        counted = quota(kind, market) if kind else None
+        if kind and counted:
+            used[counted.code] = used.get(counted.code, 0) + kind.vcpus
+    return used
+
+
+def _sort_out(job: Job, facts: PlanFacts) -> tuple[tuple[Offer, ...], tuple[Excluded, ...]]:
+    """Every pool the job allows, once: as an offer, or excluded with every reason against it."""
+    offers: list[Offer] = []
+    excluded: list[Excluded] = []
+    subnets = {subnet.zone: subnet.id for subnet in reversed(facts.subnets)}
+    zones = sorted({*subnets, *(zone for name, zone in facts.offered if name in job.hardware.instance_types)})
+    zones = [zone for zone in zones if not job.hardware.zones or zone in job.hardware.zones]
+    for market in job.hardware.market.markets:
+        of_market: list[tuple[float, int, str, Offer]] = []
+        for rank, name in enumerate(job.hardware.instance_types):
+            for zone in zones:
+                pool = _Pool(instance_type(name), zone, market)
+                against = _against(job, facts, pool, subnets)
+                if against:
+                    reason = " ".join(text for _, text in against)
+                    excluded.append(Excluded(name, zone, market, against[0][0], reason))
+                else:
+                    offer = _offer(job, facts, pool, subnets[zone])
+                    of_market.append((_dollars(job, offer.price, offer.beside), rank, zone, offer))
+        offers += [offer for *_, offer in sorted(of_market, key=lambda row: row[:3])]
+    return tuple(offers), tuple(excluded)
+
+
+@dataclass(frozen=True)
+class _Pool:
+    kind: InstanceType
+    zone: str
+    market: Market
+
+
+def _offer(job: Job, facts: PlanFacts, pool: _Pool, subnet: str) -> Offer:
+    price = _price(facts, pool, pool.kind)
+    assert price is not None  # a pool without a price is excluded
+    beside = _beside(job, facts, pool)
+    return Offer(
+        type=pool.kind.name,
+        zone=pool.zone,
+        subnet=subnet,
+        market=pool.market,
+        price=price,
+        on_demand_price=pool.kind.on_demand_price,
+        beside=tuple(each for each in beside if not _too_expensive(job, _dollars(job, price, (each,)))),
+    )
+
+
+def _beside(job: Job, facts: PlanFacts, pool: _Pool) -> tuple[Priced, ...]:
+    """The CPU types that zone, market and quotas can hold beside this pool's GPU hosts, cheapest first; equally
+    cheap ones as the job has them."""
+    found = []
+    for name in job.hardware.cpu_instance_types if job.cpu_gang else ():
+        kind = instance_type(name)
+        price = _price(facts, pool, kind)
+        if price is not None and not _against_beside(job, facts, pool, kind):
+            found.append(Priced(name, price, kind.on_demand_price))
+    return tuple(sorted(found, key=lambda each: each.price))
+
+
+def _price(facts: PlanFacts, pool: _Pool, kind: InstanceType) -> float | None:
+    if pool.market is Market.SPOT:
+        return facts.spot_prices.get((kind.name, pool.zone))
+    return kind.on_demand_price
+
+
+def _dollars(job: Job, price: float, beside: Sequence[Priced]) -> float:
+    """What both gangs cost an hour, the second one of the first of these types."""
+    return size(job, Gang.GPU) * price + (size(job, Gang.CPU) * beside[0].price if beside else 0.0)
+
+
+def _against(job: Job, facts: PlanFacts, pool: _Pool, subnets: Mapping[str, str]) -> list[Reason]:
+    """All that speaks against a pool. No zone stands in a reason: equal reasons group."""
+    incompatible = _incompatible(facts, pool.kind)
+    if pool.zone not in subnets:
+        return [*incompatible, ("no_subnet", "The yard has no subnet in that zone.")]
+    if (pool.kind.name, pool.zone) not in facts.offered:
+        return [*incompatible, NOT_OFFERED]
+    price, beside = _price(facts, pool, pool.kind), _beside(job, facts, pool)
+    found = [
+        *incompatible,
+        _no_price(facts, pool, pool.kind),
+        _no_quota(facts, pool.market, [(size(job, Gang.GPU), pool.kind)]),
+        None if beside or not job.cpu_gang else _nobody_beside(job, facts, pool),
+        None if price is None else _too_expensive(job, _dollars(job, price, beside)),
+    ]
+    return [each for each in found if each]
+
+
+def _nobody_beside(job: Job, facts: PlanFacts, pool: _Pool) -> Reason:
+    """Why none of the CPU types can be launched beside this pool's GPU hosts."""
+    listed = "hardware.cpu_instance_types"
+    reasons: dict[Reason, list[str]] = {}
+    for name in job.hardware.cpu_instance_types:
+        against = _against_beside(job, facts, pool, instance_type(name))
+        assert against is not None  # else there were one
+        reasons.setdefault(against, []).append(name)
+    codes = {code for code, _ in reasons}
+    code = codes.pop() if len(codes) == 1 else "no_cpu_type"
+    if code == "not_offered":
+        return code, f"No CPU type of {listed} is offered in that zone."
+    said = " ".join(f"{', '.join(names)}: {text}" for (_, text), names in reasons.items())
+    return code, f"No CPU type of {listed} can be launched beside it. {said}"
+
+
+def _against_beside(job: Job, facts: PlanFacts, pool: _Pool, kind: InstanceType) -> Reason | None:
+    incompatible = _incompatible(facts, kind)
+    if incompatible:
+        return incompatible[0]
+    if (kind.name, pool.zone) not in facts.offered:
+        return NOT_OFFERED
+    hosts = [(size(job, Gang.GPU), pool.kind), (size(job, Gang.CPU), kind)]
+    return _no_price(facts, pool, kind) or _no_quota(facts, pool.market, hosts)
+
+
+def _incompatible(facts: PlanFacts, kind: InstanceType) -> list[Reason]:
+    """Why the image does not work on the type, if it does not. An image that nobody knows refuses no type."""
+    image = facts.image.image
+    reason = compatibility.against(kind, compatibility.software(image)) if image else None
+    return [("incompatible", reason)] if reason else []
+
+
+def _no_price(facts: PlanFacts, pool: _Pool, kind: InstanceType) -> Reason | None:
+    if _price(facts, pool, kind) is not None:
+        return None
+    if pool.market is Market.SPOT:
+        return "no_spot_price", "EC2 names no spot price for the type there, so it sells none."
+    return (
+        "no_price",
+        "Trainyard knows no on-demand price of the type, so it could not keep the job's limits.",
+    )
+
+
+def _no_quota(facts: PlanFacts, market: Market, hosts: Sequence[tuple[int, InstanceType]]) -> Reason | None:
+    """Whether the quota of the last of these (count, type) holds it, and those before it that share the quota."""
+    counted = quota(hosts[-1][1], market)
+    if counted is None or counted.code not in facts.quotas:
+        return None  # unknown is not zero: EC2 itself will say
+    sharing = [(count, kind) for count, kind in hosts if quota(kind, market) == counted]
+    need = sum(count * kind.vcpus for count, kind in sharing)
+    limit, used = facts.quotas[counted.code], facts.used.get(counted.code, 0)
+    if used + need <= limit:
+        return None
+    who = " and ".join(f"{count} x {kind.name}" for count, kind in sharing)
+    in_use = f" of which {used} are in use" if used else ""
+    return "no_quota", (
+        f'{who} need {need} vCPUs; the account\'s quota "{counted.name}" ({counted.code}) is '
+        f"{limit:g}{in_use}. Raise it: {raise_command(counted.code, used + need, facts.region)}"
+    )
+
+
+def raise_command(code: str, value: int, region: str) -> str:
+    """The command that asks AWS for a larger quota."""
+    return (
+        f"aws service-quotas request-service-quota-increase --service-code ec2 --quota-code {code} "
+        f"--desired-value {value} --region {region}"
+    )
+
+
+def _too_expensive(job: Job, dollars: float) -> Reason | None:
+    cap = job.hardware.max_dollars_per_hour
+    if cap is None or dollars <= cap:
+        return None
+    return "too_expensive", (
+        f"{job.gang} hosts cost ${dollars:.3f} an hour there; hardware.max_dollars_per_hour is ${cap:g}."
+    )
+
+
+@dataclass(frozen=True)
+class _ImageFault:
+    error: str
+    reason: str
+
+
+def _usable(facts: ImageFacts) -> Image | _ImageFault:
+    """The image, if hosts can start from it."""
+    error = "JobRefused" if facts.source is Source.JOB else "Misconfigured"
+    if facts.image is None:
+        return _ImageFault(error, _unknown(facts))
+    if facts.source is not Source.RUN and not facts.image.is_of(facts.yard):
+        return _ImageFault(error, _foreign(facts, facts.image))
+    if not facts.image.available:
+        why = f" ({facts.image.reason})" if facts.image.reason else ""
+        also = "Wait until it is, or take" if facts.image.state == "pending" else "Take"
+        return _ImageFault(error, f"The image {facts.image.id} is {facts.image.state}{why}. {also} another.")
+    return facts.image
+
+
+def _unknown(facts: ImageFacts) -> str:
+    bake = "Run the bake state machine, then start the job again."
+    named, parameter = facts.named, facts.parameter
+    match facts.source:
+        case Source.RUN:
+            return f"The image {named}, which the run was admitted with, does not exist here any more."
+        case Source.JOB:
+            return (
+                f"hardware.image: the yard has no image, no image of a run and no family of images called {named!r}; "
+                "it was never made, or it was retired. `aws ec2 describe-images --owners self --filters "
+                f"Name=tag:trainyard:yard,Values={facts.yard}` lists what there is."
+            )
+    if named is None:
+        return f"The image parameter {parameter} does not exist, so no host can start. Deploy again."
+    if named == "none":
+        return f"The yard has no image yet: {parameter} says none. {bake}"
+    if not re.fullmatch(AMI, named):
+        return f"The image parameter {parameter} says {named!r}, not the id of an image. {bake}"
+    return f"The image parameter {parameter} names {named}, which does not exist here. {bake}"
+
+
+def _foreign(facts: ImageFacts, image: Image) -> str:
+    says = "hardware.image" if facts.source is Source.JOB else f"The image parameter {facts.parameter}"
+    return (
+        f"{says} names {image.id}, which this yard has not made: it lacks the tag trainyard:yard={facts.yard}, and "
+        "hosts may start from no other image."
+    )
+
+
+def _no_pool(job: Job, offers: tuple[Offer, ...], excluded: tuple[Excluded, ...]) -> list[str]:
+    """One line per reason, with the pools it holds for; nothing when there are offers."""
+    if offers:
+        return []
+    groups: dict[tuple[Market, str], dict[str, list[str]]] = {}
+    for each in excluded:
+        groups.setdefault((each.market, each.reason), {}).setdefault(each.type, []).append(each.zone)
+    lines = [f"No pool can hold the gang of {job.gang}; nothing was launched."]
+    for (market, reason), types in groups.items():
+        where = "; ".join(f"{name} in {', '.join(zones)}" for name, zones in types.items())
+        lines.append(f"- {market.replace('_', '-')}, {where}: {reason}")
+    return lines
+
+
+def _why(job: Job, offers: tuple[Offer, ...], excluded: tuple[Excluded, ...]) -> str:
+    order = " before ".join(market.replace("_", "-") for market in job.hardware.market.markets)
+    first = offers[0]
+    beside = f" beside {job.cpu_gang} x {first.beside[0].type}" if first.beside else ""
+    return (
+        f"{len(offers)} of {len(offers) + len(excluded)} pools can hold the gang of {job.gang}: {order}, cheapest "
+        f"first. First: {first.pool}{beside}, ${_dollars(job, first.price, first.beside):.3f} an hour for the gang."
+    )

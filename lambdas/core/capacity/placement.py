@@ -1,0 +1,267 @@
+"""Placement: the next step of the launch loop, from the refusals so far.
+
+Rounds: every open offer is asked once per round, in order; between rounds the loop waits, longer each time.
+"""
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import ClassVar
+
+from lambdas.core.capacity.plan import Offer, Refusal, RefusalKind
+from lambdas.core.model.gang import Gang
+from lambdas.core.model.instance_types import Market, instance_type, quota
+
+FIRST_PAUSE = timedelta(seconds=30)
+LONGEST_PAUSE = timedelta(minutes=2)
+MOST_TRIES = 100
+"""What a search aims at. An execution's history holds 25,000 events, a try takes about eight of them,
+and a run may search again after every restart."""
+MOST_REASON = 300
+WAIT_MINUTES = "limits.wait_minutes"
+
+ENDS_AT_ONCE: Mapping[RefusalKind, str] = {
+    RefusalKind.ACCESS: "AccessDenied",
+    RefusalKind.CONFIGURATION: "Misconfigured",
+}
+"""Kinds that no other pool and no later time can change, with the error they end the search with."""
+
+
+GRAVEST = (
+    RefusalKind.ACCESS,
+    RefusalKind.CONFIGURATION,
+    RefusalKind.QUOTA,
+    RefusalKind.UNSUPPORTED,
+    RefusalKind.CAPACITY,
+    RefusalKind.THROTTLED,
+)
+
+
+@dataclass(frozen=True)
+class FleetRefusal:
+    """EC2's no to one request, with its code and message."""
+
+    kind: RefusalKind
+    code: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Try:
+    """Ask this offer now. (attempt, offer, round) makes the client token."""
+
+    kind: ClassVar[str] = "try"
+    offer: int
+    round: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class Wait:
+    """Every open pool refused in this round: ask again after so many seconds."""
+
+    kind: ClassVar[str] = "wait"
+    seconds: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class StartOver:
+    """The survivors' pool has no room for the missing hosts: release them, then ask for a whole gang."""
+
+    kind: ClassVar[str] = "start_over"
+    reason: str
+
+
+@dataclass(frozen=True)
+class GiveUp:
+    """Nothing more to try. `error`: NoOffer, QuotaExceeded, AccessDenied or Misconfigured of errors.py."""
+
+    kind: ClassVar[str] = "give_up"
+    error: str
+    reason: str
+
+
+def next_step(
+    offers: Sequence[Offer],
+    refusals: Sequence[Refusal],
+    *,
+    now: datetime,
+    since: datetime,
+    give_up_at: datetime,
+    ended_by: str = WAIT_MINUTES,
+    held: int | None = None,
+    first: Market | None = None,
+    last: Collection[int] = (),
+) -> Try | Wait | StartOver | GiveUp:
+    """What the launch loop does next.
+
+    `refusals` are those of this search (this attempt) only; `since` is when the search began, `ended_by` the
+    limit of the job that ends it at `give_up_at`. `held` is the offer in which surviving hosts of the last
+    attempt live: a gang is one pool, so only that one is asked. The pools of the market `first` go before the others,
+    the offers `last` after them.
+    """
+    for refusal in refusals:
+        if refusal.kind in ENDS_AT_ONCE:
+            return GiveUp(ENDS_AT_ONCE[refusal.kind], _every_pool_alike(offers, refusal))
+    if held is not None:
+        return _beside_survivors(offers, refusals, held)
+    in_order = sorted(
+        range(len(offers)), key=lambda index: (first not in (None, offers[index].market), index in last)
+    )
+    still_open = [index for index in in_order if not _is_excluded(index, offers, refusals)]
+    if not still_open:
+        said = _all_refused("Every pool refused for good.", offers, refusals, "Allow more instance types")
+        return GiveUp(_word(refusals), said)
+    round_now = max((refusal.round for refusal in refusals), default=0)
+    asked = {refusal.offer for refusal in refusals if refusal.round == round_now}
+    for index in still_open:
+        if index not in asked:
+            return Try(index, round_now, _why_try(offers[index], refusals, round_now))
+    if max(refusal.at for refusal in refusals) >= give_up_at:
+        headline = f"No pool had room within {_minutes(give_up_at - since)} ({ended_by})."
+        advice = f"Allow more instance types or a longer {ended_by}"
+        return GiveUp("NoOffer", _all_refused(headline, offers, refusals, advice))
+    return _after_round(offers, refusals, still_open, round_now, now=now, since=since, give_up_at=give_up_at)
+
+
+def answer_of(refusals: Sequence[tuple[str, FleetRefusal]]) -> FleetRefusal:
+    """What a request was answered of which (type, no) are the refusals, at least one.
+
+    A type is refused for its gravest reason. With several types the least grave one decides, since the request may
+    yet be granted for that type; but not over what would refuse them all."""
+    of_type: dict[str, FleetRefusal] = {}
+    for name, no in refusals:
+        of_type[name] = min(of_type.get(name, no), no, key=_gravity)
+    gravest, least = min(of_type.values(), key=_gravity), max(of_type.values(), key=_gravity)
+    decides = gravest if gravest.kind in ENDS_AT_ONCE else least
+    if len(of_type) == 1:
+        return decides
+    return FleetRefusal(
+        decides.kind, decides.code, "; ".join(f"{name}: {no.reason}" for name, no in of_type.items())
+    )
+
+
+def give_up_at(since: datetime, wait_minutes: float, deadline: datetime) -> datetime:
+    """When a search that began at `since` ends: the job's patience, and never after the run's deadline."""
+    return min(since + timedelta(minutes=wait_minutes), deadline)
+
+
+def ended_by(since: datetime, wait_minutes: float, deadline: datetime) -> str:
+    """Which limit of the job ends that search."""
+    return WAIT_MINUTES if since + timedelta(minutes=wait_minutes) <= deadline else "limits.hours"
+
+
+def pause_after(round_over: int, *, patience: timedelta, pools: int) -> timedelta:
+    """How long to wait after a round: doubling, up to where the search makes about MOST_TRIES tries."""
+    longest = max(LONGEST_PAUSE, patience * pools / MOST_TRIES)
+    pause: timedelta = max(FIRST_PAUSE, longest / 32) * 2 ** min(round_over, 16)
+    return min(pause, longest)
+
+
+def _after_round(
+    offers: Sequence[Offer],
+    refusals: Sequence[Refusal],
+    still_open: Sequence[int],
+    round_over: int,
+    *,
+    now: datetime,
+    since: datetime,
+    give_up_at: datetime,
+) -> Try | Wait:
+    """Every open offer refused in this round: wait, or begin the next. The last round begins when patience
+    ends, so that a pool which frees up in the last minute is not missed."""
+    last = max(refusal.at for refusal in refusals)
+    pause = pause_after(round_over, patience=give_up_at - since, pools=len(still_open))
+    next_at = min(last + pause, give_up_at)
+    if now >= next_at:
+        index = still_open[0]
+        return Try(index, round_over + 1, _why_try(offers[index], refusals, round_over + 1))
+    seconds = math.ceil((next_at - now).total_seconds())
+    rounds = f"{round_over + 1} round{'s' if round_over else ''}"
+    return Wait(seconds, f"all {len(still_open)} open pools refused in {rounds}; asking again in {seconds} s")
+
+
+def _beside_survivors(offers: Sequence[Offer], refusals: Sequence[Refusal], held: int) -> Try | StartOver:
+    no = next((refusal for refusal in refusals if refusal.offer == held), None)
+    if no is None:
+        return Try(held, 0, f"the survivors are {offers[held].pool}; the missing hosts must join them there")
+    return StartOver(
+        f"{offers[held].pool}, where the survivors are, has no room for the missing hosts "
+        f"({no.code}: {no.reason}); a gang is one pool, so the survivors are released and a whole gang is asked for"
+    )
+
+
+def _gravity(no: FleetRefusal) -> int:
+    return GRAVEST.index(no.kind)
+
+
+def _is_excluded(index: int, offers: Sequence[Offer], refusals: Sequence[Refusal]) -> bool:
+    """A pool that said never, or that needs as much of a quota as one that was refused for it."""
+    for refusal in refusals:
+        if refusal.offer == index and refusal.kind in (RefusalKind.UNSUPPORTED, RefusalKind.QUOTA):
+            return True
+        if refusal.kind is RefusalKind.QUOTA and _needs_no_less(
+            offers[index], offers[refusal.offer], refusal.gang
+        ):
+            return True
+    return False
+
+
+def _needs_no_less(offer: Offer, refused: Offer, gang: Gang) -> bool:
+    """Whether the smallest type this gang may be of here is not smaller than that of the refused offer."""
+    smallest = [
+        min((instance_type(choice.type) for choice in each.choices(gang)), key=lambda kind: kind.vcpus)
+        for each in (offer, refused)
+    ]
+    mine, theirs = smallest
+    counted = quota(mine, offer.market)
+    return counted is not None and counted == quota(theirs, refused.market) and mine.vcpus >= theirs.vcpus
+
+
+def _why_try(offer: Offer, refusals: Sequence[Refusal], round_now: int) -> str:
+    if not refusals:
+        return f"{offer.pool}, is the first offer (${offer.price:.3f} per host and hour)"
+    again = (
+        "the next offer"
+        if round_now == max(refusal.round for refusal in refusals)
+        else "the first open offer again"
+    )
+    return f"{offer.pool}, is {again} after {len(refusals)} refusal{'s' if len(refusals) > 1 else ''}"
+
+
+def _word(refusals: Sequence[Refusal]) -> str:
+    return "QuotaExceeded" if all(refusal.kind is RefusalKind.QUOTA for refusal in refusals) else "NoOffer"
+
+
+def _every_pool_alike(offers: Sequence[Offer], refusal: Refusal) -> str:
+    asked = offers[refusal.offer].pool
+    what = {
+        RefusalKind.ACCESS: "A role may not launch hosts, which no other pool changes; give it the permission",
+        RefusalKind.CONFIGURATION: "The yard is set up wrongly, for every pool; deploy or bake again",
+    }[refusal.kind]
+    return f"{what}. Asked: {asked}. Answer: {refusal.code}: {refusal.reason}"
+
+
+def _all_refused(headline: str, offers: Sequence[Offer], refusals: Sequence[Refusal], advice: str) -> str:
+    """The headline, then every pool's last reason and how often it was asked."""
+    lines = [f"{headline} Nothing is left running."]
+    for index, offer in enumerate(offers):
+        mine = [refusal for refusal in refusals if refusal.offer == index]
+        if mine:
+            times = "once" if len(mine) == 1 else f"{len(mine)} times"
+            lines.append(f"- {offer.pool}: asked {times}; {mine[-1].code}: {mine[-1].reason[:MOST_REASON]}")
+        else:
+            lines.append(f"- {offer.pool}: not asked, it needs as much of a quota that is full")
+    lines.append(f"{advice}, or try later.")
+    return "\n".join(lines)
+
+
+def _minutes(span: timedelta) -> str:
+    minutes = span.total_seconds() / 60
+    return (
+        f"{minutes:g} minute{'' if minutes == 1 else 's'}"
+        if minutes == round(minutes, 2)
+        else f"{minutes:.1f} minutes"
+    )

@@ -1,0 +1,130 @@
+"""The plan of a run: the pools to try, in this order, why every other one is out, and what each pool has refused.
+
+`offers.make_plan` makes it, `placement.next_step` walks it. A pool is one instance type in one Availability Zone in one
+market.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import ClassVar
+
+from lambdas.core.model.gang import Gang, missing
+from lambdas.core.model.instance_types import Market
+from lambdas.core.model.job import Job
+
+
+@dataclass(frozen=True)
+class Priced:
+    """An instance type and its dollars per host and hour in some zone and market; `on_demand_price` is what the host
+    would cost on demand (None where the catalogue knows no price)."""
+
+    type: str
+    price: float
+    on_demand_price: float | None
+
+
+@dataclass(frozen=True)
+class Offer:
+    """One pool to try. Prices are as in Priced. `beside`: the CPU types that the second gang may be of, cheapest
+    first; the gang is of one of them. Empty when the job has no second gang."""
+
+    type: str
+    zone: str
+    subnet: str
+    market: Market
+    price: float
+    on_demand_price: float | None
+    beside: tuple[Priced, ...] = ()
+
+    @property
+    def pool(self) -> str:
+        """The pool in words: `g5.xlarge in us-east-1a, spot`."""
+        return f"{self.type} in {self.zone}, {self.market.replace('_', '-')}"
+
+    def choices(self, gang: Gang) -> tuple[Priced, ...]:
+        """The types that this gang may be of here."""
+        return (Priced(self.type, self.price, self.on_demand_price),) if gang is Gang.GPU else self.beside
+
+
+@dataclass(frozen=True)
+class Part:
+    """What one request asks EC2 for: the hosts that a gang lacks, all of one of `choices`."""
+
+    gang: Gang
+    count: int
+    choices: tuple[Priced, ...]
+
+    def price_of(self, name: str) -> Priced:
+        """The choice of that name; KeyError for a type that was not asked for."""
+        return {choice.type: choice for choice in self.choices}[name]
+
+
+@dataclass(frozen=True)
+class Excluded:
+    """A pool that cannot be used, and why. `code` is the first reason's word: incompatible, no_subnet, not_offered,
+    no_spot_price, no_price, no_quota, no_cpu_type (each of hardware.cpu_instance_types has another), too_expensive."""
+
+    type: str
+    zone: str
+    market: Market
+    code: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to try, in this order. Goes to the ledger and to plan.json as `wire.to_json` writes it.
+
+    `gang` is the number of hosts of an attempt, `cpu_gang` how many of them are CPU hosts; `disk_gib` is the size of
+    the image's disks."""
+
+    kind: ClassVar[str] = "plan"
+    offers: tuple[Offer, ...]
+    excluded: tuple[Excluded, ...]
+    image: str
+    gang: int
+    hourly_cap: float | None
+    made: datetime
+    reason: str
+    cpu_gang: int = 0
+    disk_gib: int = 0
+
+
+class RefusalKind(StrEnum):
+    """What kind of no it was. lambdas/aws maps EC2's codes to these."""
+
+    CAPACITY = "capacity"  # no room in the pool now
+    QUOTA = "quota"  # the account's quota is full
+    THROTTLED = "throttled"  # too many requests
+    UNSUPPORTED = "unsupported"  # this pool will never hold this gang (type not offered in the zone ...)
+    CONFIGURATION = "configuration"  # the yard is set up wrongly: every pool would refuse
+    ACCESS = "access"  # a role may not: every pool would refuse
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """One no. `offer` is the index into the plan's offers; `gang` the one that was refused; `code` is EC2's code,
+    `reason` a sentence."""
+
+    offer: int
+    round: int
+    kind: RefusalKind
+    code: str
+    reason: str
+    at: datetime
+    gang: Gang = Gang.GPU
+
+
+def parts(job: Job, offer: Offer, survivors: Collection[tuple[str, Gang, str]]) -> tuple[Part, ...]:
+    """What the attempt lacks in this pool beside its survivors (instance, gang, type), the scarce GPU hosts first.
+
+    A gang is of one type: where members of it survive, the missing ones are as they are."""
+    found = []
+    for gang in Gang:
+        mine = [(instance, name) for instance, its_gang, name in survivors if its_gang is gang]
+        types = {name for _, name in mine}
+        choices = tuple(each for each in offer.choices(gang) if not types or each.type in types)
+        found.append(Part(gang, missing(job, gang, [instance for instance, _ in mine]), choices))
+    return tuple(part for part in found if part.count)

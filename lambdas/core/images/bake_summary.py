@@ -1,0 +1,48 @@
+"""summary.json of a bake. Apart from bake.py because only Conclude writes it."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from lambdas.core.images.bake import VERSIONS
+from lambdas.core.run import summary
+from lambdas.core.run.summary import RunFacts
+
+OF_A_RUN = (
+    "run", "outcome", "reason", "error", "created", "ended", "seconds", "execution_arn", "restarts", "cost", "hosts",
+)  # fmt: skip
+OF_AN_ATTEMPT = ("attempt", "pool", "hosts", "launched", "ended", "ending", "reason", "seconds")
+LEFT = {"recipe": "recipe.json", "log": "logs/builder.log", "tests": "tests.json", "plan": "plan.json"}
+"""What a bake leaves in its folder, by what the summary calls it."""
+
+
+def summarise(
+    facts: RunFacts,
+    *,
+    kind: str,
+    recipe: Mapping[str, Any] | None,
+    results: Mapping[str, Any],
+    published: Mapping[str, str] | None,
+    retirement: str | None,
+) -> dict[str, Any]:
+    """summary.json of a bake: of a run's summary what a builder has, and the image with its tests."""
+    whole = summary.summarise(facts)
+    folder = f"runs/{facts.run}/"
+    where = {
+        what: f"s3://{facts.bucket}/{folder}{name}"
+        for what, name in LEFT.items()
+        if folder + name in facts.objects
+    }
+    return {
+        **{key: whole[key] for key in OF_A_RUN},
+        "attempts": [{key: each[key] for key in OF_AN_ATTEMPT} for each in whole["attempts"]],
+        "kind": kind,
+        "recipe": recipe["name"] if recipe else None,
+        "hash": recipe["hash"] if recipe else None,
+        "base": recipe["base"] if recipe else None,
+        "image": published["image"] if published else facts.image,
+        "before": published["before"] if published else None,
+        "tests": list(results.get("tests", ())),
+        "versions": {what: results.get(what) for what in VERSIONS},
+        "retirement": retirement,
+        "where": {"folder": f"s3://{facts.bucket}/{folder}"} | where,
+    }

@@ -1,0 +1,284 @@
+"""Retention: which images of the yard stay, which go, why, and what each costs a month.
+
+`judge` is one rule after the other, the first that holds is the reason; then an image that one that stays was made of
+stays too, and so on up its line. `judge_snapshots` finds what an image has left behind that is gone.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any
+
+from lambdas.core.model import wire
+from lambdas.core.model.image import Image, Stored
+from lambdas.core.model.job import Fault, InputFaults
+from lambdas.core.model.validation import Faults, Section
+
+DOLLARS_PER_GIB_MONTH = 0.05
+"""EBS snapshots, standard tier, us-east-1. EC2 bills the blocks that were written and no snapshot before holds; an
+image's size is that of its whole disks, so this is the most that it can cost."""
+BROKEN = ("failed", "error", "invalid")
+MAKING = ("pending", "transient")
+KEYS = ("report_only",)
+MOST_SHOWN = 10
+"""How many of those that are left a sentence names: the cause of an execution holds 32 KB."""
+
+
+class Fate(StrEnum):
+    """What becomes of an image or a snapshot; `due` and `left` would go: nobody was to touch it, or EC2 refused."""
+
+    KEPT = "kept"
+    RETIRED = "retired"
+    DUE = "due"
+    LEFT = "left"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Facts:
+    """All that is gathered before deciding.
+
+    `images`: all that the yard has made; `others`: every other image of the account, by id. `in_use`: images of
+    instances, stopped ones too. `open_runs`: runs that are not over; `named`: the run that starts its hosts from an
+    image, by image."""
+
+    yard: str
+    images: tuple[Image, ...]
+    others: Mapping[str, Image]
+    snapshots: tuple[Stored, ...]
+    current: str
+    previous: str
+    in_use: frozenset[str]
+    open_runs: frozenset[str]
+    named: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Policy:
+    """Of every family the newest `keep_images` stay, and all that are younger than `keep_days`."""
+
+    keep_images: int
+    keep_days: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """What is decided of one image or snapshot. `gib`: of all its disks, as large as the volumes were."""
+
+    id: str
+    family: str
+    created: str
+    gib: int
+    fate: Fate
+    reason: str
+    name: str = ""
+    snapshots: tuple[str, ...] = ()
+
+    @property
+    def dollars_per_month(self) -> float:
+        return round(self.gib * DOLLARS_PER_GIB_MONTH, 2)
+
+    @property
+    def stays(self) -> bool:
+        return self.fate is Fate.KEPT
+
+
+def read_input(said: object) -> bool | str:
+    """Whether only to report, or every fault of the execution's input."""
+    faults = Faults()
+    section = Section(said, "", KEYS, faults)
+    report_only = section.flag("report_only", default=False)
+    if not faults.found:
+        return report_only
+    found = tuple(Fault(path, problem) for path, problem in faults.found)
+    return InputFaults("The execution's input", found, so="; nothing was retired").reason
+
+
+def judge(facts: Facts, policy: Policy, *, now: datetime) -> tuple[Verdict, ...]:
+    """One verdict an image, by family, the newest first."""
+    ordered = sorted(facts.images, key=lambda image: (image.created, image.id), reverse=True)
+    stay: dict[str, str] = {}
+    seen: dict[str, int] = {}
+    for image in ordered:
+        usable = image.state not in (*BROKEN, *MAKING)
+        seen[image.family] = seen.get(image.family, 0) + usable
+        reason = _why_it_stays(image, facts, policy, rank=seen[image.family], now=now)
+        if reason:
+            stay[image.id] = reason
+    _with_parents(ordered, stay)
+    judged = [_verdict(image, stay.get(image.id), facts, policy) for image in ordered]
+    return tuple(sorted(judged, key=lambda verdict: verdict.family))
+
+
+def judge_snapshots(facts: Facts) -> tuple[Verdict, ...]:
+    """One verdict a snapshot that the yard made for an image and that no image of the account stands on."""
+    every = {image.id: image for image in facts.images} | dict(facts.others)
+    used = {snapshot.id for image in every.values() for snapshot in image.snapshots}
+    loose = [
+        each for each in facts.snapshots if each.made and each.id not in used and each.image not in every
+    ]
+    return tuple(
+        _verdict_of_snapshot(each, facts)
+        for each in sorted(loose, key=lambda each: (each.family, each.created, each.id))
+    )
+
+
+def _verdict_of_snapshot(snapshot: Stored, facts: Facts) -> Verdict:
+    made_now = _made_now(snapshot.makers, facts)
+    return Verdict(
+        id=snapshot.id,
+        family=snapshot.family,
+        created=snapshot.created,
+        gib=snapshot.gib,
+        fate=Fate.KEPT if made_now else Fate.DUE,
+        reason=made_now or "no image stands on it",
+    )
+
+
+def _made_now(makers: Iterable[str], facts: Facts) -> str | None:
+    """Why what these make, or have made, must wait for them."""
+    maker = next((run for run in makers if run in facts.open_runs), None)
+    return f"the run {maker}, which makes it, is not over" if maker else None
+
+
+def _why_it_stays(image: Image, facts: Facts, policy: Policy, *, rank: int, now: datetime) -> str | None:
+    """`rank` counts the usable images of the family, the newest is 1."""
+    age = now - wire.instant(image.created)
+    if image.id == facts.current:
+        return "it is the current image"
+    if image.id == facts.previous:
+        return "it is the previous image, which a rollback goes back to"
+    if image.id in facts.in_use:
+        return "instances run from it or are stopped with it"
+    if image.id in facts.named:
+        return f"the run {facts.named[image.id]}, which is not over, starts its hosts from it"
+    made_now = _made_now((image.execution, image.run), facts)
+    if made_now:
+        return made_now
+    if image.state in MAKING:
+        return f"it is {image.state}: EC2 still makes it"
+    if image.state in BROKEN:
+        return None
+    if image.protected:
+        return "somebody has protected it from being deregistered"
+    if rank <= policy.keep_images:
+        newest = "the newest" if rank == 1 else f"number {rank} of the newest {policy.keep_images}"
+        return f"it is {newest} {_of(image.family)}"
+    if age < timedelta(days=policy.keep_days):
+        return f"it is {age.days} days old, and all younger than {policy.keep_days} days stay"
+    return None
+
+
+def _with_parents(images: Iterable[Image], stay: dict[str, str]) -> None:
+    """Adds what the images that stay were made of, up the line."""
+    known = {image.id: image for image in images}
+    for child in [known[stays] for stays in stay]:
+        while (parent := known.get(child.parent)) is not None and parent.id not in stay:
+            stay[parent.id] = f"{child.id}, which stays, was made from it"
+            child = parent
+
+
+def _verdict(image: Image, stays: str | None, facts: Facts, policy: Policy) -> Verdict:
+    return Verdict(
+        id=image.id,
+        name=image.name,
+        family=image.family,
+        created=image.created,
+        gib=sum(snapshot.gib for snapshot in image.snapshots),
+        snapshots=tuple(snapshot.id for snapshot in image.snapshots),
+        fate=Fate.KEPT if stays else Fate.DUE,
+        reason=stays or _why_it_goes(image, policy),
+    )
+
+
+def _why_it_goes(image: Image, policy: Policy) -> str:
+    if image.state in BROKEN:
+        said = f" ({image.reason})" if image.reason else ""
+        return f"it is {image.state}{said}: no host can start from it"
+    return (
+        f"{policy.keep_images} newer images {_of(image.family)} stay, it is {policy.keep_days} days old or older, and "
+        "nothing uses it"
+    )
+
+
+def _of(family: str) -> str:
+    return f"of {family}" if family else "without a family"
+
+
+def summary(images: Iterable[Verdict], snapshots: Iterable[Verdict]) -> str:
+    """The whole in a sentence or two."""
+    verdicts = [*images, *snapshots]
+    counts = {fate: [each for each in verdicts if each.fate is fate] for fate in Fate}
+    dollars = {fate: sum(each.dollars_per_month for each in found) for fate, found in counts.items()}
+    kept = f"{len(counts[Fate.KEPT])} kept (${dollars[Fate.KEPT]:.2f} a month at most)"
+    parts = [kept, f"{len(counts[Fate.RETIRED])} retired (${dollars[Fate.RETIRED]:.2f})"]
+    if counts[Fate.DUE]:
+        parts.append(f"{len(counts[Fate.DUE])} due (${dollars[Fate.DUE]:.2f}), not touched: report_only")
+    if counts[Fate.LEFT]:
+        said = [f"{each.id}: {each.reason}" for each in counts[Fate.LEFT][:MOST_SHOWN]]
+        if len(counts[Fate.LEFT]) > MOST_SHOWN:
+            said.append(f"and {len(counts[Fate.LEFT]) - MOST_SHOWN} more, which the report names")
+        left = f"{len(counts[Fate.LEFT])} left (${dollars[Fate.LEFT]:.2f}), tried again the next time"
+        parts.append(f"{left}: {'; '.join(said)}")
+    return f"Images and snapshots: {', '.join(parts)}."
+
+
+def report(
+    images: tuple[Verdict, ...], snapshots: tuple[Verdict, ...], policy: Policy, *, yard: str, now: datetime
+) -> dict[str, Any]:
+    """What images/report.json holds."""
+    return {
+        "yard": yard,
+        "made": wire.stamp(now),
+        "keep_images": policy.keep_images,
+        "keep_days": policy.keep_days,
+        "dollars_per_gib_month": DOLLARS_PER_GIB_MONTH,
+        "dollars_are": "at most: of the whole disks; EC2 bills what was written and no snapshot before holds",
+        "images": [_row(each, now) for each in images],
+        "snapshots": [_row(each, now) for each in snapshots],
+        "summary": summary(images, snapshots),
+    }
+
+
+def _row(verdict: Verdict, now: datetime) -> dict[str, Any]:
+    return {
+        "id": verdict.id,
+        "name": verdict.name,
+        "family": verdict.family,
+        "created": verdict.created,
+        "age_days": (now - wire.instant(verdict.created)).days,
+        "gib": verdict.gib,
+        "snapshots": list(verdict.snapshots),
+        "fate": verdict.fate.value,
+        "reason": verdict.reason,
+        "dollars_per_month": verdict.dollars_per_month,
+    }
+
+
+def as_text(report: Mapping[str, Any]) -> str:
+    """What images/report.txt holds: the same for people."""
+    head = ("what", "family", "age", "size", "fate", "$ a month", "why")
+    rows = [
+        (
+            str(row["id"]),
+            str(row["family"]) or "-",
+            f"{row['age_days']} d",
+            f"{row['gib']} GiB",
+            str(row["fate"]),
+            f"{row['dollars_per_month']:.2f}",
+            str(row["reason"]),
+        )
+        for row in (*report["images"], *report["snapshots"])
+    ]
+    widths = [max(len(row[column]) for row in (head, *rows)) for column in range(len(head) - 1)]
+    lines = [
+        "  ".join([*(text.ljust(width) for text, width in zip(row, widths, strict=False)), row[-1]])
+        for row in (head, *rows)
+    ]
+    rule = (
+        f"Of every family the newest {report['keep_images']} stay, all younger than {report['keep_days']} days, and "
+        "whatever is in use or needed."
+    )
+    title = f"Images of {report['yard']}, {report['made']}"
+    dollars = f"Dollars are {report['dollars_are']} (${report['dollars_per_gib_month']} a GiB and month)."
+    return "\n".join([title, rule, dollars, "", *lines, "", str(report["summary"]), ""])

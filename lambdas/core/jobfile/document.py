@@ -1,0 +1,141 @@
+"""A job file's text, read without YAML's surprises.
+
+YAML 1.1 reads `1:30` as 90, `010` as 8, `1e-3` as text and `no` as false; YAML 1.2 does not. Here a plain
+number is a number, everything else is text, and a bare yes/no/on/off is neither: it is reported, because its
+writer may have meant either. Aliases, tags and deep nesting are refused: no job needs them, bombs do.
+"""
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+from lambdas.core.model.validation import BareWord
+
+MOST_BYTES = 64 * 1024
+"""Of a job file, and of a recipe."""
+DEEPEST = 16
+
+
+@dataclass(frozen=True)
+class NotReadable:
+    """The text is no document; `reason` says where (line and column) and why."""
+
+    reason: str
+
+
+def read(text: bytes, *, json_only: bool) -> object | NotReadable:
+    """The document: mappings, lists, text, numbers, booleans and None."""
+    try:
+        decoded = text.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        return NotReadable(f"it is not UTF-8 text (byte {error.start + 1} is not)")
+    return _read_json(decoded) if json_only else _read_yaml(decoded)
+
+
+def _read_json(text: str) -> object | NotReadable:
+    try:
+        document: object = json.loads(text, object_pairs_hook=_without_repeats)
+    except json.JSONDecodeError as error:
+        return NotReadable(f"it is not JSON: line {error.lineno}, column {error.colno}: {error.msg}")
+    except ValueError as error:
+        return NotReadable(f"it is not a usable JSON document: {error}")
+    except RecursionError:
+        return NotReadable(_TOO_DEEP)
+    return document
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    document: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in document:
+            raise ValueError(f"the key {json.dumps(key)} stands twice in one mapping")
+        document[key] = value
+    return document
+
+
+def _read_yaml(text: str) -> object | NotReadable:
+    try:
+        loader = _Loader(text)
+        try:
+            document: object = loader.get_single_data()
+        finally:
+            loader.dispose()
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
+        return NotReadable(f"it is not YAML that a job file may use: {where}{error.problem or error.context}")
+    except yaml.YAMLError as error:
+        return NotReadable(f"it is not YAML: {' '.join(str(error).split())}")
+    except ValueError as error:  # a number of thousands of digits
+        return NotReadable(f"it holds a value that cannot be read: {error}")
+    return document
+
+
+_TOO_DEEP = f"it is nested more than {DEEPEST} levels deep"
+
+
+class _Loader(yaml.SafeLoader):
+    """SafeLoader with the scalars of this module and without aliases, tags and repeated keys."""
+
+    yaml_implicit_resolvers = {}  # noqa: RUF012 - where PyYAML keeps a loader class's resolvers
+    depth = 0
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        event = self.peek_event()  # type: ignore[no-untyped-call]
+        if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None) is not None:
+            raise yaml.MarkedYAMLError(
+                problem="anchors (&) and aliases (*) are refused", problem_mark=event.start_mark
+            )
+        if getattr(event, "tag", None) is not None:
+            raise yaml.MarkedYAMLError(problem="tags (!) are refused", problem_mark=event.start_mark)
+        if self.depth >= DEEPEST:
+            raise yaml.MarkedYAMLError(problem=_TOO_DEEP, problem_mark=event.start_mark)
+        self.depth += 1
+        node = super().compose_node(parent, index)
+        self.depth -= 1
+        return node
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
+        seen: set[str] = set()
+        for key in (key for key, _ in node.value if isinstance(key, yaml.ScalarNode)):
+            if key.value in seen:
+                problem = f"the key {json.dumps(key.value)} stands twice in one mapping"
+                raise yaml.MarkedYAMLError(problem=problem, problem_mark=key.start_mark)
+            seen.add(key.value)
+        document: dict[Any, Any] = super().construct_mapping(node, deep)
+        return document
+
+
+def _int(loader: Any, node: Any) -> int:
+    return int(loader.construct_scalar(node))
+
+
+def _float(loader: Any, node: Any) -> float:
+    return float(loader.construct_scalar(node).replace(".inf", "inf").replace(".nan", "nan"))
+
+
+def _bare_word(loader: Any, node: Any) -> BareWord:
+    return BareWord(loader.construct_scalar(node))
+
+
+_NULL, _BOOL, _INT, _FLOAT, _WORD = (
+    f"tag:yaml.org,2002:{name}" for name in ("null", "bool", "int", "float", "word")
+)
+for _tag, _pattern, _first in (
+    (_NULL, r"~|null|Null|NULL|", ["~", "n", "N", ""]),
+    (_BOOL, r"true|True|TRUE|false|False|FALSE", list("tTfF")),
+    (_INT, r"[-+]?(?:0|[1-9][0-9_]*)", list("-+0123456789")),
+    (
+        _FLOAT,
+        r"[-+]?(?:\.[0-9]+|[0-9]+\.[0-9]*|[0-9]+(?=[eE]))(?:[eE][-+]?[0-9]+)?|[-+]?\.inf|\.nan",
+        list("-+.0123456789"),
+    ),
+    (_WORD, r"(?i:yes|no|on|off)", list("yYnNoO")),
+):
+    _Loader.add_implicit_resolver(_tag, re.compile(f"^(?:{_pattern})$"), _first)
+_Loader.add_constructor(_INT, _int)
+_Loader.add_constructor(_FLOAT, _float)
+_Loader.add_constructor(_WORD, _bare_word)

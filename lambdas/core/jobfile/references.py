@@ -1,0 +1,124 @@
+"""What the bucket must hold before a run is admitted: a program that can run, data that is not empty."""
+
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from lambdas.core.model.job import Fault, Job, Sharding
+
+HEAD_BYTES = 32 * 1024**2
+"""How much of `program.source` to read: up to this size an archive is looked into, a larger one the host reads."""
+MOST_SOURCE_BYTES = 1024**3
+BLOCK = 512
+
+
+@dataclass(frozen=True)
+class SourceFacts:
+    """`program.source` as S3 knows it: its size in bytes and its first HEAD_BYTES bytes."""
+
+    size: int
+    head: bytes
+
+
+@dataclass(frozen=True)
+class PrefixFacts:
+    """A data entry as S3 knows it: objects with content under it (listing one page is enough)."""
+
+    objects: int
+    size: int
+
+
+def bucket_faults(job: Job, source: SourceFacts | None, data: Mapping[str, PrefixFacts]) -> tuple[Fault, ...]:
+    """Every fault that only the bucket can show. `source` is None when the object does not exist (or the
+    job names none); `data` has an entry per data entry of the job."""
+    faults = list(_source_faults(job, job.program.source, source)) if job.program.source else []
+    for name, entry in job.data.items():
+        fault = _data_fault(name, entry.source, data[name]) or _share_fault(job, name, data[name])
+        faults += [fault] if fault else []
+    return tuple(faults)
+
+
+def resume_fault(run: str, latest: Mapping[str, Any] | None) -> Fault | None:
+    """`latest` is the latest.json of the run to resume from; None where it has none."""
+    if latest is not None and latest.get("key"):
+        return None
+    return Fault(
+        "checkpoints.resume",
+        f"there is no checkpoint of {run} in the bucket (runs/{run}/checkpoints/latest.json); name another run, or "
+        "leave it out to start from the beginning",
+    )
+
+
+def _source_faults(job: Job, uri: str, source: SourceFacts | None) -> tuple[Fault, ...]:
+    fault = _source_fault(uri, source)
+    if fault or source is None:
+        return (fault,) if fault else ()
+    if source.size > len(source.head):
+        return ()
+    from lambdas.core.jobfile import source_archive
+
+    return source_archive.faults(job, source.head)
+
+
+def _source_fault(uri: str, source: SourceFacts | None) -> Fault | None:
+    path = "program.source"
+    if source is None:
+        return Fault(path, f"{uri} does not exist; upload the program first: aws s3 cp PROGRAM.tar.gz {uri}")
+    if source.size > MOST_SOURCE_BYTES:
+        return Fault(
+            path,
+            f"{uri} has {source.size} bytes; up to {MOST_SOURCE_BYTES} are allowed (data belongs under data/)",
+        )
+    if not is_tar(source.head):
+        return Fault(
+            path,
+            f"{uri} is not a tar archive; make one: tar czf PROGRAM.tar.gz -C FOLDER .",
+        )
+    return None
+
+
+def _data_fault(name: str, uri: str, prefix: PrefixFacts) -> Fault | None:
+    path = f"data.{name}"
+    if prefix.objects == 0:
+        return Fault(path, f"there is nothing under {uri}; upload the data first: aws s3 sync FOLDER {uri}")
+    if prefix.size == 0:
+        return Fault(path, f"the {prefix.objects} objects under {uri} are all empty")
+    return None
+
+
+def _share_fault(job: Job, name: str, prefix: PrefixFacts) -> Fault | None:
+    """With `sharding: file` every host that trains needs a file of its own. Of more than a page of objects there
+    are enough."""
+    if job.data[name].sharding is not Sharding.FILE or prefix.objects >= job.cluster.workers:
+        return None
+    files = "is 1 file" if prefix.objects == 1 else f"are {prefix.objects} files"
+    problem = (
+        f"sharding is file, but there {files} with content under {job.data[name].source} for {job.cluster.workers} "
+        "workers, and each needs one of its own; split the files up, use fewer workers, or use sharding none"
+    )
+    return Fault(f"data.{name}.sharding", problem)
+
+
+def split_uri(uri: str) -> tuple[str, str]:
+    """(bucket, key) of an s3 URI."""
+    bucket, _, key = uri.removeprefix("s3://").partition("/")
+    return bucket, key
+
+
+def is_tar(head: bytes) -> bool:
+    """Whether these first bytes begin a tar, plain or gzipped."""
+    if head.startswith(b"\x1f\x8b"):
+        try:
+            head = zlib.decompressobj(wbits=31).decompress(head, BLOCK)
+        except zlib.error:
+            return False
+    return len(head) >= BLOCK and _checksum_holds(head[:BLOCK])
+
+
+def _checksum_holds(header: bytes) -> bool:
+    """A tar header sums to what it says at 148, that field counted as blanks. Old tars have no magic word."""
+    said = header[148:156].strip(b" \0")
+    if not said or not all(byte in b"01234567" for byte in said):
+        return False
+    return int(said, 8) == sum(header) - sum(header[148:156]) + 8 * ord(" ")

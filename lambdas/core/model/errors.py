@@ -1,0 +1,222 @@
+"""The one error tree: whose fault it is, and whether trying again can help.
+
+    TrainyardError
+    ├── UsersFault            the user mends the job file or the program        never tried again
+    │   ├── JobRefused          a fault in the job file, its program or its data
+    │   ├── SnapshotRefused     a fault in what a snapshot was asked for, or its host does not allow it
+    │   ├── LaunchRefused       a fault in what a launch was asked for
+    │   ├── RecipeRefused       a fault in the recipe of an image
+    │   ├── BakeUnderWay        one bake at a time moves the image parameter
+    │   ├── RollbackRefused     there is no previous image to go back to
+    │   ├── LimitReached        the job's own hours or dollars are used up
+    │   ├── BudgetSpent         the yard's dollars of this month are used up
+    │   └── ProgramFailed       the user's program ended by itself with an error
+    ├── Capacity              EC2 has no room now                               another pool, later
+    │   ├── CapacityRefused     a pool refused the gang
+    │   ├── QuotaExceeded       the account's vCPU quota is full                another quota only
+    │   ├── NoOffer             no pool can hold the gang, or all refused in time   the run ends
+    │   └── Interrupted         EC2 takes a spot host back                      new attempt
+    ├── Access                the operator mends a policy                       never tried again
+    │   └── AccessDenied        a role may not do what the run needs
+    ├── Configuration         the operator mends a template, image or parameter never tried again
+    │   ├── Misconfigured
+    │   ├── InstallFailed       the recipe could not be installed on the builder
+    │   ├── TestFailed          what was installed does not pass the tests of a bake
+    │   ├── GeneralizeFailed          a host could not be made ready for an image
+    │   ├── PauseFailed         a host's program could not be paused for an image
+    │   └── ImageFailed         EC2 could not make the image
+    └── Infrastructure        a host or a service failed                        new attempt
+        ├── StillStopping       a host is on its way down
+        ├── StartFailed         a host could not start the program
+        ├── HostLost            a host is gone without warning
+        ├── NotRegistered       Systems Manager does not know a host (yet)
+        └── HostsNotReady       a host did not get ready in time
+
+The name of a class is the error's word everywhere: a Lambda that raises one fails its state with that name,
+SendTaskFailure sends it, Catch routes on it, recovery.py decides on it.
+"""
+
+# ruff: noqa: N818 - a class's name is the word that states fail with, and words do not end in Error
+
+from enum import StrEnum
+
+
+class Blame(StrEnum):
+    """Whose fault an error is."""
+
+    USER = "user"
+    CAPACITY = "capacity"
+    ACCESS = "access"
+    CONFIGURATION = "configuration"
+    INFRASTRUCTURE = "infrastructure"
+    UNKNOWN = "unknown"
+
+
+class TrainyardError(Exception):
+    """An error with a reason for people: what happened, what it means, what to do."""
+
+    blame = Blame.UNKNOWN
+    retry_can_help = False
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class UsersFault(TrainyardError):
+    blame = Blame.USER
+
+
+class JobRefused(UsersFault):
+    """The job cannot run as it is written; the reason names every fault."""
+
+
+class SnapshotRefused(UsersFault):
+    """The host cannot be imaged as it was asked for; the reason names every fault."""
+
+
+class LaunchRefused(UsersFault):
+    """No host can be launched as it was asked for; the reason names every fault."""
+
+
+class RecipeRefused(UsersFault):
+    """The image cannot be made as its recipe is written; the reason names every fault."""
+
+
+class BakeUnderWay(UsersFault):
+    """Another bake may move the image parameter; the reason names it."""
+
+
+class RollbackRefused(UsersFault):
+    """The image parameters cannot change places: there is no previous image that hosts can start from."""
+
+
+class LimitReached(UsersFault):
+    """The hours or dollars that the job allows are used up."""
+
+
+class BudgetSpent(UsersFault):
+    """The dollars that the yard may spend in a month are used up: no new run begins."""
+
+
+class ProgramFailed(UsersFault):
+    """The user's program ended by itself with an error."""
+
+
+class Capacity(TrainyardError):
+    blame = Blame.CAPACITY
+    retry_can_help = True
+
+
+class CapacityRefused(Capacity):
+    """A pool has no room for the gang now; another pool or a later time may have."""
+
+
+class QuotaExceeded(Capacity):
+    """The account's vCPU quota does not hold the gang; only another quota or a raised one does."""
+
+    retry_can_help = False
+
+
+class NoOffer(Capacity):
+    """No pool can hold the gang, or every pool refused for as long as the job waits."""
+
+    retry_can_help = False
+
+
+class Interrupted(Capacity):
+    """EC2 takes a spot host back, two minutes after saying so."""
+
+
+class Access(TrainyardError):
+    blame = Blame.ACCESS
+
+
+class AccessDenied(Access):
+    """A role may not do what the run needs; the reason names the action."""
+
+
+class Configuration(TrainyardError):
+    blame = Blame.CONFIGURATION
+
+
+class Misconfigured(Configuration):
+    """The yard itself is set up wrongly: image, launch template, subnet, parameter."""
+
+
+class InstallFailed(Configuration):
+    """The recipe could not be installed on the builder."""
+
+
+class TestFailed(Configuration):
+    """What was installed on the builder does not pass the tests; there is no image."""
+
+
+class GeneralizeFailed(Configuration):
+    """What belongs to a host alone could not be taken off its disk; there is no image."""
+
+
+class PauseFailed(Configuration):
+    """A host's program could not be paused; there is no image."""
+
+
+class ImageFailed(Configuration):
+    """EC2 could not make the image."""
+
+
+class Infrastructure(TrainyardError):
+    blame = Blame.INFRASTRUCTURE
+    retry_can_help = True
+
+
+class StartFailed(Infrastructure):
+    """A host could not start the program: fetch, disk, environment or command trouble."""
+
+
+class HostLost(Infrastructure):
+    """A host is gone, and nobody warned."""
+
+
+class NotRegistered(Infrastructure):
+    """Systems Manager does not know a host; the workflow asks again for some minutes."""
+
+
+class StillStopping(Infrastructure):
+    """A host is on its way down; the workflow asks again for some minutes."""
+
+
+class HostsNotReady(Infrastructure):
+    """A host was launched but did not get ready in time."""
+
+
+WORDS: dict[str, type[TrainyardError]] = {
+    error.__name__: error
+    for error in (
+        JobRefused,
+        SnapshotRefused,
+        LaunchRefused,
+        RecipeRefused,
+        BakeUnderWay,
+        RollbackRefused,
+        LimitReached,
+        BudgetSpent,
+        ProgramFailed,
+        CapacityRefused,
+        QuotaExceeded,
+        NoOffer,
+        Interrupted,
+        AccessDenied,
+        Misconfigured,
+        InstallFailed,
+        TestFailed,
+        GeneralizeFailed,
+        PauseFailed,
+        ImageFailed,
+        StartFailed,
+        HostLost,
+        NotRegistered,
+        StillStopping,
+        HostsNotReady,
+    )
+}
+"""Every word of the tree a state can fail with, and its class."""

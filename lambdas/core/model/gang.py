@@ -1,0 +1,123 @@
+"""The gangs of an attempt: which host has which role, what cluster.json says, which hosts are missing."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import IntEnum
+from typing import Any, Protocol
+
+from lambdas.core.model import wire
+from lambdas.core.model.job import Job, Role
+
+PORT = 2222
+CALLED = {
+    Role.CHIEF: "the chief",
+    Role.WORKER: "the workers",
+    Role.PS: "the parameter servers",
+    Role.EVALUATOR: "the evaluator",
+}
+
+
+class Gang(IntEnum):
+    """The hosts that are launched together, all of one type: those of `hardware.instance_types`, and beside them
+    those of `hardware.cpu_instance_types`."""
+
+    GPU = 1
+    CPU = 2
+
+
+class Member(Protocol):
+    """What is known of a host that can sit in a cluster; no address before it has said so."""
+
+    @property
+    def instance(self) -> str: ...
+
+    @property
+    def gang(self) -> Gang: ...
+
+    @property
+    def address(self) -> str | None: ...
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """One host's place in the cluster."""
+
+    instance: str
+    role: Role
+    index: int
+    address: str
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A whole checkpoint in the bucket: the one every host restores, and no other."""
+
+    step: int
+    key: str
+
+
+def of_role(job: Job, role: Role) -> Gang:
+    """The gang whose hosts have this role."""
+    return Gang.CPU if role in job.hardware.cpu_roles else Gang.GPU
+
+
+def size(job: Job, gang: Gang) -> int:
+    """How many hosts of an attempt are in this gang."""
+    return sum(of_role(job, role) is gang for role in job.roles)
+
+
+def called(job: Job, gang: Gang) -> str:
+    """The gang by its roles: `the chief and the parameter servers`."""
+    roles = dict.fromkeys(role for role in job.roles if of_role(job, role) is gang)
+    return " and ".join(CALLED[role] for role in roles)
+
+
+def missing(job: Job, gang: Gang, survivors: Iterable[str]) -> int:
+    """How many hosts of the gang to launch beside those of it that survive."""
+    return max(0, size(job, gang) - len(set(survivors)))
+
+
+def assignments(job: Job, hosts: Iterable[Member]) -> tuple[Assignment, ...]:
+    """An assignment per host, in the order of the job's roles: each takes the next host, by instance id, of its gang.
+
+    Sorting makes a retried call give every host the role it had before. Every role counts from 0, but for the workers
+    where the chief is worker 0."""
+    ordered = sorted(hosts, key=lambda host: host.instance)
+    waiting = {gang: iter([host for host in ordered if host.gang is gang]) for gang in Gang}
+    taken: list[Assignment] = []
+    for role in job.roles:
+        host = next(waiting[of_role(job, role)], None)
+        if host is None:
+            continue
+        before = sum(assignment.role is role for assignment in taken)
+        first = int(role is Role.WORKER and job.cluster.chief_trains)
+        taken.append(Assignment(host.instance, role, first + before, host.address or ""))
+    return tuple(taken)
+
+
+def cluster_document(
+    job: Job,
+    *,
+    run: str,
+    attempt: int,
+    assignments: Iterable[Assignment],
+    checkpoint: Checkpoint | None,
+    deadline: datetime,
+) -> dict[str, Any]:
+    """What `runs/<run>/attempts/<attempt>/cluster.json` holds."""
+    return {
+        "run": run,
+        "attempt": attempt,
+        "strategy": job.cluster.strategy.value,
+        "port": PORT,
+        "hosts": wire.to_json(tuple(assignments)),
+        "checkpoint": wire.to_json(checkpoint),
+        "deadline": wire.stamp(deadline),
+        "job": job.to_json(),
+    }
+
+
+def checkpoint_of(latest: Mapping[str, Any] | None) -> Checkpoint | None:
+    """The checkpoint that `checkpoints/latest.json` names; None when there is none yet."""
+    return Checkpoint(int(latest["step"]), str(latest["key"])) if latest else None

@@ -1,0 +1,47 @@
+"""What jobs and runs may be called, and how the functions that conclude them are.
+
+Apart from jobfile.py because that costs yaml's import, and every workflow's Admit looks at names."""
+
+import re
+from datetime import datetime
+
+from lambdas.core.model.job import Fault, InputFaults
+from lambdas.core.model.validation import shown
+
+NAME = r"[a-z][a-z0-9-]{0,39}"
+RUN_ID = r"[A-Za-z0-9][A-Za-z0-9_-]{0,79}"
+"""As the start and stop documents take it."""
+CONCLUDES = {"train": "train-conclude", "bake": "bake-conclude", "launch": "launch-conclude"}
+"""By the kind of run: the function `<yard>-...` that concludes it."""
+ARCHIVE = re.compile(r"archive-(i-[^-]+)-\d{10}")
+
+
+def archive(instance: str, now: datetime) -> str:
+    """The execution of the snapshot workflow by which patrol archives a host: one an hour."""
+    return f"archive-{instance}-{now:%Y%m%d%H}"
+
+
+def archived(execution: str) -> str | None:
+    """The host that an execution of this name archives; None for any other execution."""
+    found = ARCHIVE.fullmatch(execution)
+    return found.group(1) if found else None
+
+
+def misnamed(run: str) -> InputFaults | None:
+    """The execution's name is the run's id: in tags, keys, paths and commands. None when it fits them all."""
+    if re.fullmatch(RUN_ID, run):
+        return None
+    problem = (
+        f"{shown(run)} cannot be a run's id; start it again (start-execution --name) with a name of 1 to 80 "
+        "letters, digits, hyphens and underscores that begins with a letter or digit, or without a name"
+    )
+    return InputFaults("The execution's name", (Fault("", problem),))
+
+
+def taken(run: str, owner: str) -> str:
+    """Why an execution of this name cannot run: another one, of this workflow long ago or of another, has the run."""
+    return (
+        f"The run {run} belongs to another execution ({owner}), since the workflows of a yard share the names of "
+        "their runs, and the ledger keeps each; nothing was done. Start it again (start-execution --name) with "
+        "another name, or without one."
+    )

@@ -1,0 +1,1 @@
+"""What patrol decides about hosts, and how it says so."""

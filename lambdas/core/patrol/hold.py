@@ -1,0 +1,48 @@
+"""A hold that a host asks for: a person or a notebook on it wants it left alone for a while, also after its run."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from lambdas.core.model import wire
+
+TAG = "trainyard:hold"
+LONGEST = timedelta(hours=24)
+CLOCKS = timedelta(minutes=5)
+"""How far a host's clock may be ahead, and how old its signal."""
+
+
+@dataclass(frozen=True)
+class Hold:
+    """Patrol and the host itself leave it alone `until` then; an instant that is not ahead ends a hold."""
+
+    until: datetime
+
+
+@dataclass(frozen=True)
+class NoHold:
+    reason: str
+
+
+def judge(
+    instance: str, run: str, tags: Mapping[str, str] | None, asked: datetime | None, now: datetime
+) -> Hold | NoHold:
+    """`tags` are the living instance's, None where there is none. A longer hold that it has stays; asked for
+    None, which ends any, it does not."""
+    if tags is None:
+        return NoHold(f"no instance {instance} lives")
+    if tags.get("trainyard:run") != run:
+        return NoHold(f"{instance} is no host of {run} but of {tags.get('trainyard:run', 'nobody')}")
+    if asked is None:
+        return Hold(now)
+    if asked - now > LONGEST + CLOCKS:
+        return NoHold(f"a host is held for at most 24 h at a time, and {wire.stamp(asked)} is further ahead")
+    return Hold(max(asked, _held(tags) or asked))
+
+
+def _held(tags: Mapping[str, str]) -> datetime | None:
+    """A tag that cannot be read counts for nothing; patrol tells of it."""
+    try:
+        return wire.instant(tags[TAG]) if TAG in tags else None
+    except ValueError:
+        return None

@@ -1,0 +1,338 @@
+"""The verdict on one host: what patrol does with it, and why in one sentence. Pure.
+
+Missing metrics are unknown, never idle. Who cannot be judged without metrics is asked about them (Ask), nobody else.
+`docs/patrol.md` shows the decision table that tests/unit/core/test_verdict.py is.
+"""
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import ClassVar
+
+from lambdas.core.model import wire
+from lambdas.core.model.instance_types import Market
+from lambdas.core.model.policy import IdleSpot, Policy
+
+TAG = "trainyard:verdict"
+GOING = ("shutting-down", "terminated", "stopping")
+ORPHAN_GRACE = timedelta(seconds=30)
+"""How long after its launch a host cannot be an orphan: Step Functions may name a new execution a little late. With two
+looks after it, an orphan ends at the third patrol at the latest, be a rule of one minute some seconds early or late."""
+TWO_LOOKS = timedelta(seconds=30)
+"""What lies between two patrols at least: one that is called twice has looked once."""
+LEASE_MARGIN = timedelta(minutes=15)
+"""What a host has to power itself off once its lease is over."""
+
+
+class Cause(StrEnum):
+    """What a verdict rests on, as far as a later patrol must know it."""
+
+    BUSY = "busy"
+    ORPHAN = "orphan"
+    UNKNOWN = "unknown"
+    STOPPED = "stopped"
+    IDLE = "idle"
+    LEASE = "lease"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """`since` is when its cause was first seen; `saves` the dollars an hour that acting on it saves."""
+
+    kind: ClassVar[str]
+    reason: str
+    cause: Cause | None = None
+    since: datetime | None = None
+    saves: float = 0.0
+
+    @property
+    def word(self) -> str:
+        """As the tag has it: `keep`, `warn-orphan`, `stop-idle`."""
+        return f"{self.kind}-{self.cause}" if self.cause else self.kind
+
+
+class Keep(Verdict):
+    """Nothing is done."""
+
+    kind = "keep"
+
+
+class Warn(Verdict):
+    """Nothing is done yet, and somebody is told."""
+
+    kind = "warn"
+
+
+class Stop(Verdict):
+    """EC2 stops it: its disk stays, and it can be started again."""
+
+    kind = "stop"
+
+
+class Archive(Verdict):
+    """It becomes an image, then it is terminated: it can be launched again from the image, in any zone."""
+
+    kind = "archive"
+
+
+class Terminate(Verdict):
+    """It ends, with its disk."""
+
+    kind = "terminate"
+
+
+ACTS = (Stop.kind, Archive.kind, Terminate.kind)
+
+
+@dataclass(frozen=True)
+class Ask:
+    """Only its metrics can tell."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class Earlier:
+    """What the patrol before said of the host: `word` of its verdict, and since when that cause is seen."""
+
+    word: str
+    since: datetime
+
+    @property
+    def kind(self) -> str:
+        return self.word.partition("-")[0]
+
+    @property
+    def cause(self) -> str:
+        return self.word.partition("-")[2]
+
+    def to_tag(self) -> str:
+        """The value of the tag trainyard:verdict."""
+        return f"{self.word} {wire.stamp(self.since)}"
+
+    @staticmethod
+    def of_tag(text: str | None, now: datetime) -> "Earlier | None":
+        """None for a host that was never judged, and for a tag that somebody else wrote: one from the future, too."""
+        word, _, since = (text or "").partition(" ")
+        try:
+            found = Earlier(word, wire.instant(since)) if word and since else None
+        except ValueError:
+            return None
+        return found if found and found.since <= now else None
+
+
+@dataclass(frozen=True)
+class Window:
+    """The share of its busiest GPU in percent, minute by minute, the oldest first; None: nobody knows."""
+
+    minutes: tuple[float | None, ...]
+
+    @property
+    def is_empty(self) -> bool:
+        return all(each is None for each in self.minutes)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every minute is known. An agent that sends once in 60 seconds now and then leaves one minute out,
+        between two that it tells of; two in a row, or one at either end, are missing."""
+        return bool(self.minutes) and all(
+            each is not None or (0 < n < len(self.minutes) - 1 and self._known(n - 1) and self._known(n + 1))
+            for n, each in enumerate(self.minutes)
+        )
+
+    @property
+    def peak(self) -> float:
+        return max((each for each in self.minutes if each is not None), default=0.0)
+
+    @property
+    def missing(self) -> int:
+        return sum(each is None for each in self.minutes)
+
+    def _known(self, n: int) -> bool:
+        return self.minutes[n] is not None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Facts:
+    """One host, as EC2 and Systems Manager know it.
+
+    `launched`: when it was started last; `changed`: when its state changed last, where EC2 says so. `run`: whom it
+    was launched for, `kind`: that run's, `live`: whether an execution of that name goes on; `stays`: the job keeps its
+    hosts (after.hosts: stop). `held`: until when somebody wants it; `lease`: when the host of a launch powers itself
+    off. `imaging`: who makes an image of it. `session`, `command`: whether a person has a session on it, or a command
+    runs. `price` is dollars an hour. `window` is None where the metrics were not asked for."""
+
+    instance: str
+    type: str
+    market: Market
+    state: str
+    launched: datetime
+    price: float
+    changed: datetime | None = None
+    run: str | None = None
+    kind: str = "train"
+    live: bool = False
+    stays: bool = False
+    lease: datetime | None = None
+    held: datetime | None = None
+    imaging: str | None = None
+    session: bool = False
+    command: bool = False
+    gpus: int = 1
+    window: Window | None = None
+    earlier: Earlier | None = None
+    policy: Policy = field(default_factory=Policy)
+
+
+def judge(facts: Facts, now: datetime) -> Verdict | Ask:
+    """The first rule that applies decides. Acting on a verdict is somebody else's."""
+    if facts.state in GOING:
+        return Keep(reason=f"it is {facts.state} already")
+    if facts.live:
+        return Keep(reason=f"its run {facts.run} goes on")
+    if facts.imaging:
+        return Keep(reason=f"{facts.imaging} makes an image of it")
+    if facts.state == "stopped":
+        return _stopped(facts, now)
+    if facts.held and facts.held > now:
+        return Keep(reason=f"somebody holds it until {_at(facts.held)}")
+    if _is_orphan(facts):
+        return _orphan(facts, now)
+    if now - facts.launched < facts.policy.grace:
+        return Keep(
+            reason=f"it started {_span(now - facts.launched)} ago and has {_span(facts.policy.grace)} to boot"
+        )
+    if facts.lease and now - facts.lease >= LEASE_MARGIN:
+        over = _span(now - facts.lease)
+        return _idle(facts, Cause.LEASE, f"its lease ended {over} ago and it has not gone by itself", now)
+    if facts.session:
+        return Keep(reason="a session is open on it")
+    if facts.command:
+        return Keep(reason="a command runs on it")
+    return _by_metrics(facts, now)
+
+
+def _stopped(facts: Facts, now: datetime) -> Verdict:
+    since = facts.changed or _since(facts, Cause.STOPPED, now)
+    kept = facts.policy.archive_after
+    if now - since >= kept:
+        return Archive(
+            reason=f"it has been stopped for {_span(now - since)}, and after {_span(kept)} a host becomes an image, "
+            "which costs about half of what its disk does",
+            cause=Cause.STOPPED,
+            since=since,
+        )
+    return Keep(
+        reason=f"it has been stopped for {_span(now - since)} and becomes an image after {_span(kept)}",
+        cause=Cause.STOPPED,
+        since=since,
+    )
+
+
+def _is_orphan(facts: Facts) -> bool:
+    """Of a run that is over and keeps no hosts, or of one that nobody knows. The host of a launch is somebody's once
+    the launch has ended well, which leaves it held."""
+    if facts.kind == "launch" and facts.held:
+        return False
+    return facts.run is not None and not facts.stays
+
+
+def _orphan(facts: Facts, now: datetime) -> Verdict:
+    """An execution that goes on would have been named twice in a row."""
+    age = now - facts.launched
+    if age < min(ORPHAN_GRACE, facts.policy.grace):
+        return Keep(
+            reason=f"it was launched {_span(age)} ago for {facts.run}, whose execution may be named late"
+        )
+    since = _since(facts, Cause.ORPHAN, now)
+    why = f"no execution named {facts.run} goes on, and the host was launched for it"
+    if now - since >= TWO_LOOKS:
+        return Terminate(
+            reason=f"{why}; two patrols in a row have seen that",
+            cause=Cause.ORPHAN,
+            since=since,
+            saves=facts.price,
+        )
+    return Warn(reason=f"{why}; if the next patrol sees that too, it ends", cause=Cause.ORPHAN, since=since)
+
+
+def _by_metrics(facts: Facts, now: datetime) -> Verdict | Ask:
+    policy, window = facts.policy, facts.window
+    if not facts.gpus:
+        return _unknown(facts, f"a {facts.type} has no GPU whose use could be seen", now)
+    if window is None:
+        return Ask("no run, no lease and no session holds it: its metrics decide")
+    span = _span(timedelta(minutes=policy.window_minutes))
+    if window.peak >= policy.idle_percent:
+        return Keep(
+            reason=f"its busiest GPU was at {window.peak:.0f} % within the last {span}; idle is below "
+            f"{policy.idle_percent:g} %",
+            cause=Cause.BUSY,
+            since=_since(facts, Cause.BUSY, now),
+        )
+    if now - facts.launched < timedelta(minutes=policy.window_minutes):
+        return Keep(reason=f"it runs for {_span(now - facts.launched)}, and {span} without work make it idle")
+    if not window.is_whole:
+        lack = "all" if window.is_empty else f"{window.missing}"
+        return _unknown(
+            facts, f"{lack} of the last {len(window.minutes)} minutes of its GPU metrics are missing", now
+        )
+    why = f"no GPU of it was above {window.peak:.1f} % in the last {span}, and nobody needs it"
+    return _idle(facts, Cause.IDLE, why, now)
+
+
+def _unknown(facts: Facts, why: str, now: datetime) -> Verdict:
+    since, policy = _since(facts, Cause.UNKNOWN, now), facts.policy
+    lasting = now - since
+    stop_after = policy.unknown_stop_minutes
+    if (
+        stop_after is not None
+        and facts.market is Market.ON_DEMAND
+        and lasting >= timedelta(minutes=stop_after)
+    ):
+        reason = (
+            f"{why}, and whether it works has been unknown for {_span(lasting)}; its policy stops it then"
+        )
+        return Stop(reason=reason, cause=Cause.UNKNOWN, since=since, saves=facts.price)
+    if lasting >= timedelta(minutes=policy.unknown_warn_minutes):
+        reason = (
+            f"{why}, and whether it works has been unknown for {_span(lasting)}: look whether its CloudWatch agent "
+            f"runs; it costs {_money(facts.price)} an hour"
+        )
+        return Warn(reason=reason, cause=Cause.UNKNOWN, since=since)
+    return Keep(reason=f"{why}: unknown is not idle", cause=Cause.UNKNOWN, since=since)
+
+
+def _idle(facts: Facts, cause: Cause, why: str, now: datetime) -> Verdict:
+    """The next rung of the ladder: what can be stopped is, so that its disk stays."""
+    since, price = _since(facts, cause, now), facts.price
+    if facts.market is Market.ON_DEMAND:
+        reason = f"{why}; it costs {_money(price)} an hour, stopped its disk alone"
+        return Stop(reason=reason, cause=cause, since=since, saves=price)
+    if facts.policy.idle_spot is IdleSpot.ARCHIVE:
+        reason = f"{why}; EC2 cannot stop a fleet's spot host, so it becomes an image; it costs {_money(price)} an hour"
+        return Archive(reason=reason, cause=cause, since=since, saves=price)
+    reason = f"{why}; EC2 cannot stop a fleet's spot host, and its policy ends it; it costs {_money(price)} an hour"
+    return Terminate(reason=reason, cause=cause, since=since, saves=price)
+
+
+def _since(facts: Facts, cause: Cause, now: datetime) -> datetime:
+    """When this cause was first seen, patrol after patrol without a break."""
+    return facts.earlier.since if facts.earlier and facts.earlier.cause == cause else now
+
+
+def _span(length: timedelta) -> str:
+    seconds = length.total_seconds()
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    if seconds < 2 * 3600:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.0f} h" if seconds < 2 * 86_400 else f"{seconds / 86_400:.0f} days"
+
+
+def _at(instant: datetime) -> str:
+    return wire.stamp(instant)[:16] + "Z"
+
+
+def _money(dollars: float) -> str:
+    return f"${dollars:.2f}" if dollars >= 0.1 else f"${dollars:.4f}"

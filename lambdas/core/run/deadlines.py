@@ -1,0 +1,98 @@
+"""How long things may take, and until when: the clockwork of a run, computed from its records."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from lambdas.core.capacity import cost
+from lambdas.core.run import readiness
+from lambdas.core.run.records import Records
+
+HEARTBEAT = timedelta(minutes=15)
+"""How long a program may be silent: the slowest first step (tracing, compiling, filling caches) and the export."""
+MARGIN = timedelta(minutes=15)
+"""What a host gets beyond the run's deadline before it powers itself off: snapshot, release, retries."""
+PATIENCE: Mapping[str, timedelta] = {
+    "install": timedelta(hours=2),
+    "test": timedelta(hours=1),
+    "generalize": timedelta(minutes=15),
+    "pause": timedelta(minutes=15),
+    "capture": timedelta(hours=24),
+}
+"""How long a wait may take in all, however often it is looked at. EC2 may need a day for a first, large image."""
+TO_SAVE = timedelta(minutes=5)
+"""What a gang gets beyond the run's deadline, at which its hosts save and leave, before Train is over without them."""
+LEAST = 60
+
+
+@dataclass(frozen=True)
+class Pace:
+    """What the waiting states of one attempt may take, in seconds."""
+
+    train_seconds: int
+    heartbeat_seconds: int
+
+
+def deadline(records: Records, attempt: int, now: datetime) -> datetime:
+    """When the run must be over if this attempt's gang runs on: by the hours or by the dollars, whichever is first."""
+    job = records.run.job
+    if job is None:
+        raise ValueError(f"run {records.run.run} has no job, so nothing limits it")
+    row = records.attempts.get(attempt)
+    members = records.members(attempt) if row else ()
+    hourly = sum(host.price + cost.disk(host.disk_gib) for host in members)
+    spent = cost.bill(records.lives(), now=now).dollars
+    return cost.deadline(
+        begun=records.run.created,
+        hours=job.limits.hours,
+        dollars=job.limits.dollars,
+        spent=spent,
+        dollars_per_hour=hourly,
+        now=now,
+    )
+
+
+def pace(records: Records, attempt: int, now: datetime) -> Pace:
+    """How long Train may last and be silent. At least a minute each, so that a late start ends as a timeout."""
+    seconds = max(LEAST + 1, int((deadline(records, attempt, now) + TO_SAVE - now).total_seconds()))
+    return Pace(seconds, min(int(HEARTBEAT.total_seconds()), seconds - 1))
+
+
+def ready_seconds() -> int:
+    return int(readiness.PATIENCE.total_seconds())
+
+
+def used_up(records: Records, attempt: int, now: datetime, *, step: int | None) -> str | None:
+    """That the run stops at its cap, and how to go on; None while the deadline is ahead."""
+    job = records.run.job
+    if job is None or deadline(records, attempt, now) > now:
+        return None
+    return at_its_cap(records, now, step=step)
+
+
+def at_its_cap(records: Records, now: datetime, *, step: int | None) -> str:
+    """Which of the job's two caps it is, what was reached, and how to go on from there."""
+    run, job = records.run, records.run.job
+    assert job is not None, "an admitted run has a job"
+    hours, dollars = job.limits.hours, job.limits.dollars
+    spent, took = cost.bill(records.lives(), now=now).dollars, (now - run.created).total_seconds() / 3600
+    by_dollars = spent / dollars > took / hours
+    cap = f"${dollars:,.2f} (limits.dollars)" if by_dollars else f"{hours:g} hours (limits.hours)"
+    reached = "before its first step" if step is None else f"after step {step:,}"
+    how = "start it again" if step is None else f"resume with checkpoints.resume: {run.run} in a job"
+    return (
+        f"stopped at its cap of {cap} {reached}, having taken {took:.2f} hours and ${spent:,.2f}; "
+        f"{how} with a higher cap"
+    )
+
+
+def out_of_money(records: Records, now: datetime) -> str | None:
+    """Why no more may be spent; None while the job's dollars last."""
+    job = records.run.job
+    spent = cost.bill(records.lives(), now=now).dollars
+    if job is None or spent < job.limits.dollars:
+        return None
+    return (
+        f"the run has spent ${spent:.2f} and may spend ${job.limits.dollars:.2f} (limits.dollars); "
+        f"resume with checkpoints.resume: {records.run.run} in a job with a higher cap"
+    )

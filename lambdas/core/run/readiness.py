@@ -1,0 +1,66 @@
+"""AwaitHosts: is the whole gang there? Every host must have signalled ready and be known to SSM."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import ClassVar
+
+PATIENCE = timedelta(minutes=20)
+"""How long hosts may take from launch to ready: boot (10 minutes for the largest types), data, program."""
+
+
+@dataclass(frozen=True)
+class Complete:
+    kind: ClassVar[str] = "complete"
+    reason: str
+
+
+@dataclass(frozen=True)
+class Waiting:
+    kind: ClassVar[str] = "waiting"
+    missing: tuple[str, ...]
+    reason: str
+
+
+@dataclass(frozen=True)
+class Failed:
+    """The gang cannot be complete. `error`: HostLost or HostsNotReady; `lost`: the hosts to replace."""
+
+    kind: ClassVar[str] = "failed"
+    error: str
+    lost: tuple[str, ...]
+    reason: str
+
+
+def judge(
+    hosts: Collection[str],
+    *,
+    ready: Collection[str],
+    online: Collection[str],
+    lost: Mapping[str, str],
+    now: datetime,
+    deadline: datetime,
+) -> Complete | Waiting | Failed:
+    """`ready`: signalled ready for this attempt. `online`: SSM says PingStatus Online. `lost`: gone, and why."""
+    gone = tuple(sorted(set(hosts) & set(lost)))
+    if gone:
+        said = "; ".join(f"{host}: {lost[host]}" for host in gone)
+        return Failed("HostLost", gone, f"{_of(gone, hosts)} gone before the gang was complete ({said})")
+    not_ready = {host: _lack(host, ready, online) for host in sorted(hosts)}
+    missing = tuple(host for host, lack in not_ready.items() if lack)
+    if not missing:
+        return Complete(f"all {len(hosts)} hosts are ready and known to SSM")
+    said = "; ".join(f"{host} {not_ready[host]}" for host in missing)
+    if now >= deadline:
+        return Failed("HostsNotReady", missing, f"{_of(missing, hosts)} not there in time: {said}")
+    return Waiting(missing, f"{_of(missing, hosts)} still awaited: {said}")
+
+
+def _of(some: Collection[str], hosts: Collection[str]) -> str:
+    return f"{len(some)} of {len(hosts)} hosts {'is' if len(some) == 1 else 'are'}"
+
+
+def _lack(host: str, ready: Collection[str], online: Collection[str]) -> str | None:
+    if host in ready:
+        return None if host in online else "is ready but not known to SSM"
+    return "has not signalled ready" if host in online else "has neither signalled ready nor reached SSM"

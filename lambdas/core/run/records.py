@@ -1,0 +1,430 @@
+"""What the ledger knows about one run: its rows, as nouns. The keys are docs/contracts.md's."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from lambdas.core.capacity.cost import HostLife
+from lambdas.core.capacity.plan import Offer, Plan, Refusal, RefusalKind
+from lambdas.core.model import gang, wire
+from lambdas.core.model.gang import Gang
+from lambdas.core.model.imaging import Imaging
+from lambdas.core.model.instance_types import Market
+from lambdas.core.model.job import Job, Role, Strategy
+from lambdas.core.run.recovery import Trouble
+from lambdas.core.run.summary import AttemptFacts, Ending
+
+WAITING = ("train", "await_hosts")
+"""The tokens an attempt's end can answer."""
+ENDED_WITH_IT: Mapping[str, tuple[str, ...]] = {"train": WAITING, "bake": ("install", "test", "generalize")}
+"""The same by the kind of the run. An image that EC2 makes goes on when its host is gone: its own end answers."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunRow:
+    """The run itself. `job` is None where it could not be read. `image_id` is the image that its hosts start from,
+    `image` the one that it has made. Of a bake: `recipe` is recipe.json, `published` how the image parameters were
+    moved (`image`, `before`). `imaging`: the host that becomes an image, of a snapshot or at the end of a run."""
+
+    run: str
+    kind: str
+    state: str
+    attempt: int
+    created: datetime
+    execution_arn: str
+    job: Job | None = None
+    job_key: str | None = None
+    deadline: datetime | None = None
+    progress: Mapping[str, Any] | None = None
+    image_id: str | None = None
+    image: str | None = None
+    recipe: Mapping[str, Any] | None = None
+    published: Mapping[str, str] | None = None
+    imaging: Imaging | None = None
+    ended: datetime | None = None
+
+    def is_of(self, execution: str | None, started: datetime | None = None) -> bool:
+        """Whether it is this execution's: executions of two workflows may have one name, and with it one run; and Step
+        Functions gives a name anew after 90 days, which only `started` tells apart. None asks for nothing."""
+        same = execution is None or self.execution_arn == execution
+        return same and (started is None or wire.stamp(self.created) == wire.stamp(started))
+
+
+@dataclass(frozen=True, kw_only=True)
+class HostRow:
+    """One host. `ready` and `stopped` are attempt numbers: the last one it said so for."""
+
+    instance: str
+    attempt: int
+    type: str
+    zone: str
+    market: Market
+    price: float
+    launched: datetime
+    gang: Gang = Gang.GPU
+    on_demand_price: float | None = None
+    disk_gib: int = 0
+    address: str | None = None
+    ready: int = 0
+    ready_at: datetime | None = None
+    stopped: int = 0
+    stopped_at: datetime | None = None
+    why: str | None = None
+    warned: str | None = None
+    lost: str | None = None
+    releasing: datetime | None = None
+    ended: datetime | None = None
+
+    @property
+    def lives(self) -> bool:
+        """Whether it is there to go on with: not gone, not lost, and nobody is about to end it."""
+        return self.ended is None and self.lost is None and self.releasing is None
+
+    @property
+    def going(self) -> str | None:
+        """Why no attempt can count on it any more, though it may still live; None for one that stays."""
+        if self.lost or not (self.warned or self.why == "interrupted"):
+            return self.lost
+        return "EC2 takes it back"
+
+    @property
+    def stays(self) -> bool:
+        """Whether another attempt can count on it."""
+        return self.lives and self.going is None
+
+
+@dataclass(frozen=True, kw_only=True)
+class IntentRow:
+    """One ask, written before EC2 was asked. `answer` is None when nobody knows what came of it; `gang` is the one
+    that was refused."""
+
+    attempt: int
+    offer: int
+    round: int
+    token: str
+    at: datetime
+    answered: datetime | None = None
+    answer: str | None = None
+    gang: Gang = Gang.GPU
+    refusal: str | None = None
+    code: str | None = None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttemptRow:
+    """One attempt. `error` and `cause` are what its token was, or will be, answered with. `capped` is when its gang was
+    asked to leave because the run's hours or dollars are used up."""
+
+    attempt: int
+    offer: Mapping[str, Any]
+    hosts: tuple[str, ...]
+    launched: datetime
+    gang_ready: datetime | None = None
+    started: datetime | None = None
+    ended: datetime | None = None
+    ending: Ending | None = None
+    reason: str | None = None
+    error: str | None = None
+    cause: str | None = None
+    from_step: int | None = None
+    to_step: int | None = None
+    resumed: Mapping[str, Any] | None = None
+    reached_before: int | None = None
+    asked: datetime | None = None
+    asked_by: tuple[str, ...] = ()
+    capped: datetime | None = None
+
+    @property
+    def trouble(self) -> Trouble | None:
+        """How it ended badly; None while it goes on and when it ended well."""
+        return Trouble.caught(self.error, self.cause or "") if self.error else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenRow:
+    attempt: int
+    wait: str
+    token: str
+    stored: datetime
+    answered: datetime | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class WaitRow:
+    """What a wait is for: the command that was sent for it, or the image that EC2 makes. `since` is when it began,
+    however often its state has been entered."""
+
+    attempt: int
+    wait: str
+    since: datetime
+    command: str | None = None
+    image: str | None = None
+
+
+@dataclass(frozen=True)
+class Records:
+    """All rows of a run but its timeline."""
+
+    run: RunRow
+    plan: Plan | None
+    hosts: Mapping[str, HostRow] = field(default_factory=dict)
+    attempts: Mapping[int, AttemptRow] = field(default_factory=dict)
+    intents: tuple[IntentRow, ...] = ()
+    tokens: Mapping[tuple[int, str], TokenRow] = field(default_factory=dict)
+    waits: Mapping[tuple[int, str], WaitRow] = field(default_factory=dict)
+
+    @property
+    def torn(self) -> str | None:
+        """Which rows of the current attempt are gone though it was launched; None while all are there. Nobody of ours
+        takes rows away, and without these no host's word can be understood. The host of a snapshot is another run's."""
+        if self.run.kind == "snapshot":
+            return None
+        number = self.run.attempt
+        row = self.attempts.get(number)
+        if row is None:
+            launched = any(each.attempt == number and each.answer == "launched" for each in self.intents)
+            waited = any((number, wait) in self.tokens for wait in WAITING)
+            return f"attempt {number}" if launched or waited else None
+        return ", ".join(sorted(set(row.hosts) - set(self.hosts))) or None
+
+    def waiting(self, attempt: int, waits: Iterable[str] = WAITING) -> TokenRow | None:
+        """The token that waits for this attempt's news, if one does."""
+        rows = (self.tokens.get((attempt, wait)) for wait in waits)
+        return next((row for row in rows if row is not None and row.answered is None), None)
+
+    def first_market(self, attempt: int) -> Market | None:
+        """The market to ask first, before the plan's order counts: on demand for a lone host that follows one which
+        EC2 took back, since it has no checkpoint to go on from."""
+        earlier = (row.ending for number, row in self.attempts.items() if number < attempt)
+        alone = self.run.kind != "train"
+        return Market.ON_DEMAND if alone and Ending.INTERRUPTED in earlier else None
+
+    def failed_offers(self, attempt: int) -> tuple[int, ...]:
+        """The offers to ask after all others: those that a lone host of an earlier attempt came from and failed."""
+        if self.run.kind == "train":
+            return ()
+        return tuple(row.offer for row in self.intents if row.attempt < attempt and row.answer == "launched")
+
+    def members(self, attempt: int) -> tuple[HostRow, ...]:
+        """The hosts of that attempt, both gangs, sorted by id."""
+        row = self.attempts.get(attempt)
+        return tuple(self.hosts[host] for host in sorted(row.hosts) if host in self.hosts) if row else ()
+
+    def assigned(self, attempt: int) -> tuple[tuple[Role, HostRow], ...]:
+        """The hosts of that attempt with their roles, the chief first."""
+        assert self.run.job is not None, "only a job's hosts have roles"
+        taken = gang.assignments(self.run.job, self.members(attempt))
+        return tuple((assignment.role, self.hosts[assignment.instance]) for assignment in taken)
+
+    def chief(self, attempt: int) -> HostRow | None:
+        """The host that speaks for that attempt and saves; None before the attempt is launched."""
+        return next((host for role, host in self.assigned(attempt) if role is Role.CHIEF), None)
+
+    def stranded(self, attempt: int) -> tuple[HostRow, ...]:
+        """The hosts that were launched for this attempt with a part of it missing, and that nobody has ended yet."""
+        if attempt in self.attempts or self.unanswered(attempt):
+            return ()
+        return tuple(host for host in self.hosts.values() if host.attempt == attempt and host.lives)
+
+    def ready(self, attempt: int) -> frozenset[str]:
+        """The members that wait for this attempt's start: they said so for it, or for an earlier one that never came
+        as far as Train, so that they wait still."""
+        return frozenset(
+            host.instance
+            for host in self.members(attempt)
+            if host.ready and all((n, "train") not in self.tokens for n in range(host.ready, attempt))
+        )
+
+    def survivors(self, attempt: int) -> tuple[HostRow, ...]:
+        """The hosts that an attempt before this one launched and that stay."""
+        return tuple(host for host in self.hosts.values() if host.attempt < attempt and host.stays)
+
+    def refusals(self, attempt: int) -> tuple[Refusal, ...]:
+        """The refusals of this attempt's search, oldest first."""
+        refused = [row for row in self.intents if row.attempt == attempt and row.answer == "refused"]
+        return tuple(
+            Refusal(
+                offer=row.offer,
+                round=row.round,
+                gang=row.gang,
+                kind=RefusalKind(row.refusal or RefusalKind.CAPACITY),
+                code=row.code or "",
+                reason=row.reason or "",
+                at=row.answered or row.at,
+            )
+            for row in sorted(refused, key=lambda row: (row.round, row.at))
+        )
+
+    def unanswered(self, attempt: int) -> IntentRow | None:
+        """The ask of this attempt whose answer was never written: the function died in between."""
+        return next((row for row in self.intents if row.attempt == attempt and row.answer is None), None)
+
+    def searching_since(self, attempt: int, now: datetime) -> datetime:
+        """When this attempt's search for capacity began."""
+        return min((row.at for row in self.intents if row.attempt == attempt), default=now)
+
+    def held_offer(self, attempt: int) -> int | None:
+        """The index of the offer in which survivors live; None when nobody survives."""
+        survivors = self.survivors(attempt)
+        offers = self.plan.offers if survivors and self.plan else ()
+        return next(
+            (n for n, offer in enumerate(offers) if all(_is_of(host, offer) for host in survivors)), None
+        )
+
+    def asked(self) -> list[dict[str, Any]]:
+        """Every pool that was asked, in order, and what it answered: the second half of plan.json."""
+        offers = self.plan.offers if self.plan else ()
+        return [
+            {
+                "attempt": row.attempt,
+                "pool": offers[row.offer].pool,
+                "at": wire.stamp(row.at),
+                "answer": row.answer or "unknown",
+                "code": row.code,
+                "reason": row.reason,
+            }
+            for row in sorted(self.intents, key=lambda row: row.at)
+        ]
+
+    def lives(self) -> tuple[HostLife, ...]:
+        """What each host's time costs."""
+        return tuple(
+            HostLife(
+                instance=host.instance,
+                type=host.type,
+                market=host.market,
+                price=host.price,
+                on_demand_price=host.on_demand_price,
+                launched=host.launched,
+                ended=host.ended,
+                zone=host.zone,
+                disk_gib=host.disk_gib,
+            )
+            for host in self.hosts.values()
+        )
+
+    def attempt_facts(self) -> tuple[AttemptFacts, ...]:
+        """The attempts, for the summary."""
+        return tuple(
+            AttemptFacts(
+                attempt=row.attempt,
+                pool=str(row.offer.get("pool", "")),
+                hosts=row.hosts,
+                launched=row.launched,
+                gang_ready=row.gang_ready,
+                started=row.started,
+                ended=row.ended,
+                ending=row.ending,
+                reason=row.reason,
+                from_step=row.from_step,
+                to_step=row.to_step,
+                resumed=row.resumed,
+                reached_before=row.reached_before,
+            )
+            for _, row in sorted(self.attempts.items())
+        )
+
+
+def read(run: str, rows: Iterable[Mapping[str, Any]]) -> Records | None:
+    """The records these rows hold; None when the run itself is not among them."""
+    found: RunRow | None = None
+    plan: Plan | None = None
+    hosts: dict[str, HostRow] = {}
+    attempts: dict[int, AttemptRow] = {}
+    intents: list[IntentRow] = []
+    tokens: dict[tuple[int, str], TokenRow] = {}
+    waits: dict[tuple[int, str], WaitRow] = {}
+    for row in rows:
+        kind, _, rest = str(row["sk"]).partition("#")
+        match kind:
+            case "run" if "created" in row:  # else it was deleted, and a late word wrote a piece of it again
+                found = wire.from_json(RunRow, {**row, "run": run})
+            case "plan":
+                plan = wire.from_json(Plan, row)
+            case "host":
+                hosts[rest] = wire.from_json(HostRow, {**row, "instance": rest})
+            case "attempt" if "launched" in row:  # as above
+                attempts[int(rest)] = wire.from_json(AttemptRow, {**row, "attempt": int(rest)})
+            case "intent" if "token" in row:  # as above
+                attempt, offer, round_ = (int(part) for part in rest.split("#"))
+                intent = {**row, "attempt": attempt, "offer": offer, "round": round_}
+                intents.append(wire.from_json(IntentRow, intent))
+            case "token":
+                token = token_of(row)
+                tokens[token.attempt, token.wait] = token
+            case "wait":
+                attempt_text, _, wait = rest.partition("#")
+                begun = {**row, "attempt": int(attempt_text), "wait": wait}
+                waits[int(attempt_text), wait] = wire.from_json(WaitRow, begun)
+            case _:
+                continue
+    return Records(found, plan, hosts, attempts, tuple(intents), tokens, waits) if found else None
+
+
+def token_of(row: Mapping[str, Any]) -> TokenRow:
+    """The token that this row holds."""
+    _, attempt, wait = str(row["sk"]).split("#")
+    return wire.from_json(TokenRow, {**row, "attempt": int(attempt), "wait": wait})
+
+
+def _is_of(host: HostRow, offer: Offer) -> bool:
+    types = [choice.type for choice in offer.choices(host.gang)]
+    return (host.zone, host.market) == (offer.zone, offer.market) and host.type in types
+
+
+def gang_has_stopped(records: Records, attempt: int) -> bool:
+    """Whether the attempt's last checkpoint is made: every member that lives has left, or the chief has, and not
+    because a peer vanished or its program was killed (then a member that says nothing may be that peer, or has yet to
+    see it: it speaks, its own event comes, or silence.py finds it).
+
+    A member that is ready for a later attempt has left this one, be it that it had nothing to say."""
+    members, chief = records.members(attempt), records.chief(attempt)
+    stopped = [host for host in members if host.stopped >= attempt]
+    silent = [host for host in members if host.lives and host not in stopped and host.ready <= attempt]
+    chief_left = chief is not None and chief in stopped and chief.why not in ("peer", "killed")
+    return bool(stopped) and (not silent or chief_left)
+
+
+def others_must_be_asked(records: Records, attempt: int, instance: str) -> bool:
+    """Whether the end of this host's program ends the others' only if they are told: parameter servers and their
+    workers serve until then, and their chief trains on without the host. With all-reduce they notice by themselves."""
+    job, host = records.run.job, records.hosts[instance]
+    asynchronous = job is not None and job.cluster.strategy is Strategy.PARAMETER_SERVER
+    return asynchronous and host.stopped >= attempt and host.why != "asked"
+
+
+def at_its_limit(records: Records, attempt: int) -> bool:
+    """Whether the gang leaves because the hours or dollars are used up: patrol asked it to, or a host found out."""
+    row = records.attempts.get(attempt)
+    asked = row is not None and row.capped is not None
+    return asked or any(host.stopped >= attempt and host.why == "limit" for host in records.members(attempt))
+
+
+def interruption(records: Records, attempt: int, step: int | None) -> Trouble:
+    """What to tell Recover when a gang has left: the hosts that go, or that none does, and the step reached.
+
+    Hosts that have trained together in this attempt can do so again; those that have not may be what is wrong."""
+    members = records.members(attempt)
+    going = tuple(host.instance for host in members if host.why == "interrupted" or host.warned or host.lost)
+    killed = ", ".join(host.instance for host in members if host.stopped >= attempt and host.why == "killed")
+    if going:
+        reason = f"the gang checkpointed and stopped because hosts are going away: {', '.join(going)}"
+    elif killed:
+        reason = f"the program was killed on {killed}, and the others left to be started again; all hosts are there"
+    else:
+        reason = "the programs left to be started again; all hosts are there"
+    return Trouble(
+        error="Interrupted",
+        reason=reason,
+        lost=going,
+        step=step,
+        all_well=not going and _trained(records, attempt),
+    )
+
+
+def _trained(records: Records, attempt: int) -> bool:
+    """Whether the attempt has come further than where it began."""
+    progress, row = records.run.progress or {}, records.attempts[attempt]
+    return progress.get("attempt") == attempt and (progress.get("step") or 0) > (row.from_step or 0)

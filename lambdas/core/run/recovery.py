@@ -1,0 +1,207 @@
+"""Recovery: what happens after an attempt failed. Pure, so its Lambda has no permissions at all."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any, ClassVar
+
+from lambdas.core.model import errors
+
+MOST_TAIL = 8_000
+MOST_REASON = 4_000
+"""Characters. Step Functions takes a cause of 32,768."""
+LONGEST_PAUSE = 300
+LOST_WITH_NAME = ("Interrupted", "HostLost", "StartFailed", "HostsNotReady")
+"""Troubles that name their hosts: the others may stay."""
+FIRST_PAUSE = {"Interrupted": 0, "HostLost": 5}
+"""Seconds before the second attempt, doubled each time; 10 for every other trouble."""
+NOBODY_KNOWS = ("States.HeartbeatTimeout", "States.Timeout")
+SERVICE_TROUBLE = ("Lambda.", "Sandbox.")
+"""Beginnings of the error names by which AWS says that it, not our code, failed."""
+DENIED = "is not authorized to perform"
+"""In a plain cause: the state machine's own role lacks something, which AWS calls an error of the service it called."""
+WHAT_HAPPENED = {
+    "Interrupted": "the hosts left it before its end",
+    "HostLost": "a host is gone",
+    "StartFailed": "a host could not start the program",
+    "HostsNotReady": "a host was not ready in time",
+    "CapacityRefused": "EC2 had no room",
+    "States.HeartbeatTimeout": "no host has reported for too long",
+    "States.Timeout": "a state took longer than it may",
+}
+
+
+class Keep(StrEnum):
+    """Which hosts live on into the next attempt."""
+
+    SURVIVORS = "survivors"  # retire only the lost ones, if any, and launch what is missing
+    NONE = "none"  # retire all and launch a whole gang
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trouble:
+    """How an attempt ended badly: the error word of the Catch and the facts of its cause. `all_well`: every host is
+    there and has trained, so the next attempt can be theirs."""
+
+    error: str
+    reason: str = ""
+    lost: tuple[str, ...] = ()
+    step: int | None = None
+    tail: str = ""
+    exit_code: int | None = None
+    final: bool = False
+    all_well: bool = False
+
+    @staticmethod
+    def caught(error: str, cause: str) -> "Trouble":
+        """From `$states.errorOutput`: the cause is our JSON facts, a Lambda's error JSON, or what a service says."""
+        facts = _facts(cause)
+        if facts is None or not facts.keys() & {"reason", "errorMessage"}:
+            denied = DENIED in cause
+            return Trouble(error="AccessDenied" if denied else error, reason=cause.strip())
+        if "errorMessage" in facts:
+            return Trouble(error=error, reason=str(facts["errorMessage"]))
+        step, exit_code = facts.get("step"), facts.get("exit_code")
+        return Trouble(
+            error=error,
+            reason=str(facts.get("reason") or ""),
+            lost=tuple(str(host) for host in facts.get("lost") or ()),
+            step=None if step is None else int(step),
+            tail=str(facts.get("tail") or ""),
+            exit_code=None if exit_code is None else int(exit_code),
+            final=bool(facts.get("final")),
+            all_well=bool(facts.get("all_well")),
+        )
+
+    def to_cause(self) -> str:
+        """What SendTaskFailure sends as cause, within the 32,768 characters that it takes."""
+        facts = {
+            "reason": self.reason[:MOST_REASON],
+            "lost": list(self.lost),
+            "step": self.step,
+            "tail": self.tail[-MOST_TAIL:],
+            "exit_code": self.exit_code,
+            "final": self.final,
+            "all_well": self.all_well,
+        }
+        return json.dumps(facts, ensure_ascii=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Again:
+    """A new attempt after so many seconds."""
+
+    kind: ClassVar[str] = "again"
+    after: int
+    keep: Keep
+    lost: tuple[str, ...]
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stop:
+    """The run ends here; `error` is the word the execution fails with, `reason` its cause."""
+
+    kind: ClassVar[str] = "stop"
+    error: str
+    reason: str
+
+
+def decide(
+    trouble: Trouble, *, attempt: int, restarts: int, now: datetime, deadline: datetime
+) -> Again | Stop:
+    """`attempt` is the one that failed, from 1; `restarts` is the job's limit. A run that stops at its cap says so
+    itself: nothing failed."""
+    if trouble.error == errors.LimitReached.__name__ and trouble.final:
+        return Stop(error=trouble.error, reason=f"{trouble.reason}.{_last_lines(trouble)}")
+    happened = _happened(trouble, attempt)
+    hopeless = _hopeless(trouble)
+    if hopeless:
+        return Stop(error=trouble.error, reason=f"{happened} {hopeless}{_last_lines(trouble)}")
+    pause = _pause(trouble.error, attempt)
+    if now + timedelta(seconds=pause) >= deadline:
+        return Stop(error="LimitReached", reason=f"{happened} {USED_UP}{_last_lines(trouble)}")
+    if attempt > restarts:
+        allowed = f"limits.restarts is {restarts}, so no attempt is left"
+        advice = f"{allowed}. Checkpoints and logs are in the bucket; raise the limit if hosts are at fault."
+        return Stop(error=trouble.error, reason=f"{happened} {advice}{_last_lines(trouble)}")
+    some_stay = trouble.all_well or (trouble.lost and trouble.error in LOST_WITH_NAME)
+    keep = Keep.SURVIVORS if some_stay else Keep.NONE
+    return Again(
+        after=pause,
+        keep=keep,
+        lost=trouble.lost,
+        reason=f"{happened} {_what_next(trouble, keep, attempt, restarts, pause)}",
+    )
+
+
+def _hopeless(trouble: Trouble) -> str | None:
+    """Why another attempt cannot help, and what to do; None when it can."""
+    known = errors.WORDS.get(trouble.error)
+    if known is errors.LimitReached:
+        return USED_UP
+    if known and not known.retry_can_help:
+        return ADVICE[known.blame]
+    if trouble.final:
+        return "Another attempt would end the same way; mend what the reason names, then start the job again."
+    if known or trouble.error in NOBODY_KNOWS or trouble.error.startswith(SERVICE_TROUBLE):
+        return None
+    return (
+        "Trainyard does not know this error; another attempt could repeat it and cost money, so the run ends here. "
+        "The log of the state's function says more."
+    )
+
+
+USED_UP = "The hours or dollars of the job (limits.hours, limits.dollars) are used up; raise them to go on."
+ADVICE: Mapping[errors.Blame, str] = {
+    errors.Blame.CAPACITY: "Nothing is left to try now; allow more instance types or markets, or try later.",
+    errors.Blame.USER: "This is the job's own error, so it is not tried again; mend it and upload the job anew.",
+    errors.Blame.ACCESS: "A permission is missing, which trying again cannot add; give it to the role.",
+    errors.Blame.CONFIGURATION: "The yard itself is at fault, which trying again cannot change: mend what the reason "
+    "names (where it is set up wrongly, deploy or bake again), then start the job again.",
+}
+
+
+def _pause(error: str, attempt: int) -> int:
+    first: int = FIRST_PAUSE.get(error, 10)
+    doubled: int = first * 2 ** min(attempt - 1, 10)
+    return min(LONGEST_PAUSE, doubled)
+
+
+def _happened(trouble: Trouble, attempt: int) -> str:
+    """What happened, as a sentence."""
+    step = "" if trouble.step is None else f" at step {trouble.step}"
+    what = (
+        trouble.error
+        if trouble.error not in WHAT_HAPPENED
+        else f"{trouble.error}, {WHAT_HAPPENED[trouble.error]}"
+    )
+    code = "" if trouble.exit_code is None else f" (exit code {trouble.exit_code})"
+    why = f": {trouble.reason.strip()[:MOST_REASON]}" if trouble.reason.strip() else ""
+    text = f"Attempt {attempt} failed{step}: {what}{code}{why}"
+    return text if text.endswith((".", "!", "?")) else f"{text}."
+
+
+def _what_next(trouble: Trouble, keep: Keep, attempt: int, restarts: int, pause: int) -> str:
+    when = f"in {pause} s" if pause else "now"
+    who = "a whole new gang"
+    if keep is Keep.SURVIVORS:
+        who = f"{', '.join(trouble.lost)} replaced, the others stay" if trouble.lost else "on the same hosts"
+    return (
+        f"Attempt {attempt + 1} of at most {restarts + 1} follows {when}: {who}; "
+        "it resumes from the last checkpoint in the bucket."
+    )
+
+
+def _last_lines(trouble: Trouble) -> str:
+    return f"\nThe program's last lines:\n{trouble.tail.strip()[-MOST_TAIL:]}" if trouble.tail.strip() else ""
+
+
+def _facts(cause: str) -> Mapping[str, Any] | None:
+    try:
+        facts = json.loads(cause)
+    except ValueError:  # plain text, as Step Functions itself writes
+        return None
+    return facts if isinstance(facts, Mapping) else None

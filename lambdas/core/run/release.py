@@ -1,0 +1,44 @@
+"""Release: what happens to each host when an attempt or the run is over."""
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from lambdas.core.model.instance_types import Market
+from lambdas.core.model.job import Hosts
+
+
+class Act(StrEnum):
+    TERMINATE = "terminate"
+    STOP = "stop"
+    KEEP = "keep"
+
+
+@dataclass(frozen=True)
+class Disposal:
+    """What to do with one host, and why."""
+
+    instance: str
+    act: Act
+    reason: str
+
+
+def dispose(
+    hosts: Iterable[tuple[str, Market]], *, after: Hosts, keep: Collection[str], run_is_over: bool
+) -> tuple[Disposal, ...]:
+    """A host the next attempt keeps stays; at the end of the run on-demand hosts stop if the job says so.
+
+    Spot hosts of a fleet cannot be stopped: EC2 only knows how to terminate them."""
+    return tuple(_dispose(host, market, after, keep, run_is_over) for host, market in hosts)
+
+
+def _dispose(host: str, market: Market, after: Hosts, keep: Collection[str], run_is_over: bool) -> Disposal:
+    if not run_is_over:
+        if host in keep:
+            return Disposal(host, Act.KEEP, "the next attempt goes on with it")
+        return Disposal(host, Act.TERMINATE, "the next attempt does not use it")
+    if after is Hosts.STOP and market is Market.ON_DEMAND:
+        return Disposal(host, Act.STOP, "the run is over and the job keeps its hosts (after.hosts: stop)")
+    if after is Hosts.STOP:
+        return Disposal(host, Act.TERMINATE, "the run is over; EC2 cannot stop a fleet's spot host")
+    return Disposal(host, Act.TERMINATE, "the run is over")

@@ -1,0 +1,169 @@
+"""Admit of a bake: read and check the recipe, find its base image, see whether there is anything to do, take the lock.
+
+Of two bakes at once one gets the lock; a lock whose execution is over counts for nothing."""
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+from lambdas import settings
+from lambdas.aws import images, s3, ssm, states
+from lambdas.aws.ledger import Ledger, Lock, event_row
+from lambdas.aws.logbook import Logbook
+from lambdas.core.images import bake, recipe
+from lambdas.core.images.bake import Refused, RollbackPlan, Unchanged
+from lambdas.core.images.recipe import Recipe, Rollback, Wanted
+from lambdas.core.jobfile import document
+from lambdas.core.model import names, one_host, wire
+from lambdas.core.model.errors import AccessDenied, BudgetSpent, Misconfigured, RecipeRefused
+from lambdas.core.model.image import Image
+from lambdas.core.model.job import Fault, InputFaults
+from lambdas.core.patrol import budget
+from lambdas.settings import BakeAdmitSettings
+from lambdas.steps import admission
+from lambdas.steps.observability import clock, note
+
+LONGEST = timedelta(days=3)
+"""The workflow's own time limit."""
+WAIT_MINUTES = 30.0
+"""How long a search for a builder goes on before the bake ends."""
+
+
+def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
+    yard = settings.read(BakeAdmitSettings)
+    ledger, run = Ledger(yard.table_name), str(event["run"])
+    if taken := admission.taken(ledger.run(run), event):
+        return _said(Refused(RecipeRefused.__name__, taken))
+    if isinstance(event["input"], Mapping) and event["input"].get("denied"):
+        raise AccessDenied(str(event["input"]["denied"]))  # submit's words: it could not read the recipe
+    wanted = names.misnamed(run) or recipe.read_input(event["input"], usual=yard.recipe_key)
+    decision: Refused | Unchanged | RollbackPlan | dict[str, Any]
+    match wanted:
+        case InputFaults():
+            decision = _refused(wanted)
+        case Rollback():
+            decision = _rollback(yard)
+        case Wanted():
+            decision = _recipe(yard, wanted)
+    if isinstance(decision, RollbackPlan | dict):
+        lock = Lock(run, str(event["execution"]), wire.instant(event["started"]) + LONGEST)
+        decision = _take_lock(ledger, lock) or decision
+    answer = _said(decision)
+    values = {"kind": "bake", **(_values(decision) if isinstance(decision, dict) else {})}
+    entry = note(answer["kind"], answer["reason"], at=clock())
+    if taken := admission.write(ledger, event, values, event_row(run, entry)):
+        return _said(Refused(RecipeRefused.__name__, taken))
+    if isinstance(decision, dict):
+        s3.write_json(yard.bucket_name, f"runs/{run}/recipe.json", decision)
+    return answer
+
+
+def _refused(faults: InputFaults) -> Refused:
+    return Refused(RecipeRefused.__name__, faults.reason)
+
+
+def _rollback(yard: BakeAdmitSettings) -> RollbackPlan | Refused:
+    previous = ssm.parameter(yard.previous_image_parameter)
+    image = images.find(previous) if previous and previous.startswith("ami-") else None
+    current = ssm.parameter(yard.image_parameter)
+    return bake.roll_back(previous, image, yard=yard.yard, current=current)
+
+
+def _recipe(yard: BakeAdmitSettings, wanted: Wanted) -> dict[str, Any] | Unchanged | Refused:
+    """recipe.json; or every fault, those of the base image too; or that the current image is made from it."""
+    source = wanted.key or "the execution's input"
+    found = recipe.check(wanted.recipe, source=source) if wanted.key is None else _uploaded(yard, wanted)
+    if isinstance(found, InputFaults):
+        return _refused(found)
+    base = _base(yard, found)
+    if isinstance(base, Fault):
+        return _refused(InputFaults(source, (base,)))
+    if fault := bake.disk_fault(found.root_gib, base):
+        return _refused(InputFaults(source, (fault,)))
+    admitted = recipe.admitted(found, software=yard.software_hash, base=base.id)
+    same = None if wanted.force else _unchanged(yard, str(admitted["hash"]))
+    return same or _too_dear(yard) or admitted
+
+
+def _too_dear(yard: BakeAdmitSettings) -> Refused | None:
+    """A builder costs as any host does."""
+    spent = budget.refusal(Logbook(yard.table_name).money(), yard.monthly_dollars or None, clock())
+    return Refused(BudgetSpent.__name__, spent) if spent else None
+
+
+def _uploaded(yard: BakeAdmitSettings, wanted: Wanted) -> Recipe | InputFaults:
+    """An older version stays readable behind a delete marker: a recipe that was deleted is not baked."""
+    assert wanted.key is not None
+    found = s3.head(yard.bucket_name, wanted.key, most=document.MOST_BYTES, version=wanted.version_id)
+    if found is None or s3.head(yard.bucket_name, wanted.key, most=1) is None:
+        return recipe.gone(wanted.key)
+    if found.size > document.MOST_BYTES:
+        return InputFaults(wanted.key, (recipe.too_big(found.size),))
+    return recipe.parse(found.head, source=wanted.key)
+
+
+def _base(yard: BakeAdmitSettings, wanted: Recipe) -> Image | Fault:
+    """The image that the builder starts from, as the recipe names it; the yard's own parameter is the operator's."""
+    named = wanted.base or yard.base_image_parameter
+    ami = named if named.startswith("ami-") else _parameter(yard, named)
+    if ami is None and wanted.base is None:
+        raise Misconfigured(
+            f"The parameter {named} does not hold the id of a base image. Its path differs by region and year: find it "
+            "with `aws ssm get-parameters-by-path --path /aws/service/deeplearning/ami` and deploy with "
+            "-c base_image_parameter=..."
+        )
+    if ami is None:
+        return Fault("base", f"the parameter {named} does not hold the id of an image that exists here")
+    image = images.find(ami)
+    if image is None:
+        return Fault(
+            "base", f"the image {ami} does not exist here, or its owner does not share it with this account"
+        )
+    if not image.available:
+        return Fault("base", f"the image {ami} is {image.state}; an available one is allowed")
+    return image
+
+
+def _parameter(yard: BakeAdmitSettings, named: str) -> str | None:
+    """The AMI that a parameter holds; None where it holds none, or where this yard may not read it."""
+    if not recipe.readable(named, usual=yard.base_image_parameter, yard=yard.yard):
+        return None
+    value = ssm.parameter(named)
+    return value if value and recipe.is_ami(value) else None
+
+
+def _unchanged(yard: BakeAdmitSettings, recipe_hash: str) -> Unchanged | None:
+    current = ssm.parameter(yard.image_parameter)
+    image = images.find(current) if current and current.startswith("ami-") else None
+    return bake.unchanged(image, yard=yard.yard, recipe_hash=recipe_hash)
+
+
+def _take_lock(ledger: Ledger, mine: Lock) -> Refused | None:
+    """None when it is ours."""
+    holder = ledger.bake_lock()
+    over = holder.run if holder and states.is_over(holder.execution_arn) else None
+    if ledger.take_bake_lock(mine, instead_of=over):
+        return None
+    return bake.under_way(holder.run if holder else "that began this very moment")
+
+
+def _values(admitted: Mapping[str, Any]) -> dict[str, Any]:
+    """What later states read of the run; the builder reads recipe.json."""
+    builder = wire.from_json(recipe.Builder, admitted["builder"])
+    job = one_host.job(
+        str(admitted["name"]),
+        builder.hardware,
+        hours=builder.hours,
+        wait_minutes=WAIT_MINUTES,
+        restarts=bake.MOST_BUILDERS - 1,
+    )
+    return {"job": job.to_json(), "image_id": admitted["base"], "recipe": admitted}
+
+
+def _said(decision: Refused | Unchanged | RollbackPlan | Mapping[str, Any]) -> dict[str, Any]:
+    """The answer, on which the workflow goes on."""
+    if isinstance(decision, Mapping):
+        reason = f"{decision['name']} ({decision['hash']}) is made of {decision['base']}"
+        return {"kind": "admitted", "reason": reason}
+    answer: dict[str, Any] = wire.to_json(decision)
+    return answer

@@ -1,0 +1,31 @@
+"""Capture of a bake: an image of the builder, tagged with what it holds and how it was tested."""
+
+from typing import Any
+
+from lambdas import settings
+from lambdas.aws import s3
+from lambdas.aws.ledger import Ledger
+from lambdas.core.images import bake
+from lambdas.settings import YardSettings
+from lambdas.steps import attempts, waits
+from lambdas.steps.observability import attempt_of, clock
+
+
+def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
+    yard = settings.read(YardSettings)
+    run, attempt = attempt_of(event)
+    ledger, now = Ledger(yard.table_name), clock()
+    entered = waits.enter(ledger, run, attempt, "capture", event["token"], now, state="Capture")
+    attempts.refuse_denied(entered.records, attempt)
+    (builder,) = entered.records.attempts[attempt].hosts
+    if entered.row is None:
+        waits.raise_if_over(entered, builder)
+    recipe = entered.records.run.recipe
+    assert recipe is not None, "an admitted bake has a recipe"
+    results = s3.read_json(yard.bucket_name, f"runs/{run}/tests.json") or {}
+    name = bake.baked_name(yard.yard, run, attempt=attempt)
+    tags = bake.baked_tags(yard.yard, recipe, results, run, name=name)
+    description = f"Trainyard host, recipe {recipe['name']} {recipe['hash']}"
+    waits.for_image(entered, builder, name, description=description, tags=tags)
+    waits.retire_if_over(entered)
+    return {}

@@ -1,0 +1,62 @@
+"""Publish: point the image parameters at the new image, or back at the previous one.
+
+Where they move is written to the ledger before the first of them does, and never again: a repeated call, or one after
+a crash in between, does the same. Nothing moves once the bake is over.
+"""
+
+from datetime import datetime
+from typing import Any
+
+from lambdas import settings
+from lambdas.aws import images, ssm
+from lambdas.aws.ledger import AlreadyWrittenError, Ledger, event_row, run_row
+from lambdas.core.images import bake
+from lambdas.core.images.bake import Moved
+from lambdas.core.model import wire
+from lambdas.core.model.errors import ImageFailed
+from lambdas.core.run.records import Records
+from lambdas.core.run.summary import Ending
+from lambdas.settings import BakePublishSettings
+from lambdas.steps import attempts
+from lambdas.steps.observability import attempt_of, clock, note
+
+
+def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
+    yard = settings.read(BakePublishSettings)
+    run, attempt = attempt_of(event)
+    ledger, now = Ledger(yard.table_name), clock()
+    records = ledger.known(run)
+    attempts.refuse_denied(records, attempt)
+    moved = _written(records) or _decided(yard, ledger, records, now)
+    if moved.before != bake.NO_IMAGE:
+        ssm.set_parameter(yard.previous_image_parameter, moved.before)
+    ssm.set_parameter(yard.image_parameter, moved.image)
+    reason = f"{yard.image_parameter} is {moved.image}; it was {moved.before}"
+    ledger.write(event_row(run, note("published", reason, at=now, attempt=attempt)))
+    if attempt in records.attempts:
+        values = {"ending": Ending.FINISHED, "ended": now, "reason": f"{moved.image} was made"}
+        attempts.end_once(ledger, run, attempt, values)
+    return {"kind": "baked" if records.run.image else "rolled_back", "image": moved.image, "reason": reason}
+
+
+def _written(records: Records) -> Moved | None:
+    return wire.from_json(Moved, records.run.published) if records.run.published else None
+
+
+def _decided(yard: BakePublishSettings, ledger: Ledger, records: Records, now: datetime) -> Moved:
+    """Where the parameters move, from now on for good. Raises ImageFailed when they may not."""
+    run = records.run.run
+    image = records.run.image or ssm.parameter(yard.previous_image_parameter) or bake.NO_IMAGE
+    found = images.find(image) if image != bake.NO_IMAGE else None
+    if found is None or not found.available or not found.is_of(yard.yard):
+        state = found.state if found else "gone"
+        raise ImageFailed(
+            f"the image {image} is {state}, so hosts could not start from it; nothing was moved"
+        )
+    moved = Moved(image, ssm.parameter(yard.image_parameter) or bake.NO_IMAGE)
+    values = {"state": "Publish", "published": wire.to_json(moved)}
+    try:
+        ledger.write(run_row(run, values, unless="ended"))
+    except AlreadyWrittenError as over:
+        raise ImageFailed(f"the bake {run} is over, so its image {image} is not published") from over
+    return moved

@@ -1,0 +1,50 @@
+"""Capture: an image of a host that is at rest, of a snapshot or at the end of a run. A paused program then goes on."""
+
+from typing import Any
+
+from lambdas import settings
+from lambdas.aws import ssm
+from lambdas.aws.ledger import Ledger, event_row
+from lambdas.core.model import imaging as core
+from lambdas.core.model.errors import HostLost, StartFailed
+from lambdas.settings import SnapshotWakeSettings
+from lambdas.steps import attempts, waits
+from lambdas.steps.observability import attempt_of, clock, note
+from lambdas.steps.waits import Entered
+
+
+def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
+    yard = settings.read(SnapshotWakeSettings)
+    run, attempt = attempt_of(event)
+    ledger, now = Ledger(yard.table_name), clock()
+    entered = waits.enter(ledger, run, attempt, "capture", event["token"], now, state="Capture")
+    attempts.refuse_denied(entered.records, attempt)
+    imaging, asks = entered.records.run.imaging, entered.row is None
+    assert imaging is not None, "Admit or Generalize has said which host"
+    gone = waits.gone(imaging.instance) if asks and imaging.was_running and not imaging.stops else None
+    if gone:
+        raise HostLost(f"{gone}, before it was imaged")
+    name = core.image_name(imaging.family, imaging.instance, run)
+    waits.for_image(
+        entered,
+        imaging.instance,
+        name,
+        description=f"Trainyard: {imaging.instance}, imaged by {run}",
+        tags=core.tags(imaging, yard=yard.yard, run=run, name=name),
+        reboot=imaging.reboots,
+    )
+    if asks and imaging.pauses:
+        _wake(yard, entered, imaging.instance)
+    if asks:
+        waits.retire_if_over(entered)
+    return {}
+
+
+def _wake(yard: SnapshotWakeSettings, entered: Entered, host: str) -> None:
+    """EC2 has taken the order: the program goes on. Where it cannot be told to, it does so by itself."""
+    try:
+        ssm.send(yard.resume_document, [host], {}, comment=f"{entered.run} resume")
+        said = f"the program on {host} goes on"
+    except StartFailed as unheard:
+        said = f"{host} cannot be told that its program may go on, which it will by itself: {unheard.reason}"
+    entered.ledger.write(event_row(entered.run, note("resumed", said, at=clock(), attempt=entered.attempt)))

@@ -1,0 +1,63 @@
+"""Quiesce: a document brings a disk to rest before it is imaged: pause for a snapshot, generalize after a run."""
+
+from typing import Any
+
+from lambdas import settings
+from lambdas.aws import images, s3
+from lambdas.aws.ledger import Ledger, run_row
+from lambdas.core.model import gang
+from lambdas.core.model.errors import HostLost, ImageFailed
+from lambdas.core.model.imaging import Imaging, inherited
+from lambdas.core.run.records import HostRow, Records
+from lambdas.settings import SnapshotRestSettings
+from lambdas.steps import waits
+from lambdas.steps.observability import attempt_of, clock
+
+DOING = {"pause": "pausing", "generalize": "generalizing"}
+
+
+def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
+    """Raises NotRegistered until Systems Manager knows the host, HostLost once EC2 says that it is gone."""
+    yard = settings.read(SnapshotRestSettings)
+    run, attempt, step = *attempt_of(event), str(event["step"])
+    ledger, now = Ledger(yard.table_name), clock()
+    entered = waits.enter(ledger, run, attempt, step, event["token"], now, state=step.capitalize())
+    imaging = entered.records.run.imaging
+    if step == "generalize" and entered.row is None:
+        imaging = _of_run(yard, entered.records, attempt)
+        ledger.write(run_row(run, {"imaging": imaging}))
+    assert imaging is not None, "a snapshot is admitted with its host"
+    gone = waits.gone(imaging.instance)
+    if gone:
+        raise HostLost(f"{gone}, before it was imaged")
+    document = yard.generalize_document if step == "generalize" else yard.pause_document
+    parameters = {"Depth": "host"} if step == "generalize" else {}
+    waits.for_command(entered, imaging.instance, document, parameters, doing=DOING[step])
+    return {}
+
+
+def _of_run(yard: SnapshotRestSettings, records: Records, attempt: int) -> Imaging:
+    """What `after.image` asks for: the chief becomes an image of its job's family."""
+    run, job, host = records.run.run, records.run.job, _chief(records, attempt)
+    assert job is not None, "an admitted run has a job"
+    parent = records.plan.image if records.plan else str(records.run.image_id)
+    latest = s3.read_json(yard.bucket_name, f"runs/{run}/checkpoints/latest.json")
+    checkpoint = gang.checkpoint_of(latest)
+    return Imaging(
+        instance=host.instance,
+        type=host.type,
+        family=job.name,
+        parent=parent,
+        host_run=run,
+        step=checkpoint.step if checkpoint else None,
+        versions=inherited(images.find(parent)),
+    )
+
+
+def _chief(records: Records, attempt: int) -> HostRow:
+    """The chief; where it is gone, the first by its role that lives."""
+    living = (host for _, host in records.assigned(attempt) if host.lives)
+    first = next(living, None)
+    if first is None:
+        raise ImageFailed("the job asks for an image, but no host of its last attempt lives to make one of")
+    return first

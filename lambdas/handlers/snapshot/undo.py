@@ -1,0 +1,72 @@
+"""Undo: an image that was not to be is gone, and its host is as it was. After a failure, and it may run twice.
+
+The workflows call it, and a rule for executions that did not end well.
+"""
+
+from typing import Any
+
+from lambdas import settings
+from lambdas.aws import images, instances, ssm
+from lambdas.aws.ledger import Ledger, event_row, run_row
+from lambdas.core.model.errors import StartFailed, StillStopping, TrainyardError
+from lambdas.core.model.imaging import Imaging
+from lambdas.core.run.records import Records
+from lambdas.settings import SnapshotWakeSettings
+from lambdas.steps.observability import clock, logger, note
+
+
+def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
+    """Raises StillStopping while the host cannot be started again yet: the workflow, or Lambda, calls again."""
+    yard = settings.read(SnapshotWakeSettings)
+    ledger, run = Ledger(yard.table_name), str(event["run"])
+    records = ledger.read(run)
+    imaging = records.run.imaging if records else None
+    if records is None or imaging is None or not records.run.is_of(event.get("execution")):
+        return {"kind": "undone", "reason": "no host was touched"}
+    done, wrong = [], []
+    for undo in (_wake, _discard, _start_again):
+        try:
+            done += undo(yard, ledger, records, imaging)
+        except TrainyardError as error:  # the rest must be undone all the same
+            wrong.append(error)
+    ledger.write(event_row(run, note("undone", "; ".join(done) or "nothing was to be undone", at=clock())))
+    if wrong:
+        raise wrong[0]
+    return {"kind": "undone", "reason": "; ".join(done)}
+
+
+def _discard(yard: SnapshotWakeSettings, ledger: Ledger, records: Records, imaging: Imaging) -> list[str]:
+    """Every image of this execution that nobody can start from."""
+    run, done = records.run.run, []
+    for image in images.of_yard(yard.yard):
+        if image.execution == run and not image.available:
+            images.retire(image.id)
+            ledger.write(run_row(run, {"image": ""}))
+            done.append(f"{image.id} is retired with its snapshots")
+    return done
+
+
+def _wake(yard: SnapshotWakeSettings, ledger: Ledger, records: Records, imaging: Imaging) -> list[str]:
+    """A program that was paused goes on; where it cannot be told to, it does so by itself."""
+    if not imaging.pauses or (records.run.attempt, "pause") not in records.waits:
+        return []
+    try:
+        ssm.send(yard.resume_document, [imaging.instance], {}, comment=f"{records.run.run} resume")
+    except StartFailed as unheard:
+        logger.warning("the program on %s goes on by itself: %s", imaging.instance, unheard.reason)
+        return []
+    return [f"the program on {imaging.instance} goes on"]
+
+
+def _start_again(yard: SnapshotWakeSettings, ledger: Ledger, records: Records, imaging: Imaging) -> list[str]:
+    """A host that was stopped for the image alone."""
+    found = instances.of_ids([imaging.instance]) if imaging.stops else ()
+    state = found[0].state if found else None
+    if state == "stopping":
+        raise StillStopping(
+            f"{imaging.instance} is on its way down and will be started again once it is stopped"
+        )
+    if state != "stopped":
+        return []
+    instances.start([imaging.instance])
+    return [f"{imaging.instance} is started again"]

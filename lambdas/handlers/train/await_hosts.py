@@ -1,0 +1,93 @@
+"""AwaitHosts: wait until the whole gang is there. Also names who is missing when a wait was too long."""
+
+from datetime import datetime
+from typing import Any
+
+from lambdas import settings
+from lambdas.aws import instances, ssm
+from lambdas.aws.ledger import AlreadyWrittenError, Ledger, attempt_row, event_row
+from lambdas.core.run import deadlines, readiness
+from lambdas.core.run.records import Records
+from lambdas.core.run.recovery import Trouble
+from lambdas.core.run.summary import ending_of
+from lambdas.steps import attempts
+from lambdas.steps.observability import attempt_of, clock, note
+
+
+def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
+    yard = settings.read(settings.YardSettings)
+    run, attempt = attempt_of(event)
+    ledger, now = Ledger(yard.table_name), clock()
+    if event.get("overdue"):
+        return _overdue(ledger, run, attempt, str(event["overdue"]), now)
+    records = attempts.await_news(
+        ledger, run, attempt, "await_hosts", event["token"], now, state="AwaitHosts"
+    )
+    if not attempts.settle(ledger, records, attempt, now):
+        attempts.gather(ledger, records, attempt, now, lost=_gone(records, attempt))
+    return {}
+
+
+def _overdue(ledger: Ledger, run: str, attempt: int, state: str, now: datetime) -> dict[str, Any]:
+    """The failure in facts, in place of a timeout that names nobody: EC2, SSM and the ledger are asked."""
+    records = ledger.known(run)
+    row = records.attempts[attempt]
+    trouble = row.trouble or (
+        _late_gang(records, attempt, now) if state == "AwaitHosts" else _silent_gang(records, attempt, now)
+    )
+    values = {
+        "ending": ending_of(trouble.error),
+        "ended": now,
+        "reason": trouble.reason,
+        "error": trouble.error,
+        "cause": trouble.to_cause(),
+    }
+    entry = note("overdue", trouble.reason, at=now, attempt=attempt, lost=list(trouble.lost))
+    try:
+        ledger.write(attempt_row(run, attempt, values, unless="ending"), event_row(run, entry))
+    except AlreadyWrittenError:
+        ledger.write(event_row(run, entry))
+    return {"error": trouble.error, "cause": trouble.to_cause()}
+
+
+def _late_gang(records: Records, attempt: int, now: datetime) -> Trouble:
+    members = records.members(attempt)
+    ids = [host.instance for host in members]
+    ready = records.ready(attempt)
+    lost = _gone(records, attempt)
+    online = ssm.online(ids)
+    if not lost and len(ready) == len(ids):
+        return attempts.unregistered(sorted(set(ids) - online))
+    verdict = readiness.judge(ids, ready=ready, online=online, lost=lost, now=now, deadline=now)
+    gone = verdict.lost if isinstance(verdict, readiness.Failed) else ()
+    error = verdict.error if isinstance(verdict, readiness.Failed) else "HostsNotReady"
+    return Trouble(error=error, reason=verdict.reason, lost=gone)
+
+
+def _silent_gang(records: Records, attempt: int, now: datetime) -> Trouble:
+    step = (records.run.progress or {}).get("step")
+    lost = _gone(records, attempt)
+    if lost:
+        said = "; ".join(f"{host}: {why}" for host, why in lost.items())
+        reason = f"hosts are gone and no event told of it ({said})"
+        return Trouble(error="HostLost", reason=reason, lost=tuple(lost), step=step)
+    over = deadlines.used_up(records, attempt, now, step=step)
+    if over:
+        return Trouble(error="LimitReached", reason=over, step=step, final=True)
+    minutes = deadlines.HEARTBEAT.total_seconds() / 60
+    reason = (
+        f"all hosts are there, but for {minutes:g} minutes the program has neither reported progress nor printed: "
+        "it hangs; its log in the bucket shows how far it came"
+    )
+    return Trouble(error="States.HeartbeatTimeout", reason=reason, step=step)
+
+
+def _gone(records: Records, attempt: int) -> dict[str, str]:
+    """Members of the gang that EC2 says are going or gone, with its reason."""
+    members = {host.instance for host in records.members(attempt)}
+    found = {host.id: host for host in instances.of_ids(members)}
+    return {
+        host.id: f"EC2 says {host.state} ({host.state_reason or 'no reason given'})"
+        for host in found.values()
+        if host.gone
+    }

@@ -1,0 +1,297 @@
+"""Launch: ask one pool for what the attempt lacks. The workflow comes back for the next pool, or after a wait.
+
+A job whose roles without a GPU have hosts of their own is launched in two requests, one gang each; without the second
+gang the first is of no use, and the workflow ends it at once.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from lambdas import settings
+from lambdas.aws import fleet, instances
+from lambdas.aws.fleet import Launched, Template
+from lambdas.aws.ledger import Ledger, attempt_row, event_row, host_row, intent_row, look_up_row, run_row
+from lambdas.core.capacity import placement
+from lambdas.core.capacity.placement import FleetRefusal, GiveUp, StartOver, Try, Wait
+from lambdas.core.capacity.plan import Offer, Part, RefusalKind, parts
+from lambdas.core.model import gang, policy, tokens, wire
+from lambdas.core.model.gang import Gang
+from lambdas.core.model.job import Job
+from lambdas.core.run import deadlines
+from lambdas.core.run.records import HostRow, Records
+from lambdas.settings import LaunchSettings
+from lambdas.steps.observability import attempt_of, clock, note
+
+Launches = list[tuple[Part, Launched]]
+"""The parts of an attempt that EC2 launched."""
+
+
+@dataclass(frozen=True)
+class Asking:
+    """One ask of one pool, from the intent to the answer."""
+
+    yard: LaunchSettings
+    ledger: Ledger
+    records: Records
+    attempt: int
+    step: Try
+
+    @property
+    def run(self) -> str:
+        return self.records.run.run
+
+    @property
+    def job(self) -> Job:
+        assert self.records.run.job is not None, "an admitted run has a job"
+        return self.records.run.job
+
+    @property
+    def offer(self) -> Offer:
+        assert self.records.plan is not None, "Plan comes before Launch"
+        return self.records.plan.offers[self.step.offer]
+
+    @property
+    def disk_gib(self) -> int:
+        """A disk is as large as the recipe of a bake says, else as the image's own."""
+        assert self.records.plan is not None, "Plan comes before Launch"
+        return int((self.records.run.recipe or {}).get("root_gib") or self.records.plan.disk_gib)
+
+    @property
+    def survivors(self) -> tuple[HostRow, ...]:
+        return self.records.survivors(self.attempt)
+
+    def token(self, which: Gang) -> str:
+        """What makes each request happen once."""
+        return tokens.client_token(
+            self.run,
+            yard=self.yard.yard,
+            attempt=self.attempt,
+            offer=self.step.offer,
+            round=self.step.round,
+            gang=which,
+        )
+
+    def intent(self, **values: Any) -> Any:
+        return intent_row(self.run, self.attempt, self.step.offer, self.step.round, values)
+
+    def told(self, event: str, reason: str, now: datetime, **detail: Any) -> Any:
+        return event_row(
+            self.run, note(event, reason, at=now, attempt=self.attempt, pool=self.offer.pool, **detail)
+        )
+
+
+def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
+    yard = settings.read(LaunchSettings)
+    run, attempt = attempt_of(event)
+    ledger, now = Ledger(yard.table_name), clock()
+    records = ledger.known(run)
+    if attempt in records.attempts:
+        return _launched("it was launched before this call was repeated")
+    if records.stranded(attempt):
+        return {"kind": "retire", "reason": "an earlier call launched a part of what the attempt needs"}
+    step = _next_step(records, attempt, now)
+    match step:
+        case Try():
+            return _ask(Asking(yard, ledger, records, attempt, step))
+        case Wait(seconds=seconds, reason=reason):
+            ledger.write(event_row(run, note("waiting", reason, at=now, attempt=attempt)))
+            return {"kind": "wait", "seconds": seconds, "reason": reason}
+        case StartOver(reason=reason):
+            ledger.write(event_row(run, note("start over", reason, at=now, attempt=attempt)))
+            return {"kind": "retire", "reason": reason}
+        case GiveUp(error=error, reason=reason):
+            ledger.write(event_row(run, note("gave up", reason, at=now, attempt=attempt)))
+            return {"kind": "gave_up", "error": error, "reason": reason}
+
+
+def _next_step(records: Records, attempt: int, now: datetime) -> Try | Wait | StartOver | GiveUp:
+    """The ask whose answer got lost, once more; else what placement says."""
+    job, plan = records.run.job, records.plan
+    assert job is not None
+    assert plan is not None, "Plan comes before Launch"
+    broke = deadlines.out_of_money(records, now)
+    if broke:
+        return GiveUp("LimitReached", broke)
+    open_ask = records.unanswered(attempt)
+    if open_ask:
+        return Try(open_ask.offer, open_ask.round, "an earlier call asked this pool and its answer was lost")
+    since = records.searching_since(attempt, now)
+    deadline = deadlines.deadline(records, attempt, now)
+    return placement.next_step(
+        plan.offers,
+        records.refusals(attempt),
+        now=now,
+        since=since,
+        give_up_at=placement.give_up_at(since, job.limits.wait_minutes, deadline),
+        ended_by=placement.ended_by(since, job.limits.wait_minutes, deadline),
+        held=records.held_offer(attempt),
+        first=records.first_market(attempt),
+        last=records.failed_offers(attempt),
+    )
+
+
+def _ask(asking: Asking) -> dict[str, Any]:
+    """Write the intent, look for what an earlier call may have launched, ask EC2, write the answer."""
+    survivors = [(host.instance, host.gang, host.type) for host in asking.survivors]
+    lacking = parts(asking.job, asking.offer, survivors)
+    if asking.records.unanswered(asking.attempt):
+        found = _launched_before(asking, lacking)
+    else:
+        _intend(asking, lacking)
+        found = {}
+    launched: Launches = []
+    for part in lacking:
+        answer = found.get(part.gang) or _launch(asking, part)
+        if isinstance(answer, FleetRefusal):
+            return _refused(asking, part, answer, launched)
+        launched.append((part, answer))
+        if len(answer.instances) < part.count:
+            return _refused(asking, part, _too_few(part, answer), launched)
+    _write_hosts(asking, launched)
+    return _launched(_hosts(asking, launched))
+
+
+def _intend(asking: Asking, lacking: tuple[Part, ...]) -> None:
+    now = clock()
+    gpu_hosts = sum(part.count for part in lacking if part.gang is Gang.GPU)
+    beside = [
+        f"; beside it {part.count} x {' or '.join(choice.type for choice in part.choices)}"
+        for part in lacking
+        if part.gang is Gang.CPU
+    ]
+    said = (
+        "".join([f"{gpu_hosts} x {asking.step.reason}", *beside]) if lacking else "nobody: no host is missing"
+    )
+    asking.ledger.write(
+        asking.intent(
+            token=asking.token(Gang.GPU),
+            cpu_token=asking.token(Gang.CPU) if asking.job.cpu_gang else None,
+            offer_pool=asking.offer.pool,
+            at=now,
+        ),
+        run_row(asking.run, {"state": "Launch", "attempt": asking.attempt}),
+        asking.told("asking", said, now),
+    )
+
+
+def _launched_before(asking: Asking, lacking: tuple[Part, ...]) -> dict[Gang, Launched]:
+    """What an earlier call whose answer is not written down has launched in this pool."""
+    offer = asking.offer
+    here = [
+        host
+        for host in instances.of_run(asking.run, attempt=asking.attempt)
+        if (host.zone, host.market) == (offer.zone, offer.market)
+    ]
+    found = {}
+    for part in lacking:
+        types = {choice.type for choice in part.choices}
+        mine = [host for host in here if host.gang is part.gang and host.type in types]
+        if mine:
+            found[part.gang] = Launched(tuple(host.id for host in mine), mine[0].type)
+    return found
+
+
+def _launch(asking: Asking, part: Part) -> Launched | FleetRefusal:
+    assert asking.records.plan is not None, "Plan comes before Launch"
+    template = Template(asking.yard.launch_template_id, asking.yard.launch_template_version)
+    return fleet.launch(
+        part,
+        asking.offer,
+        template,
+        image=asking.records.plan.image,
+        token=asking.token(part.gang),
+        tags=_tags(asking, part, clock()),
+        root_gib=(asking.records.run.recipe or {}).get("root_gib"),
+    )
+
+
+def _too_few(part: Part, launched: Launched) -> FleetRefusal:
+    """EC2 promised all or nothing; should it ever break that, the part is known, retired, and another pool asked."""
+    reason = f"EC2 launched {len(launched.instances)} of {part.count} hosts; a part of a gang is of no use"
+    return FleetRefusal(RefusalKind.CAPACITY, "Partial", reason)
+
+
+def _launched(reason: str) -> dict[str, Any]:
+    return {"kind": "launched", "reason": reason, "ready_seconds": deadlines.ready_seconds()}
+
+
+def _hosts(asking: Asking, launched: Launches) -> str:
+    if not launched:
+        return f"no new host in {asking.offer.pool}"
+    count = sum(len(answer.instances) for _, answer in launched)
+    beside = [
+        f", {len(answer.instances)} of them {answer.type}"
+        for part, answer in launched
+        if part.gang is Gang.CPU
+    ]
+    return "".join([f"{count} host{'' if count == 1 else 's'} in {asking.offer.pool}", *beside])
+
+
+def _refused(asking: Asking, part: Part, no: FleetRefusal, launched: Launches) -> dict[str, Any]:
+    """EC2 said no to this part. What it has launched of the attempt is written down, and ended at once."""
+    now = clock()
+    who = f"{gang.called(asking.job, part.gang)}: " if part.gang is Gang.CPU else ""
+    reason = f"{who}{no.reason}"
+    answer = asking.intent(
+        answer="refused", gang=part.gang, refusal=no.kind, code=no.code, reason=reason, answered=now
+    )
+    entry = asking.told("refused", f"{asking.offer.pool}: {no.code}: {reason}", now, code=no.code)
+    asking.ledger.write(*_host_rows(asking, launched, now), entry, answer)
+    return {"kind": "retire" if launched else "refused", "reason": f"{no.code}: {reason}"}
+
+
+def _write_hosts(asking: Asking, launched: Launches) -> None:
+    """The attempt's row goes after its hosts': a crash in between is found by the unanswered intent and done again."""
+    now = clock()
+    offer, survivors = asking.offer, [host.instance for host in asking.survivors]
+    beside = f" beside {len(survivors)} that stayed" if survivors else ""
+    hosts = sorted([*(host for _, answer in launched for host in answer.instances), *survivors])
+    told = wire.to_json(offer) | {"pool": offer.pool}
+    asking.ledger.write(
+        *_host_rows(asking, launched, now),
+        asking.told("launched", f"{_hosts(asking, launched)}{beside}", now, hosts=hosts),
+        attempt_row(asking.run, asking.attempt, {"offer": told, "hosts": hosts, "launched": now}),
+        asking.intent(answer="launched", answered=now),
+    )
+
+
+def _host_rows(asking: Asking, launched: Launches, now: datetime) -> list[Any]:
+    run, attempt, rows = asking.run, asking.attempt, []
+    for part, answer in launched:
+        price = part.price_of(answer.type)
+        values = {
+            "attempt": attempt,
+            "gang": part.gang,
+            "type": answer.type,
+            "zone": asking.offer.zone,
+            "market": asking.offer.market,
+            "price": price.price,
+            "on_demand_price": price.on_demand_price,
+            "disk_gib": asking.disk_gib,
+            "launched": now,
+        }
+        for host in answer.instances:
+            rows.append(host_row(run, host, values))
+            rows.append(look_up_row("instance", host, run, now=now, attempt=attempt))
+    return rows
+
+
+def _tags(asking: Asking, part: Part, now: datetime) -> dict[str, str]:
+    """What the host reads of itself, what every permission to touch it is conditioned on, and what patrol judges by:
+    a host needs no ledger to be understood."""
+    dearest = max(choice.price for choice in part.choices)
+    lease = deadlines.deadline(asking.records, asking.attempt, now) + deadlines.MARGIN
+    kind = asking.records.run.kind
+    quiet = {} if kind == "train" else {"trainyard:kind": kind}
+    return quiet | {
+        "trainyard:yard": asking.yard.yard,
+        "trainyard:run": asking.run,
+        "trainyard:attempt": str(asking.attempt),
+        "trainyard:gang": str(part.gang.value),
+        "trainyard:lease": wire.stamp(lease),
+        "trainyard:after": asking.job.after.hosts.value,
+        "trainyard:price": f"{dearest:.6f}",
+        "Name": f"{asking.run} attempt {asking.attempt}",
+        **policy.tags(asking.job.policy),
+    }

@@ -1,0 +1,81 @@
+"""Plan: gather quotas, prices, zones and the image; decide which pools to try, in which order, until when."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from lambdas import settings
+from lambdas.aws import images, instances, prices, quotas, s3, ssm
+from lambdas.aws.ledger import Ledger, event_row, plan_row, run_row
+from lambdas.core.capacity import offers
+from lambdas.core.capacity.offers import ImageFacts, PlanFacts, Refused, Source, Subnet
+from lambdas.core.capacity.plan import Plan
+from lambdas.core.model import image, wire
+from lambdas.core.model.image import Image
+from lambdas.core.model.instance_types import Market
+from lambdas.core.model.job import Job
+from lambdas.core.run.records import RunRow
+from lambdas.settings import PlanSettings
+from lambdas.steps.observability import clock, note
+
+
+def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
+    yard = settings.read(PlanSettings)
+    ledger, run, now = Ledger(yard.table_name), str(event["run"]), clock()
+    records = ledger.known(run)
+    job = records.run.job
+    assert job is not None, "an admitted run has a job"
+    deadline = records.run.created + timedelta(hours=job.limits.hours)
+    made = offers.make_plan(job, _facts(records.run, job, yard, now), now=now)
+    s3.write_json(yard.bucket_name, f"runs/{run}/plan.json", wire.to_json(made))
+    if isinstance(made, Refused):
+        ledger.write(event_row(run, note("refused", made.reason, at=now)))
+        return {"kind": "refused", "error": made.error, "reason": made.reason}
+    ledger.write(
+        plan_row(run, wire.to_json(made)),
+        run_row(run, {"state": "Plan", "deadline": deadline, "image_id": made.image}),
+        event_row(run, note("planned", made.reason, at=now, offers=[offer.pool for offer in made.offers])),
+    )
+    return _answer(job, made, deadline)
+
+
+def _answer(job: Job, made: Plan, deadline: datetime) -> dict[str, Any]:
+    """What later states route on and what Recover, which may read nothing, has to know."""
+    return {
+        "kind": "planned",
+        "hosts": made.gang,
+        "restarts": job.limits.restarts,
+        "deadline": wire.stamp(deadline),
+        "snapshot": job.after.image.value,
+    }
+
+
+def _facts(run: RunRow, job: Job, yard: PlanSettings, now: datetime) -> PlanFacts:
+    types = offers.types_of(job)
+    codes = offers.quota_codes(job)
+    limits = {code: quotas.vcpus(code) for code in codes}
+    return PlanFacts(
+        region=yard.aws_region,
+        subnets=tuple(Subnet(*found) for found in instances.subnets(yard.subnet_ids)),
+        offered=prices.offered(types),
+        spot_prices=prices.spot(types, now=now) if Market.SPOT in job.hardware.market.markets else {},
+        quotas={code: limit for code, limit in limits.items() if limit is not None},
+        used=offers.used_vcpus(instances.live()) if codes else {},
+        image=_image(run, job, yard),
+    )
+
+
+def _image(run: RunRow, job: Job, yard: PlanSettings) -> ImageFacts:
+    named: str | None
+    if run.image_id is not None:
+        source, named = Source.RUN, run.image_id
+    elif job.hardware.image is not None:
+        source, named = Source.JOB, job.hardware.image
+    else:
+        source, named = Source.PARAMETER, ssm.parameter(yard.image_parameter)
+    return ImageFacts(source, named, _found(source, named, yard), yard.yard, yard.image_parameter)
+
+
+def _found(source: Source, named: str | None, yard: PlanSettings) -> Image | None:
+    if named is not None and named.startswith("ami-"):
+        return images.find(named)
+    return image.meant(named, images.of_yard(yard.yard)) if named and source is Source.JOB else None

@@ -1,0 +1,79 @@
+"""Train: say who is who, start the gang with one command, and wait. Progress is the heartbeat."""
+
+from datetime import datetime
+from typing import Any
+
+from lambdas import settings
+from lambdas.aws import s3, ssm
+from lambdas.aws.ledger import Ledger, attempt_row, event_row, look_up_row, run_row
+from lambdas.core.model import gang
+from lambdas.core.run import deadlines
+from lambdas.core.run.records import Records
+from lambdas.settings import TrainSettings
+from lambdas.steps import attempts
+from lambdas.steps.observability import attempt_of, clock, note
+
+
+def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
+    yard = settings.read(TrainSettings)
+    run, attempt = attempt_of(event)
+    ledger, now = Ledger(yard.table_name), clock()
+    records = attempts.await_news(ledger, run, attempt, "train", event["token"], now, state="Train")
+    if attempts.settle(ledger, records, attempt, now):
+        return {}
+    cluster = _cluster(records, attempt, yard.bucket_name, now)
+    hosts = [assignment["instance"] for assignment in cluster["hosts"]]
+    resumed = cluster["checkpoint"]["step"] if cluster["checkpoint"] else 0
+    commands = ssm.send(
+        yard.start_document, hosts, {"Run": run, "Attempt": str(attempt)}, comment=f"{run} attempt {attempt}"
+    )
+    where = (
+        f"from the checkpoint of step {resumed}"
+        if resumed
+        else f"from the beginning{_missed(ledger, run, attempt)}"
+    )
+    said = f"{'one host starts' if len(hosts) == 1 else f'{len(hosts)} hosts start'} {where}"
+    entry = note("starting", said, at=now, attempt=attempt, hosts=hosts, from_step=resumed)
+    ledger.write(
+        attempt_row(run, attempt, {"from_step": resumed}),
+        run_row(run, {"deadline": cluster["deadline"]}),
+        event_row(run, entry),
+        *(
+            look_up_row("command", command, run, now=now, attempt=attempt, wait="train")
+            for command in commands
+        ),
+    )
+    return {}
+
+
+def _missed(ledger: Ledger, run: str, attempt: int) -> str:
+    """That an earlier attempt has left a checkpoint which nobody finds; a first attempt has none to miss."""
+    said = ledger.timeline(run) if attempt > 1 else ()
+    steps = [
+        entry.detail["step"] for entry in said if entry.event == "checkpointed" and entry.detail.get("step")
+    ]
+    if not steps:
+        return ""
+    key = f"runs/{run}/checkpoints/latest.json"
+    return f": the checkpoint of step {max(steps)} is not in the bucket any more ({key}), so its steps are done again"
+
+
+def _cluster(records: Records, attempt: int, yard_bucket: str, now: datetime) -> dict[str, Any]:
+    """cluster.json, written once: a repeated call starts the hosts on what the first one wrote."""
+    run, job = records.run.run, records.run.job
+    assert job is not None, "an admitted run has a job"
+    latest = s3.read_json(yard_bucket, f"runs/{run}/checkpoints/latest.json")
+    document = gang.cluster_document(
+        job,
+        run=run,
+        attempt=attempt,
+        assignments=gang.assignments(job, records.members(attempt)),
+        checkpoint=gang.checkpoint_of(latest),
+        deadline=deadlines.deadline(records, attempt, now),
+    )
+    key = f"runs/{run}/attempts/{attempt}/cluster.json"
+    if s3.write_json_once(yard_bucket, key, document):
+        return document
+    written = s3.read_json(yard_bucket, key)
+    assert written is not None, "whoever took the key wrote the whole object"
+    return written

@@ -1,0 +1,1 @@
+"""What several functions do alike: gather, decide by the core, act."""

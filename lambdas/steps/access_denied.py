@@ -1,0 +1,78 @@
+"""An access error met while an event was heard: the run ends with it, as far as the role may still act."""
+
+from datetime import datetime
+from typing import Any
+
+from lambdas.aws import states
+from lambdas.aws.ledger import AlreadyWrittenError, Ledger, attempt_row
+from lambdas.core.model.errors import AccessDenied
+from lambdas.core.run.records import WAITING, TokenRow
+from lambdas.core.run.recovery import Trouble
+from lambdas.steps.observability import logger
+
+AT_ONCE = {"train_seconds": 61, "heartbeat_seconds": 60}
+"""What AwaitHosts's answer must hold: Train begins, and finds in the ledger that the attempt has ended."""
+
+
+def end_denied(ledger: Ledger, run: str, attempt: int, denied: AccessDenied, now: datetime) -> None:
+    """Fail whoever waits, in whichever attempt, and note why for a state that begins to wait later or that runs out of
+    time; where nobody waits yet, for this `attempt`.
+
+    Each step may itself be what the role lacks, so one that is denied does not keep the others from happening;
+    the caller raises the first denial in any case."""
+    trouble = Trouble(error="AccessDenied", reason=denied.reason, final=True)
+    tokens = _tokens(ledger, run, attempt)
+    for number in sorted({token.attempt for token in tokens}) or [attempt]:
+        _note(ledger, run, number, denied, now)
+    for token in tokens:
+        try:
+            states.fail(token.token, trouble)
+        except AccessDenied as also:
+            logger.error("nor may the task be failed: %s", also.reason)
+            _go_on_to_fail(ledger, run, token, also, now)
+
+
+def _note(ledger: Ledger, run: str, attempt: int, denied: AccessDenied, now: datetime) -> None:
+    try:
+        ledger.write(attempt_row(run, attempt, _ended(denied, now), unless="ending"))
+    except AlreadyWrittenError:
+        logger.info("attempt %s of %s has ended already", attempt, run)
+    except AccessDenied as also:
+        logger.error("nor may the ledger be written: %s", also.reason)
+
+
+def _go_on_to_fail(ledger: Ledger, run: str, token: TokenRow, denied: AccessDenied, now: datetime) -> None:
+    """Who may not fail a task may still end it: what comes next sees the denial, in the answer or in the ledger."""
+    trouble = Trouble(error="AccessDenied", reason=denied.reason, final=True)
+    answer = {"kind": "error", "error": trouble.error, "cause": trouble.to_cause()}
+    try:
+        ledger.write(attempt_row(run, token.attempt, _ended(denied, now)))
+        states.succeed(token.token, answer | AT_ONCE)
+    except AccessDenied as also:
+        logger.error("nor may it be ended: %s", also.reason)
+
+
+def _ended(denied: AccessDenied, now: datetime) -> dict[str, Any]:
+    trouble = Trouble(error="AccessDenied", reason=denied.reason, final=True)
+    return {
+        "ending": "failed",
+        "ended": now,
+        "reason": denied.reason,
+        "error": trouble.error,
+        "cause": trouble.to_cause(),
+    }
+
+
+def _tokens(ledger: Ledger, run: str, attempt: int) -> list[TokenRow]:
+    """The tokens that wait, by whichever way the role may read them; by the second, those of this attempt alone."""
+    try:
+        return list(ledger.waiting(run))
+    except AccessDenied as also:
+        logger.error("nor may the ledger be queried: %s", also.reason)
+    waits = (*WAITING, "install", "test", "generalize", "pause", "capture")
+    try:
+        rows = [ledger.token(run, attempt, wait) for wait in waits]
+    except AccessDenied as also:
+        logger.error("nor may the ledger be read: %s", also.reason)
+        return []
+    return [row for row in rows if row is not None and row.answered is None]

@@ -1,0 +1,182 @@
+"""How an attempt goes on and ends: shared by the states that wait and by the signals they wait for.
+
+Both sides follow one order. A waiting state stores its token, then looks whether its news is there already;
+a signal stores its news, then looks whether a token waits. So whichever comes second answers.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from lambdas.aws import ssm, states
+from lambdas.aws.ledger import (
+    AlreadyWrittenError,
+    Ledger,
+    answered_row,
+    attempt_row,
+    event_row,
+    run_row,
+    token_row,
+)
+from lambdas.core.model import wire
+from lambdas.core.model.errors import AccessDenied, Misconfigured
+from lambdas.core.model.timeline import Entry
+from lambdas.core.run import deadlines, readiness
+from lambdas.core.run.records import ENDED_WITH_IT, Records, TokenRow
+from lambdas.core.run.recovery import Trouble
+from lambdas.core.run.summary import Ending, ending_of
+from lambdas.steps.observability import logger, note
+
+SSM_PATIENCE = timedelta(minutes=5)
+"""How long after its `ready` a host may need to reach Systems Manager: the agent retries every few seconds."""
+DENIED_PATIENCE = timedelta(seconds=15)
+"""The same where the agent itself says that it is not allowed to: a new role may take some seconds to be known."""
+
+
+def await_news(
+    ledger: Ledger, run: str, attempt: int, wait: str, token: str, now: datetime, *, state: str
+) -> Records:
+    """Store the token of a wait that begins; the records as they are after that."""
+    ledger.write(
+        token_row(run, attempt, wait, {"token": token, "stored": now}),
+        run_row(run, {"state": state, "attempt": attempt}),
+    )
+    return ledger.known(run)
+
+
+def end_once(ledger: Ledger, run: str, attempt: int, values: Mapping[str, Any]) -> None:
+    """Write how the attempt ended (`ending` among the values), unless something has ended it before."""
+    try:
+        ledger.write(attempt_row(run, attempt, dict(values), unless="ending"))
+    except AlreadyWrittenError:
+        logger.info("attempt %s of %s had ended before", attempt, run)
+
+
+def settle(ledger: Ledger, records: Records, attempt: int, now: datetime) -> bool:
+    """Answer whoever waits for this attempt's end, if it has ended; whether it has."""
+    row = records.attempts.get(attempt)
+    if row is None or row.ending is None:
+        return False
+    trouble = row.trouble
+    for wait in ENDED_WITH_IT.get(records.run.kind, ()):
+        token = records.waiting(attempt, (wait,))
+        if token and trouble:
+            fail(ledger, records.run.run, token, trouble, now)
+        elif token and wait == "train":
+            answer = {"kind": "finished", "reason": row.reason or "the program finished", "step": row.to_step}
+            succeed(ledger, records.run.run, token, answer, now)
+    return True
+
+
+def refuse_denied(records: Records, attempt: int) -> None:
+    """Raise the access error that ended the attempt, if one did: signal may not have been able to fail a wait."""
+    row = records.attempts.get(attempt)
+    if row and row.trouble and row.trouble.error == AccessDenied.__name__:
+        raise AccessDenied(row.trouble.reason)
+
+
+def end(
+    ledger: Ledger,
+    run: str,
+    attempt: int,
+    entry: Entry,
+    now: datetime,
+    *,
+    trouble: Trouble | None,
+    step: int | None,
+) -> None:
+    """The attempt ended, well or badly: the first word counts, and its token is answered with it."""
+    values = {
+        "ending": ending_of(trouble.error) if trouble else Ending.FINISHED,
+        "ended": now,
+        "reason": trouble.reason if trouble else entry.reason,
+        "error": trouble.error if trouble else None,
+        "cause": trouble.to_cause() if trouble else None,
+        "to_step": step,
+    }
+    try:
+        ledger.write(attempt_row(run, attempt, values, unless="ending"), event_row(run, entry))
+    except AlreadyWrittenError:
+        logger.info("attempt %s of %s has ended already; %s changes nothing", attempt, run, entry.event)
+    settle(ledger, ledger.known(run), attempt, now)
+
+
+def gather(
+    ledger: Ledger,
+    records: Records,
+    attempt: int,
+    now: datetime,
+    *,
+    lost: Mapping[str, str],
+    ssm_denied: str | None = None,
+) -> None:
+    """Is the gang complete? Then AwaitHosts is over. Systems Manager is asked only once every host is ready.
+
+    `ssm_denied` is what a host's Systems Manager agent says it may not do."""
+    token = records.waiting(attempt, ("await_hosts",))
+    if token is None:
+        return
+    members = records.members(attempt)
+    ids = [host.instance for host in members]
+    ready = records.ready(attempt)
+    lost = dict(lost) | {host.instance: host.going for host in members if host.going}
+    online = ssm.online(ids) if len(ready) == len(ids) and not lost else frozenset()
+    run, patience = records.run.run, now + timedelta(days=1)
+    verdict = readiness.judge(ids, ready=ready, online=online, lost=lost, now=now, deadline=patience)
+    match verdict:
+        case readiness.Complete(reason=reason):
+            paced = wire.to_json(deadlines.pace(records, attempt, now))
+            entry = note("gang_ready", reason, at=now, attempt=attempt)
+            try:
+                ledger.write(
+                    attempt_row(run, attempt, {"gang_ready": now}, unless="gang_ready"), event_row(run, entry)
+                )
+            except AlreadyWrittenError:
+                logger.info("%s: two hosts were last at the same time", run)
+            succeed(ledger, run, token, {"kind": "gang_ready", "reason": reason} | paced, now)
+        case readiness.Failed(error=error, lost=gone, reason=reason):
+            entry = note("host lost", reason, at=now, attempt=attempt)
+            trouble = Trouble(error=error, reason=reason, lost=gone)
+            end(ledger, run, attempt, entry, now, trouble=trouble, step=None)
+        case readiness.Waiting(reason=reason):
+            logger.info("%s: %s", run, reason)
+            latest = max((host.ready_at for host in members if host.ready_at), default=now)
+            if len(ready) == len(ids) and now - latest > (DENIED_PATIENCE if ssm_denied else SSM_PATIENCE):
+                trouble = unregistered(sorted(set(ids) - online), ssm_denied)
+                entry = note("not registered", trouble.reason, at=now, attempt=attempt)
+                end(ledger, run, attempt, entry, now, trouble=trouble, step=None)
+
+
+def give_up(ledger: Ledger, run: str, lost: Misconfigured, now: datetime) -> int:
+    """Fail every wait of a run of which the ledger has lost rows, so that its hosts are not kept for nothing; how many
+    there were. A run without any ends when its state has waited for too long."""
+    trouble = Trouble(error=Misconfigured.__name__, reason=lost.reason, final=True)
+    waiting = ledger.waiting(run)
+    for token in waiting:
+        fail(ledger, run, token, trouble, now)
+    return len(waiting)
+
+
+def unregistered(hosts: list[str], denied: str | None = None) -> Trouble:
+    """Hosts that work and can say so, but that Systems Manager does not know: that is their permission."""
+    lacks = denied or "ssm:UpdateInstanceInformation (or ssmmessages:* or ec2messages:*)"
+    otherwise = "" if denied else ", or there is no route to Systems Manager"
+    return Trouble(
+        error="AccessDenied",
+        reason=f"Systems Manager does not know {', '.join(hosts)}, though they signalled ready: the host role lacks "
+        f"{lacks}{otherwise}. Give the role AmazonSSMManagedInstanceCore",
+        lost=tuple(hosts),
+        final=True,
+    )
+
+
+def succeed(ledger: Ledger, run: str, token: TokenRow, output: Mapping[str, Any], now: datetime) -> None:
+    if not states.succeed(token.token, output):
+        logger.info("the token %s of %s was answered before", token.wait, run)
+    ledger.write(answered_row(run, token, now))
+
+
+def fail(ledger: Ledger, run: str, token: TokenRow, trouble: Trouble, now: datetime) -> None:
+    if not states.fail(token.token, trouble):
+        logger.info("the token %s of %s was answered before", token.wait, run)
+    ledger.write(answered_row(run, token, now))

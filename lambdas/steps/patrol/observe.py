@@ -1,0 +1,191 @@
+"""What patrol sees in one pass: every host of the yard with its facts, and the verdict on each. Acts on nothing.
+
+Nobody is judged with half of the facts, and the next pass is a minute away. Where EC2 or Step Functions do not
+answer, that is everybody, and the error is raised; where CloudWatch or Systems Manager do not, it is those hosts that
+their use decides about.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from lambdas.aws import instances, states, usage
+from lambdas.aws.instances import Instance
+from lambdas.aws.logbook import Logbook
+from lambdas.core.model import names, policy, wire
+from lambdas.core.model.errors import Misconfigured
+from lambdas.core.model.instance_types import catalogue
+from lambdas.core.model.policy import Policy
+from lambdas.core.patrol import guard, report, verdict
+from lambdas.core.patrol.verdict import GOING, Ask, Cause, Earlier, Facts, Verdict, Window
+from lambdas.settings import PatrolSettings
+from lambdas.steps.observability import logger
+
+BY_METRICS = (Cause.BUSY, Cause.IDLE, Cause.UNKNOWN)
+PRICE = re.compile(r"[0-9]{1,4}(\.[0-9]{1,9})?")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Look:
+    """`hosts` are those that live, `ended` those that went within the last hour; `live` the names of all executions
+    that go on. `verdicts` lacks the hosts that their use decides about and whose metrics were not asked for in this
+    pass, or could not be read, which `trouble` says. Of the `asked`, in this pass or when it was their turn, `missing`
+    had no metrics; `peaks` has the busiest share in percent of those that had some in this pass."""
+
+    hosts: Mapping[str, Facts]
+    ended: tuple[Instance, ...]
+    live: frozenset[str]
+    verdicts: Mapping[str, Verdict]
+    asked: int = 0
+    missing: int = 0
+    problems: tuple[str, ...] = ()
+    trouble: Exception | None = None
+    peaks: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def earlier(self) -> dict[str, Earlier]:
+        return {name: host.earlier for name, host in self.hosts.items() if host.earlier}
+
+
+def policy_of(yard: PatrolSettings) -> Policy:
+    """The yard's own."""
+    found = policy.of_mapping(json.loads(yard.policy), path="policy")
+    if isinstance(found, policy.WrongPolicy):
+        raise Misconfigured(f"The yard's policy cannot be read ({'; '.join(found.faults)}). Deploy it again.")
+    return found
+
+
+def look(yard: PatrolSettings, book: Logbook, now: datetime) -> Look:
+    """Hosts first, executions then: a run that begins in between has no host here yet."""
+    found = instances.of_yard(yard.yard)
+    running = {machine: states.running([machine]) for machine in sorted(set(yard.state_machine_arns))}
+    live = frozenset().union(*running.values())
+    hosts, problems = _hosts(found, live, policy_of(yard), now)
+    if any(host.run not in live for host in hosts.values()):
+        hosts = _with_imaging(hosts, usage.imaged(yard.yard), running[yard.snapshot_state_machine_arn], book)
+    first = {name: verdict.judge(host, now) for name, host in hosts.items() if host.state not in GOING}
+    by_use = {name: hosts[name] for name, said in first.items() if isinstance(said, Ask)}
+    used, trouble = _used(by_use, now)
+    windows = {name: host.window for name, host in used.items() if host.window is not None}
+    before = [host.earlier.cause for host in used.values() if host.window is None and host.earlier]
+    waiting = [cause for cause in before if cause in BY_METRICS]
+    second = {name: verdict.judge(host, now) for name, host in used.items()}
+    return Look(
+        hosts=hosts,
+        ended=tuple(host for host in found if host.id not in hosts),
+        live=live,
+        verdicts={name: said for name, said in {**first, **second}.items() if isinstance(said, Verdict)},
+        asked=len(windows) + len(waiting),
+        missing=sum(window.is_empty for window in windows.values()) + waiting.count(Cause.UNKNOWN),
+        problems=problems,
+        trouble=trouble,
+        peaks={name: window.peak for name, window in windows.items() if not window.is_empty},
+    )
+
+
+def price_of(host: Instance) -> float:
+    """Dollars an hour: what Launch noted, else the price list's on demand, which is never too little."""
+    tagged = host.tags.get("trainyard:price", "")
+    if PRICE.fullmatch(tagged):
+        return float(tagged)
+    known = catalogue().types.get(host.type)
+    return (known.on_demand_price if known else None) or 0.0
+
+
+def _hosts(
+    found: tuple[Instance, ...], live: frozenset[str], yard: Policy, now: datetime
+) -> tuple[dict[str, Facts], tuple[str, ...]]:
+    hosts: dict[str, Facts] = {}
+    problems: dict[str, list[str]] = {}
+    for host in found:
+        if host.state not in instances.LIVE:
+            continue
+        hosts[host.id], wrong = _facts(host, live, yard, now)
+        for each in wrong:
+            problems.setdefault(each, []).append(host.id)
+    return hosts, report.problems(problems)
+
+
+def _facts(host: Instance, live: frozenset[str], yard: Policy, now: datetime) -> tuple[Facts, list[str]]:
+    tags = host.tags
+    judged_by, wrong = policy.of_host(yard, tags)
+    problems = list(wrong)
+    run, kind = tags.get("trainyard:run"), tags.get("trainyard:kind", "train")
+    lease, hold = (_instant(tags, name, problems) for name in ("trainyard:lease", "trainyard:hold"))
+    known = catalogue().types.get(host.type)
+    facts = Facts(
+        instance=host.id,
+        type=host.type,
+        market=host.market,
+        state=host.state,
+        launched=host.launched,
+        changed=host.changed,
+        price=price_of(host),
+        run=run,
+        kind=kind,
+        live=run in live,
+        stays=tags.get("trainyard:after") == "stop",
+        lease=lease if kind == "launch" else None,
+        held=hold,
+        gpus=known.gpus if known else 1,
+        earlier=Earlier.of_tag(tags.get(verdict.TAG), now),
+        policy=judged_by,
+    )
+    return facts, problems
+
+
+def _instant(tags: Mapping[str, str], name: str, problems: list[str]) -> datetime | None:
+    """What the tag says; one that cannot be read counts for nothing, and is told."""
+    text = tags.get(name)
+    try:
+        return wire.instant(text) if text else None
+    except ValueError:
+        problems.append(f"the tag {name} is {text!r}; an instant like 2026-11-20T18:00Z is allowed")
+        return None
+
+
+def _with_imaging(
+    hosts: dict[str, Facts], imaged: Mapping[str, str], snapshots: frozenset[str], book: Logbook
+) -> dict[str, Facts]:
+    """An image that EC2 makes, an archive of ours that is about to ask for one, a snapshot that somebody asked for."""
+    archived = {host: name for name in snapshots if (host := names.archived(name))}
+    others = book.runs(name for name in snapshots if not names.archived(name))
+    asked = {row.imaging.instance: name for name, row in others.items() if row.imaging}
+    by = {**imaged, **asked, **archived}
+    return {name: replace(host, imaging=by.get(name)) for name, host in hosts.items()}
+
+
+def _used(hosts: Mapping[str, Facts], now: datetime) -> tuple[dict[str, Facts], Exception | None]:
+    """These hosts with who uses them and, where it is their turn, how busy they are; nothing where AWS does not say."""
+    try:
+        seen = _with_people(hosts)
+        asking = [name for name, host in seen.items() if isinstance(verdict.judge(host, now), Ask)]
+        windows = _windows({name: seen[name] for name in asking if guard.is_due(seen[name], now)}, now)
+    except Exception as error:  # noqa: BLE001 - it must not keep orphans alive: patrol raises it when all is done
+        logger.exception("nobody is judged by use in this pass")
+        return {}, error
+    return {name: replace(host, window=windows.get(name)) for name, host in seen.items()}, None
+
+
+def _with_people(hosts: Mapping[str, Facts]) -> dict[str, Facts]:
+    """Systems Manager is asked only where a session or a command could change a verdict."""
+    if not hosts:
+        return {}
+    sessions, commanded = usage.sessions(), usage.commanded()
+    return {
+        name: replace(host, session=name in sessions, command=name in commanded)
+        for name, host in hosts.items()
+    }
+
+
+def _windows(hosts: Mapping[str, Facts], now: datetime) -> dict[str, Window]:
+    """The metrics of each, hosts of one window together."""
+    lengths: dict[int, list[str]] = {}
+    for name, host in hosts.items():
+        lengths.setdefault(round(host.policy.window_minutes), []).append(name)
+    found: dict[str, Window] = {}
+    for minutes, ids in lengths.items():
+        found |= usage.windows(ids, minutes=minutes, now=now)
+    return found

@@ -1,0 +1,1 @@
+"""What a signal means, by who sent it."""

@@ -1,0 +1,88 @@
+"""One event, with the run and the attempt it is about."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from lambdas.aws import ssm
+from lambdas.aws.ledger import Ledger
+from lambdas.core.model.errors import StartFailed
+from lambdas.core.model.timeline import Entry, Source
+from lambdas.core.run.records import Records
+from lambdas.settings import SignalSettings
+from lambdas.steps.observability import logger
+
+
+@dataclass(frozen=True)
+class Hearing:
+    """`wait` is the token that the event's command or image was to answer."""
+
+    yard: SignalSettings
+    ledger: Ledger
+    run: str
+    attempt: int
+    detail: Mapping[str, Any]
+    wait: str | None = None
+
+    def going_on(self) -> Records | None:
+        """The records of the run, if it goes on. Raises Misconfigured where the ledger has lost some of them."""
+        records = self.ledger.read(self.run)
+        if records is None or records.run.ended is not None:
+            return None
+        if records.torn:
+            raise self.ledger.lost(self.run, records.torn)
+        return records
+
+    def live(self) -> Records | None:
+        """The same, if this attempt is its current one."""
+        records = self.going_on()
+        if records is None or records.run.attempt != self.attempt:
+            logger.info("%s attempt %s is over or unknown", self.run, self.attempt)
+            return None
+        return records
+
+    def entry(
+        self,
+        event: str,
+        *,
+        at: datetime,
+        source: Source,
+        instance: str | None = None,
+        reason: str | None = None,
+        **detail: Any,
+    ) -> Entry:
+        return Entry(
+            at=at,
+            source=source,
+            event=event,
+            attempt=self.attempt,
+            instance=instance,
+            reason=reason,
+            detail={key: value for key, value in detail.items() if value is not None},
+        )
+
+    def about(self, attempt: int) -> "Hearing":
+        """The same news, as they concern another attempt."""
+        return replace(self, attempt=attempt)
+
+    def ask_to_stop(self, records: Records, *, besides: Collection[str]) -> tuple[str, ...]:
+        """Ask the rest of a gang that has been started to checkpoint and leave; the commands that do. A host that
+        cannot be asked any more is going itself, which its own event says."""
+        if records.waiting(self.attempt, ("train",)) is None:
+            return ()
+        members = records.members(self.attempt)
+        asked = [
+            host.instance
+            for host in members
+            if host.lives and host.stopped < self.attempt and host.instance not in besides
+        ]
+        known = sorted(ssm.online(asked)) if asked else []
+        if not known:
+            return ()
+        parameters = {"Run": self.run, "Attempt": str(self.attempt)}
+        try:
+            return ssm.send(self.yard.stop_document, known, parameters, comment=f"{self.run} stop")
+        except StartFailed as gone:
+            logger.warning("nobody could be asked to stop: %s", gone.reason)
+            return ()

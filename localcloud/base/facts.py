@@ -1,0 +1,233 @@
+"""The facts of the world outside the API, read from facts.yaml and what a user lays over it."""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from dataclasses import MISSING, dataclass, field, fields
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+
+ARCHITECTURES = ("x86_64", "arm64")
+SHIPPED = Path(__file__).with_name("facts.yaml")
+
+
+class FactsError(Exception):
+    """A facts file says something that cannot be; the message names the file's key and what is allowed there."""
+
+
+@dataclass(frozen=True)
+class Latencies:
+    """Seconds that things take."""
+
+    boot: float
+    agent: float
+    stop: float
+    terminate: float
+    image: float
+    terminated_visible: float
+
+
+@dataclass(frozen=True)
+class Metrics:
+    """Where hosts with GPUs publish how busy these are, and how often."""
+
+    namespace: str
+    interval_seconds: float
+
+
+@dataclass(frozen=True)
+class Interruption:
+    """How a spot instance is taken away."""
+
+    warning_seconds: float
+
+
+@dataclass(frozen=True)
+class Spot:
+    """What spot costs and how likely a pool is to have room."""
+
+    share_of_on_demand: dict[str, float]
+    prices: dict[str, float]
+    placement_scores: dict[str, int]
+
+
+@dataclass(frozen=True)
+class Quota:
+    """One Service Quotas entry; `applied` is None where the account only has AWS's default."""
+
+    name: str
+    market: str
+    families: list[str]
+    default: float
+    applied: float | None = None
+
+    @property
+    def value(self) -> float:
+        """What counts at a launch."""
+        return self.default if self.applied is None else self.applied
+
+    def covers(self, instance_type: str, market: str) -> bool:
+        """True when an instance of this type and market is counted here."""
+        family = instance_type.split(".")[0]
+        letters = re.match(r"[a-z]+", family)
+        return market == self.market and (
+            family in self.families or (letters is not None and letters.group() in self.families)
+        )
+
+
+@dataclass(frozen=True)
+class BaseImage:
+    """An image that exists from the start."""
+
+    name: str
+    root_device: str
+    root_gib: int
+    architecture: str = "x86_64"
+    description: str = ""
+    parameter: str | None = None
+    wheels: str | None = None
+    files: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Everything the local cloud takes for true; never changes while the cloud runs."""
+
+    account: str
+    region: str
+    zones: dict[str, str]
+    capacity: dict[str, int]
+    latencies: Latencies
+    metrics: Metrics
+    interruption: Interruption
+    spot: Spot
+    prices: dict[str, float]
+    quotas: dict[str, Quota]
+    images: dict[str, BaseImage] = field(default_factory=dict)
+
+    @classmethod
+    def load(cls, overlay: Path | None = None) -> Facts:
+        """The shipped facts with `overlay` laid over them."""
+        document = yaml.safe_load(SHIPPED.read_text())
+        if overlay is not None:
+            document = laid_over(document, _read(overlay), str(overlay))
+        return cls.parse(document)
+
+    @classmethod
+    def parse(cls, document: dict[str, Any]) -> Facts:
+        """Facts from what a facts file holds; raises FactsError naming every key that does not belong."""
+        built = dict(_checked(cls, document, ""))
+        built["latencies"] = Latencies(**_checked(Latencies, built["latencies"], "latencies."))
+        built["metrics"] = Metrics(**_checked(Metrics, built["metrics"], "metrics."))
+        built["interruption"] = Interruption(**_checked(Interruption, built["interruption"], "interruption."))
+        built["spot"] = Spot(**_checked(Spot, built["spot"], "spot."))
+        built["quotas"] = {
+            code: Quota(**_checked(Quota, quota, f"quotas.{code}."))
+            for code, quota in built["quotas"].items()
+        }
+        built["images"] = {
+            image: BaseImage(**_checked(BaseImage, entry, f"images.{image}."))
+            for image, entry in built["images"].items()
+        }
+        for image, entry in built["images"].items():
+            _check_files(entry.files, f"images.{image}.files")
+            if entry.architecture not in ARCHITECTURES:
+                raise FactsError(
+                    f"images.{image}.architecture: {entry.architecture!r}; allowed: {', '.join(ARCHITECTURES)}"
+                )
+        if not 0.1 <= float(built["metrics"].interval_seconds) <= 3600:
+            raise FactsError("metrics.interval_seconds: a number from 0.1 to 3600")
+        for pool in built["capacity"]:
+            if pool.count("/") != 2:
+                raise FactsError(
+                    f'capacity.{pool}: a pool is written "type/zone/market", "*" stands for anything'
+                )
+        return cls(**built)
+
+    def on_demand_price(self, instance_type: str) -> float | None:
+        """Dollars an hour, or None for a type nobody priced."""
+        return self.prices.get(instance_type)
+
+    def spot_price(self, instance_type: str, zone: str) -> float | None:
+        """Dollars an hour on the spot market, or None for a type nobody priced."""
+        for key in (f"{instance_type}/{zone}", instance_type):
+            if key in self.spot.prices:
+                return self.spot.prices[key]
+        on_demand = self.on_demand_price(instance_type)
+        return (
+            None if on_demand is None else round(on_demand * self.spot.share_of_on_demand.get(zone, 0.4), 6)
+        )
+
+    def quota_of(self, instance_type: str, market: str) -> tuple[str, Quota] | None:
+        """The quota that a launch of this type and market counts against."""
+        return next(((code, q) for code, q in self.quotas.items() if q.covers(instance_type, market)), None)
+
+
+Value = TypeVar("Value")
+
+
+def room(pools: dict[str, Value], instance_type: str, zone: str, market: str) -> Value | None:
+    """What the most exact key of `pools` that fits this pool says; None when none fits."""
+    pool = (instance_type, zone, market)
+    fitting = [key for key in pools if all(map(fnmatch.fnmatchcase, pool, key.split("/")))]
+    return pools[min(fitting, key=_vagueness)] if fitting else None
+
+
+def _vagueness(key: str) -> tuple[int, list[bool], int]:
+    """Fewer patterns are more exact; of as many, one that names the type, then the zone; then the longer one."""
+    patterns = [any(mark in part for mark in "*?[") for part in key.split("/")]
+    return sum(patterns), patterns, -len(key)
+
+
+def laid_over(below: dict[str, Any], above: dict[str, Any], where: str) -> dict[str, Any]:
+    """`below` with every value that `above` gives; mappings are merged, everything else is replaced."""
+    merged = dict(below)
+    for key, value in above.items():
+        under = below.get(key)
+        merged[key] = (
+            laid_over(under, value, where) if isinstance(under, dict) and isinstance(value, dict) else value
+        )
+    return merged
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        document = yaml.safe_load(path.read_text())
+    except (OSError, yaml.YAMLError) as error:
+        raise FactsError(f"{path}: cannot be read as a facts file: {error}") from error
+    if document is None:
+        return {}
+    if not isinstance(document, dict):
+        raise FactsError(f"{path}: a facts file is a mapping; see localcloud/base/facts.yaml")
+    return document
+
+
+def _check_files(files: Any, where: str) -> None:
+    if not isinstance(files, dict):
+        raise FactsError(f"{where}: expected a mapping of paths to contents, found {files!r}")
+    for path, content in files.items():
+        if not str(path).startswith("/") or ".." in str(path).split("/"):
+            raise FactsError(f"{where}.{path}: a path on the image's disk begins with / and has no ..")
+        if not isinstance(content, str):
+            raise FactsError(f"{where}.{path}: the content of a file is text, found {content!r}")
+
+
+def _checked(kind: type, values: Any, where: str) -> dict[str, Any]:
+    """`values` if its keys are the fields of `kind`."""
+    allowed = {f.name for f in fields(kind)}
+    if not isinstance(values, dict):
+        raise FactsError(
+            f"{where.rstrip('.')}: expected a mapping with {', '.join(sorted(allowed))}, found {values!r}"
+        )
+    unknown = sorted(set(values) - allowed)
+    if unknown:
+        raise FactsError(
+            f"{where}{unknown[0]}: not a fact the local cloud knows; allowed: {', '.join(sorted(allowed))}"
+        )
+    needed = {f.name for f in fields(kind) if f.default is MISSING and f.default_factory is MISSING}
+    if missing := sorted(needed - set(values)):
+        raise FactsError(f"{where.rstrip('.') or 'the facts'}: {', '.join(missing)} missing")
+    return values

@@ -1,0 +1,1 @@
+"""Hosts that really run, without a virtual machine."""

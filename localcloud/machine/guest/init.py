@@ -1,0 +1,469 @@
+"""Process 1 of a host: starts the enabled units, runs commands for the SSM agent, reaps, and ends with the host.
+
+The part of systemd that software on a host meets: service and timer units of /etc/systemd/system, their ordering,
+restarts, stop signals and timeouts, `systemctl`, `systemd-run`, `shutdown`. One thread, one loop.
+"""
+
+from __future__ import annotations
+
+import heapq
+import json
+import os
+import selectors
+import signal
+import socket
+import stat
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from localcloud.machine.guest.loop import Reply, Timer
+from localcloud.machine.guest.processes import others_alive, send, signal_all, signal_number, spawn
+from localcloud.machine.guest.service import Service
+from localcloud.machine.guest.timer import TimerUnit
+from localcloud.machine.guest.units import (
+    SAID_BY_INIT,
+    UnitError,
+    UnitFile,
+    enabled_units,
+    find_unit,
+    full_name,
+    parse_unit,
+)
+
+HOME = Path("/run/localcloud")
+LOGS = Path("/var/log/units")
+CONSOLE_LIMIT = 1 << 20
+POWEROFF_SECONDS = 60.0
+"""What is left after the units have ended gets this long after SIGTERM (systemd: 90 s)."""
+
+
+class Init:
+    def __init__(self, control: socket.socket, host: dict[str, Any]) -> None:
+        self.environment: dict[str, str] = host["environment"]
+        self.booted = time.monotonic()
+        self.going_down = False
+        self._host = host
+        self._control = control
+        self._selector = selectors.DefaultSelector()
+        self._units: dict[str, Service | TimerUnit] = {}
+        self._queued: list[tuple[str, Reply]] = []
+        self._timers: list[Timer] = []
+        self._timer_count = 0
+        self._commands: dict[int, int] = {}
+        self._temporary: list[int] = []
+        self._console_size = 0
+        self._scheduled: Timer | None = None
+        self._ended_commands: list[dict[str, Any]] = []
+
+    def run(self) -> None:
+        self._listen()
+        LOGS.mkdir(parents=True, exist_ok=True)
+        self.print(f"{socket.gethostname()} is up: {self._host['instance_id']}")
+        self._say(event="running")
+        self._start_user_data()
+        self.start_units(enabled_units(), lambda code, text: None)
+        while True:
+            self._close_temporary()
+            for key, _ in self._selector.select(self._pause()):
+                key.data()
+            self._run_timers()
+
+    # --- for units ---
+
+    def print(self, text: str) -> None:
+        """One line on the console, which is kept below a size."""
+        data = (text.rstrip("\n") + "\n").encode(errors="replace")
+        if self._console_size + len(data) > CONSOLE_LIMIT and stat.S_ISREG(os.fstat(1).st_mode):
+            os.ftruncate(1, 0)
+            os.lseek(1, 0, os.SEEK_SET)
+            self._console_size = 0
+        self._console_size += os.write(1, data)
+
+    def log(self, name: str, text: str) -> None:
+        self.print(f"{name}: {text}")
+        with (LOGS / f"{name}.log").open("a") as file:
+            file.write(f"{SAID_BY_INIT}{text}\n")
+
+    def open_log(self, name: str, path: Path | None = None) -> int:
+        """A pipe whose lines reach the console and the unit's log, or the file at `path` instead."""
+        read, write = os.pipe()
+        os.set_blocking(read, False)
+        target = path or LOGS / f"{name}.log"
+
+        def forward() -> None:
+            data = os.read(read, 1 << 16)
+            if not data:
+                self._selector.unregister(read)
+                os.close(read)
+                return
+            with target.open("ab") as file:
+                file.write(data)
+            for line in data.decode(errors="replace").splitlines():
+                self.print(f"{name}: {line}")
+
+        self._selector.register(read, selectors.EVENT_READ, forward)
+        return write
+
+    def temporary(self, descriptor: int) -> int:
+        """Closed at the next turn, when the child that needed it has its own."""
+        self._temporary.append(descriptor)
+        return descriptor
+
+    def after(self, pause: float, then: Callable[[], None]) -> Timer:
+        self._timer_count += 1
+        timer = Timer(time.monotonic() + pause, self._timer_count, then)
+        heapq.heappush(self._timers, timer)
+        return timer
+
+    def notify_socket(self, name: str, told: Callable[[str], None]) -> str:
+        path = HOME / "notify" / name
+        path.unlink(missing_ok=True)
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        listener.bind(str(path))
+        path.chmod(0o666)
+        self._selector.register(
+            listener, selectors.EVENT_READ, lambda: told(listener.recv(4096).decode(errors="replace"))
+        )
+        return str(path)
+
+    def unit_changed(self) -> None:
+        """Units that waited for another one's start may go now."""
+        queued, self._queued = self._queued, []
+        names = {name for name, _ in queued}
+        for name, reply in queued:
+            after = set(self._units[name].unit.words("Unit", "After"))
+            is_blocked = any(
+                other in names - {name} or (other in self._units and self._units[other].state == "activating")
+                for other in after
+            )
+            if is_blocked:
+                self._queued.append((name, reply))
+            else:
+                names.discard(name)
+                self._units[name].start(reply)
+
+    def start_units(self, names: list[str], reply: Reply) -> None:
+        """Start them and what they require, in their order; answers when all are started or one has failed."""
+        wanted: list[str] = []
+        try:
+            for name in names:
+                self._collect(full_name(name), wanted)
+        except (UnitError, OSError) as error:
+            self.print(f"systemd: {error}")
+            reply(5, str(error))
+            return
+        if not wanted:
+            reply(0, "")
+            return
+        self._queued += zip(wanted, _gather(len(wanted), reply), strict=True)
+        self.unit_changed()
+
+    def _collect(self, name: str, wanted: list[str]) -> None:
+        if name in wanted or name.rpartition(".")[2] in ("target", "slice", "socket", "mount"):
+            return
+        unit = self._unit(name)
+        for other in unit.unit.words("Unit", "Requires"):
+            self._collect(other, wanted)
+        for other in unit.unit.words("Unit", "Wants"):
+            try:
+                self._collect(other, wanted)
+            except UnitError as error:
+                self.print(f"{name}: wants a unit that is not there: {error}")
+        wanted.append(name)
+
+    def _unit(self, name: str) -> Service | TimerUnit:
+        known = self._units.get(name)
+        if known is not None and (known.transient or known.state not in ("inactive", "failed")):
+            return known
+        unit = find_unit(name)
+        if known is not None:
+            known.unit = unit  # read again: as after daemon-reload
+            return known
+        self._units[name] = TimerUnit(self, unit) if name.endswith(".timer") else Service(self, unit)
+        return self._units[name]
+
+    # --- what init hears ---
+
+    def _listen(self) -> None:
+        wake_read, wake_write = socket.socketpair()
+        for end in (wake_read, wake_write):
+            end.setblocking(False)
+        self._wake = wake_write  # closed, its number would soon be another socket's
+        signal.set_wakeup_fd(wake_write.fileno(), warn_on_full_buffer=False)
+        for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: None)
+        signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+        self._selector.register(wake_read, selectors.EVENT_READ, lambda: self._signalled(wake_read.recv(512)))
+        self._selector.register(self._control, selectors.EVENT_READ, self._ordered)
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        listener.bind(str(HOME / "init.sock"))
+        (HOME / "init.sock").chmod(0o600)
+        listener.listen(64)
+        self._selector.register(listener, selectors.EVENT_READ, lambda: self._accept(listener.accept()[0]))
+
+    def _signalled(self, numbers: bytes) -> None:
+        if signal.SIGTERM in numbers or signal.SIGINT in numbers:
+            self._power_off("init was asked to end", reboot=False)
+        self._reap()
+
+    def _reap(self) -> None:
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                pid = 0
+            if pid == 0:
+                break
+            code = os.waitstatus_to_exitcode(status)
+            if pid in self._commands:
+                self._say(event="exited", id=self._commands.pop(pid), code=128 - code if code < 0 else code)
+            for unit in list(self._units.values()):
+                unit.process_ended(pid, code)
+        if self.going_down:
+            self._finish_if_quiet()
+
+    def _ordered(self) -> None:
+        """The hypervisor's orders; when its end of the cable is gone, so is this host."""
+        data, files, _, _ = socket.recv_fds(self._control, 1 << 20, 2)
+        if not data:
+            os._exit(1)
+        order = json.loads(data)
+        match order["op"]:
+            case "run":
+                self._run_command(order, files)
+            case "kill":
+                for pid, number in self._commands.items():
+                    if number == order["id"]:
+                        os.killpg(pid, signal.SIGKILL)
+            case "poweroff":
+                self._power_off("asked by the hypervisor", reboot=order["reboot"])
+
+    def _run_command(self, order: dict[str, Any], files: list[int]) -> None:
+        if not self.going_down:
+            env = {**self.environment, **order["env"]}
+            pid = spawn(order["argv"], env, stdout=files[0], stderr=files[1], cwd=order["cwd"])
+            self._commands[pid] = order["id"]
+        for descriptor in files:
+            os.close(descriptor)
+
+    def _say(self, **message: Any) -> None:
+        try:
+            self._control.send(json.dumps(message).encode())
+        except (BrokenPipeError, ConnectionResetError):
+            os._exit(1)
+
+    # --- systemctl and its friends ---
+
+    def _accept(self, client: socket.socket) -> None:
+        def answer(code: int, text: str) -> None:
+            try:
+                client.sendall(json.dumps({"code": code, "text": text}).encode() + b"\n")
+            except OSError:
+                pass  # whoever asked did not wait for the answer
+            client.close()
+
+        def read() -> None:
+            data = client.makefile("rb").readline()
+            self._selector.unregister(client)
+            try:
+                self._asked(json.loads(data), answer)
+            except (UnitError, OSError, ValueError, KeyError) as error:
+                answer(1, str(error))
+
+        self._selector.register(client, selectors.EVENT_READ, read)
+
+    def _asked(self, request: dict[str, Any], reply: Reply) -> None:
+        names = [full_name(name) for name in request.get("units", [])]
+        match request["verb"]:
+            case "start":
+                self.start_units(names, reply)
+            case "stop":
+                self._each([self._units[n] for n in names if n in self._units], Service.stop, reply)
+            case "restart":
+                self._restart_units(names, reply)
+            case "reload":
+                self._each([self._loaded(name) for name in names], Service.reload, reply)
+            case "kill":
+                for name in names:
+                    self._loaded(name).kill(signal_number(request["signal"]), request["whom"])
+                reply(0, "")
+            case "reset-failed":
+                for unit in [self._units[n] for n in names if n in self._units] or list(self._units.values()):
+                    unit.reset_failed()
+                reply(0, "")
+            case "states":
+                reply(0, json.dumps([self._facts(name) for name in names or sorted(self._units)]))
+            case "run":
+                self._run_transient(request, reply)
+            case "poweroff":
+                self._schedule_poweroff(request["seconds"], request["reason"], request["reboot"])
+                reply(0, "")
+            case "cancel-poweroff":
+                if self._scheduled is not None:
+                    self._scheduled.cancelled = True
+                reply(0, "")
+            case verb:
+                reply(1, f"Unknown command verb {verb}.")
+
+    def _loaded(self, name: str) -> Service | TimerUnit:
+        if name not in self._units:
+            raise UnitError(f"Unit {name} not loaded.")
+        return self._units[name]
+
+    def _each(self, units: list[Any], act: Callable[[Any, Reply], None], reply: Reply) -> None:
+        if not units:
+            reply(0, "")
+        for unit, each in zip(units, _gather(len(units), lambda code, text: reply(0, text)), strict=True):
+            getattr(unit, act.__name__)(each)
+
+    def _restart_units(self, names: list[str], reply: Reply) -> None:
+        running = [self._units[name] for name in names if name in self._units]
+        self._each(running, Service.stop, lambda code, text: self.start_units(names, reply))
+
+    def _facts(self, name: str) -> dict[str, Any]:
+        unit = self._units.get(name)
+        try:
+            file: UnitFile | None = unit.unit if unit else find_unit(name)
+        except UnitError:
+            file = None
+        return {
+            "Id": name,
+            "Description": file.get("Unit", "Description", name) if file else name,
+            "LoadState": "loaded" if file else "not-found",
+            "ActiveState": unit.shown_state if unit else "inactive",
+            "SubState": _sub_state(unit),
+            "Result": unit.result if unit else "success",
+            "ExecMainStatus": str(abs(unit.exit_status)) if unit else "0",
+            "MainPID": str(unit.main_pid) if unit else "0",
+            "UnitFileState": "enabled" if name in enabled_units() else "disabled",
+            "InvocationID": unit.invocation if unit else "",
+        }
+
+    def _run_transient(self, request: dict[str, Any], reply: Reply) -> None:
+        name = full_name(request["unit"])
+        if name in self._units and self._units[name].state not in ("inactive", "failed"):
+            reply(
+                1,
+                f"Failed to start transient service unit: Unit {name} was already loaded or has a fragment file.",
+            )
+            return
+        unit = parse_unit(name, request["text"])
+        service = Service(self, unit)
+        service.transient = True
+        self._units[name] = service
+        if request["delay"] is not None:
+            self.after(request["delay"], lambda: service.start(lambda code, text: None))
+            reply(0, f"Running timer as unit: {name.removesuffix('.service')}.timer")
+        elif request["wait"]:
+            service.wait_for_end(reply)
+            service.start(lambda code, text: None)
+        else:
+            service.start(lambda code, text: reply(code, text or f"Running as unit: {name}"))
+
+    # --- the ends ---
+
+    def _start_user_data(self) -> None:
+        """A user data script runs once in an instance's life; cloud-init's other formats are not known."""
+        text = self._host["user_data"]
+        done = Path("/var/lib/cloud/instances", self._host["instance_id"])
+        if not text or done.exists():
+            return
+        done.mkdir(parents=True)
+        if not text.startswith("#!"):
+            self.print("cloud-init: user data is not a script (#!); the local cloud runs only scripts")
+            return
+        script = done / "user-data.txt"
+        script.write_bytes(text.encode("latin-1"))
+        script.chmod(0o700)
+        unit = parse_unit(
+            "cloud-final.service",
+            f"[Service]\nType=oneshot\nTimeoutStartSec=infinity\nExecStart={script}\n"
+            "StandardOutput=append+console:/var/log/cloud-init-output.log\n",
+        )
+        service = Service(self, unit)
+        service.transient = True
+        self._units[unit.name] = service
+        service.start(lambda code, text: None)
+
+    def _schedule_poweroff(self, pause: float, reason: str, reboot: bool) -> None:
+        if self._scheduled is not None:
+            self._scheduled.cancelled = True
+        self._scheduled = self.after(pause, lambda: self._power_off(reason, reboot=reboot))
+
+    def _power_off(self, reason: str, *, reboot: bool) -> None:
+        if self.going_down:
+            return
+        self.going_down = True
+        self._queued.clear()
+        self.print(f"systemd: {'rebooting' if reboot else 'powering off'}: {reason}")
+        self._say(event="powering-off", reason=reason, reboot=reboot)
+        for unit in self._units.values():
+            unit.stop(lambda code, text: None)
+        for pid in self._commands:
+            send(pid, signal.SIGTERM)
+        self._finish_if_quiet()
+
+    def _finish_if_quiet(self) -> None:
+        """When every unit has ended, the rest gets a moment after SIGTERM; then there is nothing left to lose."""
+        if any(unit.state in ("deactivating", "activating") for unit in self._units.values()):
+            return
+        if not others_alive():
+            self._halt()
+        elif self._scheduled is None or self._scheduled.then != self._halt:
+            signal_all(signal.SIGTERM)
+            self._scheduled = self.after(POWEROFF_SECONDS, self._halt)
+
+    def _halt(self) -> None:
+        self.print("systemd: down")
+        os._exit(0)
+
+    # --- time ---
+
+    def _pause(self) -> float | None:
+        while self._timers and self._timers[0].cancelled:
+            heapq.heappop(self._timers)
+        return max(0.0, self._timers[0].at - time.monotonic()) if self._timers else None
+
+    def _run_timers(self) -> None:
+        while self._timers and self._timers[0].at <= time.monotonic():
+            timer = heapq.heappop(self._timers)
+            if not timer.cancelled:
+                timer.then()
+
+    def _close_temporary(self) -> None:
+        for descriptor in self._temporary:
+            os.close(descriptor)
+        self._temporary.clear()
+
+
+def _gather(count: int, reply: Reply) -> list[Reply]:
+    """`count` replies that become one: the first failure, or success when all have succeeded."""
+    left, answered = count, False
+
+    def each(code: int, text: str) -> None:
+        nonlocal left, answered
+        left -= 1
+        if not answered and (code != 0 or left == 0):
+            answered = True
+            reply(code, text)
+
+    return [each] * count
+
+
+def _sub_state(unit: Service | TimerUnit | None) -> str:
+    if unit is None:
+        return "dead"
+    if unit.state == "active":
+        return "waiting" if isinstance(unit, TimerUnit) else "running" if unit.main_pid else "exited"
+    return {"inactive": "dead", "failed": "failed"}.get(unit.state, unit.state)
+
+
+def main() -> None:
+    control = socket.socket(fileno=int(sys.argv[1]))
+    control.set_inheritable(False)
+    host = json.loads((HOME / "host.json").read_text())
+    (HOME / "host.json").unlink()
+    Init(control, host).run()

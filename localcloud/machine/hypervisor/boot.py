@@ -1,0 +1,364 @@
+"""The firmware of a host: make its namespaces, wire it, mount its disk, become its init.
+
+Runs as a process of its own with the standard library only (`python boot.py CONTROL_FD`), because namespaces belong to
+processes and the server has threads. Everything it mounts lives in the host's own mount namespace and vanishes with it.
+
+The control socket carries JSON messages: the server sends the specification, this program answers `namespaces`, the
+server plugs in the network card and says `wired`; from then on the socket is init's.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import json
+import os
+import resource
+import shlex
+import shutil
+import signal
+import socket
+import struct
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWIPC = 0x00020000, 0x04000000, 0x08000000
+CLONE_NEWPID, CLONE_NEWNET = 0x20000000, 0x40000000
+MS_NOSUID, MS_NODEV, MS_BIND, MS_REC, MS_PRIVATE = 0x2, 0x4, 0x1000, 0x4000, 0x40000
+MNT_DETACH = 2
+AT_FDCWD, AT_RECURSIVE = -100, 0x8000
+MOUNT_ATTR_RDONLY, MOUNT_ATTR_NODEV = 0x1, 0x4
+SYS_MOUNT_SETATTR = 442  # the same number on every architecture
+SYS_PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
+PR_SET_PDEATHSIG, PR_CAPBSET_DROP = 1, 24
+
+KEPT_CAPABILITIES = {
+    "CHOWN": 0, "DAC_OVERRIDE": 1, "FOWNER": 3, "FSETID": 4, "KILL": 5, "SETGID": 6, "SETUID": 7,
+    "SETPCAP": 8, "NET_BIND_SERVICE": 10, "SYS_CHROOT": 18, "SYS_PTRACE": 19, "SYS_NICE": 23, "SETFCAP": 31,
+}  # fmt: skip
+"""A host's root may do what root does inside a machine, but not reach around it: no mounts, no devices, no network
+settings (its address is its identity), no file handles into other disks."""
+
+DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
+SYSTEM_FOLDERS = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
+BORROWED_ETC = (
+    "alternatives", "ca-certificates", "ca-certificates.conf", "crypto-policies", "ld.so.cache", "ld.so.conf",
+    "ld.so.conf.d", "localtime", "mime.types", "pki", "ssl",
+)  # fmt: skip
+ANYWHERE = "0.0.0.0"  # noqa: S104 - the gateway field of a route that has none
+PRIVATE_NETWORKS = (("10.0.0.0", 8), ("172.16.0.0", 12), ("192.168.0.0", 16), ("100.64.0.0", 10))
+DESCRIPTORS = 1024
+"""What a program may open at once unless it asks for more, as on Ubuntu; the server has taken all it may."""
+SHIMS = ("systemctl", "systemd-run", "journalctl", "shutdown", "poweroff", "reboot", "halt")
+
+START = (
+    "import sys; sys.path.insert(0, '/run/localcloud'); from localcloud.machine.guest.{0} import main; main()"
+)
+"""How a module of the guest package is run: nothing but it and the standard library is on the path."""
+
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+class BootError(Exception):
+    """Why this machine cannot become a host; the text reaches the console and the state-change reason."""
+
+
+# --- the kernel's calls ---
+
+
+def checked(result: int, doing: str) -> None:
+    if result != 0:
+        number = ctypes.get_errno()
+        raise BootError(f"{doing}: {os.strerror(number)} (errno {number})")
+
+
+def mount(source: str | Path, target: Path, kind: str = "", flags: int = 0, options: str = "") -> None:
+    result = libc.mount(
+        os.fsencode(source),
+        bytes(target),
+        kind.encode() or None,
+        ctypes.c_ulong(flags),
+        os.fsencode(options) or None,
+    )
+    checked(result, f"mount {kind or 'bind'} {source} on {target}")
+
+
+def make_read_only(target: Path) -> None:
+    """Read-only with everything mounted below; unlike a remount this needs no knowledge of flags that are locked."""
+    attributes = struct.pack("=QQQQ", MOUNT_ATTR_RDONLY | MOUNT_ATTR_NODEV, 0, 0, 0)
+    result = libc.syscall(
+        SYS_MOUNT_SETATTR,
+        AT_FDCWD,
+        bytes(target),
+        AT_RECURSIVE,
+        attributes,
+        ctypes.c_size_t(len(attributes)),
+    )
+    checked(result, f"make {target} read-only (needs Linux 5.12)")
+
+
+def bind(source: Path, target: Path, *, read_only: bool = False) -> None:
+    mount(source, target, flags=MS_BIND | MS_REC)
+    if read_only:
+        make_read_only(target)
+
+
+# --- the network card ---
+
+SIOCADDRT, SIOCSIFFLAGS, SIOCSIFADDR, SIOCSIFNETMASK = 0x890B, 0x8914, 0x8916, 0x891C
+IFF_UP, RTF_UP, RTF_HOST = 0x1, 0x1, 0x4
+
+
+def address(text: str) -> bytes:
+    return struct.pack("=HH4s8x", socket.AF_INET, 0, socket.inet_aton(text))
+
+
+def netmask(prefix: int) -> str:
+    return socket.inet_ntoa(struct.pack("!I", (0xFFFFFFFF << (32 - prefix)) & 0xFFFFFFFF))
+
+
+def wire(private_ip: str, neighbours: list[str]) -> None:
+    """The loopback, the host's one address, and ways to other hosts and to `neighbours` on the bridge; no way out."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as card:
+
+        def set_up(name: str) -> None:
+            fcntl.ioctl(card, SIOCSIFFLAGS, struct.pack("=16sH14x", name.encode(), IFF_UP))
+
+        set_up("lo")
+        fcntl.ioctl(card, SIOCSIFADDR, struct.pack("=16s16s", b"eth0", address(private_ip)))
+        fcntl.ioctl(card, SIOCSIFNETMASK, struct.pack("=16s16s", b"eth0", address(netmask(32))))
+        set_up("eth0")
+        ways = [*PRIVATE_NETWORKS, *((neighbour, 32) for neighbour in neighbours)]
+        for network, prefix in ways:
+            add_route(card, network, prefix)
+    # ping without CAP_NET_RAW
+    Path("/proc/sys/net/ipv4/ping_group_range").write_text("0 0")
+
+
+def add_route(card: socket.socket, network: str, prefix: int) -> None:
+    device = ctypes.create_string_buffer(b"eth0")
+    flags = RTF_UP | (RTF_HOST if prefix == 32 else 0)
+    # struct rtentry: pad, dst, gateway, genmask, flags, ..., dev (a pointer), ...
+    entry = struct.pack(
+        "@L16s16s16sHhLLhPLLH",
+        0, address(network), address(ANYWHERE), address(netmask(prefix)), flags, 0, 0, 0, 0,
+        ctypes.addressof(device), 0, 0, 0,
+    )  # fmt: skip
+    fcntl.ioctl(card, SIOCADDRT, entry)
+
+
+# --- the disk ---
+
+
+def in_user_namespace() -> bool:
+    return Path("/proc/self/uid_map").read_text().split() != ["0", "0", "4294967295"]
+
+
+def mount_disk(spec: dict[str, Any]) -> Path:
+    """The host's root, at `instances/<id>/root`. Paths are relative: mount options hold 4096 bytes and no colon."""
+    os.chdir(spec["state"])
+    home = Path("instances", spec["instance_id"])
+    options = f"lowerdir={':'.join(spec['layers'])},upperdir={home}/upper,workdir={home}/work"
+    if in_user_namespace():
+        options += ",userxattr"
+    mount("overlay", home / "root", "overlay", options=options)
+    state: Path = spec["state"]
+    return state / home / "root"
+
+
+def mount_system(root: Path, spec: dict[str, Any]) -> None:
+    """The machine's own programs and libraries, read-only; /usr/local stays the disk's unless Python lives there."""
+    python: Path = spec["python_home"]
+    mount("tmpfs", below(root, "/run"), "tmpfs", MS_NOSUID | MS_NODEV, "mode=755")
+    kept_local = below(root, "/run/usr-local")
+    bind(below(root, "/usr/local"), kept_local)
+    bind(Path("/usr"), root / "usr", read_only=True)
+    if not python.is_relative_to("/usr/local") and (root / "usr/local").is_dir():
+        bind(kept_local, root / "usr/local")
+    checked(libc.umount2(bytes(kept_local), MNT_DETACH), "set /usr/local free")
+    kept_local.rmdir()
+    for name in SYSTEM_FOLDERS:
+        lend_system_folder(root, Path("/", name))
+    for name in BORROWED_ETC:
+        path = Path("/etc", name)
+        if path.exists():
+            lend(root, path.resolve(), path)
+    if not python.is_relative_to("/usr"):
+        lend(root, python, python)
+    if spec["wheels"]:
+        lend(root, Path(spec["wheels"]), Path("/opt/wheels"))
+
+
+def below(root: Path, path: str) -> Path:
+    """A folder of the host, made if it is not there."""
+    folder = root / path.lstrip("/")
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def lend_system_folder(root: Path, source: Path) -> None:
+    """/bin and its like, which are links into /usr on most machines and folders on some."""
+    target = root / source.name
+    if source.is_symlink():
+        if not target.is_symlink():
+            target.symlink_to(source.readlink())
+    elif source.is_dir():
+        lend(root, source, source)
+
+
+def lend(root: Path, source: Path, path: Path) -> None:
+    """Show the machine's `source` at `path` inside the host, read-only."""
+    target = root / path.relative_to("/")
+    if source.is_dir():
+        target.mkdir(parents=True, exist_ok=True)
+    elif not target.exists():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.touch()
+    bind(source, target, read_only=True)
+
+
+def mount_own(root: Path, spec: dict[str, Any]) -> None:
+    """/proc, /sys, /dev and /tmp of this host alone."""
+    mount("proc", below(root, "/proc"), "proc", MS_NOSUID | MS_NODEV)
+    mount("sysfs", below(root, "/sys"), "sysfs", MS_NOSUID | MS_NODEV)
+    # a host's root writes no settings of the machine's kernel
+    make_read_only(root / "sys")
+    for name in ("sys", "sysrq-trigger"):
+        path = root / "proc" / name
+        if path.exists():
+            bind(path, path, read_only=True)
+    dev = below(root, "/dev")
+    mount("tmpfs", dev, "tmpfs", MS_NOSUID, "mode=755")
+    for device in DEVICES:
+        (dev / device).touch()
+        bind(Path("/dev", device), dev / device)
+    for folder, kind, options in (
+        ("shm", "tmpfs", "mode=1777"),
+        ("pts", "devpts", "newinstance,ptmxmode=0666,mode=620"),
+    ):
+        (dev / folder).mkdir()
+        mount(kind, dev / folder, kind, MS_NOSUID, options)
+    (dev / "ptmx").symlink_to("pts/ptmx")
+    for name, descriptor in (("fd", ""), ("stdin", "0"), ("stdout", "1"), ("stderr", "2")):
+        (dev / name).symlink_to(Path("/proc/self/fd", descriptor))
+    bind(spec["state"] / "instances" / spec["instance_id"] / "tmp", below(root, "/tmp"))  # noqa: S108 - the host's own
+
+
+def install_init(root: Path, spec: dict[str, Any]) -> None:
+    """Init, and the commands that talk to it, in /run/localcloud and over the machine's own."""
+    home = below(root, "/run/localcloud")
+    for folder in ("bin", "notify"):
+        (home / folder).mkdir()
+    package = home / "localcloud" / "machine" / "guest"
+    shutil.copytree(
+        Path(__file__).parent.with_name("guest"), package, ignore=shutil.ignore_patterns("__pycache__")
+    )
+    for folder in ("localcloud", "localcloud/machine"):
+        (home / folder / "__init__.py").touch()
+    python = shlex.quote(spec["python"])
+    for name in SHIMS:
+        shim = home / "bin" / name
+        write_command(shim, f"{python} -I -S -c {shlex.quote(START.format('systemctl'))} {name}")
+        for folder in ("usr/bin", "usr/sbin", "bin", "sbin"):
+            original = root / folder / name
+            if original.is_file() and not original.is_symlink():
+                bind(shim, original)
+    for name in ("python3", "python"):
+        write_command(home / "bin" / name, python)
+    (home / "host.json").touch(mode=0o600)
+    (home / "host.json").write_text(json.dumps(spec["host"]))
+
+
+def write_command(path: Path, command: str) -> None:
+    path.write_text(f'#!/bin/sh\nexec {command} "$@"\n')
+    path.chmod(0o755)
+
+
+def name_host(root: Path, hostname: str, private_ip: str) -> None:
+    (root / "etc/hostname").write_text(hostname + "\n")
+    (root / "etc/hosts").write_text(f"127.0.0.1 localhost\n{private_ip} {hostname}.ec2.internal {hostname}\n")
+
+
+def enter(root: Path) -> None:
+    os.chdir(root)
+    machine = os.uname().machine
+    if machine not in SYS_PIVOT_ROOT:
+        raise BootError(f"this machine is a {machine}; hosts run on {', '.join(SYS_PIVOT_ROOT)}")
+    checked(libc.syscall(SYS_PIVOT_ROOT[machine], b".", b"."), "change the root")
+    checked(libc.umount2(b".", MNT_DETACH), "let go of the machine's own root")
+    os.chdir("/")
+
+
+def drop_capabilities() -> None:
+    last = int(Path("/proc/sys/kernel/cap_last_cap").read_text())
+    for capability in range(last + 1):
+        if capability not in KEPT_CAPABILITIES.values():
+            result = libc.prctl(PR_CAPBSET_DROP, ctypes.c_ulong(capability), 0, 0, 0)
+            checked(result, f"drop capability {capability}")
+
+
+# --- the sequence ---
+
+
+def messages(control: socket.socket) -> Iterator[dict[str, Any]]:
+    while data := control.recv(1 << 20):
+        yield json.loads(data)
+
+
+def say(control: socket.socket, **message: Any) -> None:
+    control.send(json.dumps(message).encode())
+
+
+def read_specification(spec: dict[str, Any]) -> dict[str, Any]:
+    return {**spec, "state": Path(spec["state"]), "python_home": Path(spec["python_home"])}
+
+
+def become_init(control: socket.socket, spec: dict[str, Any]) -> None:
+    """Process 1 of the host: never returns, unless something stands in the way."""
+    libc.prctl(PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGKILL), 0, 0, 0)
+    root = mount_disk(spec)
+    name_host(root, spec["hostname"], spec["private_ip"])
+    mount_system(root, spec)
+    mount_own(root, spec)
+    install_init(root, spec)
+    enter(root)
+    drop_capabilities()
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(DESCRIPTORS, hard), hard))
+    control.set_inheritable(True)
+    argv = [spec["python"], "-I", "-S", "-c", START.format("init"), str(control.fileno())]
+    os.execve(argv[0], argv, spec["host"]["environment"])  # noqa: S606
+
+
+def wait_for(pid: int) -> int:
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def main() -> int:
+    control = socket.socket(fileno=int(sys.argv[1]))
+    received = messages(control)
+    spec = read_specification(next(received))
+    try:
+        namespaces = CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWUTS | CLONE_NEWIPC
+        checked(libc.unshare(namespaces), "make the host's namespaces")
+        mount("none", Path("/"), flags=MS_REC | MS_PRIVATE)
+        say(control, event="namespaces")
+        if next(received, None) is None:
+            return 0  # called off while waiting for its network card
+        wire(spec["private_ip"], spec["neighbours"])
+        socket.sethostname(spec["hostname"])
+        pid = os.fork()
+        if pid == 0:
+            become_init(control, spec)
+    except (BootError, OSError) as error:
+        print(f"boot: {error}", file=sys.stderr, flush=True)
+        say(control, event="failed", reason=str(error))
+        return 1
+    control.close()
+    return wait_for(pid)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,85 @@
+"""`/_localcloud/`: what a test or the command line asks of the local cloud itself, not of AWS.
+
+Routes are JSON in, JSON out, and reachable only where the endpoint is: on this machine. Hosts and functions
+reach the endpoint too, so a request that came in on the hosts' address is refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+from localcloud.base.context import HOST_ENDPOINT
+
+PREFIX = "/_localcloud"
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+Application = Callable[[Scope, Receive, Send], Awaitable[None]]
+Action = Callable[[dict[str, Any]], dict[str, Any]]
+
+log = logging.getLogger(__name__)
+_routes: dict[tuple[str, str], Action] = {}
+
+
+class Refused(Exception):  # noqa: N818 - `raise Refused(why)` is the sentence
+    """The request cannot be done; the message is for the person who asked."""
+
+
+def route(method: str, path: str, action: Action) -> None:
+    """Answer `method /_localcloud<path>` with what `action` makes of the request's JSON object.
+
+    `action` runs in a worker thread. `Refused` answers 400 with its message; any other exception 500.
+    """
+    _routes[method, path] = action
+
+
+def answers(application: Application) -> Application:
+    """The same application, with the admin routes in front of it."""
+
+    async def application_with_routes(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or not str(scope["path"]).startswith(PREFIX + "/"):
+            await application(scope, receive, send)
+            return
+        status, answer = await _answer(scope, receive)
+        body = json.dumps(answer, default=str).encode()
+        headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+    return application_with_routes
+
+
+async def _answer(scope: Scope, receive: Receive) -> tuple[int, dict[str, Any]]:
+    if (scope.get("server") or ("",))[0] == HOST_ENDPOINT:
+        return 403, {"error": "hosts may not steer the local cloud they run on"}
+    path = str(scope["path"])[len(PREFIX) :]
+    action = _routes.get((scope["method"], path))
+    if action is None:
+        known = ", ".join(sorted(f"{method} {PREFIX}{where}" for method, where in _routes))
+        return 404, {"error": f"no such route: {scope['method']} {PREFIX}{path}. There are: {known}"}
+    try:
+        return 200, await asyncio.to_thread(action, await _json_object(receive))
+    except Refused as refused:
+        return 400, {"error": str(refused)}
+    except Exception as error:
+        log.exception("%s %s failed", scope["method"], path)
+        return 500, {"error": f"{type(error).__name__}: {error}"}
+
+
+async def _json_object(receive: Receive) -> dict[str, Any]:
+    body, more = b"", True
+    while more:
+        message = await receive()
+        body += message.get("body", b"")
+        more = bool(message.get("more_body"))
+    try:
+        parsed = json.loads(body or b"{}")
+    except ValueError as error:
+        raise Refused(f"the body is not JSON: {error}") from error
+    if not isinstance(parsed, dict):
+        raise Refused(f"the body must be a JSON object, not {type(parsed).__name__}")
+    return parsed

@@ -1,0 +1,122 @@
+"""ministack's own stores among the kept parts, in ministack's own format, one part a service.
+
+ministack writes them only at a clean shutdown; a killed server would lose everything since the start.
+Object bodies are not among them: S3 writes those to `<state>/s3` at once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from localcloud.base.context import Context
+
+ELSEWHERE = frozenset({"ec2"})
+"""Services whose state lives in another library and is kept by its own part."""
+TRIES = 5
+LARGE = 64 * 1024
+"""Bytes from which a value gets a file of its own: code and layers would be written again with every change."""
+BLOB = "__blob__"
+
+
+def install(context: Context) -> None:
+    """Keep every service of ministack's registry."""
+    from ministack import app
+
+    for key, module_name in app._state_map.items():
+        if key not in ELSEWHERE:
+            blobs = Blobs(context.state / "blobs")
+            save = partial(_save, module_name, blobs)
+            restore = partial(_restore, app._get_module, module_name, blobs)
+            context.store.keep(f"ministack-{key}", save, restore)
+    context.store.keep("sessions", _save_sessions, _restore_sessions)
+
+
+class Blobs:
+    """Large values of one service, each in a file named by its content, written once."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._known: dict[int, tuple[bytes, str]] = {}
+        self._put: dict[int, tuple[bytes, str]] = {}
+
+    def put(self, content: bytes) -> str:
+        """The name under which `get` finds it. An object that was put the last time too is not hashed again."""
+        known = self._put.get(id(content)) or self._known.get(id(content))
+        if known is None:
+            known = content, self._write(content)
+        self._put[id(content)] = known
+        return known[1]
+
+    def all_put(self) -> None:
+        """Hold no content that was not put since the last time: a function's code of before."""
+        self._known, self._put = self._put, {}
+
+    def _write(self, content: bytes) -> str:
+        name = hashlib.sha256(content).hexdigest()
+        path = self._folder / name
+        if not path.exists():
+            self._folder.mkdir(parents=True, exist_ok=True)
+            new = path.with_suffix(".new")
+            new.write_bytes(content)
+            new.replace(path)
+        return name
+
+    def get(self, name: str) -> bytes:
+        """What was put under this name."""
+        return (self._folder / name).read_bytes()
+
+
+def _save(module_name: str, blobs: Blobs) -> bytes | None:
+    from ministack.core.persistence import _json_default
+
+    def as_json(value: Any) -> Any:
+        if isinstance(value, bytes) and len(value) >= LARGE:
+            return {BLOB: blobs.put(value)}
+        return _json_default(value)
+
+    module = sys.modules.get(f"ministack.services.{module_name}")
+    get_state = getattr(module, "get_state", None)
+    if get_state is None:
+        return None
+    for attempt in range(TRIES):
+        try:
+            saved = json.dumps(get_state(), default=as_json).encode()
+            blobs.all_put()
+            return saved
+        except RuntimeError:  # a request changed a store while it was copied: copy again
+            if attempt == TRIES - 1:
+                raise
+    raise AssertionError("unreachable")
+
+
+def _save_sessions() -> bytes | None:
+    """Temporary credentials: whoever holds some goes on after a restart, as on AWS. ministack forgets them."""
+    from ministack.core.persistence import _json_default
+    from ministack.services import sts
+
+    return json.dumps(dict(sts._sessions), default=_json_default).encode()
+
+
+def _restore_sessions(content: bytes) -> None:
+    from ministack.services import sts
+
+    sts._sessions.update(json.loads(content))
+
+
+def _restore(get_module: Callable[[str], ModuleType], module_name: str, blobs: Blobs, content: bytes) -> None:
+    from ministack.core.persistence import _json_object_hook
+
+    def from_json(found: dict[str, Any]) -> Any:
+        return blobs.get(found[BLOB]) if BLOB in found else _json_object_hook(found)
+
+    state = json.loads(content, object_hook=from_json)
+    if state:
+        get_module(module_name).load_persisted_state(state)

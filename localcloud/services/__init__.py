@@ -1,0 +1,1 @@
+"""AWS's services, each as far as ministack and moto do not have it."""

@@ -1,0 +1,49 @@
+"""Properties that ministack's CloudFormation drops on the floor."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from localcloud.base.context import Context
+
+
+def install(context: Context) -> None:
+    """Apply the tags of buckets and the dead-letter queues of functions."""
+    from ministack.services import lambda_svc, s3
+    from ministack.services.cloudformation import provisioners
+
+    def tag_bucket(name: str, properties: Mapping[str, Any]) -> None:
+        s3._bucket_tags[name] = {tag["Key"]: tag["Value"] for tag in properties.get("Tags") or []}
+        if not s3._bucket_tags[name]:
+            s3._bucket_tags.pop(name, None)
+
+    def set_dead_letters(name: str, properties: Mapping[str, Any]) -> None:
+        function = lambda_svc._functions.get(name)
+        queue = properties.get("DeadLetterConfig")
+        if function is not None and queue:
+            function["config"]["DeadLetterConfig"] = queue
+
+    _after(provisioners._RESOURCE_HANDLERS["AWS::S3::Bucket"], tag_bucket)
+    _after(provisioners._RESOURCE_HANDLERS["AWS::Lambda::Function"], set_dead_letters)
+
+
+def _after(handlers: dict[str, Any], apply: Any) -> None:
+    """Have `apply(physical id, properties)` run after every create and update of a resource type."""
+    create, update = handlers["create"], handlers["update"]
+
+    def created(logical_id: str, properties: Mapping[str, Any], stack: str) -> Any:
+        made = create(logical_id, properties, stack)
+        apply(made[0], properties)
+        return made
+
+    def updated(
+        physical_id: str, old: Mapping[str, Any], new: Mapping[str, Any], *more: Any, **named: Any
+    ) -> Any:
+        made = update(physical_id, old, new, *more, **named)
+        apply(made[0] if isinstance(made, tuple) else physical_id, new)
+        return made
+
+    handlers["create"] = created
+    handlers["update"] = updated

@@ -1,0 +1,20 @@
+"""IAM, enforced: every request under its caller's policies, every service's act under the role it was given.
+
+ministack verifies signatures and evaluates policies. Added here: a request is split into every
+(action, resource) pair AWS checks (`expansion`), iam:PassRole among them, each with the facts its conditions
+ask for; and what a service does on somebody's behalf is checked under that role (`roles`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from localcloud.services.iam import enforcement
+
+if TYPE_CHECKING:
+    from localcloud.base.context import Context
+
+
+def install(context: Context) -> None:
+    """Have every request checked for all of its pairs."""
+    enforcement.install()

@@ -1,0 +1,189 @@
+"""Where a request is stopped: around ministack's own check, which judges one pair at a time."""
+
+from __future__ import annotations
+
+import contextvars
+import logging
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from localcloud.services.iam.checks import Check, forgo
+from localcloud.services.iam.expansion import checks_of
+from localcloud.services.iam.requests import Request
+
+log = logging.getLogger(__name__)
+
+_request: contextvars.ContextVar[Request | None] = contextvars.ContextVar("iam_request", default=None)
+_denied: contextvars.ContextVar[Check | None] = contextvars.ContextVar("iam_denied", default=None)
+
+_stock_enforce: list[Any] = []
+_stock_tags: list[Any] = []
+RPC_OPERATION = re.compile(r"/service/\w+/operation/(\w+)$")
+
+
+def install() -> None:
+    """Wrap ministack's check, its denial and what it knows of a request's transport."""
+    from ministack import app
+    from ministack.core import iam_actions, iam_evaluator
+
+    stock_tags = iam_actions.request_tag_context
+    _stock_tags.append(stock_tags)
+    _stock_enforce.append(iam_evaluator.enforce)
+    stock_denial = iam_actions.access_denied_response
+    stock_action = iam_actions.extract_iam_action
+    stock_origin = iam_evaluator.pin_request_origin
+
+    def remember_request(service: str, iam_action: str, body: bytes, params: Mapping[str, Any]) -> Any:
+        """Called once per request, just before its check: the only place that sees all of it."""
+        _request.set(Request(service, iam_action, body, params))
+        _denied.set(None)
+        return stock_tags(service, iam_action, body, params)
+
+    def enforce_every_pair(
+        access_key_id: str,
+        iam_action: str,
+        service: str,
+        region: str,
+        resource_arn: str = "*",
+        service_context: Mapping[str, Any] | None = None,
+    ) -> Any:
+        request = _request.get()
+        base = Check(iam_action, resource_arn, _lower(service_context or {}))
+        if service == "s3":
+            checks = [base, *_of_what_is_not_there(base)]
+        elif request is None or request.action != iam_action or service not in _EXPANDED:
+            checks = [base]
+        elif request.expanded:
+            return None  # ministack asks again for every further resource: all were judged the first time
+        else:
+            request.expanded = True
+            checks = checks_of(request, base)
+        denial = first_denial(access_key_id, service, region, checks)
+        if denial is None:
+            return None
+        _denied.set(denial.check)
+        return denial.answer
+
+    def denial_that_names_the_pair(
+        service: str, action: str, principal_arn: str, request_id: str, **more: Any
+    ) -> Any:
+        failed = _denied.get()
+        if failed is None or more.get("error_code"):
+            return stock_denial(service, action, principal_arn, request_id, **more)
+        if not more.get("resource_policy_arn"):
+            deny = bool(more.get("explicit_deny"))
+            more["message"] = denial_message(service, failed, principal_arn, explicit_deny=deny)
+        more["resource_arn"] = failed.resource
+        return stock_denial(service, failed.action, principal_arn, request_id, **more)
+
+    def action_of_every_protocol(
+        service: str,
+        method: str,
+        path: str,
+        headers: Mapping[str, str],
+        body: bytes,
+        query: Mapping[str, Any],
+    ) -> str | None:
+        """ministack lets a request pass whose action it cannot tell; what boto3 speaks to CloudWatch is one."""
+        rpc = RPC_OPERATION.search(path)
+        if rpc and service in iam_actions.SERVICE_TO_IAM_NAMESPACE:
+            return f"{iam_actions.SERVICE_TO_IAM_NAMESPACE[service]}:{rpc[1]}"
+        found: str | None = stock_action(service, method, path, headers, body, query)
+        return found
+
+    def loopback_is_secure(source_ip: str, secure_transport: bool) -> None:
+        """Plain http that never leaves this machine counts as TLS: policies that demand TLS stay as they are."""
+        stock_origin(source_ip, True)
+
+    iam_actions.request_tag_context = remember_request
+    iam_actions.access_denied_response = denial_that_names_the_pair
+    iam_actions.extract_iam_action = action_of_every_protocol
+    iam_evaluator.enforce = enforce_every_pair
+    iam_evaluator.pin_request_origin = loopback_is_secure
+    app.pin_request_origin = loopback_is_secure
+
+
+def _of_what_is_not_there(check: Check) -> list[Check]:
+    """Who may not list a bucket is not told that an object is not there: "denied" is the answer then."""
+    from ministack.services import s3
+
+    name, _, key = check.resource.removeprefix("arn:aws:s3:::").partition("/")
+    bucket = s3._buckets.get(name)
+    if check.action != "s3:GetObject" or bucket is None or key in bucket["objects"]:
+        return []
+    return [Check("s3:ListBucket", f"arn:aws:s3:::{name}", check.context)]
+
+
+_EXPANDED = frozenset(
+    {
+        "ec2",
+        "ssm",
+        "lambda",
+        "states",
+        "events",
+        "scheduler",
+        "monitoring",
+        "cloudformation",
+        "iam",
+        "servicequotas",
+    }
+)
+"""Services whose requests `expansion` splits. S3 and DynamoDB name their pairs to ministack themselves."""
+
+
+@dataclass(frozen=True)
+class Denial:
+    """A check that did not pass, and ministack's answer to it (an EvalResult, or an AuthError)."""
+
+    check: Check
+    answer: Any
+
+    def message(self, service: str, principal_arn: str) -> str:
+        """What AWS says: who may not do what on what, and why not."""
+        if not hasattr(self.answer, "decision"):
+            return str(self.answer.message)
+        return denial_message(
+            service, self.check, principal_arn, explicit_deny=self.answer.decision == "Deny"
+        )
+
+
+def first_denial(access_key_id: str, service: str, region: str, checks: Iterable[Check]) -> Denial | None:
+    """The first check that does not pass for the holder of this key, or None; optional ones are forgone instead."""
+    forgone = []
+    for check in checks:
+        context = {key: value for key, value in check.context.items() if value is not None}
+        answer = _stock_enforce[0](
+            access_key_id, check.action, service, region, resource_arn=check.resource, service_context=context
+        )
+        if answer and check.optional:
+            forgone.append(check)
+        elif answer:
+            return Denial(check, answer)
+    forgo(forgone)
+    return None
+
+
+def denial_message(service: str, failed: Check, principal_arn: str, *, explicit_deny: bool = False) -> str:
+    """The sentence AWS denies with."""
+    reason = (
+        "with an explicit deny in an identity-based policy"
+        if explicit_deny
+        else f"because no identity-based policy allows the {failed.action} action"
+    )
+    opening = "You are not authorized to perform this operation. " if service == "ec2" else ""
+    return (
+        f"{opening}User: {principal_arn} is not authorized to perform: {failed.action} "
+        f"on resource: {failed.resource} {reason}"
+    )
+
+
+def request_tags(service: str, action: str, body: bytes, parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """aws:RequestTag/... and aws:TagKeys of a request that did not come over the wire."""
+    found: dict[str, Any] = _stock_tags[0](service, action, body, parameters)
+    return found
+
+
+def _lower(context: Mapping[str, Any]) -> dict[str, Any]:
+    return {key.lower(): value for key, value in context.items()}

@@ -1,0 +1,249 @@
+"""From a request to all the pairs AWS checks for it.
+
+ministack checks one (action, resource) pair per request, for most services. AWS checks every resource a
+request names, and that the caller may hand over each role it names.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from ministack.core.responses import get_account_id, get_region
+
+from localcloud.base.tokens import machine_of
+from localcloud.services.iam.checks import Check
+from localcloud.services.iam.requests import Request
+
+Expander = Callable[[Request, Check], list[Check] | None]
+
+PASSED_TO = {
+    "lambda:CreateFunction": (("Role",), "lambda.amazonaws.com"),
+    "lambda:UpdateFunctionConfiguration": (("Role",), "lambda.amazonaws.com"),
+    "states:CreateStateMachine": (("roleArn",), "states.amazonaws.com"),
+    "states:UpdateStateMachine": (("roleArn",), "states.amazonaws.com"),
+    "events:PutRule": (("RoleArn",), "events.amazonaws.com"),
+    "events:PutTargets": (("Targets", "RoleArn"), "events.amazonaws.com"),
+    "scheduler:CreateSchedule": (("Target", "RoleArn"), "scheduler.amazonaws.com"),
+    "scheduler:UpdateSchedule": (("Target", "RoleArn"), "scheduler.amazonaws.com"),
+    "ssm:SendCommand": (("ServiceRoleArn",), "ssm.amazonaws.com"),
+    "cloudformation:CreateStack": (("RoleARN",), "cloudformation.amazonaws.com"),
+    "cloudformation:UpdateStack": (("RoleARN",), "cloudformation.amazonaws.com"),
+    "cloudformation:DeleteStack": (("RoleARN",), "cloudformation.amazonaws.com"),
+    "cloudformation:CreateChangeSet": (("RoleARN",), "cloudformation.amazonaws.com"),
+}
+"""Where a request names a role, and to which service it hands it."""
+
+ROLE_NAME_PASSED_TO = {"iam:AddRoleToInstanceProfile": ("RoleName", "ec2.amazonaws.com")}
+
+DOCUMENT_ACTIONS = {
+    f"ssm:{verb}"
+    for verb in (
+        "GetDocument",
+        "DescribeDocument",
+        "CreateDocument",
+        "UpdateDocument",
+        "UpdateDocumentDefaultVersion",
+        "DeleteDocument",
+        "ListDocumentVersions",
+        "DescribeDocumentPermission",
+        "ModifyDocumentPermission",
+    )
+}
+TOKEN_ACTIONS = {"states:SendTaskSuccess", "states:SendTaskFailure", "states:SendTaskHeartbeat"}
+
+
+def checks_of(request: Request, base: Check) -> list[Check]:
+    """Every check of the request; `base` is the one that ministack derived."""
+    expand = EXPANDERS.get(request.action) or _SERVICE_EXPANDERS.get(request.service)
+    checks = (expand(request, base) if expand else None) or [base]
+    return [*checks, *_passed_roles(request)]
+
+
+# ------------------------------------------------------------------------------------------------ roles handed over
+
+
+def _passed_roles(request: Request) -> list[Check]:
+    if request.action in PASSED_TO:
+        path, service = PASSED_TO[request.action]
+        roles = _at(request.fields(), path)
+    elif request.action in ROLE_NAME_PASSED_TO:
+        name, service = ROLE_NAME_PASSED_TO[request.action]
+        roles = [_role_arn(str(request.parameter(name)))]
+    else:
+        return []
+    context = {"iam:passedtoservice": service}
+    return [Check("iam:PassRole", role, context) for role in dict.fromkeys(roles) if role]
+
+
+def _at(value: Any, path: tuple[str, ...]) -> Iterable[str]:
+    """The strings at a path, through any lists on the way."""
+    if isinstance(value, list):
+        return [found for item in value for found in _at(item, path)]
+    if not path:
+        return [value] if isinstance(value, str) else []
+    return _at(value.get(path[0]), path[1:]) if isinstance(value, dict) else []
+
+
+def _role_arn(name: str) -> str:
+    from ministack.services import iam
+
+    role = iam._roles.get(name)
+    return str(role["Arn"]) if role else f"arn:aws:iam::{get_account_id()}:role/{name}"
+
+
+# --------------------------------------------------------------------------------------------------------- services
+
+
+def _ec2(request: Request, base: Check) -> list[Check] | None:
+    from localcloud.services.iam import ec2
+
+    return ec2.checks(request.action, dict(request.parameters), dict(base.context))
+
+
+def _send_command(request: Request, base: Check) -> list[Check]:
+    """The document, and every instance the command reaches, whether named or found by its tags."""
+    asked = request.fields()
+    document = Check(request.action, document_arn(str(asked.get("DocumentName", ""))), base.context)
+    return [document, *(_on_instance(request.action, i, base) for i in _targets(asked))]
+
+
+def _start_session(request: Request, base: Check) -> list[Check]:
+    asked = request.fields()
+    document = str(asked.get("DocumentName") or "SSM-SessionManagerRunShell")
+    return [
+        _on_instance(request.action, str(asked.get("Target", "")), base),
+        Check(request.action, document_arn(document), base.context),
+    ]
+
+
+def _document(request: Request, base: Check) -> list[Check]:
+    return [Check(request.action, document_arn(str(request.fields().get("Name", ""))), base.context)]
+
+
+def _parameters(request: Request, base: Check) -> list[Check]:
+    asked = request.fields()
+    names = asked.get("Names") or [asked.get("Path") or asked.get("Name") or ""]
+    return [Check(request.action, _parameter_arn(str(name)), base.context) for name in names]
+
+
+def _put_events(request: Request, base: Check) -> list[Check]:
+    """Each entry on its own bus, with the source and detail type it claims."""
+    return [
+        Check(
+            request.action,
+            _bus_arn(str(entry.get("EventBusName") or "default")),
+            {
+                **base.context,
+                "events:source": entry.get("Source"),
+                "events:detail-type": entry.get("DetailType"),
+            },
+        )
+        for entry in request.fields().get("Entries") or []
+        if isinstance(entry, dict)
+    ]
+
+
+def _put_metric_data(request: Request, base: Check) -> list[Check]:
+    context = {**base.context, "cloudwatch:namespace": request.fields().get("Namespace")}
+    return [Check(request.action, "*", context)]
+
+
+def _task_token(request: Request, base: Check) -> list[Check]:
+    """AWS judges the answer to a task by the state machine that waits for it."""
+    machine = machine_of(str(request.fields().get("taskToken", "")))
+    return [Check(request.action, machine or "*", base.context)]
+
+
+def _start_execution(request: Request, base: Check) -> list[Check]:
+    return [Check(request.action, str(request.fields().get("stateMachineArn", "*")), base.context)]
+
+
+def _quota(request: Request, base: Check) -> list[Check]:
+    asked = request.fields()
+    name = f"{asked.get('ServiceCode', '')}/{asked.get('QuotaCode', '')}"
+    return [
+        Check(request.action, f"arn:aws:servicequotas:{get_region()}:{get_account_id()}:{name}", base.context)
+    ]
+
+
+EXPANDERS: dict[str, Expander] = {
+    "servicequotas:GetServiceQuota": _quota,
+    "ssm:SendCommand": _send_command,
+    "ssm:StartSession": _start_session,
+    "ssm:GetParameters": _parameters,
+    "ssm:GetParametersByPath": _parameters,
+    "ssm:DeleteParameters": _parameters,
+    "events:PutEvents": _put_events,
+    "cloudwatch:PutMetricData": _put_metric_data,
+    "states:StartExecution": _start_execution,
+    **dict.fromkeys(DOCUMENT_ACTIONS, _document),
+    **dict.fromkeys(TOKEN_ACTIONS, _task_token),
+}
+_SERVICE_EXPANDERS: dict[str, Expander] = {"ec2": _ec2}
+
+
+# ------------------------------------------------------------------------------------------------------------ names
+
+
+def document_arn(name: str) -> str:
+    """A document's ARN; those of AWS belong to no account."""
+    if name.startswith("arn:"):
+        return name
+    owner = "" if name.startswith(("AWS-", "Amazon", "SSM-")) else get_account_id()
+    return f"arn:aws:ssm:{get_region()}:{owner}:document/{name}"
+
+
+def _parameter_arn(name: str) -> str:
+    return f"arn:aws:ssm:{get_region()}:{get_account_id()}:parameter/{name.lstrip('/')}"
+
+
+def _bus_arn(name: str) -> str:
+    if name.startswith("arn:"):
+        return name
+    return f"arn:aws:events:{get_region()}:{get_account_id()}:event-bus/{name}"
+
+
+def _on_instance(action: str, instance_id: str, base: Check) -> Check:
+    arn = f"arn:aws:ec2:{get_region()}:{get_account_id()}:instance/{instance_id}"
+    tags = _instance_tags(instance_id)
+    facts = {f"{prefix}:resourcetag/{key}".lower(): value for key, value in tags for prefix in ("aws", "ssm")}
+    return Check(action, arn, {**base.context, **facts})
+
+
+def _instance_tags(instance_id: str) -> list[tuple[str, str]]:
+    return list(_instances().get(instance_id, {}).items())
+
+
+def _targets(asked: dict[str, Any]) -> list[str]:
+    """The instances of a SendCommand: by id, or those that carry all of the wanted tags."""
+    ids = list(asked.get("InstanceIds") or [])
+    targets = [target for target in asked.get("Targets") or [] if isinstance(target, dict)]
+    for target in targets:
+        if str(target.get("Key", "")).lower() == "instanceids":
+            ids += target.get("Values") or []
+    wanted = {
+        t["Key"][4:]: t.get("Values") or [] for t in targets if str(t.get("Key", "")).startswith("tag:")
+    }
+    if wanted:
+        ids += [
+            instance_id
+            for instance_id, tags in _instances().items()
+            if all(tags.get(key) in values for key, values in wanted.items())
+        ]
+    return list(dict.fromkeys(ids))
+
+
+def _instances() -> dict[str, dict[str, str]]:
+    """The tags of every instance of this account and region."""
+    transport = importlib.import_module("localcloud.services.ec2.transport")
+    from moto.ec2.models import ec2_backends
+
+    with transport.LOCK:
+        backend = ec2_backends[get_account_id()][get_region()]
+        return {
+            instance.id: {tag["key"]: tag["value"] for tag in instance.get_tags()}
+            for reservation in backend.reservations.values()
+            for instance in reservation.instances
+        }

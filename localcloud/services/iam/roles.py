@@ -1,0 +1,87 @@
+"""What a service does on somebody's behalf, under the role it was given: executions, rules, schedules."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from localcloud.services.iam import enforcement
+from localcloud.services.iam.checks import Check
+
+LIFETIME = 3600.0
+"""Seconds for which ministack's STS is told of a session; one that is used for longer is told again."""
+
+
+class NotAllowedError(Exception):
+    """The role may not do it; the message is the one AWS gives."""
+
+
+@dataclass(frozen=True)
+class Session:
+    """A role that a service (`principal`) has assumed."""
+
+    role_arn: str
+    name: str
+    principal: str
+    account: str
+    region: str
+
+    @property
+    def arn(self) -> str:
+        """Who the service acts as."""
+        role = self.role_arn.rsplit("/", 1)[-1]
+        return f"arn:aws:sts::{self.account}:assumed-role/{role}/{self.name}"
+
+    def require(self, service: str, *checks: Check) -> None:
+        """Return when the role trusts the service and may do all of it; NotAllowedError says what it may not."""
+        if not trusts(self.role_arn, self.principal):
+            raise NotAllowedError(
+                f"{self.principal} is not authorized to assume the provided role {self.role_arn}"
+            )
+        failed = enforcement.first_denial(self._access_key(), service, self.region, checks)
+        if failed is not None:
+            raise NotAllowedError(failed.message(service, self.arn))
+
+    def _access_key(self) -> str:
+        """The key of the session, known to ministack's STS from now on."""
+        from ministack.services import sts
+
+        digest = hashlib.sha256(f"{self.role_arn}/{self.name}".encode()).hexdigest()
+        key = f"ASIA{digest[:16].upper()}"
+        known, now = sts._sessions.get(key), time.time()
+        if known is None or known.get("Expiration", 0.0) < now + LIFETIME / 2:
+            sts.register_session(
+                key,
+                {
+                    "Arn": self.arn,
+                    "UserId": f"{digest[:20].upper()}:{self.name}",
+                    "SecretAccessKey": hashlib.sha256(f"secret {digest}".encode()).hexdigest(),
+                    "SessionToken": hashlib.sha256(f"token {digest}".encode()).hexdigest(),
+                    "Expiration": now + LIFETIME,
+                },
+            )
+        return key
+
+
+def trusts(role_arn: str, principal: str) -> bool:
+    """Whether the role's trust policy lets this AWS service assume it."""
+    from ministack.services import iam
+
+    role = iam._roles.get(role_arn.rsplit("/", 1)[-1])
+    document = (role or {}).get("AssumeRolePolicyDocument") or "{}"
+    parsed = json.loads(document) if isinstance(document, str) else document
+    return any(
+        statement.get("Effect") == "Allow"
+        and principal in _listed((statement.get("Principal") or {}).get("Service"))
+        and "sts:AssumeRole" in _listed(statement.get("Action"))
+        for statement in _listed(parsed.get("Statement"))
+        if isinstance(statement.get("Principal"), dict)
+    )
+
+
+def _listed(value: Any) -> Iterable[Any]:
+    return value if isinstance(value, list) else [] if value is None else [value]

@@ -1,0 +1,216 @@
+"""Service Quotas: what the facts say the account may have, and requests for more that wait for ever."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import pickle
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from ministack import app
+from ministack.core import iam_actions, router
+from ministack.core.responses import get_account_id, get_region, new_uuid
+
+from localcloud.base.facts import Facts, Quota
+
+if TYPE_CHECKING:
+    from localcloud.base.context import Context
+
+NAME = "servicequotas"
+TARGET = "ServiceQuotasV20190624"
+Body = dict[str, Any]
+OPEN = ("PENDING", "CASE_OPENED")
+
+
+class ServiceQuotasError(Exception):
+    """An error as the service answers it: its code and message."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class ServiceQuotas:
+    """The operations, each from the request's body to the answer's."""
+
+    def __init__(self, facts: Facts, changed: Callable[[], None]) -> None:
+        self.facts = facts
+        self.changed = changed
+        self.requests: list[Body] = []
+
+    def get_service_quota(self, body: Body) -> Body:
+        """The applied quota; where only AWS's default exists there is no such resource."""
+        code, quota = self._quota(body)
+        if quota.applied is None:
+            raise ServiceQuotasError(
+                "NoSuchResourceException", "The request failed because the specified quota does not exist."
+            )
+        return {"Quota": described(code, quota, quota.applied)}
+
+    def get_default(self, body: Body) -> Body:
+        """What AWS gives a new account."""
+        code, quota = self._quota(body)
+        return {"Quota": described(code, quota, quota.default)}
+
+    def list_quotas(self, body: Body) -> Body:
+        """Every applied quota of the service."""
+        applied = {code: quota for code, quota in self._of_service(body).items() if quota.applied is not None}
+        return _paged("Quotas", [described(code, q, q.value) for code, q in applied.items()], body)
+
+    def list_defaults(self, body: Body) -> Body:
+        """Every default quota of the service."""
+        return _paged("Quotas", [described(c, q, q.default) for c, q in self._of_service(body).items()], body)
+
+    def list_services(self, body: Body) -> Body:
+        """EC2 is the only service with quotas here."""
+        return {
+            "Services": [{"ServiceCode": "ec2", "ServiceName": "Amazon Elastic Compute Cloud (Amazon EC2)"}]
+        }
+
+    def request_increase(self, body: Body) -> Body:
+        """The request is recorded and stays PENDING: nobody is there to grant it."""
+        code, quota = self._quota(body)
+        if float(body["DesiredValue"]) <= quota.value:
+            raise ServiceQuotasError(
+                "IllegalArgumentException",
+                f"The desired value must be greater than the current value {quota.value:g}.",
+            )
+        if any(r["QuotaCode"] == code and r["Status"] in OPEN for r in self.requests):
+            raise ServiceQuotasError(
+                "ResourceAlreadyExistsException",
+                "Only one open service quota increase request is allowed per quota.",
+            )
+        request = {
+            "Id": new_uuid().replace("-", ""),
+            "ServiceCode": body["ServiceCode"],
+            "ServiceName": "Amazon Elastic Compute Cloud (Amazon EC2)",
+            "QuotaCode": code,
+            "QuotaName": quota.name,
+            "DesiredValue": float(body["DesiredValue"]),
+            "Status": "PENDING",
+            "Created": time.time(),
+            "LastUpdated": time.time(),
+            "QuotaArn": quota_arn(code),
+            "GlobalQuota": False,
+            "Unit": "None",
+        }
+        self.requests.append(request)
+        self.changed()
+        return {"RequestedQuota": request}
+
+    def get_request(self, body: Body) -> Body:
+        """One request by its id."""
+        for request in self.requests:
+            if request["Id"] == body["RequestId"]:
+                return {"RequestedQuota": request}
+        raise ServiceQuotasError("NoSuchResourceException", "The specified request does not exist.")
+
+    def history(self, body: Body) -> Body:
+        """Requests of a service, of one quota, in one state."""
+        matching = [
+            request
+            for request in self.requests
+            if all(request[key] == body[key] for key in ("ServiceCode", "QuotaCode", "Status") if key in body)
+        ]
+        return _paged("RequestedQuotas", matching, body)
+
+    def _of_service(self, body: Body) -> Mapping[str, Quota]:
+        if body["ServiceCode"] != "ec2":
+            raise ServiceQuotasError(
+                "NoSuchResourceException", f"The service {body['ServiceCode']} does not exist here."
+            )
+        return self.facts.quotas
+
+    def _quota(self, body: Body) -> tuple[str, Quota]:
+        code = body["QuotaCode"]
+        quota = self._of_service(body).get(code)
+        if quota is None:
+            raise ServiceQuotasError(
+                "NoSuchResourceException", "The request failed because the specified quota does not exist."
+            )
+        return code, quota
+
+
+def described(code: str, quota: Quota, value: float) -> Body:
+    """A quota as the service shows it."""
+    market = "Spot" if quota.market == "spot" else "OnDemand"
+    family = "Standard" if "t" in quota.families else quota.families[0].upper()
+    return {
+        "ServiceCode": "ec2",
+        "ServiceName": "Amazon Elastic Compute Cloud (Amazon EC2)",
+        "QuotaArn": quota_arn(code),
+        "QuotaCode": code,
+        "QuotaName": quota.name,
+        "Value": float(value),
+        "Unit": "None",
+        "Adjustable": True,
+        "GlobalQuota": False,
+        "UsageMetric": {
+            "MetricNamespace": "AWS/Usage",
+            "MetricName": "ResourceCount",
+            "MetricDimensions": {
+                "Service": "EC2", "Type": "Resource", "Resource": "vCPU", "Class": f"{family}/{market}",
+            },
+            "MetricStatisticRecommendation": "Maximum",
+        },
+    }  # fmt: skip
+
+
+def quota_arn(code: str) -> str:
+    """The ARN of an EC2 quota."""
+    return f"arn:aws:servicequotas:{get_region()}:{get_account_id()}:ec2/{code}"
+
+
+def _paged(key: str, rows: list[Body], body: Body) -> Body:
+    start, size = int(body.get("NextToken") or 0), int(body.get("MaxResults") or 100)
+    answer: Body = {key: rows[start : start + size]}
+    return answer if start + size >= len(rows) else {**answer, "NextToken": str(start + size)}
+
+
+def install(context: Context) -> None:
+    """Answer the service `service-quotas`, which ministack does not have."""
+    quotas = ServiceQuotas(context.facts, context.store.changed)
+    operations: dict[str, Callable[[Body], Body]] = {
+        "GetServiceQuota": quotas.get_service_quota,
+        "GetAWSDefaultServiceQuota": quotas.get_default,
+        "ListServiceQuotas": quotas.list_quotas,
+        "ListAWSDefaultServiceQuotas": quotas.list_defaults,
+        "ListServices": quotas.list_services,
+        "RequestServiceQuotaIncrease": quotas.request_increase,
+        "GetRequestedServiceQuotaChange": quotas.get_request,
+        "ListRequestedServiceQuotaChangeHistory": quotas.history,
+        "ListRequestedServiceQuotaChangeHistoryByQuota": quotas.history,
+    }
+
+    async def handle(
+        method: str, path: str, headers: Mapping[str, str], body: bytes, query_params: Mapping[str, Any]
+    ) -> tuple[int, dict[str, str], bytes]:
+        name = headers.get("x-amz-target", "").split(".")[-1]
+        status, answer = await asyncio.to_thread(_answer, operations, name, body)
+        return status, {"Content-Type": "application/x-amz-json-1.1"}, json.dumps(answer).encode()
+
+    app.SERVICE_HANDLERS[NAME] = handle
+    router.SERVICE_PATTERNS[NAME] = {"target_prefixes": [TARGET], "host_patterns": []}
+    iam_actions.SERVICE_TO_IAM_NAMESPACE[NAME] = NAME
+
+    def restore(saved: bytes) -> None:
+        quotas.requests[:] = pickle.loads(saved)  # noqa: S301 - our own file in the state folder
+
+    context.store.keep("servicequotas", lambda: pickle.dumps(quotas.requests), restore)
+
+
+def _answer(operations: Mapping[str, Callable[[Body], Body]], name: str, body: bytes) -> tuple[int, Body]:
+    operation = operations.get(name)
+    if operation is None:
+        return 400, {
+            "__type": "UnknownOperationException",
+            "message": f"the local cloud does not know {name}",
+        }
+    try:
+        return 200, operation(json.loads(body or b"{}"))
+    except ServiceQuotasError as error:
+        return 400, {"__type": error.code, "message": str(error)}
+    except (KeyError, ValueError) as error:
+        return 400, {"__type": "IllegalArgumentException", "message": f"Missing or invalid: {error}"}

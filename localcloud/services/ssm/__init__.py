@@ -1,0 +1,85 @@
+"""Systems Manager: documents, Run Command and the agents on the hosts. Parameters stay with ministack."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import pickle
+import time
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+from localcloud.services import events
+from localcloud.services.ssm.agent import Agents
+from localcloud.services.ssm.announcements import announcer
+from localcloud.services.ssm.cloudformation import resource_handler
+from localcloud.services.ssm.commands import Commands
+from localcloud.services.ssm.documents import Documents, SsmError
+from localcloud.services.ssm.service import Service
+
+if TYPE_CHECKING:
+    from localcloud.base.context import Context
+
+log = logging.getLogger(__name__)
+
+Handler = Callable[..., Awaitable[Any]]
+
+
+def install(context: Context) -> None:
+    """Put our actions in front of ministack's SSM, the document type into CloudFormation, an agent on every host."""
+    from ministack import app
+    from ministack.services.cloudformation import provisioners
+
+    service = make_service(context)
+    app.SERVICE_HANDLERS["ssm"] = with_our_actions(app.SERVICE_HANDLERS["ssm"], service)
+    provisioners._RESOURCE_HANDLERS["AWS::SSM::Document"] = resource_handler(service.documents)
+    context.machine_listeners.append(service.agents.host_changed)
+    keep(context, service)
+
+
+def make_service(context: Context) -> Service:
+    announce = announcer(events.emit, context.region, context.account)
+    documents = Documents(context.account)
+    commands = Commands(time.time, announce, context.store.changed)
+    agents = Agents(
+        context.hypervisor,
+        commands,
+        endpoint=context.endpoint,
+        output=context.state / "commands",
+        boot_seconds=context.facts.latencies.agent,
+        now=time.time,
+    )
+    return Service(context.account, context.region, documents, commands, agents)
+
+
+def with_our_actions(stock: Handler, service: Service) -> Handler:
+    """ministack's handler for SSM, with what it lacks answered by ours."""
+    from ministack.core.responses import error_response_json, json_response
+
+    ours = service.actions()
+
+    async def handle(method: str, path: str, headers: Any, body: bytes, query: Any) -> Any:
+        action = ours.get(headers.get("x-amz-target", "").rpartition(".")[2])
+        if action is None:
+            return await stock(method, path, headers, body, query)
+        try:
+            return json_response(await asyncio.to_thread(action, json.loads(body or b"{}")))
+        except SsmError as error:
+            return error_response_json(error.code, error.message, 400)
+        except KeyError as error:
+            return error_response_json("ValidationException", f"{error.args[0]} is required", 400)
+
+    return handle
+
+
+def keep(context: Context, service: Service) -> None:
+    def save() -> bytes:
+        return pickle.dumps({"documents": service.documents.save(), "commands": service.commands.save()})
+
+    def restore(saved: bytes) -> None:
+        parts = pickle.loads(saved)  # noqa: S301 - written by ourselves, in the state folder
+        service.documents.restore(parts["documents"])
+        service.commands.restore(parts["commands"])
+
+    context.store.keep("ssm", save, restore)

@@ -1,0 +1,125 @@
+"""Step Functions as AWS runs them, on ministack's interpreter.
+
+Ours: how a task is carried out (`tasks`: retries, fresh tokens, timeouts, heartbeats), who answers a token
+(`callbacks`), under which role it acts (`authority`), what its history says (`history`), which definitions
+are accepted (`definition`) and the names of errors (`errors`). ministack's: everything between tasks.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from localcloud.services.stepfunctions import authority, callbacks, definition, errors, history, tasks
+
+if TYPE_CHECKING:
+    from localcloud.base.context import Context
+
+
+def install(context: Context) -> None:
+    """Put our tasks into ministack's interpreter."""
+    from ministack.services import stepfunctions as stock
+
+    errors.install()
+    history.install()
+    callbacks.install()
+    definition.install()
+    authority.install()
+    stock._execute_task = tasks.execute_task
+    stock._apply_state_assign = assign_at_once
+    _end_executions_once(stock)
+    _let_succeed_have_an_output(stock)
+    _start_as_aws_does(stock)
+    _show_no_output_of_a_failure(stock)
+
+
+def assign_at_once(
+    state: Mapping[str, Any],
+    raw_input: Any,
+    ctx: dict[str, Any] | None,
+    result: Any = None,
+    error_output: Any = None,
+) -> None:
+    """`Assign`: every expression sees the variables as they were before the state; then all change together."""
+    from ministack.services import stepfunctions as stock
+
+    assign = state.get("Assign")
+    if ctx is None or not isinstance(assign, dict) or stock._state_query_language(state, ctx) != "JSONata":
+        return
+    new = stock._apply_jsonata_template(assign, raw_input, ctx, result=result, error_output=error_output)
+    ctx.setdefault("variables", {}).update(new)
+
+
+def _end_executions_once(stock: Any) -> None:
+    """An aborted execution stays aborted, and its waiting tasks end with it."""
+    stock_fail, stock_stop = stock._fail_execution, stock._stop_execution
+
+    def fail_execution(execution: dict[str, Any], error: str, cause: str) -> None:
+        if execution["status"] == "RUNNING":
+            stock_fail(execution, error, cause)
+
+    def stop_execution(data: dict[str, Any]) -> Any:
+        answer = stock_stop(data)
+        if answer[0] == 200:
+            callbacks.abandon(str(data.get("executionArn")))
+        return answer
+
+    stock._fail_execution, stock._stop_execution = fail_execution, stop_execution
+
+
+def _let_succeed_have_an_output(stock: Any) -> None:
+    """ministack ignores the `Output` of a JSONata Succeed state."""
+    stock_output = stock._apply_output_path
+
+    def apply_output_path(state: Mapping[str, Any], data: Any, ctx: dict[str, Any] | None = None) -> Any:
+        is_jsonata = stock._state_query_language(state, ctx) == "JSONata"
+        if state.get("Type") == "Succeed" and "Output" in state and is_jsonata:
+            return stock._apply_jsonata_output(state, data, ctx, result=data, default=data)
+        return stock_output(state, data, ctx)
+
+    stock._apply_output_path = apply_output_path
+
+
+def _start_as_aws_does(stock: Any) -> None:
+    """The input is JSON; the same name with the same input is the execution that runs."""
+    from ministack.core.responses import error_response_json, json_response
+
+    stock_start = stock._start_execution
+
+    def start_execution(data: dict[str, Any]) -> Any:
+        given = data.get("input", "{}")
+        try:
+            json.loads(given)
+        except ValueError as error:
+            return error_response_json(
+                "InvalidExecutionInput", f"Invalid State Machine Execution Input: '{error}'", 400
+            )
+        answer = stock_start(data)
+        taken = re.search(r"Execution already exists: '([^']+)'", json.loads(answer[2]).get("message", ""))
+        known = stock._executions.get(taken[1]) if taken else None
+        if known is not None and known["status"] == "RUNNING" and known["input"] == given:
+            return json_response({"executionArn": known["executionArn"], "startDate": known["startDate"]})
+        return answer
+
+    stock._start_execution = start_execution
+
+
+def _show_no_output_of_a_failure(stock: Any) -> None:
+    """DescribeExecution has an `output` of an execution that succeeded; of one that failed `error` and `cause`."""
+    stock_describe = stock._describe_execution
+
+    def describe_execution(data: dict[str, Any]) -> Any:
+        status, headers, body = stock_describe(data)
+        shown = json.loads(body)
+        if shown.get("status") not in (None, "SUCCEEDED"):
+            shown = {key: value for key, value in shown.items() if key not in ("output", "outputDetails")}
+        return status, headers, json.dumps(shown).encode()
+
+    stock._describe_execution = describe_execution
+
+
+def as_json(value: Any) -> str:
+    """How history and causes carry a value."""
+    return json.dumps(value, default=str)

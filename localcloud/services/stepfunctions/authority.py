@@ -1,0 +1,180 @@
+"""Executions act under their state machine's role, and may do what it may do, no more."""
+
+from __future__ import annotations
+
+import contextvars
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from localcloud.services.iam.checks import Check
+from localcloud.services.iam.expansion import checks_of
+from localcloud.services.iam.requests import Request
+from localcloud.services.iam.roles import NotAllowedError, Session
+from localcloud.services.stepfunctions.errors import execution_error
+
+THROTTLED = "TooManyRequestsException"
+"""A function without room to run: ministack says Lambda.Unknown, which no Retry waits for."""
+PRINCIPAL = "states.amazonaws.com"
+_acting: contextvars.ContextVar[Session | None] = contextvars.ContextVar("acting_role", default=None)
+
+
+def session_of(execution: Mapping[str, Any]) -> Session:
+    """The role an execution acts under."""
+    from ministack.core.responses import get_account_id, get_region
+    from ministack.services import stepfunctions as stock
+
+    machine = stock._state_machines[execution["stateMachineArn"]]
+    return Session(machine["roleArn"], str(execution["name"])[:64], PRINCIPAL, get_account_id(), get_region())
+
+
+def act_as(session: Session) -> None:
+    """What the current context does from now on, it does under this role."""
+    _acting.set(session)
+
+
+def install() -> None:
+    """Check every call that leaves an execution."""
+    from ministack import app
+    from ministack.services import stepfunctions as stock
+
+    stock_lambda = stock._call_lambda
+    stock_nested, stock_nested_sync = (
+        stock._invoke_nested_start_execution,
+        stock._invoke_nested_start_execution_sync,
+    )
+    stock_call = app.call_service_handler_sync
+
+    def call_lambda(function: str, event: Any) -> Any:
+        _require(
+            "Lambda.AWSLambdaException", "lambda", Check("lambda:InvokeFunction", _function_arn(function))
+        )
+        try:
+            return stock_lambda(function, event)
+        except stock._ExecutionError as error:
+            if THROTTLED not in str(error.cause):
+                raise
+            raise execution_error(f"Lambda.{THROTTLED}", str(error.cause)) from error
+
+    def guarded_start(start: Callable[[str, Any], Any]) -> Callable[[str, Any], Any]:
+        def start_execution(resource: str, data: Any) -> Any:
+            machine = str(data.get("StateMachineArn") or data.get("stateMachineArn"))
+            _require(
+                "StepFunctions.AWSStepFunctionsException", "states", Check("states:StartExecution", machine)
+            )
+            return start(resource, data)
+
+        return start_execution
+
+    def call_service(
+        handler: Any,
+        method: str,
+        path: str,
+        headers: Mapping[str, str],
+        body: Any,
+        query: Mapping[str, Any],
+        timeout: float | None = None,
+    ) -> Any:
+        if _acting.get() is not None:
+            service = headers.get("host", "").split(".")[0]
+            _require_request(service, method, path, headers, body, query)
+        return stock_call(handler, method, path, headers, body, query, timeout)
+
+    stock._call_lambda = call_lambda
+    stock._invoke_nested_start_execution = guarded_start(stock_nested)
+    stock._invoke_nested_start_execution_sync = guarded_start(stock_nested_sync)
+    app.call_service_handler_sync = call_service
+    for prefix, handler in list(stock._SERVICE_DISPATCH.items()):
+        stock._SERVICE_DISPATCH[prefix] = _guarded_integration(prefix, handler)
+
+
+def _guarded_integration(prefix: str, handler: Callable[[str, Any], Any]) -> Callable[[str, Any], Any]:
+    """An optimized integration that ministack serves without a request: sqs, sns, events, dynamodb."""
+    service, operation = prefix.removeprefix("arn:aws:states:::").split(":")
+    action = f"{service}:{operation[0].upper()}{operation[1:]}"
+    error = {
+        "dynamodb": "DynamoDB.AmazonDynamoDBException",
+        "sqs": "SQS.AmazonSQSException",
+        "sns": "SNS.AmazonSNSException",
+        "events": "EventBridge.AmazonEventBridgeException",
+        "ecs": "ECS.AmazonECSException",
+    }[service]
+
+    def guarded(resource: str, data: Any) -> Any:
+        request = Request(service, action, json.dumps(data).encode())
+        _require(error, service, *checks_of(request, Check(action, _target(service, data))))
+        return handler(resource, data)
+
+    return guarded
+
+
+def _target(service: str, data: Mapping[str, Any]) -> str:
+    from ministack.core.responses import get_account_id, get_region
+
+    owner = f"{get_region()}:{get_account_id()}"
+    match service:
+        case "dynamodb":
+            table = str(data.get("TableName", ""))
+            return table if table.startswith("arn:") else f"arn:aws:dynamodb:{owner}:table/{table}"
+        case "sqs":
+            return f"arn:aws:sqs:{owner}:{str(data.get('QueueUrl', '')).rsplit('/', 1)[-1]}"
+        case "sns":
+            return str(data.get("TopicArn") or data.get("TargetArn") or "*")
+        case _:
+            return "*"
+
+
+def _require_request(
+    service: str, method: str, path: str, headers: Mapping[str, str], body: Any, query: Mapping[str, Any]
+) -> None:
+    """The checks that the same request would meet, had it come over the wire."""
+    from urllib.parse import parse_qs
+
+    from ministack.core import iam_actions
+    from ministack.core.responses import get_account_id, get_region
+    from ministack.services import stepfunctions as stock
+
+    content = body.encode() if isinstance(body, str) else body or b""
+    parameters = dict(query or {})
+    if "x-www-form-urlencoded" in headers.get("content-type", ""):
+        parameters |= parse_qs(content.decode(), keep_blank_values=True)
+    where = (service, method, path, headers, content, parameters)
+    action = iam_actions.extract_iam_action(*where) or f"{service}:Unknown"
+    resource = iam_actions.extract_resource_arn(*where, get_region(), get_account_id())
+    context = _own_context(service, action, content, parameters)
+    checks = checks_of(Request(service, action, content, parameters), Check(action, resource, context))
+    prefix = stock._AWS_SDK_ERROR_PREFIX.get(_sdk_name(service), service.capitalize())
+    _require(f"{prefix}.{prefix}Exception", service, *checks)
+
+
+def _own_context(service: str, action: str, body: bytes, parameters: Mapping[str, Any]) -> dict[str, Any]:
+    from ministack.core import iam_actions
+
+    from localcloud.services.iam import enforcement
+
+    context: dict[str, Any] = enforcement.request_tags(service, action, body, parameters)
+    if service == "dynamodb":
+        context = {**context, **iam_actions.dynamodb_service_context(body)}
+    return {key.lower(): value for key, value in context.items()}
+
+
+def _sdk_name(service: str) -> str:
+    return {"states": "sfn", "monitoring": "cloudwatch", "events": "eventbridge"}.get(service, service)
+
+
+def _function_arn(function: str) -> str:
+    from ministack.core.responses import get_account_id, get_region
+
+    if function.startswith("arn:"):
+        return function
+    return f"arn:aws:lambda:{get_region()}:{get_account_id()}:function:{function}"
+
+
+def _require(error: str, service: str, *checks: Check) -> None:
+    session = _acting.get()
+    if session is None:
+        return
+    try:
+        session.require(service, *checks)
+    except NotAllowedError as denied:
+        raise execution_error(error, str(denied)) from denied

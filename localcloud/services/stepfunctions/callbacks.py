@@ -1,0 +1,139 @@
+"""Task tokens: who waits for one, and what an answer to it does."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+from localcloud.base import tokens
+
+ABANDONED = "States.Abandoned"
+"""The end of a wait whose execution was stopped; never seen from outside."""
+
+
+@dataclass
+class Wait:
+    """A task that waits to be ended: by its own call, by whoever holds its token, or by the clock."""
+
+    execution: str
+    over: threading.Event = field(default_factory=threading.Event)
+    result: Any = None
+    error: tuple[str, str] | None = None
+    began: float = field(default_factory=time.monotonic)
+    beat: float = field(default_factory=time.monotonic)
+
+    def succeed(self, result: Any) -> None:
+        """End it; the first end counts."""
+        if not self.over.is_set():
+            self.result = result
+            self.over.set()
+
+    def fail(self, error: str, cause: str) -> None:
+        """End it with an error; the first end counts."""
+        if not self.over.is_set():
+            self.error = (error, cause)
+            self.over.set()
+
+    def until(self, timeout: float | None, heartbeat: float | None) -> None:
+        """Return when it is over, at the latest when its time is up or a heartbeat is missing."""
+        while not self.over.is_set():
+            now = time.monotonic()
+            left = self.began + timeout - now if timeout is not None else None
+            silent = self.beat + heartbeat - now if heartbeat is not None else None
+            if left is not None and left <= 0:
+                self.fail("States.Timeout", f"The task did not end within {timeout:g} seconds.")
+            elif silent is not None and silent <= 0:
+                self.fail("States.HeartbeatTimeout", f"No heartbeat for {heartbeat:g} seconds.")
+            else:
+                self.over.wait(min((s for s in (left, silent) if s is not None), default=None))
+
+
+_waits: dict[str, Wait] = {}
+_lock = threading.Lock()
+
+
+def open_wait(token: str, execution: str) -> Wait:
+    """A wait that the holder of `token` can end."""
+    wait = Wait(execution)
+    with _lock:
+        _waits[token] = wait
+    return wait
+
+
+def close(token: str) -> None:
+    """Answers to this token come too late from now on."""
+    with _lock:
+        _waits.pop(token, None)
+
+
+def abandon(execution: str) -> None:
+    """End every wait of an execution that was stopped."""
+    with _lock:
+        mine = [token for token, wait in _waits.items() if wait.execution == execution]
+        waits = [_waits.pop(token) for token in mine]
+    for wait in waits:
+        wait.fail(ABANDONED, "the execution was stopped")
+
+
+def install() -> None:
+    """Answer SendTaskSuccess, SendTaskFailure and SendTaskHeartbeat as AWS does."""
+    from ministack.services import stepfunctions as stock
+
+    stock_success = stock._send_task_success
+    stock_failure = stock._send_task_failure
+    stock_heartbeat = stock._send_task_heartbeat
+
+    def send_task_success(data: dict[str, Any]) -> Any:
+        try:
+            result = json.loads(data.get("output") or "null")
+        except ValueError:
+            return _refuse("InvalidOutput", "Invalid Output: 'The output is not valid JSON'")
+        wait = _take(data)
+        if wait is None:
+            return _too_late(data, stock, stock_success)
+        wait.succeed(result)
+        return 200, {"Content-Type": "application/x-amz-json-1.0"}, b"{}"
+
+    def send_task_failure(data: dict[str, Any]) -> Any:
+        wait = _take(data)
+        if wait is None:
+            return _too_late(data, stock, stock_failure)
+        wait.fail(str(data.get("error") or "States.TaskFailed"), str(data.get("cause") or ""))
+        return 200, {"Content-Type": "application/x-amz-json-1.0"}, b"{}"
+
+    def send_task_heartbeat(data: dict[str, Any]) -> Any:
+        with _lock:
+            wait = _waits.get(str(data.get("taskToken")))
+        if wait is None:
+            return _too_late(data, stock, stock_heartbeat)
+        wait.beat = time.monotonic()
+        return 200, {"Content-Type": "application/x-amz-json-1.0"}, b"{}"
+
+    stock._send_task_success = send_task_success
+    stock._send_task_failure = send_task_failure
+    stock._send_task_heartbeat = send_task_heartbeat
+
+
+def _take(data: dict[str, Any]) -> Wait | None:
+    """The wait of a token, for whoever answers first."""
+    with _lock:
+        return _waits.pop(str(data.get("taskToken")), None)
+
+
+def _too_late(data: dict[str, Any], stock: Any, stock_answer: Any) -> Any:
+    """Nobody waits for this token: an activity's (ministack's business), one that is over, or none at all."""
+    token = str(data.get("taskToken") or "")
+    if token in stock._task_tokens:
+        return stock_answer(data)
+    if tokens.machine_of(token) is None:
+        return _refuse("InvalidToken", "Invalid Token: 'Invalid token'")
+    return _refuse("TaskTimedOut", "Task Timed Out: 'Provided task does not exist anymore'")
+
+
+def _refuse(code: str, message: str) -> Any:
+    from ministack.core.responses import error_response_json
+
+    return error_response_json(code, message, 400)

@@ -1,0 +1,165 @@
+"""How a Task state is carried out: attempts, each with its own token, time limit and heartbeat."""
+
+from __future__ import annotations
+
+import contextvars
+import random
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from localcloud.base import tokens
+from localcloud.services.stepfunctions import authority, callbacks, history
+from localcloud.services.stepfunctions.callbacks import ABANDONED, Wait
+from localcloud.services.stepfunctions.errors import execution_error
+
+CALLBACK = ".waitForTaskToken"
+MOST_RETRY_PAUSE = 31622400
+
+State = Mapping[str, Any]
+Execution = dict[str, Any]
+Ctx = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How long an attempt may take, and how long it may be silent."""
+
+    timeout: float | None
+    heartbeat: float | None
+
+
+def execute_task(state: State, raw_input: Any, execution: Execution, ctx: Ctx) -> tuple[Any, str | None]:
+    """Run a Task state to its output and its next state, through its Retry and Catch."""
+    from ministack.services import stepfunctions as stock
+
+    # Branches of a Parallel share ctx: what belongs to this task alone must not be theirs.
+    mine = {**ctx, "State": dict(ctx["State"])}
+    retries: dict[int, int] = {}
+    while True:
+        mine["State"]["RetryCount"] = sum(retries.values())
+        try:
+            result = _attempt(state, raw_input, execution, mine)
+            return _output(state, raw_input, result, mine), stock._next_or_end(state)
+        except stock._ExecutionError as error:
+            retrier, index = stock._find_matching_retrier(state.get("Retry", []), error.error, retries)
+            if retrier is not None and execution["status"] == "RUNNING":
+                stock._scaled_sleep(_pause(retrier, retries.get(index, 0)))
+                retries[index] = retries.get(index, 0) + 1
+                continue
+            catcher = stock._find_matching_catcher(state.get("Catch", []), error.error)
+            if catcher is None or error.error == ABANDONED:
+                raise
+            language = stock._state_query_language(state, mine)
+            caught = {"Error": error.error, "Cause": error.cause}
+            return stock._apply_catcher(catcher, raw_input, mine, language, caught), catcher["Next"]
+
+
+def _attempt(state: State, raw_input: Any, execution: Execution, ctx: Ctx) -> Any:
+    resource = str(state.get("Resource", ""))
+    wants_token = resource.endswith(CALLBACK)
+    token = tokens.issue(execution["stateMachineArn"])
+    if wants_token:
+        ctx["Task"] = {"Token": token}
+    arguments = _arguments(state, raw_input, ctx)
+    limits = _limits(state, raw_input, ctx)
+    record = history.TaskRecord(execution, resource.removesuffix(CALLBACK), resource)
+    record.scheduled(arguments, limits.timeout, limits.heartbeat)
+    wait = callbacks.open_wait(token, execution["executionArn"])
+    try:
+        _start(resource, arguments, wait, record, execution, wants_token=wants_token)
+        is_activity = ":activity:" in resource  # its clock starts when a worker takes the task
+        wait.until(None if is_activity else limits.timeout, limits.heartbeat if wants_token else None)
+    finally:
+        callbacks.close(token)
+    if wait.error:
+        record.failed(*wait.error)
+        raise execution_error(*wait.error)
+    record.succeeded(wait.result)
+    return wait.result
+
+
+def _start(
+    resource: str,
+    arguments: Any,
+    wait: Wait,
+    record: history.TaskRecord,
+    execution: Execution,
+    *,
+    wants_token: bool,
+) -> None:
+    """Make the call in a thread of its own: the wait may end before the call does.
+
+    A call that fails ends the wait, also where a token is waited for: nobody would ever answer it.
+    """
+    from ministack.services import stepfunctions as stock
+
+    def call() -> None:
+        record.started()
+        try:
+            result = stock._invoke_resource(resource.removesuffix(CALLBACK), arguments)
+        except stock._ExecutionError as error:
+            wait.fail(error.error, error.cause)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it must end the task
+            wait.fail("States.Runtime", f"{type(error).__name__}: {error}")
+        else:
+            if wants_token:
+                record.submitted(result)
+            else:
+                wait.succeed(result)
+
+    session = authority.session_of(execution)
+    request = contextvars.copy_context()
+    request.run(authority.act_as, session)
+    threading.Thread(target=request.run, args=(call,), name="task", daemon=True).start()
+
+
+def _arguments(state: State, raw_input: Any, ctx: Ctx) -> Any:
+    from ministack.services import stepfunctions as stock
+
+    if stock._state_query_language(state, ctx) == "JSONata":
+        return stock._apply_jsonata_arguments(state, raw_input, ctx)
+    return stock._apply_parameters(state, stock._apply_input_path(state, raw_input, ctx), ctx)
+
+
+def _output(state: State, raw_input: Any, result: Any, ctx: Ctx) -> Any:
+    from ministack.services import stepfunctions as stock
+
+    if stock._state_query_language(state, ctx) == "JSONata":
+        output = stock._apply_jsonata_output(state, raw_input, ctx, result=result, default=result)
+        stock._apply_state_assign(state, raw_input, ctx, result=result)
+        return output
+    selected = stock._apply_result_selector(state, result)
+    return stock._apply_output_path(state, stock._apply_result_path(state, raw_input, selected), ctx)
+
+
+def _limits(state: State, raw_input: Any, ctx: Ctx) -> Limits:
+    timeout = _seconds(state, "TimeoutSeconds", raw_input, ctx)
+    heartbeat = _seconds(state, "HeartbeatSeconds", raw_input, ctx)
+    if timeout is not None and heartbeat is not None and heartbeat >= timeout:
+        raise execution_error("States.Runtime", "HeartbeatSeconds must be smaller than TimeoutSeconds")
+    return Limits(timeout, heartbeat)
+
+
+def _seconds(state: State, name: str, raw_input: Any, ctx: Ctx) -> float | None:
+    """A limit: a number, a JSONata expression, or (JSONPath) a path under `<name>Path`."""
+    from ministack.services import stepfunctions as stock
+
+    if f"{name}Path" in state:
+        value = stock._resolve_path_or_ctx(state[f"{name}Path"], raw_input, ctx)
+    elif name not in state:
+        return None
+    elif stock._state_query_language(state, ctx) == "JSONata":
+        value = stock._jsonata_state_field(state, name, "number", raw_input, ctx)
+    else:
+        value = state[name]
+    if isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:
+        raise execution_error("States.Runtime", f"{name} must be a positive number of seconds, not {value!r}")
+    return float(value)
+
+
+def _pause(retrier: Mapping[str, Any], already: int) -> float:
+    pause = float(retrier.get("IntervalSeconds", 1)) * float(retrier.get("BackoffRate", 2.0)) ** already
+    pause = min(pause, float(retrier.get("MaxDelaySeconds", MOST_RETRY_PAUSE)))
+    return random.uniform(0, pause) if retrier.get("JitterStrategy") == "FULL" else pause

@@ -1,0 +1,1 @@
+"""The agent's life: boot, take part in attempts, leave."""

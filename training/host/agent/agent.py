@@ -1,0 +1,381 @@
+"""The host agent: boot, fetch, say ready, train when ordered, be ready again, and never outlive the lease."""
+
+import json
+import logging
+import os
+import re
+import shutil
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import boto3
+from botocore.config import Config
+
+from training.host import orders
+from training.host.agent import hold, lease, state
+from training.host.agent.attempt import Attempt, Outcome
+from training.host.agent.lease import Lease
+from training.host.agent.membership import join, recall_assignment
+from training.host.agent.watchdog import Watchdog, power_off
+from training.host.bucket import Bucket
+from training.host.checkpoints import restore
+from training.host.checkpoints.upload import Taken
+from training.host.cluster import Assignment, Cluster
+from training.host.disk import Disk
+from training.host.errors import HostTrouble
+from training.host.image import disk_identity
+from training.host.metadata import Identity, Metadata
+from training.host.periodic import Repeat
+from training.host.places import Places
+from training.host.program.ending import Failed, Finished, Stopped
+from training.host.program.fetch import fetch_all, fetch_job
+from training.host.program.process import Program
+from training.host.reporting import gpus
+from training.host.reporting.signals import Outbox, Signal, failed
+
+READY_EVERY_SECONDS = 20.0
+TICK_SECONDS = 0.2
+TRY_AGAIN_SECONDS = 30.0
+FLUSH_SECONDS = 30.0
+SSM_DENIED = re.compile(r"is not authorized to perform: (ssm[a-z]*:[A-Za-z]+)")
+SSM_LOG_BYTES = 16 * 1024
+UNTAGGED_LEASE = timedelta(hours=6)
+CALLS = Config(connect_timeout=5, read_timeout=60, retries={"mode": "standard", "total_max_attempts": 6})
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Post:
+    """What the tags say: the run this host is for and where to speak."""
+
+    run: str
+    bucket: str
+    bus: str
+    attempt: int
+    lease: Lease
+
+
+def post_of(identity: Identity, *, now: datetime) -> Post | None:
+    """None for a host that is not for a training run: a builder, one launched from an image, one launched by hand."""
+    tags = identity.tags
+    needed = ("trainyard:run", "trainyard:attempt", "trainyard:bucket", "trainyard:bus")
+    if "trainyard:kind" in tags or any(key not in tags for key in needed):
+        return None
+    run, attempt, bucket, bus = (tags[key] for key in needed)
+    return Post(run=run, bucket=bucket, bus=bus, attempt=int(attempt), lease=lease_of(identity, now=now))
+
+
+def lease_of(identity: Identity, *, now: datetime) -> Lease:
+    tag = identity.tags.get("trainyard:lease")
+    if tag:
+        return lease.at_launch(tag)
+    return Lease(now + UNTAGGED_LEASE, "the host has no tag trainyard:lease")
+
+
+def with_a_lease(places: Places, identity: Identity, *, now: datetime) -> Identity:
+    """A host that is started after its lease had ended gets an hour, once a boot, for somebody to say how long it is
+    needed (the tag trainyard:lease, before the next start)."""
+    tag = identity.tags.get("trainyard:lease")
+    if tag is None or not lease.at_launch(tag).is_over(now):
+        return identity
+    if not places.started_again.exists():
+        orders.write_whole(places.started_again, (now + lease.AGAIN).isoformat())
+        logger.info("started again after its lease of %s had ended: stays for an hour", tag)
+    return replace(identity, tags={**identity.tags, "trainyard:lease": places.started_again.read_text()})
+
+
+def run(places: Places) -> None:
+    """The agent's life. Returns only when there is nothing to do on this host at all."""
+    metadata = Metadata()
+    now = datetime.now(UTC)
+    identity = with_a_lease(places, metadata.identity_once_told(), now=now)
+    try:
+        disk_identity.take_over(places, identity)
+    except OSError as error:  # a full disk says so once there is somebody to hear it
+        logger.warning("this disk cannot be made this instance's: %s", error)
+    measuring = _measure(identity, now)
+    if _is_generalized(places, identity):
+        logger.info("this instance was generalized for an image: staying quiet")
+        _stay_quiet(metadata, identity, measuring, now)
+        return
+    post = post_of(identity, now=now)
+    if post is None:
+        logger.info(
+            "no attempt of a run is tagged on this instance (%s): staying quiet", ", ".join(identity.tags)
+        )
+        _stay_quiet(metadata, identity, measuring, now)
+        return
+    with orders.presence(places):
+        agent = Agent(places, metadata, identity, post, power_off=power_off)
+        signal.signal(signal.SIGTERM, agent.go_down)
+        agent.work()
+
+
+def _is_generalized(places: Places, identity: Identity) -> bool:
+    try:
+        return places.generalized.read_text() == identity.instance
+    except FileNotFoundError:
+        return False
+
+
+def _measure(identity: Identity, now: datetime) -> Repeat | None:
+    """GPU metrics from here, should the CloudWatch agent's not arrive; None for a host that has none to tell."""
+    if not gpus.are_wanted(identity.tags):
+        return None
+    client = boto3.Session(region_name=identity.region).client("cloudwatch", config=CALLS)
+    metrics = gpus.GpuMetrics(client, identity.instance, born=now)
+    measuring = Repeat("gpu metrics", lambda _: metrics.turn(datetime.now(UTC)), every=gpus.INTERVAL_SECONDS)
+    measuring.start()
+    return measuring
+
+
+def _stay_quiet(metadata: Metadata, identity: Identity, measuring: Repeat | None, now: datetime) -> None:
+    """A quiet host of the yard is seen, and still ends with its lease; any other machine is none of our business."""
+    if "trainyard:lease" in identity.tags:
+        watchdog = Watchdog(
+            metadata, lease_of(identity, now=now), power_off, held=hold.held_until(identity.tags)
+        )
+        watchdog.start()
+        watchdog.join()
+    elif measuring:
+        measuring.join()
+
+
+def ssm_denial(log: Path, *, since: datetime) -> str | None:
+    """What the Systems Manager agent of this host may not do, as its log says: without it nothing can be started.
+
+    A log that was last written before `since` came with the image."""
+    try:
+        if log.stat().st_mtime < since.timestamp():
+            return None
+        text = log.read_bytes()[-SSM_LOG_BYTES:].decode(errors="replace")
+    except OSError:  # no trouble, no log
+        return None
+    found = SSM_DENIED.findall(text)
+    return str(found[-1]) if found else None
+
+
+class Agent:
+    """One host's work. `power_off` ends the host; the watchdog and the outbox call it from their threads."""
+
+    def __init__(
+        self,
+        places: Places,
+        metadata: Metadata,
+        identity: Identity,
+        post: Post,
+        *,
+        power_off: Callable[[str], None],
+    ) -> None:
+        session = boto3.Session(region_name=identity.region)
+        self._places = places
+        self._identity = identity
+        self._post = post
+        self._began = time.monotonic()
+        self._born = datetime.now(UTC)
+        self._power_off = power_off
+        self._bucket = Bucket(session.client("s3", config=CALLS), post.bucket)
+        self._disk = Disk(places.reserve)
+        self._watchdog = Watchdog(metadata, post.lease, self._leave, held=hold.held_until(identity.tags))
+        self._outbox = Outbox(
+            session.client("events", config=CALLS),
+            post.bus,
+            self._bucket,
+            run=post.run,
+            instance=identity.instance,
+            on_mute=power_off,
+        )
+        self._state = state.recall(
+            places.state, run=post.run, instance=identity.instance, attempt=post.attempt
+        )
+        self._job: dict[str, Any] = {}
+
+    def work(self) -> None:
+        """Fetch, then attempt after attempt until there is nothing left to do but wait for the end."""
+        self._watchdog.start()
+        self._outbox.start()
+        if self._state.phase == "new":
+            self._clear_what_another_left()
+        self._disk.hold()
+        while self._state.phase != "done":
+            try:
+                self._one_attempt()
+            except HostTrouble as trouble:
+                self._report_trouble(trouble)
+            except OSError as error:
+                self._report_trouble(self._disk.trouble(error))
+            except Exception as error:  # a fault of ours: restarting in silence would leave the gang waiting
+                logger.exception("the agent failed")
+                self._report_trouble(HostTrouble(f"the host agent itself failed: {error!r}"))
+        logger.info("nothing left to do; waiting for the end")
+        while not self._watchdog.lease_over:
+            if self._watchdog.going_down.wait(1):
+                self._outbox.flush(FLUSH_SECONDS)
+                return
+        self._say_lease_is_over()
+        self._watchdog.join()
+
+    def go_down(self, number: int, frame: FrameType | None) -> None:
+        """The machine goes down: a program that runs is asked to checkpoint, anything else needs no orderly end."""
+        if self._state.phase in ("new", "fetching"):
+            os._exit(0)
+        self._watchdog.going_down.set()
+
+    def _one_attempt(self) -> None:
+        self._job = self._fetch()
+        program = None
+        if self._state.phase == "running":
+            cluster, assignment = recall_assignment(
+                self._places, self._state.attempt, instance=self._identity.instance
+            )
+            attempt = self._attempt(cluster, assignment)
+            program = attempt.recall()
+            self._watchdog.renew(lease.while_training(cluster.deadline))
+        if program is None:
+            order = self._await_start()
+            if order is None:
+                self._change(phase="done")
+                return
+            self._change(attempt=order.attempt)
+            cluster, assignment = join(self._bucket, order, self._places, instance=self._identity.instance)
+            attempt = self._attempt(cluster, assignment)
+            program = self._start(attempt, cluster)
+        self._after(attempt.watch(program), cluster, assignment)
+
+    def _fetch(self) -> dict[str, Any]:
+        """Job, program and data on disk; once per host."""
+        if self._state.phase != "fetching":
+            job: dict[str, Any] = json.loads(self._places.job.read_text())
+            return job
+        job = fetch_job(self._bucket, self._post.run, self._places)
+        fetch_all(self._bucket, job, self._places)
+        restore.fetch_ahead(self._bucket, self._post.run, self._places)
+        self._change(phase="waiting")
+        return job
+
+    def _await_start(self) -> orders.Order | None:
+        """Say ready until ordered. None when this host will not be part of anything any more."""
+        boot_seconds = round(time.monotonic() - self._began, 1)
+        ready_at = 0.0
+        while True:
+            if self._watchdog.notice:
+                self._say("stopped", step=None, why="interrupted")
+                return None
+            if self._watchdog.lease_over or self._watchdog.going_down.is_set():
+                return None
+            stop, start = (orders.read(word, self._places) for word in ("stop", "start"))
+            if stop and stop.run == self._post.run and stop.attempt >= self._state.attempt:
+                self._change(attempt=stop.attempt + 1)
+                ready_at = 0.0
+            if start and start.run == self._post.run and start.attempt >= self._state.attempt:
+                return start
+            if time.monotonic() >= ready_at:
+                if ready_at:
+                    restore.fetch_ahead(self._bucket, self._post.run, self._places)
+                denied = ssm_denial(self._places.ssm_errors, since=self._born)
+                hint = {"ssm_denied": denied} if denied else {}
+                self._say("ready", address=self._identity.address, boot_seconds=boot_seconds, **hint)
+                ready_at = time.monotonic() + READY_EVERY_SECONDS
+            time.sleep(TICK_SECONDS)
+
+    def _attempt(self, cluster: Cluster, assignment: Assignment) -> Attempt:
+        return Attempt(
+            cluster,
+            assignment,
+            places=self._places,
+            bucket=self._bucket,
+            identity=self._identity,
+            watchdog=self._watchdog,
+            disk=self._disk,
+            say=self._outbox.put,
+            taken=Taken(self._state.taken_step, self._state.taken_folder),
+            note_taken=lambda taken: self._change(taken_step=taken.step, taken_folder=taken.folder),
+        )
+
+    def _start(self, attempt: Attempt, cluster: Cluster) -> Program:
+        self._watchdog.renew(lease.while_training(cluster.deadline))
+        try:
+            program = attempt.start()
+        except OSError as error:
+            trouble = self._disk.trouble(error)
+            raise HostTrouble(
+                f"the program could not be started: {trouble.reason}", final=trouble.final
+            ) from error
+        self._change(phase="running")
+        return program
+
+    def _after(self, outcome: Outcome, cluster: Cluster, assignment: Assignment) -> None:
+        """Be ready for another attempt wherever there may be one; else nothing is left to do here.
+
+        A worker that finished may be needed again: the chief could still fail to bring its results away.
+        """
+        if outcome.signal:
+            self._outbox.put(outcome.signal)
+        now = datetime.now(UTC)
+        match outcome.ending:
+            case Stopped(why):
+                goes_on = why != "interrupted"
+            case Failed(kind="host", final=final):
+                goes_on = not final
+            case _:
+                goes_on = isinstance(outcome.ending, Finished) and not assignment.is_chief
+        if goes_on:
+            self._wait_for_next(cluster.deadline, now)
+        else:
+            self._change(phase="done")
+            self._watchdog.renew(lease.when_done(now))
+
+    def _wait_for_next(self, deadline: datetime | None, now: datetime) -> None:
+        self._change(phase="waiting", attempt=self._state.attempt + 1)
+        minutes = float(self._job.get("limits", {}).get("wait_minutes", 60))
+        self._watchdog.renew(lease.while_waiting(now, wait_minutes=minutes, deadline=deadline))
+
+    def _report_trouble(self, trouble: HostTrouble) -> None:
+        """Say what is wrong. Final: that was all. Otherwise try again for the next attempt after a while."""
+        logger.error("%s", trouble.reason)
+        ended = Failed(trouble.kind, trouble.reason, None, trouble.final)
+        self._outbox.put(failed(self._state.attempt, ended, tail=""))
+        self._outbox.flush(FLUSH_SECONDS)
+        if trouble.final or self._watchdog.notice or self._watchdog.lease_over:
+            self._change(phase="done")
+            return
+        if self._state.phase == "running":
+            self._change(phase="waiting")
+        self._watchdog.going_down.wait(TRY_AGAIN_SECONDS)
+        self._change(attempt=self._state.attempt + 1)
+
+    def _clear_what_another_left(self) -> None:
+        """An image made from a host carries that host's work and logs. What our own
+        interrupted fetch left is gone on with."""
+        for leftover in (self._places.work, self._places.log, self._places.orders):
+            shutil.rmtree(leftover, ignore_errors=True)
+        self._places.checkpoints.mkdir(parents=True)
+        self._change(phase="fetching")
+
+    def _change(self, **changes: Any) -> None:
+        """Remember. Should the disk be full, the reserve makes room for it."""
+        self._state = self._state.but(**changes)
+        try:
+            self._state.save(self._places.state)
+        except OSError:
+            self._disk.release()
+            self._state.save(self._places.state)
+
+    def _say(self, word: str, **facts: object) -> None:
+        self._outbox.put(Signal(word, self._state.attempt, facts))
+
+    def _say_lease_is_over(self) -> None:
+        ended = Failed("host", self._watchdog.lease.reason, None)
+        self._outbox.put(failed(self._state.attempt, ended, tail=""))
+
+    def _leave(self, reason: str) -> None:
+        """The watchdog's last act: let what is to be said be said, then power off."""
+        self._outbox.flush(FLUSH_SECONDS)
+        self._power_off(reason)

@@ -1,0 +1,297 @@
+"""One program's life on this host: started, watched, asked to leave when it must, its results brought away."""
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from training.host import orders
+from training.host.agent.notice import Leaving, driven_out, told_to_leave
+from training.host.agent.uploads import Uploads, uploads_of
+from training.host.agent.watchdog import Watchdog
+from training.host.bucket import Bucket
+from training.host.checkpoints.in_bucket import Manifest
+from training.host.checkpoints.restore import restore
+from training.host.checkpoints.upload import Saving, Taken
+from training.host.cluster import Assignment, Cluster
+from training.host.data.data import fetch_shares
+from training.host.disk import Disk
+from training.host.errors import HostTrouble
+from training.host.folders import fresh
+from training.host.metadata import Identity
+from training.host.periodic import Repeat
+from training.host.places import Places
+from training.host.program import ending, environment
+from training.host.program.ending import End, Failed, Finished, Stopped
+from training.host.program.memory import killed_for_memory
+from training.host.program.process import Program
+from training.host.reporting import results, signals
+from training.host.reporting.metrics import Metrics, for_signal
+from training.host.reporting.program_log import ProgramLog
+from training.host.reporting.progress import ALIVE_SECONDS, Progress
+from training.host.reporting.results import FolderUpload
+from training.host.reporting.signals import Signal
+
+TICK_SECONDS = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How it ended, with the signal that says so (None: nothing to say, the chief speaks)."""
+
+    ending: Finished | Stopped | Failed
+    signal: Signal | None
+
+
+class Attempt:
+    """`say` puts a signal; `note_taken` remembers the last checkpoint that is whole in the bucket, `taken` is it."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        assignment: Assignment,
+        *,
+        places: Places,
+        bucket: Bucket,
+        identity: Identity,
+        watchdog: Watchdog,
+        disk: Disk,
+        say: Callable[[Signal], None],
+        taken: Taken,
+        note_taken: Callable[[Taken], None],
+    ) -> None:
+        self._cluster = cluster
+        self._assignment = assignment
+        self._places = places
+        self._bucket = bucket
+        self._identity = identity
+        self._watchdog = watchdog
+        self._disk = disk
+        self._say = say
+        self._note_taken = note_taken
+        self._log = ProgramLog(cluster, assignment, places=places, bucket=bucket)
+        self._progress = Progress(places.progress(cluster.attempt), started=time.monotonic())
+        self._metrics = Metrics(bucket, f"runs/{cluster.run}/metrics.json")
+        self._saving = Saving(
+            bucket,
+            cluster.run,
+            places,
+            keep=cluster.job["checkpoints"]["keep"],
+            last=taken,
+            reported=lambda: self._progress.step,
+            taken=self._checkpointed,
+            note=self._log.note,
+        )
+
+    def start(self) -> Program:
+        """Restore what the attempt restores, clear what an earlier one left, and start the program."""
+        fresh(self._places.attempt(self._cluster.attempt))
+        with self._heartbeat():
+            instead = self._prepare()
+        program = Program.start(
+            environment.command_line(self._cluster, self._assignment, self._places),
+            folder=self._places.program,
+            env=environment.environment(
+                self._cluster,
+                self._assignment,
+                self._places,
+                region=self._identity.region,
+                image=self._identity.image,
+                base=os.environ,
+            ),
+            log=self._log.path,
+            exit_file=self._places.exit_code(self._cluster.attempt),
+        )
+        program.remember(self._places.process(self._cluster.attempt))
+        hint = {"instead": instead} if instead else {}
+        self._say(self._signal("started", role=self._assignment.role, index=self._assignment.index, **hint))
+        return program
+
+    def recall(self) -> Program | None:
+        """The program that an earlier agent started for this attempt."""
+        program = Program.recall(self._places.process(self._cluster.attempt))
+        if program and self._assignment.is_chief:
+            self._metrics.begin()
+        return program
+
+    def watch(self, program: Program) -> Outcome:
+        """Wait for the program's end, carrying its work away meanwhile; judge the end and say so."""
+        uploads = uploads_of(
+            self._cluster,
+            self._assignment,
+            bucket=self._bucket,
+            places=self._places,
+            disk=self._disk,
+            log=self._log,
+            metrics=self._metrics,
+            saving=self._saving,
+        )
+        uploads.start()
+        killed_before = killed_for_memory()
+        leaving, killed = None, False
+        while (code := program.exit_code()) is None:
+            self._listen()
+            self._report(program)
+            if leaving is None:
+                leaving = self._reason_to_leave(uploads)
+                if leaving:
+                    self._log.note(f"{ending.ASKING}: {leaving.why}")
+                    program.ask_to_leave()
+            elif not killed and datetime.now(UTC) >= leaving.kill_at:
+                self._log.note("the program did not leave in time and is killed")
+                program.kill()
+                killed = True
+            time.sleep(TICK_SECONDS)
+        program.kill()  # whatever it left behind in its group
+        with self._heartbeat():
+            starved = killed_before is None or killed_for_memory() != killed_before
+            return self._conclude(code, leaving, uploads, killed=killed, starved=starved)
+
+    def _prepare(self) -> str | None:
+        """What must be on the disk before the program starts; why another checkpoint than the one named, if so."""
+        asked = self._cluster.checkpoint
+        alone = self._cluster.restores_alone(self._assignment)
+        restored = restore(self._bucket, self._cluster.run, asked, self._places, alone=alone)
+        self._saving.last = restored.taken
+        self._note_taken(restored.taken)
+        fetch_shares(
+            self._bucket,
+            self._cluster,
+            self._assignment,
+            self._places,
+            given_up=lambda: bool(self._told_to_leave()),
+        )
+        self._places.results.mkdir(parents=True, exist_ok=True)
+        if self._assignment.is_chief:
+            self._metrics.begin(up_to=restored.taken.step)
+        what = f"restore the checkpoint of step {restored.taken.step}" if asked else "a fresh start"
+        if restored.instead:
+            self._log.note(restored.instead)
+        self._log.note(f"attempt {self._cluster.attempt} on {self._assignment.instance}: {what}")
+        return restored.instead
+
+    def _reason_to_leave(self, uploads: Uploads) -> Leaving | None:
+        trouble = uploads.trouble
+        return self._told_to_leave() or (driven_out(trouble, datetime.now(UTC)) if trouble else None)
+
+    def _told_to_leave(self) -> Leaving | None:
+        stop = orders.read("stop", self._places)
+        return told_to_leave(
+            notice=self._watchdog.notice,
+            going_down=self._watchdog.going_down.is_set(),
+            stop_ordered=bool(
+                stop and stop.run == self._cluster.run and stop.attempt >= self._cluster.attempt
+            ),
+            deadline=self._cluster.deadline,
+            lease=self._watchdog.lease,
+            now=datetime.now(UTC),
+        )
+
+    def _conclude(
+        self, code: int, leaving: Leaving | None, uploads: Uploads, *, killed: bool, starved: bool
+    ) -> Outcome:
+        room = self._disk.room()
+        if room.is_full:
+            self._disk.release()
+        self._log.note(f"the program ended with exit code {code}")
+        self._listen()
+        end = End(
+            code=code,
+            said=self._log.said,
+            asked=leaving.why if leaving else None,
+            killed=killed,
+            gang=len(self._cluster.assignments),
+            serves=self._cluster.serves(self._assignment),
+            room=room,
+            starved=starved,
+        )
+        self._saving.ends_well = end.saved
+        trouble = uploads.finish("checkpoints")
+        ended = ending.judge(replace(end, missing=self._missing() if self._assignment.is_chief else ()))
+        metrics: dict[str, Any] = {}
+        try:
+            if isinstance(ended, Finished) and self._assignment.is_chief:
+                metrics = self._bring_results()
+        except HostTrouble as problem:
+            trouble = trouble or problem
+        trouble = trouble or uploads.finish("log", "tensorboard", "metrics")
+        if leaving and leaving.trouble and isinstance(ended, Stopped):
+            trouble = leaving.trouble
+        if trouble and not isinstance(ended, Failed):  # nothing must hide what the program itself said
+            ended = Failed(trouble.kind, trouble.reason, code, trouble.final)
+        match ended:
+            case Finished():
+                facts = {"step": self._step(), "metrics": metrics}
+                return Outcome(
+                    ended, self._signal("finished", **facts) if self._assignment.is_chief else None
+                )
+            case Stopped(why):
+                return Outcome(ended, self._signal("stopped", step=self._step(), why=why))
+            case Failed():
+                return Outcome(
+                    ended, signals.failed(self._cluster.attempt, ended, ending.last_lines(end.said.encode()))
+                )
+
+    def _listen(self) -> None:
+        """Take in what the program has printed and reported since the last time."""
+        now = datetime.now(UTC)
+        for facts in self._progress.read():
+            self._metrics.add(facts, now)
+        self._log.stamp(now)
+
+    def _report(self, program: Program) -> None:
+        if not self._assignment.is_chief:
+            return
+        facts = self._progress.to_say(time.monotonic(), lambda: self._signs_of_life(program))
+        if facts is not None:
+            self._say(self._signal("progress", **facts))
+
+    def _signs_of_life(self, program: Program) -> tuple[int, int]:
+        """What a program that goes on changes: its log and, where it never reports progress, its processor time.
+
+        One that reports shows by its reports that it goes on; one that hangs may well keep a processor busy."""
+        return self._log.size, 0 if self._progress.reports else program.processor_time()
+
+    @contextmanager
+    def _heartbeat(self) -> Iterator[None]:
+        """Inside, the agent itself works, and says so where the chief's program would."""
+        beat = Repeat(
+            "heartbeat",
+            lambda _: self._say(self._signal("progress", **self._progress.all)),
+            every=ALIVE_SECONDS,
+        )
+        if self._assignment.is_chief:
+            beat.start()
+        try:
+            yield
+        finally:
+            if self._assignment.is_chief:
+                beat.end()
+
+    def _checkpointed(self, taken: Taken, manifest: Manifest) -> None:
+        self._say(self._signal("checkpointed", step=manifest.step, key=manifest.key))
+        self._note_taken(taken)
+
+    def _missing(self) -> tuple[str, ...]:
+        expected = tuple(self._cluster.job["program"].get("expect", ()))
+        return results.missing(expected, self._places, saved=self._saving.last.step >= 0)
+
+    def _bring_results(self) -> dict[str, Any]:
+        """Model and metrics.json into the bucket; what metrics.json says in short."""
+        FolderUpload(self._bucket, self._places.model, f"runs/{self._cluster.run}/model/").send(last=True)
+        document = self._metrics.conclude(self._places.metrics)
+        if document is None and self._places.metrics.is_file():
+            self._log.note("metrics.json holds no JSON object and is left out")
+            self._listen()
+        return for_signal(document or self._progress.facts)
+
+    def _step(self) -> int | None:
+        """The last step this host knows of: what is saved, else what was reported."""
+        known = [step for step in (self._saving.last.step, self._progress.step) if step is not None]
+        return max((step for step in known if step >= 0), default=None)
+
+    def _signal(self, word: str, **facts: object) -> Signal:
+        return Signal(word, self._cluster.attempt, facts)

@@ -1,0 +1,54 @@
+"""When a program must leave, and how long it has for it. Pure."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from training.host.agent.lease import Lease
+from training.host.errors import HostTrouble
+from training.host.metadata import Notice
+
+GRACE = timedelta(seconds=90)
+"""What a program gets from SIGTERM to SIGKILL when it is told to stop: agree on a step, save, leave."""
+LAST_MOMENTS = timedelta(seconds=20)
+"""What the agent needs after the program, before AWS takes the host: the last checkpoint and the log."""
+SHUTDOWN_GRACE = timedelta(seconds=60)
+"""The boot unit gives the agent 90 seconds when the machine goes down."""
+LEASE_GRACE = timedelta(seconds=45)
+
+
+@dataclass(frozen=True, slots=True)
+class Leaving:
+    """Why the program is asked to leave, and when patience ends."""
+
+    why: str
+    kill_at: datetime
+    trouble: HostTrouble | None = None
+
+
+def told_to_leave(
+    *,
+    notice: Notice | None,
+    going_down: bool,
+    stop_ordered: bool,
+    deadline: datetime,
+    lease: Lease,
+    now: datetime,
+) -> Leaving | None:
+    """By AWS, by the machine, by an order, by the run's limits, by the lease: in this order, since the first leaves the
+    least time. `deadline` is when the run's hours or dollars are used up, whoever else may know."""
+    if notice:
+        return Leaving("interrupted", max(now, notice.at - LAST_MOMENTS))
+    if going_down:
+        return Leaving("interrupted", now + SHUTDOWN_GRACE)
+    if stop_ordered:
+        return Leaving("asked", now + GRACE)
+    if now >= deadline:
+        return Leaving("limit", now + GRACE)
+    if lease.is_over(now):
+        return Leaving("asked", now + LEASE_GRACE, HostTrouble(lease.reason))
+    return None
+
+
+def driven_out(trouble: HostTrouble, now: datetime) -> Leaving:
+    """The agent cannot bring the program's work away: to go on would be to lose it."""
+    return Leaving("asked", now + GRACE, trouble)

@@ -1,0 +1,76 @@
+"""What brings a program's work away while it runs: one carrier each for log, checkpoints, curves and events."""
+
+import time
+from dataclasses import dataclass
+
+from training.host.bucket import Bucket
+from training.host.checkpoints.evaluator import Following
+from training.host.checkpoints.upload import Saving
+from training.host.cluster import Assignment, Cluster
+from training.host.disk import Disk
+from training.host.errors import HostTrouble
+from training.host.periodic import Repeat
+from training.host.places import Places
+from training.host.reporting.metrics import Metrics
+from training.host.reporting.program_log import ProgramLog
+from training.host.reporting.results import FolderUpload
+
+OFTEN_SECONDS = 1.0
+SELDOM_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Uploads:
+    """In the order in which they finish: when a host goes away its checkpoint comes first."""
+
+    repeats: tuple[Repeat, ...]
+    disk: Disk
+
+    def start(self) -> None:
+        for repeat in self.repeats:
+            repeat.start()
+
+    @property
+    def trouble(self) -> HostTrouble | None:
+        """What keeps one of them from ever doing its work."""
+        return next((repeat.trouble for repeat in self.repeats if repeat.trouble), None)
+
+    def finish(self, *names: str) -> HostTrouble | None:
+        """Let those named (all when none is) end with a last time; the first trouble that any of them had."""
+        troubles = [self._finish(repeat) for repeat in self.repeats if not names or repeat.name in names]
+        return next(filter(None, troubles), None)
+
+    def _finish(self, repeat: Repeat) -> HostTrouble | None:
+        try:
+            repeat.finish()
+        except HostTrouble as trouble:
+            return trouble
+        except OSError as error:
+            return self.disk.trouble(error)
+        return None
+
+
+def uploads_of(
+    cluster: Cluster,
+    assignment: Assignment,
+    *,
+    bucket: Bucket,
+    places: Places,
+    disk: Disk,
+    log: ProgramLog,
+    metrics: Metrics,
+    saving: Saving,
+) -> Uploads:
+    """The chief brings everything away, an evaluator its events, every host its log."""
+    repeats = [Repeat("log", lambda last: log.send(time.monotonic(), last=last), every=OFTEN_SECONDS)]
+    if assignment.is_chief or assignment.is_evaluator:
+        events = FolderUpload(bucket, places.tensorboard, f"runs/{cluster.run}/tensorboard/")
+        repeats.append(Repeat("tensorboard", lambda last: events.send(last=last), every=SELDOM_SECONDS))
+    if assignment.is_chief:
+        repeats.insert(0, Repeat("checkpoints", saving.carry, every=OFTEN_SECONDS))
+        repeats.append(Repeat("metrics", lambda _: metrics.send(), every=SELDOM_SECONDS))
+    if assignment.is_evaluator:
+        keep = cluster.job["checkpoints"]["keep"]
+        following = Following(bucket, cluster.run, places, keep=keep, have=saving.last.step)
+        repeats.append(Repeat("checkpoints", following.carry, every=SELDOM_SECONDS))
+    return Uploads(tuple(repeats), disk)

@@ -1,0 +1,1 @@
+"""Checkpoints between the program's folder and the bucket."""

@@ -1,0 +1,56 @@
+"""An evaluator's checkpoints: the newest of the run, brought from the bucket while the evaluator runs."""
+
+import logging
+import shutil
+from pathlib import Path
+
+from training.host.bucket import Bucket
+from training.host.checkpoints import in_bucket, on_disk
+from training.host.checkpoints.in_bucket import STEP, Manifest, name_of
+from training.host.errors import Damaged
+from training.host.places import Places
+
+logger = logging.getLogger(__name__)
+
+
+class Following:
+    """Puts each new checkpoint where the program looks for it, as the chief's program left it there."""
+
+    def __init__(self, bucket: Bucket, run: str, places: Places, *, keep: int, have: int) -> None:
+        self._bucket = bucket
+        self._run = run
+        self._places = places
+        self._keep = keep
+        self._have = have
+        self._brought: set[str] = set()
+
+    def carry(self, at_the_end: bool) -> None:
+        if at_the_end:
+            return
+        known = in_bucket.read(self._bucket, self._run)
+        if known is None or known.newest.step == self._have:
+            return
+        try:
+            copy = in_bucket.fetch(self._bucket, known.newest, self._places.restores)
+        except Damaged as damaged:
+            logger.warning("%s", damaged.reason)
+            return
+        self._put(known.newest, copy)
+        shutil.rmtree(self._places.restores, ignore_errors=True)
+        self._have = known.newest.step
+
+    def _put(self, manifest: Manifest, copy: Path) -> None:
+        folder = self._places.checkpoints
+        if manifest.kind == STEP:
+            target = folder / name_of(manifest.step)
+            shutil.rmtree(target, ignore_errors=True)
+            copy.replace(target)
+            on_disk.keep_newest(folder, self._keep)
+            return
+        for name in sorted(manifest.files, key=lambda name: Path(name).name == "checkpoint"):
+            target = folder / name  # the file `checkpoint` comes last: what it names is there by then
+            target.parent.mkdir(parents=True, exist_ok=True)
+            (copy / name).replace(target)
+        for name in self._brought - manifest.files.keys():
+            (folder / name).unlink(missing_ok=True)
+        self._brought = set(manifest.files)

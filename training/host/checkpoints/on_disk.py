@@ -1,0 +1,119 @@
+"""What a program has saved on this host's disk.
+
+The runtime's checkpoints are folders named by their step that appear by one rename. Any other program keeps its folder
+as it likes: TensorFlow's CheckpointManager, Keras callbacks, MonitoredTrainingSession.
+"""
+
+import hashlib
+import os
+import re
+import shutil
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from training.host.checkpoints.in_bucket import FACTS, name_of
+
+UNFINISHED = re.compile(r"\d+\.\w+|\..*")
+"""Top-level names that are on their way to be a checkpoint of the runtime's, or hidden."""
+NO_STATE = re.compile(r"events\.out\.tfevents\..*|graph\.pbtxt")
+"""Files that TensorFlow keeps beside checkpoints and from which nothing goes on: TensorBoard's events, the graph."""
+NEWEST_OF_TENSORFLOW = re.compile(r'^model_checkpoint_path: "(.*?)(?:-(\d+))?"$', re.MULTILINE)
+
+Look = Mapping[str, tuple[int, int]]
+"""Size and time of the last change (nanoseconds) of every file under a folder, by its name in there."""
+
+
+def steps_in(folder: Path) -> list[int]:
+    """The steps of the runtime's whole checkpoints in `folder`, ascending."""
+    if not folder.is_dir():
+        return []
+    return sorted(
+        int(path.name) for path in folder.iterdir() if path.name.isdigit() and (path / FACTS).is_file()
+    )
+
+
+def keep_newest(folder: Path, keep: int) -> None:
+    for step in steps_in(folder)[:-keep]:
+        shutil.rmtree(folder / name_of(step), ignore_errors=True)
+
+
+def look_at(folder: Path) -> Look:
+    """Everything in a folder that a program keeps in its own way."""
+    seen = {}
+    for path in _files(folder):
+        name = path.relative_to(folder)
+        if UNFINISHED.fullmatch(name.parts[0]):
+            continue
+        try:
+            facts = path.stat()
+        except FileNotFoundError:  # it has just been replaced: the next look sees what by
+            continue
+        seen[name.as_posix()] = (facts.st_size, facts.st_mtime_ns)
+    return seen
+
+
+def _files(folder: Path) -> Iterable[Path]:
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            path = Path(parent, name)
+            if path.is_file():
+                yield path
+
+
+def print_of(look: Look) -> str:
+    """Tells one state of a folder from another."""
+    return hashlib.sha256(repr(sorted(look.items())).encode()).hexdigest()
+
+
+def holds_something(look: Look) -> bool:
+    """Whether there is more than what a session of TensorFlow writes before it saves for the first time."""
+    return any(size for name, (size, _) in look.items() if not NO_STATE.fullmatch(name.rpartition("/")[2]))
+
+
+def size_of(look: Look) -> int:
+    """Bytes."""
+    return sum(size for size, _ in look.values())
+
+
+def take_all(look: Look, folder: Path, target: Path, *, as_copies: bool) -> None:
+    """The folder as it was seen, as links: they cost no room, and files that the program replaces stay. Copies stay
+    even when the program writes into the same files again."""
+    shutil.rmtree(target, ignore_errors=True)
+    for name in look:
+        taken = target / name
+        taken.parent.mkdir(parents=True, exist_ok=True)
+        source = (folder / name).resolve()
+        if as_copies:
+            shutil.copy2(source, taken)
+        else:
+            taken.hardlink_to(source)
+
+
+def step_of(folder: Path) -> int | None:
+    """The step that TensorFlow's newest `checkpoint` file names; None when there is none."""
+    steps = [int(match[2]) for _, match in _named_by_tensorflow(folder) if match[2]]
+    return steps[-1] if steps else None
+
+
+def missing(folder: Path) -> str | None:
+    """A checkpoint that a `checkpoint` file of TensorFlow's names and whose index does not lie beside that file.
+
+    A sharded saver, the default of MonitoredTrainingSession, writes where the variables are: on the disks of the
+    parameter servers.
+    """
+    for state, match in _named_by_tensorflow(folder):
+        name = Path(match[1]).name + (f"-{match[2]}" if match[2] else "")
+        if not (state.parent / f"{name}.index").is_file():
+            return name
+    return None
+
+
+def _named_by_tensorflow(folder: Path) -> list[tuple[Path, re.Match[str]]]:
+    """Every `checkpoint` file of TensorFlow's in there, the latest last, and the newest checkpoint that it names."""
+    states = sorted(folder.rglob("checkpoint"), key=lambda path: path.stat().st_mtime_ns)
+    found = [
+        (path, NEWEST_OF_TENSORFLOW.search(path.read_text(errors="replace")))
+        for path in states
+        if path.is_file()
+    ]
+    return [(path, match) for path, match in found if match]

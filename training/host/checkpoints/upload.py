@@ -1,0 +1,125 @@
+"""The chief's checkpoints on their way from disk to bucket while the program runs."""
+
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from training.host.bucket import Bucket
+from training.host.checkpoints import in_bucket, on_disk
+from training.host.checkpoints.in_bucket import FOLDER, STEP, Manifest, name_of
+from training.host.places import Places
+
+RESTLESS_LOOKS = 4
+STILL_SECONDS = 0.25
+COPIED_BYTES = 1 << 28
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """The last checkpoint that is whole in the bucket, or was restored from it. Where the program keeps its folder in
+    its own way, `folder` is the folder's print."""
+
+    step: int = -1
+    folder: str = ""
+
+
+class Saving:
+    """`reported` answers the step the program reported last, `taken` is called for every checkpoint that is whole.
+
+    `note` writes a line into the program's log. `ends_well` turns false when the program was killed: a folder that it
+    was just writing is then no checkpoint.
+    """
+
+    def __init__(
+        self,
+        bucket: Bucket,
+        run: str,
+        places: Places,
+        *,
+        keep: int,
+        last: Taken,
+        reported: Callable[[], int | None],
+        taken: Callable[[Taken, Manifest], None],
+        note: Callable[[str], None],
+    ) -> None:
+        self.last = last
+        self.ends_well = True
+        self._bucket = bucket
+        self._run = run
+        self._places = places
+        self._keep = keep
+        self._reported = reported
+        self._taken = taken
+        self._note = note
+        self._noted = False
+        self._seen: on_disk.Look = {}
+        self._restless = 0
+
+    def carry(self, at_the_end: bool) -> None:
+        """Bring the newest checkpoint away if it is not in the bucket yet."""
+        steps = on_disk.steps_in(self._places.checkpoints)
+        if not steps:
+            self._carry_folder(at_the_end)
+        elif steps[-1] > self.last.step:
+            source = self._places.checkpoints / name_of(steps[-1])
+            manifest = in_bucket.upload_files(
+                self._bucket, self._run, source, steps[-1], kind=STEP, at=datetime.now(UTC)
+            )
+            self._conclude(manifest, "")
+            on_disk.keep_newest(self._places.checkpoints, self._keep)
+
+    def _carry_folder(self, at_the_end: bool) -> None:
+        """The whole folder, once it has changed and been still: for two looks, or where it never is, for a moment."""
+        folder, staging = self._places.checkpoints, self._places.taken
+        seen, before = on_disk.look_at(folder), self._seen
+        self._seen = seen
+        if not on_disk.holds_something(seen) or on_disk.print_of(seen) == self.last.folder:
+            return
+        is_still = seen == before or (at_the_end and self.ends_well)
+        self._restless = 0 if is_still else self._restless + 1
+        if not is_still and not self._has_a_quiet_moment(seen):
+            return
+        try:
+            on_disk.take_all(seen, folder, staging, as_copies=not is_still)
+        except FileNotFoundError:
+            return  # the program replaced a file meanwhile: not still after all
+        lacks = on_disk.missing(staging)
+        if lacks:
+            self._say_it_is_elsewhere(lacks)
+        elif on_disk.look_at(folder) == seen:
+            manifest = in_bucket.upload_files(
+                self._bucket, self._run, staging, self._step(), kind=FOLDER, at=datetime.now(UTC)
+            )
+            if on_disk.look_at(staging) == seen:  # no file was written to while it was read
+                self._conclude(manifest, on_disk.print_of(seen))
+        shutil.rmtree(staging, ignore_errors=True)
+
+    def _has_a_quiet_moment(self, seen: on_disk.Look) -> bool:
+        """Whether a folder that is saved into at every look stays as it was `seen` for long enough to copy it."""
+        if self._restless < RESTLESS_LOOKS or on_disk.size_of(seen) > COPIED_BYTES:
+            return False
+        time.sleep(STILL_SECONDS)
+        return on_disk.look_at(self._places.checkpoints) == seen
+
+    def _say_it_is_elsewhere(self, name: str) -> None:
+        if not self._noted:
+            self._note(
+                f"the checkpoint {name} is not taken: its files are not on the chief's disk, so a restart would begin "
+                "anew. A sharded saver writes on the parameter servers' disks; make a saver on the worker's device "
+                "(docs/programs.md)"
+            )
+            self._noted = True
+
+    def _step(self) -> int:
+        """What the program calls this step, but always more than before: a key in the bucket is used once."""
+        named = on_disk.step_of(self._places.taken)
+        step = self._reported() if named is None else named
+        return max(step or 0, self.last.step + 1, 1)
+
+    def _conclude(self, manifest: Manifest, its_print: str) -> None:
+        catalogue = in_bucket.make_newest(self._bucket, self._run, manifest, keep=self._keep)
+        self.last = Taken(manifest.step, its_print)
+        self._taken(self.last, manifest)
+        in_bucket.prune(self._bucket, self._run, catalogue)

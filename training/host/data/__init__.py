@@ -1,0 +1,1 @@
+"""The job's data, from the bucket onto this host's disk."""

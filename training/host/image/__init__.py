@@ -1,0 +1,1 @@
+"""A disk that becomes an image, or came from one."""

@@ -1,0 +1,190 @@
+"""Generalizing: before an image is made, what belongs to this instance alone goes off the disk, and is looked for.
+
+Two depths. `host`: a host that somebody may start again in a week with all its files: who it was goes, and what its
+agent was doing. `builder`: nothing of its making is left either, and nothing that opens a door.
+"""
+
+import os
+import re
+import shutil
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from training.host.errors import HostTrouble
+from training.host.orders import write_whole
+from training.host.places import Places
+
+IDENTITY = (
+    "etc/ssh/ssh_host_*",
+    "etc/trainyard/host.json",
+    "var/lib/dbus/machine-id",
+    "var/lib/systemd/random-seed",
+    "var/lib/systemd/credential.secret",
+    "var/lib/cloud/instance",
+    "var/lib/cloud/instances",
+    "var/lib/cloud/data",
+    "var/lib/cloud/sem",
+    "var/lib/dhcp/*.lease*",
+    "var/lib/amazon/ssm/Vault",
+    "var/lib/amazon/ssm/registration",
+)
+"""Patterns below the root, as are those that follow."""
+AGENTS_WORK = (
+    "run/trainyard/orders",
+    "var/lib/trainyard/state.json",
+    "var/lib/trainyard/reserve",
+    "var/lib/trainyard/restores",
+    "var/lib/trainyard/taken",
+    "var/lib/trainyard/attempts",
+    "var/lib/trainyard/cluster-*.json",
+)
+COMMANDS = (
+    "var/lib/amazon/ssm/*/document/orchestration/*",
+    "var/lib/amazon/ssm/*/document/state/completed/*",
+    "var/lib/amazon/ssm/*/inventory",
+)
+"""What the Systems Manager agent keeps of commands; those under way, generalizing for one, keep theirs."""
+
+HOMES = ("root", "home/*")
+CREDENTIALS = (
+    ".aws/credentials",
+    ".aws/cli/cache",
+    ".aws/sso/cache",
+    ".aws/login/cache",
+    ".config/gcloud",
+    ".config/gh/hosts.yml",
+    ".docker/config.json",
+    ".git-credentials",
+    ".cache/huggingface/token",
+    ".kaggle/kaggle.json",
+    ".netrc",
+    ".pypirc",
+    ".ssh/authorized_keys",
+    ".ssh/id_*",
+    ".ssh/known_hosts",
+)
+HISTORIES = (".*_history", ".lesshst", ".viminfo", ".wget-hsts")
+BUILDERS = (
+    "var/lib/trainyard/*",
+    *(f"{home}/{name}" for home in HOMES for name in (*CREDENTIALS, *HISTORIES)),
+)
+PASSING = ("tmp/*", "var/tmp/*", "var/crash/*", "opt/aws/amazon-cloudwatch-agent/logs/*")
+LOGS = "var/log"
+"""Logs and temporary files: services write new ones at any time, so that they may be there again already."""
+
+SEARCHED = ("root", "home", "etc", "opt/trainyard", "usr/local/etc")
+PASSED_OVER = ("opt/trainyard/venv", "opt/trainyard/software", "etc/ssl", "etc/alternatives", "etc/pki")
+MOST_SEARCHED_BYTES = 256 * 1024
+SECRETS = (
+    (
+        "an access key of AWS",
+        re.compile(rb"(?<![A-Z0-9])(?:AKIA|ASIA)(?![A-Z0-9]*EXAMPLE)[A-Z0-9]{16}(?![A-Z0-9])"),
+    ),
+    ("a secret access key", re.compile(rb"aws_secret_access_key\s*[=:]\s*\S", re.IGNORECASE)),
+    ("a private key", re.compile(rb"-----BEGIN (?:[A-Z]+ )*PRIVATE KEY-----")),
+)
+
+DEPTHS = ("host", "builder")
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """Something that must not be in an image, and why."""
+
+    path: Path
+    what: str
+
+
+def generalize(places: Places, instance: str, *, depth: str, command: str = "") -> list[Path]:
+    """What was removed. Leaves the mark that keeps this very instance quiet.
+
+    `command` is the id of the Systems Manager command that this is a part of. Raises HostTrouble naming what is there
+    and must not be."""
+    removed, kept = [], []
+    for path in [*_must_go(places.root, depth), *_may_come_back(places.root, depth, command)]:
+        try:
+            _remove(path)
+            removed.append(path)
+        except OSError as error:
+            kept.append(Left(path, f"it could not be removed: {error.strerror}"))
+    if places.machine_id.exists():
+        places.machine_id.write_text("")
+    write_whole(places.generalized, instance)
+    refuse([*kept, *left(places, depth)])
+    os.sync()
+    return removed
+
+
+def left(places: Places, depth: str) -> list[Left]:
+    """What is there and must not be: looked for anew."""
+    found = [
+        Left(path, "it is there again") for path in _must_go(places.root, depth) if path != places.generalized
+    ]
+    if places.machine_id.exists() and places.machine_id.read_text().strip():
+        found.append(Left(places.machine_id, "it names this machine"))
+    if depth == "builder":
+        found += [Left(path, f"{what} is in it") for path, what in _secrets(places)]
+    return found
+
+
+def refuse(found: Sequence[Left]) -> None:
+    if found:
+        named = "; ".join(f"{item.path}: {item.what}" for item in found)
+        raise HostTrouble(
+            f"this disk must not become an image: {named}. Take it off at the end of the recipe's commands, or by "
+            "hand, and start again",
+            final=True,
+        )
+
+
+def _must_go(root: Path, depth: str) -> Iterator[Path]:
+    for pattern in [*IDENTITY, *AGENTS_WORK, *(BUILDERS if depth == "builder" else ())]:
+        yield from sorted(root.glob(pattern))
+
+
+def _may_come_back(root: Path, depth: str, command: str) -> Iterator[Path]:
+    under_way = [command, *(path.name for path in root.glob("var/lib/amazon/ssm/*/document/state/current/*"))]
+    for pattern in COMMANDS:
+        for path in sorted(root.glob(pattern)):
+            if not any(name.startswith(path.name) for name in under_way):
+                yield path
+    if depth == "builder":
+        for pattern in PASSING:
+            yield from sorted(root.glob(pattern))
+        yield from _files(root / LOGS)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _secrets(places: Places) -> Iterator[tuple[Path, str]]:
+    """In files written since this instance came up: what the base image carries is its publisher's."""
+    passed_over = {places.root / folder for folder in PASSED_OVER}
+    since = _came_up(places.root / "proc/stat")
+    for folder in SEARCHED:
+        for path in _files(places.root / folder, passed_over):
+            status = path.stat()
+            if status.st_ctime >= since and status.st_size <= MOST_SEARCHED_BYTES:
+                content = path.read_bytes()
+                yield from ((path, what) for what, pattern in SECRETS if pattern.search(content))
+
+
+def _came_up(stat: Path) -> float:
+    """When this instance started, in seconds since 1970; 0 where the kernel does not say."""
+    lines = stat.read_text().splitlines() if stat.exists() else []
+    return next((float(line.split()[1]) for line in lines if line.startswith("btime ")), 0.0)
+
+
+def _files(folder: Path, passed_over: Collection[Path] = ()) -> Iterator[Path]:
+    """Regular files, links left out."""
+    for place, folders, names in os.walk(folder):
+        folders[:] = sorted(name for name in folders if Path(place, name) not in passed_over)
+        for name in sorted(names):
+            path = Path(place, name)
+            if path.is_file() and not path.is_symlink():
+                yield path

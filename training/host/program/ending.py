@@ -1,0 +1,191 @@
+"""What a program's end means. Pure: exit code, who asked it to leave, and its last lines in; the signal out."""
+
+import re
+import signal
+from dataclasses import dataclass
+
+from training.host.disk import Room
+from training.host.program.advice import advice_on
+
+RESTART = 75
+"""EX_TEMPFAIL: restart me, I have checkpointed or a peer is gone."""
+PREEMPTED = 42
+"""How TensorFlow's PreemptionCheckpointHandler leaves once it has saved."""
+KILLED = (128 + signal.SIGKILL, 128 + signal.SIGTERM)
+LEFT = (0, RESTART, PREEMPTED, 128 + signal.SIGTERM)
+"""How a program ends that does as it is told, whatever it says meanwhile."""
+PREEMPTION_NEWS = re.compile(r"PreemptionCheckpointHandler|received termination notice")
+
+TAIL_BYTES = 4096
+"""What of a log goes into a signal."""
+
+PEER_ERRORS = re.compile(
+    r"^(tensorflow\.python\.framework\.errors_impl\.)?(UnavailableError|AbortedError|CancelledError)\b"
+    r"|stopped sending heartbeats"
+)
+"""How a program that does not use our runtime dies when a peer of its cluster is gone."""
+LAST_EXCEPTION = re.compile(
+    r"^([A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit|Iteration)\b.*)$", re.MULTILINE
+)
+AGENTS_OWN = "[trainyard] "
+"""How the agent's own lines in the program's log begin."""
+ASKING = "asking the program to leave"
+"""The agent's line in the log after which all that the program says is its answer."""
+INTERRUPTS = re.compile(
+    r"[\w.]*(Interrupt|Interrupted\w*|Exit|Terminat\w+)\b|.*\b(SIGTERM|signal 15)\b", re.IGNORECASE
+)
+"""The exceptions by which programs leave when they are told to."""
+REASON_CHARACTERS = 400
+LEAVE_IT_IN = {
+    "model": "the folder that TRAINYARD_MODEL names",
+    "metrics": "the file that TRAINYARD_METRICS names",
+    "checkpoint": "the folder that TRAINYARD_CHECKPOINTS names",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """`why`: interrupted (this host is going away), asked (told to), limit (the run's hours or dollars are used up),
+    peer (another host left or failed) or killed (somebody else than this agent ended the program with a signal)."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    kind: str
+    reason: str
+    exit_code: int | None
+    final: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class End:
+    """The facts of one end.
+
+    `asked`: interrupted, asked or limit, if this host told the program to leave; `killed`: it had to be killed for it;
+    `said`: the program's last lines; `gang`: how many hosts the attempt has; `serves`: this one only serves the chief;
+    `missing`: results that the job expects and the program has not left; `room`: on the host's disk; `starved`: the
+    kernel killed for want of memory meanwhile, or does not say.
+    """
+
+    code: int
+    said: str
+    asked: str | None = None
+    killed: bool = False
+    gang: int = 1
+    serves: bool = False
+    missing: tuple[str, ...] = ()
+    room: Room | None = None
+    starved: bool = False
+
+    @property
+    def is_short(self) -> bool:
+        """Whether the host had no room for it, on its disk or in its memory."""
+        full = self.room is not None and self.room.is_full
+        return full or (self.code == 128 + signal.SIGKILL and self.starved)
+
+    @property
+    def from_outside(self) -> bool:
+        """Whether somebody on the host ended the program, through no fault of its own."""
+        return self.code in KILLED and not self.starved and not self.is_short
+
+    @property
+    def answer(self) -> str:
+        """The exception that it showed once it was asked to leave; empty when there is none."""
+        return last_exception(self.said.rpartition(f"{AGENTS_OWN}{ASKING}")[2])
+
+    @property
+    def left_as_told(self) -> bool:
+        """Whether it left since it was told to, with whatever exit code: it shows no trouble of its own."""
+        answer = self.answer
+        return bool(self.asked) and not self.is_short and (not answer or bool(INTERRUPTS.match(answer)))
+
+    @property
+    def saved(self) -> bool:
+        """Whether what it wrote last is whole: it went by itself, and through no exception."""
+        by_itself = self.left_as_told and not self.killed and not self.answer and self.code < 128
+        return by_itself or self.code in (0, RESTART, PREEMPTED)
+
+
+def judge(end: End) -> Finished | Stopped | Failed:
+    if end.code == 0 and not end.missing:
+        return Finished()
+    if end.asked and (end.serves or end.killed or end.code in LEFT or end.left_as_told):
+        return Stopped(end.asked)
+    if end.code == 0:
+        return Failed("program", nothing_left(end.missing), 0)
+    if end.code in (RESTART, 128 + signal.SIGALRM):  # the alarm: a peer vanished while the cluster formed
+        return Stopped("peer")
+    if end.from_outside:
+        return Stopped("killed")
+    if end.gang > 1 and PEER_ERRORS.search(last_exception(end.said)):
+        return Stopped(end.asked or "peer")
+    if end.gang > 1 and end.code == PREEMPTED and PREEMPTION_NEWS.search(end.said):
+        return Stopped("peer")
+    return Failed("program", why(end), end.code)
+
+
+def nothing_left(missing: tuple[str, ...]) -> str:
+    """For an end with 0 that is none."""
+    where = "; ".join(f"a {word} belongs into {LEAVE_IT_IN[word]}" for word in missing)
+    return f"the program ended with 0 but left no {' and no '.join(missing)}, which program.expect asks for: {where}"
+
+
+def why(end: End) -> str:
+    """One sentence: the exception if the program showed one, else what the exit code says; then what to do."""
+    exception = last_exception(end.said)
+    if "No space left on device" in exception or (end.room and end.room.is_full):
+        full = end.room.advice if end.room else "the host's disk is full"
+        return f"{full}; {ended(end.code, exception, '')}"
+    if end.code == 128 + signal.SIGKILL:
+        return "the program was killed (SIGKILL) when the host had no memory left: use a larger type or a smaller batch"
+    reason = ended(end.code, exception, last_line(end.said))
+    advice = advice_on(since_last_exception(end.said))
+    return f"{reason}; {advice}" if advice else reason
+
+
+def ended(code: int, exception: str, line: str) -> str:
+    if code > 128 and code - 128 in {number.value for number in signal.Signals}:
+        by = f"the program was ended by {signal.Signals(code - 128).name}"
+        return f"{by} after: {exception}" if exception else by
+    if exception:
+        return f"the program ended with exit code {code}: {exception}"
+    shown = f"; its last line: {line}" if line else ""
+    return f"the program ended with exit code {code} and showed no exception{shown}"
+
+
+def last_exception(said: str) -> str:
+    """The last line that names an exception, shortened; empty when there is none."""
+    found = LAST_EXCEPTION.findall(said)
+    return found[-1].strip()[:REASON_CHARACTERS] if found else ""
+
+
+def since_last_exception(said: str) -> str:
+    """From the line that names it on: TensorFlow says the cause below. Everything when there is none."""
+    found = list(LAST_EXCEPTION.finditer(said))
+    return said[found[-1].start() :] if found else said
+
+
+def last_line(said: str) -> str:
+    """The program's last words where it named no exception: what a SystemExit or a command line parser says."""
+    lines = (line.strip() for line in reversed(said.splitlines()))
+    own = (line for line in lines if line and not line.startswith(AGENTS_OWN))
+    return next(own, "")[:REASON_CHARACTERS]
+
+
+def last_lines(text: bytes, most: int = TAIL_BYTES) -> str:
+    """The last whole lines of a log that fit into `most` bytes of UTF-8; of one huge line, its end."""
+    if len(text) > most:
+        cut = text[-most:]
+        _, newline, rest = cut.partition(b"\n")
+        text = rest if newline and rest else cut
+    said = text.decode("utf-8", errors="replace")
+    while len(said.encode()) > most:  # replacement characters are longer than the bytes they stand for
+        said = said[len(said) // 16 + 1 :]
+    return said

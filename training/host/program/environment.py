@@ -1,0 +1,127 @@
+"""What a program is told: its environment and its command line (docs/contracts.md). Pure."""
+
+import re
+from collections.abc import Mapping
+
+from training.host.cluster import Assignment, Cluster
+from training.host.errors import ProgramFault
+from training.host.places import Places
+from training.host.program.fetch import python_path
+from training.host.program.packages import python_for
+
+FORM_SECONDS = 180
+"""How long a cluster may take to form: hosts are ready before the start, only imports lie between."""
+FORM_SECONDS_WITH_SHARDS = 1800
+"""The same where hosts fetch their share of the data after the start order."""
+DEFAULTS = {
+    "TF_CPP_MIN_LOG_LEVEL": "1",  # TensorFlow's INFO lines would bury the program's own
+    "PYTHONUNBUFFERED": "1",
+}
+PLACEHOLDER = re.compile(r"\$(\$\{)|\$\{([^}]*)\}")
+
+
+def environment(
+    cluster: Cluster,
+    assignment: Assignment,
+    places: Places,
+    *,
+    region: str,
+    image: str,
+    base: Mapping[str, str],
+) -> dict[str, str]:
+    """Everything in the program's environment; `base` is what the agent itself was given.
+
+    The job's `program.environment` overrides what is only a default, never what Trainyard promises.
+    """
+    saving = cluster.job["checkpoints"]
+    data: Mapping[str, Mapping[str, str]] = cluster.job.get("data", {})
+    sharded = any(entry["sharding"] == "file" for entry in data.values())
+    told = {
+        "TRAINYARD_RUN": cluster.run,
+        "TRAINYARD_ATTEMPT": str(cluster.attempt),
+        "TRAINYARD_IMAGE": image,
+        "TRAINYARD_JOB": str(places.job),
+        "TRAINYARD_STRATEGY": cluster.strategy,
+        "TRAINYARD_ROLE": assignment.role,
+        "TRAINYARD_INDEX": str(assignment.index),
+        "TRAINYARD_WORKERS": str(cluster.job["cluster"]["workers"]),
+        "TRAINYARD_FORM_SECONDS": str(FORM_SECONDS_WITH_SHARDS if sharded else FORM_SECONDS),
+        "TRAINYARD_CHECKPOINTS": str(places.checkpoints),
+        "TRAINYARD_CHECKPOINT_STEPS": str(saving["steps"]),
+        "TRAINYARD_CHECKPOINT_SECONDS": f"{saving['seconds']:g}",
+        "TRAINYARD_CHECKPOINT_KEEP": str(saving["keep"]),
+        "TRAINYARD_TENSORBOARD": str(places.tensorboard),
+        "TRAINYARD_MODEL": str(places.model),
+        "TRAINYARD_METRICS": str(places.metrics),
+        "TRAINYARD_PROGRESS": str(places.progress(cluster.attempt)),
+        "PYTHONPATH": python_path(places),
+        "AWS_REGION": region,
+        "AWS_DEFAULT_REGION": region,
+    }
+    for name, entry in data.items():
+        variable = f"TRAINYARD_DATA_{name.upper().replace('-', '_')}"
+        told[variable] = str(places.data / name)
+        told[f"{variable}_SHARDING"] = entry["sharding"]
+    tf_config = cluster.tf_config(assignment)
+    if tf_config:
+        told["TF_CONFIG"] = tf_config
+    known = words(cluster, assignment, places)
+    asked = {
+        name: fill(value, known) for name, value in cluster.job["program"].get("environment", {}).items()
+    }
+    return DEFAULTS | {name: base[name] for name in base if name != "TF_CONFIG"} | asked | told
+
+
+def command_line(cluster: Cluster, assignment: Assignment, places: Places) -> list[str]:
+    program = cluster.job["program"]
+    line = arguments(program.get("args", {}), words(cluster, assignment, places))
+    return [str(python_for(places)), "-m", program["module"], *line]
+
+
+def arguments(args: Mapping[str, object], known: Mapping[str, str]) -> list[str]:
+    """`program.args` as a command line: --key value; true is --key alone, false is left out."""
+    line: list[str] = []
+    for key, value in args.items():
+        if value is True:
+            line.append(f"--{key}")
+        elif value is not False:
+            line += [f"--{key}", fill(str(value), known)]
+    return line
+
+
+def words(cluster: Cluster, assignment: Assignment, places: Places) -> dict[str, str]:
+    """What stands for each word in `${}`."""
+    job_name, task_index = cluster.task(assignment)
+    known = {
+        "role": assignment.role,
+        "index": str(assignment.index),
+        "run": cluster.run,
+        "attempt": str(cluster.attempt),
+        "checkpoints": str(places.checkpoints),
+        "tensorboard": str(places.tensorboard),
+        "model": str(places.model),
+        "metrics": str(places.metrics),
+        "workers": str(cluster.job["cluster"]["workers"]),
+        "job_name": job_name,
+        "task_index": str(task_index),
+        "worker_hosts": ",".join(cluster.addresses(cluster.trainers)),
+        "ps_hosts": ",".join(cluster.addresses(cluster.servers)),
+        "chief_host": cluster.addresses((cluster.chief,))[0],
+    }
+    return known | {f"data.{name}": str(places.data / name) for name in cluster.job.get("data", {})}
+
+
+def fill(text: str, known: Mapping[str, str]) -> str:
+    """`text` with every `${word}` replaced; `$${` is a plain `${`. Raises ProgramFault for an unknown word."""
+
+    def meaning(found: re.Match[str]) -> str:
+        if found[1]:
+            return "${"
+        if found[2] not in known:
+            raise ProgramFault(
+                f"{text!r} in program.args or program.environment: ${{{found[2]}}} stands for nothing; "
+                f"known are {', '.join(sorted(known))}"
+            )
+        return known[found[2]]
+
+    return PLACEHOLDER.sub(meaning, text)

@@ -1,0 +1,102 @@
+"""What must be on this host's disk before the program starts: job, program, packages, data."""
+
+import importlib
+import importlib.machinery
+import json
+import logging
+import os
+import threading
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from typing import Any
+
+from training.host.bucket import Bucket
+from training.host.data.data import fetch_whole
+from training.host.errors import HostTrouble, ProgramFault
+from training.host.folders import fresh
+from training.host.places import Places
+from training.host.program import archive
+from training.host.program.packages import command, install, python_for
+
+logger = logging.getLogger(__name__)
+
+
+def fetch_job(bucket: Bucket, run: str, places: Places) -> dict[str, Any]:
+    """The job as admitted, also kept on disk where TRAINYARD_JOB points."""
+    text = bucket.read(f"runs/{run}/job.json")
+    try:
+        job: dict[str, Any] = json.loads(text)
+    except ValueError as error:
+        raise HostTrouble(f"runs/{run}/job.json is not JSON: {error}", final=True) from error
+    places.work.mkdir(parents=True, exist_ok=True)
+    places.job.write_bytes(text)
+    return job
+
+
+def fetch_all(bucket: Bucket, job: Mapping[str, Any], places: Places) -> None:
+    """Program with its packages, and the data that every host has, side by side. Raises the first trouble of either,
+    and does not go on with the data for a program that cannot be run."""
+    hopeless = threading.Event()
+    with ThreadPoolExecutor(max_workers=2, thread_name_prefix="fetch") as pool:
+        program = pool.submit(fetch_program, bucket, job["program"], places)
+        data = pool.submit(fetch_whole, bucket, job, places, given_up=hopeless.is_set)
+        for wait in as_completed([program, data]):
+            if wait.exception():
+                hopeless.set()
+                wait.result()
+
+
+def fetch_program(bucket: Bucket, program: Mapping[str, Any], places: Places) -> None:
+    """Unpack the source, install its requirements, and make sure that the module can be found."""
+    fresh(places.program)
+    fresh(places.venv)
+    places.venv.rmdir()
+    source = program.get("source")
+    if source:
+        archived = places.work / "program.archive"
+        bucket.download(bucket.key_of(source), archived)
+        count = archive.unpack(archived, places.program, source=source)
+        archived.unlink()
+        logger.info("program: %d files from %s", count, source)
+    if program.get("requirements"):
+        install(program["requirements"], places)
+    find_module(program["module"], places, source=source)
+
+
+def python_path(places: Places) -> str:
+    return os.pathsep.join((str(places.program), str(places.software)))
+
+
+def find_module(module: str, places: Places, *, source: str | None) -> None:
+    """Look for the module without importing it: a program may do anything when it is imported."""
+    importlib.invalidate_caches()
+    first, _, rest = module.partition(".")
+    searched = [str(places.program), str(places.software)]
+    found = importlib.machinery.PathFinder.find_spec(first, searched)
+    if found is None:
+        found_elsewhere = _ask_interpreter(module, places)
+        if not found_elsewhere:
+            raise ProgramFault(_not_found(module, source))
+        return
+    for name in filter(None, rest.split(".")):
+        if found is None or found.submodule_search_locations is None:
+            raise ProgramFault(_not_found(module, source))
+        found = importlib.machinery.PathFinder.find_spec(name, list(found.submodule_search_locations))
+    if found is None or (
+        found.submodule_search_locations is not None
+        and importlib.machinery.PathFinder.find_spec("__main__", list(found.submodule_search_locations))
+        is None
+    ):
+        raise ProgramFault(_not_found(module, source))
+
+
+def _ask_interpreter(module: str, places: Places) -> bool:
+    """Whether an installed package has the module's first part."""
+    look = "import importlib.util, sys; print(importlib.util.find_spec(sys.argv[1]) is not None)"
+    first = module.partition(".")[0]
+    return command([str(python_for(places)), "-c", look, first], f"looking for {module}").strip() == "True"
+
+
+def _not_found(module: str, source: str | None) -> str:
+    where = f"{source} (unpacked, its top folder is on the path)" if source else "the programs of the image"
+    return f"program.module {module} cannot be found in {where}; it is run as `python -m {module}`"

@@ -1,0 +1,1 @@
+"""What this host says: signals, logs, metrics, results."""

@@ -1,0 +1,147 @@
+"""The program's log: stamped line by line as it is written, and brought to the bucket while the program runs.
+
+The stamped log holds one line for each line of the raw one. So an agent that was restarted knows by counting where
+the one before it stopped: nothing is lost, repeated or stamped anew.
+
+S3 cannot append, so the object is written whole each time: the larger the log, the rarer, so that no more than a few
+megabytes a second are sent. Past a limit the object holds the beginning and the end.
+"""
+
+import os
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from pathlib import Path
+
+from training.host.bucket import Bucket
+from training.host.program.ending import AGENTS_OWN
+from training.host.reporting.lines import Splitter
+from training.host.reporting.signals import stamp
+
+MOST_BYTES = 32 * 1024 * 1024
+HEAD_BYTES = 1024 * 1024
+EVERY_SECONDS = 3.0
+BYTES_PER_SECOND = 6 * 1024 * 1024
+AT_ONCE_BYTES = 1024 * 1024
+
+
+@dataclass(slots=True)
+class StampedLog:
+    """`who` stands in every line: `<role>-<index> <instance id>`."""
+
+    raw: Path
+    path: Path
+    who: str
+    _read: int = 0
+    _written: int = -1
+    _splitter: Splitter = field(default_factory=Splitter)
+    _open: str = ""
+
+    def stamp(self, now: datetime) -> None:
+        """Stamp every line that was completed since the last look. After an OSError the next call goes on there."""
+        if self._written < 0:
+            self._go_on_after_another()
+        if size_of(self.raw) <= self._read:
+            return
+        with self.raw.open("rb") as raw:
+            raw.seek(self._read)
+            while text := raw.read(AT_ONCE_BYTES):
+                splitter = replace(self._splitter)
+                lines = splitter.take(text)
+                self._append("".join(self._line(line, now) for line in lines).encode())
+                self._read += len(text)
+                self._splitter = splitter
+        self._open = self._line(self._splitter.open, now) if self._splitter.open else ""
+
+    @property
+    def open(self) -> str:
+        """The line under way, with the time it was last seen to change; empty when there is none."""
+        return self._open
+
+    def _line(self, line: str, now: datetime) -> str:
+        return f"{stamp(now)} {self.who} | {line}\n"
+
+    def _append(self, text: bytes) -> None:
+        try:
+            with self.path.open("ab") as stamped:
+                stamped.write(text)
+        except OSError:
+            if self.path.exists():
+                os.truncate(self.path, self._written)
+            raise
+        self._written += len(text)
+
+    def _go_on_after_another(self) -> None:
+        lines, whole = 0, 0
+        if self.path.exists():
+            with self.path.open("rb") as stamped:
+                for line in stamped:
+                    if line.endswith(b"\n"):
+                        lines, whole = lines + 1, whole + len(line)
+            os.truncate(self.path, whole)
+        if lines:
+            with self.raw.open("rb") as raw:
+                self._read = sum(len(raw.readline()) for _ in range(lines))
+        self._written = whole
+
+
+def note(raw: Path, text: str) -> None:
+    """A line of the agent's own in the program's log, never in the middle of a line of the program's."""
+    raw.parent.mkdir(parents=True, exist_ok=True)
+    before = "" if end_of(raw, 1) in (b"", b"\n") else "\n"
+    with raw.open("a") as log:
+        log.write(f"{before}{AGENTS_OWN}{text}\n")
+
+
+def due_after(size: int) -> float:
+    """Seconds to wait before something of this size is sent again."""
+    return max(EVERY_SECONDS, size / BYTES_PER_SECOND)
+
+
+def excerpt(path: Path, *, most: int = MOST_BYTES, head: int = HEAD_BYTES) -> bytes:
+    """The whole log, or whole lines of its beginning and its end with the number of bytes left out between."""
+    with path.open("rb") as log:
+        size = os.fstat(log.fileno()).st_size
+        if size <= most:
+            return log.read(most)
+        start = log.read(head)
+        start = start[: start.rfind(b"\n") + 1]
+        log.seek(size - (most - head))
+        log.readline()
+        left_out = log.tell() - len(start)
+        return start + f"... {left_out} bytes left out ...\n".encode() + log.read(most)
+
+
+def end_of(path: Path, most: int) -> bytes:
+    """The last `most` bytes of the log; empty while there is none."""
+    try:
+        with path.open("rb") as log:
+            log.seek(max(0, os.fstat(log.fileno()).st_size - most))
+            return log.read(most)
+    except FileNotFoundError:
+        return b""
+
+
+def size_of(path: Path) -> int:
+    """Bytes of the log; -1 while there is none."""
+    return path.stat().st_size if path.exists() else -1
+
+
+@dataclass(slots=True)
+class LogUpload:
+    """One log's way to one key."""
+
+    bucket: Bucket
+    log: StampedLog
+    key: str
+    _sent: tuple[int, str] = (0, "")
+    _next_at: float = 0.0
+
+    def send(self, now: float, *, last: bool = False) -> None:
+        """Send the log if it changed and is due; with `last`, if it changed at all."""
+        state = (size_of(self.log.path), self.log.open)
+        if state == self._sent or state == (-1, "") or (now < self._next_at and not last):
+            return
+        text = excerpt(self.log.path) if state[0] > 0 else b""
+        self.bucket.write(self.key, text + state[1].encode())
+        self._sent = state
+        self._next_at = now + due_after(len(text))

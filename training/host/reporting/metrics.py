@@ -1,0 +1,130 @@
+"""metrics.json while the program runs: what it reports, and a curve of the whole run in at most 500 samples."""
+
+import json
+import math
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from training.host.bucket import Bucket
+from training.host.reporting.signals import stamp
+
+MOST_SAMPLES = 500
+SAMPLED = ("step", "loss", "accuracy", "steps_per_second")
+LEFT_OUT_OF_SIGNALS = ("history", "samples")
+SIGNAL_VALUE_BYTES = 1000
+SIGNAL_VALUES = 100
+
+
+@dataclass(slots=True)
+class Curve:
+    """Samples in the order of their steps. When there are too many every second one goes, and the distance that new
+    ones keep doubles; the newest is always there."""
+
+    samples: list[dict[str, Any]] = field(default_factory=list)
+    _newest: dict[str, Any] | None = None
+    _distance: int = 1
+
+    @staticmethod
+    def after(samples: list[dict[str, Any]]) -> "Curve":
+        """Go on with what an earlier attempt or agent sampled."""
+        distance = 1
+        if len(samples) >= MOST_SAMPLES // 2:
+            distance = max(1, (samples[-1]["step"] - samples[0]["step"]) // (len(samples) - 1))
+        return Curve(list(samples), samples[-1] if samples else None, distance)
+
+    def add(self, facts: dict[str, Any], at: datetime) -> None:
+        """A line without a step, or of a step that was passed already, has no place on the curve."""
+        step = facts.get("step")
+        if step is None or (self._newest and step <= self._newest["step"]):
+            return
+        self._newest = {"at": stamp(at)} | {key: facts.get(key) for key in SAMPLED}
+        if self.samples and step < self.samples[-1]["step"] + self._distance:
+            return
+        self.samples.append(self._newest)
+        if len(self.samples) == MOST_SAMPLES - 1:
+            self.samples = self.samples[::2]
+            self._distance = max(
+                2 * self._distance, (step - self.samples[0]["step"]) // (len(self.samples) - 1)
+            )
+
+    def to_json(self) -> list[dict[str, Any]]:
+        samples = list(self.samples)
+        if self._newest and (not samples or samples[-1]["step"] < self._newest["step"]):
+            samples.append(self._newest)
+        return samples
+
+
+@dataclass(slots=True)
+class Metrics:
+    """The run's metrics.json: begun where the run is, added to, sent when it changed."""
+
+    bucket: Bucket
+    key: str
+    facts: dict[str, Any] = field(default_factory=dict)
+    curve: Curve = field(default_factory=Curve)
+    _own: dict[str, Any] = field(default_factory=dict)
+    _sent: bytes = b""
+
+    def begin(self, *, up_to: float = math.inf) -> None:
+        """Go on with the samples that the bucket has, up to this step."""
+        said = as_object(self.bucket.read_if_there(self.key)) or {}
+        samples = said.get("samples")
+        known = [
+            sample
+            for sample in (samples if isinstance(samples, list) else [])
+            if isinstance(sample, dict) and isinstance(sample.get("step"), int) and sample["step"] <= up_to
+        ]
+        self.curve = Curve.after(known)
+
+    def add(self, facts: dict[str, Any], at: datetime) -> None:
+        self.facts = self.facts | facts
+        self.curve.add(facts, at)
+
+    def send(self) -> None:
+        """Into the bucket, if there is anything new to say."""
+        if not self.facts and not self._own:
+            return
+        text = json.dumps(finite(self._document())).encode()
+        if text != self._sent:
+            self.bucket.write(self.key, text)
+            self._sent = text
+
+    def conclude(self, path: Path) -> dict[str, Any] | None:
+        """Lay what the program wrote over what it reported, and send it. None when it wrote no JSON object."""
+        own = as_object(path.read_bytes()) if path.is_file() else None
+        self._own = own or {}
+        self.send()
+        return None if own is None else self._document()
+
+    def _document(self) -> dict[str, Any]:
+        return self.facts | {"samples": self.curve.to_json()} | self._own
+
+
+def as_object(text: bytes | None) -> dict[str, Any] | None:
+    """The JSON object in `text`; None when it holds none."""
+    try:
+        said = json.loads(text or b"")
+    except ValueError:
+        return None
+    return said if isinstance(said, dict) else None
+
+
+def for_signal(document: dict[str, Any]) -> dict[str, Any]:
+    """What of metrics.json fits into an event: single values and small ones."""
+    small = {
+        key: value
+        for key, value in finite(document).items()
+        if key not in LEFT_OUT_OF_SIGNALS and len(json.dumps(value)) <= SIGNAL_VALUE_BYTES
+    }
+    return dict(list(small.items())[:SIGNAL_VALUES])
+
+
+def finite(value: Any) -> Any:
+    """The same with null for what JSON has no number for: a loss that became NaN."""
+    if isinstance(value, dict):
+        return {key: finite(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

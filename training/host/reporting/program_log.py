@@ -1,0 +1,62 @@
+"""The log of one program: what it prints, and what the agent adds about what happens around it.
+
+A full disk keeps nobody from going on: lines that cannot be stamped wait in the program's own file.
+"""
+
+import logging
+from datetime import datetime
+from pathlib import Path
+
+from training.host.bucket import Bucket
+from training.host.cluster import Assignment, Cluster
+from training.host.places import Places
+from training.host.reporting import lines, logs
+from training.host.reporting.logs import LogUpload, StampedLog
+
+SAID_BYTES = 256 * 1024
+"""Of the log's end: progress bars take most of it."""
+SAID_CHARACTERS = 16 * 1024
+
+logger = logging.getLogger(__name__)
+
+
+class ProgramLog:
+    """`path` is where the program prints to."""
+
+    def __init__(self, cluster: Cluster, assignment: Assignment, *, places: Places, bucket: Bucket) -> None:
+        number, name = cluster.attempt, f"{assignment.role}-{assignment.index}"
+        self.path: Path = places.program_log(number, assignment.role, assignment.index)
+        self._stamped = StampedLog(
+            self.path,
+            places.stamped_log(number, assignment.role, assignment.index),
+            f"{name} {assignment.instance}",
+        )
+        self._upload = LogUpload(
+            bucket, self._stamped, f"runs/{cluster.run}/attempts/{number}/logs/{name}.log"
+        )
+
+    def note(self, text: str) -> None:
+        """A line of the agent's own."""
+        logger.info("%s", text)
+        try:
+            logs.note(self.path, text)
+        except OSError as error:
+            logger.warning("the program's log cannot be written: %s", error)
+
+    def stamp(self, now: datetime) -> None:
+        try:
+            self._stamped.stamp(now)
+        except OSError as error:
+            logger.warning("the program's log cannot be stamped: %s", error)
+
+    def send(self, now: float, *, last: bool) -> None:
+        self._upload.send(now, last=last)
+
+    @property
+    def size(self) -> int:
+        return logs.size_of(self.path)
+
+    @property
+    def said(self) -> str:
+        """The last lines as plain text."""
+        return lines.plain(logs.end_of(self.path, SAID_BYTES))[-SAID_CHARACTERS:]

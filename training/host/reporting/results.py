@@ -1,0 +1,48 @@
+"""Folders that a program fills: TensorBoard events while it runs, the model at the end."""
+
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from training.host.bucket import Bucket
+from training.host.places import Places
+from training.host.reporting.logs import due_after
+
+
+@dataclass(slots=True)
+class FolderUpload:
+    """One folder's way under one prefix. A file is sent again only when it changed, a large one more rarely."""
+
+    bucket: Bucket
+    folder: Path
+    prefix: str
+    _sent: dict[Path, tuple[int, int]] = field(default_factory=dict)
+    _next_at: dict[Path, float] = field(default_factory=dict)
+
+    def send(self, *, last: bool) -> None:
+        """Send what is due; with `last`, everything that changed."""
+        now = time.monotonic()
+        for path in sorted(self.folder.rglob("*")):
+            if last or now >= self._next_at.get(path, now):
+                self._send(path, now)
+
+    def _send(self, path: Path, now: float) -> None:
+        try:
+            facts = path.stat()
+            if not path.is_file() or self._sent.get(path) == (facts.st_size, facts.st_mtime_ns):
+                return
+            self.bucket.upload(path, self.prefix + path.relative_to(self.folder).as_posix())
+        except FileNotFoundError:  # the program has just removed or replaced it
+            return
+        self._sent[path] = (facts.st_size, facts.st_mtime_ns)
+        self._next_at[path] = now + due_after(facts.st_size)
+
+
+def missing(expected: tuple[str, ...], places: Places, *, saved: bool) -> tuple[str, ...]:
+    """Those of `program.expect` that the program has not left. `saved`: a checkpoint of it is in the bucket."""
+    left = {
+        "model": any(path.is_file() for path in places.model.rglob("*")),
+        "metrics": places.metrics.is_file(),
+        "checkpoint": saved,
+    }
+    return tuple(word for word in expected if not left[word])

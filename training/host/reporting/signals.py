@@ -1,0 +1,190 @@
+"""Signals: what this host says on the bus, in order, delivered late rather than never.
+
+A signal that is superseded before it could be sent (an older progress, an older ready) is left out. When the host
+may not put events at all, the last words go to the bucket and the host powers itself off: nobody can hear it.
+"""
+
+import json
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from training.host.bucket import Bucket
+from training.host.errors import HostTrouble
+from training.host.program.ending import Failed
+
+SOURCE = "trainyard.host"
+SUPERSEDED = {"ready", "progress"}
+ENDINGS = {"finished", "stopped", "failed"}
+"""What ends a host's part in an attempt: left in the bucket too, since an event may be lost on its way."""
+RETRY_SECONDS = 5.0
+DENIED = {"AccessDeniedException", "AccessDenied"}
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Signal:
+    word: str
+    attempt: int
+    facts: dict[str, Any] = field(default_factory=dict)
+
+
+def stamp(at: datetime) -> str:
+    return at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def detail(signal: Signal, *, run: str, instance: str, at: datetime) -> dict[str, Any]:
+    """The event's Detail, as docs/contracts.md has it."""
+    return {
+        "run": run,
+        "attempt": signal.attempt,
+        "instance": instance,
+        "at": stamp(at),
+        "signal": signal.word,
+    } | signal.facts
+
+
+def failed(attempt: int, ended: Failed, tail: str) -> Signal:
+    """The signal that a program or this host failed; `tail` holds the program's last lines."""
+    return Signal(
+        "failed",
+        attempt,
+        {
+            "kind": ended.kind,
+            "reason": ended.reason,
+            "tail": tail,
+            "exit_code": ended.exit_code,
+            "final": ended.final,
+        },
+    )
+
+
+class Outbox(threading.Thread):
+    """Sends signals in the order they were put. `on_mute` is called once when PutEvents is denied."""
+
+    def __init__(
+        self,
+        events: Any,
+        bus: str,
+        bucket: Bucket,
+        *,
+        run: str,
+        instance: str,
+        on_mute: Callable[[str], None],
+    ) -> None:
+        super().__init__(name="outbox", daemon=True)
+        self._events = events
+        self._bus = bus
+        self._bucket = bucket
+        self._run_id = run
+        self._instance = instance
+        self._on_mute = on_mute
+        self._changed = threading.Condition()
+        self._waiting: list[tuple[Signal, dict[str, Any]]] = []
+        self._sending = False
+        self._mute = False
+
+    def put(self, signal: Signal) -> None:
+        said = detail(signal, run=self._run_id, instance=self._instance, at=datetime.now(UTC))
+        logger.info(
+            "signal %s %s", signal.word, {key: signal.facts[key] for key in signal.facts if key != "tail"}
+        )
+        with self._changed:
+            if signal.word in SUPERSEDED:
+                self._waiting = [(old, it) for old, it in self._waiting if old.word != signal.word]
+            self._waiting.append((signal, said))
+            self._changed.notify_all()
+
+    def flush(self, seconds: float) -> bool:
+        """Wait until everything has been said; False when it could not be said in time."""
+        with self._changed:
+            return self._changed.wait_for(lambda: not self._waiting and not self._sending, seconds)
+
+    def run(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: bool(self._waiting))
+                signal, said = self._waiting.pop(0)
+                self._sending = True
+            delivered = self._deliver(signal, said)
+            with self._changed:
+                self._sending = False
+                if not delivered and not (
+                    signal.word in SUPERSEDED and any(newer.word == signal.word for newer, _ in self._waiting)
+                ):
+                    self._waiting.insert(0, (signal, said))
+                self._changed.notify_all()
+                if not delivered:
+                    self._changed.wait(RETRY_SECONDS)
+
+    def _deliver(self, signal: Signal, said: dict[str, Any]) -> bool:
+        """True when nothing more is to be done about this signal."""
+        entry = {
+            "Source": SOURCE,
+            "DetailType": signal.word,
+            "EventBusName": self._bus,
+            "Detail": json.dumps(said),
+        }
+        try:
+            answer = self._events.put_events(Entries=[entry])
+        except (ClientError, BotoCoreError) as error:
+            if isinstance(error, ClientError) and error.response["Error"]["Code"] in DENIED:
+                self._say_last_words(said)
+                return True
+            logger.warning("the bus does not take %s yet: %s", signal.word, error)
+            return False
+        if not answer.get("FailedEntryCount"):
+            if signal.word in ENDINGS:
+                self._leave_word(said)
+            return True
+        failure = answer["Entries"][0]
+        if failure.get("ErrorCode") in DENIED:
+            self._say_last_words(said)
+            return True
+        logger.warning("the bus refused %s: %s", signal.word, failure)
+        return False
+
+    def _leave_word(self, said: dict[str, Any]) -> None:
+        """For whoever looks when nobody has heard the event, though the bus took it."""
+        try:
+            self._bucket.write(self._key(said, "words"), json.dumps(said).encode())
+        except HostTrouble as trouble:
+            logger.warning("%s could not be left in the bucket: %s", said["signal"], trouble.reason)
+
+    def _key(self, said: dict[str, Any], name: str) -> str:
+        return f"runs/{self._run_id}/attempts/{said['attempt']}/{name}/{self._instance}.json"
+
+    def _say_last_words(self, said: dict[str, Any]) -> None:
+        if self._mute:
+            return
+        self._mute = True
+        reason = (
+            f"access denied: the host role lacks events:PutEvents on the bus {self._bus}, so nobody can hear "
+            "this host; allow it in the host role and start again"
+        )
+        words = last_words(said, reason, exit_code=None)
+        try:
+            self._bucket.write(self._key(said, "last-words"), json.dumps(words).encode())
+        except HostTrouble as trouble:
+            logger.warning("the last words could not be left either: %s", trouble.reason)
+        self._on_mute(reason)
+
+
+def last_words(said: dict[str, Any], reason: str, *, exit_code: int | None) -> dict[str, Any]:
+    """A `failed` detail; what the host wanted to say when it was cut short goes along."""
+    same = {key: said[key] for key in ("run", "attempt", "instance", "at")}
+    return same | {
+        "signal": "failed",
+        "kind": "host",
+        "reason": reason,
+        "tail": said.get("tail", ""),
+        "exit_code": exit_code,
+        "final": True,
+        "unsaid": said["signal"],
+    }

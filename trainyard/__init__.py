@@ -1,0 +1,1 @@
+"""Trainyard: what training programs import, and the client of a deployed yard."""

@@ -1,0 +1,307 @@
+"""The asynchronous loop: the parameters lie on parameter servers; workers fetch, compute and push at their own pace.
+
+A step is one push: the gradients of one worker's batch, which holds `global_batch_size` / workers examples. An epoch
+has as many steps as it takes the workers together to see as many examples as there are. Each worker has an order of
+its own (seed + worker), and a fast one gets further in it than a slow one: no two runs are equal.
+
+The chief keeps the workers busy, reads the books (books.py), and saves when nobody computes. When a worker is gone it
+still saves, and leaves to be started again. When a parameter server is gone, so are the parameters, and when somebody
+hangs, nothing can be saved: it leaves at once, and the last checkpoint counts.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import keras
+import tensorflow as tf
+
+from trainyard.runtime.checkpoints import Checkpoints
+from trainyard.runtime.data import Examples, Share
+from trainyard.runtime.leaving import RESTART, leave
+from trainyard.runtime.metrics import Reporter
+from trainyard.runtime.models import trained
+from trainyard.runtime.plan import Plan, Resumed, Trained, resume
+from trainyard.runtime.step_statistics import Books, Page, worker_here
+from trainyard.runtime.watch import Attendance, Watch
+from trainyard.runtime.worker_local import Elsewhere, Everywhere, where
+
+if TYPE_CHECKING:
+    from trainyard.runtime.session import Runtime
+
+LOOK_SECONDS = 0.02
+AHEAD_SECONDS = 0.3
+"""So much work is scheduled ahead: enough to keep the workers busy, little enough to stop soon."""
+DRAIN_SECONDS = 45.0
+WITHOUT_END = 2**31
+
+
+class Turn(Protocol):
+    """What a worker does at a stretch: it takes `batches` of them and pushes `pushes` times."""
+
+    @property
+    def batches(self) -> int: ...
+
+    @property
+    def pushes(self) -> int: ...
+
+    def __call__(self, batches: Sequence[Any], books: Books) -> None:
+        """In the worker's graph; `batches` are (features, labels). Enters every push in the books."""
+
+
+@dataclass(frozen=True, slots=True)
+class OneBatch:
+    """Fetch the parameters, compute the gradients of one batch, push them.
+
+    `losses(labels, outputs)` answers one loss an example, `is_right(labels, outputs)` one 0/1 an example.
+    """
+
+    model: Any
+    optimizer: Any
+    losses: Callable[[Any, Any], Any]
+    is_right: Callable[[Any, Any], Any]
+    batches: int = 1
+    pushes: int = 1
+
+    def __call__(self, batches: Sequence[Any], books: Books) -> None:
+        ((features, labels),) = batches
+        fetched_at = books.step.read_value()
+        with tf.control_dependencies([fetched_at]), tf.GradientTape() as tape:
+            outputs = trained(self.model)(features)
+            loss = tf.reduce_mean(self.losses(labels, outputs))
+        variables = self.model.trainable_variables
+        gradients = tape.gradient(loss, variables)
+        self.optimizer.apply_gradients(zip(gradients, variables, strict=True))
+        accuracy = tf.reduce_mean(self.is_right(labels, outputs))
+        books.enter_push(gradients, fetched_at=fetched_at, loss=loss, accuracy=accuracy)
+
+
+class Work:
+    """Keeps the workers busy, and stops them. `dataset_of(worker)` is made by each worker, `done` steps are behind."""
+
+    def __init__(
+        self, strategy: Any, books: Books, turn: Turn, dataset_of: Callable[[Any], Any], *, done: int
+    ) -> None:
+        self._strategy = strategy
+        self._coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
+        self._datasets = iter(self._coordinator.create_per_worker_dataset(lambda: dataset_of(worker_here())))
+        self._books = books
+        self._turn = turn
+        self._promised = done
+
+    def schedule(self, until: int, *, delay: float) -> None:
+        """Turns, until this step is promised. What was promised before is done when nobody works any more."""
+        if self._coordinator.done():
+            self._promised = self._books.read().step
+        while self._promised < until:
+            self._coordinator.schedule(self._one_turn, args=(self._datasets,))
+            self._promised += self._turn.pushes
+            time.sleep(delay)
+
+    def stop(self) -> Page:
+        """Waits until what was scheduled is done, or until it is clear that somebody will not do it.
+
+        Raises what a worker or a parameter server raised.
+        """
+        end = time.monotonic() + DRAIN_SECONDS
+        while not self._coordinator.done() and time.monotonic() < end:
+            time.sleep(LOOK_SECONDS)
+        if self._coordinator.done():
+            self._coordinator.join()
+        page = self._books.read()
+        self._promised = page.step
+        return page
+
+    @tf.function
+    def _one_turn(self, dataset: Any) -> None:
+        batches = tuple(next(dataset) for _ in range(self._turn.batches))
+        self._strategy.run(self._turn, args=(batches, self._books))
+        self._books.enter_turn()
+
+
+class Asynchronous:
+    """Trains `model` with `optimizer`, both made under `runtime.strategy.scope()`.
+
+    `turn` is what a worker does at a stretch. Raises SystemExit for what cannot be trained like this.
+    """
+
+    def __init__(self, runtime: "Runtime", plan: Plan, *, model: Any, optimizer: Any, turn: Turn) -> None:
+        refuse_what_cannot_work(optimizer, plan, runtime.workers, runtime.strategy.num_replicas_in_sync)
+        self._cluster = runtime.cluster
+        self._environment = runtime.environment
+        self._plan = plan
+        self._model = model
+        self._optimizer = optimizer
+        self._turn = turn
+        self._checkpoints = Checkpoints.of(self._cluster, self._environment, model=model, optimizer=optimizer)
+        self._saved_at = time.monotonic()
+        self._saved_step = 0
+
+    def train(self, examples: Examples) -> Trained:
+        """To the last step, from wherever the latest checkpoint is. Does not return when the chief must leave."""
+        share = self._plan.global_batch_size // self._cluster.workers
+        there = where(self._environment, examples, self._cluster.workers, batch=share)
+        per_epoch = steps_per_epoch(there.count, share, self._turn)
+        steps = per_epoch * self._plan.epochs
+        with self._cluster.strategy.scope():
+            if hasattr(self._optimizer, "build"):  # the state of a Keras optimizer is there only then
+                self._optimizer.build(self._model.trainable_variables)
+            books = Books(epochs=self._plan.epochs, per_epoch=per_epoch, workers=self._cluster.workers)
+        with Watch(vital=self._addresses("ps"), helpers=self._addresses("worker")) as watch:
+            resumed = self._resume(books, per_epoch)
+            page = books.read()
+            dataset_of = self._datasets(there, share, turns_before=page.turns)
+            work = Work(self._cluster.strategy, books, self._turn, dataset_of, done=page.step)
+            reporter = Reporter(
+                self._environment,
+                self._plan,
+                steps=steps,
+                per_epoch=per_epoch,
+                is_chief=True,
+                resumed=resumed,
+            )
+            page = self._go_on(page, books, work, watch, reporter, steps=steps, per_epoch=per_epoch)
+        return Trained(page.step, steps, page.history(per_epoch))
+
+    def _resume(self, books: Books, per_epoch: int) -> Resumed | None:
+        saved = self._checkpoints.restore()
+        if saved is None:
+            print("starting at step 0", flush=True)
+            return None
+        resumed = resume(saved, self._plan, per_epoch)
+        books.go_on_from(saved["books"])
+        self._saved_step = resumed.step
+        print(f"resumed from step {resumed.step}", flush=True)
+        return resumed
+
+    def _datasets(
+        self, there: Everywhere | Elsewhere, share: int, turns_before: Sequence[int]
+    ) -> Callable[[Any], Any]:
+        """Each worker goes on where it was in its own order of the examples, and never comes to its end."""
+        batches_before = tf.constant(turns_before, tf.int64) * self._turn.batches
+
+        def dataset_of(worker: Any) -> Any:
+            examples = there.of(worker)
+            return examples.batches(
+                Share.of_all_data(share, replicas=range(1), of=1),
+                seed=self._plan.seed + worker,
+                first_step=batches_before[worker],
+                epochs=WITHOUT_END,
+                per_epoch=examples.count // share,
+            )
+
+        return dataset_of
+
+    def _go_on(
+        self,
+        page: Page,
+        books: Books,
+        work: Work,
+        watch: Watch,
+        reporter: Reporter,
+        *,
+        steps: int,
+        per_epoch: int,
+    ) -> Page:
+        attendance = Attendance(page.turns, time.monotonic())
+        while page.step < steps:
+            work.schedule(min(page.step + self._ahead(attendance), steps), delay=self._plan.step_delay)
+            time.sleep(LOOK_SECONDS)
+            page = self._turn_page(page, books.read(), reporter, per_epoch)
+            attendance.see(page.turns, time.monotonic())
+            watch.saw(page.step, patience=attendance.patience(time.monotonic()))
+            self._leave_if_one_hangs(attendance)
+            why = self._why_to_leave(watch)
+            if why or self._is_due(page.step):
+                page = self._turn_page(page, work.stop(), reporter, per_epoch)
+                self._save(page, per_epoch)
+            if why and page.step < steps:
+                leave(
+                    RESTART,
+                    f"{why}: leaving at step {page.step} of {steps}, which is saved, to be started again",
+                )
+        page = work.stop()
+        self._save(page, per_epoch)
+        return page
+
+    def _turn_page(self, before: Page, now: Page, reporter: Reporter, per_epoch: int) -> Page:
+        """Report the steps between the pages: loss and accuracy are the means over them."""
+        if now.step > before.step:
+            loss, accuracy = now.since(before)
+            for step in range(before.step + 1, now.step + 1):
+                reporter.say(step, loss, accuracy, **now.staleness)
+            for closed in now.history(per_epoch)[before.step // per_epoch :]:
+                scalars = {name: value for name, value in closed.items() if name != "epoch"}
+                at = int(closed["epoch"]) * per_epoch
+                reporter.add_scalars(at, **{f"epoch/{name}": value for name, value in scalars.items()})
+        return now
+
+    def _ahead(self, attendance: Attendance) -> int:
+        """How many steps to have scheduled: some for every worker, and what they all do in AHEAD_SECONDS."""
+        turns = max(
+            2 * self._cluster.workers, int(attendance.turns_per_second(time.monotonic()) * AHEAD_SECONDS)
+        )
+        return turns * self._turn.pushes
+
+    def _leave_if_one_hangs(self, attendance: Attendance) -> None:
+        """Nothing is saved: TensorFlow would wait for a worker that is connected and does not answer."""
+        hanging = attendance.hanging(time.monotonic())
+        if hanging:
+            named = ", ".join(map(str, hanging))
+            leave(
+                RESTART,
+                f"no step of worker {named} for too long: it hangs; leaving to be started again from the last "
+                f"checkpoint, of step {self._saved_step}",
+            )
+
+    def _why_to_leave(self, watch: Watch) -> str:
+        if self._cluster.asked_to_leave:
+            return "told to leave"
+        return f"a peer is gone (nobody answers as {watch.gone})" if watch.gone else ""
+
+    def _is_due(self, step: int) -> bool:
+        every, clock = self._plan.checkpoint_every, time.monotonic() - self._saved_at
+        by_steps = every > 0 and step // every > self._saved_step // every
+        return by_steps or (clock >= self._plan.checkpoint_seconds and step > self._saved_step)
+
+    def _save(self, page: Page, per_epoch: int) -> None:
+        self._checkpoints.save(
+            page.step, {**self._plan.facts_at(page.step, per_epoch), "books": page.to_json()}
+        )
+        self._saved_at, self._saved_step = time.monotonic(), page.step
+
+    def _addresses(self, role: str) -> dict[str, str]:
+        return {
+            address: f"{role} {index} at {address}"
+            for index, address in enumerate(self._cluster.place.members[role])
+        }
+
+
+def steps_per_epoch(examples: int, share: int, turn: Turn) -> int:
+    """Whole turns of `share` examples a batch. Raises SystemExit when there is not one."""
+    turns = examples // (share * turn.batches)
+    if not turns:
+        raise SystemExit(
+            f"{share * turn.batches} examples go into one turn of a worker, and there are {examples}: "
+            "make the global batch size smaller"
+        )
+    return turns * turn.pushes
+
+
+def refuse_what_cannot_work(optimizer: Any, plan: Plan, workers: int, replicas: int) -> None:
+    if isinstance(optimizer, keras.optimizers.Optimizer):
+        raise SystemExit(
+            "the optimizers of Keras 3 lose counts when several workers push at once: "
+            f"use tf_keras.optimizers.{type(optimizer).__name__}"
+        )
+    if plan.global_batch_size < workers:
+        raise SystemExit(
+            f"the global batch size {plan.global_batch_size} leaves nothing for some of the {workers} workers: "
+            "make it larger"
+        )
+    if replicas > 1:
+        raise SystemExit(
+            f"each worker has {replicas} GPUs, and an asynchronous worker trains with one: "
+            "name types with one GPU in hardware.instance_types, and more workers"
+        )

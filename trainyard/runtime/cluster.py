@@ -1,0 +1,117 @@
+"""The formed cluster: this process's place in it, the strategy, and what all its processes say to each other."""
+
+import signal
+import time
+from types import FrameType
+from typing import Any
+
+import tensorflow as tf
+
+from trainyard.runtime.environment import Environment
+from trainyard.runtime.forming import answers, gpus, make_strategy
+from trainyard.runtime.leaving import leave_when_a_peer_is_gone
+from trainyard.runtime.place import Place, Strategy, strategy_for
+from trainyard.runtime.serving import send_shutdown_notice, serve
+
+LOOK_SECONDS = 0.2
+CHIEF_STAYS_SECONDS = 1.0
+OTHERS_STAY_SECONDS = 30.0
+
+
+class Cluster:
+    """`asked_to_leave` turns true when SIGTERM came."""
+
+    def __init__(self, place: Place, kind: Strategy, strategy: Any) -> None:
+        self.place = place
+        self.kind = kind
+        self.strategy = strategy
+        self.asked_to_leave = False
+
+    @property
+    def is_chief(self) -> bool:
+        return self.place.is_chief
+
+    @property
+    def workers(self) -> int:
+        """How many processes compute gradients: a chief of parameter servers does not."""
+        if self.kind == "parameter_server":
+            return len(self.place.members["worker"])
+        return max(len(self.place.trainers), 1)
+
+    @property
+    def in_step(self) -> bool:
+        """Whether several processes train together, step by step."""
+        return self.kind == "multi_worker" and self.workers > 1
+
+    @property
+    def file_device(self) -> str | None:
+        """Where files are written and read: what lies on parameter servers would otherwise be saved over there."""
+        over_there = self.kind == "parameter_server" and self.place.role == "chief"
+        return "/job:chief/replica:0/task:0/device:CPU:0" if over_there else None
+
+    def all_say(self, value: int) -> list[int]:
+        """What every process that trains says, in the order of the workers. Waits until all have called it."""
+        if not self.in_step:
+            return [value]
+        own = [value if index == self.place.position else 0 for index in range(self.workers)]
+        replicas_here = self.strategy.num_replicas_in_sync // self.workers
+        return [said // replicas_here for said in self._sum(tf.constant(own, tf.int64)).numpy().tolist()]
+
+    def finish(self, environment: Environment) -> None:
+        """Returns when every process has got this far and may leave with success.
+
+        A worker that leaves while another still receives the last word would look like one that failed: so the
+        chief stays for a moment, and the others until they see it go.
+        """
+        if self.kind == "parameter_server" and self.is_chief:
+            send_shutdown_notice(self.place, environment)
+        if not self.in_step:
+            return
+        self.all_say(1)
+        if self.is_chief:
+            time.sleep(CHIEF_STAYS_SECONDS)
+            return
+        end = time.monotonic() + OTHERS_STAY_SECONDS
+        while answers(self.place.trainers[0]) and time.monotonic() < end:
+            time.sleep(LOOK_SECONDS)
+
+    @tf.function(reduce_retracing=True)
+    def _sum(self, values: Any) -> Any:
+        def one(values: Any) -> Any:
+            return tf.distribute.get_replica_context().all_reduce(
+                tf.distribute.ReduceOp.SUM, tf.identity(values)
+            )
+
+        return self.strategy.experimental_local_results(self.strategy.run(one, args=(values,)))[0]
+
+
+def join(environment: Environment) -> Cluster:
+    """Form the cluster. A parameter server, and a worker of one, serves in here and never comes back."""
+    place = Place.from_tf_config(environment.tf_config)
+    kind = strategy_for(environment.strategy, place, len(gpus()))
+    if kind == "parameter_server" and place.members and "chief" not in place.members:
+        raise SystemExit(
+            "TF_CONFIG names no chief, whom trainyard.runtime needs beside the workers: leave out cluster.chief: worker"
+        )
+    if kind == "parameter_server" and place.role in ("ps", "worker"):
+        serve(place, environment)
+    strategy = make_strategy(kind, place, devices=environment.devices, form_seconds=environment.form_seconds)
+    cluster = Cluster(place, kind, strategy)
+    if place.members and place.role != "evaluator":
+        leave_when_a_peer_is_gone()
+    _listen_for_sigterm(cluster)
+    print(
+        f"{place.name} of {kind}: {cluster.workers} workers, {strategy.num_replicas_in_sync} replicas, "
+        f"{len(gpus())} GPUs here",
+        flush=True,
+    )
+    return cluster
+
+
+def _listen_for_sigterm(cluster: Cluster) -> None:
+    """After the strategy was made: a strategy of several workers takes SIGTERM for itself and then ignores it."""
+
+    def asked(number: int, frame: FrameType | None) -> None:
+        cluster.asked_to_leave = True
+
+    signal.signal(signal.SIGTERM, asked)

@@ -1,0 +1,159 @@
+"""The elastic loop: the same batches and the same weights, whoever comes and goes between the attempts.
+
+Rules that make a restarted run equal to an uninterrupted one:
+- the batch size is global; a worker's share follows from how many workers there are;
+- the order of the data is a function of seed, epoch and step (data.py);
+- every step carries the votes of all workers along in one all-reduce: that somebody was told to leave, that the
+  chief's clock asks for a checkpoint. So all save and all leave at the same step;
+- when a peer is gone, everybody leaves at once with the code that means "start me again".
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import tensorflow as tf
+
+from trainyard.runtime.checkpoints import Checkpoints
+from trainyard.runtime.data import Examples
+from trainyard.runtime.feeding import distributed, steps_per_epoch
+from trainyard.runtime.leaving import RESTART, leave
+from trainyard.runtime.metrics import History, Reporter
+from trainyard.runtime.models import state_of, trained
+from trainyard.runtime.plan import Plan, Resumed, Trained, resume
+
+if TYPE_CHECKING:
+    from trainyard.runtime.session import Runtime
+
+
+@dataclass(frozen=True, slots=True)
+class StepFacts:
+    """What all workers learned together in one step."""
+
+    loss: float
+    accuracy: float
+    somebody_leaves: bool
+    chief_wants_checkpoint: bool
+
+
+class Elastic:
+    """Trains `model` with `optimizer`, both made inside the strategy's scope, step by step on all replicas.
+
+    `losses(labels, outputs)` answers one loss an example, `is_right(labels, outputs)` one 0/1 an example.
+    `optimizer.apply_gradients` must add up the replicas' gradients, as every Keras optimizer does.
+    """
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        plan: Plan,
+        *,
+        model: Any,
+        optimizer: Any,
+        losses: Callable[[Any, Any], Any],
+        is_right: Callable[[Any, Any], Any],
+    ) -> None:
+        self._cluster = runtime.cluster
+        self._environment = runtime.environment
+        self._plan = plan
+        self._model = model
+        self._optimizer = optimizer
+        self._losses = losses
+        self._is_right = is_right
+        self._history = History()
+        self._saved_at = time.monotonic()
+        self._checkpoints = Checkpoints.of(
+            runtime.cluster, runtime.environment, optimizer=optimizer, **state_of(model)
+        )
+
+    def train(self, examples: Examples) -> Trained:
+        """To the last step, from wherever the latest checkpoint is. Does not return when the workers must leave."""
+        per_epoch = steps_per_epoch(self._cluster, self._environment, examples, self._plan.global_batch_size)
+        steps = per_epoch * self._plan.epochs
+        resumed = self._resume(per_epoch)
+        step = resumed.step if resumed else 0
+        reporter = Reporter(
+            self._environment,
+            self._plan,
+            steps=steps,
+            per_epoch=per_epoch,
+            is_chief=self._cluster.is_chief,
+            resumed=resumed,
+        )
+        batches = iter(
+            distributed(
+                self._cluster,
+                self._environment,
+                examples,
+                global_batch_size=self._plan.global_batch_size,
+                seed=self._plan.seed,
+                first_step=step,
+                per_epoch=per_epoch,
+                epochs=self._plan.epochs,
+            )
+        )
+        while step < steps:
+            facts = self._one_step(next(batches))
+            step += 1
+            self._history.add(facts.loss, facts.accuracy)
+            reporter.say(step, facts.loss, facts.accuracy)
+            if step % per_epoch == 0:
+                closed = self._history.close_epoch(step // per_epoch)
+                reporter.add_scalars(step, **{f"epoch/{name}": closed[name] for name in ("loss", "accuracy")})
+            last = step == steps
+            if last or facts.somebody_leaves or facts.chief_wants_checkpoint or self._plan.is_due(step):
+                self._save(step, per_epoch)
+            if facts.somebody_leaves and not last:
+                self._cluster.all_say(step)
+                leave(RESTART, f"leaving at step {step} of {steps}, which is saved, to be started again")
+            if self._plan.step_delay:
+                time.sleep(self._plan.step_delay)
+        return Trained(step, steps, self._history.epochs)
+
+    def _resume(self, per_epoch: int) -> Resumed | None:
+        with self._cluster.strategy.scope():
+            if hasattr(self._optimizer, "build"):  # the state of a Keras optimizer is there only then
+                self._optimizer.build(self._model.trainable_variables)
+        saved = self._checkpoints.restore()
+        if saved is None:
+            print("starting at step 0", flush=True)
+            return None
+        resumed = resume(saved, self._plan, per_epoch)
+        self._history = History(**saved["history"])
+        print(f"resumed from step {resumed.step}", flush=True)
+        return resumed
+
+    def _save(self, step: int, per_epoch: int) -> None:
+        facts = self._plan.facts_at(step, per_epoch)
+        self._checkpoints.save(step, facts | {"history": self._history.to_json()})
+        self._saved_at = time.monotonic()
+
+    def _one_step(self, batch: Any) -> StepFacts:
+        clock = self._cluster.is_chief and time.monotonic() - self._saved_at >= self._plan.checkpoint_seconds
+        votes = tf.constant([float(self._cluster.asked_to_leave), float(clock)])
+        loss, right, leaves, checkpoint = self._train_step(batch, votes).numpy().tolist()
+        size = self._plan.global_batch_size
+        return StepFacts(loss / size, right / size, leaves > 0, checkpoint > 0)
+
+    @tf.function(reduce_retracing=True)
+    def _train_step(self, batch: Any, votes: Any) -> Any:
+        """One global step. Sum of losses, number right, and everybody's votes, reduced over all replicas at once."""
+
+        def on_replica(batch: Any, votes: Any) -> Any:
+            features, labels = batch
+            with tf.GradientTape() as tape:
+                outputs = trained(self._model)(features)
+                losses = self._losses(labels, outputs)
+                # The sum over all replicas is the mean over the global batch, however uneven the shares are.
+                scaled = tf.reduce_sum(losses) / self._plan.global_batch_size
+            variables = self._model.trainable_variables
+            self._optimizer.apply_gradients(zip(tape.gradient(scaled, variables), variables, strict=True))
+            right = tf.reduce_sum(self._is_right(labels, outputs))
+            told = tf.concat([tf.stack([tf.reduce_sum(losses), right]), votes], axis=0)
+            return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, told)
+
+        reduced = self._cluster.strategy.run(on_replica, args=(batch, votes))
+        return self._cluster.strategy.experimental_local_results(reduced)[0]

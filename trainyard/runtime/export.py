@@ -1,0 +1,96 @@
+"""The trained model as something that can be loaded anywhere: a SavedModel with named, typed signatures."""
+
+import json
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import tensorflow as tf
+
+from trainyard.runtime.cluster import Cluster
+from trainyard.runtime.environment import Environment
+
+BESIDE = "trainyard.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """`outputs` answers named tensors for the tensors of `inputs`, whose specs have names (None: any size)."""
+
+    inputs: tuple[tf.TensorSpec, ...]
+    outputs: Callable[..., Mapping[str, Any]]
+
+    def traced(self) -> Any:
+        return tf.function(lambda *given: dict(self.outputs(*given))).get_concrete_function(*self.inputs)
+
+
+def plain(outputs: Callable[..., Any], *inputs: tf.TensorSpec) -> dict[str, Signature]:
+    """`serving_default` alone: what the model answers, as `outputs`."""
+    return {"serving_default": Signature(inputs, lambda *given: {"outputs": outputs(*given)})}
+
+
+def classifier(logits: Callable[..., Any], *inputs: tf.TensorSpec) -> dict[str, Signature]:
+    """For a model that answers logits (batch, classes).
+
+    `serving_default`: `outputs`, the logits; `predict`: `probabilities`; `classify`: `classes`, the ids of all classes
+    from the likeliest to the least, and their `scores`.
+    """
+
+    def predict(*given: Any) -> dict[str, Any]:
+        return {"probabilities": tf.nn.softmax(logits(*given))}
+
+    def classify(*given: Any) -> dict[str, Any]:
+        probabilities = tf.nn.softmax(logits(*given))
+        scores, classes = tf.math.top_k(probabilities, k=tf.shape(probabilities)[1])
+        return {"classes": classes, "scores": scores}
+
+    return plain(logits, *inputs) | {
+        "predict": Signature(inputs, predict),
+        "classify": Signature(inputs, classify),
+    }
+
+
+def save(
+    cluster: Cluster, environment: Environment, model: Any, signatures: Mapping[str, Signature], step: int
+) -> None:
+    """A SavedModel whose folder appears whole. Every worker calls it: reading a model may need them all."""
+    options = tf.saved_model.SaveOptions(experimental_io_device=cluster.file_device)
+    exported = tf.Module()
+    exported.model = model
+    traced = {name: signature.traced() for name, signature in signatures.items()}
+    if not cluster.is_chief:
+        with tempfile.TemporaryDirectory(prefix="trainyard-") as scratch:
+            tf.saved_model.save(exported, scratch, signatures=traced, options=options)
+        return
+    half = environment.model.with_name(f"{environment.model.name}.half")
+    shutil.rmtree(half, ignore_errors=True)
+    half.parent.mkdir(parents=True, exist_ok=True)
+    tf.saved_model.save(exported, str(half), signatures=traced, options=options)
+    (half / BESIDE).write_text(json.dumps(_described(environment, signatures, traced, step), indent=1))
+    shutil.rmtree(environment.model, ignore_errors=True)
+    half.replace(environment.model)
+
+
+def _described(
+    environment: Environment, signatures: Mapping[str, Signature], traced: Mapping[str, Any], step: int
+) -> dict[str, Any]:
+    return {
+        "run": environment.run,
+        "job": environment.job_name(),
+        "step": step,
+        "image": environment.image,
+        "tensorflow": tf.__version__,
+        "signatures": {
+            name: {
+                "inputs": {spec.name: _type_of(spec) for spec in signature.inputs},
+                "outputs": {key: _type_of(spec) for key, spec in traced[name].structured_outputs.items()},
+            }
+            for name, signature in signatures.items()
+        },
+    }
+
+
+def _type_of(spec: Any) -> dict[str, Any]:
+    return {"dtype": spec.dtype.name, "shape": spec.shape.as_list()}

@@ -1,0 +1,70 @@
+"""Examples given to the replicas of a strategy whose workers train in step."""
+
+from typing import Any
+
+import tensorflow as tf
+
+from trainyard.runtime.cluster import Cluster
+from trainyard.runtime.data import Examples, Share
+from trainyard.runtime.environment import Environment
+
+ENDLESS = 2**31
+
+
+def steps_per_epoch(
+    cluster: Cluster, environment: Environment, examples: Examples, global_batch_size: int
+) -> int:
+    """As many whole global batches as the worker with the fewest examples can do. All workers must call it."""
+    replicas = cluster.strategy.num_replicas_in_sync
+    if global_batch_size < replicas:
+        raise SystemExit(
+            f"the global batch size {global_batch_size} is smaller than the {replicas} replicas that share it: "
+            "make it larger"
+        )
+    counts = cluster.all_say(examples.count)
+    if not _own_files_only(environment, examples) and len(set(counts)) > 1:
+        raise SystemExit(
+            f"the workers have {', '.join(map(str, counts))} training examples: each must have all of them, "
+            "or files of its own by `sharding: file` in the job"
+        )
+    share = _share(cluster, environment, examples, global_batch_size, cluster.place.position)
+    least = min(cluster.all_say(share.batches_in(examples.count)))
+    if not least:
+        raise SystemExit(
+            f"the global batch size {global_batch_size} is larger than the {' + '.join(map(str, counts))} training "
+            "examples can fill on every worker: make it smaller"
+        )
+    return least
+
+
+def distributed(
+    cluster: Cluster,
+    environment: Environment,
+    examples: Examples,
+    *,
+    global_batch_size: int,
+    seed: int,
+    first_step: int,
+    per_epoch: int,
+    epochs: int = ENDLESS,
+) -> Any:
+    """A distributed data set: each element is what the replicas do of one global batch, from `first_step` on."""
+
+    def of_pipeline(context: tf.distribute.InputContext) -> Any:
+        share = _share(cluster, environment, examples, global_batch_size, context.input_pipeline_id)
+        return examples.batches(share, seed=seed, first_step=first_step, epochs=epochs, per_epoch=per_epoch)
+
+    return cluster.strategy.distribute_datasets_from_function(of_pipeline)
+
+
+def _share(
+    cluster: Cluster, environment: Environment, examples: Examples, global_batch_size: int, worker: int
+) -> Share:
+    of = cluster.strategy.num_replicas_in_sync
+    here = of // cluster.workers
+    share = Share.of_own_files if _own_files_only(environment, examples) else Share.of_all_data
+    return share(global_batch_size, replicas=range(worker * here, (worker + 1) * here), of=of)
+
+
+def _own_files_only(environment: Environment, examples: Examples) -> bool:
+    return examples.folder is not None and environment.holds_own_files_only(examples.folder)

@@ -1,0 +1,241 @@
+"""Keras `fit` that goes on where it was interrupted, to the step.
+
+    steps = runtime.steps_per_epoch(train, global_batch_size=64)
+    resumable = Resumable(runtime, model, steps_per_epoch=steps, global_batch_size=64)
+    model.fit(resumable.batches_of(train), epochs=5, steps_per_epoch=steps, callbacks=[resumable])
+
+For models of `tf_keras` under every strategy but parameter_server, and of Keras 3 on one host.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from trainyard.runtime.checkpoints import Checkpoints
+from trainyard.runtime.data import Examples
+from trainyard.runtime.feeding import distributed
+from trainyard.runtime.leaving import RESTART, leave
+from trainyard.runtime.metrics import Reporter
+from trainyard.runtime.models import state_of
+from trainyard.runtime.plan import Resumed, resume
+from trainyard.runtime.session import Runtime
+
+
+class Resumable(keras.callbacks.Callback):
+    """Saves model, optimizer and place in the data every few steps, by the clock, when somebody is told to leave, and
+    at the end; restores the latest when it is made, with the model compiled and built. Every worker has one.
+
+    `steps_per_epoch` is what `fit` is given too. What Keras says of the epoch that was interrupted counts only the
+    steps since. After a restore `fit` begins at the step that was next. Give it last: it then sees what others decided.
+    """
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        model: Any,
+        *,
+        steps_per_epoch: int,
+        global_batch_size: int,
+        seed: int = 1,
+        checkpoint_every: int | None = None,
+    ) -> None:
+        super().__init__()
+        self._is_keras_3 = isinstance(model, keras.Model)
+        refuse_what_cannot_work(runtime, is_keras_3=self._is_keras_3, is_built=model.built)
+        self._runtime = runtime
+        self._plan = runtime.plan(
+            epochs=0, global_batch_size=global_batch_size, seed=seed, checkpoint_every=checkpoint_every
+        )
+        self._per_epoch = steps_per_epoch
+        with runtime.strategy.scope():
+            model.optimizer.build(model.trainable_variables)
+        self._checkpoints = Checkpoints.of(
+            runtime.cluster,
+            runtime.environment,
+            optimizer=model.optimizer,
+            **state_of(model),
+        )
+        self.history: list[dict[str, float]] = []
+        self._finished = False
+        self._resumed = self._restore()
+        self.step = self._resumed.step if self._resumed else 0
+        self._epoch = 0
+        self._steps = 0
+        self._reporter: Reporter | None = None
+        self._saved_at = time.monotonic()
+
+    def batches_of(self, examples: Examples) -> Any:
+        """What is left of the examples, in their reproducible order, given to all replicas; without an end."""
+        return distributed(
+            self._runtime.cluster,
+            self._runtime.environment,
+            examples,
+            global_batch_size=self._plan.global_batch_size,
+            seed=self._plan.seed,
+            first_step=self.step,
+            per_epoch=self._per_epoch,
+        )
+
+    def rest_of(self, dataset: Any) -> Any:
+        """What is left of a data set of global batches that has the same order every time it is built; without an end.
+
+        It is repeated, and what was trained on is read and skipped. Each worker takes its part of every batch.
+        """
+        options = tf.data.Options()
+        options.deterministic = True
+        options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA
+        endless = dataset.cardinality() == tf.data.INFINITE_CARDINALITY
+        return (dataset if endless else dataset.repeat()).skip(self.step).with_options(options)
+
+    def on_train_begin(self, logs: Mapping[str, Any] | None = None) -> None:
+        """`fit` is about to begin: it is told where."""
+        if self.params["steps"] != self._per_epoch:
+            raise SystemExit(
+                f"fit does {self.params['steps']} steps an epoch, Resumable was made for {self._per_epoch}: "
+                "give fit the same steps_per_epoch"
+            )
+        self._steps = self.params["epochs"] * self._per_epoch
+        self._reporter = Reporter(
+            self._runtime.environment,
+            self._plan,
+            steps=self._steps,
+            per_epoch=self._per_epoch,
+            is_chief=self._runtime.is_chief,
+            resumed=self._resumed,
+        )
+        epoch, batch = divmod(self.step, self._per_epoch)
+        begin = _Begin(self.params["epochs"], 0) if self._finished else _Begin(epoch, batch)
+        (begin_keras_3 if self._is_keras_3 else begin_tf_keras)(self.model, begin)
+
+    def on_epoch_begin(self, epoch: int, logs: Mapping[str, Any] | None = None) -> None:
+        """Keras counts epochs from 0."""
+        self._epoch = epoch
+
+    def on_train_batch_end(self, batch: int, logs: Mapping[str, Any] | None = None) -> None:
+        """One step is done, and with the epoch's last one nothing is saved until its sums are closed."""
+        step = self._epoch * self._per_epoch + batch + 1
+        if step <= self.step:  # passed over: it was done before the restart
+            return
+        self.step = step
+        assert self._reporter
+        # tf_keras adds up what the replicas say of a step.
+        of = 1 if self._is_keras_3 else self._runtime.strategy.num_replicas_in_sync
+        self._reporter.report(step, {name: float(value) / of for name, value in (logs or {}).items()})
+        if step % self._per_epoch:
+            self._agree()
+
+    def on_epoch_end(self, epoch: int, logs: Mapping[str, Any] | None = None) -> None:
+        """An epoch is over, its validation included."""
+        means = {name: float(value) for name, value in (logs or {}).items()}
+        self.history.append({"epoch": epoch + 1, **means})
+        assert self._reporter
+        self._reporter.add_scalars(self.step, **{f"epoch/{name}": value for name, value in means.items()})
+        if self.step < self._steps and not self.model.stop_training:
+            self._agree()
+
+    def on_train_end(self, logs: Mapping[str, Any] | None = None) -> None:
+        """`fit` is over: a restart has nothing left to train."""
+        if not self._finished:
+            self._finished = True
+            self._save()
+
+    def _agree(self) -> None:
+        """Save, and leave, when any worker must: all hear it at the same step."""
+        clock = time.monotonic() - self._saved_at >= self._plan.checkpoint_seconds
+        leaves = self._runtime.cluster.asked_to_leave
+        votes = self._runtime.cluster.all_say(2 * leaves + (clock and self._runtime.is_chief))
+        if any(votes) or self._plan.is_due(self.step):
+            self._save()
+        if any(wish >= 2 for wish in votes):
+            self._runtime.cluster.all_say(self.step)
+            leave(
+                RESTART, f"leaving at step {self.step} of {self._steps}, which is saved, to be started again"
+            )
+
+    def _save(self) -> None:
+        facts = self._plan.facts_at(self.step, self._per_epoch)
+        self._checkpoints.save(self.step, facts | {"history": self.history, "finished": self._finished})
+        self._saved_at = time.monotonic()
+
+    def _restore(self) -> Resumed | None:
+        saved = self._checkpoints.restore()
+        if saved is None:
+            print("starting at step 0", flush=True)
+            return None
+        resumed = resume(saved, self._plan, self._per_epoch)
+        self.history = saved["history"]
+        self._finished = saved["finished"]
+        print(f"resumed from step {resumed.step}", flush=True)
+        return resumed
+
+    def _implements_train_batch_hooks(self) -> bool:
+        """tf_keras asks its callbacks this and the next two."""
+        return True
+
+    def _implements_test_batch_hooks(self) -> bool:
+        return False
+
+    def _implements_predict_batch_hooks(self) -> bool:
+        return False
+
+
+def refuse_what_cannot_work(runtime: Runtime, *, is_keras_3: bool, is_built: bool) -> None:
+    """Raises SystemExit with what to use instead."""
+    kind = runtime.cluster.kind
+    if kind == "parameter_server":
+        raise SystemExit("Keras fit cannot be resumed with parameter servers: use runtime.loop(...)")
+    if is_keras_3 and kind == "multi_worker":
+        raise SystemExit(
+            "Keras 3 fit does not work on several hosts (TensorFlow's MultiWorkerMirroredStrategy): build the model "
+            "with tf_keras instead of keras or tf.keras, or train it with runtime.loop(...)"
+        )
+    if not is_built:
+        raise SystemExit(
+            "the model has no variables yet, so none can be restored: give it an Input layer or call "
+            "model.build(input_shape) before Resumable(...)"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Begin:
+    """Where `fit` begins, counted from 0."""
+
+    epoch: int
+    batch: int
+
+    def maybe_load_initial_counters_from_ckpt(
+        self, steps_per_epoch: int, initial_epoch: int, mode: str
+    ) -> tuple[int, int]:
+        """What tf_keras asks the training state of its own BackupAndRestore."""
+        return self.epoch, self.batch
+
+
+def begin_tf_keras(model: Any, begin: _Begin) -> None:
+    """The seam of tf_keras' BackupAndRestore: asked once, right after `on_train_begin`."""
+    model._training_state = begin  # noqa: SLF001
+
+
+def begin_keras_3(model: Any, begin: _Begin) -> None:
+    """The first epoch by the seam of Keras' BackupAndRestore; the steps done in it are passed over one by one, since
+    Keras 3 begins every epoch with its first step."""
+    model._initial_epoch = begin.epoch  # noqa: SLF001
+    if begin.batch:
+        model.train_function = _passing_over(begin.batch, model)
+
+
+def _passing_over(count: int, model: Any) -> Callable[[Any], Mapping[str, Any]]:
+    """A train function that does nothing `count` times and then gives way to the real one."""
+    real, passed = model.train_function, 0
+
+    def step(iterator: Any) -> Mapping[str, Any]:
+        nonlocal passed
+        passed += 1
+        if passed == count:
+            model.train_function = real
+        return {}
+
+    return step

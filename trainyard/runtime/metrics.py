@@ -1,0 +1,128 @@
+"""What a run says about itself: lines in the log, progress for the host agent, TensorBoard events, metrics.json."""
+
+import json
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import tensorflow as tf
+
+from trainyard.runtime.environment import Environment
+from trainyard.runtime.plan import Plan, Resumed
+
+EVERY_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step that is done, for a program's own lines. `epoch` and `batch` (of `batches`) count from 1."""
+
+    step: int
+    steps: int
+    epoch: int
+    batch: int
+    batches: int
+    loss: float
+    accuracy: float
+
+
+@dataclass(slots=True)
+class History:
+    """Sums of the epoch under way and the means of those that are over. Travels with the checkpoint."""
+
+    epochs: list[dict[str, float]] = field(default_factory=list)
+    loss: float = 0.0
+    right: float = 0.0
+    steps: int = 0
+
+    def add(self, loss: float, accuracy: float) -> None:
+        self.loss += loss
+        self.right += accuracy
+        self.steps += 1
+
+    def close_epoch(self, epoch: int) -> dict[str, float]:
+        steps = max(self.steps, 1)
+        closed = {"epoch": epoch, "loss": self.loss / steps, "accuracy": self.right / steps}
+        self.epochs.append(closed)
+        self.loss, self.right, self.steps = 0.0, 0.0, 0
+        return closed
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+class Reporter:
+    """Says the first step after a start at once, then once a second, and the last; `plan.each_step` hears of all.
+
+    Every worker has a progress file and a log; TensorBoard and `each_step` are the chief's.
+    """
+
+    def __init__(
+        self,
+        environment: Environment,
+        plan: Plan,
+        *,
+        steps: int,
+        per_epoch: int,
+        is_chief: bool,
+        resumed: Resumed | None,
+    ) -> None:
+        environment.progress.parent.mkdir(parents=True, exist_ok=True)
+        self._progress = environment.progress
+        self._events = tf.summary.create_file_writer(str(environment.tensorboard)) if is_chief else None
+        self._each_step = plan.each_step
+        self._is_chief = is_chief
+        self._steps = steps
+        self._per_epoch = per_epoch
+        self._resumed = resumed
+        self._said_at = 0.0
+        self._said_step: int | None = None
+
+    def say(self, step: int, loss: float, accuracy: float, **further: float) -> None:
+        """One step of a loop. `further` numbers go wherever loss and accuracy go."""
+        if self._each_step and self._is_chief:
+            epoch, batch = divmod(step - 1, self._per_epoch)
+            self._each_step(
+                Step(step, self._steps, epoch + 1, batch + 1, self._per_epoch, loss=loss, accuracy=accuracy)
+            )
+        self.report(step, {"loss": loss, "accuracy": accuracy, **further})
+
+    def report(self, step: int, scalars: Mapping[str, float]) -> None:
+        """Whatever is known of a step, by name."""
+        now = time.monotonic()
+        if now - self._said_at < EVERY_SECONDS and step != self._steps:
+            return
+        if self._said_step is not None:
+            pace = (step - self._said_step) / (now - self._said_at)
+            scalars = {**scalars, "steps_per_second": round(pace, 2)}
+        self._said_at, self._said_step = now, step
+        epoch = (step - 1) // self._per_epoch + 1
+        if not self._each_step:
+            told = "".join(f" {name} {value:.6g}" for name, value in scalars.items())
+            print(f"step {step}/{self._steps} epoch {epoch}{told}", flush=True)
+        facts: dict[str, Any] = {"step": step, "steps": self._steps, "epoch": epoch}
+        facts |= {name: round(value, 6) for name, value in scalars.items()}
+        if self._resumed:
+            facts["resumed"] = self._resumed.to_json()
+        with self._progress.open("a") as lines:
+            lines.write(json.dumps(facts) + "\n")
+        self.add_scalars(step, **{f"train/{name}": value for name, value in scalars.items()})
+
+    def add_scalars(self, step: int, **values: float) -> None:
+        """Further numbers for TensorBoard, from the chief."""
+        if self._events:
+            with self._events.as_default(step):
+                for name, value in values.items():
+                    tf.summary.scalar(name, value)
+            self._events.flush()
+
+
+def write_metrics(path: Path, facts: Mapping[str, Any]) -> None:
+    """metrics.json, whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    half = path.with_name(f".{path.name}.{os.getpid()}")
+    half.write_text(json.dumps(facts, indent=1))
+    half.replace(path)

@@ -1,0 +1,60 @@
+"""What a parameter server, and a worker of one, does: serve the chief until it is gone."""
+
+import time
+from pathlib import Path
+from typing import NoReturn
+
+import tensorflow as tf
+
+from trainyard.runtime import worker_local
+from trainyard.runtime.environment import Environment
+from trainyard.runtime.forming import answers, leave_without, use_processors, wait_for
+from trainyard.runtime.leaving import FINISHED, PEER_ERRORS, RESTART, leave
+from trainyard.runtime.place import Place
+
+LOOK_SECONDS = 0.5
+GONE_AFTER_LOOKS = 6
+
+
+def serve(place: Place, environment: Environment) -> NoReturn:
+    """Answer the chief until its port has been closed for a while.
+
+    The code is 0 when the chief has sent its shutdown notice, else RESTART. SIGTERM is ignored here: the chief gets the
+    interruption too, and what it saves then lies on the parameter servers.
+    """
+    farewell = _farewell(environment, place.role, place.index)
+    farewell.unlink(missing_ok=True)
+    if place.role == "worker":
+        worker_local.write_down(environment, place.index)
+    use_processors()
+    server = tf.distribute.Server(
+        tf.train.ClusterSpec({role: list(members) for role, members in place.members.items()}),
+        job_name=place.role,
+        task_index=place.index,
+        protocol="grpc",
+    )
+    print(f"{place.name} serves at {server.target}", flush=True)
+    chief = place.members["chief"][0]
+    leave_without(wait_for([chief], environment.form_seconds), place, environment.form_seconds)
+    unanswered = 0
+    while unanswered < GONE_AFTER_LOOKS:
+        time.sleep(LOOK_SECONDS)
+        unanswered = 0 if answers(chief) else unanswered + 1
+    if farewell.exists():
+        leave(FINISHED, f"{place.name} is not needed any more: the chief has finished")
+    leave(RESTART, f"a peer is gone (nobody answers as the chief at {chief}); leaving to be started again")
+
+
+def send_shutdown_notice(place: Place, environment: Environment) -> None:
+    """The chief tells everybody who serves it that all is done, by a file that each writes for itself."""
+    for role in ("worker", "ps"):
+        for index in range(len(place.members[role])):
+            try:
+                with tf.device(f"/job:{role}/task:{index}/device:CPU:0"):
+                    tf.io.write_file(str(_farewell(environment, role, index)), "finished")
+            except PEER_ERRORS:
+                print(f"{role} {index} did not hear the shutdown_notice", flush=True)
+
+
+def _farewell(environment: Environment, role: str, index: int) -> Path:
+    return environment.progress.absolute().parent / f"farewell-{role}-{index}"

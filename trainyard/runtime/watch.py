@@ -1,0 +1,104 @@
+"""Watching the others from a thread of its own: a call that waits for a lost peer must not blind the chief."""
+
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Self
+
+from trainyard.runtime.forming import answers
+from trainyard.runtime.leaving import RESTART, leave
+
+LOOK_SECONDS = 1.0
+LOOKS_UNTIL_GONE = 2
+FAREWELL_SECONDS = 60.0
+FIRST_TURN_SECONDS = 180.0
+STALLED_SECONDS = 60.0
+SLOW_TURNS = 20
+"""A worker may take STALLED_SECONDS for a turn, or as long as so many of its turns took on average."""
+
+
+class Watch:
+    """Looks at addresses: `vital` and `helpers` are address -> who that is.
+
+    Without a vital one nothing can be saved: this process leaves at once, with RESTART. Without a helper it may still
+    save: `gone` names who is missing, and this process leaves by itself within FAREWELL_SECONDS, or is made to.
+    It is made to leave, too, when the step it `saw` stays the same for too long.
+    """
+
+    def __init__(self, *, vital: Mapping[str, str], helpers: Mapping[str, str]) -> None:
+        self.gone = ""
+        self._patience = FIRST_TURN_SECONDS
+        self._step = 0
+        self._vital = vital
+        self._helpers = helpers
+        self._misses: dict[str, int] = {}
+        self._moved_at = time.monotonic()
+        self._over = threading.Event()
+
+    def __enter__(self) -> Self:
+        self._moved_at = time.monotonic()
+        threading.Thread(target=self._watch, name="watch", daemon=True).start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._over.set()
+
+    def saw(self, step: int, *, patience: float) -> None:
+        """The training is at this step; the next one may take so many seconds."""
+        self._patience = patience
+        if step > self._step:
+            self._step, self._moved_at = step, time.monotonic()
+
+    def _watch(self) -> None:
+        gone_at = None
+        while not self._over.wait(LOOK_SECONDS):
+            vital, helpers = self._absent(self._vital), self._absent(self._helpers)
+            now = time.monotonic()
+            if helpers and gone_at is None:
+                self.gone, gone_at = ", ".join(helpers), now
+            if vital or (gone_at is not None and now - gone_at > FAREWELL_SECONDS):
+                named = ", ".join(vital) or self.gone
+                leave(RESTART, f"a peer is gone (nobody answers as {named}); leaving to be started again")
+            if now - self._moved_at > self._patience + FAREWELL_SECONDS:
+                leave(
+                    RESTART,
+                    f"no step for {now - self._moved_at:.0f} seconds, though everybody's door is open: "
+                    "a parameter server or the workers hang; leaving to be started again",
+                )
+
+    def _absent(self, addresses: Mapping[str, str]) -> list[str]:
+        """Who did not answer in the last looks."""
+        for address in addresses:
+            self._misses[address] = 0 if answers(address) else self._misses.get(address, 0) + 1
+        return [who for address, who in addresses.items() if self._misses[address] >= LOOKS_UNTIL_GONE]
+
+
+class Attendance:
+    """Who works, and how fast: from how many turns each worker has done, seen again and again."""
+
+    def __init__(self, turns: Sequence[int], now: float) -> None:
+        self._began = now
+        self._before = tuple(turns)
+        self._turns = list(turns)
+        self._moved_at = [now] * len(turns)
+
+    def see(self, turns: Sequence[int], now: float) -> None:
+        for worker, done in enumerate(turns):
+            if done > self._turns[worker]:
+                self._turns[worker], self._moved_at[worker] = done, now
+
+    def turns_per_second(self, now: float) -> float:
+        return (sum(self._turns) - sum(self._before)) / max(now - self._began, LOOK_SECONDS)
+
+    def patience(self, now: float) -> float:
+        """How many seconds a worker may take for a turn; one that takes longer is said to hang."""
+        if any(done == before for done, before in zip(self._turns, self._before, strict=True)):
+            return FIRST_TURN_SECONDS
+        return max(STALLED_SECONDS, SLOW_TURNS * len(self._turns) / self.turns_per_second(now))
+
+    def hanging(self, now: float) -> list[int]:
+        patience = self.patience(now)
+        return [worker for worker, moved_at in enumerate(self._moved_at) if now - moved_at > patience]

@@ -1,0 +1,93 @@
+"""Examples that only the workers of parameter servers have: `sharding: file` puts other files on each worker's disk.
+
+A worker writes down which records it has before it serves; the chief, which has none, reads it over there.
+"""
+
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import tensorflow as tf
+
+from trainyard.runtime.data import Examples, Records, count_records
+from trainyard.runtime.environment import Environment
+
+
+@dataclass(frozen=True, slots=True)
+class Everywhere:
+    """Every worker has all of them."""
+
+    examples: Examples
+
+    @property
+    def count(self) -> int:
+        return self.examples.count
+
+    def of(self, worker: Any) -> Examples:
+        return self.examples
+
+
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """The records of each worker, in the order of the workers."""
+
+    of_workers: tuple[Records, ...]
+
+    @property
+    def count(self) -> int:
+        return sum(records.count for records in self.of_workers)
+
+    def of(self, worker: Any) -> Examples:
+        """In a worker's graph: the records of that worker, files and count as tensors."""
+        files = tf.ragged.constant([records.files for records in self.of_workers])[worker]
+        count = tf.constant([records.count for records in self.of_workers], tf.int64)[worker]
+        return replace(self.of_workers[0], files=files, count=count)
+
+    def refuse_less_than(self, batch: int) -> None:
+        """Raises SystemExit when a worker cannot fill one batch."""
+        for worker, records in enumerate(self.of_workers):
+            if records.count < batch:
+                raise SystemExit(
+                    f"worker {worker} has {records.count} examples in {len(records.files)} files, its batch takes "
+                    f"{batch}: with `sharding: file` there must be at least a file a worker, and enough in it"
+                )
+
+
+def where(
+    environment: Environment, examples: Examples, workers: int, *, batch: int
+) -> Everywhere | Elsewhere:
+    """Raises SystemExit when a worker has files of its own, but too little in them."""
+    if not isinstance(examples, Records) or not environment.holds_own_files_only(examples.folder):
+        return Everywhere(examples)
+    found = read_up(environment, examples, workers)
+    found.refuse_less_than(batch)
+    return found
+
+
+def write_down(environment: Environment, index: int) -> None:
+    """Which records this worker has, by file."""
+    counts = {
+        str(file): count_records(file)
+        for name in environment.sharded
+        for file in sorted(environment.data[name].rglob("*.tfrecord"))
+    }
+    path = _noted(environment, index)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(counts))
+
+
+def read_up(environment: Environment, records: Records, workers: int) -> Elsewhere:
+    """What the workers have written down, as far as it lies in the folder of `records`."""
+    found = []
+    for index in range(workers):
+        with tf.device(f"/job:worker/task:{index}/device:CPU:0"):
+            noted = tf.io.read_file(str(_noted(environment, index)))
+        counts = json.loads(noted.numpy())
+        files = tuple(file for file in counts if Path(file).is_relative_to(records.folder))
+        found.append(replace(records, files=files, count=sum(counts[file] for file in files)))
+    return Elsewhere(tuple(found))
+
+
+def _noted(environment: Environment, index: int) -> Path:
+    return environment.progress.absolute().parent / f"records-worker-{index}.json"
