@@ -13,9 +13,11 @@ import threading
 import time
 from bisect import bisect_left
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from localcloud.base import descriptors
 
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
     from localcloud.base.context import Context
 
 log = logging.getLogger(__name__)
+
+Key = TypeVar("Key")
 
 PAUSE = 60.0
 DAY = 86400.0
@@ -66,13 +70,11 @@ def forget_log_events(now: float) -> None:
     oldest: dict[tuple[str, str, str], float] = {}
     for (account, region, name), group in logs._log_groups.all_items():
         streams = list(group["streams"].items())
-        times = sorted(event["timestamp"] for _, stream in streams for event in stream["events"])
-        kept = times[-EVENTS] if len(times) > EVENTS else 0
-        days = group.get("retentionInDays")
-        first = oldest[account, region, name] = max(kept, (now - days * DAY) * 1000 if days else 0)
+        times = [event["timestamp"] for _, stream in streams for event in stream["events"]]
+        first = oldest[account, region, name] = first_kept(times, group.get("retentionInDays"), now)
         for stream_name, stream in streams:
             with logs._log_events_lock:
-                del stream["events"][: bisect_left(stream["events"], first, key=lambda one: one["timestamp"])]
+                del stream["events"][: bisect_left(stream["events"], first, key=itemgetter("timestamp"))]
                 if stream["events"]:
                     stream["firstEventTimestamp"] = stream["events"][0]["timestamp"]
                 elif (stream["lastEventTimestamp"] or first) < first:
@@ -82,19 +84,30 @@ def forget_log_events(now: float) -> None:
             logs._log_records.pop_scoped(account, region, pointer, None)
 
 
+def first_kept(times: Sequence[float], days: int | None, now: float) -> float:
+    """The time, in milliseconds, before which a log group with events of these times forgets them."""
+    too_old = (now - days * DAY) * 1000 if days else 0.0
+    return max(too_old, sorted(times)[-EVENTS] if len(times) > EVENTS else 0.0)
+
+
 def forget_executions(now: float) -> None:
     """Those that have ended: after 90 days, and all but the newest of each state machine."""
     from ministack.services import stepfunctions
 
-    first = datetime.fromtimestamp(now - EXECUTION_DAYS * DAY, UTC).strftime("%Y-%m-%dT%H:%M:%S")
-    ended: dict[str, list[tuple[str, tuple[str, str, str]]]] = defaultdict(list)
+    ended: dict[str, dict[tuple[str, str, str], str]] = defaultdict(dict)
     for key, execution in stepfunctions._executions.all_items():
         if execution["status"] != "RUNNING" and execution["stopDate"]:
-            ended[execution["stateMachineArn"]].append((execution["stopDate"], key))
-    for executions in ended.values():
-        for place, (stopped, key) in enumerate(sorted(executions, reverse=True)):
-            if place >= EXECUTIONS or stopped < first:
-                stepfunctions._executions.pop_scoped(*key, None)
+            ended[execution["stateMachineArn"]][key] = execution["stopDate"]
+    for stopped in ended.values():
+        for key in forgotten(stopped, now):
+            stepfunctions._executions.pop_scoped(*key, None)
+
+
+def forgotten(stopped: Mapping[Key, str], now: float) -> list[Key]:
+    """Of a state machine's executions that ended at these times, as AWS writes them, those that are over."""
+    too_old = datetime.fromtimestamp(now - EXECUTION_DAYS * DAY, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+    newest_first = sorted(stopped, key=lambda key: stopped[key], reverse=True)
+    return [key for place, key in enumerate(newest_first) if place >= EXECUTIONS or stopped[key] < too_old]
 
 
 def forget_versions(now: float) -> None:
