@@ -182,7 +182,7 @@ class User:
     def __init__(self, endpoint: str) -> None:
         self._endpoint = endpoint
         session = boto3.session.Session("test", "test", region_name=REGION)
-        config = Config(retries={"max_attempts": 0}, inject_host_prefix=False)
+        config = Config(inject_host_prefix=False)
         self._clients: dict[str, Any] = {
             service: session.client(service, endpoint_url=endpoint, config=config) for service in SERVICES
         }
