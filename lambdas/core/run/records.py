@@ -377,7 +377,7 @@ def _is_of(host: HostRow, offer: Offer) -> bool:
 def gang_has_stopped(records: Records, attempt: int) -> bool:
     """Whether the attempt's last checkpoint is made: every member that lives has left, or the chief has, and not
     because a peer vanished or its program was killed (then a member that says nothing may be that peer, or has yet to
-    see it: it speaks, its own event comes, or silence.py finds it).
+    see it: it speaks, its own event comes, or silent_hosts.py finds it).
 
     A member that is ready for a later attempt has left this one, be it that it had nothing to say."""
     members, chief = records.members(attempt), records.chief(attempt)
