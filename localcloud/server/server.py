@@ -25,6 +25,8 @@ from localcloud.server import admin
 log = logging.getLogger("localcloud.server.server")
 
 DRAIN_SECONDS = 1.0
+WORKERS = 64
+"""Threads that answer; they are there from the start."""
 PARTS = (
     "localcloud.services.events",
     "localcloud.server.ministack_state",
@@ -93,6 +95,7 @@ def set_environment(state: Path, port: int) -> None:
         S3_PERSIST="1",
         S3_DATA_DIR=str(state / "s3"),
         TMPDIR=str(temporary),
+        MINISTACK_WORKER_THREADS=str(WORKERS),
         LOG_LEVEL=os.environ.get("LOCALCLOUD_LOG", "INFO"),
         # moto's own boto3 never leaves the process, yet botocore insists on a region.
         AWS_DEFAULT_REGION=REGION,
@@ -136,9 +139,17 @@ def install_everything(state: Path, port: int, facts_file: Path | None) -> Conte
     for part in PARTS:
         importlib.import_module(part).install(context)
     ministack_app.PERSIST_STATE = True  # else it never asks for what was kept ...
-    ministack_app._load_persisted_state = context.store.restore
+    ministack_app._load_persisted_state = lambda: _when_ministack_starts(context)
     ministack_app.save_all = lambda states: None  # ... and the store alone writes
     return context
+
+
+def _when_ministack_starts(context: Context) -> None:
+    """In its event loop, whose pool of threads it has made by now."""
+    together = threading.Barrier(WORKERS)
+    for _ in range(WORKERS):  # else the pool grows with every burst of calls, for good
+        asyncio.get_running_loop().run_in_executor(None, together.wait)
+    context.store.restore()
 
 
 def serve(context: Context, listening_socket: int) -> None:
