@@ -15,13 +15,15 @@ from moto.ec2.models.instance_types import INSTANCE_TYPES
 from localcloud.base.context import REGION
 from localcloud.machine.hypervisor import HostNotRunningError
 from localcloud.server import admin
-from localcloud.services import events, gpu_metrics
-from localcloud.services.ec2 import image_faults, impairments, spot, throttle
-from localcloud.services.ec2.allocation import Pool
-from localcloud.services.ec2.impairments import Impairment
-from localcloud.services.ec2.records import LIVE, Notice, everything, found_anywhere, here, now
+from localcloud.services.cloudwatch import gpu_metrics
+from localcloud.services.ec2 import faults, image_faults, throttle
+from localcloud.services.ec2.actions import spot
+from localcloud.services.ec2.actions.base import world
+from localcloud.services.ec2.capacity.allocation import Pool
+from localcloud.services.ec2.faults import Impairment
+from localcloud.services.ec2.store.records import LIVE, Notice, everything, found_anywhere, here, now
 from localcloud.services.ec2.transport import LOCK, client
-from localcloud.services.ec2.world import world
+from localcloud.services.eventbridge import service_events
 
 if TYPE_CHECKING:
     from localcloud.base.context import Context
@@ -72,9 +74,9 @@ def interrupt(request: Request) -> dict[str, Any]:
 def announce(host: Any, action: str) -> None:
     """The events that come with an interruption notice."""
     arn = f"arn:aws:ec2:{host.region_name}:{host.owner_id}:instance/{host.id}"
-    events.emit("aws.ec2", "EC2 Instance Rebalance Recommendation", {"instance-id": host.id}, [arn])
+    service_events.emit("aws.ec2", "EC2 Instance Rebalance Recommendation", {"instance-id": host.id}, [arn])
     detail = {"instance-id": host.id, "instance-action": action}
-    events.emit("aws.ec2", "EC2 Spot Instance Interruption Warning", detail, [arn])
+    service_events.emit("aws.ec2", "EC2 Spot Instance Interruption Warning", detail, [arn])
 
 
 def kill(request: Request) -> dict[str, Any]:
@@ -104,7 +106,7 @@ def _impair(request: Request, kind: Impairment) -> dict[str, Any]:
     forever = request.get("seconds") is None
     seconds = _number(request, "seconds", 0)
     try:
-        until = impairments.impair(host.id, kind, None if forever else seconds)
+        until = faults.impair(host.id, kind, None if forever else seconds)
     except HostNotRunningError as early:
         raise admin.Refused(
             f"{host.id} is still booting: nothing runs on it yet; try again in a second"
@@ -167,14 +169,15 @@ def snapshot_stuck(request: Request) -> dict[str, Any]:
 def lose(request: Request) -> dict[str, Any]:
     """Events of a kind never arrive, the next `times` of them or all. {"detail_type" (may be a pattern), "times"}"""
     wanted = str(request.get("detail_type") or "")
-    kinds = fnmatch.filter(events.BEST_EFFORT, wanted)
+    kinds = fnmatch.filter(service_events.BEST_EFFORT, wanted)
     if not kinds:
         raise admin.Refused(
-            f"no event that AWS may lose has the detail type {wanted!r}; there are {', '.join(events.BEST_EFFORT)}"
+            f"no event that AWS may lose has the detail type {wanted!r}; there are "
+            + ", ".join(service_events.BEST_EFFORT)
         )
     times = None if request.get("times") is None else int(_number(request, "times", 0))
     for kind in kinds:
-        events.lose(kind, times)
+        service_events.lose(kind, times)
     return {"detail_types": kinds, "times": times}
 
 
@@ -201,14 +204,14 @@ def clear(request: Request) -> dict[str, Any]:
         *world().capacity.changed,
         *throttle.standing(),
         *image_faults.standing(),
-        *events.losing(),
+        *service_events.losing(),
         *(f"{who} metrics" for who in gpu_metrics.silent()),
-        *impairments.end_all(),
+        *faults.end_all(),
     ]
     world().capacity.changed.clear()
     throttle.clear()
     image_faults.clear()
-    events.lose_nothing()
+    service_events.lose_nothing()
     gpu_metrics.end_silence()
     return {"cleared": cleared}
 
@@ -224,9 +227,9 @@ def standing(request: Request) -> dict[str, Any]:
         "capacity": world().capacity.changed,
         "throttled": throttle.standing(),
         "interrupted": notices,
-        "impaired": impairments.standing(),
+        "impaired": faults.standing(),
         "images": image_faults.standing(),
-        "lost": events.losing(),
+        "lost": service_events.losing(),
         "silent": gpu_metrics.silent(),
     }
 

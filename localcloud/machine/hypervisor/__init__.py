@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from localcloud.machine.hypervisor.hypervisor import Execution, HostNotRunningError, Hypervisor, Result
+from localcloud.machine.hypervisor.hosts import Execution, HostNotRunningError, Hypervisor, Result
 from localcloud.machine.hypervisor.machine import ENDPOINT_ADDRESS, METADATA_ADDRESS, Machine, MetadataFacts
 
 __all__ = [

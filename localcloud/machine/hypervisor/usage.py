@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from localcloud.machine.hypervisor.inside import namespace_inside, namespace_of, processes
+from localcloud.machine.hypervisor.host_processes import namespace_inside, namespace_of, processes
 
 TICKS = os.sysconf("SC_CLK_TCK")
 PAGE = os.sysconf("SC_PAGE_SIZE")

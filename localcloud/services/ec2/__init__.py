@@ -14,7 +14,7 @@ os.environ.setdefault("MOTO_EC2_LOAD_DEFAULT_AMIS", "false")
 
 if TYPE_CHECKING:
     from localcloud.base.context import Context
-    from localcloud.services.ec2.lifecycle import Lifecycle
+    from localcloud.services.ec2.instances.lifecycle import Lifecycle
 
 
 def install(context: Context) -> None:
@@ -23,10 +23,13 @@ def install(context: Context) -> None:
     from ministack.core.responses import request_scope
 
     from localcloud.server import faults
-    from localcloud.services.ec2 import bridge, images, metadata, network, records, transport
-    from localcloud.services.ec2.capacity import Capacity
-    from localcloud.services.ec2.lifecycle import Lifecycle
-    from localcloud.services.ec2.world import World, enter
+    from localcloud.services.ec2 import cloudformation, transport
+    from localcloud.services.ec2.actions import images
+    from localcloud.services.ec2.actions.base import World, enter
+    from localcloud.services.ec2.capacity.pools import Capacity
+    from localcloud.services.ec2.instances import metadata
+    from localcloud.services.ec2.instances.lifecycle import Lifecycle
+    from localcloud.services.ec2.store import records, views
 
     timers = records.Timers()
     lifecycle = Lifecycle(context.facts, context.hypervisor, timers, context.store.changed)
@@ -34,8 +37,8 @@ def install(context: Context) -> None:
 
     _mend_moto()
     app.SERVICE_HANDLERS["ec2"] = transport.handle
-    network.install()
-    bridge.install()
+    cloudformation.install()
+    views.install()
     context.hypervisor.metadata = metadata.facts_of
     context.machine_listeners.append(lifecycle.machine_changed)
 
@@ -58,7 +61,8 @@ def _mend_moto() -> None:
     from moto.ec2.responses._base_response import EC2BaseResponse
     from moto.ec2.utils import EC2_PREFIX_TO_RESOURCE
 
-    from localcloud.services.ec2 import addresses, catalogue, images, launch, records
+    from localcloud.services.ec2.actions import catalogue, images, launch
+    from localcloud.services.ec2.store import addresses, records
 
     catalogue.teach_filters()
     for module in (iam_instance_profile, instance_responses):
@@ -73,7 +77,9 @@ def _mend_moto() -> None:
 def _keep(context: Context, lifecycle: Lifecycle) -> None:
     from ministack.core.responses import request_scope
 
-    from localcloud.services.ec2 import images, records, transport
+    from localcloud.services.ec2 import transport
+    from localcloud.services.ec2.actions import images
+    from localcloud.services.ec2.store import records
 
     def save() -> bytes:
         with transport.LOCK:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from localcloud.base.upcoming import Upcoming
+from localcloud.base.injected import Upcoming
 
 CODES = ("internal-error", "missing-permissions", "client-error", "skipped")
 """What DeregisterImage says of a snapshot that it did not delete."""

@@ -8,13 +8,13 @@ from moto.core.responses import ActionResult
 from moto.ec2.exceptions import EC2ClientError
 from moto.ec2.responses import EC2Response
 
-from localcloud.services.ec2.catalogue import CatalogueActions
-from localcloud.services.ec2.dependencies import DependencyActions
-from localcloud.services.ec2.fleets import FleetActions
-from localcloud.services.ec2.images import ImageActions
-from localcloud.services.ec2.launch import LaunchActions
-from localcloud.services.ec2.lifecycle import LifecycleActions
-from localcloud.services.ec2.spot import SpotActions
+from localcloud.services.ec2.actions.catalogue import CatalogueActions
+from localcloud.services.ec2.actions.dependencies import DependencyActions
+from localcloud.services.ec2.actions.fleets import FleetActions
+from localcloud.services.ec2.actions.images import ImageActions
+from localcloud.services.ec2.actions.launch import LaunchActions
+from localcloud.services.ec2.actions.spot import SpotActions
+from localcloud.services.ec2.instances.lifecycle import LifecycleActions
 from localcloud.services.ec2.throttle import thrown
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from localcloud.base.upcoming import Upcoming
+from localcloud.base.injected import Upcoming
 
 MESSAGES = {"RequestLimitExceeded": "Request limit exceeded.", "Unavailable": "The server is overloaded."}
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from ministack.core.responses import get_account_id, get_region
 
-from localcloud.base.tokens import machine_of
+from localcloud.base.task_tokens import machine_of
 from localcloud.services.iam.checks import Check
 from localcloud.services.iam.requests import Request
 
@@ -97,9 +97,9 @@ def _role_arn(name: str) -> str:
 
 
 def _ec2(request: Request, base: Check) -> list[Check] | None:
-    from localcloud.services.iam import ec2
+    from localcloud.services.ec2 import permissions
 
-    return ec2.checks(request.action, dict(request.parameters), dict(base.context))
+    return permissions.checks(request.action, dict(request.parameters), dict(base.context))
 
 
 def _send_command(request: Request, base: Check) -> list[Check]:

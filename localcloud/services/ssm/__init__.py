@@ -10,7 +10,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
-from localcloud.services import events
+from localcloud.services.eventbridge import service_events
 from localcloud.services.ssm.agent import Agents
 from localcloud.services.ssm.announcements import announcer
 from localcloud.services.ssm.cloudformation import resource_handler
@@ -39,7 +39,7 @@ def install(context: Context) -> None:
 
 
 def make_service(context: Context) -> Service:
-    announce = announcer(events.emit, context.region, context.account)
+    announce = announcer(service_events.emit, context.region, context.account)
     documents = Documents(context.account)
     commands = Commands(time.time, announce, context.store.changed)
     agents = Agents(

@@ -8,7 +8,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from localcloud.base import tokens
+from localcloud.base import task_tokens
 
 ABANDONED = "States.Abandoned"
 """The end of a wait whose execution was stopped; never seen from outside."""
@@ -128,7 +128,7 @@ def _too_late(data: dict[str, Any], stock: Any, stock_answer: Any) -> Any:
     token = str(data.get("taskToken") or "")
     if token in stock._task_tokens:
         return stock_answer(data)
-    if tokens.machine_of(token) is None:
+    if task_tokens.machine_of(token) is None:
         return _refuse("InvalidToken", "Invalid Token: 'Invalid token'")
     return _refuse("TaskTimedOut", "Task Timed Out: 'Provided task does not exist anymore'")
 

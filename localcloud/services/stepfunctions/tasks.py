@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from localcloud.base import tokens
+from localcloud.base import task_tokens
 from localcloud.services.stepfunctions import authority, callbacks, history
 from localcloud.services.stepfunctions.callbacks import ABANDONED, Wait
 from localcloud.services.stepfunctions.errors import execution_error
@@ -59,7 +59,7 @@ def execute_task(state: State, raw_input: Any, execution: Execution, ctx: Ctx) -
 def _attempt(state: State, raw_input: Any, execution: Execution, ctx: Ctx) -> Any:
     resource = str(state.get("Resource", ""))
     wants_token = resource.endswith(CALLBACK)
-    token = tokens.issue(execution["stateMachineArn"])
+    token = task_tokens.issue(execution["stateMachineArn"])
     if wants_token:
         ctx["Task"] = {"Token": token}
     arguments = _arguments(state, raw_input, ctx)

@@ -1,6 +1,6 @@
 """Things that go wrong so many times."""
 
-from localcloud.base.upcoming import Upcoming
+from localcloud.base.injected import Upcoming
 
 
 def test_what_is_said_happens_so_many_times_and_no_more() -> None:

@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from localcloud.machine.hypervisor.usage import Usage, busy
-from localcloud.services.ec2.records import now
+from localcloud.services.ec2.store.records import now
 
 if TYPE_CHECKING:
     from localcloud.base.context import Context
@@ -86,7 +86,7 @@ def _publish_forever(context: Context) -> None:
 def _publish(context: Context, metrics: Mapping[str, Mapping[str, float]]) -> None:
     from ministack.core.responses import request_scope
 
-    from localcloud.services import cloudwatch
+    from localcloud.services.cloudwatch import metrics as cloudwatch
 
     machines, quiet = context.hypervisor.running(), silent()
     for host, values in metrics.items():

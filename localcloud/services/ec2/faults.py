@@ -9,8 +9,8 @@ import threading
 from datetime import datetime, timedelta
 from typing import Literal
 
-from localcloud.services.ec2.records import now
-from localcloud.services.ec2.world import world
+from localcloud.services.ec2.actions.base import world
+from localcloud.services.ec2.store.records import now
 
 Impairment = Literal["frozen", "cut"]
 

@@ -12,13 +12,20 @@ from moto.core.responses import ActionResult
 from moto.ec2.exceptions import EC2ClientError
 from moto.ec2.responses._base_response import EC2BaseResponse
 
-from localcloud.services.ec2.allocation import Grant, Pool, Refusal, Rules, plan
-from localcloud.services.ec2.filters import matches
-from localcloud.services.ec2.launch import Launch, idempotent, launched, plain, prepared, template_version
-from localcloud.services.ec2.lifecycle import BY_USER
-from localcloud.services.ec2.pages import page
-from localcloud.services.ec2.records import GONE, backend, here, instances, now
-from localcloud.services.ec2.world import world
+from localcloud.services.ec2.actions.base import world
+from localcloud.services.ec2.actions.filters import matches
+from localcloud.services.ec2.actions.launch import (
+    Launch,
+    idempotent,
+    launched,
+    plain,
+    prepared,
+    template_version,
+)
+from localcloud.services.ec2.actions.pages import page
+from localcloud.services.ec2.capacity.allocation import Grant, Pool, Refusal, Rules, plan
+from localcloud.services.ec2.instances.lifecycle import BY_USER
+from localcloud.services.ec2.store.records import GONE, backend, here, instances, now
 
 OVERRIDES_OF_A_LAUNCH = (
     "InstanceType", "SubnetId", "ImageId", "KeyName", "BlockDeviceMappings", "IamInstanceProfile", "MetadataOptions",

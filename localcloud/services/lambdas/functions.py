@@ -25,7 +25,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from localcloud.services.lambda_worker import END_OF_LOG
+from localcloud.services.lambdas.worker import END_OF_LOG
 
 if TYPE_CHECKING:
     from localcloud.base.context import Context
@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 
 RUNTIME_PACKAGES = ("boto3", "botocore", "s3transfer", "jmespath", "dateutil", "urllib3", "six.py")
 """What AWS's Python runtime brings; everything else has to come with the function or its layers."""
-WORKER = Path(__file__).with_name("lambda_worker.py")
+WORKER = Path(__file__).with_name("worker.py")
 START_FAILED = "Worker init failed: "
 PROCESS_GONE = re.compile(r"Worker process (died|exited immediately)")
 TIMED_OUT = re.compile(r"Task timed out after [\d.]+ seconds")

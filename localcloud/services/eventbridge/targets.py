@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from localcloud.services.events import lost
+from localcloud.services.eventbridge.service_events import lost
 from localcloud.services.iam.checks import Check
 from localcloud.services.iam.roles import NotAllowedError, Session
 

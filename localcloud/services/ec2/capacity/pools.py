@@ -8,8 +8,8 @@ from typing import Any
 from moto.ec2.models.instance_types import INSTANCE_TYPE_OFFERINGS, INSTANCE_TYPES
 
 from localcloud.base.facts import Facts, room
-from localcloud.services.ec2.allocation import Grant, Pool, Refusal
-from localcloud.services.ec2.records import LIVE, backend, instances
+from localcloud.services.ec2.capacity.allocation import Grant, Pool, Refusal
+from localcloud.services.ec2.store.records import LIVE, backend, instances
 
 
 @functools.cache

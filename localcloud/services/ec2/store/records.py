@@ -18,8 +18,8 @@ from moto.ec2.models import ec2_backends
 from localcloud.services.ec2.transport import LOCK
 
 if TYPE_CHECKING:
-    from localcloud.services.ec2.fleets import Fleet
-    from localcloud.services.ec2.spot import SpotRequest
+    from localcloud.services.ec2.actions.fleets import Fleet
+    from localcloud.services.ec2.actions.spot import SpotRequest
 
 log = logging.getLogger(__name__)
 

@@ -19,10 +19,8 @@ from moto.core.utils import get_service_model
 from moto.ec2.exceptions import EC2ClientError
 from werkzeug.datastructures import MultiDict
 
-from localcloud.services.ec2 import records
-from localcloud.services.ec2.capacity import market_of
-from localcloud.services.ec2.fleets import launch_requests, targets
-from localcloud.services.ec2.launch import (
+from localcloud.services.ec2.actions.fleets import launch_requests, targets
+from localcloud.services.ec2.actions.launch import (
     Launch,
     plain,
     prepared,
@@ -31,6 +29,8 @@ from localcloud.services.ec2.launch import (
     template_version,
     with_template,
 )
+from localcloud.services.ec2.capacity.pools import market_of
+from localcloud.services.ec2.store import records
 from localcloud.services.ec2.transport import LOCK
 from localcloud.services.iam.checks import Check
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from localcloud.base.facts import Facts
     from localcloud.machine.hypervisor import Hypervisor
-    from localcloud.services.ec2.capacity import Capacity
-    from localcloud.services.ec2.lifecycle import Lifecycle
-    from localcloud.services.ec2.records import Timers
+    from localcloud.services.ec2.capacity.pools import Capacity
+    from localcloud.services.ec2.instances.lifecycle import Lifecycle
+    from localcloud.services.ec2.store.records import Timers
 
 
 @dataclass(frozen=True)

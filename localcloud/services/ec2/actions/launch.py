@@ -24,11 +24,11 @@ from moto.ec2.models.instances import MetadataOptions, StateReason
 from moto.ec2.responses import EC2Response
 from moto.ec2.responses._base_response import EC2BaseResponse
 
-from localcloud.services.ec2 import spot
-from localcloud.services.ec2.allocation import Pool
-from localcloud.services.ec2.capacity import offered_in
-from localcloud.services.ec2.records import Answered, backend, here, now
-from localcloud.services.ec2.world import world
+from localcloud.services.ec2.actions import spot
+from localcloud.services.ec2.actions.base import world
+from localcloud.services.ec2.capacity.allocation import Pool
+from localcloud.services.ec2.capacity.pools import offered_in
+from localcloud.services.ec2.store.records import Answered, backend, here, now
 
 DEFAULT_TYPE = "m1.small"
 METADATA_TAG_KEY = re.compile(r"[A-Za-z0-9+\-=.,_:@]+")

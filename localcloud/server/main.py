@@ -1,6 +1,6 @@
 """The one server process: ministack with every seam installed, serving inside the supervisor's namespaces.
 
-Started by `supervisor` as `python -m localcloud.server.server`. The order below matters and is the table of contents:
+Started by `supervisor` as `python -m localcloud.server.main`. The order below matters and is the table of contents:
 the environment (ministack reads it while it is imported), the network, the installs, what was kept, serving.
 """
 
@@ -21,28 +21,28 @@ from localcloud.base.context import ACCOUNT, HOST_ENDPOINT, REGION, Context, Mac
 from localcloud.base.state import Store
 from localcloud.server import admin
 
-log = logging.getLogger("localcloud.server.server")
+log = logging.getLogger("localcloud.server.main")
 
 KEEP_ALIVE_SECONDS = 75
 DRAIN_SECONDS = 1.0
 PARTS = (
-    "localcloud.services.events",
+    "localcloud.services.eventbridge.service_events",
     "localcloud.server.ministack_state",
     "localcloud.services.iam",
     "localcloud.services.s3",
     "localcloud.server.space",
     "localcloud.services.cloudformation",
-    "localcloud.services.lambda_functions",
-    "localcloud.services.eventbridge",
+    "localcloud.services.lambdas.functions",
+    "localcloud.services.eventbridge.targets",
     "localcloud.services.stepfunctions",
     "localcloud.machine.hypervisor",
     "localcloud.services.ec2",
-    "localcloud.services.cloudwatch",
-    "localcloud.services.gpu_metrics",
+    "localcloud.services.cloudwatch.metrics",
+    "localcloud.services.cloudwatch.gpu_metrics",
     "localcloud.services.servicequotas",
     "localcloud.services.ssm",
-    "localcloud.server.unknown",
-    "localcloud.server.calls",
+    "localcloud.server.unknown_services",
+    "localcloud.server.call_counts",
     "localcloud.server.status",
 )
 QUIET = ("hypercorn.access", "hypercorn.error", "botocore", "urllib3", "persistence", "werkzeug")

@@ -12,9 +12,9 @@ from ministack.services import iam as ministack_iam
 from ministack.services import sts as ministack_sts
 
 from localcloud.machine.hypervisor import MetadataFacts
-from localcloud.services.ec2.capacity import market_of
-from localcloud.services.ec2.lifecycle import role_of
-from localcloud.services.ec2.records import backend, found_anywhere, here
+from localcloud.services.ec2.capacity.pools import market_of
+from localcloud.services.ec2.instances.lifecycle import role_of
+from localcloud.services.ec2.store.records import backend, found_anywhere, here
 from localcloud.services.ec2.transport import LOCK
 
 LIFETIME = timedelta(hours=6)

@@ -9,7 +9,7 @@ from typing import Any
 from moto.ec2.exceptions import EC2ClientError
 from moto.ec2.models import ec2_backends
 
-from localcloud.services.ec2.records import everything
+from localcloud.services.ec2.store.records import everything
 
 FIRST = 4
 """AWS keeps a subnet's first four addresses for itself, and the last one."""

@@ -12,12 +12,12 @@ from moto.ec2.exceptions import EC2ClientError
 from moto.ec2.models import ec2_backends
 from moto.ec2.responses._base_response import EC2BaseResponse
 
-from localcloud.services.ec2.allocation import Pool
-from localcloud.services.ec2.capacity import offered_in
-from localcloud.services.ec2.filters import matches, matching_rows
-from localcloud.services.ec2.pages import page
-from localcloud.services.ec2.records import backend, here, now
-from localcloud.services.ec2.world import world
+from localcloud.services.ec2.actions.base import world
+from localcloud.services.ec2.actions.filters import matches, matching_rows
+from localcloud.services.ec2.actions.pages import page
+from localcloud.services.ec2.capacity.allocation import Pool
+from localcloud.services.ec2.capacity.pools import offered_in
+from localcloud.services.ec2.store.records import backend, here, now
 
 PRODUCT = "Linux/UNIX"
 STATUS = {
@@ -197,7 +197,9 @@ class SpotActions(EC2BaseResponse):
         for request in [_known(request_id) for request_id in self._get_param("SpotInstanceRequestIds", [])]:
             if request.state == "disabled":
                 stopped = backend().get_instance(request.instance_id)
-                from localcloud.services.ec2.lifecycle import BY_USER  # imported late: lifecycle knows spot
+                from localcloud.services.ec2.instances.lifecycle import (
+                    BY_USER,  # imported late: lifecycle knows spot
+                )
 
                 world().lifecycle.terminate(stopped, BY_USER)
             if request.state != "closed":

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from localcloud.base.background import in_background
-from localcloud.machine.hypervisor import inside
+from localcloud.machine.hypervisor import host_processes
 from localcloud.machine.hypervisor.disk import Disk, DiskError, Disks
 from localcloud.machine.hypervisor.machine import ENDPOINT_ADDRESS, METADATA_ADDRESS, Machine, MetadataFacts
 from localcloud.machine.hypervisor.metadata import MetadataServer
@@ -522,16 +522,16 @@ class _Host:
             self._killed = True
             process = self._process
         if process is not None and process.poll() is None:
-            inside.end(process.pid)
+            host_processes.end(process.pid)
 
     def freeze(self) -> None:
         with self._lock:
-            self._held += inside.hold_still(self.pid)
+            self._held += host_processes.hold_still(self.pid)
 
     def thaw(self) -> None:
         """What `freeze` stopped goes on; what had been stopped before stays so."""
         with self._lock:
-            inside.let_go(self._held)
+            host_processes.let_go(self._held)
             self._held.clear()
 
     def reap(self) -> None:
@@ -552,11 +552,11 @@ class _Host:
 def _held_still(host: _Host | None) -> Iterator[None]:
     """Every process of a host that is up stands still meanwhile; what had been stopped before stays so."""
     boot = host.boot_process() if host is not None else None
-    held = inside.hold_still(boot) if boot is not None else []
+    held = host_processes.hold_still(boot) if boot is not None else []
     try:
         yield
     finally:
-        inside.let_go(held)
+        host_processes.let_go(held)
 
 
 def _receive(control: socket.socket) -> bytes:

@@ -18,15 +18,15 @@ from moto.ec2.responses._base_response import EC2BaseResponse
 from moto.ec2.utils import random_ami_id
 
 from localcloud.base.facts import BaseImage
-from localcloud.services import events
 from localcloud.services.ec2 import image_faults
-from localcloud.services.ec2.filters import matches
-from localcloud.services.ec2.launch import plain, tags_for
-from localcloud.services.ec2.lifecycle import wrong_state
-from localcloud.services.ec2.pages import cut, page
-from localcloud.services.ec2.records import backend, now
+from localcloud.services.ec2.actions.base import world
+from localcloud.services.ec2.actions.filters import matches
+from localcloud.services.ec2.actions.launch import plain, tags_for
+from localcloud.services.ec2.actions.pages import cut, page
+from localcloud.services.ec2.instances.lifecycle import wrong_state
+from localcloud.services.ec2.store.records import backend, now
 from localcloud.services.ec2.transport import LOCK
-from localcloud.services.ec2.world import world
+from localcloud.services.eventbridge import service_events
 from localcloud.services.iam.checks import is_forgone
 
 log = logging.getLogger(__name__)
@@ -351,4 +351,6 @@ def _size(image: Ami, gib: int) -> None:
 
 def _tell(image_id: str, region: str, state: str, error: str = "") -> None:
     detail = {"RequestId": new_uuid(), "ImageId": image_id, "State": state, "ErrorMessage": error}
-    events.emit("aws.ec2", "EC2 AMI State Change", detail, [f"arn:aws:ec2:{region}::image/{image_id}"])
+    service_events.emit(
+        "aws.ec2", "EC2 AMI State Change", detail, [f"arn:aws:ec2:{region}::image/{image_id}"]
+    )

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from localcloud.base.upcoming import Upcoming
+from localcloud.base.injected import Upcoming
 
 if TYPE_CHECKING:
     from localcloud.base.context import Context

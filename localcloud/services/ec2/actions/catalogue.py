@@ -13,9 +13,9 @@ from moto.ec2.models.instances import Instance, Reservation
 from moto.ec2.responses import EC2Response
 from moto.ec2.responses._base_response import EC2BaseResponse
 
-from localcloud.services.ec2.filters import matches, matching_rows
-from localcloud.services.ec2.pages import page
-from localcloud.services.ec2.world import world
+from localcloud.services.ec2.actions.base import world
+from localcloud.services.ec2.actions.filters import matches, matching_rows
+from localcloud.services.ec2.actions.pages import page
 
 INSTANCE_FILTERS = {
     "instance-lifecycle": "lifecycle",

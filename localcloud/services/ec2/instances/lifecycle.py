@@ -24,12 +24,21 @@ from moto.ec2.responses._base_response import EC2BaseResponse
 
 from localcloud.base.facts import Facts
 from localcloud.machine.hypervisor import HostNotRunningError, Hypervisor, Machine
-from localcloud.services import events
-from localcloud.services.ec2 import spot
-from localcloud.services.ec2.capacity import pool_of, vcpus
-from localcloud.services.ec2.records import GONE, LIVE, Timers, backend, everything, found_anywhere, here, now
+from localcloud.services.ec2.actions import spot
+from localcloud.services.ec2.actions.base import world
+from localcloud.services.ec2.capacity.pools import pool_of, vcpus
+from localcloud.services.ec2.store.records import (
+    GONE,
+    LIVE,
+    Timers,
+    backend,
+    everything,
+    found_anywhere,
+    here,
+    now,
+)
 from localcloud.services.ec2.transport import LOCK
-from localcloud.services.ec2.world import world
+from localcloud.services.eventbridge import service_events
 
 log = logging.getLogger(__name__)
 
@@ -211,7 +220,7 @@ class Lifecycle:
             changing._reason, changing.state_reason = "", None
         arn = f"arn:aws:ec2:{changing.region_name}:{changing.owner_id}:instance/{changing.id}"
         detail = {"instance-id": changing.id, "state": state}
-        events.emit("aws.ec2", "EC2 Instance State-change Notification", detail, [arn])
+        service_events.emit("aws.ec2", "EC2 Instance State-change Notification", detail, [arn])
         self.changed()
 
     def _because(self, changing: Any, reason: Reason) -> None:
