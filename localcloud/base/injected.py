@@ -1,4 +1,4 @@
-"""What is to go wrong the next so many times: said beforehand, counted when it happens."""
+"""What is to go wrong the next so many times: set beforehand, counted when it happens."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ class _Left(Generic[How]):
     times: int | None
 
 
-class Upcoming(Generic[How]):
+class Injected(Generic[How]):
     """By what it happens to (an action, a kind of event): how it goes wrong, and how often yet."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._left: dict[str, _Left[How]] = {}
 
-    def say(self, what: str, how: How, times: int | None) -> None:
+    def set(self, what: str, how: How, times: int | None) -> None:
         """The next `times` go wrong like this; None: all until it is taken back; 0 takes it back."""
         with self._lock:
             if times == 0:
@@ -30,7 +30,7 @@ class Upcoming(Generic[How]):
             else:
                 self._left[what] = _Left(how, times)
 
-    def happen(self, what: str) -> How | None:
+    def take(self, what: str) -> How | None:
         """How this one goes wrong, counted as happened; None when it goes well."""
         with self._lock:
             left = self._left.get(what)
@@ -47,7 +47,7 @@ class Upcoming(Generic[How]):
         with self._lock:
             self._left.clear()
 
-    def standing(self) -> dict[str, tuple[How, int | None]]:
+    def active(self) -> dict[str, tuple[How, int | None]]:
         """What still goes wrong: how, and how often yet (None: without end)."""
         with self._lock:
             return {what: (left.how, left.times) for what, left in self._left.items()}

@@ -9,12 +9,9 @@ import contextvars
 import threading
 from collections import Counter
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from localcloud.server import admin
-
-if TYPE_CHECKING:
-    from localcloud.base.context import Context
 
 _uncounted: contextvars.ContextVar[bool] = contextvars.ContextVar("calls_uncounted", default=False)
 
@@ -46,7 +43,7 @@ def caller_name(arn: str) -> str:
     return parts[1] if parts[0] == "assumed-role" and len(parts) > 1 else arn
 
 
-def install(context: Context) -> None:
+def install() -> None:
     """Count at ministack's IAM check, outside of what `localcloud.services.iam` put around it."""
     from ministack.core import iam_actions, iam_evaluator
 

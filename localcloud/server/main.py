@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import importlib
 import logging
 import os
 import shutil
@@ -17,34 +16,16 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from localcloud.base.context import ACCOUNT, HOST_ENDPOINT, REGION, Context, MachineListener
+from localcloud.base.context import ACCOUNT, HOST_ENDPOINT, REGION, Context
+from localcloud.base.facts import Facts
 from localcloud.base.state import Store
+from localcloud.machine.hypervisor import Hypervisor
 from localcloud.server import admin
 
 log = logging.getLogger("localcloud.server.main")
 
 KEEP_ALIVE_SECONDS = 75
 DRAIN_SECONDS = 1.0
-PARTS = (
-    "localcloud.services.eventbridge.service_events",
-    "localcloud.server.ministack_state",
-    "localcloud.services.iam",
-    "localcloud.services.s3",
-    "localcloud.server.space",
-    "localcloud.services.cloudformation",
-    "localcloud.services.lambdas.functions",
-    "localcloud.services.eventbridge.targets",
-    "localcloud.services.stepfunctions",
-    "localcloud.machine.hypervisor",
-    "localcloud.services.ec2",
-    "localcloud.services.cloudwatch.metrics",
-    "localcloud.services.cloudwatch.gpu_metrics",
-    "localcloud.services.servicequotas",
-    "localcloud.services.ssm",
-    "localcloud.server.unknown_services",
-    "localcloud.server.call_counts",
-    "localcloud.server.status",
-)
 QUIET = ("hypercorn.access", "hypercorn.error", "botocore", "urllib3", "persistence", "werkzeug")
 
 
@@ -53,8 +34,16 @@ def main() -> None:
     arguments = _arguments()
     set_environment(arguments.state, arguments.port)
     prepare_network()
-    context = install_everything(arguments.state, arguments.port, arguments.facts)
-    serve(context, listening_socket=arguments.socket)
+    for name in QUIET:
+        logging.getLogger(name).setLevel(logging.WARNING)
+    store = Store(arguments.state / "kept")
+    context = Context(arguments.state, arguments.port, store, Facts.load(arguments.facts))
+    hypervisor = Hypervisor(context.state, context.port)
+    for image_id, image in context.facts.images.items():
+        wheels = Path(image.wheels) if image.wheels else None
+        hypervisor.provide_base_image(image_id, image.files, wheels)
+    install_everything(context, hypervisor)
+    serve(context, hypervisor, listening_socket=arguments.socket)
 
 
 def _arguments() -> argparse.Namespace:
@@ -108,38 +97,38 @@ def prepare_network() -> None:
         routes.addr("replace", index=loopback, address=HOST_ENDPOINT, prefixlen=32)
 
 
-def install_everything(state: Path, port: int, facts_file: Path | None) -> Context:
-    """Install every seam, in the order of PARTS; what the last server kept is given back once it serves."""
-    from ministack import app as ministack_app
+def install_everything(context: Context, hypervisor: Hypervisor) -> None:
+    """Install every part, later ones around earlier ones; what the last server kept is given back once it serves."""
+    from ministack import app
 
-    from localcloud.base.facts import Facts
-    from localcloud.machine.hypervisor import Hypervisor
+    from localcloud.server import call_counts, faults, ministack_state, status, unknown_services
+    from localcloud.services import cloudformation, ec2, iam, s3, servicequotas, ssm, stepfunctions
+    from localcloud.services.cloudwatch import gpu_metrics, metrics
+    from localcloud.services.eventbridge import service_events, targets
+    from localcloud.services.lambdas import functions
 
-    for name in QUIET:
-        logging.getLogger(name).setLevel(logging.WARNING)
-    listeners: list[MachineListener] = []
-
-    def machine_changed(instance_id: str, what: str, reason: str) -> None:
-        for listener in listeners:
-            listener(instance_id, what, reason)
-
-    context = Context(
-        state=state,
-        port=port,
-        store=Store(state / "kept"),
-        facts=Facts.load(facts_file),
-        hypervisor=Hypervisor(state, port, machine_changed),
-        machine_listeners=listeners,
-    )
-    for part in PARTS:
-        importlib.import_module(part).install(context)
-    ministack_app.PERSIST_STATE = True  # else it never asks for what was kept ...
-    ministack_app._load_persisted_state = context.store.restore
-    ministack_app.save_all = lambda states: None  # ... and the store alone writes
-    return context
+    service_events.install()
+    ministack_state.install(context)
+    iam.install()
+    s3.install(context)
+    cloudformation.install()
+    functions.install(context)
+    targets.install()
+    stepfunctions.install()
+    faults.install(ec2.install(context, hypervisor))
+    metrics.install()
+    gpu_metrics.install(context, hypervisor)
+    servicequotas.install(context)
+    ssm.install(context, hypervisor)
+    unknown_services.install()
+    call_counts.install()
+    status.install(context)
+    app.PERSIST_STATE = True  # else it never asks for what was kept ...
+    app._load_persisted_state = context.store.restore
+    app.save_all = lambda states: None  # ... and the store alone writes
 
 
-def serve(context: Context, listening_socket: int) -> None:
+def serve(context: Context, hypervisor: Hypervisor, listening_socket: int) -> None:
     """Answer on the socket made outside, on loopback inside, and on the hosts' address."""
     from hypercorn.asyncio import serve as hypercorn_serve
     from hypercorn.config import Config
@@ -158,7 +147,7 @@ def serve(context: Context, listening_socket: int) -> None:
     threading.Thread(target=context.store.write_forever, name="state", daemon=True).start()
     application: Any = admin.answers(_noticing_changes(ministack_app.app, context))
     asyncio.run(_serve_until_terminated(hypercorn_serve, application, config))
-    context.hypervisor.close()
+    hypervisor.close()
     context.store.write()
     log.info("everything is written; the end")
     logging.shutdown()

@@ -25,7 +25,7 @@ def install(context: Context) -> None:
                 "region": context.region,
                 "up_seconds": round(time.time() - since, 1),
                 "stacks": _stacks(),
-                "hosts": _hosts(context),
+                "hosts": _hosts(),
                 "executions": _executions(),
                 "unwritten": context.store.unwritten,
                 "not_saved": context.store.failed,
@@ -42,17 +42,12 @@ def _stacks() -> dict[str, str]:
     return {stack["StackName"]: stack["StackStatus"] for stack in found}
 
 
-def _hosts(context: Context) -> dict[str, int]:
+def _hosts() -> dict[str, int]:
     """How many instances are in which state."""
-    from moto.ec2.models import ec2_backends
-
-    from localcloud.services.ec2.transport import LOCK
+    from localcloud.services.ec2.store.records import LOCK, instances
 
     with LOCK:
-        reservations = ec2_backends[context.account][context.region].reservations.values()
-        return dict(
-            Counter(instance.state for reservation in reservations for instance in reservation.instances)
-        )
+        return dict(Counter(instance.state for instance in instances()))
 
 
 def _executions() -> dict[str, int]:

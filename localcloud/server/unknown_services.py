@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from localcloud.base.context import Context
+from typing import Any
 
 Answer = tuple[int, dict[str, str], bytes]
 Handler = Callable[..., Awaitable[Answer]]
 
 
-def install(context: Context) -> None:
+def install() -> None:
     """Let ministack ask us for the services it has no handler of."""
     from ministack import app
 

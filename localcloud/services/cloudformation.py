@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from localcloud.base.context import Context
+from typing import Any
 
 
-def install(context: Context) -> None:
+def install() -> None:
     """Apply the tags of buckets and the dead-letter queues of functions."""
     from ministack.services import lambda_svc, s3
     from ministack.services.cloudformation import provisioners

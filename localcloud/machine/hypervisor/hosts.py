@@ -1,4 +1,4 @@
-"""Machines: boot, stop, terminate, kill, capture, execute. Every act is asynchronous; `on_change` says what happened.
+"""Machines: boot, stop, terminate, kill, capture, execute. Every act is asynchronous; `listeners` get what happened.
 
 A host is a process tree under one `boot.py` process, whose child is the host's init. The socket between this server and
 init is the host's only cable to it: when it closes on this side, the host goes down.
@@ -91,7 +91,6 @@ class Hypervisor:
         self,
         state: Path,
         endpoint_port: int,
-        on_change: Callable[[str, str, str], None],
         *,
         grace: float = 150.0,
     ) -> None:
@@ -99,12 +98,13 @@ class Hypervisor:
 
         Once this returns the bridge has the metadata and endpoint addresses, so that a server can listen on them.
         """
+        self.listeners: list[Callable[[str, str, str], None]] = []
+        """Called with the instance id, what happened (`Change`) and why."""
         self.metadata: Callable[[str], MetadataFacts] = lambda instance_id: MetadataFacts()
         self._wheels: dict[str, Path] = {}
         self._state = state.resolve()
         self._endpoint = f"http://{ENDPOINT_ADDRESS}:{endpoint_port}"
         self._grace = grace
-        self._on_change = on_change
         self._is_closed = False
         self._hosts: dict[str, _Host] = {}
         self._lock = threading.RLock()
@@ -352,7 +352,8 @@ class Hypervisor:
         if self._is_closed:
             return
         try:
-            self._on_change(instance_id, what, reason)
+            for listener in self.listeners:
+                listener(instance_id, what, reason)
         except Exception:  # a listener's fault must not keep the host from being cleaned up
             logger.exception("a listener failed at %s: %s", instance_id, what)
 

@@ -11,14 +11,14 @@ import logging
 import threading
 import time
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from localcloud.machine.hypervisor.usage import Usage, busy
-from localcloud.services.ec2.store.records import now
 
 if TYPE_CHECKING:
     from localcloud.base.context import Context
+    from localcloud.machine.hypervisor import Hypervisor, Machine
 
 log = logging.getLogger(__name__)
 
@@ -30,15 +30,19 @@ _lock = threading.Lock()
 _silent_until: dict[str, datetime | None] = {}
 
 
-def install(context: Context) -> None:
+def install(context: Context, hypervisor: Hypervisor) -> None:
     """Publish from now on, in a thread of its own."""
-    threading.Thread(target=lambda: _publish_forever(context), name="gpu-metrics", daemon=True).start()
+    threading.Thread(
+        target=lambda: _publish_forever(context, hypervisor), name="gpu-metrics", daemon=True
+    ).start()
 
 
 def silence(instance_id: str, seconds: float | None) -> None:
     """This host (EVERY_HOST: all of them) publishes nothing for so long; None: until the silence is ended."""
     with _lock:
-        _silent_until[instance_id] = None if seconds is None else now() + timedelta(seconds=seconds)
+        _silent_until[instance_id] = (
+            None if seconds is None else datetime.now(UTC) + timedelta(seconds=seconds)
+        )
 
 
 def end_silence() -> None:
@@ -50,7 +54,7 @@ def end_silence() -> None:
 def silent() -> dict[str, str | None]:
     """Who publishes nothing, and until when (None: without end)."""
     with _lock:
-        present = now()
+        present = datetime.now(UTC)
         return {
             who: until.isoformat() if until else None
             for who, until in _silent_until.items()
@@ -71,24 +75,26 @@ def measured(before: Mapping[str, Usage], after: Mapping[str, Usage]) -> dict[st
     return found
 
 
-def _publish_forever(context: Context) -> None:
+def _publish_forever(context: Context, hypervisor: Hypervisor) -> None:
     before: Mapping[str, Usage] = {}
     while True:
         time.sleep(context.facts.metrics.interval_seconds)
         try:
-            after = context.hypervisor.usage()
-            _publish(context, measured(before, after))
+            after = hypervisor.usage()
+            _publish(context, hypervisor.running(), measured(before, after))
             before = after
         except Exception:  # one failed look must not end all later ones
             log.exception("GPU metrics were not published")
 
 
-def _publish(context: Context, metrics: Mapping[str, Mapping[str, float]]) -> None:
+def _publish(
+    context: Context, machines: Mapping[str, Machine], metrics: Mapping[str, Mapping[str, float]]
+) -> None:
     from ministack.core.responses import request_scope
 
     from localcloud.services.cloudwatch import metrics as cloudwatch
 
-    machines, quiet = context.hypervisor.running(), silent()
+    quiet = silent()
     for host, values in metrics.items():
         machine = machines.get(host)
         if machine is None or not machine.gpus or host in quiet or EVERY_HOST in quiet:

@@ -12,10 +12,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from localcloud.base.context import Context
+from typing import Any
 
 Answer = tuple[int, dict[str, str], bytes]
 Point = dict[str, Any]
@@ -51,7 +48,7 @@ class Series:
     values: Sequence[float]
 
 
-def install(context: Context) -> None:
+def install() -> None:
     """Answer in ministack's place."""
     from ministack.services import cloudwatch
 

@@ -1,12 +1,13 @@
 """The local cloud's EC2: moto's store and serialising, our launches, lifecycle, fleets, images and network.
 
-Start reading at `service.py` (which class answers what), then `launch.py` and `lifecycle.py`.
+Start reading at `api.py` (which class answers what), then `actions/launch.py` and `instances/lifecycle.py`.
 """
 
 from __future__ import annotations
 
 import os
 import pickle
+from functools import partial
 from typing import TYPE_CHECKING
 
 # moto would load hundreds of AMIs, each with a volume and a snapshot, before the first request.
@@ -14,41 +15,50 @@ os.environ.setdefault("MOTO_EC2_LOAD_DEFAULT_AMIS", "false")
 
 if TYPE_CHECKING:
     from localcloud.base.context import Context
+    from localcloud.machine.hypervisor import Hypervisor
+    from localcloud.services.ec2.actions.base import Ec2
     from localcloud.services.ec2.instances.lifecycle import Lifecycle
 
 
-def install(context: Context) -> None:
+def install(context: Context, hypervisor: Hypervisor) -> Ec2:
     """Answer service `ec2`, provision AWS::EC2::*, keep both over restarts."""
     from ministack import app
     from ministack.core.responses import request_scope
 
-    from localcloud.server import faults
-    from localcloud.services.ec2 import cloudformation, transport
+    from localcloud.base.background import Timers
+    from localcloud.services.ec2 import cloudformation, permissions
     from localcloud.services.ec2.actions import images
-    from localcloud.services.ec2.actions.base import World, enter
+    from localcloud.services.ec2.actions.base import Ec2
+    from localcloud.services.ec2.api import Api
     from localcloud.services.ec2.capacity.pools import Capacity
+    from localcloud.services.ec2.faults import ImageFaults, Impairments, Throttle
     from localcloud.services.ec2.instances import metadata
     from localcloud.services.ec2.instances.lifecycle import Lifecycle
     from localcloud.services.ec2.store import records, views
+    from localcloud.services.iam import expansion
 
-    timers = records.Timers()
-    lifecycle = Lifecycle(context.facts, context.hypervisor, timers, context.store.changed)
-    enter(World(context.facts, context.hypervisor, Capacity(context.facts), lifecycle, timers))
+    facts, timers = context.facts, Timers()
+    lifecycle = Lifecycle(facts, hypervisor, timers, context.store.changed)
+    impairments = Impairments(hypervisor, timers)
+    ec2 = Ec2(facts, hypervisor, Capacity(facts), lifecycle, timers, Throttle(), ImageFaults(), impairments)
+    api = Api(ec2)
 
     _mend_moto()
-    app.SERVICE_HANDLERS["ec2"] = transport.handle
-    cloudformation.install()
+    app.SERVICE_HANDLERS["ec2"] = api.handle
+    cloudformation.install(api.client)
     views.install()
-    context.hypervisor.metadata = metadata.facts_of
-    context.machine_listeners.append(lifecycle.machine_changed)
+    expansion.EXPANDERS.update(permissions.OF_SYSTEMS_MANAGER)
+    expansion.SERVICE_EXPANDERS["ec2"] = partial(permissions.checks, facts.zones)
+    hypervisor.metadata = metadata.facts_of
+    hypervisor.listeners.append(lifecycle.machine_changed)
 
     with request_scope(context.account, context.region):
         records.here()
-        images.seed(context.facts.images)
-        images.publish_parameters(context.facts.images)
+        images.seed(facts.images)
+        images.publish_parameters(facts.images)
 
-    faults.install(context)
     _keep(context, lifecycle)
+    return ec2
 
 
 def _mend_moto() -> None:
@@ -77,16 +87,15 @@ def _mend_moto() -> None:
 def _keep(context: Context, lifecycle: Lifecycle) -> None:
     from ministack.core.responses import request_scope
 
-    from localcloud.services.ec2 import transport
     from localcloud.services.ec2.actions import images
     from localcloud.services.ec2.store import records
 
     def save() -> bytes:
-        with transport.LOCK:
+        with records.LOCK:
             return pickle.dumps(records.snapshot())
 
     def restore(saved: bytes) -> None:
-        with transport.LOCK:
+        with records.LOCK:
             records.restore(pickle.loads(saved))  # noqa: S301 - our own file in the state folder
             with request_scope(context.account, context.region):
                 images.seed(context.facts.images)

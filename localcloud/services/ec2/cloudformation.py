@@ -15,9 +15,9 @@ from botocore.exceptions import ClientError
 from ministack.core.responses import new_uuid
 from ministack.services.cloudformation import provisioners
 
-from localcloud.services.ec2.transport import local_client
-
 Properties = dict[str, Any]
+Call = Callable[..., Any]
+"""An EC2 operation by name, with template values for parameters: `caller` makes one."""
 
 
 @dataclass(frozen=True)
@@ -28,23 +28,29 @@ class Kind:
     """The operation; its parameters are the resource's properties."""
     identify: Callable[[Any, Properties], str]
     """The physical id, from the operation's answer."""
-    delete: Callable[[str, Properties], None]
-    attributes: Callable[[str, Properties], dict[str, Any]]
+    delete: Callable[[Call, str, Properties], None]
+    attributes: Callable[[Call, str, Properties], dict[str, Any]]
     """What Fn::GetAtt can ask, read back so that it is true after an update too."""
     tag_type: str | None = None
     prepare: Callable[[Properties, str, str], Properties] = lambda properties, logical_id, stack: properties
     """The operation's parameters, from (properties, logical id, stack)."""
-    settle: Callable[[str, Properties, Properties | None], None] = lambda physical_id, new, old: None
+    settle: Callable[[Call, str, Properties, Properties | None], None] = lambda call, physical_id, new, old: (
+        None
+    )
     """What has to be said in further calls, after a create (old is None) and after an update in place."""
     in_place: frozenset[str] = field(default_factory=frozenset)
     """Properties that `settle` can change; any other change is a replacement. Tags always can."""
 
 
-def call(operation: str, **parameters: Any) -> Any:
-    """An EC2 call with template values: made to fit the operation's input, members it does not have left out."""
-    ec2 = local_client()
-    shape = ec2.meta.service_model.operation_model(ec2.meta.method_to_api_mapping[operation]).input_shape
-    return getattr(ec2, operation)(**coerce(shape, parameters))
+def caller(client: Callable[[], Any]) -> Call:
+    """Makes template values fit the operation's input; members it does not have are left out."""
+
+    def call(operation: str, **parameters: Any) -> Any:
+        ec2 = client()
+        shape = ec2.meta.service_model.operation_model(ec2.meta.method_to_api_mapping[operation]).input_shape
+        return getattr(ec2, operation)(**coerce(shape, parameters))
+
+    return call
 
 
 def coerce(shape: Any, value: Any) -> Any:
@@ -74,18 +80,19 @@ def _text(value: Any) -> str:
     return json.dumps(value) if isinstance(value, dict | list) else str(value)
 
 
-def install() -> None:
-    """Teach ministack's CloudFormation every type of the table."""
+def install(client: Callable[[], Any]) -> None:
+    """Add every type of the table to ministack's CloudFormation. `client` answers the current region's EC2 client."""
+    call = caller(client)
     for name, kind in KINDS.items():
         provisioners._RESOURCE_HANDLERS[name] = {
-            "create": _creator(kind),
-            "update": _updater(kind),
+            "create": _creator(call, kind),
+            "update": _updater(call, kind),
             "update_with_logical_id": True,
-            "delete": _deleter(kind),
+            "delete": _deleter(call, kind),
         }
 
 
-def _creator(kind: Kind) -> Callable[[str, Properties, str], tuple[str, dict[str, Any]]]:
+def _creator(call: Call, kind: Kind) -> Callable[[str, Properties, str], tuple[str, dict[str, Any]]]:
     def create(logical_id: str, properties: Properties, stack: str) -> tuple[str, dict[str, Any]]:
         parameters = {name: value for name, value in properties.items() if name != "Tags"}
         if kind.tag_type and properties.get("Tags"):
@@ -93,32 +100,32 @@ def _creator(kind: Kind) -> Callable[[str, Properties, str], tuple[str, dict[str
             parameters["TagSpecifications"] = [*parameters.get("TagSpecifications", []), *tags]
         answer = call(kind.create, **kind.prepare(parameters, logical_id, stack))
         physical_id = kind.identify(answer, properties)
-        kind.settle(physical_id, properties, None)
-        return physical_id, kind.attributes(physical_id, properties)
+        kind.settle(call, physical_id, properties, None)
+        return physical_id, kind.attributes(call, physical_id, properties)
 
     return create
 
 
-def _updater(kind: Kind) -> Callable[..., tuple[str, dict[str, Any]]]:
+def _updater(call: Call, kind: Kind) -> Callable[..., tuple[str, dict[str, Any]]]:
     def update(
         physical_id: str, old: Properties, new: Properties, stack: str, logical_id: str
     ) -> tuple[str, dict[str, Any]]:
         changed = {name for name in old.keys() | new.keys() if old.get(name) != new.get(name)}
         if changed - {"Tags"} - kind.in_place:
-            return _creator(kind)(logical_id, new, stack)
+            return _creator(call, kind)(logical_id, new, stack)
         if "Tags" in changed:
-            _retag(physical_id, old, new)
-        kind.settle(physical_id, new, old)
-        return physical_id, kind.attributes(physical_id, new)
+            _retag(call, physical_id, old, new)
+        kind.settle(call, physical_id, new, old)
+        return physical_id, kind.attributes(call, physical_id, new)
 
     return update
 
 
-def _deleter(kind: Kind) -> Callable[[str, Properties], None]:
+def _deleter(call: Call, kind: Kind) -> Callable[[str, Properties], None]:
     def delete(physical_id: str, properties: Properties) -> None:
         """Whatever EC2 refuses (a dependency, say) fails the stack's delete; only what is already gone is fine."""
         try:
-            kind.delete(physical_id, properties)
+            kind.delete(call, physical_id, properties)
         except ClientError as error:
             if not _already_gone(error.response["Error"]["Code"]):
                 raise
@@ -130,7 +137,7 @@ def _already_gone(code: str) -> bool:
     return "NotFound" in code or code in ("InvalidAssociationID", "Gateway.NotAttached")
 
 
-def _retag(physical_id: str, old: Properties, new: Properties) -> None:
+def _retag(call: Call, physical_id: str, old: Properties, new: Properties) -> None:
     before, after = ({tag["Key"]: tag["Value"] for tag in p.get("Tags") or []} for p in (old, new))
     if gone := before.keys() - after.keys():
         call("delete_tags", Resources=[physical_id], Tags=[{"Key": key} for key in sorted(gone)])
@@ -141,13 +148,13 @@ def _retag(physical_id: str, old: Properties, new: Properties) -> None:
 # ------------------------------------------------------------------------------------------ VPC and subnet
 
 
-def _vpc_settings(vpc_id: str, new: Properties, old: Properties | None) -> None:
+def _vpc_settings(call: Call, vpc_id: str, new: Properties, old: Properties | None) -> None:
     for name in ("EnableDnsSupport", "EnableDnsHostnames"):
         if name in new:
             call("modify_vpc_attribute", VpcId=vpc_id, **{name: {"Value": new[name]}})
 
 
-def _vpc_attributes(vpc_id: str, properties: Properties) -> dict[str, Any]:
+def _vpc_attributes(call: Call, vpc_id: str, properties: Properties) -> dict[str, Any]:
     filters = [{"Name": "vpc-id", "Values": [vpc_id]}]
     groups = call(
         "describe_security_groups", Filters=[*filters, {"Name": "group-name", "Values": ["default"]}]
@@ -161,7 +168,7 @@ def _vpc_attributes(vpc_id: str, properties: Properties) -> dict[str, Any]:
     }
 
 
-def _subnet_settings(subnet_id: str, new: Properties, old: Properties | None) -> None:
+def _subnet_settings(call: Call, subnet_id: str, new: Properties, old: Properties | None) -> None:
     if "MapPublicIpOnLaunch" in new:
         call(
             "modify_subnet_attribute",
@@ -170,7 +177,7 @@ def _subnet_settings(subnet_id: str, new: Properties, old: Properties | None) ->
         )
 
 
-def _subnet_attributes(subnet_id: str, properties: Properties) -> dict[str, Any]:
+def _subnet_attributes(call: Call, subnet_id: str, properties: Properties) -> dict[str, Any]:
     subnet = call("describe_subnets", SubnetIds=[subnet_id])["Subnets"][0]
     names = ("SubnetId", "VpcId", "CidrBlock", "AvailabilityZone", "AvailabilityZoneId")
     return {name: subnet.get(name) for name in names}
@@ -200,7 +207,7 @@ def permission(rule: Properties, direction: str) -> Properties:
     return permitted
 
 
-def _group_rules(group_id: str, new: Properties, old: Properties | None) -> None:
+def _group_rules(call: Call, group_id: str, new: Properties, old: Properties | None) -> None:
     """Only the difference is applied: rules of separate SecurityGroupIngress/Egress resources stay."""
     for direction in ("ingress", "egress"):
         wanted, had = _permissions(new, direction), _permissions(old or {}, direction)
@@ -228,7 +235,7 @@ def _group_parameters(parameters: Properties, logical_id: str, stack: str) -> Pr
 def _one_rule(direction: str) -> Kind:
     """AWS::EC2::SecurityGroupIngress and ...Egress."""
 
-    def revoke(physical_id: str, properties: Properties) -> None:
+    def revoke(call: Call, physical_id: str, properties: Properties) -> None:
         call(
             f"revoke_security_group_{direction}",
             GroupId=properties["GroupId"],
@@ -239,7 +246,7 @@ def _one_rule(direction: str) -> Kind:
         create=f"authorize_security_group_{direction}",
         identify=lambda answer, properties: str(answer["SecurityGroupRules"][0]["SecurityGroupRuleId"]),
         delete=revoke,
-        attributes=lambda physical_id, properties: {"Id": physical_id},
+        attributes=lambda call, physical_id, properties: {"Id": physical_id},
         prepare=lambda parameters, logical_id, stack: {
             "GroupId": parameters["GroupId"],
             "IpPermissions": [permission(parameters, direction)],
@@ -250,7 +257,7 @@ def _one_rule(direction: str) -> Kind:
 # ------------------------------------------------------------------------------------------ launch templates, routes
 
 
-def _template_version(template_id: str, new: Properties, old: Properties | None) -> None:
+def _template_version(call: Call, template_id: str, new: Properties, old: Properties | None) -> None:
     """Changed data is a new version; $Default stays where it is, as CloudFormation leaves it."""
     if old is not None and old.get("LaunchTemplateData") != new.get("LaunchTemplateData"):
         call(
@@ -261,7 +268,7 @@ def _template_version(template_id: str, new: Properties, old: Properties | None)
         )
 
 
-def _template_attributes(template_id: str, properties: Properties) -> dict[str, Any]:
+def _template_attributes(call: Call, template_id: str, properties: Properties) -> dict[str, Any]:
     template = call("describe_launch_templates", LaunchTemplateIds=[template_id])["LaunchTemplates"][0]
     return {
         "LaunchTemplateId": template_id,
@@ -287,7 +294,7 @@ def _endpoint_parameters(parameters: Properties, logical_id: str, stack: str) ->
     return {**parameters, "VpcEndpointType": parameters.get("VpcEndpointType") or "Gateway"}
 
 
-def _endpoint_settings(endpoint_id: str, new: Properties, old: Properties | None) -> None:
+def _endpoint_settings(call: Call, endpoint_id: str, new: Properties, old: Properties | None) -> None:
     if old is None:
         return
     changes: Properties = {"PolicyDocument": new.get("PolicyDocument")}
@@ -300,7 +307,7 @@ def _endpoint_settings(endpoint_id: str, new: Properties, old: Properties | None
     call("modify_vpc_endpoint", VpcEndpointId=endpoint_id, **changes)
 
 
-def _endpoint_attributes(endpoint_id: str, properties: Properties) -> dict[str, Any]:
+def _endpoint_attributes(call: Call, endpoint_id: str, properties: Properties) -> dict[str, Any]:
     endpoint = call("describe_vpc_endpoints", VpcEndpointIds=[endpoint_id])["VpcEndpoints"][0]
     entries = [f"{e.get('HostedZoneId')}:{e.get('DnsName')}" for e in endpoint.get("DnsEntries", [])]
     return {
@@ -315,8 +322,8 @@ def _generated(stack: str, logical_id: str) -> str:
     return f"{stack}-{logical_id}-{new_uuid().replace('-', '')[:12].upper()}"
 
 
-def _id_only(name: str) -> Callable[[str, Properties], dict[str, Any]]:
-    return lambda physical_id, properties: {name: physical_id}
+def _id_only(name: str) -> Callable[[Call, str, Properties], dict[str, Any]]:
+    return lambda call, physical_id, properties: {name: physical_id}
 
 
 def _at(*keys: str) -> Callable[[Mapping[str, Any], Properties], str]:
@@ -330,9 +337,9 @@ def _at(*keys: str) -> Callable[[Mapping[str, Any], Properties], str]:
     return identify
 
 
-def _deletes(operation: str, parameter: str) -> Callable[[str, Properties], None]:
+def _deletes(operation: str, parameter: str) -> Callable[[Call, str, Properties], None]:
     """Delete by the id alone."""
-    return lambda physical_id, properties: call(operation, **{parameter: physical_id})
+    return lambda call, physical_id, properties: call(operation, **{parameter: physical_id})
 
 
 KINDS: dict[str, Kind] = {
@@ -364,8 +371,8 @@ KINDS: dict[str, Kind] = {
     "AWS::EC2::VPCGatewayAttachment": Kind(
         create="attach_internet_gateway",
         identify=lambda answer, properties: f"IGW|{properties['VpcId']}",
-        delete=lambda physical_id, properties: call("detach_internet_gateway", **properties),
-        attributes=lambda physical_id, properties: {"AttachmentType": "IGW"},
+        delete=lambda call, physical_id, properties: call("detach_internet_gateway", **properties),
+        attributes=lambda call, physical_id, properties: {"AttachmentType": "IGW"},
     ),
     "AWS::EC2::RouteTable": Kind(
         create="create_route_table",
@@ -379,10 +386,12 @@ KINDS: dict[str, Kind] = {
         identify=lambda answer, properties: "|".join(
             [properties["RouteTableId"], *_destination(properties).values()]
         ),
-        delete=lambda physical_id, properties: call(
+        delete=lambda call, physical_id, properties: call(
             "delete_route", RouteTableId=properties["RouteTableId"], **_destination(properties)
         ),
-        attributes=lambda physical_id, properties: {"CidrBlock": properties.get("DestinationCidrBlock")},
+        attributes=lambda call, physical_id, properties: {
+            "CidrBlock": properties.get("DestinationCidrBlock")
+        },
     ),
     "AWS::EC2::SubnetRouteTableAssociation": Kind(
         create="associate_route_table",
@@ -394,7 +403,7 @@ KINDS: dict[str, Kind] = {
         create="create_security_group",
         identify=_at("GroupId"),
         delete=_deletes("delete_security_group", "GroupId"),
-        attributes=lambda physical_id, properties: {
+        attributes=lambda call, physical_id, properties: {
             "GroupId": physical_id,
             "Id": physical_id,
             "VpcId": properties.get("VpcId", ""),

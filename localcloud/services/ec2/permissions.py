@@ -7,8 +7,9 @@ aws:RequestTag denies a launch that leaves one created type untagged, as on AWS.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from ministack.core.responses import get_account_id, get_region
@@ -31,8 +32,10 @@ from localcloud.services.ec2.actions.launch import (
 )
 from localcloud.services.ec2.capacity.pools import market_of
 from localcloud.services.ec2.store import records
-from localcloud.services.ec2.transport import LOCK
+from localcloud.services.ec2.store.records import LOCK
 from localcloud.services.iam.checks import Check
+from localcloud.services.iam.expansion import document_arn
+from localcloud.services.iam.requests import Request
 
 Parameters = dict[str, Any]
 Base = Mapping[str, Any]
@@ -81,27 +84,27 @@ ON_ONE = {
 }
 
 
-def checks(action: str, params: Mapping[str, Any], base: Base) -> list[Check] | None:
-    """Every check of an EC2 request (`params` as sent, flat); None for actions that AWS gives no resource."""
-    operation = action.split(":", 1)[1]
-    find = _finders().get(operation)
+def checks(zones: Collection[str], request: Request, base: Check) -> list[Check] | None:
+    """Every check of an EC2 request; None for actions that AWS gives no resource. Launches go to one of the `zones`."""
+    operation = request.action.split(":", 1)[1]
+    find = _finders(zones).get(operation)
     if find is None:
         return None
-    request = parsed(operation, params)
-    own = {key.lower(): value for key, value in base.items() if not _speaks_of_tags(key)}
+    parameters = parsed(operation, request.parameters)
+    own = {key.lower(): value for key, value in base.context.items() if not _is_about_tags(key)}
     with LOCK:
-        return list(find(action, request, own))
+        return list(find(request.action, parameters, own))
 
 
-def _speaks_of_tags(key: str) -> bool:
+def _is_about_tags(key: str) -> bool:
     """ministack unites the tags of all types of a request; here each resource has its own."""
     return key.lower().startswith("aws:requesttag/") or key.lower() == "aws:tagkeys"
 
 
-def _finders() -> dict[str, Callable[[str, Parameters, Base], Iterator[Check]]]:
+def _finders(zones: Collection[str]) -> dict[str, Callable[[str, Parameters, Base], Iterator[Check]]]:
     return {
-        "RunInstances": _run_instances,
-        "CreateFleet": _create_fleet,
+        "RunInstances": partial(_run_instances, zones),
+        "CreateFleet": partial(_create_fleet, zones),
         "DeleteFleets": _delete_fleets,
         "CreateTags": _tag,
         "DeleteTags": _tag,
@@ -195,11 +198,11 @@ def _made(
 # ------------------------------------------------------------------------------------------ launches
 
 
-def _run_instances(action: str, request: Parameters, base: Base) -> Iterator[Check]:
-    yield from _launch((action,), "RunInstances", request, base)
+def _run_instances(zones: Collection[str], action: str, request: Parameters, base: Base) -> Iterator[Check]:
+    yield from _launch(zones, (action,), "RunInstances", request, base)
 
 
-def _create_fleet(action: str, request: Parameters, base: Base) -> Iterator[Check]:
+def _create_fleet(zones: Collection[str], action: str, request: Parameters, base: Base) -> Iterator[Check]:
     """An instant fleet needs RunInstances and CreateFleet on everything that is launched."""
     yield from _made(action, "CreateFleet", "fleet", tags_for(request, "fleet"), base)
     try:
@@ -210,12 +213,14 @@ def _create_fleet(action: str, request: Parameters, base: Base) -> Iterator[Chec
     except (EC2ClientError, KeyError):
         return  # the request is wrong in itself and fails with its own error; nothing is launched
     for launch in launches:
-        yield from _launch((action, "ec2:RunInstances"), "CreateFleet", launch, base)
+        yield from _launch(zones, (action, "ec2:RunInstances"), "CreateFleet", launch, base)
 
 
-def _launch(actions: tuple[str, ...], operation: str, request: Parameters, base: Base) -> Iterator[Check]:
+def _launch(
+    zones: Collection[str], actions: tuple[str, ...], operation: str, request: Parameters, base: Base
+) -> Iterator[Check]:
     try:
-        launch = prepared(request)
+        launch = prepared(request, zones)
     except EC2ClientError:
         yield from (Check(action, arn("instance"), base) for action in actions)
         return
@@ -378,3 +383,58 @@ def _deregister_image(action: str, request: Parameters, base: Base) -> Iterator[
 def _create_launch_template(action: str, request: Parameters, base: Base) -> Iterator[Check]:
     tags = tags_for(request, "launch-template")
     yield from _made(action, "CreateLaunchTemplate", "launch-template", tags, base)
+
+
+# ------------------------------------------------------------------------------------------ Systems Manager's
+
+
+def _send_command(request: Request, base: Check) -> list[Check]:
+    """The document, and every instance the command reaches, whether named or found by its tags."""
+    asked = request.fields()
+    document = Check(request.action, document_arn(str(asked.get("DocumentName", ""))), base.context)
+    return [document, *(_on_host(request.action, i, base) for i in _hosts_of(asked))]
+
+
+def _start_session(request: Request, base: Check) -> list[Check]:
+    asked = request.fields()
+    document = str(asked.get("DocumentName") or "SSM-SessionManagerRunShell")
+    return [
+        _on_host(request.action, str(asked.get("Target", "")), base),
+        Check(request.action, document_arn(document), base.context),
+    ]
+
+
+def _on_host(action: str, instance_id: str, base: Check) -> Check:
+    tags = _tags_of_hosts().get(instance_id, {}).items()
+    facts = {f"{prefix}:resourcetag/{key}".lower(): value for key, value in tags for prefix in ("aws", "ssm")}
+    return Check(action, arn("instance", instance_id), {**base.context, **facts})
+
+
+def _hosts_of(asked: dict[str, Any]) -> list[str]:
+    """The instances of a SendCommand: by id, or those that carry all of the wanted tags."""
+    ids = list(asked.get("InstanceIds") or [])
+    targets = [target for target in asked.get("Targets") or [] if isinstance(target, dict)]
+    for target in targets:
+        if str(target.get("Key", "")).lower() == "instanceids":
+            ids += target.get("Values") or []
+    wanted = {
+        t["Key"][4:]: t.get("Values") or [] for t in targets if str(t.get("Key", "")).startswith("tag:")
+    }
+    if wanted:
+        ids += [
+            instance_id
+            for instance_id, tags in _tags_of_hosts().items()
+            if all(tags.get(key) in values for key, values in wanted.items())
+        ]
+    return list(dict.fromkeys(ids))
+
+
+def _tags_of_hosts() -> dict[str, dict[str, str]]:
+    """The tags of every instance of this account and region."""
+    with LOCK:
+        tags = records.backend().tags
+        return {one.id: dict(tags.get(one.id, {})) for one in records.instances()}
+
+
+OF_SYSTEMS_MANAGER = {"ssm:SendCommand": _send_command, "ssm:StartSession": _start_session}
+"""Actions of another service on EC2's instances."""

@@ -12,12 +12,9 @@ import logging
 import queue
 import threading
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from localcloud.base.injected import Upcoming
-
-if TYPE_CHECKING:
-    from localcloud.base.context import Context
+from localcloud.base.injected import Injected
 
 log = logging.getLogger(__name__)
 Event = dict[str, Any]
@@ -33,7 +30,7 @@ BEST_EFFORT = (
 )
 """The kinds of events that happen here and that AWS may lose; those of S3 always arrive."""
 
-_losing: Upcoming[bool] = Upcoming()
+_losing: Injected[bool] = Injected()
 _outbox: queue.Queue[tuple[contextvars.Context, Event]] = queue.Queue()
 
 
@@ -50,12 +47,12 @@ def emit(source: str, detail_type: str, detail: Mapping[str, Any], resources: It
 
 def lose(detail_type: str, times: int | None) -> None:
     """The next `times` events of this kind never arrive; None: none arrives any more; 0 takes it back."""
-    _losing.say(detail_type, True, times)
+    _losing.set(detail_type, True, times)
 
 
 def lost(detail_type: str) -> bool:
     """Whether this event is lost, counted as lost."""
-    return _losing.happen(detail_type) is not None
+    return _losing.take(detail_type) is not None
 
 
 def lose_nothing() -> None:
@@ -65,10 +62,10 @@ def lose_nothing() -> None:
 
 def losing() -> dict[str, int | None]:
     """Which kinds of events are lost, and how many yet (None: without end)."""
-    return {detail_type: times for detail_type, (_, times) in _losing.standing().items()}
+    return {detail_type: times for detail_type, (_, times) in _losing.active().items()}
 
 
-def install(context: Context) -> None:
+def install() -> None:
     """Start the delivery thread."""
     threading.Thread(target=_deliver_forever, name="events", daemon=True).start()
 

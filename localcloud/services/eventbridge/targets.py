@@ -10,14 +10,11 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from localcloud.services.eventbridge.service_events import lost
 from localcloud.services.iam.checks import Check
 from localcloud.services.iam.roles import NotAllowedError, Session
-
-if TYPE_CHECKING:
-    from localcloud.base.context import Context
 
 log = logging.getLogger(__name__)
 
@@ -31,7 +28,7 @@ ROLE_NEEDS = {
 }
 
 
-def install(context: Context) -> None:
+def install() -> None:
     """Stand between every rule or schedule and its targets."""
     from ministack.services import eventbridge
 

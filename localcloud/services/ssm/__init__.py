@@ -20,30 +20,31 @@ from localcloud.services.ssm.service import Service
 
 if TYPE_CHECKING:
     from localcloud.base.context import Context
+    from localcloud.machine.hypervisor import Hypervisor
 
 log = logging.getLogger(__name__)
 
 Handler = Callable[..., Awaitable[Any]]
 
 
-def install(context: Context) -> None:
+def install(context: Context, hypervisor: Hypervisor) -> None:
     """Put our actions in front of ministack's SSM, the document type into CloudFormation, an agent on every host."""
     from ministack import app
     from ministack.services.cloudformation import provisioners
 
-    service = make_service(context)
+    service = make_service(context, hypervisor)
     app.SERVICE_HANDLERS["ssm"] = with_our_actions(app.SERVICE_HANDLERS["ssm"], service)
     provisioners._RESOURCE_HANDLERS["AWS::SSM::Document"] = resource_handler(service.documents)
-    context.machine_listeners.append(service.agents.host_changed)
+    hypervisor.listeners.append(service.agents.host_changed)
     keep(context, service)
 
 
-def make_service(context: Context) -> Service:
+def make_service(context: Context, hypervisor: Hypervisor) -> Service:
     announce = announcer(service_events.emit, context.region, context.account)
     documents = Documents(context.account)
     commands = Commands(time.time, announce, context.store.changed)
     agents = Agents(
-        context.hypervisor,
+        hypervisor,
         commands,
         endpoint=context.endpoint,
         output=context.state / "commands",

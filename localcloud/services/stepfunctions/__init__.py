@@ -10,15 +10,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from localcloud.services.stepfunctions import authority, callbacks, definition, errors, history, tasks
 
-if TYPE_CHECKING:
-    from localcloud.base.context import Context
 
-
-def install(context: Context) -> None:
+def install() -> None:
     """Put our tasks into ministack's interpreter."""
     from ministack.services import stepfunctions as stock
 

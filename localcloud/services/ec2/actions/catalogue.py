@@ -11,11 +11,8 @@ from moto.ec2.exceptions import EC2ClientError
 from moto.ec2.models.instance_types import INSTANCE_TYPES
 from moto.ec2.models.instances import Instance, Reservation
 from moto.ec2.responses import EC2Response
-from moto.ec2.responses._base_response import EC2BaseResponse
 
-from localcloud.services.ec2.actions.base import world
-from localcloud.services.ec2.actions.filters import matches, matching_rows
-from localcloud.services.ec2.actions.pages import page
+from localcloud.services.ec2.actions.base import Actions, matches, matching_rows, page
 
 INSTANCE_FILTERS = {
     "instance-lifecycle": "lifecycle",
@@ -49,7 +46,7 @@ def teach_filters() -> None:
     utils.instance_value_in_filter_values = matching
 
 
-class CatalogueActions(EC2BaseResponse):
+class CatalogueActions(Actions):
     """DescribeInstances in pages of instances, and the catalogue restricted to the facts' zones."""
 
     def describe_instances(self) -> ActionResult:
@@ -103,7 +100,7 @@ class CatalogueActions(EC2BaseResponse):
     def describe_instance_type_offerings(self) -> ActionResult:
         self.error_on_dryrun()
         where = self._get_param("LocationType") or "region"
-        zones = world().facts.zones
+        zones = self.ec2.facts.zones
         allowed = {"availability-zone": set(zones), "availability-zone-id": set(zones.values())}.get(where)
         wanted = self._filters_from_querystring()
         rows = [
@@ -117,7 +114,7 @@ class CatalogueActions(EC2BaseResponse):
     def describe_availability_zones(self) -> ActionResult:
         self.error_on_dryrun()
         named = self._get_param("ZoneNames", [])
-        zones = world().facts.zones
+        zones = self.ec2.facts.zones
         for name in named:
             if name not in zones:
                 raise EC2ClientError("InvalidParameterValue", f"Invalid availability zone: [{name}]")
@@ -151,7 +148,7 @@ class CatalogueActions(EC2BaseResponse):
     def create_subnet(self) -> ActionResult:
         """Where no zone is asked for moto takes any it knows, also one that the facts do not have."""
         if not (self._get_param("AvailabilityZone") or self._get_param("AvailabilityZoneId")):
-            self.params["AvailabilityZone"] = next(iter(world().facts.zones))
+            self.params["AvailabilityZone"] = next(iter(self.ec2.facts.zones))
         return EC2Response.create_subnet(self)
 
 

@@ -7,10 +7,11 @@ from typing import Any
 from moto.core.responses import ActionResult
 from moto.ec2.exceptions import EC2ClientError
 from moto.ec2.responses import EC2Response
-from moto.ec2.responses._base_response import EC2BaseResponse
+
+from localcloud.services.ec2.actions.base import Actions
 
 
-class DependencyActions(EC2BaseResponse):
+class DependencyActions(Actions):
     """DeleteSubnet, DeleteSecurityGroup, DetachInternetGateway."""
 
     def delete_subnet(self) -> ActionResult:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
-from datetime import datetime
+from dataclasses import dataclass
 from typing import Any
 
 from ministack.core.responses import new_uuid
 from moto.core.responses import ActionResult
 from moto.ec2.exceptions import EC2ClientError
-from moto.ec2.responses._base_response import EC2BaseResponse
 
-from localcloud.services.ec2.actions.base import world
-from localcloud.services.ec2.actions.filters import matches
+from localcloud.base.facts import Facts
+from localcloud.services.ec2.actions.base import Actions, Ec2, matches, page
 from localcloud.services.ec2.actions.launch import (
     Launch,
     idempotent,
@@ -22,15 +20,13 @@ from localcloud.services.ec2.actions.launch import (
     prepared,
     template_version,
 )
-from localcloud.services.ec2.actions.pages import page
 from localcloud.services.ec2.capacity.allocation import Grant, Pool, Refusal, Rules, plan
 from localcloud.services.ec2.instances.lifecycle import BY_USER
-from localcloud.services.ec2.store.records import GONE, backend, here, instances, now
+from localcloud.services.ec2.store.records import GONE, MARKETS, Fleet, backend, here, instances, now
 
 OVERRIDES_OF_A_LAUNCH = (
     "InstanceType", "SubnetId", "ImageId", "KeyName", "BlockDeviceMappings", "IamInstanceProfile", "MetadataOptions",
 )  # fmt: skip
-MARKETS = {"spot": "SpotOptions", "on-demand": "OnDemandOptions"}
 
 
 @dataclass(frozen=True)
@@ -48,17 +44,18 @@ class Override:
         return self.launch.pool
 
 
-def ranked(overrides: list[Override], market: str, strategy: str) -> list[Override]:
+def ranked(ec2: Ec2, overrides: list[Override], market: str, strategy: str) -> list[Override]:
     """The order in which a strategy tries the overrides; the request's own order breaks ties."""
     if strategy in ("prioritized", "capacity-optimized-prioritized"):
         return sorted(overrides, key=lambda override: override.priority)
     if strategy in ("capacity-optimized", "price-capacity-optimized"):
-        return sorted(overrides, key=lambda o: (-world().capacity.free(o.pool), _price(o.pool, market)))
-    return sorted(overrides, key=lambda override: _price(override.pool, market))
+        return sorted(
+            overrides, key=lambda o: (-ec2.capacity.free(o.pool), _price(ec2.facts, o.pool, market))
+        )
+    return sorted(overrides, key=lambda override: _price(ec2.facts, override.pool, market))
 
 
-def _price(pool: Pool, market: str) -> float:
-    facts = world().facts
+def _price(facts: Facts, pool: Pool, market: str) -> float:
     price = (
         facts.spot_price(pool.instance_type, pool.zone)
         if market == "spot"
@@ -85,47 +82,6 @@ def rules_of(options: dict[str, Any]) -> Rules:
             "MinTargetCapacity requires SingleInstanceType or SingleAvailabilityZone.",
         )
     return rules
-
-
-# ------------------------------------------------------------------------------------------ what a fleet is afterwards
-
-
-@dataclass
-class Fleet:
-    """An instant fleet that was created; its members are remembered by id."""
-
-    id: str
-    request: dict[str, Any]
-    created: datetime
-    rows: list[dict[str, Any]]
-    errors: list[dict[str, Any]]
-    state: str = "active"
-    members: list[str] = field(default_factory=list)
-
-    def described(self) -> dict[str, Any]:
-        """As DescribeFleets shows it."""
-        capacity = self.request["TargetCapacitySpecification"]
-        by_market = {
-            market: sum(len(row["InstanceIds"]) for row in self.rows if row["Lifecycle"] == market)
-            for market in MARKETS
-        }
-        return {
-            "FleetId": self.id,
-            "Type": "instant",
-            "FleetState": self.state,
-            "ActivityStatus": "fulfilled" if self.rows else "error",
-            "CreateTime": self.created,
-            "ClientToken": self.request.get("ClientToken"),
-            "LaunchTemplateConfigs": self.request["LaunchTemplateConfigs"],
-            "TargetCapacitySpecification": capacity,
-            "SpotOptions": self.request.get("SpotOptions"),
-            "OnDemandOptions": self.request.get("OnDemandOptions"),
-            "FulfilledCapacity": float(len(self.members)),
-            "FulfilledOnDemandCapacity": float(by_market["on-demand"]),
-            "Instances": self.rows,
-            "Errors": self.errors,
-            "Tags": [{"Key": k, "Value": v} for k, v in backend().tags.get(self.id, {}).items()],
-        }
 
 
 # ------------------------------------------------------------------------------------------ the API
@@ -188,7 +144,7 @@ def launch_requests(
     return requests
 
 
-class FleetActions(EC2BaseResponse):
+class FleetActions(Actions):
     """CreateFleet, DescribeFleets, DeleteFleets."""
 
     def create_fleet(self) -> ActionResult:
@@ -221,7 +177,7 @@ class FleetActions(EC2BaseResponse):
         overrides = []
         for request, shown, override in launch_requests(fleet.request, market):
             try:
-                launch = prepared(request)
+                launch = prepared(request, self.ec2.facts.zones)
             except EC2ClientError as wrong:
                 fleet.errors.append(_error(shown, market, Refusal(wrong.code, wrong.message)))
                 continue
@@ -229,12 +185,12 @@ class FleetActions(EC2BaseResponse):
             overrides.append(Override(launch, shown, _priority(override), weight))
 
         def room(override: Override, count: int) -> Grant:
-            limit = _too_cheap(override)
+            limit = _too_cheap(self.ec2.facts, override)
             if limit is not None:
                 return Grant(0, limit)
-            return world().capacity.grant(override.pool, count, override.launch.subnet_id)
+            return self.ec2.capacity.grant(override.pool, count, override.launch.subnet_id)
 
-        planned = plan(ranked(overrides, market, rules.strategy), wanted, rules, room)
+        planned = plan(ranked(self.ec2, overrides, market, rules.strategy), wanted, rules, room)
         fleet.errors += [_error(override.shown, market, refusal) for override, refusal in planned.refusals]
         for batch in planned.batches:
             members = launched(self, batch.override.launch, batch.count, fleet.id).instances
@@ -247,7 +203,7 @@ class FleetActions(EC2BaseResponse):
                     "InstanceIds": [member.id for member in members],
                     "InstanceType": pool.instance_type,
                     "AvailabilityZone": pool.zone,
-                    "AvailabilityZoneId": world().facts.zones[pool.zone],
+                    "AvailabilityZoneId": self.ec2.facts.zones[pool.zone],
                     "SubnetId": batch.override.launch.subnet_id,
                 }
             )
@@ -293,7 +249,7 @@ class FleetActions(EC2BaseResponse):
             else:
                 before, fleet.state = fleet.state, "deleted_terminating"
                 for member in [i for i in instances() if i.id in fleet.members and i.state not in GONE]:
-                    world().lifecycle.terminate(member, BY_USER)
+                    self.ec2.lifecycle.terminate(member, BY_USER)
                 gone.append(
                     {"FleetId": fleet_id, "PreviousFleetState": before, "CurrentFleetState": fleet.state}
                 )
@@ -305,9 +261,9 @@ def _priority(override: dict[str, Any]) -> float:
     return math.inf if override.get("Priority") is None else float(override["Priority"])
 
 
-def _too_cheap(override: Override) -> Refusal | None:
+def _too_cheap(facts: Facts, override: Override) -> Refusal | None:
     offered, pool = override.launch.spot_options.get("MaxPrice"), override.pool
-    price = world().facts.spot_price(pool.instance_type, pool.zone) if pool.market == "spot" else None
+    price = facts.spot_price(pool.instance_type, pool.zone) if pool.market == "spot" else None
     if offered is None or price is None or float(offered) >= price:
         return None
     return Refusal(

@@ -14,18 +14,14 @@ from ministack.services import ssm as ministack_ssm
 from moto.core.responses import ActionResult
 from moto.ec2.exceptions import EC2ClientError
 from moto.ec2.models.amis import Ami
-from moto.ec2.responses._base_response import EC2BaseResponse
 from moto.ec2.utils import random_ami_id
 
 from localcloud.base.facts import BaseImage
-from localcloud.services.ec2 import image_faults
-from localcloud.services.ec2.actions.base import world
-from localcloud.services.ec2.actions.filters import matches
+from localcloud.services.ec2.actions.base import Actions, Ec2, cut, matches, page
 from localcloud.services.ec2.actions.launch import plain, tags_for
-from localcloud.services.ec2.actions.pages import cut, page
+from localcloud.services.ec2.faults import ImageFaults
 from localcloud.services.ec2.instances.lifecycle import wrong_state
-from localcloud.services.ec2.store.records import backend, now
-from localcloud.services.ec2.transport import LOCK
+from localcloud.services.ec2.store.records import LOCK, backend, now
 from localcloud.services.eventbridge import service_events
 from localcloud.services.iam.checks import is_forgone
 
@@ -35,7 +31,7 @@ AMAZON = "137112412989"
 NAME = re.compile(r"[A-Za-z0-9()\[\] ./\-'@_]{3,128}")
 
 
-class ImageActions(EC2BaseResponse):
+class ImageActions(Actions):
     """Images and the snapshots they are made of."""
 
     def create_image(self) -> ActionResult:
@@ -69,10 +65,10 @@ class ImageActions(EC2BaseResponse):
             )
         self.error_on_dryrun()
         image = _new_image(source, name, request)
-        world().hypervisor.capture(
+        self.ec2.hypervisor.capture(
             source.id,
             image.id,
-            _captured(image, self.current_account, self.region),
+            _captured(self.ec2, image, self.current_account, self.region),
             reboot=source.state == "running" and str(request.get("NoReboot")).lower() != "true",
         )
         return ActionResult({"ImageId": image.id})
@@ -116,9 +112,9 @@ class ImageActions(EC2BaseResponse):
         self.ec2_backend.deregister_image(image_id)
         results = []
         if str(self._get_param("DeleteAssociatedSnapshots")).lower() == "true":
-            results.append(_delete_snapshot_of(image))
-        world().hypervisor.delete_image(image_id)
-        _tell(image_id, self.region, "deregistered")
+            results.append(_delete_snapshot_of(image, self.ec2.image_faults))
+        self.ec2.hypervisor.delete_image(image_id)
+        _announce(image_id, self.region, "deregistered")
         return ActionResult({"Return": True, "DeleteSnapshotResults": results})
 
     def describe_snapshots(self) -> ActionResult:
@@ -196,9 +192,9 @@ def _facts_of_tags(resource_id: str) -> dict[str, list[str]]:
     return {"tag-key": list(tags), **{f"tag:{key}": [value] for key, value in tags.items()}}
 
 
-def _delete_snapshot_of(image: Any) -> dict[str, str]:
+def _delete_snapshot_of(image: Any, faults: ImageFaults) -> dict[str, str]:
     """What DeregisterImage says of the snapshot of an image that is gone: a failure is told, not raised."""
-    snapshot_id, code = image.ebs_snapshot.id, image_faults.left_behind()
+    snapshot_id, code = image.ebs_snapshot.id, faults.take_kept_snapshot()
     if code is None and is_forgone("ec2:DeleteSnapshot"):
         code = "missing-permissions"
     if code is None:
@@ -246,31 +242,32 @@ def stamp(moment: datetime) -> str:
     return moment.strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
 
 
-def _captured(image: Ami, account: str, region: str) -> Callable[[str | None], None]:
+def _captured(ec2: Ec2, image: Ami, account: str, region: str) -> Callable[[str | None], None]:
     """What to do when the copy of the disk is finished, or failed with a reason."""
-    foreseen, seconds = image_faults.failure(), image_faults.extra_seconds()
+    foreseen = ec2.image_faults.take_failure()
+    seconds = ec2.facts.latencies.image + ec2.image_faults.extra_seconds
 
     def finish(error: str | None) -> None:
         with request_scope(account, region), LOCK:
             if image.id not in backend().amis:  # deregistered meanwhile
-                world().hypervisor.delete_image(image.id)
+                ec2.hypervisor.delete_image(image.id)
             elif image.state == "pending":
-                _finish(image, region, error)
+                _finish(ec2, image, region, error)
 
     def done(error: str | None) -> None:
-        world().timers.after(world().facts.latencies.image + seconds, lambda: finish(foreseen or error))
+        ec2.timers.after(seconds, lambda: finish(foreseen or error))
 
     return done
 
 
-def _finish(image: Ami, region: str, error: str | None) -> None:
+def _finish(ec2: Ec2, image: Ami, region: str, error: str | None) -> None:
     if error is None:
         image.state, image.ebs_snapshot.status = "available", "completed"
     else:
         _fail(image, error)
-        world().hypervisor.delete_image(image.id)
-    _tell(image.id, region, image.state, error or "")
-    world().lifecycle.changed()
+        ec2.hypervisor.delete_image(image.id)
+    _announce(image.id, region, image.state, error or "")
+    ec2.lifecycle.changed()
 
 
 def _fail(image: Ami, reason: str) -> None:
@@ -349,7 +346,7 @@ def _size(image: Ami, gib: int) -> None:
     image.ebs_snapshot.volume.size = int(gib)
 
 
-def _tell(image_id: str, region: str, state: str, error: str = "") -> None:
+def _announce(image_id: str, region: str, state: str, error: str = "") -> None:
     detail = {"RequestId": new_uuid(), "ImageId": image_id, "State": state, "ErrorMessage": error}
     service_events.emit(
         "aws.ec2", "EC2 AMI State Change", detail, [f"arn:aws:ec2:{region}::image/{image_id}"]

@@ -9,7 +9,7 @@ import base64
 import binascii
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
@@ -22,12 +22,11 @@ from moto.ec2.exceptions import EC2ClientError
 from moto.ec2.models.instance_types import INSTANCE_TYPES
 from moto.ec2.models.instances import MetadataOptions, StateReason
 from moto.ec2.responses import EC2Response
-from moto.ec2.responses._base_response import EC2BaseResponse
 
-from localcloud.services.ec2.actions import spot
-from localcloud.services.ec2.actions.base import world
+from localcloud.services.ec2.actions.base import Actions
 from localcloud.services.ec2.capacity.allocation import Pool
 from localcloud.services.ec2.capacity.pools import offered_in
+from localcloud.services.ec2.instances import spot_requests
 from localcloud.services.ec2.store.records import Answered, backend, here, now
 
 DEFAULT_TYPE = "m1.small"
@@ -178,8 +177,8 @@ def usable_image(image_id: str | None) -> Any:
 # ------------------------------------------------------------------------------------------ a checked launch
 
 
-def prepared(request: dict[str, Any]) -> Launch:
-    """The launch a request asks for; raises AWS's error for whatever is wrong with it."""
+def prepared(request: dict[str, Any], zones: Collection[str]) -> Launch:
+    """The launch a request asks for, in one of the `zones`; raises AWS's error for whatever is wrong with it."""
     parameters = with_template(request)
     instance_type = parameters.setdefault("InstanceType", DEFAULT_TYPE)
     if instance_type not in INSTANCE_TYPES:
@@ -188,7 +187,7 @@ def prepared(request: dict[str, Any]) -> Launch:
     _check_architecture(instance_type, image)
     parameters["ImageId"] = image.id
     parameters["BlockDeviceMappings"] = _devices(image, parameters)
-    subnet = _subnet(parameters)
+    subnet = _subnet(parameters, zones)
     _put_subnet(parameters, subnet.id)
     market = (parameters.get("InstanceMarketOptions") or {}).get("MarketType") or "on-demand"
     _check_market(parameters, market)
@@ -196,9 +195,7 @@ def prepared(request: dict[str, Any]) -> Launch:
     _check_metadata_tags(parameters)
     profile_of(parameters)
     pool = Pool(instance_type, subnet.availability_zone, market)
-    if pool.zone not in world().facts.zones or pool.zone not in offered_in(
-        subnet.ec2_backend.region_name, instance_type
-    ):
+    if pool.zone not in zones or pool.zone not in offered_in(subnet.ec2_backend.region_name, instance_type):
         raise EC2ClientError(
             "Unsupported",
             f"Your requested instance type ({instance_type}) is not supported in your requested Availability Zone "
@@ -262,7 +259,7 @@ def _check_initialization(ebs: dict[str, Any]) -> None:
         )
 
 
-def _subnet(parameters: dict[str, Any]) -> Any:
+def _subnet(parameters: dict[str, Any], zones: Collection[str]) -> Any:
     """Where the launch goes: the named subnet, or the default one of the named zone (or of the first zone)."""
     cards = parameters.get("NetworkInterfaces") or []
     named = parameters.get("SubnetId") or next((c["SubnetId"] for c in cards if c.get("SubnetId")), None)
@@ -271,10 +268,10 @@ def _subnet(parameters: dict[str, Any]) -> Any:
             raise EC2ClientError("InvalidSubnetID.NotFound", f"The subnet ID '{named}' does not exist")
         return backend().get_subnet(named)
     zone = (parameters.get("Placement") or {}).get("AvailabilityZone")
-    if zone is not None and zone not in world().facts.zones:
+    if zone is not None and zone not in zones:
         raise EC2ClientError("InvalidParameterValue", f"Invalid availability zone: [{zone}]")
     defaults = backend().get_default_subnets()
-    for candidate in [zone] if zone else world().facts.zones:
+    for candidate in [zone] if zone else zones:
         if candidate in defaults:
             return defaults[candidate]
     raise EC2ClientError("MissingInput", "No subnets found for the default VPC. Please specify a subnet.")
@@ -366,9 +363,9 @@ def moto_profile(account_id: str, partition: str, **named: str | None) -> Simple
 # ------------------------------------------------------------------------------------------ launching
 
 
-def launched(responder: EC2BaseResponse, launch: Launch, count: int, fleet_id: str | None = None) -> Any:
+def launched(responder: Actions, launch: Launch, count: int, fleet_id: str | None = None) -> Any:
     """`count` instances through moto's own RunInstances, then everything moto drops. Answers moto's reservation."""
-    given = launch.parameters
+    given, ec2 = launch.parameters, responder.ec2
     responder.params = {
         **given,
         "MinCount": count,
@@ -383,8 +380,14 @@ def launched(responder: EC2BaseResponse, launch: Launch, count: int, fleet_id: s
             new.fleet_id = fleet_id
             new.add_tags({"aws:ec2:fleet-id": fleet_id})
         if launch.pool.market == "spot":
-            spot.open_request(new, launch.spot_options, launch.tags("spot-instances-request"), fleet_id)
-        world().lifecycle.launch(new)
+            spot_requests.open_request(
+                new,
+                launch.spot_options,
+                launch.tags("spot-instances-request"),
+                fleet_id,
+                ec2.facts.on_demand_price(new.instance_type),
+            )
+        ec2.lifecycle.launch(new)
     return reservation
 
 
@@ -443,7 +446,7 @@ def idempotent(action: str, token: str | None, parameters: dict[str, Any], make:
     return known.answer
 
 
-class LaunchActions(EC2BaseResponse):
+class LaunchActions(Actions):
     """RunInstances."""
 
     def run_instances(self) -> ActionResult:
@@ -457,9 +460,9 @@ class LaunchActions(EC2BaseResponse):
             )
 
         def make() -> str:
-            launch = prepared(request)
+            launch = prepared(request, self.ec2.facts.zones)
             self.error_on_dryrun()
-            grant = world().capacity.grant(launch.pool, most, launch.subnet_id)
+            grant = self.ec2.capacity.grant(launch.pool, most, launch.subnet_id)
             if grant.count < least:
                 assert grant.refusal is not None
                 raise EC2ClientError(grant.refusal.code, grant.refusal.message)

@@ -15,29 +15,25 @@ from typing import Any
 
 from ministack.core.responses import request_scope
 from ministack.services import iam as ministack_iam
-from moto.core.responses import ActionResult, EmptyResult
 from moto.ec2.exceptions import EC2ClientError
 from moto.ec2.models import ec2_backends
 from moto.ec2.models.instance_types import INSTANCE_TYPES
 from moto.ec2.models.instances import Instance, InstanceState, StateReason
-from moto.ec2.responses._base_response import EC2BaseResponse
 
+from localcloud.base.background import Timers
 from localcloud.base.facts import Facts
 from localcloud.machine.hypervisor import HostNotRunningError, Hypervisor, Machine
-from localcloud.services.ec2.actions import spot
-from localcloud.services.ec2.actions.base import world
-from localcloud.services.ec2.capacity.pools import pool_of, vcpus
+from localcloud.services.ec2.capacity.pools import vcpus
+from localcloud.services.ec2.instances import spot_requests
 from localcloud.services.ec2.store.records import (
-    GONE,
     LIVE,
-    Timers,
+    LOCK,
     backend,
     everything,
     found_anywhere,
     here,
     now,
 )
-from localcloud.services.ec2.transport import LOCK
 from localcloud.services.eventbridge import service_events
 
 log = logging.getLogger(__name__)
@@ -108,7 +104,7 @@ class Lifecycle:
         had_a_machine = doomed.state != "pending" or getattr(doomed, "booted", False)
         self._set(doomed, "shutting-down")
         here().notices.pop(doomed.id, None)
-        spot.close_request_of(doomed, reason.code)
+        spot_requests.close_request_of(doomed, reason.code)
         if had_a_machine:
             self.hypervisor.terminate(doomed.id)
         else:
@@ -135,7 +131,7 @@ class Lifecycle:
             with request_scope(warned.owner_id, warned.region_name), LOCK:
                 if warned.state not in LIVE or here().notices.pop(warned.id, None) is None:
                     return
-                behind = spot.request_of(warned)
+                behind = spot_requests.request_of(warned)
                 if (
                     behind is not None
                     and behind.interruption_behavior == "stop"
@@ -150,7 +146,7 @@ class Lifecycle:
     # -- told by the hypervisor
 
     def machine_changed(self, instance_id: str, what: str, reason: str) -> None:
-        """The hypervisor's `on_change`."""
+        """One of the hypervisor's `listeners`."""
         found = found_anywhere(instance_id)
         if found is None:
             log.warning("a machine of no instance changed: %s %s (%s)", instance_id, what, reason)
@@ -176,7 +172,7 @@ class Lifecycle:
 
     def _powered_off(self, off: Any) -> None:
         """The host shut itself down: InstanceInitiatedShutdownBehavior decides; what cannot stop is terminated."""
-        if off.instance_initiated_shutdown_behavior == "terminate" or not spot.may_stop(off):
+        if off.instance_initiated_shutdown_behavior == "terminate" or not spot_requests.may_stop(off):
             self.terminate(off, BY_HOST)
             return
         self._because(off, BY_HOST)
@@ -194,7 +190,7 @@ class Lifecycle:
         Instance.stop(stopping)
         stopping._reason, stopping.state_reason = because
         stopping.booted = False
-        spot.disable_request_of(stopping)
+        spot_requests.disable_request_of(stopping)
         self._set(stopping, "stopped")
 
     def _terminated(self, doomed: Any) -> None:
@@ -316,149 +312,3 @@ def wrong_state(instance: Any, wanted: str) -> EC2ClientError:
         "IncorrectInstanceState",
         f"The instance '{instance.id}' is not in a state from which it can be {wanted}.",
     )
-
-
-class LifecycleActions(EC2BaseResponse):
-    """Start, stop, reboot, terminate and what an instance printed."""
-
-    def start_instances(self) -> ActionResult:
-        self.error_on_dryrun()
-        chosen = self.ec2_backend.get_multi_instances_by_id(self._get_param("InstanceIds", []))
-        for one in chosen:
-            if one.state not in ("stopped", "pending", "running"):
-                raise wrong_state(one, "started")
-            if one.state == "stopped" and spot.stopped_by_ec2(one):
-                raise EC2ClientError(
-                    "IncorrectSpotRequestState",
-                    f"You can't start the Spot Instance '{one.id}' because it was stopped by Amazon EC2.",
-                )
-        starting = [one for one in chosen if one.state == "stopped"]
-        for one in starting:
-            grant = world().capacity.grant(pool_of(one), 1)
-            if grant.refusal is not None and grant.count < 1:
-                raise EC2ClientError(grant.refusal.code, grant.refusal.message)
-        rows = []
-        for one in chosen:
-            before = one._state
-            if one in starting:
-                spot.enable_request_of(one)
-                world().lifecycle.start(one)
-            rows.append(_change(one, before))
-        return ActionResult({"StartingInstances": rows})
-
-    def stop_instances(self) -> ActionResult:
-        self.error_on_dryrun()
-        chosen = self.ec2_backend.get_multi_instances_by_id(self._get_param("InstanceIds", []))
-        for one in chosen:
-            if one.state not in ("running", "stopping", "stopped"):
-                raise wrong_state(one, "stopped")
-            if one.disable_api_stop is True:
-                raise EC2ClientError(
-                    "OperationNotPermitted",
-                    f"The instance '{one.id}' may not be stopped. Modify its 'disableApiStop' instance attribute and "
-                    "try again.",
-                )
-            if one.state == "running":
-                spot.refuse_stop(one)
-        rows = []
-        for one in chosen:
-            before = one._state
-            if one.state == "running":
-                world().lifecycle.stop(one, BY_USER)
-            rows.append(_change(one, before))
-        return ActionResult({"StoppingInstances": rows})
-
-    def terminate_instances(self) -> ActionResult:
-        self.error_on_dryrun()
-        ids = self._get_param("InstanceIds", [])
-        if not ids:
-            raise EC2ClientError("MissingParameter", "The request must contain the parameter InstanceId")
-        chosen = self.ec2_backend.get_multi_instances_by_id(ids)
-        for one in chosen:
-            if one.disable_api_termination is True:
-                raise EC2ClientError(
-                    "OperationNotPermitted",
-                    f"The instance '{one.id}' may not be terminated. Modify its 'disableApiTermination' instance "
-                    "attribute and try again.",
-                )
-        rows = []
-        for one in chosen:
-            before = one._state
-            if one.state not in GONE:
-                world().lifecycle.terminate(one, BY_USER)
-            rows.append(_change(one, before))
-        return ActionResult({"TerminatingInstances": rows})
-
-    def reboot_instances(self) -> ActionResult:
-        """The same disk, address and state; one that is going down or gone is passed over, as on AWS."""
-        self.error_on_dryrun()
-        chosen = self.ec2_backend.get_multi_instances_by_id(self._get_param("InstanceIds", []))
-        for one in chosen:
-            if one.state not in ("running", *GONE):
-                raise wrong_state(one, "rebooted")
-        for one in chosen:
-            if one.state == "running":
-                world().lifecycle.reboot(one)
-        return EmptyResult()
-
-    def get_console_output(self) -> ActionResult:
-        self.error_on_dryrun()
-        one = self.ec2_backend.get_instance(self._get_param("InstanceId"))
-        printed = world().hypervisor.console(one.id)
-        encoded = base64.b64encode(printed.encode()[-65536:]).decode()
-        return ActionResult({"InstanceId": one.id, "Output": encoded, "Timestamp": now()})
-
-    def modify_instance_attribute(self) -> ActionResult:
-        """moto takes what it does not know for a change of security groups and empties them."""
-        self.error_on_dryrun()
-        one = self.ec2_backend.get_instance(self._get_param("InstanceId"))
-        named = self._get_param("Attribute")
-        if named is not None:
-            self.params[named[0].upper() + named[1:]] = {"Value": self._get_param("Value")}
-        if (behaviour := self._get_param("InstanceInitiatedShutdownBehavior.Value")) is not None:
-            if behaviour not in ("stop", "terminate"):
-                raise EC2ClientError(
-                    "InvalidParameterValue",
-                    f"Value ({behaviour}) for parameter instanceInitiatedShutdownBehavior is invalid.",
-                )
-            one.instance_initiated_shutdown_behavior = behaviour
-            return EmptyResult()
-        for parameter, attribute in FLAGS.items():
-            if (flag := self._get_param(f"{parameter}.Value")) is not None:
-                setattr(one, attribute, str(flag).lower() == "true")
-                return EmptyResult()
-        if (new_type := self._get_param("InstanceType.Value")) is not None:
-            return self._change_type(one, new_type)
-        if self._get_param("Groups") is not None or self._get_param("BlockDeviceMappings") is not None:
-            return super().modify_instance_attribute()
-        raise EC2ClientError("InvalidParameterCombination", "No attributes specified.")
-
-    def _change_type(self, one: Any, new_type: str) -> ActionResult:
-        if one.state != "stopped":
-            raise EC2ClientError(
-                "IncorrectInstanceState", f"The instance '{one.id}' is not in the 'stopped' state."
-            )
-        if one.lifecycle == "spot":
-            raise EC2ClientError("UnsupportedOperation", "You can't change the type of a Spot Instance.")
-        if new_type not in INSTANCE_TYPES:
-            raise EC2ClientError(
-                "InvalidInstanceAttributeValue", f"The instance type '{new_type}' does not exist"
-            )
-        one.instance_type = new_type
-        return EmptyResult()
-
-
-FLAGS = {
-    "DisableApiTermination": "disable_api_termination",
-    "DisableApiStop": "disable_api_stop",
-    "SourceDestCheck": "source_dest_check",
-    "EbsOptimized": "ebs_optimized",
-}
-
-
-def _change(one: Any, before: InstanceState) -> dict[str, Any]:
-    return {
-        "InstanceId": one.id,
-        "CurrentState": {"Code": one.state_code, "Name": one.state},
-        "PreviousState": {"Code": before.code, "Name": before.name},
-    }

@@ -14,8 +14,7 @@ from ministack.services import sts as ministack_sts
 from localcloud.machine.hypervisor import MetadataFacts
 from localcloud.services.ec2.capacity.pools import market_of
 from localcloud.services.ec2.instances.lifecycle import role_of
-from localcloud.services.ec2.store.records import backend, found_anywhere, here
-from localcloud.services.ec2.transport import LOCK
+from localcloud.services.ec2.store.records import LOCK, backend, found_anywhere, here
 
 LIFETIME = timedelta(hours=6)
 RENEW_BEFORE = timedelta(minutes=15)

@@ -2,30 +2,38 @@
 
 from __future__ import annotations
 
-import heapq
-import itertools
-import logging
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ministack.core.responses import get_account_id, get_region, request_scope
 from moto.ec2.models import ec2_backends
 
-from localcloud.services.ec2.transport import LOCK
-
-if TYPE_CHECKING:
-    from localcloud.services.ec2.actions.fleets import Fleet
-    from localcloud.services.ec2.actions.spot import SpotRequest
-
-log = logging.getLogger(__name__)
+LOCK = threading.RLock()
+"""moto is not thread-safe: everything that reads or writes its store holds this."""
+MARKETS = {"spot": "SpotOptions", "on-demand": "OnDemandOptions"}
+"""By market: the block of a fleet's request that has its rules."""
+PRODUCT = "Linux/UNIX"
+STATUS = {
+    "fulfilled": "Your Spot request is fulfilled.",
+    "instance-terminated-by-user": "Spot Instance terminated due to user-initiated termination.",
+    "instance-terminated-no-capacity": "Your Spot Instance was terminated: there is no capacity available for it.",
+    "instance-stopped-by-user": "You stopped your Spot Instance.",
+    "instance-stopped-no-capacity": "Your Spot Instance was stopped: there is no capacity available for it.",
+    "request-canceled-and-instance-running": "You canceled the Spot request while its instance was still running.",
+    "canceled-before-fulfillment": "You canceled the Spot request before it was fulfilled.",
+}
 
 LIVE = ("pending", "running")
 """The states in which an instance takes room, counts against quotas, and can fail."""
 GONE = ("shutting-down", "terminated")
+
+
+def now() -> datetime:
+    """The current instant, aware."""
+    return datetime.now(UTC)
 
 
 @dataclass(frozen=True)
@@ -43,6 +51,106 @@ class Notice:
 
     action: str
     at: datetime
+
+
+@dataclass
+class SpotRequest:
+    """One spot instance request. `state` and `status` change as its instance does."""
+
+    id: str
+    type: str
+    instance_id: str
+    instance_type: str
+    image_id: str
+    zone: str
+    subnet_id: str | None
+    interruption_behavior: str
+    max_price: str | None
+    fleet_id: str | None
+    created: datetime
+    state: str = "active"
+    status: str = "fulfilled"
+    updated: datetime = field(default_factory=now)
+
+    def become(self, state: str, status: str) -> None:
+        """Change what DescribeSpotInstanceRequests shows."""
+        self.state, self.status, self.updated = state, status, now()
+
+    def described(self) -> dict[str, Any]:
+        """As DescribeSpotInstanceRequests shows it."""
+        return {
+            "SpotInstanceRequestId": self.id,
+            "Type": self.type,
+            "State": self.state,
+            "Status": {"Code": self.status, "Message": STATUS[self.status], "UpdateTime": self.updated},
+            "InstanceId": self.instance_id,
+            "LaunchedAvailabilityZone": self.zone,
+            "LaunchSpecification": {
+                "ImageId": self.image_id,
+                "InstanceType": self.instance_type,
+                "SubnetId": self.subnet_id,
+                "Placement": {"AvailabilityZone": self.zone},
+            },
+            "InstanceInterruptionBehavior": self.interruption_behavior,
+            "ProductDescription": PRODUCT,
+            "SpotPrice": self.max_price,
+            "CreateTime": self.created,
+            "Tags": [{"Key": k, "Value": v} for k, v in backend().tags.get(self.id, {}).items()],
+        }
+
+    def facts(self) -> dict[str, list[str]]:
+        """What filters can ask."""
+        tags = backend().tags.get(self.id, {})
+        return {
+            "spot-instance-request-id": [self.id],
+            "instance-id": [self.instance_id],
+            "state": [self.state],
+            "status-code": [self.status],
+            "type": [self.type],
+            "launch.instance-type": [self.instance_type],
+            "launch.image-id": [self.image_id],
+            "launched-availability-zone": [self.zone],
+            "tag-key": list(tags),
+            **{f"tag:{key}": [value] for key, value in tags.items()},
+        }
+
+
+@dataclass
+class Fleet:
+    """An instant fleet that was created; its members are remembered by id."""
+
+    id: str
+    request: dict[str, Any]
+    created: datetime
+    rows: list[dict[str, Any]]
+    errors: list[dict[str, Any]]
+    state: str = "active"
+    members: list[str] = field(default_factory=list)
+
+    def described(self) -> dict[str, Any]:
+        """As DescribeFleets shows it."""
+        capacity = self.request["TargetCapacitySpecification"]
+        by_market = {
+            market: sum(len(row["InstanceIds"]) for row in self.rows if row["Lifecycle"] == market)
+            for market in MARKETS
+        }
+        return {
+            "FleetId": self.id,
+            "Type": "instant",
+            "FleetState": self.state,
+            "ActivityStatus": "fulfilled" if self.rows else "error",
+            "CreateTime": self.created,
+            "ClientToken": self.request.get("ClientToken"),
+            "LaunchTemplateConfigs": self.request["LaunchTemplateConfigs"],
+            "TargetCapacitySpecification": capacity,
+            "SpotOptions": self.request.get("SpotOptions"),
+            "OnDemandOptions": self.request.get("OnDemandOptions"),
+            "FulfilledCapacity": float(len(self.members)),
+            "FulfilledOnDemandCapacity": float(by_market["on-demand"]),
+            "Instances": self.rows,
+            "Errors": self.errors,
+            "Tags": [{"Key": k, "Value": v} for k, v in backend().tags.get(self.id, {}).items()],
+        }
 
 
 @dataclass
@@ -121,43 +229,3 @@ def restore(kept: Kept) -> None:
     for (account, region), (store, records) in kept.items():
         ec2_backends[account][region] = store
         _records[account, region] = records
-
-
-def now() -> datetime:
-    """The current instant, aware."""
-    return datetime.now(UTC)
-
-
-class Timers:
-    """Runs functions later, one after the other, in one thread."""
-
-    def __init__(self) -> None:
-        self._waiting: list[tuple[float, int, Callable[[], None]]] = []
-        self._count = itertools.count()
-        self._change = threading.Condition()
-        threading.Thread(target=self._run_forever, name="ec2-timers", daemon=True).start()
-
-    def after(self, seconds: float, act: Callable[[], None]) -> None:
-        """Call `act` in `seconds`; it must check for itself whether it is still wanted."""
-        with self._change:
-            heapq.heappush(self._waiting, (time.monotonic() + seconds, next(self._count), act))
-            self._change.notify()
-
-    def _run_forever(self) -> None:
-        while True:
-            act = self._next()
-            try:
-                act()
-            except Exception:  # the others must still run
-                log.exception("a timed action failed")
-
-    def _next(self) -> Callable[[], None]:
-        with self._change:
-            while True:
-                if not self._waiting:
-                    self._change.wait()
-                    continue
-                due = self._waiting[0][0] - time.monotonic()
-                if due <= 0:
-                    return heapq.heappop(self._waiting)[2]
-                self._change.wait(due)

@@ -7,8 +7,7 @@ from typing import Any
 
 from ministack.services import ec2 as ministack_ec2
 
-from localcloud.services.ec2.store.records import backend, instances
-from localcloud.services.ec2.transport import LOCK
+from localcloud.services.ec2.store.records import LOCK, backend, instances
 
 
 class View(Mapping[str, Any]):
