@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
+from localcloud.patches import MINISTACK
 from localcloud.server import admin
 
 _uncounted: contextvars.ContextVar[bool] = contextvars.ContextVar("calls_uncounted", default=False)
@@ -45,10 +46,11 @@ def caller_name(arn: str) -> str:
 
 def install() -> None:
     """Count at ministack's IAM check, outside of what `localcloud.services.iam` put around it."""
-    from ministack.core import iam_actions, iam_evaluator
+    from ministack.core import iam_evaluator
 
     calls = Calls()
-    next_tags, next_enforce = iam_actions.request_tag_context, iam_evaluator.enforce
+    next_tags = MINISTACK.stock("core.iam_actions:request_tag_context")
+    next_enforce = MINISTACK.stock("core.iam_evaluator:enforce")
 
     def request_begins(service: str, iam_action: str, body: bytes, params: Mapping[str, Any]) -> Any:
         """Called once per request, before its one or more checks."""
@@ -62,6 +64,6 @@ def install() -> None:
             calls.count(caller_name(str(identity.get("userArn", "anonymous"))), iam_action)
         return next_enforce(access_key_id, iam_action, *arguments, **named)
 
-    iam_actions.request_tag_context = request_begins
-    iam_evaluator.enforce = count_once
+    MINISTACK.replace("core.iam_actions:request_tag_context", request_begins)
+    MINISTACK.replace("core.iam_evaluator:enforce", count_once)
     admin.route("GET", "/calls", calls.answer)

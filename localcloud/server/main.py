@@ -20,6 +20,7 @@ from localcloud.base.context import ACCOUNT, HOST_ENDPOINT, REGION, Context
 from localcloud.base.facts import Facts
 from localcloud.base.state import Store
 from localcloud.machine.hypervisor import Hypervisor
+from localcloud.patches import MINISTACK
 from localcloud.server import admin
 
 log = logging.getLogger("localcloud.server.main")
@@ -99,8 +100,6 @@ def prepare_network() -> None:
 
 def install_everything(context: Context, hypervisor: Hypervisor) -> None:
     """Install every part, later ones around earlier ones; what the last server kept is given back once it serves."""
-    from ministack import app
-
     from localcloud.server import call_counts, faults, ministack_state, status, unknown_services
     from localcloud.services import cloudformation, ec2, iam, s3, servicequotas, ssm, stepfunctions
     from localcloud.services.cloudwatch import gpu_metrics, metrics
@@ -123,9 +122,9 @@ def install_everything(context: Context, hypervisor: Hypervisor) -> None:
     unknown_services.install()
     call_counts.install()
     status.install(context)
-    app.PERSIST_STATE = True  # else it never asks for what was kept ...
-    app._load_persisted_state = context.store.restore
-    app.save_all = lambda states: None  # ... and the store alone writes
+    MINISTACK.replace("app:PERSIST_STATE", True)
+    MINISTACK.replace("app:_load_persisted_state", context.store.restore)
+    MINISTACK.replace("app:save_all", lambda states: None)
 
 
 def serve(context: Context, hypervisor: Hypervisor, listening_socket: int) -> None:

@@ -6,15 +6,15 @@ import json
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
+from localcloud.patches import MINISTACK
+
 Answer = tuple[int, dict[str, str], bytes]
 Handler = Callable[..., Awaitable[Answer]]
 
 
 def install() -> None:
     """Let ministack ask us for the services it has no handler of."""
-    from ministack import app
-
-    app.SERVICE_HANDLERS = Handlers(app.SERVICE_HANDLERS)
+    MINISTACK.replace("app:SERVICE_HANDLERS", Handlers(MINISTACK.stock("app:SERVICE_HANDLERS")))
 
 
 class Handlers(dict[str, Handler]):

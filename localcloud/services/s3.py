@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from localcloud.patches import MINISTACK
+
 if TYPE_CHECKING:
     from localcloud.base.context import Context
 
@@ -23,9 +25,8 @@ def install(context: Context) -> None:
 
 def name_the_version_in_events() -> None:
     """Add `detail.object.version-id`, which ministack leaves out, to S3's events on the default bus."""
-    from ministack.services import eventbridge, s3
-
-    stock_fire, stock_dispatch = s3._fire_s3_event, eventbridge._dispatch_event
+    stock_fire = MINISTACK.stock("services.s3:_fire_s3_event")
+    stock_dispatch = MINISTACK.stock("services.eventbridge:_dispatch_event")
 
     def fire_s3_event(*arguments: Any, version_id: str | None = None, **named: Any) -> None:
         _version.set(version_id)  # this runs in a thread and a context of its own
@@ -39,19 +40,18 @@ def name_the_version_in_events() -> None:
             event = {**event, "Detail": json.dumps(detail)}
         return stock_dispatch(event, view)
 
-    s3._fire_s3_event = fire_s3_event
-    eventbridge._dispatch_event = dispatch_event
+    MINISTACK.replace("services.s3:_fire_s3_event", fire_s3_event)
+    MINISTACK.replace("services.eventbridge:_dispatch_event", dispatch_event)
 
 
 def refuse_on_a_full_disk(state: Path) -> None:
     """Answer InsufficientStorage (507, which no client tries again) when an object could not be written below `state`;
     ministack takes it and forgets it later.
     """
-    from ministack import app
     from ministack.core.responses import error_response_xml
-    from ministack.services import s3
 
-    stock_write, stock_handle = s3._atomic_write, app.SERVICE_HANDLERS["s3"]
+    stock_write = MINISTACK.stock("services.s3:_atomic_write")
+    stock_handle = MINISTACK.stock("app:SERVICE_HANDLERS")["s3"]
 
     def write(*arguments: Any, **named: Any) -> None:
         try:
@@ -73,5 +73,5 @@ def refuse_on_a_full_disk(state: Path) -> None:
         message = f"The object could not be written below {state}: {failures[0].strerror}."
         return error_response_xml("InsufficientStorage", message, 507)
 
-    s3._atomic_write = write
-    app.SERVICE_HANDLERS["s3"] = handle
+    MINISTACK.replace("services.s3:_atomic_write", write)
+    MINISTACK.extend("app:SERVICE_HANDLERS", {"s3": handle})

@@ -14,6 +14,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from localcloud.patches import MINISTACK
+
 Answer = tuple[int, dict[str, str], bytes]
 Point = dict[str, Any]
 
@@ -50,11 +52,9 @@ class Series:
 
 def install() -> None:
     """Answer in ministack's place."""
-    from ministack.services import cloudwatch
-
-    cloudwatch._get_metric_data = _get_metric_data
-    cloudwatch._get_metric_statistics = _get_metric_statistics
-    cloudwatch._evict_old_metrics = _sweep
+    MINISTACK.replace("services.cloudwatch:_get_metric_data", _get_metric_data)
+    MINISTACK.replace("services.cloudwatch:_get_metric_statistics", _get_metric_statistics)
+    MINISTACK.replace("services.cloudwatch:_evict_old_metrics", _sweep)
 
 
 def record(namespace: str, name: str, value: float, unit: str, dimensions: Mapping[str, str]) -> None:

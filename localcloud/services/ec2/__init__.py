@@ -10,6 +10,8 @@ import pickle
 from functools import partial
 from typing import TYPE_CHECKING
 
+from localcloud.patches import MINISTACK, MOTO
+
 # moto would load hundreds of AMIs, each with a volume and a snapshot, before the first request.
 os.environ.setdefault("MOTO_EC2_LOAD_DEFAULT_AMIS", "false")
 
@@ -22,7 +24,6 @@ if TYPE_CHECKING:
 
 def install(context: Context, hypervisor: Hypervisor) -> Ec2:
     """Answer service `ec2`, provision AWS::EC2::*, keep both over restarts."""
-    from ministack import app
     from ministack.core.responses import request_scope
 
     from localcloud.base.background import Timers
@@ -43,8 +44,8 @@ def install(context: Context, hypervisor: Hypervisor) -> Ec2:
     ec2 = Ec2(facts, hypervisor, Capacity(facts), lifecycle, timers, Throttle(), ImageFaults(), impairments)
     api = Api(ec2)
 
-    _mend_moto()
-    app.SERVICE_HANDLERS["ec2"] = api.handle
+    patch_moto()
+    MINISTACK.extend("app:SERVICE_HANDLERS", {"ec2": api.handle})
     cloudformation.install(api.client)
     views.install()
     expansion.EXPANDERS.update(permissions.OF_SYSTEMS_MANAGER)
@@ -61,27 +62,22 @@ def install(context: Context, hypervisor: Hypervisor) -> Ec2:
     return ec2
 
 
-def _mend_moto() -> None:
+def patch_moto() -> None:
     """Where moto's EC2 has a function that our facts, or our sense of speed, contradict."""
-    from moto.ec2.models import iam_instance_profile
-    from moto.ec2.models.amis import Ami
-    from moto.ec2.models.core import TaggedEC2Resource
-    from moto.ec2.models.subnets import Subnet
-    from moto.ec2.responses import instances as instance_responses
-    from moto.ec2.responses._base_response import EC2BaseResponse
-    from moto.ec2.utils import EC2_PREFIX_TO_RESOURCE
-
     from localcloud.services.ec2.actions import catalogue, images, launch
     from localcloud.services.ec2.store import addresses, records
 
-    catalogue.teach_filters()
-    for module in (iam_instance_profile, instance_responses):
-        module.filter_iam_instance_profiles = launch.moto_profile
-    Ami.block_device_mappings = property(images.devices)
-    EC2BaseResponse.RESPONSE_KEY_PATH_TO_TRANSFORMER["Image.CreationDate"] = images.stamp
-    TaggedEC2Resource.get_tags = records.tags_of
-    Subnet.get_available_subnet_ip = addresses.next_address
-    EC2_PREFIX_TO_RESOURCE["sir"] = "spot-instances-request"
+    catalogue.add_filters()
+    for module in ("models.iam_instance_profile", "responses.instances"):
+        MOTO.replace(f"ec2.{module}:filter_iam_instance_profiles", launch.moto_profile)
+    MOTO.replace("ec2.models.amis:Ami.block_device_mappings", property(images.devices))
+    MOTO.extend(
+        "ec2.responses._base_response:EC2BaseResponse.RESPONSE_KEY_PATH_TO_TRANSFORMER",
+        {"Image.CreationDate": images.stamp},
+    )
+    MOTO.replace("ec2.models.core:TaggedEC2Resource.get_tags", records.tags_of)
+    MOTO.replace("ec2.models.subnets:Subnet.get_available_subnet_ip", addresses.next_address)
+    MOTO.extend("ec2.utils:EC2_PREFIX_TO_RESOURCE", {"sir": "spot-instances-request"})
 
 
 def _keep(context: Context, lifecycle: Lifecycle) -> None:

@@ -13,7 +13,8 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 from ministack.core.responses import new_uuid
-from ministack.services.cloudformation import provisioners
+
+from localcloud.patches import MINISTACK
 
 Properties = dict[str, Any]
 Call = Callable[..., Any]
@@ -83,13 +84,16 @@ def _text(value: Any) -> str:
 def install(client: Callable[[], Any]) -> None:
     """Add every type of the table to ministack's CloudFormation. `client` answers the current region's EC2 client."""
     call = caller(client)
-    for name, kind in KINDS.items():
-        provisioners._RESOURCE_HANDLERS[name] = {
+    handlers = {
+        name: {
             "create": _creator(call, kind),
             "update": _updater(call, kind),
             "update_with_logical_id": True,
             "delete": _deleter(call, kind),
         }
+        for name, kind in KINDS.items()
+    }
+    MINISTACK.extend("services.cloudformation.provisioners:_RESOURCE_HANDLERS", handlers)
 
 
 def _creator(call: Call, kind: Kind) -> Callable[[str, Properties, str], tuple[str, dict[str, Any]]]:

@@ -12,6 +12,7 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from localcloud.patches import MINISTACK
 from localcloud.services.eventbridge.service_events import lost
 from localcloud.services.iam.checks import Check
 from localcloud.services.iam.roles import NotAllowedError, Session
@@ -30,9 +31,7 @@ ROLE_NEEDS = {
 
 def install() -> None:
     """Stand between every rule or schedule and its targets."""
-    from ministack.services import eventbridge
-
-    stock_invoke = eventbridge._invoke_target
+    stock_invoke = MINISTACK.stock("services.eventbridge:_invoke_target")
 
     def invoke_target(
         target: Mapping[str, Any], event: Mapping[str, Any], rule: Mapping[str, Any], view: Any = None
@@ -44,15 +43,15 @@ def install() -> None:
         log.warning("%s does not reach %s: %s", rule.get("Name"), target.get("Arn"), refusal)
         _dead_letter(target, event)
 
-    stock_put = eventbridge._put_events
+    stock_put = MINISTACK.stock("services.eventbridge:_put_events")
 
     def put_events(data: dict[str, Any], allow_aws_source: bool = False) -> Any:
         arriving = without_lost(data) if allow_aws_source else data
         return put_sound_events(stock_put, arriving, allow_aws_source)
 
-    eventbridge._put_events = put_events
-    eventbridge._invoke_target = invoke_target
-    eventbridge._dispatch_to_lambda = invoke_function
+    MINISTACK.replace("services.eventbridge:_put_events", put_events)
+    MINISTACK.replace("services.eventbridge:_invoke_target", invoke_target)
+    MINISTACK.replace("services.eventbridge:_dispatch_to_lambda", invoke_function)
 
 
 def without_lost(data: dict[str, Any]) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from localcloud.patches import MINISTACK
 from localcloud.services.lambdas.worker import END_OF_LOG
 
 if TYPE_CHECKING:
@@ -44,27 +45,23 @@ LAST_LINES_SECONDS = 2.0
 
 def install(context: Context) -> None:
     """Isolate functions and report their errors as AWS does."""
-    from ministack.core import lambda_runtime
-    from ministack.services import lambda_svc
-
     home = context.state / "lambda"
     Process = process_class(context, home, make_runtime(home / "runtime"))
-    stock_class = lambda_runtime._worker_class_for
+    stock_class = MINISTACK.stock("core.lambda_runtime:_worker_class_for")
 
     def class_for(config: Mapping[str, Any]) -> Any:
         return Process if str(config.get("Runtime", "")).startswith("python") else stock_class(config)
 
-    lambda_runtime._worker_class_for = class_for
-    lambda_svc._execute_function_warm = execute
+    MINISTACK.replace("core.lambda_runtime:_worker_class_for", class_for)
+    MINISTACK.replace("services.lambda_svc:_execute_function_warm", execute)
 
 
 def process_class(context: Context, home: Path, interpreter: Path) -> Any:
     """ministack's worker, started our way. A class made here: its base is there only once ministack is imported."""
-    from ministack.core import lambda_runtime
-
+    Worker: Any = MINISTACK.stock("core.lambda_runtime:Worker")
     unpacked = Unpacked(home / "unpacked")
 
-    class FunctionProcess(lambda_runtime.Worker):
+    class FunctionProcess(Worker):
         def _spawn(self) -> None:
             code = unpacked.folder(self.code_zip)
             layers = [unpacked.folder(content) for content in _layers(self.config)]

@@ -10,6 +10,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
+from localcloud.patches import MINISTACK
 from localcloud.services.eventbridge import service_events
 from localcloud.services.ssm.agent import Agents
 from localcloud.services.ssm.announcements import announcer
@@ -29,12 +30,13 @@ Handler = Callable[..., Awaitable[Any]]
 
 def install(context: Context, hypervisor: Hypervisor) -> None:
     """Put our actions in front of ministack's SSM, the document type into CloudFormation, an agent on every host."""
-    from ministack import app
-    from ministack.services.cloudformation import provisioners
-
     service = make_service(context, hypervisor)
-    app.SERVICE_HANDLERS["ssm"] = with_our_actions(app.SERVICE_HANDLERS["ssm"], service)
-    provisioners._RESOURCE_HANDLERS["AWS::SSM::Document"] = resource_handler(service.documents)
+    stock = MINISTACK.stock("app:SERVICE_HANDLERS")["ssm"]
+    MINISTACK.extend("app:SERVICE_HANDLERS", {"ssm": with_our_actions(stock, service)})
+    MINISTACK.extend(
+        "services.cloudformation.provisioners:_RESOURCE_HANDLERS",
+        {"AWS::SSM::Document": resource_handler(service.documents)},
+    )
     hypervisor.listeners.append(service.agents.host_changed)
     keep(context, service)
 

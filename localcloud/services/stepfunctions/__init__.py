@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from localcloud.patches import MINISTACK
 from localcloud.services.stepfunctions import authority, callbacks, definition, errors, history, tasks
 
 
@@ -24,12 +25,12 @@ def install() -> None:
     callbacks.install()
     definition.install()
     authority.install()
-    stock._execute_task = tasks.execute_task
-    stock._apply_state_assign = assign_at_once
-    _end_executions_once(stock)
+    MINISTACK.replace("services.stepfunctions:_execute_task", tasks.execute_task)
+    MINISTACK.replace("services.stepfunctions:_apply_state_assign", assign_at_once)
+    _end_executions_once()
     _let_succeed_have_an_output(stock)
     _start_as_aws_does(stock)
-    _show_no_output_of_a_failure(stock)
+    _show_no_output_of_a_failure()
 
 
 def assign_at_once(
@@ -49,9 +50,10 @@ def assign_at_once(
     ctx.setdefault("variables", {}).update(new)
 
 
-def _end_executions_once(stock: Any) -> None:
+def _end_executions_once() -> None:
     """An aborted execution stays aborted, and its waiting tasks end with it."""
-    stock_fail, stock_stop = stock._fail_execution, stock._stop_execution
+    stock_fail = MINISTACK.stock("services.stepfunctions:_fail_execution")
+    stock_stop = MINISTACK.stock("services.stepfunctions:_stop_execution")
 
     def fail_execution(execution: dict[str, Any], error: str, cause: str) -> None:
         if execution["status"] == "RUNNING":
@@ -63,12 +65,13 @@ def _end_executions_once(stock: Any) -> None:
             callbacks.abandon(str(data.get("executionArn")))
         return answer
 
-    stock._fail_execution, stock._stop_execution = fail_execution, stop_execution
+    MINISTACK.replace("services.stepfunctions:_fail_execution", fail_execution)
+    MINISTACK.replace("services.stepfunctions:_stop_execution", stop_execution)
 
 
 def _let_succeed_have_an_output(stock: Any) -> None:
     """ministack ignores the `Output` of a JSONata Succeed state."""
-    stock_output = stock._apply_output_path
+    stock_output = MINISTACK.stock("services.stepfunctions:_apply_output_path")
 
     def apply_output_path(state: Mapping[str, Any], data: Any, ctx: dict[str, Any] | None = None) -> Any:
         is_jsonata = stock._state_query_language(state, ctx) == "JSONata"
@@ -76,14 +79,14 @@ def _let_succeed_have_an_output(stock: Any) -> None:
             return stock._apply_jsonata_output(state, data, ctx, result=data, default=data)
         return stock_output(state, data, ctx)
 
-    stock._apply_output_path = apply_output_path
+    MINISTACK.replace("services.stepfunctions:_apply_output_path", apply_output_path)
 
 
 def _start_as_aws_does(stock: Any) -> None:
     """The input is JSON; the same name with the same input is the execution that runs."""
     from ministack.core.responses import error_response_json, json_response
 
-    stock_start = stock._start_execution
+    stock_start = MINISTACK.stock("services.stepfunctions:_start_execution")
 
     def start_execution(data: dict[str, Any]) -> Any:
         given = data.get("input", "{}")
@@ -100,12 +103,12 @@ def _start_as_aws_does(stock: Any) -> None:
             return json_response({"executionArn": known["executionArn"], "startDate": known["startDate"]})
         return answer
 
-    stock._start_execution = start_execution
+    MINISTACK.replace("services.stepfunctions:_start_execution", start_execution)
 
 
-def _show_no_output_of_a_failure(stock: Any) -> None:
+def _show_no_output_of_a_failure() -> None:
     """DescribeExecution has an `output` of an execution that succeeded; of one that failed `error` and `cause`."""
-    stock_describe = stock._describe_execution
+    stock_describe = MINISTACK.stock("services.stepfunctions:_describe_execution")
 
     def describe_execution(data: dict[str, Any]) -> Any:
         status, headers, body = stock_describe(data)
@@ -114,7 +117,7 @@ def _show_no_output_of_a_failure(stock: Any) -> None:
             shown = {key: value for key, value in shown.items() if key not in ("output", "outputDetails")}
         return status, headers, json.dumps(shown).encode()
 
-    stock._describe_execution = describe_execution
+    MINISTACK.replace("services.stepfunctions:_describe_execution", describe_execution)
 
 
 def as_json(value: Any) -> str:

@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from localcloud.patches import MINISTACK
 from localcloud.services.iam.checks import Check
 from localcloud.services.iam.expansion import checks_of
 from localcloud.services.iam.requests import Request
@@ -35,15 +36,10 @@ def act_as(session: Session) -> None:
 
 def install() -> None:
     """Check every call that leaves an execution."""
-    from ministack import app
     from ministack.services import stepfunctions as stock
 
-    stock_lambda = stock._call_lambda
-    stock_nested, stock_nested_sync = (
-        stock._invoke_nested_start_execution,
-        stock._invoke_nested_start_execution_sync,
-    )
-    stock_call = app.call_service_handler_sync
+    stock_lambda = MINISTACK.stock("services.stepfunctions:_call_lambda")
+    stock_call = MINISTACK.stock("app:call_service_handler_sync")
 
     def call_lambda(function: str, event: Any) -> Any:
         _require(
@@ -80,12 +76,14 @@ def install() -> None:
             _require_request(service, method, path, headers, body, query)
         return stock_call(handler, method, path, headers, body, query, timeout)
 
-    stock._call_lambda = call_lambda
-    stock._invoke_nested_start_execution = guarded_start(stock_nested)
-    stock._invoke_nested_start_execution_sync = guarded_start(stock_nested_sync)
-    app.call_service_handler_sync = call_service
-    for prefix, handler in list(stock._SERVICE_DISPATCH.items()):
-        stock._SERVICE_DISPATCH[prefix] = _guarded_integration(prefix, handler)
+    MINISTACK.replace("services.stepfunctions:_call_lambda", call_lambda)
+    for start in ("_invoke_nested_start_execution", "_invoke_nested_start_execution_sync"):
+        name = f"services.stepfunctions:{start}"
+        MINISTACK.replace(name, guarded_start(MINISTACK.stock(name)))
+    MINISTACK.replace("app:call_service_handler_sync", call_service)
+    integrations = MINISTACK.stock("services.stepfunctions:_SERVICE_DISPATCH")
+    guarded = {prefix: _guarded_integration(prefix, handler) for prefix, handler in integrations.items()}
+    MINISTACK.extend("services.stepfunctions:_SERVICE_DISPATCH", guarded)
 
 
 def _guarded_integration(prefix: str, handler: Callable[[str, Any], Any]) -> Callable[[str, Any], Any]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from localcloud.base import task_tokens
+from localcloud.patches import MINISTACK
 
 ABANDONED = "States.Abandoned"
 """The end of a wait whose execution was stopped; never seen from outside."""
@@ -82,9 +83,9 @@ def install() -> None:
     """Answer SendTaskSuccess, SendTaskFailure and SendTaskHeartbeat as AWS does."""
     from ministack.services import stepfunctions as stock
 
-    stock_success = stock._send_task_success
-    stock_failure = stock._send_task_failure
-    stock_heartbeat = stock._send_task_heartbeat
+    stock_success = MINISTACK.stock("services.stepfunctions:_send_task_success")
+    stock_failure = MINISTACK.stock("services.stepfunctions:_send_task_failure")
+    stock_heartbeat = MINISTACK.stock("services.stepfunctions:_send_task_heartbeat")
 
     def send_task_success(data: dict[str, Any]) -> Any:
         try:
@@ -112,9 +113,9 @@ def install() -> None:
         wait.beat = time.monotonic()
         return 200, {"Content-Type": "application/x-amz-json-1.0"}, b"{}"
 
-    stock._send_task_success = send_task_success
-    stock._send_task_failure = send_task_failure
-    stock._send_task_heartbeat = send_task_heartbeat
+    MINISTACK.replace("services.stepfunctions:_send_task_success", send_task_success)
+    MINISTACK.replace("services.stepfunctions:_send_task_failure", send_task_failure)
+    MINISTACK.replace("services.stepfunctions:_send_task_heartbeat", send_task_heartbeat)
 
 
 def _take(data: dict[str, Any]) -> Wait | None:

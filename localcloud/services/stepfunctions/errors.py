@@ -7,6 +7,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from localcloud.patches import MINISTACK
+
 TERMINAL = frozenset({"States.Runtime", "States.DataLimitExceeded"})
 """Errors that States.ALL does not catch."""
 BOTO_NAMES = {
@@ -22,8 +24,9 @@ def install() -> None:
     """Give aws-sdk errors AWS's names, and match names as AWS does."""
     from ministack.services import stepfunctions as stock
 
-    stock._prefix_sdk_error = functools.partial(sdk_error_name, stock._AWS_SDK_ERROR_PREFIX)
-    stock._error_matches = matches
+    names = functools.partial(sdk_error_name, stock._AWS_SDK_ERROR_PREFIX)
+    MINISTACK.replace("services.stepfunctions:_prefix_sdk_error", names)
+    MINISTACK.replace("services.stepfunctions:_error_matches", matches)
 
 
 def sdk_error_name(prefixes: dict[str, str], service: str, code: str) -> str:

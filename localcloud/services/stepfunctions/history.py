@@ -8,13 +8,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from localcloud.patches import MINISTACK
+
 _lock = threading.Lock()
 
 
 def install() -> None:
     """Number events without gaps, also from tasks that run at the same time; none after the end."""
     from ministack.core.responses import now_iso
-    from ministack.services import stepfunctions as stock
 
     def add_event(
         execution: dict[str, Any], event_type: str, details: Mapping[str, Any] | None = None
@@ -32,7 +33,7 @@ def install() -> None:
                 execution["events"].append(event)
         return event
 
-    stock._add_event = add_event
+    MINISTACK.replace("services.stepfunctions:_add_event", add_event)
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,12 @@ import base64
 from typing import Any
 
 from moto.core.responses import ActionResult
-from moto.ec2 import utils
 from moto.ec2.exceptions import EC2ClientError
 from moto.ec2.models.instance_types import INSTANCE_TYPES
-from moto.ec2.models.instances import Instance, Reservation
+from moto.ec2.models.instances import Reservation
 from moto.ec2.responses import EC2Response
 
+from localcloud.patches import MOTO
 from localcloud.services.ec2.actions.base import Actions, matches, matching_rows, page
 
 INSTANCE_FILTERS = {
@@ -27,14 +27,19 @@ INSTANCE_FILTERS = {
 }
 
 
-def teach_filters() -> None:
-    """Let moto's DescribeInstances know the filters it lacks, and wildcards."""
-    utils.filter_dict_attribute_mapping.update(INSTANCE_FILTERS)
-    Instance.profile_arn = property(lambda i: (i.iam_instance_profile or {}).get("Arn"))
-    Instance.state_code_text = property(lambda i: str(i.state_code))
-    Instance.launch_time_text = property(lambda i: i.launch_time.strftime("%Y-%m-%dT%H:%M:%S.000Z"))
-    Instance.fleet_id = Instance.reservation_id = Instance.spot_instance_request_id = None
-    exactly = utils.instance_value_in_filter_values
+def add_filters() -> None:
+    """Give moto's DescribeInstances the filters it lacks, and wildcards."""
+    MOTO.extend("ec2.utils:filter_dict_attribute_mapping", INSTANCE_FILTERS)
+    for name, value in {
+        "profile_arn": property(lambda i: (i.iam_instance_profile or {}).get("Arn")),
+        "state_code_text": property(lambda i: str(i.state_code)),
+        "launch_time_text": property(lambda i: i.launch_time.strftime("%Y-%m-%dT%H:%M:%S.000Z")),
+        "fleet_id": None,
+        "reservation_id": None,
+        "spot_instance_request_id": None,
+    }.items():
+        MOTO.replace(f"ec2.models.instances:Instance.{name}", value)
+    exactly = MOTO.stock("ec2.utils:instance_value_in_filter_values")
 
     def matching(value: Any, wanted: list[str]) -> bool:
         if exactly(value, wanted):
@@ -43,7 +48,7 @@ def teach_filters() -> None:
         patterns = [w for w in wanted if "*" in w or "?" in w]
         return any(isinstance(one, str) and matches({"value": [one]}, {"value": patterns}) for one in found)
 
-    utils.instance_value_in_filter_values = matching
+    MOTO.replace("ec2.utils:instance_value_in_filter_values", matching)
 
 
 class CatalogueActions(Actions):

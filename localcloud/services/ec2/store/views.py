@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from ministack.services import ec2 as ministack_ec2
-
+from localcloud.patches import MINISTACK
 from localcloud.services.ec2.store.records import LOCK, backend, instances
 
 
@@ -32,14 +31,17 @@ class View(Mapping[str, Any]):
 
 def install() -> None:
     """Replace the stores that others read."""
-    ministack_ec2._instances = View(_instances)
-    ministack_ec2._tags = View(lambda: {key: _as_list(tags) for key, tags in backend().tags.items()})
-    ministack_ec2._subnets = View(_subnets)
-    ministack_ec2._security_groups = View(_security_groups)
-    ministack_ec2._vpcs = View(
-        lambda: {vpc_id: {"VpcId": vpc_id, "CidrBlock": v.cidr_block} for vpc_id, v in backend().vpcs.items()}
-    )
-    ministack_ec2._ensure_defaults_initialized = lambda *_, **__: None
+    for name, rows in {
+        "_instances": _instances,
+        "_tags": lambda: {key: _as_list(tags) for key, tags in backend().tags.items()},
+        "_subnets": _subnets,
+        "_security_groups": _security_groups,
+        "_vpcs": lambda: {
+            key: {"VpcId": key, "CidrBlock": v.cidr_block} for key, v in backend().vpcs.items()
+        },
+    }.items():
+        MINISTACK.replace(f"services.ec2:{name}", View(rows))
+    MINISTACK.replace("services.ec2:_ensure_defaults_initialized", lambda: None)
 
 
 def _as_list(tags: dict[str, str]) -> list[dict[str, str]]:
