@@ -16,6 +16,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
+from localcloud.base import descriptors
 from localcloud.base.context import ACCOUNT, HOST_ENDPOINT, REGION, Context
 from localcloud.base.facts import Facts
 from localcloud.base.state import Store
@@ -25,7 +26,6 @@ from localcloud.server import admin
 
 log = logging.getLogger("localcloud.server.main")
 
-KEEP_ALIVE_SECONDS = 75
 DRAIN_SECONDS = 1.0
 QUIET = ("hypercorn.access", "hypercorn.error", "botocore", "urllib3", "persistence", "werkzeug")
 
@@ -33,10 +33,9 @@ QUIET = ("hypercorn.access", "hypercorn.error", "botocore", "urllib3", "persiste
 def main() -> None:
     """Serve until SIGTERM; returns after everything that is kept was written."""
     arguments = _arguments()
+    descriptors.raise_limit()
     set_environment(arguments.state, arguments.port)
     prepare_network()
-    for name in QUIET:
-        logging.getLogger(name).setLevel(logging.WARNING)
     store = Store(arguments.state / "kept")
     context = Context(arguments.state, arguments.port, store, Facts.load(arguments.facts))
     hypervisor = Hypervisor(context.state, context.port)
@@ -100,12 +99,14 @@ def prepare_network() -> None:
 
 def install_everything(context: Context, hypervisor: Hypervisor) -> None:
     """Install every part, later ones around earlier ones; what the last server kept is given back once it serves."""
-    from localcloud.server import call_counts, faults, ministack_state, status, unknown_services
+    from localcloud.server import call_counts, expiry, faults, ministack_state, status, unknown_services
     from localcloud.services import cloudformation, ec2, iam, s3, servicequotas, ssm, stepfunctions
     from localcloud.services.cloudwatch import gpu_metrics, metrics
     from localcloud.services.eventbridge import service_events, targets
     from localcloud.services.lambdas import functions
 
+    for name in QUIET:
+        logging.getLogger(name).setLevel(logging.WARNING)
     service_events.install()
     ministack_state.install(context)
     iam.install()
@@ -120,6 +121,7 @@ def install_everything(context: Context, hypervisor: Hypervisor) -> None:
     servicequotas.install(context)
     ssm.install(context, hypervisor)
     unknown_services.install()
+    expiry.install()
     call_counts.install()
     status.install(context)
     MINISTACK.replace("app:PERSIST_STATE", True)
@@ -133,13 +135,16 @@ def serve(context: Context, hypervisor: Hypervisor, listening_socket: int) -> No
     from hypercorn.config import Config
     from ministack import app as ministack_app
 
+    from localcloud.server import connections
+
+    connections.install()
     config = Config()
     config.bind = [
         f"fd://{listening_socket}",
         f"127.0.0.1:{context.port}",
         f"{HOST_ENDPOINT}:{context.port}",
     ]
-    config.keep_alive_timeout = KEEP_ALIVE_SECONDS
+    config.keep_alive_timeout = connections.QUIET_SECONDS
     config.graceful_timeout = DRAIN_SECONDS
     config.shutdown_timeout = DRAIN_SECONDS
     config.loglevel = "WARNING"

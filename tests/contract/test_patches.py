@@ -12,13 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from localcloud.patches import MINISTACK, MOTO
+from localcloud.patches import HYPERCORN, MINISTACK, MOTO
 from localcloud.patches.table import Patches
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = sorted(ROOT.joinpath("localcloud").rglob("*.py"))
-LIBRARIES = ("ministack", "moto")
-BOTH = pytest.mark.parametrize("table", [MINISTACK, MOTO], ids=lambda table: table.library)
+TABLES = [HYPERCORN, MINISTACK, MOTO]
+LIBRARIES = [table.library for table in TABLES]
+EACH = pytest.mark.parametrize("table", TABLES, ids=lambda table: table.library)
 
 
 def asked_of_the_libraries(program: str, state: Path, *arguments: str) -> list[str]:
@@ -35,13 +36,13 @@ def asked_of_the_libraries(program: str, state: Path, *arguments: str) -> list[s
     return ended.stdout.splitlines()
 
 
-@BOTH
+@EACH
 def test_every_patched_name_is_there_in_the_shape_that_the_table_says(table: Patches, tmp_path: Path) -> None:
     program = "import sys, localcloud.patches as p; print(*getattr(p, sys.argv[1]).differences(), sep='\\n', end='')"
     assert asked_of_the_libraries(program, tmp_path, table.library.upper()) == []
 
 
-@BOTH
+@EACH
 def test_a_difference_is_told_in_one_line_with_the_name(
     table: Patches, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -52,13 +53,17 @@ def test_a_difference_is_told_in_one_line_with_the_name(
     assert patch.ours in line
 
 
-@BOTH
+@EACH
 def test_what_stands_there_is_ours(table: Patches) -> None:
     for ours in {name for patch in table.patches.values() for name in patch.ours.split(", ")}:
         module, _, function = ours.rpartition(".")
         path = ROOT / "localcloud" / module.replace(".", "/")
         source = path.with_suffix(".py") if path.with_suffix(".py").exists() else path / "__init__.py"
-        defined = [n.name for n in ast.walk(ast.parse(source.read_text())) if isinstance(n, ast.FunctionDef)]
+        defined = [
+            n.name
+            for n in ast.walk(ast.parse(source.read_text()))
+            if isinstance(n, ast.FunctionDef | ast.ClassDef)
+        ]
         assert function in defined, ours
 
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import json
 import logging
+from collections import deque
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from localcloud.patches import MINISTACK
@@ -52,6 +54,7 @@ def install() -> None:
     MINISTACK.replace("services.eventbridge:_put_events", put_events)
     MINISTACK.replace("services.eventbridge:_invoke_target", invoke_target)
     MINISTACK.replace("services.eventbridge:_dispatch_to_lambda", invoke_function)
+    MINISTACK.replace("services.eventbridge:_events_log_list", partial(deque, maxlen=0))
 
 
 def without_lost(data: dict[str, Any]) -> dict[str, Any]:
