@@ -180,7 +180,7 @@ class Faults:
         """
         who = str(_host(request).id) if request.get("instance_id") else gpu_metrics.EVERY_HOST
         seconds = None if request.get("seconds") is None else _number(request, "seconds", 0)
-        gpu_metrics.silence(who, seconds)
+        gpu_metrics.mute(who, seconds)
         return {"silent": who, "seconds": seconds}
 
     def clear(self, request: Request) -> dict[str, Any]:
@@ -196,14 +196,14 @@ class Faults:
             *self._ec2.throttle.active(),
             *self._ec2.image_faults.active(),
             *service_events.losing(),
-            *(f"{who} metrics" for who in gpu_metrics.silent()),
+            *(f"{who} metrics" for who in gpu_metrics.muted()),
             *self._ec2.impairments.end_all(),
         ]
         self._ec2.capacity.changed.clear()
         self._ec2.throttle.clear()
         self._ec2.image_faults.clear()
         service_events.lose_nothing()
-        gpu_metrics.end_silence()
+        gpu_metrics.unmute_all()
         return {"cleared": cleared}
 
     def active(self, request: Request) -> dict[str, Any]:
@@ -220,7 +220,7 @@ class Faults:
             "impaired": self._ec2.impairments.active(),
             "images": self._ec2.image_faults.active(),
             "lost": service_events.losing(),
-            "silent": gpu_metrics.silent(),
+            "silent": gpu_metrics.muted(),
         }
 
     def _pool(self, request: Request) -> Pool:

@@ -1,4 +1,4 @@
-"""The one server process: ministack with every seam installed, serving inside the supervisor's namespaces.
+"""The one server process: ministack with every part of ours installed, serving inside the supervisor's namespaces.
 
 Started by `supervisor` as `python -m localcloud.server.main`. The order below matters and is the table of contents:
 the environment (ministack reads it while it is imported), the network, the installs, what was kept, serving.
@@ -27,7 +27,7 @@ from localcloud.server import admin
 log = logging.getLogger("localcloud.server.main")
 
 DRAIN_SECONDS = 1.0
-QUIET = ("hypercorn.access", "hypercorn.error", "botocore", "urllib3", "persistence", "werkzeug")
+QUIET_LOGGERS = ("hypercorn.access", "hypercorn.error", "botocore", "urllib3", "persistence", "werkzeug")
 
 
 def main() -> None:
@@ -105,7 +105,7 @@ def install_everything(context: Context, hypervisor: Hypervisor) -> None:
     from localcloud.services.eventbridge import service_events, targets
     from localcloud.services.lambdas import functions
 
-    for name in QUIET:
+    for name in QUIET_LOGGERS:
         logging.getLogger(name).setLevel(logging.WARNING)
     service_events.install()
     ministack_state.install(context)
@@ -144,7 +144,7 @@ def serve(context: Context, hypervisor: Hypervisor, listening_socket: int) -> No
         f"127.0.0.1:{context.port}",
         f"{HOST_ENDPOINT}:{context.port}",
     ]
-    config.keep_alive_timeout = connections.QUIET_SECONDS
+    config.keep_alive_timeout = connections.IDLE_SECONDS
     config.graceful_timeout = DRAIN_SECONDS
     config.shutdown_timeout = DRAIN_SECONDS
     config.loglevel = "WARNING"

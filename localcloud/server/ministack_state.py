@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from localcloud.base.context import Context
 
-ELSEWHERE = frozenset({"ec2"})
+NOT_IN_MINISTACK = frozenset({"ec2"})
 """Services whose state lives in another library and is kept by its own part."""
 TRIES = 5
 LARGE = 64 * 1024
@@ -31,7 +31,7 @@ def install(context: Context) -> None:
     from ministack import app
 
     for key, module_name in app._state_map.items():
-        if key not in ELSEWHERE:
+        if key not in NOT_IN_MINISTACK:
             blobs = Blobs(context.state / "blobs")
             save = partial(_save, module_name, blobs)
             restore = partial(_restore, app._get_module, module_name, blobs)

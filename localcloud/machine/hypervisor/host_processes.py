@@ -8,12 +8,12 @@ import time
 from pathlib import Path
 
 MOST_SECONDS = 10.0
-LOOK_SECONDS = 0.01
+POLL_SECONDS = 0.01
 STILL = frozenset("TtZX")
 """States of a process, as /proc names them, in which it does nothing: stopped, or ended."""
 
 
-def hold_still(boot: int) -> list[int]:
+def stop_all(boot: int) -> list[int]:
     """Stop every process of the host that this boot process started; those that ran until now.
 
     Again and again until none runs: a process may have started another just before it was stopped. One that waits
@@ -25,12 +25,12 @@ def hold_still(boot: int) -> list[int]:
         for pid in running:
             _send(pid, signal.SIGSTOP)
         held += [pid for pid in running if pid not in held]
-        time.sleep(LOOK_SECONDS)
+        time.sleep(POLL_SECONDS)
     return held
 
 
-def let_go(held: list[int]) -> None:
-    """The opposite, for those that `hold_still` stopped."""
+def continue_all(held: list[int]) -> None:
+    """The opposite, for those that `stop_all` stopped."""
     for pid in held:
         _send(pid, signal.SIGCONT)
 

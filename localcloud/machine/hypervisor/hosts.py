@@ -25,7 +25,7 @@ from localcloud.machine.hypervisor.disk import Disk, DiskError, Disks
 from localcloud.machine.hypervisor.machine import ENDPOINT_ADDRESS, METADATA_ADDRESS, Machine, MetadataFacts
 from localcloud.machine.hypervisor.metadata import MetadataServer
 from localcloud.machine.hypervisor.network import Network
-from localcloud.machine.hypervisor.usage import Usage, looked_at
+from localcloud.machine.hypervisor.usage import Usage, measure
 
 logger = logging.getLogger(__name__)
 
@@ -74,7 +74,7 @@ class Execution:
 
     def _kill(self, why: Literal["timed-out", "cancelled"]) -> None:
         self._why_killed = self._why_killed or why
-        self._host.say(op="kill", id=self._number)
+        self._host.send(op="kill", id=self._number)
 
     def _end(self, exit_code: int | None) -> None:
         if exit_code is None:
@@ -132,7 +132,7 @@ class Hypervisor:
                 raise ValueError(f"{machine.instance_id} is already up")
             host = _Host(machine, self._state / "instances" / machine.instance_id)
             self._hosts[machine.instance_id] = host
-        in_background(f"host {machine.instance_id}", lambda: self._live(host))
+        in_background(f"host {machine.instance_id}", lambda: self._run(host))
 
     def stop(self, instance_id: str) -> None:
         """Ask it down, kill it after the grace, keep its disk. Answers `stopped`; at once when it is not up."""
@@ -168,12 +168,12 @@ class Hypervisor:
         host.is_cut = True
         self._network.cut(host.machine)
 
-    def mend(self, instance_id: str) -> None:
+    def reconnect(self, instance_id: str) -> None:
         """Its cable carries packets again; nothing when it is gone."""
         host = self._hosts.get(instance_id)
         if host is not None:
             host.is_cut = False
-            self._network.mend(host.machine)
+            self._network.reconnect(host.machine)
 
     def capture(
         self, instance_id: str, image_id: str, done: Callable[[str | None], None], *, reboot: bool = False
@@ -184,7 +184,7 @@ class Hypervisor:
 
         def copy() -> None:
             try:
-                with _held_still(host):
+                with _stopped(host):
                     self._disks.capture(instance_id, image_id)
             except (DiskError, OSError) as error:
                 done(str(error))
@@ -230,7 +230,7 @@ class Hypervisor:
         with self._lock:
             hosts = [host for host in self._hosts.values() if not host.is_frozen and not host.is_cut]
         boots = {host.machine.instance_id: host.boot_process() for host in hosts}
-        return looked_at({name: pid for name, pid in boots.items() if pid is not None})
+        return measure({name: pid for name, pid in boots.items() if pid is not None})
 
     def execute(
         self,
@@ -281,7 +281,7 @@ class Hypervisor:
             return
         host.ask_down(self._grace)
 
-    def _live(self, host: _Host) -> None:
+    def _run(self, host: _Host) -> None:
         """A host's whole life, boot to end; reboots included."""
         machine = host.machine
         reason = "did not start"
@@ -327,10 +327,10 @@ class Hypervisor:
                     self._network.plug_in(host.machine, host.pid)
                     if host.is_cut:
                         self._network.cut(host.machine)
-                    host.say(op="wired")
+                    host.send(op="wired")
                 case "running":
                     host.is_up = True
-                    self._tell(host.machine.instance_id, "running", "init is up")
+                    self._notify(host.machine.instance_id, "running", "init is up")
                 case "exited" if not host.powered_off:  # going down, a host's agent reports nothing any more
                     host.finish(message["id"], message["code"])
                 case "powering-off":
@@ -345,9 +345,9 @@ class Hypervisor:
     def _ended(self, instance_id: str, what: Change, reason: str) -> None:
         if what == "terminated":
             self._disks.delete(instance_id)
-        self._tell(instance_id, what, reason)
+        self._notify(instance_id, what, reason)
 
-    def _tell(self, instance_id: str, what: Change, reason: str) -> None:
+    def _notify(self, instance_id: str, what: Change, reason: str) -> None:
         logger.info("host %s: %s (%s)", instance_id, what, reason)
         if self._is_closed:
             return
@@ -400,12 +400,12 @@ class _Host:
         self._control: socket.socket | None = None
         self._executions: dict[int, Execution] = {}
         self._numbers = 0
-        self._held: list[int] = []
+        self._stopped_pids: list[int] = []
         self._while_down: list[Callable[[], None]] = []
 
     @property
     def is_frozen(self) -> bool:
-        return bool(self._held)
+        return bool(self._stopped_pids)
 
     @property
     def pid(self) -> int:
@@ -432,7 +432,7 @@ class _Host:
         with self._lock:
             self._process, self._control = process, control
             killed = self._killed
-        self.say(**specification)
+        self.send(**specification)
         if killed:
             self.kill()
 
@@ -442,8 +442,8 @@ class _Host:
         while data := _receive(control):
             yield json.loads(data)
 
-    def say(self, **message: Any) -> None:
-        """Tell init something; a host that is gone hears nothing, which is no error."""
+    def send(self, **message: Any) -> None:
+        """Send init a message; one to a host that is gone is dropped, which is no error."""
         self._send(json.dumps(message).encode(), [])
 
     def _send(self, data: bytes, files: list[int]) -> bool:
@@ -488,7 +488,7 @@ class _Host:
         if not self.is_up or self.is_frozen:
             self.kill()
             return
-        self.say(op="poweroff", reboot=False)
+        self.send(op="poweroff", reboot=False)
 
         def insist() -> None:
             if not self.gone.wait(grace):
@@ -499,7 +499,7 @@ class _Host:
     def reboot(self) -> None:
         """Down and up again, which ends a hang."""
         self.thaw()
-        self.say(op="poweroff", reboot=True)
+        self.send(op="poweroff", reboot=True)
 
     def reboot_around(self, work: Callable[[], None]) -> bool:
         """Reboot it, and do this while it is down; False when it is not up, so that nothing needs to go down."""
@@ -527,13 +527,13 @@ class _Host:
 
     def freeze(self) -> None:
         with self._lock:
-            self._held += host_processes.hold_still(self.pid)
+            self._stopped_pids += host_processes.stop_all(self.pid)
 
     def thaw(self) -> None:
         """What `freeze` stopped goes on; what had been stopped before stays so."""
         with self._lock:
-            host_processes.let_go(self._held)
-            self._held.clear()
+            host_processes.continue_all(self._stopped_pids)
+            self._stopped_pids.clear()
 
     def reap(self) -> None:
         """After the socket closed: the processes are gone or going; wait until they are, and collect them."""
@@ -541,7 +541,7 @@ class _Host:
             self.is_up = False
             process, self._process = self._process, None
             control, self._control = self._control, None
-            self._held.clear()
+            self._stopped_pids.clear()
         if control is not None:
             control.close()
         if process is not None:
@@ -550,14 +550,14 @@ class _Host:
 
 
 @contextmanager
-def _held_still(host: _Host | None) -> Iterator[None]:
+def _stopped(host: _Host | None) -> Iterator[None]:
     """Every process of a host that is up stands still meanwhile; what had been stopped before stays so."""
     boot = host.boot_process() if host is not None else None
-    held = host_processes.hold_still(boot) if boot is not None else []
+    held = host_processes.stop_all(boot) if boot is not None else []
     try:
         yield
     finally:
-        host_processes.let_go(held)
+        host_processes.continue_all(held)
 
 
 def _receive(control: socket.socket) -> bytes:

@@ -2,7 +2,7 @@
 
 There is no GPU here, so the host's processes stand for what would run on one: the utilization is the share of the
 interval in which the host computed (`hypervisor.usage.busy`), the memory what its processes hold. A host that is
-frozen or cut off publishes nothing, nor does one whose agent a fault has silenced.
+frozen or cut off publishes nothing, nor does one whose agent a fault has muted.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MEBIBYTE = 1 << 20
 EVERY_HOST = "*"
 
 _lock = threading.Lock()
-_silent_until: dict[str, datetime | None] = {}
+_muted_until: dict[str, datetime | None] = {}
 
 
 def install(context: Context, hypervisor: Hypervisor) -> None:
@@ -37,27 +37,27 @@ def install(context: Context, hypervisor: Hypervisor) -> None:
     ).start()
 
 
-def silence(instance_id: str, seconds: float | None) -> None:
-    """This host (EVERY_HOST: all of them) publishes nothing for so long; None: until the silence is ended."""
+def mute(instance_id: str, seconds: float | None) -> None:
+    """This host (EVERY_HOST: all of them) publishes nothing for so long; None: until all are unmuted."""
     with _lock:
-        _silent_until[instance_id] = (
+        _muted_until[instance_id] = (
             None if seconds is None else datetime.now(UTC) + timedelta(seconds=seconds)
         )
 
 
-def end_silence() -> None:
+def unmute_all() -> None:
     """Every host publishes again."""
     with _lock:
-        _silent_until.clear()
+        _muted_until.clear()
 
 
-def silent() -> dict[str, str | None]:
+def muted() -> dict[str, str | None]:
     """Who publishes nothing, and until when (None: without end)."""
     with _lock:
         present = datetime.now(UTC)
         return {
             who: until.isoformat() if until else None
-            for who, until in _silent_until.items()
+            for who, until in _muted_until.items()
             if until is None or until > present
         }
 
@@ -94,7 +94,7 @@ def _publish(
 
     from localcloud.services.cloudwatch import metrics as cloudwatch
 
-    quiet = silent()
+    quiet = muted()
     for host, values in metrics.items():
         machine = machines.get(host)
         if machine is None or not machine.gpus or host in quiet or EVERY_HOST in quiet:

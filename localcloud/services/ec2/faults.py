@@ -148,4 +148,4 @@ class Impairments:
         if kind == "frozen":
             self._hypervisor.thaw(instance_id)
         else:
-            self._hypervisor.mend(instance_id)
+            self._hypervisor.reconnect(instance_id)

@@ -49,7 +49,7 @@ def install() -> None:
 
     def put_events(data: dict[str, Any], allow_aws_source: bool = False) -> Any:
         arriving = without_lost(data) if allow_aws_source else data
-        return put_sound_events(stock_put, arriving, allow_aws_source)
+        return put_valid_events(stock_put, arriving, allow_aws_source)
 
     MINISTACK.replace("services.eventbridge:_put_events", put_events)
     MINISTACK.replace("services.eventbridge:_invoke_target", invoke_target)
@@ -63,15 +63,15 @@ def without_lost(data: dict[str, Any]) -> dict[str, Any]:
     return {**data, "Entries": arriving}
 
 
-def put_sound_events(stock_put: Callable[..., Any], data: Mapping[str, Any], allow_aws_source: bool) -> Any:
+def put_valid_events(stock_put: Callable[..., Any], data: Mapping[str, Any], allow_aws_source: bool) -> Any:
     """PutEvents: entries with something missing, or a detail that is no JSON object, fail; the others are put."""
     from ministack.core.responses import json_response
 
     entries = data.get("Entries") or []
     faults = [fault_of(entry) for entry in entries]
-    sound = [entry for entry, fault in zip(entries, faults, strict=True) if fault is None]
-    status, headers, body = stock_put({**data, "Entries": sound}, allow_aws_source=allow_aws_source)
-    if status != 200 or len(sound) == len(entries):
+    valid = [entry for entry, fault in zip(entries, faults, strict=True) if fault is None]
+    status, headers, body = stock_put({**data, "Entries": valid}, allow_aws_source=allow_aws_source)
+    if status != 200 or len(valid) == len(entries):
         return status, headers, body
     put = iter(json.loads(body)["Entries"])
     answers = [next(put) if fault is None else fault for fault in faults]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from localcloud.patches import MINISTACK
-from localcloud.services.iam.checks import Check, forgo
+from localcloud.services.iam.checks import Check, skip
 from localcloud.services.iam.expansion import checks_of
 from localcloud.services.iam.requests import Request
 
@@ -149,18 +149,18 @@ class Denial:
 
 
 def first_denial(access_key_id: str, service: str, region: str, checks: Iterable[Check]) -> Denial | None:
-    """The first check that does not pass for the holder of this key, or None; optional ones are forgone instead."""
-    forgone = []
+    """The first check that does not pass for the holder of this key, or None; optional ones are skipped instead."""
+    skipped = []
     for check in checks:
         context = {key: value for key, value in check.context.items() if value is not None}
         answer = _stock_enforce[0](
             access_key_id, check.action, service, region, resource_arn=check.resource, service_context=context
         )
         if answer and check.optional:
-            forgone.append(check)
+            skipped.append(check)
         elif answer:
             return Denial(check, answer)
-    forgo(forgone)
+    skip(skipped)
     return None
 
 

@@ -118,10 +118,10 @@ def process_class(context: Context, home: Path, interpreter: Path) -> Any:
             }
             process.stdin.write(json.dumps(start) + "\n")
             process.stdin.flush()
-            said = process.stdout.readline()
-            if not said:
+            line = process.stdout.readline()
+            if not line:
                 raise RuntimeError(f"Worker process exited immediately. {self._drain_stderr_bounded()}")
-            answer = json.loads(said)
+            answer = json.loads(line)
             if answer["status"] != "ready":
                 raise RuntimeError(START_FAILED + answer["error"])
             self._start_time = time.time()

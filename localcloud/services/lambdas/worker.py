@@ -47,16 +47,16 @@ def main() -> None:
     init = json.loads(sys.stdin.readline())
     make_path(init["code_dir"])
 
-    def say(**answer: Any) -> None:
+    def send(**answer: Any) -> None:
         answers.write(json.dumps(answer) + "\n")
         answers.flush()
 
     try:
         handler = getattr(importlib.import_module(init["module"]), init["handler"])
     except BaseException as error:  # noqa: BLE001 - sys.exit at import fails the start too
-        say(status="error", error=json.dumps(fault_of_start(error, init)))
+        send(status="error", error=json.dumps(fault_of_start(error, init)))
         return
-    say(status="ready", cold=True)
+    send(status="ready", cold=True)
     for line in sys.stdin:
         message = json.loads(line)
         call = message.get("ctx") or {}
@@ -69,7 +69,7 @@ def main() -> None:
             print(f"[ERROR] {type(error).__name__}: {error}\n{traceback.format_exc()}", flush=True)
             answer = {"status": "error", "error": str(error), "fault": fault(error), "trace": ""}
         end_log()
-        say(**answer)
+        send(**answer)
 
 
 def end_log() -> None:

@@ -24,7 +24,7 @@ class Wait:
     result: Any = None
     error: tuple[str, str] | None = None
     began: float = field(default_factory=time.monotonic)
-    beat: float = field(default_factory=time.monotonic)
+    last_heartbeat: float = field(default_factory=time.monotonic)
 
     def succeed(self, result: Any) -> None:
         """End it; the first end counts."""
@@ -43,7 +43,7 @@ class Wait:
         while not self.over.is_set():
             now = time.monotonic()
             left = self.began + timeout - now if timeout is not None else None
-            silent = self.beat + heartbeat - now if heartbeat is not None else None
+            silent = self.last_heartbeat + heartbeat - now if heartbeat is not None else None
             if left is not None and left <= 0:
                 self.fail("States.Timeout", f"The task did not end within {timeout:g} seconds.")
             elif silent is not None and silent <= 0:
@@ -110,7 +110,7 @@ def install() -> None:
             wait = _waits.get(str(data.get("taskToken")))
         if wait is None:
             return _too_late(data, stock, stock_heartbeat)
-        wait.beat = time.monotonic()
+        wait.last_heartbeat = time.monotonic()
         return 200, {"Content-Type": "application/x-amz-json-1.0"}, b"{}"
 
     MINISTACK.replace("services.stepfunctions:_send_task_success", send_task_success)

@@ -23,7 +23,7 @@ from localcloud.services.ec2.faults import ImageFaults
 from localcloud.services.ec2.instances.lifecycle import wrong_state
 from localcloud.services.ec2.store.records import LOCK, backend, now
 from localcloud.services.eventbridge import service_events
-from localcloud.services.iam.checks import is_forgone
+from localcloud.services.iam.checks import is_skipped
 
 log = logging.getLogger(__name__)
 
@@ -195,7 +195,7 @@ def _facts_of_tags(resource_id: str) -> dict[str, list[str]]:
 def _delete_snapshot_of(image: Any, faults: ImageFaults) -> dict[str, str]:
     """What DeregisterImage says of the snapshot of an image that is gone: a failure is told, not raised."""
     snapshot_id, code = image.ebs_snapshot.id, faults.take_kept_snapshot()
-    if code is None and is_forgone("ec2:DeleteSnapshot"):
+    if code is None and is_skipped("ec2:DeleteSnapshot"):
         code = "missing-permissions"
     if code is None:
         backend().delete_snapshot(snapshot_id)

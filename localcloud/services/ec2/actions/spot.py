@@ -38,7 +38,7 @@ class SpotActions(Actions):
                 stopped = backend().get_instance(request.instance_id)
                 self.ec2.lifecycle.terminate(stopped, BY_USER)
             if request.state != "closed":
-                request.become("cancelled", "request-canceled-and-instance-running")
+                request.set_state("cancelled", "request-canceled-and-instance-running")
             rows.append({"SpotInstanceRequestId": request.id, "State": request.state})
         return ActionResult({"CancelledSpotInstanceRequests": rows})
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from moto.ec2.models.instance_types import INSTANCE_TYPE_OFFERINGS, INSTANCE_TYPES
 
-from localcloud.base.facts import Facts, room
+from localcloud.base.facts import Facts, value_for_pool
 from localcloud.services.ec2.capacity.allocation import Grant, Pool, Refusal
 from localcloud.services.ec2.store.records import LIVE, backend, instances
 
@@ -44,20 +44,20 @@ class Capacity:
         """Room in this pool, taken or not; None is room without end. A change at runtime beats the facts."""
         parts = (pool.instance_type, pool.zone, pool.market)
         wrapped = {key: (slots,) for key, slots in self.changed.items()}
-        changed = room(wrapped, *parts)
-        return changed[0] if changed is not None else room(self.facts.capacity, *parts)
+        changed = value_for_pool(wrapped, *parts)
+        return changed[0] if changed is not None else value_for_pool(self.facts.capacity, *parts)
 
     def grant(self, pool: Pool, wanted: int, subnet_id: str | None = None) -> Grant:
         """How many of `wanted` can start now. The tightest limit gives the reason."""
         grant = Grant(wanted)
-        for limit in (self._quota(pool), self._room(pool), self._addresses(subnet_id)):
+        for limit in (self._quota(pool), self._slots_left(pool), self._addresses(subnet_id)):
             if limit is not None and limit.count < grant.count:
                 grant = Grant(max(0, limit.count), limit.refusal)
         return grant
 
     def free(self, pool: Pool) -> float:
         """Room left in the pool; infinite where nothing limits it."""
-        limit = self._room(pool)
+        limit = self._slots_left(pool)
         return float("inf") if limit is None else limit.count
 
     def _quota(self, pool: Pool) -> Grant | None:
@@ -81,7 +81,7 @@ class Capacity:
             )
         return Grant(int((entry.value - used) // vcpus(pool.instance_type)), refusal)
 
-    def _room(self, pool: Pool) -> Grant | None:
+    def _slots_left(self, pool: Pool) -> Grant | None:
         slots = self.slots(pool)
         if slots is None:
             return None

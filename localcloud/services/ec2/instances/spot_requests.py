@@ -72,14 +72,16 @@ def disable_request_of(instance: Any) -> None:
     request = request_of(instance)
     if request is not None and request.state == "active":
         by_ec2 = instance.state_reason.code.startswith("Server.")
-        request.become("disabled", "instance-stopped-no-capacity" if by_ec2 else "instance-stopped-by-user")
+        request.set_state(
+            "disabled", "instance-stopped-no-capacity" if by_ec2 else "instance-stopped-by-user"
+        )
 
 
 def enable_request_of(instance: Any) -> None:
     """The instance starts again."""
     request = request_of(instance)
     if request is not None and request.state == "disabled":
-        request.become("active", "fulfilled")
+        request.set_state("active", "fulfilled")
 
 
 def close_request_of(instance: Any, reason_code: str) -> None:
@@ -88,4 +90,6 @@ def close_request_of(instance: Any, reason_code: str) -> None:
     if request is None or request.state == "cancelled":
         return
     by_ec2 = reason_code == "Server.SpotInstanceTermination"
-    request.become("closed", "instance-terminated-no-capacity" if by_ec2 else "instance-terminated-by-user")
+    request.set_state(
+        "closed", "instance-terminated-no-capacity" if by_ec2 else "instance-terminated-by-user"
+    )

@@ -19,12 +19,12 @@ def next_address(subnet: Any, instance: Any) -> str:
     """Replaces moto's Subnet.get_available_subnet_ip, which after a restart gives out AWS's own addresses and knows
     no other network: the address after the one given last that nobody has, in whatever network.
     """
-    end, start = subnet.cidr.num_addresses - 1, getattr(subnet, "given_last", FIRST - 1) + 1
+    end, start = subnet.cidr.num_addresses - 1, getattr(subnet, "last_given", FIRST - 1) + 1
     everywhere = list(_subnets())
     for position in itertools.chain(range(start, end), range(FIRST, start)):
         address = str(subnet.cidr[position])
         if not any(address in other._subnet_ips for other in everywhere):
-            subnet.given_last = position
+            subnet.last_given = position
             subnet._subnet_ips[address] = instance
             return address
     raise EC2ClientError(

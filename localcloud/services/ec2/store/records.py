@@ -72,7 +72,7 @@ class SpotRequest:
     status: str = "fulfilled"
     updated: datetime = field(default_factory=now)
 
-    def become(self, state: str, status: str) -> None:
+    def set_state(self, state: str, status: str) -> None:
         """Change what DescribeSpotInstanceRequests shows."""
         self.state, self.status, self.updated = state, status, now()
 
@@ -216,16 +216,16 @@ def everything() -> dict[tuple[str, str], Records]:
     return _records
 
 
-Kept = dict[tuple[str, str], tuple[Any, Records]]
+Snapshot = dict[tuple[str, str], tuple[Any, Records]]
 
 
-def snapshot() -> Kept:
+def snapshot() -> Snapshot:
     """moto's stores and our records, to be pickled together: they share instances."""
     return {(a, r): (ec2_backends[a][r], records) for (a, r), records in _records.items()}
 
 
-def restore(kept: Kept) -> None:
+def restore(saved: Snapshot) -> None:
     """What `snapshot` answered, back in place."""
-    for (account, region), (store, records) in kept.items():
+    for (account, region), (store, records) in saved.items():
         ec2_backends[account][region] = store
         _records[account, region] = records
