@@ -5,11 +5,9 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from localcloud.base.facts import Facts
-    from localcloud.base.state import Store
+from localcloud.base.facts import Facts
+from localcloud.base.state import Store
 
 ACCOUNT = "123456789012"
 REGION = "us-east-1"

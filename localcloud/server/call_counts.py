@@ -11,6 +11,8 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
+from ministack.core import iam_evaluator
+
 from localcloud.patches import MINISTACK
 from localcloud.server import admin
 
@@ -46,8 +48,6 @@ def caller_name(arn: str) -> str:
 
 def install() -> None:
     """Count at ministack's IAM check, outside of what `localcloud.services.iam` put around it."""
-    from ministack.core import iam_evaluator
-
     calls = Calls()
     next_tags = MINISTACK.stock("core.iam_actions:request_tag_context")
     next_enforce = MINISTACK.stock("core.iam_evaluator:enforce")

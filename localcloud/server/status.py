@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ministack.core.responses import request_scope
+from ministack.services import cloudformation, stepfunctions
+
+from localcloud.base.context import Context
 from localcloud.server import admin
-
-if TYPE_CHECKING:
-    from localcloud.base.context import Context
+from localcloud.services.ec2.store.records import LOCK, instances
 
 
 def install(context: Context) -> None:
@@ -17,8 +19,6 @@ def install(context: Context) -> None:
     since = time.time()
 
     def status(request: dict[str, Any]) -> dict[str, Any]:
-        from ministack.core.responses import request_scope
-
         with request_scope(context.account, context.region):
             return {
                 "account": context.account,
@@ -36,22 +36,16 @@ def install(context: Context) -> None:
 
 def _stacks() -> dict[str, str]:
     """Name -> status of the deployed stacks."""
-    from ministack.services import cloudformation
-
     found = (stack for stack in cloudformation._stacks.values() if stack["StackStatus"] != "DELETE_COMPLETE")
     return {stack["StackName"]: stack["StackStatus"] for stack in found}
 
 
 def _hosts() -> dict[str, int]:
     """How many instances are in which state."""
-    from localcloud.services.ec2.store.records import LOCK, instances
-
     with LOCK:
         return dict(Counter(instance.state for instance in instances()))
 
 
 def _executions() -> dict[str, int]:
     """How many executions have which status."""
-    from ministack.services import stepfunctions
-
     return dict(Counter(execution["status"] for execution in stepfunctions._executions.values()))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ministack.services import lambda_svc, s3
+
 from localcloud.patches import MINISTACK
 
 RESOURCE_HANDLERS = "services.cloudformation.provisioners:_RESOURCE_HANDLERS"
@@ -12,7 +14,6 @@ RESOURCE_HANDLERS = "services.cloudformation.provisioners:_RESOURCE_HANDLERS"
 
 def install() -> None:
     """Apply the tags of buckets and the dead-letter queues of functions."""
-    from ministack.services import lambda_svc, s3
 
     def tag_bucket(name: str, properties: Mapping[str, Any]) -> None:
         s3._bucket_tags[name] = {tag["Key"]: tag["Value"] for tag in properties.get("Tags") or []}

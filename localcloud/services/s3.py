@@ -6,12 +6,12 @@ import contextvars
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ministack.core.responses import error_response_xml
+
+from localcloud.base.context import Context
 from localcloud.patches import MINISTACK
-
-if TYPE_CHECKING:
-    from localcloud.base.context import Context
 
 _version: contextvars.ContextVar[str | None] = contextvars.ContextVar("s3_event_version", default=None)
 _failures: contextvars.ContextVar[list[OSError] | None] = contextvars.ContextVar("s3_failures", default=None)
@@ -48,8 +48,6 @@ def refuse_on_a_full_disk(state: Path) -> None:
     """Answer InsufficientStorage (507, which no client tries again) when an object could not be written below `state`;
     ministack takes it and forgets it later.
     """
-    from ministack.core.responses import error_response_xml
-
     stock_write = MINISTACK.stock("services.s3:_atomic_write")
     stock_handle = MINISTACK.stock("app:SERVICE_HANDLERS")["s3"]
 

@@ -7,15 +7,13 @@ import json
 import pickle
 import time
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ministack.core.responses import get_account_id, get_region, new_uuid
 
+from localcloud.base.context import Context
 from localcloud.base.facts import Facts, Quota
 from localcloud.patches import MINISTACK
-
-if TYPE_CHECKING:
-    from localcloud.base.context import Context
 
 NAME = "servicequotas"
 TARGET = "ServiceQuotasV20190624"

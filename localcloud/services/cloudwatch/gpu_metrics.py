@@ -12,13 +12,13 @@ import threading
 import time
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
 
+from ministack.core.responses import request_scope
+
+from localcloud.base.context import Context
+from localcloud.machine.hypervisor import Hypervisor, Machine
 from localcloud.machine.hypervisor.usage import Usage, busy
-
-if TYPE_CHECKING:
-    from localcloud.base.context import Context
-    from localcloud.machine.hypervisor import Hypervisor, Machine
+from localcloud.services.cloudwatch import metrics as cloudwatch
 
 log = logging.getLogger(__name__)
 
@@ -90,10 +90,6 @@ def _publish_forever(context: Context, hypervisor: Hypervisor) -> None:
 def _publish(
     context: Context, machines: Mapping[str, Machine], metrics: Mapping[str, Mapping[str, float]]
 ) -> None:
-    from ministack.core.responses import request_scope
-
-    from localcloud.services.cloudwatch import metrics as cloudwatch
-
     quiet = muted()
     for host, values in metrics.items():
         machine = machines.get(host)

@@ -14,6 +14,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ministack.services import cloudwatch
+from moto.core.parse import PROTOCOL_PARSERS
+from moto.core.utils import get_service_model
+
 from localcloud.patches import MINISTACK
 
 Answer = tuple[int, dict[str, str], bytes]
@@ -59,23 +63,17 @@ def install() -> None:
 
 def record(namespace: str, name: str, value: float, unit: str, dimensions: Mapping[str, str]) -> None:
     """One datapoint of now, in the current account and region, as if somebody had put it."""
-    from ministack.services import cloudwatch
-
     with _lock:
         cloudwatch.record_metric(namespace, name, value, unit, dict(dimensions))
 
 
 def evaluate_alarms() -> None:
     """Let the alarms of the current account and region see what was recorded."""
-    from ministack.services import cloudwatch
-
     cloudwatch._evaluate_all_alarms()
 
 
 def _sweep() -> None:
     """Forget what is older than two weeks: now and then, not at every request."""
-    from ministack.services import cloudwatch
-
     present = time.time()
     if present - _swept[0] < SWEEP_SECONDS:
         return
@@ -91,8 +89,6 @@ def _sweep() -> None:
 
 
 def _get_metric_data(params: Any, body: dict[str, Any], is_cbor: bool, is_json: bool = False) -> Answer:
-    from ministack.services import cloudwatch
-
     request = body if is_cbor or is_json else _from_query("GetMetricData", params)
     try:
         answer = metric_data(request)
@@ -202,8 +198,6 @@ def _series(query: Mapping[str, Any], start: float, end: float, newest_first: bo
 
 
 def _get_metric_statistics(params: Any, body: dict[str, Any], is_cbor: bool, is_json: bool = False) -> Answer:
-    from ministack.services import cloudwatch
-
     request = body if is_cbor or is_json else _from_query("GetMetricStatistics", params)
     try:
         answer = metric_statistics(request)
@@ -271,8 +265,6 @@ def buckets(
 
 def _points(metric: Mapping[str, Any], unit: str | None) -> list[Point]:
     """What was put for exactly this metric: its namespace, its name and all of its dimensions."""
-    from ministack.services import cloudwatch
-
     dimensions = cloudwatch._dims_from_list(metric.get("Dimensions") or [])
     key = (metric["Namespace"], metric["MetricName"], cloudwatch._dims_key(dimensions))
     points = list(cloudwatch._metrics.get(key) or ())
@@ -280,15 +272,11 @@ def _points(metric: Mapping[str, Any], unit: str | None) -> list[Point]:
 
 
 def _value(bucket: list[Point], statistic: str) -> float | None:
-    from ministack.services import cloudwatch
-
     found: float | None = cloudwatch._stat_value(cloudwatch._calc_stats(bucket), statistic, bucket)
     return found
 
 
 def _span(request: Mapping[str, Any]) -> tuple[float, float]:
-    from ministack.services import cloudwatch
-
     start, end = (cloudwatch._parse_ts(request.get(name)) for name in ("StartTime", "EndTime"))
     if start is None or end is None:
         raise RefusedError("ValidationError", "The parameters StartTime and EndTime are required.")
@@ -316,15 +304,11 @@ def _position(token: Any) -> int:
 
 
 def _iso(at: float) -> str:
-    from ministack.services import cloudwatch
-
     return str(cloudwatch._ts_iso(at))
 
 
 def _from_query(operation: str, params: Mapping[str, Any]) -> dict[str, Any]:
     """The request of a client that still speaks the query protocol."""
-    from moto.core.parse import PROTOCOL_PARSERS
-    from moto.core.utils import get_service_model
     from werkzeug.datastructures import MultiDict
 
     flat = {key: value[0] if isinstance(value, list) else value for key, value in params.items()}
@@ -336,8 +320,6 @@ def _from_query(operation: str, params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _error(refused: RefusedError, is_cbor: bool, is_json: bool) -> Answer:
-    from ministack.services import cloudwatch
-
     return _answer(cloudwatch._error(refused.code, str(refused), 400, use_json=is_json, use_cbor=is_cbor))
 
 
@@ -347,8 +329,6 @@ def _answer(given: Any) -> Answer:
 
 
 def _as_xml(operation: str, answer: Mapping[str, Any]) -> Answer:
-    from ministack.services import cloudwatch
-
     return _answer(
         cloudwatch._xml(200, f"{operation}Response", f"<{operation}Result>{_xml(answer)}</{operation}Result>")
     )

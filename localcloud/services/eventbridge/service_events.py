@@ -14,6 +14,8 @@ import threading
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ministack.services import eventbridge
+
 from localcloud.base.injected import Injected
 
 log = logging.getLogger(__name__)
@@ -80,6 +82,4 @@ def _deliver_forever() -> None:
 
 
 def _deliver(event: Event) -> None:
-    from ministack.services import eventbridge  # imported late: the server sets its environment first
-
     eventbridge._put_events({"Entries": [event]}, allow_aws_source=True)

@@ -14,6 +14,11 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
+from ministack.core import iam_evaluator
+from ministack.core.arn import parse_arn
+from ministack.core.responses import get_account_id, get_region, json_response
+from ministack.services import eventbridge, lambda_svc
+
 from localcloud.patches import MINISTACK
 from localcloud.services.eventbridge.service_events import lost
 from localcloud.services.iam.checks import Check
@@ -65,8 +70,6 @@ def without_lost(data: dict[str, Any]) -> dict[str, Any]:
 
 def put_valid_events(stock_put: Callable[..., Any], data: Mapping[str, Any], allow_aws_source: bool) -> Any:
     """PutEvents: entries with something missing, or a detail that is no JSON object, fail; the others are put."""
-    from ministack.core.responses import json_response
-
     entries = data.get("Entries") or []
     faults = [fault_of(entry) for entry in entries]
     valid = [entry for entry, fault in zip(entries, faults, strict=True) if fault is None]
@@ -110,8 +113,6 @@ def why_refused(target: Mapping[str, Any], event: Mapping[str, Any], rule: Mappi
 
 
 def _role_refuses(role: str, principal: str, service: str, arn: str, event: Mapping[str, Any]) -> str | None:
-    from ministack.core.responses import get_account_id, get_region
-
     session = Session(role, principal.split(".")[0], principal, get_account_id(), get_region())
     facts = {"events:source": event.get("Source"), "events:detail-type": event.get("DetailType")}
     try:
@@ -123,10 +124,6 @@ def _role_refuses(role: str, principal: str, service: str, arn: str, event: Mapp
 
 def _function_policy_refuses(arn: str, rule_arn: str) -> str | None:
     """A function says itself which rules may invoke it (`AddPermission`)."""
-    from ministack.core import iam_evaluator
-    from ministack.core.responses import get_account_id, get_region
-    from ministack.services import lambda_svc
-
     found = lambda_svc.function_policy_for_arn(arn)
     policy = found[0] if found else None
     asked = iam_evaluator.EvalContext(
@@ -146,8 +143,6 @@ def _function_policy_refuses(arn: str, rule_arn: str) -> str | None:
 
 def invoke_function(arn: str, payload: str) -> None:
     """Invoke asynchronously, as AWS does: two more tries, then the function's own dead-letter queue."""
-    from ministack.services import lambda_svc
-
     function, config, name = lambda_svc._get_func_record_for_ref(arn)
     if not function or not config:
         log.warning("a rule's function does not exist: %s", name)
@@ -158,9 +153,6 @@ def invoke_function(arn: str, payload: str) -> None:
 
 
 def _dead_letter(target: Mapping[str, Any], event: Mapping[str, Any]) -> None:
-    from ministack.core.arn import parse_arn
-    from ministack.services import eventbridge
-
     queue = (target.get("DeadLetterConfig") or {}).get("Arn")
     if queue:
         whole = eventbridge._pattern_event_view(event).event_with_detail()

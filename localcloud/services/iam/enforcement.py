@@ -9,6 +9,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ministack.services import s3
+
 from localcloud.patches import MINISTACK
 from localcloud.services.iam.checks import Check, skip
 from localcloud.services.iam.expansion import checks_of
@@ -106,8 +108,6 @@ def install() -> None:
 
 def _of_what_is_not_there(check: Check) -> list[Check]:
     """Who may not list a bucket is not told that an object is not there: "denied" is the answer then."""
-    from ministack.services import s3
-
     name, _, key = check.resource.removeprefix("arn:aws:s3:::").partition("/")
     bucket = s3._buckets.get(name)
     if check.action != "s3:GetObject" or bucket is None or key in bucket["objects"]:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from ministack.core.responses import get_account_id, get_region
+from ministack.services import iam
 
 from localcloud.base.task_tokens import machine_of
 from localcloud.services.iam.checks import Check
@@ -86,8 +87,6 @@ def _at(value: Any, path: tuple[str, ...]) -> Iterable[str]:
 
 
 def _role_arn(name: str) -> str:
-    from ministack.services import iam
-
     role = iam._roles.get(name)
     return str(role["Arn"]) if role else f"arn:aws:iam::{get_account_id()}:role/{name}"
 

@@ -8,8 +8,12 @@ import logging
 import pickle
 import time
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ministack.core.responses import error_response_json, json_response
+
+from localcloud.base.context import Context
+from localcloud.machine.hypervisor import Hypervisor
 from localcloud.patches import MINISTACK
 from localcloud.services.eventbridge import service_events
 from localcloud.services.ssm.agent import Agents
@@ -18,10 +22,6 @@ from localcloud.services.ssm.cloudformation import resource_handler
 from localcloud.services.ssm.commands import Commands
 from localcloud.services.ssm.documents import Documents, SsmError
 from localcloud.services.ssm.service import Service
-
-if TYPE_CHECKING:
-    from localcloud.base.context import Context
-    from localcloud.machine.hypervisor import Hypervisor
 
 log = logging.getLogger(__name__)
 
@@ -58,8 +58,6 @@ def make_service(context: Context, hypervisor: Hypervisor) -> Service:
 
 def with_our_actions(stock: Handler, service: Service) -> Handler:
     """ministack's handler for SSM, with what it lacks answered by ours."""
-    from ministack.core.responses import error_response_json, json_response
-
     ours = service.actions()
 
     async def handle(method: str, path: str, headers: Any, body: bytes, query: Any) -> Any:

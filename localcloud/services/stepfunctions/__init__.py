@@ -12,14 +12,15 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from ministack.core.responses import error_response_json, json_response
+from ministack.services import stepfunctions as stock
+
 from localcloud.patches import MINISTACK
 from localcloud.services.stepfunctions import authority, callbacks, definition, errors, history, tasks
 
 
 def install() -> None:
     """Put our tasks into ministack's interpreter."""
-    from ministack.services import stepfunctions as stock
-
     errors.install()
     history.install()
     callbacks.install()
@@ -28,8 +29,8 @@ def install() -> None:
     MINISTACK.replace("services.stepfunctions:_execute_task", tasks.execute_task)
     MINISTACK.replace("services.stepfunctions:_apply_state_assign", assign_at_once)
     _end_executions_once()
-    _let_succeed_have_an_output(stock)
-    _start_as_aws_does(stock)
+    _let_succeed_have_an_output()
+    _start_as_aws_does()
     _show_no_output_of_a_failure()
 
 
@@ -41,8 +42,6 @@ def assign_at_once(
     error_output: Any = None,
 ) -> None:
     """`Assign`: every expression sees the variables as they were before the state; then all change together."""
-    from ministack.services import stepfunctions as stock
-
     assign = state.get("Assign")
     if ctx is None or not isinstance(assign, dict) or stock._state_query_language(state, ctx) != "JSONata":
         return
@@ -69,7 +68,7 @@ def _end_executions_once() -> None:
     MINISTACK.replace("services.stepfunctions:_stop_execution", stop_execution)
 
 
-def _let_succeed_have_an_output(stock: Any) -> None:
+def _let_succeed_have_an_output() -> None:
     """ministack ignores the `Output` of a JSONata Succeed state."""
     stock_output = MINISTACK.stock("services.stepfunctions:_apply_output_path")
 
@@ -82,10 +81,8 @@ def _let_succeed_have_an_output(stock: Any) -> None:
     MINISTACK.replace("services.stepfunctions:_apply_output_path", apply_output_path)
 
 
-def _start_as_aws_does(stock: Any) -> None:
+def _start_as_aws_does() -> None:
     """The input is JSON; the same name with the same input is the execution that runs."""
-    from ministack.core.responses import error_response_json, json_response
-
     stock_start = MINISTACK.stock("services.stepfunctions:_start_execution")
 
     def start_execution(data: dict[str, Any]) -> Any:

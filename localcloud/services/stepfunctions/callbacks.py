@@ -8,6 +8,9 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
+from ministack.core.responses import error_response_json
+from ministack.services import stepfunctions as stock
+
 from localcloud.base import task_tokens
 from localcloud.patches import MINISTACK
 
@@ -81,8 +84,6 @@ def abandon(execution: str) -> None:
 
 def install() -> None:
     """Answer SendTaskSuccess, SendTaskFailure and SendTaskHeartbeat as AWS does."""
-    from ministack.services import stepfunctions as stock
-
     stock_success = MINISTACK.stock("services.stepfunctions:_send_task_success")
     stock_failure = MINISTACK.stock("services.stepfunctions:_send_task_failure")
     stock_heartbeat = MINISTACK.stock("services.stepfunctions:_send_task_heartbeat")
@@ -94,14 +95,14 @@ def install() -> None:
             return _refuse("InvalidOutput", "Invalid Output: 'The output is not valid JSON'")
         wait = _take(data)
         if wait is None:
-            return _too_late(data, stock, stock_success)
+            return _too_late(data, stock_success)
         wait.succeed(result)
         return 200, {"Content-Type": "application/x-amz-json-1.0"}, b"{}"
 
     def send_task_failure(data: dict[str, Any]) -> Any:
         wait = _take(data)
         if wait is None:
-            return _too_late(data, stock, stock_failure)
+            return _too_late(data, stock_failure)
         wait.fail(str(data.get("error") or "States.TaskFailed"), str(data.get("cause") or ""))
         return 200, {"Content-Type": "application/x-amz-json-1.0"}, b"{}"
 
@@ -109,7 +110,7 @@ def install() -> None:
         with _lock:
             wait = _waits.get(str(data.get("taskToken")))
         if wait is None:
-            return _too_late(data, stock, stock_heartbeat)
+            return _too_late(data, stock_heartbeat)
         wait.last_heartbeat = time.monotonic()
         return 200, {"Content-Type": "application/x-amz-json-1.0"}, b"{}"
 
@@ -124,7 +125,7 @@ def _take(data: dict[str, Any]) -> Wait | None:
         return _waits.pop(str(data.get("taskToken")), None)
 
 
-def _too_late(data: dict[str, Any], stock: Any, stock_answer: Any) -> Any:
+def _too_late(data: dict[str, Any], stock_answer: Any) -> Any:
     """Nobody waits for this token: an activity's (ministack's business), one that is over, or none at all."""
     token = str(data.get("taskToken") or "")
     if token in stock._task_tokens:
@@ -135,6 +136,4 @@ def _too_late(data: dict[str, Any], stock: Any, stock_answer: Any) -> Any:
 
 
 def _refuse(code: str, message: str) -> Any:
-    from ministack.core.responses import error_response_json
-
     return error_response_json(code, message, 400)

@@ -7,6 +7,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from ministack.services import stepfunctions as stock
+
 from localcloud.patches import MINISTACK
 
 TERMINAL = frozenset({"States.Runtime", "States.DataLimitExceeded"})
@@ -22,8 +24,6 @@ BOTO_NAMES = {
 
 def install() -> None:
     """Give aws-sdk errors AWS's names, and match names as AWS does."""
-    from ministack.services import stepfunctions as stock
-
     names = functools.partial(sdk_error_name, stock._AWS_SDK_ERROR_PREFIX)
     MINISTACK.replace("services.stepfunctions:_prefix_sdk_error", names)
     MINISTACK.replace("services.stepfunctions:_error_matches", matches)
@@ -76,6 +76,4 @@ def matches(wanted: Sequence[str], error: str) -> bool:
 
 def execution_error(error: str, cause: str) -> Any:
     """The exception ministack's interpreter understands."""
-    from ministack.services import stepfunctions as stock
-
     return stock._ExecutionError(error, cause)
