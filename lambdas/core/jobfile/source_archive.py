@@ -14,9 +14,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from lambdas.core.jobfile import source_code, tensorflow_use
-from lambdas.core.jobfile.program import PROGRAMS, SHIPPED, is_shipped
+from lambdas.core.jobfile.rules import is_shipped
 from lambdas.core.jobfile.source_code import Broken
-from lambdas.core.model.job import Fault, Job, Strategy
+from lambdas.core.model.job import PROGRAMS, SHIPPED, Fault, Job, Strategy
 from lambdas.core.model.validation import did_you_mean
 
 MOST_UNPACKED = 256 * 1024**2
