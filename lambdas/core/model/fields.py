@@ -320,4 +320,6 @@ def _described(each: Key) -> dict[str, Any]:
 
 def plain(value: Any) -> Any:
     """A default as a file would say it."""
+    if isinstance(value, float):
+        return int(value) if value.is_integer() else value
     return [str(item) for item in value] if isinstance(value, tuple) else value

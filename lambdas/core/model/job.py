@@ -193,7 +193,7 @@ class Cluster:
     strategy: Strategy = key(
         Strategy.SINGLE,
         Choice(Strategy),
-        "`single`: one GPU. `mirrored`: all GPUs of one host. `multi_worker`: all-reduce over hosts. "
+        "`single`: one host. `mirrored`: all GPUs of one host. `multi_worker`: all-reduce over hosts. "
         "`parameter_server`: a chief that coordinates, workers, parameter servers; asynchronous.",
         usual="`single`; `multi_worker` when there are several workers",
     )
@@ -218,6 +218,7 @@ class Cluster:
         "With `parameter_server`: `coordinator`, a host of its own that schedules (`ParameterServerStrategy`, the "
         "runtime library), or `worker`: worker 0 is the chief and `TF_CONFIG` names no other, as programs of "
         "TensorFlow 1 (`compat.v1`) expect that find their chief by task index.",
+        usual="`coordinator` with `parameter_server`",
     )
     evaluator: bool = key(
         False,
@@ -292,7 +293,7 @@ class Checkpoints:
     seconds: float = key(
         120.0,
         Number(least=1, most=86_400, unit="seconds"),
-        "... and at least this often.",
+        "However long its steps take, it saves at least this often.",
     )
     keep: int = key(
         3,
