@@ -59,7 +59,7 @@ def _checked(source: Uploaded | Inline | InputFaults, yard_bucket: str) -> Job |
             parsed = check.check(document, source="the execution's input", bucket=yard_bucket)
     if isinstance(parsed, InputFaults):
         return parsed
-    faults = references.bucket_faults(parsed, _source_facts(parsed), _data_facts(parsed))
+    faults = references.findings(parsed, _source_facts(parsed), _data_facts(parsed)).faults
     resume = parsed.checkpoints.resume
     fault = references.resume_fault(resume, s3.read_json(yard_bucket, _latest(resume))) if resume else None
     faults = (*faults, fault) if fault else faults
