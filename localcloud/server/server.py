@@ -17,13 +17,13 @@ import threading
 from pathlib import Path
 from typing import Any
 
+from localcloud.base import descriptors
 from localcloud.base.context import ACCOUNT, HOST_ENDPOINT, REGION, Context, MachineListener
 from localcloud.base.state import Store
 from localcloud.server import admin
 
 log = logging.getLogger("localcloud.server.server")
 
-KEEP_ALIVE_SECONDS = 75
 DRAIN_SECONDS = 1.0
 PARTS = (
     "localcloud.services.events",
@@ -42,6 +42,7 @@ PARTS = (
     "localcloud.services.servicequotas",
     "localcloud.services.ssm",
     "localcloud.server.unknown",
+    "localcloud.server.expiry",
     "localcloud.server.calls",
     "localcloud.server.status",
 )
@@ -51,6 +52,7 @@ QUIET = ("hypercorn.access", "hypercorn.error", "botocore", "urllib3", "persiste
 def main() -> None:
     """Serve until SIGTERM; returns after everything that is kept was written."""
     arguments = _arguments()
+    descriptors.raise_limit()
     set_environment(arguments.state, arguments.port)
     prepare_network()
     context = install_everything(arguments.state, arguments.port, arguments.facts)
@@ -145,13 +147,16 @@ def serve(context: Context, listening_socket: int) -> None:
     from hypercorn.config import Config
     from ministack import app as ministack_app
 
+    from localcloud.server import connections
+
+    connections.install_connections()
     config = Config()
     config.bind = [
         f"fd://{listening_socket}",
         f"127.0.0.1:{context.port}",
         f"{HOST_ENDPOINT}:{context.port}",
     ]
-    config.keep_alive_timeout = KEEP_ALIVE_SECONDS
+    config.keep_alive_timeout = connections.QUIET_SECONDS
     config.graceful_timeout = DRAIN_SECONDS
     config.shutdown_timeout = DRAIN_SECONDS
     config.loglevel = "WARNING"

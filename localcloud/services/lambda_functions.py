@@ -7,6 +7,7 @@ function's failure is reported: class name, message, stack trace.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import io
 import json
@@ -35,6 +36,12 @@ log = logging.getLogger(__name__)
 RUNTIME_PACKAGES = ("boto3", "botocore", "s3transfer", "jmespath", "dateutil", "urllib3", "six.py")
 """What AWS's Python runtime brings; everything else has to come with the function or its layers."""
 WORKER = Path(__file__).with_name("lambda_worker.py")
+ARCHIVES = 128
+"""How many archives are known by their content: more than a yard has, so that none is hashed again and again."""
+IDLE_SECONDS = 900.0
+"""How long a process waits for its next invocation; AWS does not say how long it keeps one."""
+DESCRIPTORS = 1024
+"""What a function's process may open at once, as on AWS."""
 START_FAILED = "Worker init failed: "
 PROCESS_GONE = re.compile(r"Worker process (died|exited immediately)")
 TIMED_OUT = re.compile(r"Task timed out after [\d.]+ seconds")
@@ -56,6 +63,25 @@ def install(context: Context) -> None:
 
     lambda_runtime._worker_class_for = class_for
     lambda_svc._execute_function_warm = execute
+    lambda_svc.reap_idle_workers = end_idle
+
+
+def end_idle() -> None:
+    """End the processes that have waited for too long; ministack keeps the first of every function for ever."""
+    from ministack.core import lambda_runtime
+
+    lambda_runtime.reap_idle_workers()
+    since = time.time() - IDLE_SECONDS
+    with lambda_runtime._lock:
+        idle = [
+            (pool, worker)
+            for pool in lambda_runtime._workers.values()
+            for worker in pool
+            if not worker.in_use and worker.last_used < since
+        ]
+        for pool, worker in idle:
+            pool.remove(worker)
+    lambda_runtime.kill_workers([worker for _, worker in idle])
 
 
 def process_class(context: Context, home: Path, interpreter: Path) -> Any:
@@ -142,18 +168,14 @@ class Unpacked:
     def __init__(self, home: Path) -> None:
         self._home = home
         self._lock = threading.Lock()
-        self._names: dict[int, tuple[bytes, Path]] = {}
+        self._digest = functools.lru_cache(ARCHIVES)(lambda archive: hashlib.sha256(archive).hexdigest()[:32])
 
     def folder(self, archive: bytes) -> Path:
         """The folder with this archive's files, with the permissions they were packed with."""
-        held, folder = self._names.get(id(archive), (None, self._home))
-        if held is archive and folder.exists():
-            return folder
-        folder = self._home / hashlib.sha256(archive).hexdigest()[:32]
+        folder = self._home / self._digest(archive)
         with self._lock:
             if not folder.exists():
                 self._unpack(archive, folder)
-        self._names[id(archive)] = (archive, folder)
         return folder
 
     def _unpack(self, archive: bytes, folder: Path) -> None:
@@ -178,7 +200,8 @@ def make_runtime(home: Path) -> Path:
         link.symlink_to(_location(name))
     command = home / "python"
     base = getattr(sys, "_base_executable", sys.executable)
-    command.write_text(f'#!/bin/sh\nexec "{base}" -S -s -P "$@"\n')
+    limit = f"ulimit -Sn {DESCRIPTORS} 2>/dev/null"
+    command.write_text(f'#!/bin/sh\n{limit}\nexec "{base}" -S -s -P "$@"\n')
     command.chmod(0o755)
     return command
 

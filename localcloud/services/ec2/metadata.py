@@ -66,6 +66,8 @@ def credentials_of(found: Any, account: str) -> dict[str, str] | None:
             and known[1]["AccessKeyId"] in ministack_sts._sessions
         ):
             return known[1]
+        for over in [name for name, (_, given) in _minted.items() if not _fresh(given)]:
+            del _minted[over]
         minted = _mint(role, found.id, account)
         _minted[found.id] = (role, minted)
         return minted

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from localcloud.services.iam import enforcement
 from localcloud.services.iam.checks import Check
+
+LIFETIME = 3600.0
+"""Seconds for which ministack's STS is told of a session; one that is used for longer is told again."""
 
 
 class NotAllowedError(Exception):
@@ -48,7 +52,8 @@ class Session:
 
         digest = hashlib.sha256(f"{self.role_arn}/{self.name}".encode()).hexdigest()
         key = f"ASIA{digest[:16].upper()}"
-        if key not in sts._sessions:
+        known, now = sts._sessions.get(key), time.time()
+        if known is None or known.get("Expiration", 0.0) < now + LIFETIME / 2:
             sts.register_session(
                 key,
                 {
@@ -56,6 +61,7 @@ class Session:
                     "UserId": f"{digest[:20].upper()}:{self.name}",
                     "SecretAccessKey": hashlib.sha256(f"secret {digest}".encode()).hexdigest(),
                     "SessionToken": hashlib.sha256(f"token {digest}".encode()).hexdigest(),
+                    "Expiration": now + LIFETIME,
                 },
             )
         return key

@@ -10,6 +10,7 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -306,14 +307,17 @@ class Agents:
             aws_session_token=credentials[2],
             config=Config(s3={"addressing_style": "path"}),
         )
-        for name in ("stdout", "stderr"):
-            if (folder / name).stat().st_size == 0:
-                continue
-            key = output_key(command, machine.instance_id, script.action, script.name, name)
-            try:
-                s3.put_object(Bucket=command.bucket, Key=key, Body=(folder / name).read_bytes())
-            except (ClientError, BotoCoreError) as error:
-                log.warning("%s: output of %s was not uploaded: %s", machine.instance_id, command.id, error)
+        with closing(s3):
+            for name in ("stdout", "stderr"):
+                if (folder / name).stat().st_size == 0:
+                    continue
+                key = output_key(command, machine.instance_id, script.action, script.name, name)
+                try:
+                    s3.put_object(Bucket=command.bucket, Key=key, Body=(folder / name).read_bytes())
+                except (ClientError, BotoCoreError) as error:
+                    log.warning(
+                        "%s: output of %s was not uploaded: %s", machine.instance_id, command.id, error
+                    )
 
 
 def outcome(result: Result) -> tuple[str, str]:
