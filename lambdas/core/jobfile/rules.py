@@ -24,7 +24,7 @@ from lambdas.core.model.job_fields import WORDS
 from lambdas.core.model.validation import Faults, any_of, did_you_mean, shown
 
 CPU_ROLES_BY_DEFAULT = {Chief.COORDINATOR: (Role.CHIEF, Role.PS), Chief.WORKER: (Role.PS,)}
-SEVERAL_HOSTS = (Strategy.MULTI_WORKER, Strategy.PARAMETER_SERVER)
+SEVERAL_HOSTS = tuple(strategy for strategy in Strategy if strategy.has_several_hosts)
 REPLACED = re.compile(r"\$\$\{|\$\{([^{}]*)(\}?)")
 """A word to replace, or the `$${` that stands for a plain `${`."""
 
@@ -67,7 +67,7 @@ def _cluster(cluster: Cluster, written: Written) -> Cluster:
         likely = Strategy.MULTI_WORKER if cluster.workers > 1 else Strategy.SINGLE
         cluster = replace(cluster, strategy=likely)
     strategy, workers, servers = cluster.strategy, cluster.workers, cluster.parameter_servers
-    if strategy is Strategy.PARAMETER_SERVER:
+    if strategy.is_asynchronous:
         _check_servers(workers, servers, written)
         return cluster
     needs = f"is allowed with the strategy {Strategy.PARAMETER_SERVER} only, found {strategy}"
@@ -77,7 +77,7 @@ def _cluster(cluster: Cluster, written: Written) -> Cluster:
         written.fault("cluster.chief", f"{cluster.chief} {needs}")
     if cluster.evaluator:
         written.fault("cluster.evaluator", f"true {needs}")
-    if strategy not in SEVERAL_HOSTS and workers > 1:
+    if not strategy.has_several_hosts and workers > 1:
         problem = f"found {workers}; 1 is allowed with the strategy {strategy} (multi_worker has more)"
         written.fault("cluster.workers", problem)
     return cluster
@@ -105,7 +105,7 @@ def _hardware(hardware: Hardware, cluster: Cluster, written: Written) -> Hardwar
     types_given, roles_given = (
         written.gives("hardware", each) for each in ("cpu_instance_types", "cpu_roles")
     )
-    if cluster.strategy is not Strategy.PARAMETER_SERVER:
+    if not cluster.strategy.is_asynchronous:
         needs = f"is allowed with the strategy {Strategy.PARAMETER_SERVER} only, found {cluster.strategy}"
         for key, given in (("cpu_instance_types", types_given), ("cpu_roles", roles_given)):
             if given:
@@ -152,7 +152,7 @@ def _word_problems(text: str, entries: list[str], strategy: Strategy) -> Iterato
         word, known = found[1], [*WORDS, *(f"data.{name}" for name in entries)]
         if not found[2]:
             yield f'{shown(text)} has a "${{" that no "}}" ends; write "$${{" for a plain "${{"'
-        elif word == "ps_hosts" and strategy is not Strategy.PARAMETER_SERVER:
+        elif word == "ps_hosts" and not strategy.is_asynchronous:
             yield f"${{ps_hosts}} needs the strategy {Strategy.PARAMETER_SERVER}, found {strategy}"
         elif word not in known:
             yield (
@@ -164,7 +164,7 @@ def _word_problems(text: str, entries: list[str], strategy: Strategy) -> Iterato
 def _check_data(job: Job, written: Written) -> None:
     strategy = job.cluster.strategy
     for name, entry in job.data.items():
-        if entry.sharding is Sharding.FILE and strategy not in SEVERAL_HOSTS:
+        if entry.sharding is Sharding.FILE and not strategy.has_several_hosts:
             written.fault(
                 f"data.{name}.sharding",
                 f"found file, which shares the files out among hosts; the strategy {strategy} has one host: none is "

@@ -5,7 +5,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, assert_never
 
 from lambdas.core.model import wire
 from lambdas.core.model.fields import (
@@ -32,6 +32,7 @@ MOST_HOSTS = 50
 MOST_ARGS = 100
 MOST_DATA = 16
 MOST_STEPS = 1_000_000_000
+MOST_DOLLARS = 100_000.0
 NAME = r"[a-z][a-z0-9-]{0,39}"
 RUN_ID = r"[A-Za-z0-9][A-Za-z0-9_-]{0,79}"
 """As the start and stop documents take it."""
@@ -52,6 +53,26 @@ class Strategy(StrEnum):
     MIRRORED = "mirrored"
     MULTI_WORKER = "multi_worker"
     PARAMETER_SERVER = "parameter_server"
+
+    @property
+    def has_several_hosts(self) -> bool:
+        """Whether more than one host may train."""
+        match self:
+            case Strategy.SINGLE | Strategy.MIRRORED:
+                return False
+            case Strategy.MULTI_WORKER | Strategy.PARAMETER_SERVER:
+                return True
+        assert_never(self)
+
+    @property
+    def is_asynchronous(self) -> bool:
+        """Whether workers train each at its own speed, with parameter servers that hold the variables."""
+        match self:
+            case Strategy.SINGLE | Strategy.MIRRORED | Strategy.MULTI_WORKER:
+                return False
+            case Strategy.PARAMETER_SERVER:
+                return True
+        assert_never(self)
 
 
 class Role(StrEnum):
@@ -79,9 +100,14 @@ class MarketChoice(StrEnum):
     @property
     def markets(self) -> tuple[Market, ...]:
         """The markets to try, in this order."""
-        if self is MarketChoice.SPOT_THEN_ON_DEMAND:
-            return (Market.SPOT, Market.ON_DEMAND)
-        return (Market(self.value),)
+        match self:
+            case MarketChoice.SPOT:
+                return (Market.SPOT,)
+            case MarketChoice.ON_DEMAND:
+                return (Market.ON_DEMAND,)
+            case MarketChoice.SPOT_THEN_ON_DEMAND:
+                return (Market.SPOT, Market.ON_DEMAND)
+        assert_never(self)
 
 
 class Hosts(StrEnum):
@@ -91,7 +117,7 @@ class Hosts(StrEnum):
     STOP = "stop"
 
 
-class Image(StrEnum):
+class ImageWhen(StrEnum):
     """When the chief's disk becomes an image after the run."""
 
     NEVER = "never"
@@ -229,7 +255,12 @@ class Cluster:
     @property
     def chief_trains(self) -> bool:
         """Whether the chief is one of the workers."""
-        return self.strategy is not Strategy.PARAMETER_SERVER or self.chief is Chief.WORKER
+        match self.chief:
+            case Chief.COORDINATOR:
+                return not self.strategy.is_asynchronous
+            case Chief.WORKER:
+                return True
+        assert_never(self.chief)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -320,7 +351,7 @@ class Limits:
     )
     dollars: float = key(
         20.0,
-        Number(most=100_000, unit="dollars"),
+        Number(most=MOST_DOLLARS, unit="dollars"),
         "Instance hours and root disks of all attempts together.",
     )
     restarts: int = key(
@@ -345,9 +376,9 @@ class After:
         Choice(Hosts),
         "`stop` with `hardware.market: on_demand` only: EC2 cannot stop spot hosts of a fleet.",
     )
-    image: Image = key(
-        Image.NEVER,
-        Choice(Image),
+    image: ImageWhen = key(
+        ImageWhen.NEVER,
+        Choice(ImageWhen),
         "Whether to make an image of the chief's disk when the run is over.",
     )
 
@@ -412,6 +443,18 @@ class Job:
     def from_json(data: Mapping[str, Any]) -> "Job":
         """A job that was admitted before; for anything else use `check`."""
         return wire.from_json(Job, data)
+
+
+def one_host_job(
+    name: str, hardware: Hardware, *, hours: float, wait_minutes: float, restarts: int = 0
+) -> Job:
+    """A job without a program, as bake and launch admit it, so that Plan and Launch serve them too: one host of one of
+    `hardware.instance_types`, to which no start order is sent and whose lease ends `hours` after the run's admission.
+
+    `wait_minutes`: how long one search for capacity goes on; `restarts`: how many more hosts may follow the first. Its
+    dollars are the most that a job file may allow: hours and `max_dollars_per_hour` limit it."""
+    limits = Limits(hours=hours, dollars=MOST_DOLLARS, restarts=restarts, wait_minutes=wait_minutes)
+    return Job(name=name, program=Program(module=""), hardware=hardware, limits=limits)
 
 
 @dataclass(frozen=True)
