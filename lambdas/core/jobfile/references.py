@@ -48,6 +48,11 @@ def findings(job: Job, source: SourceFacts | None, data: Mapping[str, PrefixFact
     return Findings((*program.faults, *(fault for fault in faults if fault)), program.warnings)
 
 
+def in_words(warnings: tuple[str, ...]) -> str:
+    """What the timeline says of a job that is admitted."""
+    return f"no fault found, but: {'; '.join(warnings)}" if warnings else "no fault found"
+
+
 def resume_fault(run: str, latest: Mapping[str, Any] | None) -> Fault | None:
     """`latest` is the latest.json of the run to resume from; None where it has none."""
     if latest is not None and latest.get("key"):

@@ -84,7 +84,7 @@ class Number(Kind[float]):
 
     def schema(self) -> dict[str, Any]:
         least = {"minimum": self.least} if self.least else {"exclusiveMinimum": 0}
-        return {"type": "number", **least, "maximum": self.most}
+        return {"type": "number", **least, "maximum": plain(self.most)}
 
     def read(self, section: Section, key: str, default: Any) -> Any:
         return section.number(key, default, least=self.least, most=self.most, unit=self.unit)

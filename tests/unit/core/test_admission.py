@@ -93,3 +93,8 @@ def test_every_worker_needs_a_file_where_they_are_shared_out(
     found = references.findings(shared, None, {"train": PrefixFacts(files, 4096)}).faults
     assert [fault.path for fault in found] == ["data.train.sharding"] * (said is not None)
     assert said is None or said in found[0].problem
+
+
+def test_the_timeline_says_what_will_probably_fail() -> None:
+    assert references.in_words(()) == "no fault found"
+    assert references.in_words(("a", "b")) == "no fault found, but: a; b"
