@@ -85,7 +85,7 @@ def trouble_of_apt(entries: Sequence[str], done: Ended) -> HostTrouble:
 
 def install_requirements(builder: Builder) -> None:
     """What Trainyard and its programs need; the versions are the repository's."""
-    separately = builder.places.software / "requirements-host-tf-keras.txt"
+    separately = builder.places.agent / "requirements-host-tf-keras.txt"
     for arguments in (["-r", str(builder.requirements)], ["--no-deps", "-r", str(separately)]):
         done = builder.shell.run(_uv(builder, *arguments))
         if not done.is_good:

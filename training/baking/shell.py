@@ -37,7 +37,7 @@ class Ended:
 
 
 class Shell:
-    """Everything runs as root, in root's home, with the environment of the hosts' Python first on its PATH.
+    """Everything runs as root, in root's home, with the hosts' Python first on its PATH.
 
     `until` is an instant of time.monotonic(): a command that runs then is killed with all it has started."""
 
@@ -49,7 +49,7 @@ class Shell:
     @property
     def environment(self) -> dict[str, str]:
         path = f"{self._places.python.parent}:{os.environ.get('PATH', '/usr/sbin:/usr/bin:/sbin:/bin')}"
-        return {**os.environ, "PATH": path, "HOME": "/root", "PYTHONPATH": str(self._places.software)}
+        return {**os.environ, "PATH": path, "HOME": "/root"}
 
     def line(self, line: str, *, seconds: float | None = None) -> Ended:
         """A line of the recipe's, by `/bin/sh -eu`."""

@@ -8,12 +8,11 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from training.baking import versions
@@ -60,11 +59,11 @@ class Bench:
     def shell_python(self) -> str:
         return str(self.builder.places.python)
 
-    def program(
-        self, module: str, *arguments: str, environment: Mapping[str, str] = MappingProxyType({})
-    ) -> Ended:
-        """A module of the software, run to its end."""
-        return self.builder.shell.run([self.shell_python, "-m", module, *arguments], environment=environment)
+    def program(self, module: str, *arguments: str) -> Ended:
+        """A module of the package training, run to its end in an empty folder."""
+        with tempfile.TemporaryDirectory() as place:
+            command = [self.shell_python, "-m", module, *arguments]
+            return self.builder.shell.run(command, cwd=Path(place), environment=self.builder.our_path)
 
     @cached_property
     def drivers(self) -> tuple[str, ...]:
@@ -166,11 +165,7 @@ def tensorflow_gpus(bench: Bench) -> Verdict:
 
 def matmul(bench: Bench) -> Verdict:
     """It multiplies on each GPU, or where there is none on the processors, and comes to the right product."""
-    with tempfile.TemporaryDirectory() as place:
-        devices = ["--every-gpu"] if bench.builder.has_gpu else []
-        done = bench.program(
-            "training.programs.matmul", *devices, environment={"TRAINYARD_METRICS": f"{place}/metrics.json"}
-        )
+    done = bench.program("training.programs.matmul", *(["--every-gpu"] if bench.builder.has_gpu else []))
     if done.is_good:
         return passed(done.last_lines(1))
     return failed(f"matrices are not multiplied as they should be ({done.reason}): {done.last_lines()}")
@@ -241,7 +236,7 @@ def host_agent(bench: Bench) -> Verdict:
 def two_processes(bench: Bench) -> Verdict:
     """Two processes form a cluster and agree on the loss of a step."""
     gpus = len(bench.seen.gpus)
-    first, second = losses_of_two(bench.builder.shell, gpus=gpus)
+    first, second = losses_of_two(bench.builder, gpus=gpus)
     where = "each on a GPU" if gpus > 1 else "on the processors"
     if first == second:
         return passed(f"two processes made a step {where} and both have the loss {first}")
@@ -313,7 +308,7 @@ def _computing(bench: Bench) -> Iterator[None]:
     command = [bench.shell_python, "-m", "training.programs.matmul", *devices, "--repeats", "100000000"]
     with tempfile.TemporaryDirectory() as place:
         process: subprocess.Popen[bytes] = bench.builder.shell.start(
-            command, cwd=Path(place), environment={"TRAINYARD_METRICS": f"{place}/metrics.json"}
+            command, cwd=Path(place), environment=bench.builder.our_path
         )
         try:
             yield

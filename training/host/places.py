@@ -11,8 +11,10 @@ class Places:
     root: Path = Path("/")
 
     @property
-    def software(self) -> Path:
-        return self.root / "opt/trainyard/software"
+    def agent(self) -> Path:
+        """The package `training` and the lists of what hosts need: on the path of the agent's commands and of the
+        programs that are shipped, of nobody else."""
+        return self.root / "opt/trainyard/agent"
 
     @property
     def python(self) -> Path:

@@ -45,6 +45,19 @@ def told(of: Cluster, assignment: Assignment) -> dict[str, str]:
     return environment(of, assignment, Places(), region="us-east-1", image="ami-1", base=BASE)
 
 
+@pytest.mark.parametrize(
+    ("source", "path"),
+    [
+        ("s3://b/p.tar", "/var/lib/trainyard/program"),
+        (None, "/var/lib/trainyard/program:/opt/trainyard/agent"),
+    ],
+)
+def test_only_programs_that_are_shipped_have_the_package_training_on_their_path(
+    source: str | None, path: str
+) -> None:
+    assert told(cluster("single", CHIEF, program={"source": source}), CHIEF)["PYTHONPATH"] == path
+
+
 def test_a_program_is_told_where_everything_is() -> None:
     assert (
         told(cluster("single", CHIEF), CHIEF).items()

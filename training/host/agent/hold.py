@@ -1,13 +1,9 @@
 """A hold: until when this host is left alone, by patrol and by its own dead man's switch, whatever it does.
 
-A person says `trainyard hold 2h` in a shell of the host, a notebook
-
-    from training.host.agent.hold import hold
-    hold("2h")
-
-The yard's function signal writes the hold into the host's tag, where everybody reads it, this host too. A hold makes
-nothing shorter: neither one that lasts longer nor the lease. It does not keep the hosts of a run that ends meanwhile:
-that is the job's `after.hosts`.
+A person says `trainyard hold 2h` in a shell of the host, or `hold("2h")` in a notebook (trainyard/hold.py). The yard's
+function signal writes the hold into the host's tag, where everybody reads it, this host too. A hold makes nothing
+shorter: neither one that lasts longer nor the lease. It does not keep the hosts of a run that ends meanwhile: that is
+the job's `after.hosts`.
 """
 
 import json

@@ -1,12 +1,13 @@
 """What a program is told: its environment and its command line (docs/contracts.md). Pure."""
 
+import os
 import re
 from collections.abc import Mapping
 
 from training.host.cluster import Assignment, Cluster
 from training.host.errors import ProgramFault
 from training.host.places import Places
-from training.host.program.fetch import python_path
+from training.host.program.fetch import search_path
 from training.host.program.packages import python_for
 
 FORM_SECONDS = 180
@@ -54,7 +55,7 @@ def environment(
         "TRAINYARD_MODEL": str(places.model),
         "TRAINYARD_METRICS": str(places.metrics),
         "TRAINYARD_PROGRESS": str(places.progress(cluster.attempt)),
-        "PYTHONPATH": python_path(places),
+        "PYTHONPATH": os.pathsep.join(search_path(places, source=cluster.job["program"].get("source"))),
         "AWS_REGION": region,
         "AWS_DEFAULT_REGION": region,
     }
