@@ -57,8 +57,8 @@ def install_library(builder: Builder) -> None:
 
 def move_library(folder: Path, packages: Path) -> None:
     """Out of the agent's folder into a Python's packages. pip knows it then: a program's requirements may name it."""
-    for earlier in packages.glob(f"{LIBRARY}*"):
-        shutil.rmtree(earlier)
+    for earlier in (packages / LIBRARY, *packages.glob(f"{LIBRARY}-*.dist-info")):
+        shutil.rmtree(earlier, ignore_errors=True)
     shutil.move(folder, packages / LIBRARY)
     found = VERSION.search((packages / LIBRARY / "__init__.py").read_text())
     assert found, "the package says its version"
