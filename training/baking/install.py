@@ -52,7 +52,7 @@ def install_library(builder: Builder) -> None:
     done = builder.shell.run([str(builder.places.python), "-c", asked])
     if not done.is_good:
         raise HostTrouble(f"the hosts' Python does not say where its packages are: {done.last_lines()}")
-    move_library(builder.places.agent / LIBRARY, Path(done.said.strip()))
+    move_library(builder.places.agent / LIBRARY, Path(done.output.strip()))
 
 
 def move_library(folder: Path, packages: Path) -> None:

@@ -52,7 +52,7 @@ class Metadata:
             tags=self._tags(),
         )
 
-    def identity_once_told(self, sleep: Callable[[float], None] = time.sleep) -> Identity:
+    def await_identity(self, sleep: Callable[[float], None] = time.sleep) -> Identity:
         """The identity as soon as the service says it. A host whose tags are hidden, as one that is launched by hand,
         may never be told: it asks every two seconds in its first minute, then once a minute, and is idle in between."""
         asked, said = 0, ""

@@ -105,9 +105,9 @@ class Places:
         return self.work / "restores"
 
     @property
-    def taken(self) -> Path:
+    def staging(self) -> Path:
         """A folder checkpoint on its way to the bucket: links to the program's files."""
-        return self.work / "taken"
+        return self.work / "staging"
 
     @property
     def reserve(self) -> Path:

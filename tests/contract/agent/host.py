@@ -20,7 +20,7 @@ import pytest
 
 from tests.contract.conftest import ACCOUNT, REGION, ROOT, Cloud, Credentials, eventually
 from training.host import orders
-from training.host.agent.agent import Agent, post_of
+from training.host.agent.agent import Agent, run_tags
 from training.host.agent.lease import Lease
 from training.host.metadata import Metadata
 from training.host.orders import Order
@@ -137,7 +137,7 @@ class Yard:
     def start_agent(self) -> MetadataService:
         service = self.metadata()
         identity = service.client.identity()
-        post = post_of(identity, now=datetime.now(UTC))
+        post = run_tags(identity, now=datetime.now(UTC))
         assert post
         self.agent = Agent(self.places, service.client, identity, post, power_off=self.powered_off.append)
         self.started.append((service, self.agent))

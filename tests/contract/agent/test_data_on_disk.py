@@ -12,7 +12,7 @@ from tests.contract.agent.host import become
 from tests.contract.conftest import Cloud, Credentials, allow
 from training.host.bucket import Bucket
 from training.host.cluster import Assignment, Cluster
-from training.host.data.data import fetch_shares, fetch_whole
+from training.host.data.fetch import fetch_shares, fetch_whole
 from training.host.data.transfer import download_all
 from training.host.errors import AccessDenied, Damaged, HostTrouble, Missing
 from training.host.places import Places

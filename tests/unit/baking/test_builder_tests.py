@@ -17,7 +17,7 @@ from training.baking import cloudwatch, install, tests
 from training.baking.builder import Builder, has_gpu, image_settings
 from training.baking.log import BuilderLog
 from training.baking.recipe import Recipe
-from training.baking.results import Verdict
+from training.baking.results import Finding
 from training.baking.shell import Shell
 from training.baking.tests import Bench
 from training.host.metadata import Identity
@@ -77,7 +77,7 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Host]:
         yield Host(tmp_path, monkeypatch, log)
 
 
-def outcome(does: Callable[[Bench], Verdict], bench: Bench) -> tuple[str, str]:
+def outcome(does: Callable[[Bench], Finding], bench: Bench) -> tuple[str, str]:
     found = tests.run(does.__name__, does, bench)
     return found.outcome, found.reason
 
@@ -190,7 +190,7 @@ def test_a_boot_unit_that_is_not_enabled_fails(host: Host) -> None:
 
 
 def test_a_fault_of_ours_fails_one_test(host: Host) -> None:
-    def broken(bench: Bench) -> Verdict:
+    def broken(bench: Bench) -> Finding:
         raise KeyError("surprise")
 
     assert outcome(broken, host.bench()) == ("failed", "the test itself failed: KeyError('surprise')")
@@ -259,8 +259,8 @@ def test_programs_of_ours_alone_find_the_package_training(host: Host) -> None:
     host._script(host.places.python, "", 0)
     host.places.python.write_text("#!/bin/sh\necho path $PYTHONPATH in $(ls | wc -l)\n")
     bench = host.bench()
-    assert bench.program("training.programs.matmul").said == f"path {host.places.agent} in 0\n"
-    assert bench.builder.shell.run([bench.shell_python]).said.startswith("path in ")
+    assert bench.program("training.programs.matmul").output == f"path {host.places.agent} in 0\n"
+    assert bench.builder.shell.run([bench.shell_python]).output.startswith("path in ")
 
 
 def test_an_agent_that_is_there_is_given_its_configuration(host: Host) -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from training.host.agent.state import State, recall
+from training.host.disk import inside
 from training.host.errors import ProgramFault
-from training.host.folders import inside
 from training.host.periodic import Repeat
 from training.host.places import Places
 from training.host.program.fetch import find_module, refuse_our_name

@@ -53,7 +53,7 @@ def test_its_build_is_the_one_that_is_tested() -> None:
 
 
 def test_the_extra_for_programs_is_what_hosts_run_on(wheel: zipfile.ZipFile) -> None:
-    pins = {}
+    pins: dict[str, str] = {}
     for name in ("requirements-host.txt", "requirements-host-tf-keras.txt"):
         pins |= dict(re.findall(r"^([\w-]+)(?:\[.*\])?==(.*)$", (ROOT / name).read_text(), re.MULTILINE))
     needs = [Requirement(line) for line in facts(wheel).get_all("Requires-Dist", [])]

@@ -1,11 +1,11 @@
-"""What brings a program's work away while it runs: one carrier each for log, checkpoints, curves and events."""
+"""What brings a program's work away while it runs: one thread each for log, checkpoints, curves and events."""
 
 import time
 from dataclasses import dataclass
 
 from training.host.bucket import Bucket
-from training.host.checkpoints.evaluator import Following
-from training.host.checkpoints.upload import Saving
+from training.host.checkpoints.evaluator import CheckpointDownload
+from training.host.checkpoints.upload import CheckpointUpload
 from training.host.cluster import Assignment, Cluster
 from training.host.disk import Disk
 from training.host.errors import HostTrouble
@@ -59,7 +59,7 @@ def uploads_of(
     disk: Disk,
     log: ProgramLog,
     metrics: Metrics,
-    saving: Saving,
+    checkpoints: CheckpointUpload,
 ) -> Uploads:
     """The chief brings everything away, an evaluator its events, every host its log."""
     repeats = [Repeat("log", lambda last: log.send(time.monotonic(), last=last), every=OFTEN_SECONDS)]
@@ -67,10 +67,10 @@ def uploads_of(
         events = FolderUpload(bucket, places.tensorboard, f"runs/{cluster.run}/tensorboard/")
         repeats.append(Repeat("tensorboard", lambda last: events.send(last=last), every=SELDOM_SECONDS))
     if assignment.is_chief:
-        repeats.insert(0, Repeat("checkpoints", saving.carry, every=OFTEN_SECONDS))
+        repeats.insert(0, Repeat("checkpoints", checkpoints.update, every=OFTEN_SECONDS))
         repeats.append(Repeat("metrics", lambda _: metrics.send(), every=SELDOM_SECONDS))
     if assignment.is_evaluator:
         keep = cluster.job["checkpoints"]["keep"]
-        following = Following(bucket, cluster.run, places, keep=keep, have=saving.last.step)
-        repeats.append(Repeat("checkpoints", following.carry, every=SELDOM_SECONDS))
+        download = CheckpointDownload(bucket, cluster.run, places, keep=keep, have=checkpoints.last.step)
+        repeats.append(Repeat("checkpoints", download.update, every=SELDOM_SECONDS))
     return Uploads(tuple(repeats), disk)

@@ -65,11 +65,11 @@ class Watchdog(threading.Thread):
         try:
             if self.notice is None:
                 self._take(self._metadata.notice())
-            self._hear_of_a_hold(held_until({TAG: self._metadata.tag(TAG) or ""}))
+            self._note_hold(held_until({TAG: self._metadata.tag(TAG) or ""}))
         except HostTrouble as trouble:
             logger.warning("cannot look for an interruption notice or a hold: %s", trouble.reason)
 
-    def _hear_of_a_hold(self, held: datetime | None) -> None:
+    def _note_hold(self, held: datetime | None) -> None:
         if held != self._held:
             self._held = held
             said = f"held until {held.isoformat()}" if held else "held by nobody"

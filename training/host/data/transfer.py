@@ -94,7 +94,7 @@ def clear_staging(folder: Path) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class OutputLine:
     """A line of s5cmd: the file it speaks of (None: of nothing in particular), and its complaint if it has one."""
 
     path: Path | None
@@ -107,17 +107,17 @@ class Said:
         return found[1] if found else ""
 
 
-def heard(line: str) -> Said:
+def parsed(line: str) -> OutputLine:
     """`{"success": true, "destination": TO, ...}`, `{"command": "cp FROM TO", "error": ..., ...}`, or prose."""
     try:
         said: dict[str, Any] = json.loads(line)
     except ValueError:
-        return Said(None, line.strip())
+        return OutputLine(None, line.strip())
     if "error" in said:
-        return Said(
+        return OutputLine(
             Path(str(said.get("command", "")).rpartition(" ")[2]), " ".join(str(said["error"]).split())
         )
-    return Said(Path(said["destination"]), None)
+    return OutputLine(Path(said["destination"]), None)
 
 
 def progress(here: int, total: int, more: int, seconds: float) -> str:
@@ -165,7 +165,7 @@ class _Transfer:
         commands = staging / "commands"
         commands.write_text("".join(self._command(number, staging) for number in range(len(self._wanted))))
         checks: list[Future[None]] = []
-        complaint: Said | None = None
+        complaint: OutputLine | None = None
         with (
             self._s5cmd(commands) as process,
             self._watched(process, staging),
@@ -173,7 +173,7 @@ class _Transfer:
         ):
             assert process.stdout
             for line in process.stdout:
-                said = heard(line)
+                said = parsed(line)
                 if said.complaint is not None:
                     complaint = complaint or said
                     process.terminate()
@@ -224,7 +224,7 @@ class _Transfer:
         with self._lock:
             self._done += item.size
 
-    def _trouble(self, said: Said) -> HostTrouble:
+    def _trouble(self, said: OutputLine) -> HostTrouble:
         complaint = said.complaint or ""
         if "no space left on device" in complaint:
             return HostTrouble(f"{self._what}: the disk became full while fetching ({complaint})", final=True)

@@ -35,7 +35,7 @@ AGENTS_WORK = (
     "var/lib/trainyard/state.json",
     "var/lib/trainyard/reserve",
     "var/lib/trainyard/restores",
-    "var/lib/trainyard/taken",
+    "var/lib/trainyard/staging",
     "var/lib/trainyard/attempts",
     "var/lib/trainyard/cluster-*.json",
 )

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from training.host.bucket import Bucket
-from training.host.data.data import fetch_whole
+from training.host.data.fetch import fetch_whole
+from training.host.disk import fresh
 from training.host.errors import HostTrouble, ProgramFault
-from training.host.folders import fresh
 from training.host.places import Places
 from training.host.program import archive
 from training.host.program.packages import command, install, python_for, site_packages

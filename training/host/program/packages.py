@@ -7,8 +7,8 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
+from training.host.disk import inside
 from training.host.errors import HostTrouble, ProgramFault
-from training.host.folders import inside
 from training.host.places import Places
 
 INSTALL_SECONDS = 1800

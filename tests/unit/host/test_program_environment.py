@@ -8,7 +8,7 @@ import pytest
 from training.host.cluster import Assignment, Cluster
 from training.host.errors import ProgramFault
 from training.host.places import Places
-from training.host.program.environment import arguments, command_line, environment, fill, words
+from training.host.program.environment import arguments, command_line, environment, fill, placeholders
 
 CHIEF = Assignment("i-1", "chief", 0, "10.0.1.5")
 WORKERS = tuple(Assignment(f"i-{2 + index}", "worker", index, f"10.0.1.{6 + index}") for index in range(2))
@@ -41,7 +41,7 @@ def cluster(
     )
 
 
-def told(of: Cluster, assignment: Assignment) -> dict[str, str]:
+def given(of: Cluster, assignment: Assignment) -> dict[str, str]:
     return environment(of, assignment, Places(), region="us-east-1", image="ami-1", base=BASE)
 
 
@@ -55,12 +55,12 @@ def told(of: Cluster, assignment: Assignment) -> dict[str, str]:
 def test_only_programs_that_are_shipped_have_the_package_training_on_their_path(
     source: str | None, path: str
 ) -> None:
-    assert told(cluster("single", CHIEF, program={"source": source}), CHIEF)["PYTHONPATH"] == path
+    assert given(cluster("single", CHIEF, program={"source": source}), CHIEF)["PYTHONPATH"] == path
 
 
 def test_a_program_is_told_where_everything_is() -> None:
     assert (
-        told(cluster("single", CHIEF), CHIEF).items()
+        given(cluster("single", CHIEF), CHIEF).items()
         >= {
             "PATH": "/bin",
             "TRAINYARD_RUN": "digits-1a2b3c4d",
@@ -87,7 +87,7 @@ def test_a_program_is_told_where_everything_is() -> None:
 
 def test_where_hosts_fetch_shards_after_the_order_the_cluster_has_more_time() -> None:
     of = cluster("multi_worker", CHIEF, WORKERS[0], sharding="file")
-    assert told(of, CHIEF)["TRAINYARD_FORM_SECONDS"] == "1800"
+    assert given(of, CHIEF)["TRAINYARD_FORM_SECONDS"] == "1800"
 
 
 CLUSTER = {"chief": ["10.0.1.5:2222"], "worker": ["10.0.1.6:2222", "10.0.1.7:2222"], "ps": ["10.0.2.5:2222"]}
@@ -105,7 +105,7 @@ CLUSTER = {"chief": ["10.0.1.5:2222"], "worker": ["10.0.1.6:2222", "10.0.1.7:222
 )
 def test_every_role_knows_the_cluster_and_its_own_task(assignment: Assignment, task: dict[str, Any]) -> None:
     of = cluster("parameter_server", CHIEF, *WORKERS, SERVER, EVALUATOR)
-    assert json.loads(told(of, assignment)["TF_CONFIG"]) == {"cluster": CLUSTER, "task": task}
+    assert json.loads(given(of, assignment)["TF_CONFIG"]) == {"cluster": CLUSTER, "task": task}
 
 
 @pytest.mark.parametrize(
@@ -122,18 +122,18 @@ def test_a_chief_that_is_worker_0_makes_a_cluster_without_a_chief(
     members = (CHIEF, Assignment("i-2", "worker", 1, "10.0.1.6"), SERVER)
     of = cluster("parameter_server", *members, chief="worker")
     workers = {"worker": ["10.0.1.5:2222", "10.0.1.6:2222"], "ps": ["10.0.2.5:2222"]}
-    assert json.loads(told(of, assignment)["TF_CONFIG"]) == {"cluster": workers, "task": task}
+    assert json.loads(given(of, assignment)["TF_CONFIG"]) == {"cluster": workers, "task": task}
 
 
 @pytest.mark.parametrize("strategy", ["single", "mirrored"])
 def test_one_host_needs_no_tf_config_and_none_is_left_from_elsewhere(strategy: str) -> None:
-    assert "TF_CONFIG" not in told(cluster(strategy, CHIEF), CHIEF)
+    assert "TF_CONFIG" not in given(cluster(strategy, CHIEF), CHIEF)
 
 
 def test_the_jobs_environment_overrides_defaults_but_no_promise() -> None:
     own = {"TF_CPP_MIN_LOG_LEVEL": "0", "WHO": "${role}-${index}", "TRAINYARD_RUN": "mine"}
     of = cluster("single", CHIEF, program={"environment": own})
-    found = told(of, CHIEF)
+    found = given(of, CHIEF)
     assert (found["WHO"], found["TRAINYARD_RUN"]) == ("chief-0", "digits-1a2b3c4d")
     assert environment(of, CHIEF, Places(), region="r", image="i", base={})["TF_CPP_MIN_LOG_LEVEL"] == "0"
 
@@ -163,7 +163,7 @@ def test_a_program_that_builds_its_cluster_from_flags_is_given_them() -> None:
 def test_in_a_cluster_of_flags_the_chief_is_the_first_worker(
     assignment: Assignment, job_name: str, task_index: str
 ) -> None:
-    known = words(cluster("parameter_server", CHIEF, *WORKERS, SERVER), assignment, Places())
+    known = placeholders(cluster("parameter_server", CHIEF, *WORKERS, SERVER), assignment, Places())
     assert (known["job_name"], known["task_index"]) == (job_name, task_index)
 
 
