@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from training.host.bucket import Object
-from training.host.cluster import Assignment, Cluster
+from training.host.cluster import Assignment, Cluster, Role, Strategy
 from training.host.data.fetch import DataEntry, make_sure_all_get_some
 from training.host.data.integrity import difference
 from training.host.data.journal import Journal
@@ -25,9 +25,13 @@ JOB = {"cluster": {"chief": "coordinator"}}
 
 
 def cluster(strategy: str, *roles: tuple[str, int], chief: str = "coordinator") -> Cluster:
-    assignments = tuple(Assignment(f"i-{role}-{index}", role, index, "10.0.1.5") for role, index in roles)
+    assignments = tuple(
+        Assignment(f"i-{role}-{index}", Role(role), index, "10.0.1.5") for role, index in roles
+    )
     job = {"cluster": {"chief": chief}}
-    return Cluster("r", 1, strategy, 2222, assignments, None, datetime(2026, 11, 20, tzinfo=UTC), job)
+    return Cluster(
+        "r", 1, Strategy(strategy), 2222, assignments, None, datetime(2026, 11, 20, tzinfo=UTC), job
+    )
 
 
 TEAM = cluster("multi_worker", ("chief", 0), ("worker", 1), ("worker", 2))

@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
-from training.host.cluster import Assignment, Cluster
+from training.host.cluster import Assignment, Cluster, Role, Strategy
 from training.host.errors import ProgramFault
 from training.host.places import Places
 from training.host.program.environment import arguments, command_line, environment, fill, placeholders
 
-CHIEF = Assignment("i-1", "chief", 0, "10.0.1.5")
-WORKERS = tuple(Assignment(f"i-{2 + index}", "worker", index, f"10.0.1.{6 + index}") for index in range(2))
-SERVER = Assignment("i-4", "ps", 0, "10.0.2.5")
-EVALUATOR = Assignment("i-5", "evaluator", 0, "10.0.2.6")
+CHIEF = Assignment("i-1", Role.CHIEF, 0, "10.0.1.5")
+WORKERS = tuple(Assignment(f"i-{2 + index}", Role.WORKER, index, f"10.0.1.{6 + index}") for index in range(2))
+SERVER = Assignment("i-4", Role.PS, 0, "10.0.2.5")
+EVALUATOR = Assignment("i-5", Role.EVALUATOR, 0, "10.0.2.6")
 BASE = {"PATH": "/bin", "TF_CONFIG": "old", "TF_CPP_MIN_LOG_LEVEL": "1"}
 
 
@@ -27,7 +27,7 @@ def cluster(
     return Cluster(
         run="digits-1a2b3c4d",
         attempt=2,
-        strategy=strategy,
+        strategy=Strategy(strategy),
         port=2222,
         assignments=assignments,
         checkpoint=None,
@@ -112,14 +112,14 @@ def test_every_role_knows_the_cluster_and_its_own_task(assignment: Assignment, t
     ("assignment", "task"),
     [
         (CHIEF, {"type": "worker", "index": 0}),
-        (Assignment("i-2", "worker", 1, "10.0.1.6"), {"type": "worker", "index": 1}),
+        (Assignment("i-2", Role.WORKER, 1, "10.0.1.6"), {"type": "worker", "index": 1}),
         (SERVER, {"type": "ps", "index": 0}),
     ],
 )
 def test_a_chief_that_is_worker_0_makes_a_cluster_without_a_chief(
     assignment: Assignment, task: dict[str, Any]
 ) -> None:
-    members = (CHIEF, Assignment("i-2", "worker", 1, "10.0.1.6"), SERVER)
+    members = (CHIEF, Assignment("i-2", Role.WORKER, 1, "10.0.1.6"), SERVER)
     of = cluster("parameter_server", *members, chief="worker")
     workers = {"worker": ["10.0.1.5:2222", "10.0.1.6:2222"], "ps": ["10.0.2.5:2222"]}
     assert json.loads(given(of, assignment)["TF_CONFIG"]) == {"cluster": workers, "task": task}

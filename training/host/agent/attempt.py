@@ -45,7 +45,7 @@ class Outcome:
 
 
 class Attempt:
-    """`say` puts a signal; `last`: the last checkpoint that is whole in the bucket, which `note_checkpoint` remembers."""
+    """`say` puts a signal; `last` is the last whole checkpoint in the bucket, `note_checkpoint` remembers the next."""
 
     def __init__(
         self,

@@ -2,11 +2,12 @@
 
 import time
 from dataclasses import dataclass
+from typing import assert_never
 
 from training.host.bucket import Bucket
 from training.host.checkpoints.evaluator import CheckpointDownload
 from training.host.checkpoints.upload import CheckpointUpload
-from training.host.cluster import Assignment, Cluster
+from training.host.cluster import Assignment, Cluster, Role
 from training.host.disk import Disk
 from training.host.errors import HostTrouble
 from training.host.periodic import Repeat
@@ -63,14 +64,19 @@ def uploads_of(
 ) -> Uploads:
     """The chief brings everything away, an evaluator its events, every host its log."""
     repeats = [Repeat("log", lambda last: log.send(time.monotonic(), last=last), every=OFTEN_SECONDS)]
-    if assignment.is_chief or assignment.is_evaluator:
-        events = FolderUpload(bucket, places.tensorboard, f"runs/{cluster.run}/tensorboard/")
-        repeats.append(Repeat("tensorboard", lambda last: events.send(last=last), every=SELDOM_SECONDS))
-    if assignment.is_chief:
-        repeats.insert(0, Repeat("checkpoints", checkpoints.update, every=OFTEN_SECONDS))
-        repeats.append(Repeat("metrics", lambda _: metrics.send(), every=SELDOM_SECONDS))
-    if assignment.is_evaluator:
-        keep = cluster.job["checkpoints"]["keep"]
-        download = CheckpointDownload(bucket, cluster.run, places, keep=keep, have=checkpoints.last.step)
-        repeats.append(Repeat("checkpoints", download.update, every=SELDOM_SECONDS))
+    folder = FolderUpload(bucket, places.tensorboard, f"runs/{cluster.run}/tensorboard/")
+    events = Repeat("tensorboard", lambda last: folder.send(last=last), every=SELDOM_SECONDS)
+    match assignment.role:
+        case Role.CHIEF:
+            first = Repeat("checkpoints", checkpoints.update, every=OFTEN_SECONDS)
+            curve = Repeat("metrics", lambda _: metrics.send(), every=SELDOM_SECONDS)
+            repeats = [first, *repeats, events, curve]
+        case Role.EVALUATOR:
+            keep = cluster.job["checkpoints"]["keep"]
+            download = CheckpointDownload(bucket, cluster.run, places, keep=keep, have=checkpoints.last.step)
+            repeats += [events, Repeat("checkpoints", download.update, every=SELDOM_SECONDS)]
+        case Role.WORKER | Role.PS:
+            pass
+        case _:
+            assert_never(assignment.role)
     return Uploads(tuple(repeats), disk)
