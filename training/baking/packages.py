@@ -71,15 +71,15 @@ def trouble_of_apt(entries: Sequence[str], done: CommandResult) -> HostTrouble:
         for index, entry in enumerate(entries)
         if {entry, entry.partition("=")[0]} & words
     ]
-    said = " / ".join(errors) or done.last_lines()
+    message = " / ".join(errors) or done.last_lines()
     if at_fault:
         return ProgramFault(
-            f"{', '.join(at_fault)}: {said}; correct the name in the recipe, or add the package source to the base "
+            f"{', '.join(at_fault)}: {message}; correct the name in the recipe, or add the package source to the base "
             "image. None of system_packages was installed"
         )
     return HostTrouble(
-        f"apt-get could not install {', '.join(entries)} ({done.reason}): {said}; see that it works on the base image, "
-        "and that the builder can reach its package sources"
+        f"apt-get could not install {', '.join(entries)} ({done.reason}): {message}; see that it works on the base "
+        "image, and that the builder can reach its package sources"
     )
 
 
@@ -126,7 +126,7 @@ def pinned(requirements: str) -> dict[str, str]:
 
 
 def faults(entries: Sequence[str], pins: Mapping[str, str]) -> list[str]:
-    """What can be said of the entries without asking an index."""
+    """What is wrong with the entries, without asking an index."""
     found = []
     for index, entry in enumerate(entries):
         name = named("python_packages", tuple(entries), index)

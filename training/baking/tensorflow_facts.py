@@ -16,14 +16,14 @@ class TensorFlowFacts:
     gpus: tuple[str, ...]
 
     @staticmethod
-    def from_output(said: str) -> "TensorFlowFacts":
+    def from_output(output: str) -> "TensorFlowFacts":
         """Of all that was printed the last line. Raises HostTrouble where that says nothing."""
-        last = next((line for line in reversed(said.splitlines()) if line.startswith("{")), "{}")
+        last = next((line for line in reversed(output.splitlines()) if line.startswith("{")), "{}")
         try:
             facts = json.loads(last)
             return TensorFlowFacts(facts["tensorflow"], facts["cuda"], tuple(facts["gpus"]))
         except (KeyError, ValueError) as error:
-            raise HostTrouble(f"TensorFlow did not say what it sees: {said[-400:].strip()}") from error
+            raise HostTrouble(f"TensorFlow did not say what it sees: {output[-400:].strip()}") from error
 
 
 def main() -> None:

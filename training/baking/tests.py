@@ -185,8 +185,8 @@ def cuda(bench: Bench) -> Finding:
 
 def ssm_agent(bench: Bench) -> Finding:
     command = next((found for name in SSM_AGENTS if (found := shutil.which(name))), None)
-    said = bench.builder.shell.run([command, "-version"], seconds=60).output if command else None
-    return versions.ssm_agent(said, handed_over="SSM_Run" in os.environ)
+    output = bench.builder.shell.run([command, "-version"], seconds=60).output if command else None
+    return versions.ssm_agent(output, handed_over="SSM_Run" in os.environ)
 
 
 def cloudwatch_agent(bench: Bench) -> Finding:
@@ -229,8 +229,8 @@ def host_agent(bench: Bench) -> Finding:
         if owner(bench.builder.places) == bench.builder.identity.instance:
             return passed(f"it is enabled, and knows that it runs on {bench.builder.identity.instance}")
         time.sleep(0.2)
-    said = shell.run(["journalctl", "-u", UNIT, "--no-pager", "-n", "20"], seconds=60)
-    return failed(f"the host agent does not start: {said.last_lines()}")
+    journal = shell.run(["journalctl", "-u", UNIT, "--no-pager", "-n", "20"], seconds=60)
+    return failed(f"the host agent does not start: {journal.last_lines()}")
 
 
 def two_processes(bench: Bench) -> Finding:

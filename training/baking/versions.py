@@ -28,10 +28,10 @@ def fits(what: str, found: str, asked: str) -> Finding:
     )
 
 
-def ssm_agent(said: str | None, *, handed_over: bool) -> Finding:
-    """`said` by `amazon-ssm-agent -version`, None where there is no such command; `handed_over`: a parameter of the
+def ssm_agent(output: str | None, *, handed_over: bool) -> Finding:
+    """`output` by `amazon-ssm-agent -version`, None where there is no such command; `handed_over`: a parameter of the
     document came as an environment variable."""
-    found = DOTTED.search(said or "")
+    found = DOTTED.search(output or "")
     if found is None:
         if handed_over:
             return passed(

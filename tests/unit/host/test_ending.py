@@ -156,7 +156,7 @@ def test_an_end_that_is_the_programs_own(sentence: str, end: End) -> None:
     ],
 )
 def test_whether_what_was_written_last_is_whole(sentence: str, end: End, is_whole: bool) -> None:
-    assert end.saved is is_whole, sentence
+    assert end.is_whole is is_whole, sentence
 
 
 def test_an_end_without_what_the_job_expects_is_a_failure() -> None:

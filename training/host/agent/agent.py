@@ -378,6 +378,6 @@ class Agent:
         self._outbox.put(failed(self._state.attempt, ended, tail=""))
 
     def _leave(self, reason: str) -> None:
-        """The watchdog's last act: let what is to be said be said, then power off."""
+        """The watchdog's last act: send what is still to be sent, then power off."""
         self._outbox.flush(FLUSH_SECONDS)
         self._power_off(reason)

@@ -206,7 +206,7 @@ class Attempt:
             room=room,
             starved=starved,
         )
-        self._checkpoints.ends_well = end.saved
+        self._checkpoints.ends_well = end.is_whole
         trouble = uploads.finish("checkpoints")
         ended = ending.decide(replace(end, missing=self._missing() if self._assignment.is_chief else ()))
         metrics: dict[str, Any] = {}
@@ -275,7 +275,7 @@ class Attempt:
 
     def _missing(self) -> tuple[str, ...]:
         expected = tuple(self._cluster.job["program"].get("expect", ()))
-        return results.missing(expected, self._places, saved=self._checkpoints.last.step >= 0)
+        return results.missing(expected, self._places, has_checkpoint=self._checkpoints.last.step >= 0)
 
     def _bring_results(self) -> dict[str, Any]:
         """Model and metrics.json into the bucket; what metrics.json says in short."""

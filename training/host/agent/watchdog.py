@@ -72,9 +72,9 @@ class Watchdog(threading.Thread):
     def _note_hold(self, held: datetime | None) -> None:
         if held != self._held:
             self._held = held
-            said = f"held until {held.isoformat()}" if held else "held by nobody"
+            state = f"held until {held.isoformat()}" if held else "held by nobody"
             logger.info(
-                "%s: powers itself off at %s unless told otherwise", said, self.lease.until.isoformat()
+                "%s: powers itself off at %s unless told otherwise", state, self.lease.until.isoformat()
             )
 
     def _take(self, notice: Notice | None) -> None:

@@ -34,8 +34,8 @@ class DataEntry:
 
 def entries_of(job: Mapping[str, Any]) -> list[DataEntry]:
     return [
-        DataEntry(name, said["source"], said["sharding"])
-        for name, said in sorted(job.get("data", {}).items())
+        DataEntry(name, fields["source"], fields["sharding"])
+        for name, fields in sorted(job.get("data", {}).items())
     ]
 
 

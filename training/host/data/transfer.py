@@ -110,14 +110,14 @@ class OutputLine:
 def parsed(line: str) -> OutputLine:
     """`{"success": true, "destination": TO, ...}`, `{"command": "cp FROM TO", "error": ..., ...}`, or prose."""
     try:
-        said: dict[str, Any] = json.loads(line)
+        fields: dict[str, Any] = json.loads(line)
     except ValueError:
         return OutputLine(None, line.strip())
-    if "error" in said:
+    if "error" in fields:
         return OutputLine(
-            Path(str(said.get("command", "")).rpartition(" ")[2]), " ".join(str(said["error"]).split())
+            Path(str(fields.get("command", "")).rpartition(" ")[2]), " ".join(str(fields["error"]).split())
         )
-    return OutputLine(Path(said["destination"]), None)
+    return OutputLine(Path(fields["destination"]), None)
 
 
 def progress(here: int, total: int, more: int, seconds: float) -> str:
@@ -173,12 +173,12 @@ class _Transfer:
         ):
             assert process.stdout
             for line in process.stdout:
-                said = parsed(line)
-                if said.complaint is not None:
-                    complaint = complaint or said
+                output = parsed(line)
+                if output.complaint is not None:
+                    complaint = complaint or output
                     process.terminate()
-                elif said.path:
-                    checks.append(pool.submit(self._check, said.path))
+                elif output.path:
+                    checks.append(pool.submit(self._check, output.path))
         if self._given_up():
             raise HostTrouble(f"{self._what}: given up, since the attempt is over or this host must leave")
         if complaint:
@@ -224,14 +224,14 @@ class _Transfer:
         with self._lock:
             self._done += item.size
 
-    def _trouble(self, said: OutputLine) -> HostTrouble:
-        complaint = said.complaint or ""
+    def _trouble(self, output: OutputLine) -> HostTrouble:
+        complaint = output.complaint or ""
         if "no space left on device" in complaint:
             return HostTrouble(f"{self._what}: the disk became full while fetching ({complaint})", final=True)
-        if said.path is None or not said.path.name.isdigit():
+        if output.path is None or not output.path.name.isdigit():
             return HostTrouble(f"{self._what}: s5cmd failed: {complaint}")
         return self._bucket.trouble(
-            said.code, "s3:GetObject", self._wanted[int(said.path.name)][1].key, complaint
+            output.code, "s3:GetObject", self._wanted[int(output.path.name)][1].key, complaint
         )
 
     @contextmanager

@@ -107,7 +107,7 @@ class End:
         return bool(self.asked) and not self.is_short and (not answer or bool(INTERRUPTS.match(answer)))
 
     @property
-    def saved(self) -> bool:
+    def is_whole(self) -> bool:
         """Whether what it wrote last is whole: it went by itself, and through no exception."""
         by_itself = self.left_as_told and not self.killed and not self.answer and self.code < 128
         return by_itself or self.code in (0, RESTART, PREEMPTED)

@@ -118,8 +118,8 @@ class Program:
         """The program an earlier agent started; None when it started none."""
         if not path.exists():
             return None
-        said = json.loads(path.read_text())
-        return Program(pid=said["pid"], born=said["born"], exit_file=Path(said["exit_file"]))
+        noted = json.loads(path.read_text())
+        return Program(pid=noted["pid"], born=noted["born"], exit_file=Path(noted["exit_file"]))
 
 
 def _birth(pid: int) -> int | None:
