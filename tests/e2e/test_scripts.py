@@ -108,3 +108,45 @@ def test_a_keras_script_goes_on_where_its_own_backup_was(runs: Runs) -> None:
     assert len(run.summary["attempts"]) == 2
     last = run.text("attempts/2/logs/chief-0.log").split("epochs run here: ")[1]
     assert int(last.split(",")[0]) < 60, "it began anew"
+
+
+THEIRS = """
+import importlib
+from pathlib import Path
+
+for name in {names}:
+    module = importlib.import_module(name)
+    assert Path(module.__file__).is_relative_to(Path(__file__).parent), module.__file__
+
+import tensorflow as tf
+from trainyard.runtime import start
+
+runtime = start()
+one_each = runtime.strategy.run(lambda: tf.distribute.get_replica_context().all_reduce("sum", tf.constant(1)))
+print("hosts that agree:", int(runtime.strategy.experimental_local_results(one_each)[0]))
+runtime.finish(0)
+"""
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("with_init", [True, False])
+def test_a_program_may_call_its_own_modules_as_ours_are_called(
+    runs: Runs, tmp_path: Path, *, with_init: bool
+) -> None:
+    folders, modules = ("training", "host", "runtime", "lambdas"), ("data", "utils", "programs")
+    for folder in folders:
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "inside.py").touch()
+        if with_init:
+            (tmp_path / folder / "__init__.py").touch()
+    for module in modules:
+        (tmp_path / f"{module}.py").touch()
+    names = (*(f"{folder}.inside" for folder in folders), *modules)
+    (tmp_path / "mine.py").write_text(THEIRS.format(names=names))
+    runs.yard.upload("programs/theirs.tar.gz", packed(tmp_path))
+    job = runs.job("theirs", data=None, cluster={"strategy": "multi_worker", "workers": 2})
+    job["program"] |= {"source": "s3://BUCKET/programs/theirs.tar.gz", "module": "mine", "args": None}
+    run = runs.run(job, seconds=600)
+    assert run.succeeded, run.why()
+    assert "hosts that agree: 2" in run.text("attempts/1/logs/chief-0.log")
+    assert "hosts that agree: 2" in run.text("attempts/1/logs/worker-1.log")

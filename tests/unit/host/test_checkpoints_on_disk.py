@@ -48,19 +48,19 @@ def test_only_a_step_with_its_facts_is_one_of_the_runtimes(tmp_path: Path) -> No
 def test_a_folder_that_changes_looks_different(tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub/weights.h5").write_text("one")
-    before = on_disk.look_at(tmp_path)
-    assert on_disk.look_at(tmp_path) == before
+    before = on_disk.listing_of(tmp_path)
+    assert on_disk.listing_of(tmp_path) == before
     (tmp_path / "sub/weights.h5").write_text("two!")
-    after = on_disk.look_at(tmp_path)
+    after = on_disk.listing_of(tmp_path)
     assert after != before
-    assert on_disk.print_of(after) != on_disk.print_of(before)
+    assert on_disk.fingerprint(after) != on_disk.fingerprint(before)
 
 
 @pytest.mark.parametrize("name", ["00000012.half/variables", ".trainyard-x/variables"])
 def test_what_is_still_being_made_is_no_part_of_it(tmp_path: Path, name: str) -> None:
     (tmp_path / name).parent.mkdir()
     (tmp_path / name).write_text("x")
-    assert on_disk.look_at(tmp_path) == {}
+    assert on_disk.listing_of(tmp_path) == {}
 
 
 @pytest.mark.parametrize(
@@ -80,30 +80,30 @@ def test_events_and_a_graph_are_nothing_to_go_on_from(
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
-    assert on_disk.holds_something(on_disk.look_at(tmp_path)) is holds
+    assert on_disk.holds_something(on_disk.listing_of(tmp_path)) is holds
 
 
 def test_links_show_the_folder_as_it_was_when_a_file_is_replaced(tmp_path: Path) -> None:
     folder, target = tmp_path / "folder", tmp_path / "taken"
     folder.mkdir()
     (folder / "checkpoint").write_text("old")
-    seen = on_disk.look_at(folder)
-    on_disk.take_all(seen, folder, target, as_copies=False)
+    seen = on_disk.listing_of(folder)
+    on_disk.stage(seen, folder, target, as_copies=False)
     (folder / "new").write_text("new")
     (folder / "new").replace(folder / "checkpoint")
     assert (target / "checkpoint").read_text() == "old"
-    assert on_disk.look_at(target) == seen
+    assert on_disk.listing_of(target) == seen
 
 
 def test_copies_show_the_folder_as_it_was_when_a_file_is_written_over(tmp_path: Path) -> None:
     folder, target = tmp_path / "folder", tmp_path / "taken"
     folder.mkdir()
     (folder / "weights.h5").write_text("old")
-    seen = on_disk.look_at(folder)
-    on_disk.take_all(seen, folder, target, as_copies=True)
+    seen = on_disk.listing_of(folder)
+    on_disk.stage(seen, folder, target, as_copies=True)
     (folder / "weights.h5").write_text("newer")
     assert (target / "weights.h5").read_text() == "old"
-    assert on_disk.look_at(target) == seen
+    assert on_disk.listing_of(target) == seen
 
 
 @pytest.mark.parametrize(

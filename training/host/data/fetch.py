@@ -12,15 +12,15 @@ from training.host.cluster import Assignment, Cluster
 from training.host.data.journal import Journal
 from training.host.data.sharding import All, Nothing, Share, due, shares
 from training.host.data.transfer import clear_staging, download_all, make_sure_they_fit, never
+from training.host.disk import inside
 from training.host.errors import HostTrouble, Missing
-from training.host.folders import inside
 from training.host.places import Places
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class DataEntry:
     """`data.NAME` of the job."""
 
     name: str
@@ -32,9 +32,10 @@ class Entry:
         return self.sharding == "file"
 
 
-def entries_of(job: Mapping[str, Any]) -> list[Entry]:
+def entries_of(job: Mapping[str, Any]) -> list[DataEntry]:
     return [
-        Entry(name, said["source"], said["sharding"]) for name, said in sorted(job.get("data", {}).items())
+        DataEntry(name, fields["source"], fields["sharding"])
+        for name, fields in sorted(job.get("data", {}).items())
     ]
 
 
@@ -66,7 +67,7 @@ def fetch_shares(
     )
 
 
-def look(bucket: Bucket, entry: Entry) -> list[Object]:
+def look(bucket: Bucket, entry: DataEntry) -> list[Object]:
     """The objects of an entry: one, or everything under a prefix. Nothing there is a final failure."""
     key = bucket.key_of(entry.source)
     found = [
@@ -83,7 +84,7 @@ def look(bucket: Bucket, entry: Entry) -> list[Object]:
     return found
 
 
-def make_sure_all_get_some(entry: Entry, files: list[Object], *, workers: int) -> None:
+def make_sure_all_get_some(entry: DataEntry, files: list[Object], *, workers: int) -> None:
     """Empty files (`_SUCCESS`) do not count: a worker cannot train on them."""
     filled = sum(1 for item in files if item.size)
     if filled < workers:
@@ -95,7 +96,7 @@ def make_sure_all_get_some(entry: Entry, files: list[Object], *, workers: int) -
         )
 
 
-def _due(bucket: Bucket, entry: Entry, cluster: Cluster, assignment: Assignment) -> list[Object]:
+def _due(bucket: Bucket, entry: DataEntry, cluster: Cluster, assignment: Assignment) -> list[Object]:
     match due(cluster, assignment):
         case All():
             return look(bucket, entry)
@@ -113,7 +114,7 @@ def _due(bucket: Bucket, entry: Entry, cluster: Cluster, assignment: Assignment)
 
 
 def _bring(
-    bucket: Bucket, wanted: Mapping[Entry, list[Object]], places: Places, given_up: Callable[[], bool]
+    bucket: Bucket, wanted: Mapping[DataEntry, list[Object]], places: Places, given_up: Callable[[], bool]
 ) -> None:
     """Let the folder of each entry hold these files and no other, fetching only what is missing."""
     places.data.mkdir(parents=True, exist_ok=True)
@@ -135,7 +136,7 @@ def _bring(
         download_all(bucket, files, what=folder.label, arrived=folder.note, given_up=given_up)
 
 
-def named_files(entry: Entry, files: list[Object], bucket: Bucket) -> dict[str, Object]:
+def named_files(entry: DataEntry, files: list[Object], bucket: Bucket) -> dict[str, Object]:
     """The files by their path in the entry's folder; `.` where the entry is a single object and so itself a file."""
     key = bucket.key_of(entry.source)
     if [item.key for item in files] == [key]:

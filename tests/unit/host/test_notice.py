@@ -3,7 +3,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from training.host.agent.lease import Lease
-from training.host.agent.notice import told_to_leave
+from training.host.agent.notice import order_to_leave
 from training.host.metadata import Notice
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -44,7 +44,7 @@ def test_why_a_program_leaves_and_how_long_it_has(
     why: str | None,
     seconds: int | None,
 ) -> None:
-    leaving = told_to_leave(
+    leaving = order_to_leave(
         notice=notice,
         going_down=going_down,
         stop_ordered=stop_ordered,
@@ -61,7 +61,7 @@ def test_why_a_program_leaves_and_how_long_it_has(
 
 def test_a_notice_that_is_late_gives_no_time_but_also_none_that_is_past() -> None:
     late = Notice("terminate", NOW - timedelta(seconds=30))
-    leaving = told_to_leave(
+    leaving = order_to_leave(
         notice=late, going_down=False, stop_ordered=False, deadline=LATER, lease=LONG, now=NOW
     )
     assert leaving

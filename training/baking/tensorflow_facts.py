@@ -8,7 +8,7 @@ from training.host.errors import HostTrouble
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class TensorFlowFacts:
     """`cuda` is what this TensorFlow was built with, empty for a build without it; `gpus` by TensorFlow's names."""
 
     tensorflow: str
@@ -16,20 +16,20 @@ class Seen:
     gpus: tuple[str, ...]
 
     @staticmethod
-    def from_output(said: str) -> "Seen":
+    def from_output(output: str) -> "TensorFlowFacts":
         """Of all that was printed the last line. Raises HostTrouble where that says nothing."""
-        last = next((line for line in reversed(said.splitlines()) if line.startswith("{")), "{}")
+        last = next((line for line in reversed(output.splitlines()) if line.startswith("{")), "{}")
         try:
             facts = json.loads(last)
-            return Seen(facts["tensorflow"], facts["cuda"], tuple(facts["gpus"]))
+            return TensorFlowFacts(facts["tensorflow"], facts["cuda"], tuple(facts["gpus"]))
         except (KeyError, ValueError) as error:
-            raise HostTrouble(f"TensorFlow did not say what it sees: {said[-400:].strip()}") from error
+            raise HostTrouble(f"TensorFlow did not say what it sees: {output[-400:].strip()}") from error
 
 
 def main() -> None:
     import tensorflow as tf
 
-    seen = Seen(
+    seen = TensorFlowFacts(
         tensorflow=tf.__version__,
         cuda=str(tf.sysconfig.get_build_info().get("cuda_version", "")),
         gpus=tuple(device.name for device in tf.config.list_physical_devices("GPU")),

@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
-from training.host.cluster import Assignment, Cluster
+from training.host.cluster import Assignment, Cluster, Role, Strategy
 from training.host.errors import ProgramFault
 from training.host.places import Places
-from training.host.program.environment import arguments, command_line, environment, fill, words
+from training.host.program.environment import arguments, command_line, environment, fill, placeholders
 
-CHIEF = Assignment("i-1", "chief", 0, "10.0.1.5")
-WORKERS = tuple(Assignment(f"i-{2 + index}", "worker", index, f"10.0.1.{6 + index}") for index in range(2))
-SERVER = Assignment("i-4", "ps", 0, "10.0.2.5")
-EVALUATOR = Assignment("i-5", "evaluator", 0, "10.0.2.6")
+CHIEF = Assignment("i-1", Role.CHIEF, 0, "10.0.1.5")
+WORKERS = tuple(Assignment(f"i-{2 + index}", Role.WORKER, index, f"10.0.1.{6 + index}") for index in range(2))
+SERVER = Assignment("i-4", Role.PS, 0, "10.0.2.5")
+EVALUATOR = Assignment("i-5", Role.EVALUATOR, 0, "10.0.2.6")
 BASE = {"PATH": "/bin", "TF_CONFIG": "old", "TF_CPP_MIN_LOG_LEVEL": "1"}
 
 
@@ -27,7 +27,7 @@ def cluster(
     return Cluster(
         run="digits-1a2b3c4d",
         attempt=2,
-        strategy=strategy,
+        strategy=Strategy(strategy),
         port=2222,
         assignments=assignments,
         checkpoint=None,
@@ -41,13 +41,26 @@ def cluster(
     )
 
 
-def told(of: Cluster, assignment: Assignment) -> dict[str, str]:
+def given(of: Cluster, assignment: Assignment) -> dict[str, str]:
     return environment(of, assignment, Places(), region="us-east-1", image="ami-1", base=BASE)
+
+
+@pytest.mark.parametrize(
+    ("source", "path"),
+    [
+        ("s3://b/p.tar", "/var/lib/trainyard/program"),
+        (None, "/var/lib/trainyard/program:/opt/trainyard/agent"),
+    ],
+)
+def test_only_programs_that_are_shipped_have_the_package_training_on_their_path(
+    source: str | None, path: str
+) -> None:
+    assert given(cluster("single", CHIEF, program={"source": source}), CHIEF)["PYTHONPATH"] == path
 
 
 def test_a_program_is_told_where_everything_is() -> None:
     assert (
-        told(cluster("single", CHIEF), CHIEF).items()
+        given(cluster("single", CHIEF), CHIEF).items()
         >= {
             "PATH": "/bin",
             "TRAINYARD_RUN": "digits-1a2b3c4d",
@@ -74,7 +87,7 @@ def test_a_program_is_told_where_everything_is() -> None:
 
 def test_where_hosts_fetch_shards_after_the_order_the_cluster_has_more_time() -> None:
     of = cluster("multi_worker", CHIEF, WORKERS[0], sharding="file")
-    assert told(of, CHIEF)["TRAINYARD_FORM_SECONDS"] == "1800"
+    assert given(of, CHIEF)["TRAINYARD_FORM_SECONDS"] == "1800"
 
 
 CLUSTER = {"chief": ["10.0.1.5:2222"], "worker": ["10.0.1.6:2222", "10.0.1.7:2222"], "ps": ["10.0.2.5:2222"]}
@@ -92,35 +105,35 @@ CLUSTER = {"chief": ["10.0.1.5:2222"], "worker": ["10.0.1.6:2222", "10.0.1.7:222
 )
 def test_every_role_knows_the_cluster_and_its_own_task(assignment: Assignment, task: dict[str, Any]) -> None:
     of = cluster("parameter_server", CHIEF, *WORKERS, SERVER, EVALUATOR)
-    assert json.loads(told(of, assignment)["TF_CONFIG"]) == {"cluster": CLUSTER, "task": task}
+    assert json.loads(given(of, assignment)["TF_CONFIG"]) == {"cluster": CLUSTER, "task": task}
 
 
 @pytest.mark.parametrize(
     ("assignment", "task"),
     [
         (CHIEF, {"type": "worker", "index": 0}),
-        (Assignment("i-2", "worker", 1, "10.0.1.6"), {"type": "worker", "index": 1}),
+        (Assignment("i-2", Role.WORKER, 1, "10.0.1.6"), {"type": "worker", "index": 1}),
         (SERVER, {"type": "ps", "index": 0}),
     ],
 )
 def test_a_chief_that_is_worker_0_makes_a_cluster_without_a_chief(
     assignment: Assignment, task: dict[str, Any]
 ) -> None:
-    members = (CHIEF, Assignment("i-2", "worker", 1, "10.0.1.6"), SERVER)
+    members = (CHIEF, Assignment("i-2", Role.WORKER, 1, "10.0.1.6"), SERVER)
     of = cluster("parameter_server", *members, chief="worker")
     workers = {"worker": ["10.0.1.5:2222", "10.0.1.6:2222"], "ps": ["10.0.2.5:2222"]}
-    assert json.loads(told(of, assignment)["TF_CONFIG"]) == {"cluster": workers, "task": task}
+    assert json.loads(given(of, assignment)["TF_CONFIG"]) == {"cluster": workers, "task": task}
 
 
 @pytest.mark.parametrize("strategy", ["single", "mirrored"])
 def test_one_host_needs_no_tf_config_and_none_is_left_from_elsewhere(strategy: str) -> None:
-    assert "TF_CONFIG" not in told(cluster(strategy, CHIEF), CHIEF)
+    assert "TF_CONFIG" not in given(cluster(strategy, CHIEF), CHIEF)
 
 
 def test_the_jobs_environment_overrides_defaults_but_no_promise() -> None:
     own = {"TF_CPP_MIN_LOG_LEVEL": "0", "WHO": "${role}-${index}", "TRAINYARD_RUN": "mine"}
     of = cluster("single", CHIEF, program={"environment": own})
-    found = told(of, CHIEF)
+    found = given(of, CHIEF)
     assert (found["WHO"], found["TRAINYARD_RUN"]) == ("chief-0", "digits-1a2b3c4d")
     assert environment(of, CHIEF, Places(), region="r", image="i", base={})["TF_CPP_MIN_LOG_LEVEL"] == "0"
 
@@ -150,7 +163,7 @@ def test_a_program_that_builds_its_cluster_from_flags_is_given_them() -> None:
 def test_in_a_cluster_of_flags_the_chief_is_the_first_worker(
     assignment: Assignment, job_name: str, task_index: str
 ) -> None:
-    known = words(cluster("parameter_server", CHIEF, *WORKERS, SERVER), assignment, Places())
+    known = placeholders(cluster("parameter_server", CHIEF, *WORKERS, SERVER), assignment, Places())
     assert (known["job_name"], known["task_index"]) == (job_name, task_index)
 
 
