@@ -17,7 +17,8 @@ BUILD = ROOT / "build"
 
 SOFTWARE = (
     "training",
-    "trainyard",
+    "trainyard/__init__.py",
+    "trainyard/runtime",
     "requirements-host.txt",
     "requirements-host-local.txt",
     "requirements-host-tf-keras.txt",
@@ -35,7 +36,7 @@ def functions_folder() -> Path:
 
 
 def software_folder() -> Path:
-    """The packages `training` and `trainyard` and the lists of what they need."""
+    """The packages `training` and `trainyard.runtime` and the lists of what they need."""
     return _copied("software", SOFTWARE)
 
 
