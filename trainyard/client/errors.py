@@ -1,18 +1,4 @@
-"""What can go wrong between a person and a yard.
-
-YardError
-    NoCredentials       none were found, or AWS did not accept them
-    NoRegion            nothing says in which region the yard is
-    Denied              the credentials may not do this
-    NoAnswer            the endpoint cannot be reached
-    YardNotFound        no such yard there
-    YardIncomplete      its stacks are there, and not as `make deploy` leaves them
-    FileUnreadable      the job file or the recipe
-    RunNotStarted       an upload started no run
-    StillRunning        longer than one wanted to wait
-    RunFailed           or was refused, or was stopped
-    NoModel             the run has left none
-"""
+"""What can go wrong between a person and a yard: every error says what happened, what it means, what to do now."""
 
 # ruff: noqa: N818 - `except RunFailed` is the sentence; the root's name says that they are errors
 
@@ -21,7 +7,7 @@ class YardError(Exception):
     """`what` happened, what it `means`, and the `next_step`: what to type or change now."""
 
     def __init__(self, what: str, means: str, next_step: str) -> None:
-        super().__init__(f"{what}: {means}. Next: {next_step}")
+        super().__init__(f"{what.rstrip('.')}: {means}. Next: {next_step}")
         self.what, self.means, self.next_step = what, means, next_step
 
 
@@ -42,7 +28,7 @@ class NoAnswer(YardError):
 
 
 class YardNotFound(YardError):
-    """No such yard there."""
+    """There is no such yard where the session points."""
 
 
 class YardIncomplete(YardError):
@@ -50,7 +36,7 @@ class YardIncomplete(YardError):
 
 
 class FileUnreadable(YardError):
-    """The job file or the recipe."""
+    """The job file or the recipe cannot be read."""
 
 
 class RunNotStarted(YardError):
@@ -58,12 +44,12 @@ class RunNotStarted(YardError):
 
 
 class StillRunning(YardError):
-    """Longer than one wanted to wait."""
+    """The run takes longer than one wanted to wait."""
 
 
 class RunFailed(YardError):
-    """Or was refused, or was stopped."""
+    """The run has failed, was refused or was stopped; with its own reason."""
 
 
 class NoModel(YardError):
-    """The run has left none."""
+    """The run has left no model."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import boto3
@@ -32,10 +32,13 @@ SIGN_IN = "aws configure, or aws sso login; which credentials are used: aws conf
 
 @dataclass(frozen=True)
 class Session:
-    """boto3's session and, where it is not AWS's own, the endpoint. Without one boto3 decides (AWS_ENDPOINT_URL)."""
+    """boto3's session and, where it is not AWS's own, the endpoint. Without one boto3 decides (AWS_ENDPOINT_URL).
+
+    Clients are made once. A session is one thread's, as boto3's is."""
 
     boto: boto3.Session
     endpoint: str | None = None
+    _made: dict[tuple[str, str], Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @classmethod
     def of(cls, profile: str | None = None, region: str | None = None, endpoint: str | None = None) -> Self:
@@ -53,19 +56,24 @@ class Session:
 
     def client(self, service: str) -> Any:
         """A client of this service whose calls raise Denied, NoCredentials, NoAnswer for what these say."""
-        return self._made(self.boto.client, service)
+        return self._once("client", service)
 
     def resource(self, service: str) -> Any:
         """The same, as a resource."""
-        return self._made(self.boto.resource, service)
+        return self._once("resource", service)
 
-    def _made(self, make: Any, service: str) -> Any:
+    def _once(self, kind: str, service: str) -> Any:
+        if (kind, service) not in self._made:
+            self._made[kind, service] = self._make(kind, service)
+        return self._made[kind, service]
+
+    def _make(self, kind: str, service: str) -> Any:
         try:
-            made = make(service, endpoint_url=self.endpoint, config=CONFIG)
+            made = getattr(self.boto, kind)(service, endpoint_url=self.endpoint, config=CONFIG)
         except exceptions.NoRegionError as error:
             next_step = "export AWS_REGION=us-east-1 (or where you have deployed), or aws configure"
             raise NoRegion("no region is set", "a yard is in one region", next_step) from error
-        events = made.meta.events if hasattr(made.meta, "events") else made.meta.client.meta.events
+        events = (made if kind == "client" else made.meta.client).meta.events
         events.register("after-call-error", _not_sent)
         events.register("after-call", _refused)
         return made
