@@ -1,9 +1,10 @@
-"""A state machine from its file in `workflows/`, allowed to call the functions it names and nothing else."""
+"""A state machine from its file under `workflows/`, allowed to call the functions it names and nothing else."""
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
@@ -17,9 +18,26 @@ from stacks.permissions import allow
 
 FOLDER = Path(__file__).parent / "workflows"
 
+RETRY: Sequence[Mapping[str, Any]] = (
+    {
+        "ErrorEquals": [
+            "Lambda.ServiceException",
+            "Lambda.SdkClientException",
+            "Lambda.TooManyRequestsException",
+            "Lambda.ClientExecutionTimeoutException",
+        ],
+        "IntervalSeconds": 2,
+        "MaxAttempts": 5,
+        "BackoffRate": 2,
+        "JitterStrategy": "FULL",
+    },
+    {"ErrorEquals": ["Lambda.AWSLambdaException"], "IntervalSeconds": 1, "MaxAttempts": 1},
+)
+"""What every Task tries again after its own: Lambda itself failed, or was asked too often."""
+
 
 class Workflow(sfn.StateMachine):
-    """The state machine `<yard>-<word>`, from `workflows/<word>.asl.json`. In it `${XFunctionArn}` stands for a
+    """The state machine `<yard>-<word>`, from `workflows/<word>/asl.json`. In it `${XFunctionArn}` stands for a
     function and, where states wait for events, `${LookSeconds}` for the yard's `look_seconds`.
 
     `timeout` is only the last resort against a run that nothing ends: a workflow that hits it releases nothing.
@@ -35,7 +53,7 @@ class Workflow(sfn.StateMachine):
         timeout: cdk.Duration,
         look_seconds: int | None = None,
     ) -> None:
-        text = (FOLDER / f"{word}.asl.json").read_text()
+        text = (FOLDER / word / "asl.json").read_text()
         arns = {f"{camel(function.word)}FunctionArn": function.function_arn for function in functions}
         looks = {} if look_seconds is None else {"LookSeconds": str(look_seconds)}
         _check(word, text, arns | looks)
@@ -56,7 +74,7 @@ class Workflow(sfn.StateMachine):
             scope,
             f"{word.capitalize()}Workflow",
             state_machine_name=f"{yard}-{word}",
-            definition_body=sfn.DefinitionBody.from_string(_limited(text, timeout)),
+            definition_body=sfn.DefinitionBody.from_string(_completed(text, timeout)),
             definition_substitutions=arns | looks,
             role=role,
             logs=sfn.LogOptions(destination=log, level=sfn.LogLevel.ALL, include_execution_data=True),
@@ -76,9 +94,13 @@ class Workflow(sfn.StateMachine):
         )
 
 
-def _limited(text: str, timeout: cdk.Duration) -> str:
-    """The definition with its time limit; CDK's own `timeout` is ignored for definitions that are text."""
-    return json.dumps({**json.loads(text), "TimeoutSeconds": timeout.to_seconds()}, indent=1)
+def _completed(text: str, timeout: cdk.Duration) -> str:
+    """The definition with its time limit (CDK ignores its own `timeout` for a definition that is text) and RETRY."""
+    definition = json.loads(text)
+    for state in definition["States"].values():
+        if state["Type"] == "Task":
+            state["Retry"] = [*state.get("Retry", []), *RETRY]
+    return json.dumps({**definition, "TimeoutSeconds": timeout.to_seconds()}, indent=1)
 
 
 def _tell_linter(machine: sfn.StateMachine) -> None:
@@ -92,6 +114,6 @@ def _check(word: str, text: str, given: dict[str, str]) -> None:
     named = set(re.findall(r"\$\{(\w+)\}", text))
     if named != set(given):
         raise ValueError(
-            f"workflows/{word}.asl.json and its stack disagree: the file alone names {sorted(named - set(given))}, "
+            f"workflows/{word}/asl.json and its stack disagree: the file alone names {sorted(named - set(given))}, "
             f"the stack alone gives {sorted(set(given) - named)}"
         )
