@@ -70,15 +70,15 @@ def ends(permissions: list[Permission]) -> list[str]:
 
 def test_it_images_by_the_snapshot_workflow_and_tells_signal_and_conclude(yard: Assembly) -> None:
     assert ends(of(yard, "patrol", "states:StartExecution")) == [f"{YARD}-snapshot"]
-    told = ("bake-conclude", "train-conclude", "launch-conclude", "signal")
-    assert ends(of(yard, "patrol", "lambda:InvokeFunction")) == [f"{YARD}-{word}" for word in told]
+    called = ("bake-conclude", "launch-conclude", "signal", "train-conclude")
+    assert ends(of(yard, "patrol", "lambda:InvokeFunction")) == [f"{YARD}-{word}" for word in called]
     machines = [f"{YARD}-{word}" for word in ("bake", "launch", "snapshot", "train")]
     assert ends(of(yard, "patrol", "states:ListExecutions")) == machines
 
 
-def test_the_function_is_told_the_yards_policy(yard: Assembly) -> None:
-    told = yard.functions["patrol"].properties["Environment"]["Variables"]["POLICY"]
-    assert policy.of_mapping(json.loads(told), path="policy") == Policy()
+def test_the_function_is_given_the_yards_policy(yard: Assembly) -> None:
+    given = yard.functions["patrol"].properties["Environment"]["Variables"]["POLICY"]
+    assert policy.of_mapping(json.loads(given), path="policy") == Policy()
 
 
 class Context:

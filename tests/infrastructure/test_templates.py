@@ -1,4 +1,4 @@
-"""The templates as a whole: what is promised by name, what runs on hosts, what an operator is told."""
+"""The templates as a whole: what is promised by name, what runs on hosts, what wakes an operator."""
 
 import json
 import re
@@ -236,7 +236,7 @@ def test_the_parameters_that_functions_send_are_the_documents_own(yard: Assembly
 # ------------------------------------------------------------------------------------------------------- watch
 
 
-def test_an_operator_is_told_of_failed_runs_failing_functions_and_lost_events(yard: Assembly) -> None:
+def test_an_operator_gets_alarms_of_failed_runs_failing_functions_and_dead_letters(yard: Assembly) -> None:
     alarms = {each.properties["AlarmName"] for each in yard.resources("AWS::CloudWatch::Alarm")}
     wanted = {
         f"trainyard-{function.replace('_', '-')}-{what}"

@@ -1,4 +1,4 @@
-"""A state machine from its file under `workflows/`, allowed to call the functions it names and nothing else."""
+"""A state machine from its file under `workflows/`, which may call the functions that it names and nothing else."""
 
 import json
 import re
@@ -12,11 +12,11 @@ from aws_cdk import aws_logs as logs
 from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
-from stacks.acknowledge import acknowledge
-from stacks.function import Function, camel
-from stacks.permissions import allow
+from stacks.constructs.acknowledge import acknowledge
+from stacks.constructs.function import Function, camel
+from stacks.constructs.permissions import allow
 
-FOLDER = Path(__file__).parent / "workflows"
+FOLDER = Path(__file__).parents[1] / "workflows"
 
 RETRY: Sequence[Mapping[str, Any]] = (
     {
@@ -36,11 +36,12 @@ RETRY: Sequence[Mapping[str, Any]] = (
 """What every Task tries again after its own: Lambda itself failed, or was asked too often."""
 
 
-class Workflow(sfn.StateMachine):
-    """The state machine `<yard>-<word>`, from `workflows/<word>/asl.json`. In it `${XFunctionArn}` stands for a
-    function and, where states wait for events, `${LookSeconds}` for the yard's `look_seconds`.
+class StateMachine(sfn.StateMachine):
+    """The state machine `<yard>-<word>`, from `workflows/<word>/asl.json`.
 
-    `timeout` is only the last resort against a run that nothing ends: a workflow that hits it releases nothing.
+    In the file `${XFunctionArn}` stands for a function and, where states wait for events, `${LookSeconds}` for the
+    yard's `look_seconds`. `timeout` is only the last resort against a run that nothing ends: a workflow that hits it
+    releases nothing.
     """
 
     def __init__(
@@ -59,27 +60,27 @@ class Workflow(sfn.StateMachine):
         _check(word, text, arns | looks)
         role = iam.Role(
             scope,
-            f"{word.capitalize()}WorkflowRole",
+            "WorkflowRole",
             assumed_by=iam.ServicePrincipal("states.amazonaws.com"),
             description=f"What the workflow {yard}-{word} may do",
         )
-        log = logs.LogGroup(
+        self.log = logs.LogGroup(
             scope,
-            f"{word.capitalize()}WorkflowLog",
+            "WorkflowLog",
             log_group_name=f"/aws/vendedlogs/states/{yard}-{word}",
             retention=logs.RetentionDays.THREE_MONTHS,
             removal_policy=cdk.RemovalPolicy.DESTROY,
         )
         super().__init__(
             scope,
-            f"{word.capitalize()}Workflow",
+            "Workflow",
             state_machine_name=f"{yard}-{word}",
             definition_body=sfn.DefinitionBody.from_string(_completed(text, timeout)),
             definition_substitutions=arns | looks,
             role=role,
-            logs=sfn.LogOptions(destination=log, level=sfn.LogLevel.ALL, include_execution_data=True),
+            logs=sfn.LogOptions(destination=self.log, level=sfn.LogLevel.ALL, include_execution_data=True),
         )
-        self.log = log
+        self.functions = functions
         _tell_linter(self)
         allow(role, ["lambda:InvokeFunction"], list(arns.values()))
         acknowledge(

@@ -1,0 +1,34 @@
+"""Release: how every workflow ends its hosts, on every path."""
+
+from collections.abc import Sequence
+
+import aws_cdk as cdk
+from constructs import Construct
+
+from stacks.constructs.events import DeadLetterQueue
+from stacks.constructs.function import FunctionFactory
+from stacks.constructs.permissions import anywhere, end_hosts, use_ledger
+from stacks.constructs.workflow import Workflow, clean_up
+
+
+class Release(Construct):
+    """One function for all workflows: a bake releases its builder by it, so it is made with the bake."""
+
+    def __init__(self, scope: cdk.Stack, factory: FunctionFactory) -> None:
+        super().__init__(scope, "Release")
+        self.function = factory.make(self, "release", minutes=2)
+        role = self.function.its_role
+        use_ledger(role, factory.table, "Query", "PutItem", "UpdateItem")
+        end_hosts(role, factory.settings.yard)
+        anywhere(role, "ec2:DescribeInstances")
+
+    def rules(self, scope: Construct, queue: DeadLetterQueue, workflows: Sequence[Workflow]) -> None:
+        clean_up(
+            scope,
+            "RunBroken",
+            function=self.function,
+            after=workflows,
+            queue=queue,
+            description="An execution has not ended well: no host of it may go on",
+            input={"scope": "run"},
+        )
