@@ -1,4 +1,4 @@
-"""What an operator must know, and is told without asking."""
+"""What an operator must know: alarms, and one dashboard."""
 
 import aws_cdk as cdk
 from aws_cdk import aws_cloudwatch as cloudwatch

@@ -1,1 +1,1 @@
-"""What the stacks and workflows are made of, each said once."""
+"""What the stacks and workflows are made of, each once."""

@@ -1,4 +1,4 @@
-"""Alarms that a person hears of, each of which says what to do."""
+"""Alarms to the operator, each of which says what to do."""
 
 import aws_cdk as cdk
 from aws_cdk import aws_cloudwatch as cloudwatch

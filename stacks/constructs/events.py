@@ -35,9 +35,7 @@ class DeadLetterQueue(sqs.Queue):
             enforce_ssl=True,
             retention_period=cdk.Duration.days(14),
         )
-        acknowledge(
-            self, "SQS3", "This is the dead-letter queue; who reads it is a person, told by an alarm."
-        )
+        acknowledge(self, "SQS3", "This is the dead-letter queue; a person reads it when its alarm goes off.")
 
     def keep_failures(self, function: Function) -> None:
         """What events bring and `function` fails on again and again goes here.

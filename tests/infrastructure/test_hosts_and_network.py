@@ -126,7 +126,9 @@ def test_nothing_costs_while_nothing_happens(yard: Assembly) -> None:
     assert yard.resources("AWS::EC2::EIP") == []
 
 
-def test_a_private_yard_has_no_way_to_the_world_and_a_door_to_each_service(private_yard: Assembly) -> None:
+def test_a_private_yard_has_no_way_to_the_world_and_an_endpoint_of_each_service(
+    private_yard: Assembly,
+) -> None:
     assert private_yard.resources("AWS::EC2::InternetGateway") == []
     assert not any(
         each.properties.get("MapPublicIpOnLaunch") for each in private_yard.resources("AWS::EC2::Subnet")
@@ -139,7 +141,7 @@ def test_a_private_yard_has_no_way_to_the_world_and_a_door_to_each_service(priva
     assert addresses == {"ssm", "ssmmessages", "ec2messages", "events", "logs", "monitoring", "sts"}
 
 
-def test_the_doors_of_a_private_yard_open_for_its_hosts_only(private_yard: Assembly) -> None:
+def test_the_endpoints_of_a_private_yard_are_open_to_its_hosts_only(private_yard: Assembly) -> None:
     sources = {
         (str(rule.properties["SourceSecurityGroupId"]), rule.properties["FromPort"])
         for rule in private_yard.resources("AWS::EC2::SecurityGroupIngress")
