@@ -10,17 +10,9 @@ from constructs import Construct
 
 from lambdas.core.model import names, policy
 from lambdas.core.patrol import verdict
+from stacks.constructs import permissions
 from stacks.constructs.alarms import FIVE_MINUTES, Alarms
 from stacks.constructs.function import Function
-from stacks.constructs.permissions import (
-    allow,
-    anywhere,
-    end_hosts,
-    list_objects,
-    mark_hosts,
-    read_objects,
-    use_ledger,
-)
 from stacks.settings import YardSettings
 from stacks.storage import StorageStack
 from stacks.training import TrainingStack
@@ -79,7 +71,7 @@ class PatrolStack(cdk.Stack):
         )
         function.configure_async_invoke(retry_attempts=0, max_event_age=cdk.Duration.minutes(1))
         role = function.its_role
-        anywhere(
+        permissions.anywhere(
             role,
             "ec2:DescribeInstances",
             "ec2:DescribeImages",
@@ -87,15 +79,15 @@ class PatrolStack(cdk.Stack):
             "ssm:DescribeSessions",
             "ssm:ListCommandInvocations",
         )
-        allow(role, ["states:ListExecutions"], list(machines.values()))
-        allow(role, ["states:StartExecution"], [machines["snapshot"]])
-        allow(role, ["lambda:InvokeFunction"], called)
-        end_hosts(role, yard)
-        mark_hosts(role, yard, verdict.TAG)
-        read_objects(role, storage.bucket, "runs/")
-        list_objects(role, storage.bucket, "runs/")
-        use_ledger(role, storage.table, "GetItem", "BatchGetItem", "Query", "PutItem")
-        allow(role, ["sns:Publish"], [self.training.topic.topic_arn])
+        permissions.allow(role, ["states:ListExecutions"], list(machines.values()))
+        permissions.allow(role, ["states:StartExecution"], [machines["snapshot"]])
+        permissions.allow(role, ["lambda:InvokeFunction"], called)
+        permissions.end_hosts(role, yard)
+        permissions.mark_hosts(role, yard, verdict.TAG)
+        permissions.read_objects(role, storage.bucket, "runs/")
+        permissions.list_objects(role, storage.bucket, "runs/")
+        permissions.use_ledger(role, storage.table, "GetItem", "BatchGetItem", "Query", "PutItem")
+        permissions.allow(role, ["sns:Publish"], [self.training.topic.topic_arn])
         return function
 
     def _arn(self, service: str, resource: str, word: str) -> str:

@@ -1,14 +1,14 @@
 """A workflow with all that is its own: functions and what they may, state machine, rules, clean-up and alarms."""
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import ClassVar
 
 import aws_cdk as cdk
 from constructs import Construct
 
 from stacks.constructs.alarms import FIVE_MINUTES, Alarms
-from stacks.constructs.events import BADLY, CUT_SHORT, DeadLetterQueue, after_execution
+from stacks.constructs.events import CUT_SHORT, DeadLetterQueue, after_execution
 from stacks.constructs.function import Function, FunctionFactory, functions_of
 from stacks.constructs.machine import StateMachine
 
@@ -89,27 +89,9 @@ class Workflow(Construct):
         )
 
 
-def clean_up(
-    scope: Construct,
-    name: str,
-    *,
-    function: Function,
-    after: Sequence[Workflow],
-    queue: DeadLetterQueue,
-    description: str,
-    input: Mapping[str, Any] | None = None,
-) -> None:
-    """`function` is called when an execution has not ended well, of whichever of these workflows calls it too."""
-    after_execution(
-        scope,
-        name,
-        of=[each.machine for each in after if function in each.machine.functions],
-        ended=BADLY,
-        function=function,
-        dead_letter_queue=queue,
-        description=description,
-        input=input,
-    )
+def callers(function: Function, workflows: Sequence[Workflow]) -> list[StateMachine]:
+    """The state machines of those that call it."""
+    return [each.machine for each in workflows if function in each.machine.functions]
 
 
 def workflows_of(*stacks: cdk.Stack) -> list[Workflow]:

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
+from stacks.constructs import permissions
 from stacks.constructs.function import Function
 from stacks.constructs.hosts import HostTemplate
-from stacks.constructs.permissions import anywhere, launch_hosts, plan_launches, use_ledger, write_objects
 from stacks.constructs.workflow import Workflow
 from stacks.network import NetworkStack
 
@@ -18,9 +18,9 @@ def plan(workflow: Workflow, network: NetworkStack) -> Function:
         SUBNET_IDS=network.subnet_ids,
     )
     role = function.its_role
-    plan_launches(role)
-    write_objects(role, workflow.bucket, "runs/")
-    use_ledger(role, workflow.table, "Query", "PutItem", "UpdateItem")
+    permissions.plan_launches(role)
+    permissions.write_objects(role, workflow.bucket, "runs/")
+    permissions.use_ledger(role, workflow.table, "Query", "PutItem", "UpdateItem")
     return function
 
 
@@ -40,7 +40,7 @@ def launch(
         LAUNCH_TEMPLATE_VERSION=template.attr_latest_version_number,
     )
     role = function.its_role
-    launch_hosts(
+    permissions.launch_hosts(
         role,
         calls=["ec2:CreateFleet", "ec2:RunInstances"],
         template_id=template.ref,
@@ -49,6 +49,6 @@ def launch(
         yard=workflow.yard,
         images=images,
     )
-    anywhere(role, "ec2:DescribeInstances")
-    use_ledger(role, workflow.table, "Query", "PutItem", "UpdateItem")
+    permissions.anywhere(role, "ec2:DescribeInstances")
+    permissions.use_ledger(role, workflow.table, "Query", "PutItem", "UpdateItem")
     return function

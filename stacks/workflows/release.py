@@ -5,10 +5,10 @@ from collections.abc import Sequence
 import aws_cdk as cdk
 from constructs import Construct
 
-from stacks.constructs.events import DeadLetterQueue
+from stacks.constructs import permissions
+from stacks.constructs.events import BADLY, DeadLetterQueue, after_execution
 from stacks.constructs.function import FunctionFactory
-from stacks.constructs.permissions import anywhere, end_hosts, use_ledger
-from stacks.constructs.workflow import Workflow, clean_up
+from stacks.constructs.workflow import Workflow, callers
 
 
 class Release(Construct):
@@ -18,17 +18,18 @@ class Release(Construct):
         super().__init__(scope, "Release")
         self.function = factory.make(self, "release", minutes=2)
         role = self.function.its_role
-        use_ledger(role, factory.table, "Query", "PutItem", "UpdateItem")
-        end_hosts(role, factory.settings.yard)
-        anywhere(role, "ec2:DescribeInstances")
+        permissions.use_ledger(role, factory.table, "Query", "PutItem", "UpdateItem")
+        permissions.end_hosts(role, factory.settings.yard)
+        permissions.anywhere(role, "ec2:DescribeInstances")
 
     def rules(self, scope: Construct, queue: DeadLetterQueue, workflows: Sequence[Workflow]) -> None:
-        clean_up(
+        after_execution(
             scope,
             "RunBroken",
+            of=callers(self.function, workflows),
+            ended=BADLY,
             function=self.function,
-            after=workflows,
-            queue=queue,
+            dead_letter_queue=queue,
             description="An execution has not ended well: no host of it may go on",
             input={"scope": "run"},
         )

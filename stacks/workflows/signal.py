@@ -5,18 +5,10 @@ from aws_cdk import aws_events as events
 from constructs import Construct
 
 from lambdas.core.patrol import hold
+from stacks.constructs import permissions
 from stacks.constructs.events import DeadLetterQueue, rule
 from stacks.constructs.function import FunctionFactory
 from stacks.constructs.hosts import HOST_SOURCE
-from stacks.constructs.permissions import (
-    answer_tasks,
-    anywhere,
-    command_hosts,
-    list_objects,
-    mark_hosts,
-    read_objects,
-    use_ledger,
-)
 from stacks.documents import Document
 
 
@@ -31,15 +23,15 @@ class Signal(Construct):
         stop = Document(self, "stop", yard=yard)
         function = factory.make(self, "signal", STOP_DOCUMENT=stop.document_name)
         role = function.its_role
-        answer_tasks(role, "Success", "Failure", "Heartbeat")
-        anywhere(
+        permissions.answer_tasks(role, "Success", "Failure", "Heartbeat")
+        permissions.anywhere(
             role, "ssm:DescribeInstanceInformation", "ssm:ListCommandInvocations", "ec2:DescribeInstances"
         )
-        command_hosts(role, stop.document_arn, yard)
-        mark_hosts(role, yard, hold.TAG)
-        read_objects(role, factory.bucket, "runs/")
-        list_objects(role, factory.bucket, "runs/")
-        use_ledger(role, factory.table, "GetItem", "Query", "PutItem", "UpdateItem")
+        permissions.command_hosts(role, stop.document_arn, yard)
+        permissions.mark_hosts(role, yard, hold.TAG)
+        permissions.read_objects(role, factory.bucket, "runs/")
+        permissions.list_objects(role, factory.bucket, "runs/")
+        permissions.use_ledger(role, factory.table, "GetItem", "Query", "PutItem", "UpdateItem")
         for name, description, pattern in _reports(yard):
             rule(
                 scope,

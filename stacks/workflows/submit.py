@@ -4,9 +4,9 @@ import aws_cdk as cdk
 from aws_cdk import aws_events as events
 from constructs import Construct
 
+from stacks.constructs import permissions
 from stacks.constructs.events import DeadLetterQueue, rule
 from stacks.constructs.function import FunctionFactory
-from stacks.constructs.permissions import allow, read_versions
 from stacks.constructs.workflow import Workflow
 
 ENDINGS = ("yaml", "yml", "json")
@@ -27,8 +27,8 @@ class Submit(Construct):
         function = factory.make(
             self, "submit", TRAIN_STATE_MACHINE_ARN=machines[0], BAKE_STATE_MACHINE_ARN=machines[1]
         )
-        read_versions(function.its_role, factory.bucket, "jobs/", "images/")
-        allow(function.its_role, ["states:StartExecution"], machines)
+        permissions.read_versions(function.its_role, factory.bucket, "jobs/", "images/")
+        permissions.allow(function.its_role, ["states:StartExecution"], machines)
         for name, folder, description in (
             ("JobUploaded", "jobs", "A job file was uploaded: a run starts"),
             ("RecipeUploaded", "images", "A recipe was uploaded: a bake starts"),

@@ -6,22 +6,9 @@ from aws_cdk import aws_ssm as ssm
 from constructs import Construct
 
 from stacks import packages
+from stacks.constructs import permissions
 from stacks.constructs.events import BADLY, STATUS, DeadLetterQueue, schedule
 from stacks.constructs.function import Function, FunctionFactory
-from stacks.constructs.permissions import (
-    allow,
-    answer_tasks,
-    anywhere,
-    command_hosts,
-    image_hosts,
-    list_objects,
-    read_objects,
-    read_parameters,
-    read_versions,
-    retire_images,
-    use_ledger,
-    write_objects,
-)
 from stacks.constructs.workflow import Workflow
 from stacks.documents import Document, text_of
 from stacks.network import NetworkStack
@@ -100,21 +87,21 @@ class Bake(Workflow):
             SOFTWARE_HASH=packages.software_hash(*(text_of(word) for word in BUILDING)),
         )
         role = function.its_role
-        read_versions(role, self.bucket, "images/")
-        read_objects(role, self.bucket, "images/")
-        list_objects(role, self.bucket, "images/")
-        write_objects(role, self.bucket, "runs/")
-        use_ledger(role, self.table, "GetItem", "PutItem", "UpdateItem")
+        permissions.read_versions(role, self.bucket, "images/")
+        permissions.read_objects(role, self.bucket, "images/")
+        permissions.list_objects(role, self.bucket, "images/")
+        permissions.write_objects(role, self.bucket, "runs/")
+        permissions.use_ledger(role, self.table, "GetItem", "PutItem", "UpdateItem")
         for name in self._readable():
-            read_parameters(role, name, "ssm:GetParameter")
+            permissions.read_parameters(role, name, "ssm:GetParameter")
         bakes = stack.format_arn(
             service="states",
             resource="execution",
             resource_name=f"{self.yard}-bake:*",
             arn_format=cdk.ArnFormat.COLON_RESOURCE_NAME,
         )
-        allow(role, ["states:DescribeExecution"], [bakes], because=BAKES)
-        anywhere(role, "ec2:DescribeImages")
+        permissions.allow(role, ["states:DescribeExecution"], [bakes], because=BAKES)
+        permissions.anywhere(role, "ec2:DescribeImages")
 
     def _readable(self) -> list[str]:
         """The parameters that may name base images: AWS's public ones, the yard's, the one that the context names."""
@@ -129,13 +116,13 @@ class Bake(Workflow):
             GENERALIZE_DOCUMENT=self.generalize.document_name,
             SOFTWARE_URI=software,
         ).its_role
-        use_ledger(role, self.table, "Query", "PutItem", "UpdateItem")
-        read_objects(role, self.bucket, "runs/*/tests.json")
-        list_objects(role, self.bucket, "runs/")
+        permissions.use_ledger(role, self.table, "Query", "PutItem", "UpdateItem")
+        permissions.read_objects(role, self.bucket, "runs/*/tests.json")
+        permissions.list_objects(role, self.bucket, "runs/")
         for document in (self.install, self.test, self.generalize):
-            command_hosts(role, document.document_arn, self.yard)
-        answer_tasks(role, "Success")
-        anywhere(
+            permissions.command_hosts(role, document.document_arn, self.yard)
+        permissions.answer_tasks(role, "Success")
+        permissions.anywhere(
             role,
             "ssm:DescribeInstanceInformation",
             "ssm:ListCommandInvocations",
@@ -145,13 +132,13 @@ class Bake(Workflow):
 
     def _capture(self) -> None:
         role = self.function("capture").its_role
-        use_ledger(role, self.table, "Query", "PutItem", "UpdateItem")
-        read_objects(role, self.bucket, "runs/*/tests.json")
-        list_objects(role, self.bucket, "runs/")
-        image_hosts(role, self.yard)
-        retire_images(role, self.yard)
-        answer_tasks(role, "Success")
-        anywhere(role, "ec2:DescribeImages", "ec2:DescribeInstances")
+        permissions.use_ledger(role, self.table, "Query", "PutItem", "UpdateItem")
+        permissions.read_objects(role, self.bucket, "runs/*/tests.json")
+        permissions.list_objects(role, self.bucket, "runs/")
+        permissions.image_hosts(role, self.yard)
+        permissions.retire_images(role, self.yard)
+        permissions.answer_tasks(role, "Success")
+        permissions.anywhere(role, "ec2:DescribeImages", "ec2:DescribeInstances")
 
     def _publish(self) -> None:
         role = self.function(
@@ -159,9 +146,9 @@ class Bake(Workflow):
             IMAGE_PARAMETER=self.settings.image_parameter,
             PREVIOUS_IMAGE_PARAMETER=self.settings.previous_image_parameter,
         ).its_role
-        use_ledger(role, self.table, "Query", "PutItem", "UpdateItem")
-        allow(role, ["ssm:GetParameter", "ssm:PutParameter"], self.pointer_arns)
-        anywhere(role, "ec2:DescribeImages")
+        permissions.use_ledger(role, self.table, "Query", "PutItem", "UpdateItem")
+        permissions.allow(role, ["ssm:GetParameter", "ssm:PutParameter"], self.pointer_arns)
+        permissions.anywhere(role, "ec2:DescribeImages")
 
     def _conclude(self) -> Function:
         function = self.function(
@@ -171,11 +158,11 @@ class Bake(Workflow):
             PREVIOUS_IMAGE_PARAMETER=self.settings.previous_image_parameter,
         )
         role = function.its_role
-        use_ledger(role, self.table, "Query", "PutItem", "UpdateItem", "DeleteItem")
-        read_objects(role, self.bucket, "runs/")
-        list_objects(role, self.bucket, "runs/")
-        write_objects(role, self.bucket, "runs/")
-        allow(role, ["ssm:GetParameter"], self.pointer_arns)
-        retire_images(role, self.yard)
-        anywhere(role, "ec2:DescribeImages")
+        permissions.use_ledger(role, self.table, "Query", "PutItem", "UpdateItem", "DeleteItem")
+        permissions.read_objects(role, self.bucket, "runs/")
+        permissions.list_objects(role, self.bucket, "runs/")
+        permissions.write_objects(role, self.bucket, "runs/")
+        permissions.allow(role, ["ssm:GetParameter"], self.pointer_arns)
+        permissions.retire_images(role, self.yard)
+        permissions.anywhere(role, "ec2:DescribeImages")
         return function

@@ -7,15 +7,8 @@ from aws_cdk import aws_s3_assets as assets
 from constructs import Construct
 
 from stacks import packages
+from stacks.constructs import permissions
 from stacks.constructs.hosts import HostRole, HostTemplate
-from stacks.constructs.permissions import (
-    allow,
-    anywhere,
-    list_objects,
-    publish_metrics,
-    read_objects,
-    write_objects,
-)
 from stacks.network import NetworkStack
 from stacks.settings import YardSettings
 from stacks.storage import StorageStack
@@ -35,12 +28,14 @@ class Builder(Construct):
         )
         bucket = storage.bucket
         role = HostRole(self, "Role", description="What the builder of an image may do")
-        allow(role, ["s3:GetObject"], [self.software.bucket.arn_for_objects(self.software.s3_object_key)])
-        read_objects(role, bucket, "runs/*/recipe.json", "runs/*/logs/")
-        write_objects(role, bucket, "runs/*/logs/", "runs/*/tests.json")
-        list_objects(role, bucket, "runs/")
-        publish_metrics(role)
-        anywhere(role, "cloudwatch:GetMetricData")
+        permissions.allow(
+            role, ["s3:GetObject"], [self.software.bucket.arn_for_objects(self.software.s3_object_key)]
+        )
+        permissions.read_objects(role, bucket, "runs/*/recipe.json", "runs/*/logs/")
+        permissions.write_objects(role, bucket, "runs/*/logs/", "runs/*/tests.json")
+        permissions.list_objects(role, bucket, "runs/")
+        permissions.publish_metrics(role)
+        permissions.anywhere(role, "cloudwatch:GetMetricData")
         self.template = HostTemplate(
             self,
             "Template",

@@ -4,16 +4,9 @@ import aws_cdk as cdk
 from constructs import Construct
 
 from lambdas.core.patrol import hold
+from stacks.constructs import permissions
 from stacks.constructs.events import STATUS, DeadLetterQueue
 from stacks.constructs.function import Function, FunctionFactory
-from stacks.constructs.permissions import (
-    anywhere,
-    list_objects,
-    mark_hosts,
-    read_objects,
-    use_ledger,
-    write_objects,
-)
 from stacks.constructs.workflow import Workflow
 from stacks.network import NetworkStack
 from stacks.workflows.release import Release
@@ -56,20 +49,20 @@ class Launch(Workflow):
     def _admit(self, network: NetworkStack) -> None:
         dollars = f"{self.settings.monthly_dollars:g}"
         role = self.function("admit", SUBNET_IDS=network.subnet_ids, MONTHLY_DOLLARS=dollars).its_role
-        read_objects(role, self.bucket, "runs/*/recipe.json")
-        list_objects(role, self.bucket, "runs/")
-        anywhere(role, "ec2:DescribeImages", "ec2:DescribeSubnets")
-        use_ledger(role, self.table, "GetItem", "PutItem", "UpdateItem")
+        permissions.read_objects(role, self.bucket, "runs/*/recipe.json")
+        permissions.list_objects(role, self.bucket, "runs/")
+        permissions.anywhere(role, "ec2:DescribeImages", "ec2:DescribeSubnets")
+        permissions.use_ledger(role, self.table, "GetItem", "PutItem", "UpdateItem")
 
     def _await_host(self) -> None:
         role = self.function("await_host").its_role
-        anywhere(role, "ec2:DescribeInstances", "ssm:DescribeInstanceInformation")
-        use_ledger(role, self.table, "Query", "PutItem", "UpdateItem")
+        permissions.anywhere(role, "ec2:DescribeInstances", "ssm:DescribeInstanceInformation")
+        permissions.use_ledger(role, self.table, "Query", "PutItem", "UpdateItem")
 
     def _conclude(self) -> Function:
         function = self.function("conclude")
         role = function.its_role
-        write_objects(role, self.bucket, "runs/")
-        mark_hosts(role, self.yard, hold.TAG)
-        use_ledger(role, self.table, "Query", "PutItem", "UpdateItem")
+        permissions.write_objects(role, self.bucket, "runs/")
+        permissions.mark_hosts(role, self.yard, hold.TAG)
+        permissions.use_ledger(role, self.table, "Query", "PutItem", "UpdateItem")
         return function

@@ -4,17 +4,10 @@ import aws_cdk as cdk
 from aws_cdk import aws_events as events
 from constructs import Construct
 
+from stacks.constructs import permissions
 from stacks.constructs.alarms import FIVE_MINUTES, Alarms
 from stacks.constructs.events import DeadLetterQueue, schedule
 from stacks.constructs.function import Function, FunctionFactory
-from stacks.constructs.permissions import (
-    allow,
-    anywhere,
-    read_parameters,
-    retire_images,
-    use_ledger,
-    write_objects,
-)
 from stacks.constructs.workflow import Workflow
 
 RUNS = ("train", "bake", "snapshot", "launch")
@@ -62,13 +55,13 @@ class Retire(Workflow):
             STATE_MACHINE_ARNS=",".join(machines),
         )
         role = function.its_role
-        retire_images(role, self.yard)
-        anywhere(role, "ec2:DescribeImages", "ec2:DescribeSnapshots", "ec2:DescribeInstances")
-        allow(role, ["states:ListExecutions"], machines)
-        read_parameters(role, settings.image_parameter, "ssm:GetParameter")
-        read_parameters(role, settings.previous_image_parameter, "ssm:GetParameter")
-        use_ledger(role, self.table, "GetItem")
-        write_objects(role, self.bucket, "images/report.")
+        permissions.retire_images(role, self.yard)
+        permissions.anywhere(role, "ec2:DescribeImages", "ec2:DescribeSnapshots", "ec2:DescribeInstances")
+        permissions.allow(role, ["states:ListExecutions"], machines)
+        permissions.read_parameters(role, settings.image_parameter, "ssm:GetParameter")
+        permissions.read_parameters(role, settings.previous_image_parameter, "ssm:GetParameter")
+        permissions.use_ledger(role, self.table, "GetItem")
+        permissions.write_objects(role, self.bucket, "images/report.")
         return function
 
 

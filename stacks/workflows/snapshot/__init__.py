@@ -5,22 +5,10 @@ from collections.abc import Sequence
 import aws_cdk as cdk
 from constructs import Construct
 
-from stacks.constructs.events import STATUS, DeadLetterQueue
+from stacks.constructs import permissions
+from stacks.constructs.events import BADLY, STATUS, DeadLetterQueue, after_execution
 from stacks.constructs.function import Function, FunctionFactory
-from stacks.constructs.permissions import (
-    answer_tasks,
-    anywhere,
-    command_hosts,
-    end_hosts,
-    image_hosts,
-    list_objects,
-    read_objects,
-    retire_images,
-    start_hosts,
-    use_ledger,
-    write_objects,
-)
-from stacks.constructs.workflow import Workflow, clean_up
+from stacks.constructs.workflow import Workflow, callers
 from stacks.documents import Document
 
 CUT_SHORT = (
@@ -55,74 +43,77 @@ class Snapshot(Workflow):
 
     def undo_rules(self, scope: Construct, queue: DeadLetterQueue, workflows: Sequence[Workflow]) -> None:
         """Undo is for runs that image their host, too."""
-        clean_up(
+        after_execution(
             scope,
             "ImageBroken",
+            of=callers(self.undo, workflows),
+            ended=BADLY,
             function=self.undo,
-            after=workflows,
-            queue=queue,
+            dead_letter_queue=queue,
             description="An execution has not ended well: the host that it imaged is as it was",
         )
 
     def _admit(self) -> None:
         role = self.function("admit").its_role
-        read_objects(role, self.bucket, "runs/")
-        list_objects(role, self.bucket, "runs/")
-        anywhere(role, "ec2:DescribeInstances", "ec2:DescribeImages", "ssm:DescribeInstanceInformation")
-        use_ledger(role, self.table, "GetItem", "Query", "PutItem", "UpdateItem")
+        permissions.read_objects(role, self.bucket, "runs/")
+        permissions.list_objects(role, self.bucket, "runs/")
+        permissions.anywhere(
+            role, "ec2:DescribeInstances", "ec2:DescribeImages", "ssm:DescribeInstanceInformation"
+        )
+        permissions.use_ledger(role, self.table, "GetItem", "Query", "PutItem", "UpdateItem")
 
     def _quiesce(self, generalize: Document, pause: Document) -> Function:
         function = self.function(
             "quiesce", GENERALIZE_DOCUMENT=generalize.document_name, PAUSE_DOCUMENT=pause.document_name
         )
         role = function.its_role
-        read_objects(role, self.bucket, "runs/")
-        list_objects(role, self.bucket, "runs/")
+        permissions.read_objects(role, self.bucket, "runs/")
+        permissions.list_objects(role, self.bucket, "runs/")
         for document in (generalize, pause):
-            command_hosts(role, document.document_arn, self.yard)
-        answer_tasks(role, "Success")
-        anywhere(
+            permissions.command_hosts(role, document.document_arn, self.yard)
+        permissions.answer_tasks(role, "Success")
+        permissions.anywhere(
             role,
             "ec2:DescribeInstances",
             "ec2:DescribeImages",
             "ssm:DescribeInstanceInformation",
             "ssm:ListCommandInvocations",
         )
-        use_ledger(role, self.table, "Query", "PutItem", "UpdateItem")
+        permissions.use_ledger(role, self.table, "Query", "PutItem", "UpdateItem")
         return function
 
     def _capture(self, resume: Document) -> Function:
         function = self.function("capture", RESUME_DOCUMENT=resume.document_name)
         role = function.its_role
-        image_hosts(role, self.yard)
-        retire_images(role, self.yard)
-        command_hosts(role, resume.document_arn, self.yard)
-        answer_tasks(role, "Success")
-        anywhere(role, "ec2:DescribeImages", "ec2:DescribeInstances")
-        use_ledger(role, self.table, "Query", "PutItem", "UpdateItem")
+        permissions.image_hosts(role, self.yard)
+        permissions.retire_images(role, self.yard)
+        permissions.command_hosts(role, resume.document_arn, self.yard)
+        permissions.answer_tasks(role, "Success")
+        permissions.anywhere(role, "ec2:DescribeImages", "ec2:DescribeInstances")
+        permissions.use_ledger(role, self.table, "Query", "PutItem", "UpdateItem")
         return function
 
     def _fate(self) -> None:
         role = self.function("fate").its_role
-        end_hosts(role, self.yard)
-        start_hosts(role, self.yard)
-        anywhere(role, "ec2:DescribeImages", "ec2:DescribeInstances")
-        use_ledger(role, self.table, "Query", "PutItem", "UpdateItem")
+        permissions.end_hosts(role, self.yard)
+        permissions.start_hosts(role, self.yard)
+        permissions.anywhere(role, "ec2:DescribeImages", "ec2:DescribeInstances")
+        permissions.use_ledger(role, self.table, "Query", "PutItem", "UpdateItem")
 
     def _undo(self, resume: Document) -> Function:
         function = self.function("undo", RESUME_DOCUMENT=resume.document_name)
         role = function.its_role
-        retire_images(role, self.yard)
-        command_hosts(role, resume.document_arn, self.yard)
-        start_hosts(role, self.yard)
-        anywhere(role, "ec2:DescribeImages", "ec2:DescribeInstances")
-        use_ledger(role, self.table, "Query", "PutItem", "UpdateItem")
+        permissions.retire_images(role, self.yard)
+        permissions.command_hosts(role, resume.document_arn, self.yard)
+        permissions.start_hosts(role, self.yard)
+        permissions.anywhere(role, "ec2:DescribeImages", "ec2:DescribeInstances")
+        permissions.use_ledger(role, self.table, "Query", "PutItem", "UpdateItem")
         return function
 
     def _conclude(self) -> Function:
         function = self.function("conclude")
         role = function.its_role
-        write_objects(role, self.bucket, "runs/")
-        anywhere(role, "ec2:DescribeImages")
-        use_ledger(role, self.table, "Query", "PutItem", "UpdateItem")
+        permissions.write_objects(role, self.bucket, "runs/")
+        permissions.anywhere(role, "ec2:DescribeImages")
+        permissions.use_ledger(role, self.table, "Query", "PutItem", "UpdateItem")
         return function

@@ -4,22 +4,10 @@ import aws_cdk as cdk
 from aws_cdk import aws_sns as sns
 from constructs import Construct
 
+from stacks.constructs import permissions
 from stacks.constructs.events import STATUS, DeadLetterQueue
 from stacks.constructs.function import Function, FunctionFactory
 from stacks.constructs.hosts import HostTemplate
-from stacks.constructs.permissions import (
-    allow,
-    answer_tasks,
-    anywhere,
-    command_hosts,
-    list_objects,
-    read_objects,
-    read_parameters,
-    read_versions,
-    tagged,
-    use_ledger,
-    write_objects,
-)
 from stacks.constructs.workflow import Workflow
 from stacks.documents import Document
 from stacks.network import NetworkStack
@@ -59,7 +47,7 @@ class Train(Workflow):
         factory.make_pure(self, "train.recover")
         self.conclude = self._conclude(topic)
         shared = [snapshot.quiesce, snapshot.capture, snapshot.undo, release.function]
-        read_parameters(self.plan.its_role, self.settings.image_parameter, "ssm:GetParameter")
+        permissions.read_parameters(self.plan.its_role, self.settings.image_parameter, "ssm:GetParameter")
         self.machine = self.state_machine(timeout=LONGEST_RUN, others=shared, waits=True)
 
     def rules(self, scope: Construct, queue: DeadLetterQueue) -> None:
@@ -74,40 +62,42 @@ class Train(Workflow):
     def _admit(self) -> None:
         function = self.function("admit", MONTHLY_DOLLARS=f"{self.settings.monthly_dollars:g}")
         role = function.its_role
-        read_versions(role, self.bucket, "jobs/")
-        read_objects(role, self.bucket, "jobs/", "programs/", "runs/*/checkpoints/latest.json")
-        list_objects(role, self.bucket, "jobs/", "programs/", "data/", "runs/*/checkpoints/latest.json")
-        write_objects(role, self.bucket, "runs/")
-        use_ledger(role, self.table, "GetItem", "PutItem", "UpdateItem")
+        permissions.read_versions(role, self.bucket, "jobs/")
+        permissions.read_objects(role, self.bucket, "jobs/", "programs/", "runs/*/checkpoints/latest.json")
+        permissions.list_objects(
+            role, self.bucket, "jobs/", "programs/", "data/", "runs/*/checkpoints/latest.json"
+        )
+        permissions.write_objects(role, self.bucket, "runs/")
+        permissions.use_ledger(role, self.table, "GetItem", "PutItem", "UpdateItem")
 
     def _launch(self, network: NetworkStack, host: HostTemplate) -> Function:
         """Hosts start from images of the yard alone."""
-        function = capacity.launch(self, network, host, images=tagged(self.yard))
-        read_parameters(function.its_role, self.settings.image_parameter, "ssm:GetParameters")
+        function = capacity.launch(self, network, host, images=permissions.tagged(self.yard))
+        permissions.read_parameters(function.its_role, self.settings.image_parameter, "ssm:GetParameters")
         return function
 
     def _await_hosts(self) -> None:
         role = self.function("await_hosts").its_role
-        anywhere(role, "ssm:DescribeInstanceInformation", "ec2:DescribeInstances")
-        answer_tasks(role, "Success", "Failure")
-        use_ledger(role, self.table, "Query", "PutItem", "UpdateItem")
+        permissions.anywhere(role, "ssm:DescribeInstanceInformation", "ec2:DescribeInstances")
+        permissions.answer_tasks(role, "Success", "Failure")
+        permissions.use_ledger(role, self.table, "Query", "PutItem", "UpdateItem")
 
     def _train(self) -> None:
         start = Document(self, "start", yard=self.yard)
         role = self.function("train", START_DOCUMENT=start.document_name).its_role
-        read_objects(role, self.bucket, "runs/")
-        list_objects(role, self.bucket, "runs/")
-        write_objects(role, self.bucket, "runs/")
-        command_hosts(role, start.document_arn, self.yard)
-        answer_tasks(role, "Success", "Failure")
-        use_ledger(role, self.table, "Query", "PutItem", "UpdateItem")
+        permissions.read_objects(role, self.bucket, "runs/")
+        permissions.list_objects(role, self.bucket, "runs/")
+        permissions.write_objects(role, self.bucket, "runs/")
+        permissions.command_hosts(role, start.document_arn, self.yard)
+        permissions.answer_tasks(role, "Success", "Failure")
+        permissions.use_ledger(role, self.table, "Query", "PutItem", "UpdateItem")
 
     def _conclude(self, topic: sns.ITopic) -> Function:
         function = self.function("conclude", TOPIC_ARN=topic.topic_arn)
         role = function.its_role
-        read_objects(role, self.bucket, "runs/")
-        list_objects(role, self.bucket, "runs/")
-        write_objects(role, self.bucket, "runs/")
-        allow(role, ["sns:Publish"], [topic.topic_arn])
-        use_ledger(role, self.table, "Query", "PutItem", "UpdateItem")
+        permissions.read_objects(role, self.bucket, "runs/")
+        permissions.list_objects(role, self.bucket, "runs/")
+        permissions.write_objects(role, self.bucket, "runs/")
+        permissions.allow(role, ["sns:Publish"], [topic.topic_arn])
+        permissions.use_ledger(role, self.table, "Query", "PutItem", "UpdateItem")
         return function

@@ -4,16 +4,8 @@ import aws_cdk as cdk
 from aws_cdk import aws_events as events
 from constructs import Construct
 
+from stacks.constructs import permissions
 from stacks.constructs.hosts import HOST_SOURCE, HostRole, HostTemplate
-from stacks.constructs.permissions import (
-    allow,
-    anywhere,
-    delete_objects,
-    list_objects,
-    publish_metrics,
-    read_objects,
-    write_objects,
-)
 from stacks.network import NetworkStack
 from stacks.settings import YardSettings
 from stacks.storage import StorageStack
@@ -32,15 +24,15 @@ class TrainingHost(Construct):
     ) -> None:
         super().__init__(scope, "Host")
         role, bucket = HostRole(self, "Role", description="What hosts of the yard may do"), storage.bucket
-        read_objects(role, bucket, "programs/", "data/", "runs/")
-        write_objects(role, bucket, "runs/")
-        delete_objects(role, bucket, "runs/*/checkpoints/")
-        list_objects(role, bucket, "programs/", "data/", "runs/")
-        allow(
+        permissions.read_objects(role, bucket, "programs/", "data/", "runs/")
+        permissions.write_objects(role, bucket, "runs/")
+        permissions.delete_objects(role, bucket, "runs/*/checkpoints/")
+        permissions.list_objects(role, bucket, "programs/", "data/", "runs/")
+        permissions.allow(
             role, ["events:PutEvents"], [bus.event_bus_arn], {"StringEquals": {"events:source": HOST_SOURCE}}
         )
-        publish_metrics(role)
-        anywhere(role, "cloudwatch:GetMetricData")
+        permissions.publish_metrics(role)
+        permissions.anywhere(role, "cloudwatch:GetMetricData")
         self.template = HostTemplate(
             self,
             "Template",
