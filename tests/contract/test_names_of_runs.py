@@ -10,7 +10,7 @@ import pytest
 
 from lambdas import settings
 from lambdas.aws.ledger import Ledger
-from lambdas.core.images.bake import Refused
+from lambdas.core.model.errors import Refused
 from lambdas.handlers import release
 from lambdas.handlers.bake import admit as bake_admit
 from lambdas.handlers.bake import conclude as bake_conclude

@@ -115,15 +115,6 @@ class Admitted:
     reason: str
 
 
-@dataclass(frozen=True)
-class Refused:
-    """Nothing is done; `error` is a word of errors.py."""
-
-    kind: ClassVar[str] = "refused"
-    error: str
-    reason: str
-
-
 @dataclass(frozen=True, kw_only=True)
 class Caught:
     """A failure in facts, in place of one that says too little: `error` and `cause` as Catch has them."""
@@ -137,7 +128,7 @@ class Caught:
 class Retry:
     """Another attempt after so many seconds."""
 
-    kind: ClassVar[str] = "again"
+    kind: ClassVar[str] = "retry"
     seconds: int
     keep: Keep
     lost: tuple[str, ...]

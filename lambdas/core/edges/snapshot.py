@@ -54,6 +54,7 @@ class UndoInput:
 @dataclass(frozen=True, kw_only=True)
 class SnapshotAdmitted:
     kind: ClassVar[str] = "admitted"
+    reason: str
     rest: Rest
     instance: str
 

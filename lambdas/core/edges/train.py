@@ -5,7 +5,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import ClassVar
 
-from lambdas.core.model.job import Snapshot
+from lambdas.core.model.job import Image
 
 
 class Overdue(StrEnum):
@@ -33,7 +33,7 @@ class Planned:
     hosts: int
     restarts: int
     deadline: datetime
-    snapshot: Snapshot
+    snapshot: Image
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from lambdas.core.images import bake, bake_summary
-from lambdas.core.images.bake import Refused, RollbackPlan, Unchanged
+from lambdas.core.images.bake import RollbackPlan, Unchanged
 from lambdas.core.model.image import Image, Snapshot
 from lambdas.core.run.recovery import Again, Stop, Trouble
 from lambdas.core.run.summary import Outcome, RunFacts
