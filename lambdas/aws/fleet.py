@@ -10,7 +10,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from lambdas.aws.clients import client, denial
+from lambdas.aws.clients import TROUBLE, client, denial
 from lambdas.core.capacity.placement import FleetRefusal, answer_of
 from lambdas.core.capacity.plan import Offer, Part, RefusalKind
 from lambdas.core.model.instance_types import Market
@@ -27,15 +27,10 @@ KINDS = {
     "VcpuLimitExceeded": RefusalKind.QUOTA,
     "InstanceLimitExceeded": RefusalKind.QUOTA,
     "MaxFleetCountExceeded": RefusalKind.QUOTA,
-    "RequestLimitExceeded": RefusalKind.THROTTLED,
-    "Throttling": RefusalKind.THROTTLED,
-    "InternalError": RefusalKind.THROTTLED,
-    "InternalFailure": RefusalKind.THROTTLED,
-    "ServiceUnavailable": RefusalKind.THROTTLED,
-    "Unavailable": RefusalKind.THROTTLED,
     "Unsupported": RefusalKind.UNSUPPORTED,
     "UnsupportedOperation": RefusalKind.UNSUPPORTED,
     "InvalidInstanceType": RefusalKind.UNSUPPORTED,
+    **dict.fromkeys(TROUBLE, RefusalKind.THROTTLED),
 }
 """What kind of no each of EC2's codes is. Any other code means the yard is set up wrongly."""
 ROOT_DEVICE = "/dev/sda1"

@@ -80,7 +80,7 @@ def retire(image: str) -> None:
     except ClientError as error:
         if error.response["Error"]["Code"] in UNKNOWN:
             return
-        raise Misconfigured(f"EC2 does not deregister {image}: {_said(error)}") from error
+        raise Misconfigured(f"EC2 does not deregister {image}: {_answer_of(error)}") from error
     failed = [
         f"{result.get('SnapshotId')}: {result.get('ReturnCode')}"
         for result in answer.get("DeleteSnapshotResults", [])
@@ -100,7 +100,7 @@ def delete_snapshot(snapshot: str) -> None:
     except ClientError as error:
         if error.response["Error"]["Code"] in GONE:
             return
-        raise Misconfigured(f"EC2 does not delete {snapshot}: {_said(error)}") from error
+        raise Misconfigured(f"EC2 does not delete {snapshot}: {_answer_of(error)}") from error
 
 
 def snapshots_of_yard(yard: str) -> tuple[Stored, ...]:
@@ -125,6 +125,22 @@ def in_use() -> frozenset[str]:
     )
 
 
+def under_way(yard: str) -> dict[str, str]:
+    """The instances that an image of the yard is being made of, and that image."""
+    chosen = [
+        {"Name": "tag:trainyard:yard", "Values": [yard]},
+        {"Name": "state", "Values": ["pending"]},
+    ]
+    pages = client("ec2").get_paginator("describe_images").paginate(Owners=["self"], Filters=chosen)
+    return {
+        tag["Value"]: str(image["ImageId"])
+        for page in pages
+        for image in page["Images"]
+        for tag in image.get("Tags", [])
+        if tag["Key"] == "trainyard:host"
+    }
+
+
 def _stored(data: Mapping[str, Any]) -> Stored:
     """The yard's tag `trainyard:kind` is on what CreateImage made for it, and on nothing else."""
     tags = _tags(data)
@@ -144,7 +160,7 @@ def _tags(data: Mapping[str, Any]) -> dict[str, str]:
     return {tag["Key"]: tag["Value"] for tag in data.get("Tags", [])}
 
 
-def _said(error: ClientError) -> str:
+def _answer_of(error: ClientError) -> str:
     return f"{error.response['Error']['Code']}: {error.response['Error'].get('Message', '')}"
 
 

@@ -119,10 +119,10 @@ def gather(
     lost = dict(lost) | {host.instance: host.going for host in members if host.going}
     online = ssm.online(ids) if len(ready) == len(ids) and not lost else frozenset()
     run, patience = records.run.run, now + timedelta(days=1)
-    verdict = readiness.judge(ids, ready=ready, online=online, lost=lost, now=now, deadline=patience)
+    verdict = readiness.assess(ids, ready=ready, online=online, lost=lost, now=now, deadline=patience)
     match verdict:
         case readiness.Complete(reason=reason):
-            pace = deadlines.pace(records, attempt, now)
+            timeouts = deadlines.train_timeouts(records, attempt, now)
             entry = note("gang_ready", reason, at=now, attempt=attempt)
             try:
                 ledger.write(
@@ -132,8 +132,8 @@ def gather(
                 logger.info("%s: two hosts were last at the same time", run)
             answer = GangReady(
                 reason=reason,
-                train_seconds=pace.train_seconds,
-                heartbeat_seconds=pace.heartbeat_seconds,
+                train_seconds=timeouts.train_seconds,
+                heartbeat_seconds=timeouts.heartbeat_seconds,
             )
             succeed(ledger, run, token, answer, now)
         case readiness.Failed(error=error, lost=gone, reason=reason):

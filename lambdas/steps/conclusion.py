@@ -55,12 +55,12 @@ class RunEnd:
         timeline's last entry."""
         run, records = self.run, self.records
         last = note(self.conclusion.outcome.value, self.conclusion.reason, at=self.now)
-        s3.write_json(self.bucket, f"runs/{run}/summary.json", summary)
+        s3.put_json(self.bucket, f"runs/{run}/summary.json", summary)
         lines = timeline.to_jsonl([*(self.ledger.timeline(run) if records else ()), last])
-        s3.write(self.bucket, f"runs/{run}/timeline.jsonl", lines.encode(), media_type="application/x-ndjson")
+        s3.put(self.bucket, f"runs/{run}/timeline.jsonl", lines.encode(), media_type="application/x-ndjson")
         if records and records.plan:
             plan = wire.to_json(records.plan) | {"asked": records.asked()}
-            s3.write_json(self.bucket, f"runs/{run}/plan.json", plan)
+            s3.put_json(self.bucket, f"runs/{run}/plan.json", plan)
         if records:
             self.ledger.write(run_row(run, self.values), event_row(run, last))
 
@@ -78,7 +78,7 @@ def end_of(
     if given.cut_short and has_concluded(records):
         return ConcludedBefore(reason=f"{run} had concluded by itself")
     last = given.outcome
-    how = outcome.read(last.kind, error=last.error, cause=last.cause, reason=last.reason)
+    how = outcome.conclude(last.kind, error=last.error, cause=last.cause, reason=last.reason)
     end = RunEnd(bucket_name, ledger, run, records, how, clock())
     if records and not admission.is_its_own(records.run, given):
         return end.answer

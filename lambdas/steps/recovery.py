@@ -2,7 +2,7 @@
 
 from lambdas.core.edges.common import RecoverInput, Retry, Stop
 from lambdas.core.run import recovery
-from lambdas.core.run.recovery import Again, Trouble
+from lambdas.core.run.recovery import Trouble
 from lambdas.steps.observability import logger
 
 
@@ -10,10 +10,10 @@ def trouble_of(given: RecoverInput) -> Trouble:
     return Trouble.caught(given.failure.error or "Unknown", given.failure.cause)
 
 
-def answer(given: RecoverInput, decision: Again | recovery.Stop) -> Retry | Stop:
+def answer(given: RecoverInput, decision: recovery.Retry | recovery.Stop) -> Retry | Stop:
     logger.info("%s: %s", decision.kind, decision.reason, extra={"run": given.run, "attempt": given.attempt})
     match decision:
-        case Again(after=seconds, keep=keep, lost=lost, reason=reason):
+        case recovery.Retry(after=seconds, keep=keep, lost=lost, reason=reason):
             return Retry(seconds=seconds, keep=keep, lost=lost, reason=reason, attempt=given.attempt + 1)
         case recovery.Stop(error=error, reason=reason):
             return Stop(error=error, reason=reason, attempt=given.attempt)

@@ -13,8 +13,8 @@ from lambdas.core.capacity.plan import Offer, Refusal, RefusalKind
 from lambdas.core.model.gang import Gang
 from lambdas.core.model.instance_types import Market, instance_type, quota
 
-FIRST_PAUSE = timedelta(seconds=30)
-LONGEST_PAUSE = timedelta(minutes=2)
+SHORTEST_ROUND_PAUSE = timedelta(seconds=30)
+LONGEST_ROUND_PAUSE = timedelta(minutes=2)
 MOST_TRIES = 100
 """What a search aims at. An execution's history holds 25,000 events, a try takes about eight of them,
 and a run may search again after every restart."""
@@ -112,8 +112,8 @@ def next_step(
     )
     still_open = [index for index in in_order if not _is_excluded(index, offers, refusals)]
     if not still_open:
-        said = _all_refused("Every pool refused for good.", offers, refusals, "Allow more instance types")
-        return GiveUp(_word(refusals), said)
+        reason = _all_refused("Every pool refused for good.", offers, refusals, "Allow more instance types")
+        return GiveUp(_word(refusals), reason)
     round_now = max((refusal.round for refusal in refusals), default=0)
     asked = {refusal.offer for refusal in refusals if refusal.round == round_now}
     for index in still_open:
@@ -155,8 +155,8 @@ def ended_by(since: datetime, wait_minutes: float, deadline: datetime) -> str:
 
 def pause_after(round_over: int, *, patience: timedelta, pools: int) -> timedelta:
     """How long to wait after a round: doubling, up to where the search makes about MOST_TRIES tries."""
-    longest = max(LONGEST_PAUSE, patience * pools / MOST_TRIES)
-    pause: timedelta = max(FIRST_PAUSE, longest / 32) * 2 ** min(round_over, 16)
+    longest = max(LONGEST_ROUND_PAUSE, patience * pools / MOST_TRIES)
+    pause: timedelta = max(SHORTEST_ROUND_PAUSE, longest / 32) * 2 ** min(round_over, 16)
     return min(pause, longest)
 
 
@@ -223,12 +223,12 @@ def _needs_no_less(offer: Offer, refused: Offer, gang: Gang) -> bool:
 def _why_try(offer: Offer, refusals: Sequence[Refusal], round_now: int) -> str:
     if not refusals:
         return f"{offer.pool}, is the first offer (${offer.price:.3f} per host and hour)"
-    again = (
+    which = (
         "the next offer"
         if round_now == max(refusal.round for refusal in refusals)
         else "the first open offer again"
     )
-    return f"{offer.pool}, is {again} after {len(refusals)} refusal{'s' if len(refusals) > 1 else ''}"
+    return f"{offer.pool}, is {which} after {len(refusals)} refusal{'s' if len(refusals) > 1 else ''}"
 
 
 def _word(refusals: Sequence[Refusal]) -> str:

@@ -5,7 +5,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import ClassVar
 
-from lambdas.core.model.job import Image
+from lambdas.core.model.job import ImageWhen
 
 
 class Overdue(StrEnum):
@@ -33,7 +33,7 @@ class Planned:
     hosts: int
     restarts: int
     deadline: datetime
-    snapshot: Image
+    snapshot: ImageWhen
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -69,7 +69,7 @@ class Recipe:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class BakeRequest:
     """A bake by a recipe: an object's `key` (with its version, where an upload asks) or the recipe itself."""
 
     kind: ClassVar[str] = "bake"
@@ -80,13 +80,13 @@ class Wanted:
 
 
 @dataclass(frozen=True)
-class Rollback:
+class RollbackRequest:
     """Current and previous image change places."""
 
     kind: ClassVar[str] = "rollback"
 
 
-def read_input(execution_input: object, *, usual: str) -> Wanted | Rollback | InputFaults:
+def read_input(execution_input: object, *, usual: str) -> BakeRequest | RollbackRequest | InputFaults:
     """What the execution is to do. `usual` is the key of the yard's own recipe, which an empty input means."""
     faults = Faults()
     known = ("recipe_key", "version_id", "etag", "recipe", "force", "rollback")
@@ -108,8 +108,8 @@ def read_input(execution_input: object, *, usual: str) -> Wanted | Rollback | In
     if faults.found:
         return _faulty("The execution's input", faults)
     if rollback:
-        return Rollback()
-    return Wanted(None if recipe is not None else key or usual, version, recipe, force)
+        return RollbackRequest()
+    return BakeRequest(None if recipe is not None else key or usual, version, recipe, force)
 
 
 def parse(text: bytes, *, source: str) -> Recipe | InputFaults:
@@ -180,8 +180,8 @@ def is_ami(value: str) -> bool:
 
 def hash_of(recipe: Recipe, *, software: str, base: str) -> str:
     """16 hexadecimal digits that change whenever the image would come out otherwise; `base` is the AMI's id."""
-    said = wire.to_json(replace(recipe, base=base)) | {"software": software}
-    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:16]
+    facts = wire.to_json(replace(recipe, base=base)) | {"software": software}
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def admitted(recipe: Recipe, *, software: str, base: str) -> dict[str, Any]:

@@ -122,7 +122,7 @@ def check(job: object, *, source: str, bucket: str) -> Job | InputFaults:
         checkpoints=hosts.checkpoints(_section(top, "checkpoints")),
         limits=hosts.limits(_section(top, "limits")),
         after=hosts.after(_section(top, "after"), hardware.market),
-        policy=policy.read(_section(top, "policy")),
+        policy=policy.check(_section(top, "policy")),
     )
     named = top.values.get("data")
     _check_together(whole, faults, [str(entry) for entry in named] if isinstance(named, Mapping) else [])

@@ -11,7 +11,7 @@ from lambdas.core.model.job import (
     Cluster,
     Hardware,
     Hosts,
-    Image,
+    ImageWhen,
     Limits,
     MarketChoice,
     Role,
@@ -184,7 +184,7 @@ def limits(section: Section) -> Limits:
 
 def after(section: Section, market: MarketChoice) -> After:
     hosts = Hosts(section.choice("hosts", Hosts.TERMINATE, Hosts))
-    image = Image(section.choice("image", Image.NEVER, Image))
+    image = ImageWhen(section.choice("image", ImageWhen.NEVER, ImageWhen))
     if hosts is Hosts.STOP and market is not MarketChoice.ON_DEMAND:
         section.fault(
             "hosts",

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from lambdas.core.model.image import Image
 
-INHERITED = ("trainyard:driver", "trainyard:cuda", "trainyard:tensorflow")
+PARENT_TAGS = ("trainyard:driver", "trainyard:cuda", "trainyard:tensorflow")
 """Tags that an image has from the one its host started from: the snapshot changes none of what they say."""
 LONGEST_NAME = 128
 
@@ -62,10 +62,10 @@ class Imaging:
         return str(self.quiesce) if self.pauses or self.stops else "none"
 
 
-def inherited(parent: Image | None) -> dict[str, str]:
+def parent_tags(parent: Image | None) -> dict[str, str]:
     """What a snapshot has of its parent's tags."""
     tags = parent.tags if parent else {}
-    return {key: tags[key] for key in INHERITED if key in tags}
+    return {key: tags[key] for key in PARENT_TAGS if key in tags}
 
 
 def image_name(family: str, instance: str, run: str) -> str:

@@ -12,6 +12,7 @@ from lambdas.core.model import wire
 from lambdas.core.model.instance_types import Market
 
 MOST_FAULTS_SHOWN = 40
+MOST_DOLLARS = 100_000.0
 
 Scalar = str | int | float | bool
 
@@ -60,7 +61,7 @@ class Hosts(StrEnum):
     STOP = "stop"
 
 
-class Image(StrEnum):
+class ImageWhen(StrEnum):
     """When the chief's disk becomes an image after the run."""
 
     NEVER = "never"
@@ -157,7 +158,7 @@ class Limits:
 @dataclass(frozen=True, kw_only=True)
 class After:
     hosts: Hosts = Hosts.TERMINATE
-    image: Image = Image.NEVER
+    image: ImageWhen = ImageWhen.NEVER
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -202,6 +203,18 @@ class Job:
     def from_json(data: Mapping[str, Any]) -> "Job":
         """A job that was admitted before; for anything else use `check`."""
         return wire.from_json(Job, data)
+
+
+def one_host_job(
+    name: str, hardware: Hardware, *, hours: float, wait_minutes: float, restarts: int = 0
+) -> Job:
+    """A job without a program, as bake and launch admit it, so that Plan and Launch serve them too: one host of one of
+    `hardware.instance_types`, to which no start order is sent and whose lease ends `hours` after the run's admission.
+
+    `wait_minutes`: how long one search for capacity goes on; `restarts`: how many more hosts may follow the first. Hours
+    and `max_dollars_per_hour` limit such a host, so its dollars are the most that a job file may allow."""
+    limits = Limits(hours=hours, dollars=MOST_DOLLARS, restarts=restarts, wait_minutes=wait_minutes)
+    return Job(name=name, program=Program(module=""), hardware=hardware, limits=limits)
 
 
 @dataclass(frozen=True)

@@ -60,7 +60,7 @@ class WrongPolicy:
     faults: tuple[str, ...]
 
 
-def read(section: Section) -> dict[str, Any]:
+def check(section: Section) -> dict[str, Any]:
     """The keys that the mapping gives, checked; its faults are added to the section's."""
     default = Policy()
     found: dict[str, Any] = {
@@ -83,15 +83,15 @@ def of_mapping(given: object, *, path: str) -> Policy | WrongPolicy:
     """The yard's own policy, from its context."""
     faults = Faults()
     section = Section(given, path, KEYS, faults)
-    said = read(section)
+    values = check(section)
     if faults.found:
         return WrongPolicy(tuple(f"{where}: {problem}" for where, problem in faults.found))
-    return replace(Policy(), **said)
+    return replace(Policy(), **values)
 
 
-def tags(said: Mapping[str, Any]) -> dict[str, str]:
+def tags(values: Mapping[str, Any]) -> dict[str, str]:
     """How a job's policy travels with its hosts."""
-    return {f"{TAG}{key}": _text(value) for key, value in said.items() if value is not None}
+    return {f"{TAG}{key}": _text(value) for key, value in values.items() if value is not None}
 
 
 def of_host(yard: Policy, tagged: Mapping[str, str]) -> tuple[Policy, tuple[str, ...]]:
@@ -101,9 +101,9 @@ def of_host(yard: Policy, tagged: Mapping[str, str]) -> tuple[Policy, tuple[str,
     if not given:
         return yard, ()
     faults = Faults()
-    said = read(Section(given, "", KEYS, faults))
+    values = check(Section(given, "", KEYS, faults))
     wrong = {where.partition(".")[0].partition("[")[0] for where, _ in faults.found}
-    sound = {key: value for key, value in said.items() if key not in wrong}
+    sound = {key: value for key, value in values.items() if key not in wrong}
     problems = tuple(f"the tag {TAG}{where}: {problem}" for where, problem in faults.found)
     return replace(yard, **sound), problems
 

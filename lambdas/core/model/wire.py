@@ -2,7 +2,7 @@
 
 A frozen dataclass becomes a mapping and comes back equal; a field whose key is no Python name says it in its metadata
 (`field(metadata={"key": "instance-id"})`). Times are ISO-8601 UTC with milliseconds and Z.
-(Written by hand because cattrs alone would cost a fifth of the import budget of every handler.)
+(Written by hand because a library for it would cost a fifth of the import budget of every handler.)
 """
 
 import dataclasses

@@ -21,7 +21,7 @@ class Conclusion:
     reason: str
 
 
-def read(
+def conclude(
     kind: str, *, error: str | None = None, cause: str | None = None, reason: str | None = None
 ) -> Conclusion:
     """From the workflow's `outcome`: a decision's answer (`kind`, `error`, `reason`) or a caught error (`cause`)."""

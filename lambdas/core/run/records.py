@@ -1,4 +1,4 @@
-"""What the ledger knows about one run: its rows as nouns, and what may be set on each. The keys are docs/contracts.md's.
+"""What the ledger knows about one run: its rows as nouns, and what may be set on each. Keys: docs/contracts.md.
 
 Of an update every attribute may be left out, and None is; a unit test holds it to the row that it updates."""
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, TypedDict
 
-from lambdas.core.capacity.cost import HostLife
+from lambdas.core.capacity.cost import BilledHost
 from lambdas.core.capacity.plan import Offer, Plan, Refusal, RefusalKind
 from lambdas.core.model import gang, wire
 from lambdas.core.model.gang import Gang
@@ -26,8 +26,9 @@ ENDED_WITH_IT: Mapping[str, tuple[str, ...]] = {"train": WAITING, "bake": ("inst
 @dataclass(frozen=True, kw_only=True)
 class RunRow:
     """The run itself. `job` is None where it could not be read. `image_id` is the image that its hosts start from,
-    `image` the one that it has made. `outcome`, `error` and `reason` are how it ended. Of a bake: `recipe` is recipe.json, `published` how the image parameters were
-    moved (`image`, `before`). `imaging`: the host that becomes an image, of a snapshot or at the end of a run."""
+    `image` the one that it has made. `outcome`, `error` and `reason` are how it ended. Of a bake: `recipe` is
+    recipe.json, `published` how the image parameters were moved (`image`, `before`). `imaging`: the host that becomes
+    an image, of a snapshot or at the end of a run."""
 
     run: str
     kind: str
@@ -392,10 +393,10 @@ class Records:
             for row in sorted(self.intents, key=lambda row: row.at)
         ]
 
-    def lives(self) -> tuple[HostLife, ...]:
+    def billed_hosts(self) -> tuple[BilledHost, ...]:
         """What each host's time costs."""
         return tuple(
-            HostLife(
+            BilledHost(
                 instance=host.instance,
                 type=host.type,
                 market=host.market,

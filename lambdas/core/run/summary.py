@@ -6,7 +6,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from lambdas.core.capacity.cost import HostLife, bill, dollars_of
+from lambdas.core.capacity.cost import BilledHost, bill, dollars_of
 from lambdas.core.model import wire
 
 
@@ -64,7 +64,7 @@ class RunFacts:
     job_key: str | None = None
     execution_arn: str | None = None
     attempts: tuple[AttemptFacts, ...] = ()
-    hosts: tuple[HostLife, ...] = ()
+    hosts: tuple[BilledHost, ...] = ()
     progress: Mapping[str, Any] | None = None
     metrics: Mapping[str, Any] | None = None
     objects: tuple[str, ...] = ()
@@ -118,20 +118,20 @@ def resume(attempts: Iterable[AttemptFacts]) -> dict[str, Any]:
     ordered = sorted(attempts, key=lambda attempt: attempt.attempt)
     restarts = [attempt for attempt in ordered[1:] if attempt.started]
     restored = [attempt for attempt in restarts if attempt.resumed or attempt.from_step]
-    said = [attempt.resumed.get("verified") if attempt.resumed else None for attempt in restored]
+    verified = [attempt.resumed.get("verified") if attempt.resumed else None for attempt in restored]
     return {
         "attempts": len(ordered),
         "resumed_at": [_resumed_at(attempt) for attempt in restarts],
         "steps_lost": sum(_steps_lost(ordered, attempt) for attempt in restarts),
-        "verified": False if False in said else True if said and None not in said else None,
+        "verified": False if False in verified else True if verified and None not in verified else None,
         "restores": [dict(attempt.resumed) for attempt in restarts if attempt.resumed],
     }
 
 
 def _resumed_at(attempt: AttemptFacts) -> int:
     """The step the program says, else that of the checkpoint it was given; 0 from the beginning."""
-    said = attempt.resumed.get("step") if attempt.resumed else None
-    return int(said if said is not None else attempt.from_step or 0)
+    step = attempt.resumed.get("step") if attempt.resumed else None
+    return int(step if step is not None else attempt.from_step or 0)
 
 
 def _steps_lost(ordered: Sequence[AttemptFacts], attempt: AttemptFacts) -> int:
@@ -217,11 +217,11 @@ def _attempts(facts: RunFacts) -> list[dict[str, Any]]:
 
 def _steps(facts: RunFacts) -> dict[str, int | None]:
     """Steps done and planned: what the program wrote last, else what it last signalled."""
-    said = {
+    known = {
         **(facts.progress or {}),
         **{key: value for key, value in (facts.metrics or {}).items() if value is not None},
     }
-    return {"done": said.get("step"), "planned": said.get("steps")}
+    return {"done": known.get("step"), "planned": known.get("steps")}
 
 
 def _cost(facts: RunFacts) -> dict[str, Any]:
@@ -244,7 +244,7 @@ def _cost(facts: RunFacts) -> dict[str, Any]:
     }
 
 
-def _host(host: HostLife, now: datetime) -> dict[str, Any]:
+def _host(host: BilledHost, now: datetime) -> dict[str, Any]:
     row: dict[str, Any] = wire.to_json(host)
     return row | {"seconds": _seconds(host.launched, host.ended or now), "dollars": dollars_of(host, now=now)}
 

@@ -13,12 +13,12 @@ from lambdas.aws.ledger import Ledger, Lock
 from lambdas.core.edges.common import AdmitInput, Admitted
 from lambdas.core.images import bake, recipe
 from lambdas.core.images.bake import RollbackPlan, Unchanged
-from lambdas.core.images.recipe import Builder, Recipe, Rollback, Wanted
+from lambdas.core.images.recipe import BakeRequest, Builder, Recipe, RollbackRequest
 from lambdas.core.jobfile import document
-from lambdas.core.model import one_host, wire
+from lambdas.core.model import wire
 from lambdas.core.model.errors import Misconfigured, RecipeRefused, Refused
 from lambdas.core.model.image import Image
-from lambdas.core.model.job import Fault, InputFaults
+from lambdas.core.model.job import Fault, InputFaults, one_host_job
 from lambdas.core.run.records import RunUpdate
 from lambdas.settings import BakeAdmitSettings
 from lambdas.steps import admission
@@ -59,7 +59,7 @@ def handler(given: AdmitInput) -> AdmitAnswer:
         return admitting.write(decision, {"kind": "bake"}) or decision
     if taken := admitting.write(decision.answer, _values(decision.recipe)):
         return taken
-    s3.write_json(yard.bucket_name, f"runs/{run}/recipe.json", decision.recipe)
+    s3.put_json(yard.bucket_name, f"runs/{run}/recipe.json", decision.recipe)
     return decision.answer
 
 
@@ -70,9 +70,9 @@ def _decide(
     match wanted:
         case InputFaults():
             return admitting.refused(wanted)
-        case Rollback():
+        case RollbackRequest():
             return _rollback(yard)
-        case Wanted():
+        case BakeRequest():
             return _recipe(yard, wanted, admitting)
         case _:
             assert_never(wanted)
@@ -86,7 +86,7 @@ def _rollback(yard: BakeAdmitSettings) -> RollbackPlan | Refused:
 
 
 def _recipe(
-    yard: BakeAdmitSettings, wanted: Wanted, admitting: Admission
+    yard: BakeAdmitSettings, wanted: BakeRequest, admitting: Admission
 ) -> AdmittedRecipe | Unchanged | Refused:
     """recipe.json; or every fault, those of the base image too; or that the current image is made from it."""
     source = wanted.key or "the execution's input"
@@ -104,15 +104,15 @@ def _recipe(
     return too_dear or AdmittedRecipe(admitted)
 
 
-def _uploaded(yard: BakeAdmitSettings, wanted: Wanted) -> Recipe | InputFaults:
+def _uploaded(yard: BakeAdmitSettings, wanted: BakeRequest) -> Recipe | InputFaults:
     """An older version stays readable behind a delete marker: a recipe that was deleted is not baked."""
     assert wanted.key is not None
-    found = s3.head(yard.bucket_name, wanted.key, most=document.MOST_BYTES, version=wanted.version_id)
-    if found is None or s3.head(yard.bucket_name, wanted.key, most=1) is None:
+    found = s3.get_start(yard.bucket_name, wanted.key, most=document.MOST_BYTES, version=wanted.version_id)
+    if found is None or s3.get_start(yard.bucket_name, wanted.key, most=1) is None:
         return recipe.gone(wanted.key)
     if found.size > document.MOST_BYTES:
         return InputFaults(wanted.key, (recipe.too_big(found.size),))
-    return recipe.parse(found.head, source=wanted.key)
+    return recipe.parse(found.start, source=wanted.key)
 
 
 def _base(yard: BakeAdmitSettings, wanted: Recipe) -> Image | Fault:
@@ -163,7 +163,7 @@ def _take_lock(ledger: Ledger, mine: Lock) -> Refused | None:
 def _values(recipe: Mapping[str, Any]) -> RunUpdate:
     """What later states read of the run; the builder reads recipe.json."""
     builder = wire.from_json(Builder, recipe["builder"])
-    job = one_host.job(
+    job = one_host_job(
         str(recipe["name"]),
         builder.hardware,
         hours=builder.hours,

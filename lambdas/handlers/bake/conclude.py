@@ -29,7 +29,7 @@ def handler(given: ConcludeInput) -> BakeConcluded | Concluded | ConcludedBefore
         yard.table_name,
         yard.bucket_name,
         given,
-        has_concluded=lambda _: s3.read_json(yard.bucket_name, f"runs/{run}/summary.json") is not None,
+        has_concluded=lambda _: s3.get_json(yard.bucket_name, f"runs/{run}/summary.json") is not None,
     )
     if isinstance(end, ConcludedBefore):
         return end
@@ -95,7 +95,7 @@ def _summary(end: RunEnd, given: ConcludeInput) -> dict[str, Any]:
         ended=end.now,
         execution_arn=records.run.execution_arn if records else None,
         attempts=records.attempt_facts() if records else (),
-        hosts=records.lives() if records else (),
+        hosts=records.billed_hosts() if records else (),
         objects=s3.keys(end.bucket, f"runs/{run}/"),
         image=last.image if how.error is None else None,
     )
@@ -103,7 +103,7 @@ def _summary(end: RunEnd, given: ConcludeInput) -> dict[str, Any]:
         facts,
         kind=last.kind if how.error is None else how.outcome.value,
         recipe=records.run.recipe if records else None,
-        results=s3.read_json(end.bucket, f"runs/{run}/tests.json") or {},
+        results=s3.get_json(end.bucket, f"runs/{run}/tests.json") or {},
         published=records.run.published if records else None,
         retirement=(unretired.cause or unretired.error) if unretired.error else None,
     )

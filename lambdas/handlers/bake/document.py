@@ -58,7 +58,7 @@ def _explain(
     if row is None or row.command is None:
         return Caught(error=trouble.error, cause=trouble.to_cause())
     ended = ssm.outcome(row.command, records.attempts[attempt].hosts[0])
-    results = s3.read_json(yard.bucket_name, f"runs/{records.run.run}/tests.json") or {}
+    results = s3.get_json(yard.bucket_name, f"runs/{records.run.run}/tests.json") or {}
     failed = bake.tests_failed(results) if step is Step.TEST else None
     status = f"{trouble.reason or trouble.error} ({ended.status}, exit code {ended.exit_code})"
     reason = failed or bake.last_word(step, ended.tail) or status

@@ -1,7 +1,7 @@
 """Conclude of a launch: its outcome, and how to reach the host. A rule calls it for executions that were cut short."""
 
 from lambdas import settings
-from lambdas.aws import ending
+from lambdas.aws import instances
 from lambdas.core.edges.common import Concluded, ConcludedBefore, ConcludeInput
 from lambdas.core.edges.launch import LaunchConcluded
 from lambdas.core.images import launch
@@ -23,6 +23,6 @@ def handler(given: ConcludeInput) -> LaunchConcluded | Concluded | ConcludedBefo
     answer = wire.from_json(LaunchConcluded, summary)
     if answer.error is None:
         # Before the execution is over: patrol would take the host for one that nobody wants.
-        ending.tag({str(answer.until): [str(answer.instance)]}, hold.TAG)
+        instances.tag({str(answer.until): [str(answer.instance)]}, hold.TAG)
     end.write(summary)
     return answer

@@ -36,7 +36,7 @@ def handler(given: AdmitInput) -> Admitted | Refused:
     if taken:
         return taken
     if isinstance(job, Job):
-        s3.write_json(yard.bucket_name, f"runs/{run}/job.json", job.to_json())
+        s3.put_json(yard.bucket_name, f"runs/{run}/job.json", job.to_json())
     if isinstance(job, Job) and job.checkpoints.resume and isinstance(answer, Admitted):
         _go_on_from(job.checkpoints.resume, run, yard.bucket_name)
     return answer
@@ -62,7 +62,7 @@ def _checked(source: Uploaded | Inline | InputFaults, yard_bucket: str) -> Job |
         return parsed
     faults = references.bucket_faults(parsed, _source_facts(parsed), _data_facts(parsed))
     resume = parsed.checkpoints.resume
-    fault = references.resume_fault(resume, s3.read_json(yard_bucket, _latest(resume))) if resume else None
+    fault = references.resume_fault(resume, s3.get_json(yard_bucket, _latest(resume))) if resume else None
     faults = (*faults, fault) if fault else faults
     where = source.key if isinstance(source, Uploaded) else "the execution's input"
     return InputFaults(where, faults) if faults else parsed
@@ -70,9 +70,9 @@ def _checked(source: Uploaded | Inline | InputFaults, yard_bucket: str) -> Job |
 
 def _go_on_from(earlier: str, run: str, yard_bucket: str) -> None:
     """The run's first checkpoint is the other's last: it stays where it is, and is restored from there."""
-    latest = s3.read_json(yard_bucket, _latest(earlier))
+    latest = s3.get_json(yard_bucket, _latest(earlier))
     if latest:
-        s3.write_json_once(yard_bucket, _latest(run), {**latest, "before": []})
+        s3.put_json_once(yard_bucket, _latest(run), {**latest, "before": []})
 
 
 def _latest(run: str) -> str:
@@ -81,19 +81,19 @@ def _latest(run: str) -> str:
 
 def _uploaded(source: Uploaded, yard_bucket: str) -> Job | InputFaults:
     """An older version stays readable behind a delete marker: a job file that was deleted is not run."""
-    found = s3.head(yard_bucket, source.key, most=document.MOST_BYTES, version=source.version_id)
-    if found is None or s3.head(yard_bucket, source.key, most=1) is None:
+    found = s3.get_start(yard_bucket, source.key, most=document.MOST_BYTES, version=source.version_id)
+    if found is None or s3.get_start(yard_bucket, source.key, most=1) is None:
         return check.gone(source)
     if found.size > document.MOST_BYTES:
         return InputFaults(source.key, (check.too_big(found.size),))
-    return check.parse(found.head, source=source.key, bucket=yard_bucket)
+    return check.parse(found.start, source=source.key, bucket=yard_bucket)
 
 
 def _source_facts(admitted: Job) -> SourceFacts | None:
     if admitted.program.source is None:
         return None
-    found = s3.head(*references.split_uri(admitted.program.source), most=references.HEAD_BYTES)
-    return SourceFacts(found.size, found.head) if found else None
+    found = s3.get_start(*references.split_uri(admitted.program.source), most=references.HEAD_BYTES)
+    return SourceFacts(found.size, found.start) if found else None
 
 
 def _data_facts(admitted: Job) -> dict[str, PrefixFacts]:

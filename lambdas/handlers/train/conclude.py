@@ -6,7 +6,7 @@ A rule calls it for executions that were cut short, which never reach their own 
 from dataclasses import replace
 
 from lambdas import settings
-from lambdas.aws import s3, sns
+from lambdas.aws import messages, s3
 from lambdas.core.edges.common import Concluded, ConcludedBefore, ConcludeInput
 from lambdas.core.model.errors import AccessDenied
 from lambdas.core.run import summary
@@ -25,7 +25,7 @@ def handler(given: ConcludeInput) -> Concluded | ConcludedBefore:
         return end
     facts = _facts(end)
     try:
-        sns.publish(yard.topic_arn, *summary.notice(summary.summarise(facts)))
+        messages.publish(yard.topic_arn, *summary.notice(summary.summarise(facts)))
     except AccessDenied as denied:
         # The summary must say how the execution ends, so the notice goes first and its failure is the run's.
         end = end.spoiled(denied)
@@ -58,9 +58,9 @@ def _facts(end: RunEnd) -> RunFacts:
         job_key=records.run.job_key,
         execution_arn=records.run.execution_arn,
         attempts=records.attempt_facts(),
-        hosts=records.lives(),
+        hosts=records.billed_hosts(),
         progress=records.run.progress,
-        metrics=s3.read_json(end.bucket, metrics)
+        metrics=s3.get_json(end.bucket, metrics)
         if metrics in objects and end.conclusion.outcome is Outcome.SUCCEEDED
         else None,
         image=records.run.image or None,

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from lambdas.aws import ending, states
+from lambdas.aws import instances, states
 from lambdas.core.model import names
 from lambdas.core.model.instance_types import Market
 from lambdas.core.patrol.verdict import Archive, Cause, Facts, Stop, Terminate, Verdict
@@ -55,9 +55,9 @@ def _do(
     """Who of these is refused, and why."""
     match word:
         case Stop.kind:
-            return ending.stop(ids)
+            return instances.stop(ids)
         case Terminate.kind:
-            return ending.terminate(ids)
+            return instances.terminate(ids)
         case _:
             (host,) = ids
             return _archive(hosts[host], yard, now)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from lambdas.aws import instances, states, usage
+from lambdas.aws import cloudwatch, images, instances, ssm, states
 from lambdas.aws.instances import Instance
 from lambdas.aws.logbook import Logbook
 from lambdas.core.model import names, policy, wire
@@ -64,7 +64,9 @@ def look(yard: PatrolSettings, book: Logbook, now: datetime) -> Look:
     live = frozenset().union(*running.values())
     hosts, problems = _hosts(found, live, policy_of(yard), now)
     if any(host.run not in live for host in hosts.values()):
-        hosts = _with_imaging(hosts, usage.imaged(yard.yard), running[yard.snapshot_state_machine_arn], book)
+        hosts = _with_imaging(
+            hosts, images.under_way(yard.yard), running[yard.snapshot_state_machine_arn], book
+        )
     first = {name: verdict.judge(host, now) for name, host in hosts.items() if host.state not in GOING}
     by_use = {name: hosts[name] for name, said in first.items() if isinstance(said, Ask)}
     used, trouble = _used(by_use, now)
@@ -173,7 +175,7 @@ def _with_people(hosts: Mapping[str, Facts]) -> dict[str, Facts]:
     """Systems Manager is asked only where a session or a command could change a verdict."""
     if not hosts:
         return {}
-    sessions, commanded = usage.sessions(), usage.commanded()
+    sessions, commanded = ssm.sessions(), ssm.commanded()
     return {
         name: replace(host, session=name in sessions, command=name in commanded)
         for name, host in hosts.items()
@@ -187,5 +189,5 @@ def _windows(hosts: Mapping[str, Facts], now: datetime) -> dict[str, Window]:
         lengths.setdefault(round(host.policy.window_minutes), []).append(name)
     found: dict[str, Window] = {}
     for minutes, ids in lengths.items():
-        found |= usage.windows(ids, minutes=minutes, now=now)
+        found |= cloudwatch.windows(ids, minutes=minutes, now=now)
     return found

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lambdas.core.capacity import cost
-from lambdas.core.capacity.cost import HostLife
+from lambdas.core.capacity.cost import BilledHost
 from lambdas.core.model.instance_types import Market
 from lambdas.core.run import summary
 from lambdas.core.run.summary import AttemptFacts, Ending, Outcome, RunFacts
@@ -22,15 +22,15 @@ def life(
     begin: float = 0,
     end: float | None = 3600,
     on_demand_price: float | None = 0.8,
-) -> HostLife:
+) -> BilledHost:
     price = 0.3 if market is Market.SPOT else 0.8
     ended = None if end is None else after(end)
-    return HostLife(instance, "g6.xlarge", market, price, on_demand_price, after(begin), ended)
+    return BilledHost(instance, "g6.xlarge", market, price, on_demand_price, after(begin), ended)
 
 
 def test_a_root_disk_costs_as_long_as_its_host() -> None:
     """73 GiB of gp3 at 0.08 a month are 0.8 cents an hour."""
-    host = HostLife("i-1", "g6.xlarge", Market.SPOT, 0.25, 0.80, NOON, after(3600), disk_gib=73)
+    host = BilledHost("i-1", "g6.xlarge", Market.SPOT, 0.25, 0.80, NOON, after(3600), disk_gib=73)
     total = cost.bill([host], now=after(7200))
     assert total.dollars == 0.258
     assert total.on_demand_dollars == 0.808

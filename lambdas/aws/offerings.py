@@ -1,7 +1,9 @@
-"""What EC2 offers where, and what spot costs now."""
+"""What EC2 offers where, what spot costs now, and how much of it the account may have."""
 
 from collections.abc import Sequence
 from datetime import datetime
+
+from botocore.exceptions import ClientError
 
 from lambdas.aws.clients import client
 
@@ -22,7 +24,7 @@ def offered(types: Sequence[str]) -> frozenset[tuple[str, str]]:
     )
 
 
-def spot(types: Sequence[str], *, now: datetime) -> dict[tuple[str, str], float]:
+def spot_prices(types: Sequence[str], *, now: datetime) -> dict[tuple[str, str], float]:
     """Dollars per hour by (type, zone): the last change before now (EC2 answers it for StartTime = now)."""
     pages = (
         client("ec2")
@@ -35,3 +37,15 @@ def spot(types: Sequence[str], *, now: datetime) -> dict[tuple[str, str], float]
         if pool not in newest or newest[pool][0] < price["Timestamp"]:
             newest[pool] = (price["Timestamp"], float(price["SpotPrice"]))
     return {pool: dollars for pool, (_, dollars) in newest.items()}
+
+
+def vcpu_quota(code: str) -> float | None:
+    """How many vCPUs the quota allows: the account's own, else AWS's default; None where AWS knows no such quota."""
+    quotas = client("service-quotas")
+    for ask in (quotas.get_service_quota, quotas.get_aws_default_service_quota):
+        try:
+            return float(ask(ServiceCode="ec2", QuotaCode=code)["Quota"]["Value"])
+        except ClientError as error:
+            if error.response["Error"]["Code"] != "NoSuchResourceException":
+                raise
+    return None

@@ -6,7 +6,7 @@ import pytest
 
 from lambdas.core.model import wire
 from lambdas.core.run import silent_hosts
-from lambdas.core.run.silent_hosts import Ask, Doubt, Patience
+from lambdas.core.run.silent_hosts import AskToLeave, PresumeLost, Wait
 from tests.unit.core.facts import after
 from tests.unit.core.test_records import AT, JOB, host, ledger
 
@@ -15,26 +15,47 @@ TOKEN = {"sk": "token#0001#train", "token": "t", "stored": AT}
 ASKED = {"asked": wire.stamp(after(20)), "asked_by": ["c-1"]}
 SILENT = [
     # sentence, chief i-a, worker i-b, the attempt's row, seconds after the first left, what to do
-    ("everybody trains", {}, {}, {}, 60, Patience),
-    ("one has left, the other may be about to", LEFT, {}, {}, 14, Patience),
-    ("it should have by now", LEFT, {}, {}, 16, Ask(("i-b",), "the others have left and i-b has said nothing")),
-    ("the chief, too, is asked", {}, LEFT, {}, 16, Ask(("i-a",), "the others have left and i-a has said nothing")),
-    ("it was asked just now", LEFT, {}, ASKED, 49, Patience),
-    ("it has had the time to take the order", LEFT, {}, ASKED, 51, Doubt(("i-b",), ("c-1",))),
-    ("it has left meanwhile", LEFT, LEFT, ASKED, 51, Patience),
-    ("it is known to be lost", LEFT, {"lost": "gone"}, ASKED, 51, Patience),
-    ("it had finished and waits for the next attempt", LEFT, {"ready": 2}, {}, 60, Patience),
-    ("what it left was an earlier attempt", LEFT, {"stopped": 0, "ready": 1}, ASKED, 51, Doubt(("i-b",), ("c-1",))),
-    ("the attempt has ended", LEFT, {}, ASKED | {"ending": "interrupted"}, 51, Patience),
-]  # fmt: skip
+    ("everybody trains", {}, {}, {}, 60, Wait),
+    ("one has left, the other may be about to", LEFT, {}, {}, 14, Wait),
+    (
+        "it should have by now",
+        LEFT,
+        {},
+        {},
+        16,
+        AskToLeave(("i-b",), "the others have left and i-b has said nothing"),
+    ),
+    (
+        "the chief, too, is asked",
+        {},
+        LEFT,
+        {},
+        16,
+        AskToLeave(("i-a",), "the others have left and i-a has said nothing"),
+    ),
+    ("it was asked just now", LEFT, {}, ASKED, 49, Wait),
+    ("it has had the time to take the order", LEFT, {}, ASKED, 51, PresumeLost(("i-b",), ("c-1",))),
+    ("it has left meanwhile", LEFT, LEFT, ASKED, 51, Wait),
+    ("it is known to be lost", LEFT, {"lost": "gone"}, ASKED, 51, Wait),
+    ("it had finished and waits for the next attempt", LEFT, {"ready": 2}, {}, 60, Wait),
+    (
+        "what it left was an earlier attempt",
+        LEFT,
+        {"stopped": 0, "ready": 1},
+        ASKED,
+        51,
+        PresumeLost(("i-b",), ("c-1",)),
+    ),
+    ("the attempt has ended", LEFT, {}, ASKED | {"ending": "interrupted"}, 51, Wait),
+]
 
 
-def judge(
+def detect(
     chief: dict[str, Any], worker: dict[str, Any], row: dict[str, Any], seconds: float, *more: Any
 ) -> Any:
     attempt = {"sk": "attempt#0001", "offer": {"pool": "p"}, "hosts": ["i-a", "i-b"], "launched": AT} | row
     records = ledger(attempt, TOKEN, *more, hosts={"i-a": host(**chief), "i-b": host(**worker)})
-    return silent_hosts.judge(records, 1, after(seconds))
+    return silent_hosts.detect(records, 1, after(seconds))
 
 
 @pytest.mark.parametrize(
@@ -43,7 +64,7 @@ def judge(
 def test_what_is_done_about_the_silent(
     chief: dict[str, Any], worker: dict[str, Any], row: dict[str, Any], seconds: float, answer: Any
 ) -> None:
-    found = judge(chief, worker, row, seconds)
+    found = detect(chief, worker, row, seconds)
     assert found == answer if not isinstance(answer, type) else isinstance(found, answer)
 
 
@@ -61,4 +82,4 @@ def test_a_chief_that_still_carries_its_work_away_is_not_doubted(at: Any, doubte
         "execution_arn": "arn",
     }
     run |= {"job": JOB, "progress": {"attempt": 1, "at": wire.stamp(at)}}
-    assert judge({}, LEFT, ASKED, 51, run) == Doubt(doubted, ("c-1",))
+    assert detect({}, LEFT, ASKED, 51, run) == PresumeLost(doubted, ("c-1",))

@@ -1,4 +1,4 @@
-"""What hosts are used for: the GPU metrics of many in one call, open sessions, commands under way."""
+"""CloudWatch: the GPU metrics of many hosts in one call."""
 
 from collections.abc import Collection
 from datetime import datetime, timedelta
@@ -14,8 +14,6 @@ MOST_POINTS = 100_800
 """What one GetMetricData takes, and answers."""
 LAG = timedelta(minutes=2)
 """How old a minute is before it can be read: the agent collects for one, and sends within another."""
-SESSIONS_A_PAGE = 200
-UNDER_WAY = ("Pending", "InProgress")
 
 
 def windows(hosts: Collection[str], *, minutes: int, now: datetime) -> dict[str, Window]:
@@ -26,12 +24,14 @@ def windows(hosts: Collection[str], *, minutes: int, now: datetime) -> dict[str,
     ordered = sorted(hosts)
     found: dict[str, dict[datetime, float]] = {host: {} for host in ordered}
     for first in range(0, len(ordered), some):
-        _read(ordered[first : first + some], begin, end, found)
+        _gather(ordered[first : first + some], begin, end, found)
     instants = [begin + timedelta(minutes=n) for n in range(minutes)]
     return {host: Window(tuple(known.get(at) for at in instants)) for host, known in found.items()}
 
 
-def _read(hosts: list[str], begin: datetime, end: datetime, found: dict[str, dict[datetime, float]]) -> None:
+def _gather(
+    hosts: list[str], begin: datetime, end: datetime, found: dict[str, dict[datetime, float]]
+) -> None:
     queries = [_query(n, host) for n, host in enumerate(hosts)]
     request: dict[str, Any] = {"MetricDataQueries": queries, "StartTime": begin, "EndTime": end}
     pages = client("cloudwatch").get_paginator("get_metric_data").paginate(**request)
@@ -50,46 +50,3 @@ def _query(n: int, host: str) -> dict[str, Any]:
     dimensions = [{"Name": "InstanceId", "Value": host}]
     metric = {"Namespace": NAMESPACE, "MetricName": METRIC, "Dimensions": dimensions}
     return {"Id": f"m{n}", "MetricStat": {"Metric": metric, "Period": PERIOD, "Stat": "Maximum"}}
-
-
-def sessions() -> frozenset[str]:
-    """The instances that a person has a session on."""
-    pages = client("ssm").get_paginator("describe_sessions")
-    return frozenset(
-        str(session["Target"])
-        for page in pages.paginate(State="Active", PaginationConfig={"PageSize": SESSIONS_A_PAGE})
-        for session in page["Sessions"]
-        if session.get("Target")
-    )
-
-
-def commanded() -> frozenset[str]:
-    """The instances on which a command of Systems Manager is under way."""
-    pages = client("ssm").get_paginator("list_command_invocations")
-    return frozenset(
-        str(invocation["InstanceId"])
-        for status in UNDER_WAY
-        for page in pages.paginate(Filters=[{"key": "Status", "value": status}])
-        for invocation in page["CommandInvocations"]
-    )
-
-
-def imaged(yard: str) -> dict[str, str]:
-    """The instances that an image of the yard is being made of, and that image."""
-    chosen = [
-        {"Name": "tag:trainyard:yard", "Values": [yard]},
-        {"Name": "state", "Values": ["pending"]},
-    ]
-    pages = client("ec2").get_paginator("describe_images").paginate(Owners=["self"], Filters=chosen)
-    return {
-        tag["Value"]: str(image["ImageId"])
-        for page in pages
-        for image in page["Images"]
-        for tag in image.get("Tags", [])
-        if tag["Key"] == "trainyard:host"
-    }
-
-
-def invoke(function: str, payload: bytes) -> None:
-    """Have a function of the yard called, without waiting for it."""
-    client("lambda").invoke(FunctionName=function, InvocationType="Event", Payload=payload)
