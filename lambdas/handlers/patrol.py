@@ -50,7 +50,7 @@ def handler(_event: dict[str, Any], _context: object) -> dict[str, Any]:
     _tried(lambda: book.write([wire.to_json(each) for each in entries], now), troubles)
     money = _tried(lambda: _count(book, yard, seen, now), troubles)
     _tried(lambda: _tell(book, yard, _worth_telling(entries, seen), _warnings(allowed, seen), now), troubles)
-    _tried(lambda: missed_events.relay(seen, book, yard, now), troubles)
+    _tried(lambda: missed_events.send(seen, book, yard, now), troubles)
     _tried(lambda: _sum_up_yesterday(book, yard, money, now), troubles)
     figures = report.figures(
         seen.hosts.values(),

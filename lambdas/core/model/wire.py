@@ -75,13 +75,17 @@ def from_json(noun: type[Noun], data: Mapping[str, Any]) -> Noun:
 def parse(noun: type[Noun], data: object, *, of: str) -> Noun:
     """As `from_json`, for what another part hands over. Raises Misconfigured where it does not fit: it names `of`, to
     whom it was given, each key that is wrong, what was found there and what is expected."""
-    faults = [f"{path or 'the whole'}: {problem}" for path, problem in _faults(noun, data, "")]
-    if faults:
+    if wrong := faults(noun, data):
         raise Misconfigured(
-            f"{of} was given what it does not take ({'; '.join(faults)}). Whoever calls it is of another version, or "
+            f"{of} was given what it does not take ({'; '.join(wrong)}). Whoever calls it is of another version, or "
             "called it by hand: deploy the stacks again."
         )
     return from_json(noun, cast(Mapping[str, Any], data))
+
+
+def faults(noun: type, data: object) -> list[str]:
+    """Every key whose value does not fit the noun, with what was found and what is expected; none: it can be read."""
+    return [f"{path or 'it'}: {problem}" for path, problem in _faults(noun, data, "")]
 
 
 @cache

@@ -67,7 +67,7 @@ class Signal:
             "detail-type": entry["DetailType"],
             "detail": json.loads(entry["Detail"]),
         }
-        return str(signal.handler(event, None)["heard"])
+        return str(signal.handler(event, None)["result"])
 
     def host(self, **marks: str) -> str:
         (made,) = self.yard.run(TagSpecifications=tags("instance", **marks))
