@@ -7,13 +7,12 @@ from typing import Any
 
 from lambdas.aws import s3
 from lambdas.aws.ledger import Ledger, event_row, run_row
-from lambdas.core.edges.common import Concluded, ConcludedBefore, ConcludeInput, Failure
+from lambdas.core.edges.common import Concluded, ConcludedBefore, ConcludeInput
 from lambdas.core.model import timeline, wire
 from lambdas.core.model.errors import AccessDenied, TrainyardError
 from lambdas.core.run import outcome
 from lambdas.core.run.outcome import Conclusion
 from lambdas.core.run.records import Records, RunUpdate
-from lambdas.core.run.recovery import Trouble
 from lambdas.core.run.summary import Outcome
 from lambdas.steps import admission
 from lambdas.steps.observability import clock, note
@@ -98,12 +97,8 @@ def _unreleased(given: ConcludeInput, records: Records | None) -> TrainyardError
     if not given.unreleased.error:
         return None
     hosts = [host.instance for host in records.hosts.values() if host.ended is None] if records else []
-    return outcome.unreleased(given.run, hosts, trouble_of(given.unreleased))
+    return outcome.unreleased(given.run, hosts, given.unreleased.trouble)
 
 
 def _not_undone(given: ConcludeInput) -> TrainyardError | None:
-    return outcome.not_undone(given.run, trouble_of(given.undone)) if given.undone.error else None
-
-
-def trouble_of(failure: Failure) -> Trouble:
-    return Trouble.caught(failure.error, failure.cause)
+    return outcome.not_undone(given.run, given.undone.trouble) if given.undone.error else None

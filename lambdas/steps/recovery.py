@@ -2,12 +2,7 @@
 
 from lambdas.core.edges.common import RecoverInput, Retry, Stop
 from lambdas.core.run import recovery
-from lambdas.core.run.recovery import Trouble
 from lambdas.steps.observability import logger
-
-
-def trouble_of(given: RecoverInput) -> Trouble:
-    return Trouble.caught(given.failure.error or "Unknown", given.failure.cause)
 
 
 def answer(given: RecoverInput, decision: recovery.Retry | recovery.Stop) -> Retry | Stop:

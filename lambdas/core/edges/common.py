@@ -5,7 +5,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, ClassVar
 
-from lambdas.core.run.recovery import Keep
+from lambdas.core.run.recovery import Keep, Trouble
 from lambdas.core.run.summary import Outcome
 
 
@@ -52,6 +52,10 @@ class Failure:
 
     error: str = ""
     cause: str = ""
+
+    @property
+    def trouble(self) -> Trouble:
+        return Trouble.caught(self.error or "Unknown", self.cause)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -25,8 +25,7 @@ def handler(given: DocumentInput) -> Nothing | Caught:
     yard, run, attempt, step = settings.read(BakeDocumentSettings), given.run, given.attempt, given.step
     ledger, now = Ledger(yard.table_name), clock()
     if given.explain:
-        trouble = Trouble.caught(given.explain.error, given.explain.cause)
-        return _explain(yard, ledger.known(run), attempt, step, trouble)
+        return _explain(yard, ledger.known(run), attempt, step, given.explain.trouble)
     assert given.token is not None, "a wait has the token of its task"
     entered = waits.enter(ledger, run, attempt, step, given.token, now, state=step.capitalize())
     (builder,) = entered.records.attempts[attempt].hosts

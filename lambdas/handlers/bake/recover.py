@@ -9,6 +9,6 @@ from lambdas.steps.entry_point import entry_point
 @entry_point
 def handler(given: RecoverInput) -> Retry | Stop:
     decision = bake.after(
-        recovery.trouble_of(given), attempt=given.attempt, now=given.now, deadline=given.plan.deadline
+        given.failure.trouble, attempt=given.attempt, now=given.now, deadline=given.plan.deadline
     )
     return recovery.answer(given, decision)

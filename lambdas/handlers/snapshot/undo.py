@@ -25,7 +25,7 @@ def handler(given: UndoInput) -> Undone:
     if records is None or imaging is None or not records.run.is_of(given.execution):
         return Undone(reason="no host was touched")
     done, wrong = [], []
-    for undo in (_wake, _discard, _start_again):
+    for undo in (_wake, _discard, _restart):
         try:
             done += undo(yard, ledger, records, imaging)
         except TrainyardError as error:  # the rest must be undone all the same
@@ -59,7 +59,7 @@ def _wake(yard: SnapshotWakeSettings, ledger: Ledger, records: Records, imaging:
     return [f"the program on {imaging.instance} goes on"]
 
 
-def _start_again(yard: SnapshotWakeSettings, ledger: Ledger, records: Records, imaging: Imaging) -> list[str]:
+def _restart(yard: SnapshotWakeSettings, ledger: Ledger, records: Records, imaging: Imaging) -> list[str]:
     """A host that was stopped for the image alone."""
     found = instances.of_ids([imaging.instance]) if imaging.stops else ()
     state = found[0].state if found else None

@@ -9,7 +9,7 @@ from lambdas.steps.entry_point import entry_point
 @entry_point
 def handler(given: RecoverInput) -> Retry | Stop:
     decision = decide(
-        recovery.trouble_of(given),
+        given.failure.trouble,
         attempt=given.attempt,
         restarts=given.plan.restarts,
         now=given.now,

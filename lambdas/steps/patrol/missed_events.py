@@ -17,7 +17,7 @@ from lambdas.core.patrol.verdict import Cause, Terminate, Verdict
 from lambdas.core.run.records import RunRow
 from lambdas.settings import PatrolSettings
 from lambdas.steps.observability import logger
-from lambdas.steps.patrol.observe import Look
+from lambdas.steps.patrol.observe import Observation
 
 PATIENCE = timedelta(minutes=1)
 """How late an event may be before patrol sends it."""
@@ -34,7 +34,7 @@ CAPTURE = "Capture"
 UNDER_WAY = ("AwaitHosts", "Train")
 
 
-def send(seen: Look, book: Logbook, yard: PatrolSettings, now: datetime) -> None:
+def send(seen: Observation, book: Logbook, yard: PatrolSettings, now: datetime) -> None:
     """Hosts that are gone, images that are there, signals that hosts could only leave in the bucket, runs at their cap,
     runs that the ledger has lost; and runs that were cut short."""
     runs = book.runs(seen.live)
@@ -46,7 +46,7 @@ def send(seen: Look, book: Logbook, yard: PatrolSettings, now: datetime) -> None
         *_forgotten(seen, runs, now),
     ]
     for event in missed:
-        logger.info("patrol sends what no event said: %s %s", event.detail_type, event.detail)
+        logger.info("patrol sends what no event brought: %s %s", event.detail_type, event.detail)
         _invoke(f"{yard.yard}-signal", event)
     for kind, conclusion in _cut_short(seen, book):
         logger.info("patrol concludes %s", conclusion.run)
@@ -57,7 +57,7 @@ def _invoke(function: str, given: Event | ConcludeInput) -> None:
     messages.invoke(function, json.dumps(wire.to_json(given)).encode())
 
 
-def _gone(seen: Look, now: datetime) -> Iterator[Event]:
+def _gone(seen: Observation, now: datetime) -> Iterator[Event]:
     """Hosts of live runs that EC2 has ended or stopped."""
     went = [(host.id, host.state, host.changed, host.tags.get("trainyard:run")) for host in seen.ended]
     went += [
@@ -132,7 +132,7 @@ def _capped(runs: dict[str, RunRow], now: datetime) -> Iterator[Event]:
             yield _from_patrol("cap", FromPatrol(run=run, attempt=row.attempt), now)
 
 
-def _forgotten(seen: Look, runs: dict[str, RunRow], now: datetime) -> Iterator[Event]:
+def _forgotten(seen: Observation, runs: dict[str, RunRow], now: datetime) -> Iterator[Event]:
     """Live runs with hosts, which the ledger knew when these were launched, and knows no more."""
     for run in sorted({host.run for host in seen.hosts.values() if host.run and host.live} - set(runs)):
         yield _from_patrol("forgotten", FromPatrol(run=run), now)
@@ -142,7 +142,7 @@ def _from_patrol(word: str, detail: FromPatrol, now: datetime) -> Event:
     return Event(source=events.OF_PATROL, detail_type=word, time=now, detail=detail)
 
 
-def _cut_short(seen: Look, book: Logbook) -> Iterator[tuple[str, ConcludeInput]]:
+def _cut_short(seen: Observation, book: Logbook) -> Iterator[tuple[str, ConcludeInput]]:
     """The kind and the end of each run whose hosts are ended as orphans, and that nobody has concluded: its execution
     is gone, and no event came of that."""
     kinds = {
