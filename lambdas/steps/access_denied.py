@@ -4,7 +4,7 @@ from datetime import datetime
 
 from lambdas.aws import states
 from lambdas.aws.ledger import AlreadyWrittenError, Ledger, attempt_row
-from lambdas.core.edges.common import Denied
+from lambdas.core.edges.tokens import Denied
 from lambdas.core.model import wire
 from lambdas.core.model.errors import AccessDenied
 from lambdas.core.run.records import WAITING, TokenRow, ended_badly

@@ -6,7 +6,8 @@ from typing import Protocol
 
 from lambdas.aws.ledger import AlreadyWrittenError, Ledger, Write, event_row, run_row
 from lambdas.aws.logbook import Logbook
-from lambdas.core.edges.common import AdmitInput, ConcludeInput
+from lambdas.core.edges.common import AdmitInput
+from lambdas.core.edges.conclude import ConcludeInput
 from lambdas.core.model import names
 from lambdas.core.model.errors import AccessDenied, BudgetSpent, Refused, UsersFault
 from lambdas.core.model.job import InputFaults

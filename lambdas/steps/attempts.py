@@ -18,7 +18,7 @@ from lambdas.aws.ledger import (
     run_row,
     token_row,
 )
-from lambdas.core.edges.common import Available, Done
+from lambdas.core.edges.tokens import Available, Done
 from lambdas.core.edges.train import Finished, GangReady
 from lambdas.core.model import wire
 from lambdas.core.model.errors import AccessDenied, Misconfigured

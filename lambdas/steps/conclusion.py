@@ -7,7 +7,7 @@ from typing import Any
 
 from lambdas.aws import s3
 from lambdas.aws.ledger import Ledger, event_row, run_row
-from lambdas.core.edges.common import Concluded, ConcludedBefore, ConcludeInput
+from lambdas.core.edges.conclude import Concluded, ConcludedBefore, ConcludeInput
 from lambdas.core.model import timeline, wire
 from lambdas.core.model.errors import AccessDenied, TrainyardError
 from lambdas.core.run import outcome

@@ -1,6 +1,6 @@
 """What every Recover does: another attempt, or stop. Its role may do nothing but write its log."""
 
-from lambdas.core.edges.common import RecoverInput, Retry, Stop
+from lambdas.core.edges.recover import RecoverInput, Retry, Stop
 from lambdas.core.run import recovery
 from lambdas.steps.observability import logger
 

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar
 
-from lambdas.core.edges.common import Concluded, Failure
+from lambdas.core.edges.common import Failure
+from lambdas.core.edges.conclude import Concluded
 
 
 class Step(StrEnum):

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from lambdas.core.edges.common import Concluded
+from lambdas.core.edges.conclude import Concluded
 
 
 @dataclass(frozen=True, kw_only=True)

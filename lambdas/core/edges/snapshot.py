@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar
 
-from lambdas.core.edges.common import Concluded
+from lambdas.core.edges.conclude import Concluded
 
 
 class Rest(StrEnum):

@@ -9,7 +9,7 @@ from lambdas import settings
 from lambdas.aws import images, s3, ssm
 from lambdas.aws.ledger import Ledger, event_row, run_row
 from lambdas.core.edges.bake import BakeConcluded
-from lambdas.core.edges.common import Concluded, ConcludedBefore, ConcludeInput
+from lambdas.core.edges.conclude import Concluded, ConcludedBefore, ConcludeInput
 from lambdas.core.images import bake, bake_summary
 from lambdas.core.model import wire
 from lambdas.core.model.errors import TrainyardError

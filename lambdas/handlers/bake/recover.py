@@ -1,6 +1,6 @@
 """Recover of a bake: another builder, or stop."""
 
-from lambdas.core.edges.common import RecoverInput, Retry, Stop
+from lambdas.core.edges.recover import RecoverInput, Retry, Stop
 from lambdas.core.images import bake
 from lambdas.steps import recovery
 from lambdas.steps.entry_point import entry_point

@@ -2,7 +2,7 @@
 
 from lambdas import settings
 from lambdas.aws import instances
-from lambdas.core.edges.common import Concluded, ConcludedBefore, ConcludeInput
+from lambdas.core.edges.conclude import Concluded, ConcludedBefore, ConcludeInput
 from lambdas.core.edges.launch import LaunchConcluded
 from lambdas.core.images import launch
 from lambdas.core.model import wire

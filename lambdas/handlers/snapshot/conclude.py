@@ -2,7 +2,7 @@
 
 from lambdas import settings
 from lambdas.aws import images
-from lambdas.core.edges.common import Concluded, ConcludedBefore, ConcludeInput
+from lambdas.core.edges.conclude import Concluded, ConcludedBefore, ConcludeInput
 from lambdas.core.edges.snapshot import SnapshotConcluded
 from lambdas.core.images import snapshot
 from lambdas.core.model import wire

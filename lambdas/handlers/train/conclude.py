@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from lambdas import settings
 from lambdas.aws import messages, s3
-from lambdas.core.edges.common import Concluded, ConcludedBefore, ConcludeInput
+from lambdas.core.edges.conclude import Concluded, ConcludedBefore, ConcludeInput
 from lambdas.core.model.errors import AccessDenied
 from lambdas.core.run import summary
 from lambdas.core.run.summary import Outcome, RunFacts

@@ -1,6 +1,6 @@
 """Recover: another attempt, and with which hosts, or stop."""
 
-from lambdas.core.edges.common import RecoverInput, Retry, Stop
+from lambdas.core.edges.recover import RecoverInput, Retry, Stop
 from lambdas.core.run.recovery import decide
 from lambdas.steps import recovery
 from lambdas.steps.entry_point import entry_point

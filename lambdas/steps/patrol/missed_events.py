@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from lambdas.aws import images, messages, s3
 from lambdas.aws.logbook import Logbook
 from lambdas.core.edges import events
-from lambdas.core.edges.common import ConcludeInput, LastAnswer
+from lambdas.core.edges.conclude import ConcludeInput, LastAnswer
 from lambdas.core.edges.events import Event, FromPatrol, ImageState, InstanceState
 from lambdas.core.model import names, wire
 from lambdas.core.patrol.verdict import Cause, Terminate, Verdict

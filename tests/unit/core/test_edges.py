@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from lambdas.core.edges import bake, common, snapshot, train
+from lambdas.core.edges import bake, common, conclude, snapshot, tokens, train
 from lambdas.core.model import wire
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -41,15 +41,15 @@ def name_of(module: str) -> str:
 HANDLERS = {name_of(module): importlib.import_module(module).handler for module in MODULES}
 HANDLERS |= {"BakePlan": HANDLERS["TrainPlan"], "BakeLaunch": HANDLERS["TrainLaunch"]}
 TOKENS: Mapping[str, tuple[type, ...]] = {
-    "TrainAwaitHosts": (train.GangReady, common.Denied),
-    "TrainTrain": (train.Finished, common.Denied),
-    "BakeDocument": (common.Done, common.Denied),
-    "BakeCapture": (common.Available, common.Denied),
-    "SnapshotQuiesce": (common.Done, common.Denied),
-    "SnapshotCapture": (common.Available, common.Denied),
+    "TrainAwaitHosts": (train.GangReady, tokens.Denied),
+    "TrainTrain": (train.Finished, tokens.Denied),
+    "BakeDocument": (tokens.Done, tokens.Denied),
+    "BakeCapture": (tokens.Available, tokens.Denied),
+    "SnapshotQuiesce": (tokens.Done, tokens.Denied),
+    "SnapshotCapture": (tokens.Available, tokens.Denied),
 }
 """What answers the token of a state that waits."""
-NOT_TO_A_STATE = {common.Nothing, common.ConcludedBefore}
+NOT_TO_A_STATE = {common.Nothing, conclude.ConcludedBefore}
 """Of a call that waits for a token, and of a call with `cut_short`."""
 CONTEXT = {"StartTime": datetime, "EnteredTime": datetime}
 """What of Step Functions' own facts is no text."""
