@@ -6,12 +6,11 @@ from datetime import datetime, timedelta
 from typing import Any, Literal, assert_never
 
 from lambdas.core.images.snapshot import INSTANCE
-from lambdas.core.jobfile.hosts import MOST_TYPES
 from lambdas.core.model import wire
 from lambdas.core.model.image import AMI, Image, newest
 from lambdas.core.model.instance_types import catalogue
-from lambdas.core.model.job import Fault, Hardware, InputFaults, Job, MarketChoice, one_host_job
-from lambdas.core.model.names import NAME, RUN_ID
+from lambdas.core.model.job import NAME, RUN_ID, Fault, Hardware, InputFaults, Job, MarketChoice, one_host_job
+from lambdas.core.model.job_fields import MOST_TYPES
 from lambdas.core.model.validation import Faults, Section, did_you_mean, shown
 from lambdas.core.run.outcome import Conclusion
 from lambdas.core.run.records import Records

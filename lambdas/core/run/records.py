@@ -23,9 +23,10 @@ ENDED_WITH_IT: Mapping[str, tuple[str, ...]] = {"train": WAITING, "bake": ("inst
 
 @dataclass(frozen=True, kw_only=True)
 class RunRow:
-    """The run itself. `job` is None where it could not be read. `image_id` is the image that its hosts start from,
-    `image` the one that it has made. Of a bake: `recipe` is recipe.json, `published` how the image parameters were
-    moved (`image`, `before`). `imaging`: the host that becomes an image, of a snapshot or at the end of a run."""
+    """The run itself. `job` is None where it could not be read, `warnings` what of its program will probably fail.
+    `image_id` is the image that its hosts start from, `image` the one that it has made. Of a bake: `recipe` is
+    recipe.json, `published` how the image parameters were moved (`image`, `before`). `imaging`: the host that becomes
+    an image, of a snapshot or at the end of a run."""
 
     run: str
     kind: str
@@ -35,6 +36,7 @@ class RunRow:
     execution_arn: str
     job: Job | None = None
     job_key: str | None = None
+    warnings: tuple[str, ...] = ()
     deadline: datetime | None = None
     progress: Mapping[str, Any] | None = None
     image_id: str | None = None

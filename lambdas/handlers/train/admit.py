@@ -27,14 +27,16 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
     if isinstance(event["input"], Mapping) and event["input"].get("denied"):
         raise AccessDenied(str(event["input"]["denied"]))  # submit's words: it could not read the job file
     source = check.read_input(event["input"])
-    admitted = names.misnamed(run) or _checked(source, yard.bucket_name)
+    misnamed = names.misnamed(run)
+    admitted, warnings = (misnamed, ()) if misnamed else _checked(source, yard.bucket_name)
     spent = budget.refusal(Logbook(yard.table_name).money(), yard.monthly_dollars or None, clock())
     refused = admitted.reason if isinstance(admitted, InputFaults) else spent
-    entry = note("refused" if refused else "admitted", refused or "no fault found", at=clock())
+    entry = note("refused" if refused else "admitted", refused or references.in_words(warnings), at=clock())
     values = {
         "kind": "train",
         "job": None if isinstance(admitted, InputFaults) else admitted.to_json(),
         "job_key": source.key if isinstance(source, Uploaded) else None,
+        "warnings": warnings,
     }
     if taken := admission.write(ledger, event, values, event_row(run, entry)):
         return {"kind": "refused", "error": "JobRefused", "reason": taken}
@@ -48,23 +50,25 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
     return {"kind": "admitted"}
 
 
-def _checked(source: Uploaded | Inline | InputFaults, yard_bucket: str) -> Job | InputFaults:
-    """The job without faults, also without those that only the bucket shows."""
+def _checked(
+    source: Uploaded | Inline | InputFaults, yard_bucket: str
+) -> tuple[Job | InputFaults, tuple[str, ...]]:
+    """The job without faults, also without those that only the bucket shows; and what of it will probably fail."""
     match source:
         case InputFaults():
-            return source
+            return source, ()
         case Uploaded():
             parsed = _uploaded(source, yard_bucket)
         case Inline(job=document):
             parsed = check.check(document, source="the execution's input", bucket=yard_bucket)
     if isinstance(parsed, InputFaults):
-        return parsed
-    faults = references.bucket_faults(parsed, _source_facts(parsed), _data_facts(parsed))
+        return parsed, ()
+    findings = references.findings(parsed, _source_facts(parsed), _data_facts(parsed))
     resume = parsed.checkpoints.resume
     fault = references.resume_fault(resume, s3.get_json(yard_bucket, _latest(resume))) if resume else None
-    faults = (*faults, fault) if fault else faults
-    said = source.key if isinstance(source, Uploaded) else "the execution's input"
-    return InputFaults(said, faults) if faults else parsed
+    faults = (*findings.faults, fault) if fault else findings.faults
+    where = source.key if isinstance(source, Uploaded) else "the execution's input"
+    return InputFaults(where, faults) if faults else parsed, findings.warnings
 
 
 def _go_on_from(earlier: str, run: str, yard_bucket: str) -> None:
