@@ -6,7 +6,7 @@ absence of an exception.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, assert_never
 
 from botocore.exceptions import ClientError
 
@@ -67,7 +67,13 @@ def launch(
     `root_gib`: the size of the root disk (None: as large as the image's own). Network interfaces get their tag from the
     template; a fleet's spot request cannot be tagged from here.
     Fewer ids than asked for are answered as Launched all the same: they cost money, so the caller must know."""
-    spot = offer.market is Market.SPOT
+    match offer.market:
+        case Market.SPOT:
+            market, options_of, allocation = "spot", "SpotOptions", "capacity-optimized"
+        case Market.ON_DEMAND:
+            market, options_of, allocation = "on-demand", "OnDemandOptions", "lowest-price"
+        case _:
+            assert_never(offer.market)
     options = {"SingleInstanceType": True, "SingleAvailabilityZone": True, "MinTargetCapacity": part.count}
     request: dict[str, Any] = {
         "Type": "instant",
@@ -84,10 +90,9 @@ def launch(
         ],
         "TargetCapacitySpecification": {
             "TotalTargetCapacity": part.count,
-            "DefaultTargetCapacityType": "spot" if spot else "on-demand",
+            "DefaultTargetCapacityType": market,
         },
-        "SpotOptions" if spot else "OnDemandOptions": options
-        | {"AllocationStrategy": "capacity-optimized" if spot else "lowest-price"},
+        options_of: options | {"AllocationStrategy": allocation},
         "TagSpecifications": [
             {"ResourceType": kind, "Tags": [{"Key": key, "Value": value} for key, value in tags.items()]}
             for kind in ("fleet", "instance", "volume")

@@ -113,32 +113,11 @@ def snapshots_of_yard(yard: str) -> tuple[Stored, ...]:
     return tuple(_stored(data) for page in pages for data in page["Snapshots"])
 
 
-def in_use() -> frozenset[str]:
-    """The images that any instance of the account still runs from."""
-    pages = client("ec2").get_paginator("describe_instances").paginate()
-    return frozenset(
-        instance["ImageId"]
-        for page in pages
-        for reservation in page["Reservations"]
-        for instance in reservation["Instances"]
-        if instance["State"]["Name"] != "terminated"
-    )
-
-
-def under_way(yard: str) -> dict[str, str]:
+def being_made(yard: str) -> dict[str, str]:
     """The instances that an image of the yard is being made of, and that image."""
-    chosen = [
-        {"Name": "tag:trainyard:yard", "Values": [yard]},
-        {"Name": "state", "Values": ["pending"]},
-    ]
-    pages = client("ec2").get_paginator("describe_images").paginate(Owners=["self"], Filters=chosen)
-    return {
-        tag["Value"]: str(image["ImageId"])
-        for page in pages
-        for image in page["Images"]
-        for tag in image.get("Tags", [])
-        if tag["Key"] == "trainyard:host"
-    }
+    pending = {"Name": "state", "Values": ["pending"]}
+    made = _own(Filters=[{"Name": "tag:trainyard:yard", "Values": [yard]}, pending])
+    return {image.tags["trainyard:host"]: image.id for image in made if "trainyard:host" in image.tags}
 
 
 def _stored(data: Mapping[str, Any]) -> Stored:

@@ -75,6 +75,11 @@ def of_yard(yard: str) -> tuple[Instance, ...]:
     return _describe(Filters=chosen, PaginationConfig={"PageSize": PAGE})
 
 
+def images_in_use() -> frozenset[str]:
+    """The images that any instance of the account still runs from."""
+    return frozenset(instance.image for instance in _describe() if instance.state != "terminated")
+
+
 def stop(ids: Collection[str]) -> dict[str, str]:
     """Stop these, on-demand ones only; why EC2 refuses which of them, in its words."""
     return _each(client("ec2").stop_instances, sorted(ids))

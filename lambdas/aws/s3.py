@@ -67,8 +67,7 @@ def put(bucket: str, key: str, content: bytes, *, media_type: str) -> None:
 
 
 def put_json(bucket: str, key: str, document: Mapping[str, Any]) -> None:
-    content = json.dumps(document, indent=2, ensure_ascii=False).encode()
-    put(bucket, key, content + b"\n", media_type="application/json")
+    put(bucket, key, _as_bytes(document), media_type="application/json")
 
 
 def put_json_once(bucket: str, key: str, document: Mapping[str, Any]) -> bool:
@@ -77,7 +76,7 @@ def put_json_once(bucket: str, key: str, document: Mapping[str, Any]) -> bool:
         client("s3").put_object(
             Bucket=bucket,
             Key=key,
-            Body=json.dumps(document, indent=2, ensure_ascii=False).encode() + b"\n",
+            Body=_as_bytes(document),
             ContentType="application/json",
             IfNoneMatch="*",
         )
@@ -98,3 +97,7 @@ def keys(bucket: str, prefix: str) -> tuple[str, ...]:
     """Every key under a prefix."""
     pages = client("s3").get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
     return tuple(found["Key"] for page in pages for found in page.get("Contents", []))
+
+
+def _as_bytes(document: Mapping[str, Any]) -> bytes:
+    return json.dumps(document, indent=2, ensure_ascii=False).encode() + b"\n"

@@ -7,11 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 from lambdas import settings
-from lambdas.aws import images, s3, ssm, states
+from lambdas.aws import images, instances, s3, ssm, states
 from lambdas.aws.ledger import Ledger
 from lambdas.core.edges.retire import Retired, RetireFailed, RetireInput, SomeLeft
 from lambdas.core.images import retention
-from lambdas.core.images.retention import Disposition, Facts, Fate, RetentionPolicy
+from lambdas.core.images.retention import Disposition, Fate, RetentionFacts, RetentionPolicy
 from lambdas.core.model import image
 from lambdas.core.model.errors import AccessDenied, Misconfigured, Refused
 from lambdas.core.model.image import Image
@@ -46,12 +46,12 @@ def _retire(*, report_only: bool) -> Retired | SomeLeft:
     return _report(yard, retention.report(decided, loose, policy, yard=yard.yard, now=now))
 
 
-def _facts(yard: RetireSettings) -> Facts:
+def _facts(yard: RetireSettings) -> RetentionFacts:
     """What is made for something else is looked at before it: snapshots, images, those who use them, runs."""
     snapshots, every = images.snapshots_of_yard(yard.yard), images.of_account()
     mine = tuple(each for each in every if each.is_of(yard.yard))
-    in_use, open_runs = images.in_use(), states.running(yard.state_machine_arns)
-    return Facts(
+    in_use, open_runs = instances.images_in_use(), states.running(yard.state_machine_arns)
+    return RetentionFacts(
         yard=yard.yard,
         images=mine,
         others={each.id: each for each in every if not each.is_of(yard.yard)},

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import ClassVar
+from typing import ClassVar, assert_never
 
 from lambdas.core.capacity import compatibility
 from lambdas.core.capacity.plan import Excluded, Offer, Plan, Priced
@@ -187,9 +187,12 @@ def _beside(job: Job, facts: PlanFacts, pool: _Pool) -> tuple[Priced, ...]:
 
 
 def _price(facts: PlanFacts, pool: _Pool, kind: InstanceType) -> float | None:
-    if pool.market is Market.SPOT:
-        return facts.spot_prices.get((kind.name, pool.zone))
-    return kind.on_demand_price
+    match pool.market:
+        case Market.SPOT:
+            return facts.spot_prices.get((kind.name, pool.zone))
+        case Market.ON_DEMAND:
+            return kind.on_demand_price
+    assert_never(pool.market)
 
 
 def _dollars(job: Job, price: float, beside: Sequence[Priced]) -> float:
@@ -251,12 +254,15 @@ def _incompatible(facts: PlanFacts, kind: InstanceType) -> list[Reason]:
 def _no_price(facts: PlanFacts, pool: _Pool, kind: InstanceType) -> Reason | None:
     if _price(facts, pool, kind) is not None:
         return None
-    if pool.market is Market.SPOT:
-        return "no_spot_price", "EC2 names no spot price for the type there, so it sells none."
-    return (
-        "no_price",
-        "Trainyard knows no on-demand price of the type, so it could not keep the job's limits.",
-    )
+    match pool.market:
+        case Market.SPOT:
+            return "no_spot_price", "EC2 names no spot price for the type there, so it sells none."
+        case Market.ON_DEMAND:
+            sentence = (
+                "Trainyard knows no on-demand price of the type, so it could not keep the job's limits."
+            )
+            return "no_price", sentence
+    assert_never(pool.market)
 
 
 def _no_quota(facts: PlanFacts, market: Market, hosts: Sequence[tuple[int, InstanceType]]) -> Reason | None:
@@ -315,7 +321,6 @@ def _usable(facts: ImageFacts) -> Image | _ImageFault:
 
 
 def _unknown(facts: ImageFacts) -> str:
-    bake = "Run the bake state machine, then start the job again."
     named, parameter = facts.named, facts.parameter
     match facts.source:
         case ImageSource.RUN:
@@ -326,6 +331,13 @@ def _unknown(facts: ImageFacts) -> str:
                 "it was never made, or it was retired. `aws ec2 describe-images --owners self --filters "
                 f"Name=tag:trainyard:yard,Values={facts.yard}` lists what there is."
             )
+        case ImageSource.PARAMETER:
+            return _unknown_parameter(named, parameter)
+    assert_never(facts.source)
+
+
+def _unknown_parameter(named: str | None, parameter: str) -> str:
+    bake = "Run the bake state machine, then start the job again."
     if named is None:
         return f"The image parameter {parameter} does not exist, so no host can start. Deploy again."
     if named == "none":

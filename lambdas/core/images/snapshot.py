@@ -10,8 +10,7 @@ from lambdas.core.model.gang import Assignment
 from lambdas.core.model.image import Image
 from lambdas.core.model.imaging import Imaging, Quiesce, Then, parent_tags
 from lambdas.core.model.instance_types import Market
-from lambdas.core.model.job import Fault, InputFaults, Role
-from lambdas.core.model.names import NAME, RUN_ID
+from lambdas.core.model.job import NAME, RUN_ID, Fault, InputFaults, Role
 from lambdas.core.model.validation import Faults, Section
 from lambdas.core.run.outcome import Conclusion
 from lambdas.core.run.records import RunRow

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import assert_never
 
 from lambdas.core.model.image import Image
 
@@ -59,7 +60,12 @@ class Imaging:
     @property
     def rest(self) -> str:
         """What comes before CreateImage: pause, stop or nothing."""
-        return str(self.quiesce) if self.pauses or self.stops else "none"
+        match self.quiesce if self.was_running else None:
+            case Quiesce.PAUSE | Quiesce.STOP as how:
+                return how.value
+            case Quiesce.REBOOT | None as how:
+                return "none"
+        assert_never(how)
 
 
 def parent_tags(parent: Image | None) -> dict[str, str]:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Any, ClassVar
+from typing import Any, ClassVar, assert_never
 
 from lambdas.core.model import errors
 
@@ -150,7 +150,7 @@ def _hopeless(trouble: Trouble) -> str | None:
     if known is errors.LimitReached:
         return USED_UP
     if known and not known.retry_can_help:
-        return ADVICE[known.blame]
+        return _advice(known.blame)
     if trouble.final:
         return "Another attempt would end the same way; mend what the reason names, then start the job again."
     if trouble.is_passing or trouble.error in NOBODY_KNOWS:
@@ -162,13 +162,23 @@ def _hopeless(trouble: Trouble) -> str | None:
 
 
 USED_UP = "The hours or dollars of the job (limits.hours, limits.dollars) are used up; raise them to go on."
-ADVICE: Mapping[errors.Blame, str] = {
-    errors.Blame.CAPACITY: "Nothing is left to try now; allow more instance types or markets, or try later.",
-    errors.Blame.USER: "This is the job's own error, so it is not tried again; mend it and upload the job anew.",
-    errors.Blame.ACCESS: "A permission is missing, which trying again cannot add; give it to the role.",
-    errors.Blame.CONFIGURATION: "The yard itself is at fault, which trying again cannot change: mend what the reason "
-    "names (where it is set up wrongly, deploy or bake again), then start the job again.",
-}
+
+
+def _advice(blame: errors.Blame) -> str:
+    """What to do about an error that comes again with every attempt."""
+    match blame:
+        case errors.Blame.CAPACITY:
+            return "Nothing is left to try now; allow more instance types or markets, or try later."
+        case errors.Blame.USER:
+            return "This is the job's own error, so it is not tried again; mend it and upload the job anew."
+        case errors.Blame.ACCESS:
+            return "A permission is missing, which trying again cannot add; give it to the role."
+        case errors.Blame.CONFIGURATION | errors.Blame.INFRASTRUCTURE | errors.Blame.UNKNOWN:
+            return (
+                "The yard itself is at fault, which trying again cannot change: mend what the reason names (where it "
+                "is set up wrongly, deploy or bake again), then start the job again."
+            )
+    assert_never(blame)
 
 
 def _pause(error: str, attempt: int) -> int:
@@ -193,9 +203,17 @@ def _happened(trouble: Trouble, attempt: int) -> str:
 
 def _what_next(trouble: Trouble, keep: Keep, attempt: int, restarts: int, pause: int) -> str:
     when = f"in {pause} s" if pause else "now"
-    who = "a whole new gang"
-    if keep is Keep.SURVIVORS:
-        who = f"{', '.join(trouble.lost)} replaced, the others stay" if trouble.lost else "on the same hosts"
+    match keep:
+        case Keep.NONE:
+            who = "a whole new gang"
+        case Keep.SURVIVORS:
+            who = (
+                f"{', '.join(trouble.lost)} replaced, the others stay"
+                if trouble.lost
+                else "on the same hosts"
+            )
+        case _:
+            assert_never(keep)
     return (
         f"Attempt {attempt + 1} of at most {restarts + 1} follows {when}: {who}; "
         "it resumes from the last checkpoint in the bucket."

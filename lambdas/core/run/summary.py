@@ -50,7 +50,8 @@ class AttemptFacts:
 
 @dataclass(frozen=True, kw_only=True)
 class RunFacts:
-    """All that is known about a run when it is over. `job` is the job as admitted (None: refused);
+    """All that is known about a run when it is over. `job` is the job as admitted (None: refused), `warnings` what was
+    expected of its program when it was;
     `objects` are the keys the run left in the bucket; `metrics` is metrics.json."""
 
     run: str
@@ -62,6 +63,7 @@ class RunFacts:
     error: str | None = None
     job: Mapping[str, Any] | None = None
     job_key: str | None = None
+    warnings: tuple[str, ...] = ()
     execution_arn: str | None = None
     attempts: tuple[AttemptFacts, ...] = ()
     hosts: tuple[BilledHost, ...] = ()
@@ -99,6 +101,7 @@ def summarise(facts: RunFacts) -> dict[str, Any]:
         "seconds": _seconds(facts.created, facts.ended),
         "job": facts.job.get("name") if facts.job else None,
         "job_key": facts.job_key,
+        "warnings": list(facts.warnings),
         "execution_arn": facts.execution_arn,
         "restarts": max(0, len(facts.attempts) - 1),
         "attempts": _attempts(facts),
@@ -151,6 +154,7 @@ def notice(summary: Mapping[str, Any]) -> tuple[str, str]:
     lines = [
         f"{summary['run']} {summary['outcome']} after {_span(summary['seconds'])}.",
         f"Reason: {summary['reason']}",
+        *(f"Warning: {warning}" for warning in summary["warnings"]),
         f"Attempts: {len(summary['attempts'])}. {_steps_in_words(steps, summary['resume'])}.",
         f"Cost: {_money(cost['dollars'])} for {cost['hours']:.3f} host hours, on demand {on_demand}.",
         *(f"{what}: {uri}" for what, uri in summary["where"].items()),
@@ -227,9 +231,9 @@ def _steps(facts: RunFacts) -> dict[str, int | None]:
 def _cost(facts: RunFacts) -> dict[str, Any]:
     """Dollars and hours, by market, beside what the same hours cost on demand."""
     total = bill(facts.hosts, now=facts.ended)
-    saved = None
+    percent = None
     if total.saved_dollars is not None and total.on_demand_dollars:
-        saved = round(100 * total.saved_dollars / total.on_demand_dollars, 1)
+        percent = round(100 * total.saved_dollars / total.on_demand_dollars, 1)
     return {
         "dollars": total.dollars,
         "hours": total.hours,
@@ -239,7 +243,7 @@ def _cost(facts: RunFacts) -> dict[str, Any]:
         },
         "on_demand_dollars": total.on_demand_dollars,
         "saved_dollars": total.saved_dollars,
-        "saved_percent": saved,
+        "saved_percent": percent,
         "counts": "instance hours and their root disks, not storage, requests or transfer",
     }
 

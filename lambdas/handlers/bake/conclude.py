@@ -15,7 +15,7 @@ from lambdas.core.model import wire
 from lambdas.core.model.errors import TrainyardError
 from lambdas.core.run.records import AttemptUpdate
 from lambdas.core.run.summary import RunFacts, ending_of
-from lambdas.settings import BakeConcludeSettings
+from lambdas.settings import ImageSettings
 from lambdas.steps import attempts, conclusion
 from lambdas.steps.conclusion import RunEnd
 from lambdas.steps.entry_point import entry_point
@@ -24,7 +24,7 @@ from lambdas.steps.observability import note
 
 @entry_point
 def handler(given: ConcludeInput) -> BakeConcluded | Concluded | ConcludedBefore:
-    yard, run = settings.read(BakeConcludeSettings), given.run
+    yard, run = settings.read(ImageSettings), given.run
     end = conclusion.end_of(
         yard.table_name,
         yard.bucket_name,
@@ -61,7 +61,7 @@ def _end(end: RunEnd) -> None:
         attempts.end_once(end.ledger, end.run, attempt, values)
 
 
-def _discard(yard: BakeConcludeSettings, end: RunEnd) -> TrainyardError | None:
+def _discard(yard: ImageSettings, end: RunEnd) -> TrainyardError | None:
     """Retire what the bake made and nobody will use. What could not be retired is the bake's failure, with its name."""
     run, records = end.run, end.ledger.read(end.run)
     parameters = (yard.image_parameter, yard.previous_image_parameter)

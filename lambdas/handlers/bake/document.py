@@ -56,7 +56,7 @@ def _explain(
     row = records.waits.get((attempt, step))
     if row is None or row.command is None:
         return Caught(error=trouble.error, cause=trouble.to_cause())
-    ended = ssm.outcome(row.command, records.attempts[attempt].hosts[0])
+    ended = ssm.result(row.command, records.attempts[attempt].hosts[0])
     results = s3.get_json(yard.bucket_name, f"runs/{records.run.run}/tests.json") or {}
     failed = bake.tests_failed(results) if step is Step.TEST else None
     status = f"{trouble.reason or trouble.error} ({ended.status}, exit code {ended.exit_code})"

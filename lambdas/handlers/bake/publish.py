@@ -17,7 +17,7 @@ from lambdas.core.model import wire
 from lambdas.core.model.errors import ImageFailed
 from lambdas.core.run.records import Records, RunUpdate
 from lambdas.core.run.summary import Ending
-from lambdas.settings import BakePublishSettings
+from lambdas.settings import ImageSettings
 from lambdas.steps import attempts
 from lambdas.steps.entry_point import entry_point
 from lambdas.steps.observability import clock, note
@@ -25,7 +25,7 @@ from lambdas.steps.observability import clock, note
 
 @entry_point
 def handler(given: AttemptInput) -> Baked | RolledBack:
-    yard, run, attempt = settings.read(BakePublishSettings), given.run, given.attempt
+    yard, run, attempt = settings.read(ImageSettings), given.run, given.attempt
     ledger, now = Ledger(yard.table_name), clock()
     records = ledger.known(run)
     attempts.refuse_denied(records, attempt)
@@ -46,7 +46,7 @@ def _written(records: Records) -> Moved | None:
     return wire.from_json(Moved, records.run.published) if records.run.published else None
 
 
-def _decided(yard: BakePublishSettings, ledger: Ledger, records: Records, now: datetime) -> Moved:
+def _decided(yard: ImageSettings, ledger: Ledger, records: Records, now: datetime) -> Moved:
     """Where the parameters move, from now on for good. Raises ImageFailed when they may not."""
     run = records.run.run
     image = records.run.image or ssm.parameter(yard.previous_image_parameter) or bake.NO_IMAGE

@@ -23,14 +23,16 @@ def handler(given: AdmitInput) -> Admitted | Refused:
         return taken
     admission.raise_denied(given)
     source = check.read_input(given.input)
-    job = admitting.misnamed() or _checked(source, yard.bucket_name)
-    answer = _answer(admitting, yard, job)
+    misnamed = admitting.misnamed()
+    job, warnings = (misnamed, ()) if misnamed else _checked(source, yard.bucket_name)
+    answer = _answer(admitting, yard, job, warnings)
     taken = admitting.write(
         answer,
         {
             "kind": "train",
             "job": None if isinstance(job, InputFaults) else job,
             "job_key": source.key if isinstance(source, Uploaded) else None,
+            "warnings": warnings,
         },
     )
     if taken:
@@ -42,30 +44,34 @@ def handler(given: AdmitInput) -> Admitted | Refused:
     return answer
 
 
-def _answer(admitting: Admission, yard: AdmitSettings, job: Job | InputFaults) -> Admitted | Refused:
+def _answer(
+    admitting: Admission, yard: AdmitSettings, job: Job | InputFaults, warnings: tuple[str, ...]
+) -> Admitted | Refused:
     if isinstance(job, InputFaults):
         return admitting.refused(job)
     too_dear = admission.over_budget(yard.table_name, yard.monthly_dollars)
-    return too_dear or Admitted(reason="no fault found")
+    return too_dear or Admitted(reason=references.in_words(warnings))
 
 
-def _checked(source: Uploaded | Inline | InputFaults, yard_bucket: str) -> Job | InputFaults:
-    """The job without faults, also without those that only the bucket shows."""
+def _checked(
+    source: Uploaded | Inline | InputFaults, yard_bucket: str
+) -> tuple[Job | InputFaults, tuple[str, ...]]:
+    """The job without faults, also without those that only the bucket shows; and what of it will probably fail."""
     match source:
         case InputFaults():
-            return source
+            return source, ()
         case Uploaded():
             parsed = _uploaded(source, yard_bucket)
         case Inline(job=document):
             parsed = check.check(document, source="the execution's input", bucket=yard_bucket)
     if isinstance(parsed, InputFaults):
-        return parsed
-    faults = references.bucket_faults(parsed, _source_facts(parsed), _data_facts(parsed))
+        return parsed, ()
+    findings = references.findings(parsed, _source_facts(parsed), _data_facts(parsed))
     resume = parsed.checkpoints.resume
     fault = references.resume_fault(resume, s3.get_json(yard_bucket, _latest(resume))) if resume else None
-    faults = (*faults, fault) if fault else faults
+    faults = (*findings.faults, fault) if fault else findings.faults
     where = source.key if isinstance(source, Uploaded) else "the execution's input"
-    return InputFaults(where, faults) if faults else parsed
+    return InputFaults(where, faults) if faults else parsed, findings.warnings
 
 
 def _go_on_from(earlier: str, run: str, yard_bucket: str) -> None:

@@ -56,6 +56,7 @@ def _facts(end: RunEnd) -> RunFacts:
         facts,
         job=records.run.job.to_json() if records.run.job else None,
         job_key=records.run.job_key,
+        warnings=records.run.warnings,
         execution_arn=records.run.execution_arn,
         attempts=records.attempt_facts(),
         hosts=records.billed_hosts(),

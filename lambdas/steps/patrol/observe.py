@@ -23,7 +23,6 @@ from lambdas.core.patrol.verdict import GOING, Ask, Cause, Earlier, Facts, Verdi
 from lambdas.settings import PatrolSettings
 from lambdas.steps.observability import logger
 
-BY_METRICS = (Cause.BUSY, Cause.IDLE, Cause.UNKNOWN)
 PRICE = re.compile(r"[0-9]{1,4}(\.[0-9]{1,9})?")
 
 
@@ -65,14 +64,14 @@ def observe(yard: PatrolSettings, book: Logbook, now: datetime) -> Observation:
     hosts, problems = _hosts(found, live, policy_of(yard), now)
     if any(host.run not in live for host in hosts.values()):
         hosts = _with_imaging(
-            hosts, images.under_way(yard.yard), running[yard.snapshot_state_machine_arn], book
+            hosts, images.being_made(yard.yard), running[yard.snapshot_state_machine_arn], book
         )
     first = {name: verdict.judge(host, now) for name, host in hosts.items() if host.state not in GOING}
     by_use = {name: hosts[name] for name, answer in first.items() if isinstance(answer, Ask)}
     used, trouble = _used(by_use, now)
     windows = {name: host.window for name, host in used.items() if host.window is not None}
     before = [host.earlier.cause for host in used.values() if host.window is None and host.earlier]
-    waiting = [cause for cause in before if cause in BY_METRICS]
+    waiting = [cause for cause in before if cause and cause.is_by_metrics]
     second = {name: verdict.judge(host, now) for name, host in used.items()}
     return Observation(
         hosts=hosts,

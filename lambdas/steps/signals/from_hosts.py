@@ -64,7 +64,7 @@ def _check_silent_hosts(context: SignalContext, records: Records, now: datetime)
         case silent_hosts.AskToLeave(hosts=hosts, reason=reason):
             _ask_the_silent(context, records, hosts, reason, now)
         case silent_hosts.PresumeLost(hosts=hosts, commands=commands):
-            well = ssm.taken(commands)
+            well = ssm.succeeded(commands)
             lost = tuple(host for host in hosts if host not in well)
             if lost:
                 _lose(context, records, lost, now)

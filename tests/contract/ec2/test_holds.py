@@ -47,7 +47,9 @@ class Signal:
 
     def __init__(self, yard: Yard, monkeypatch: pytest.MonkeyPatch, statements: list[dict[str, Any]]) -> None:
         self.yard, self._monkeypatch, self._statements = yard, monkeypatch, statements
-        known = SignalSettings("trainyard", unique("ledger"), "none", "none")
+        known = SignalSettings(
+            yard="trainyard", table_name=unique("ledger"), bucket_name="none", stop_document="none"
+        )
         monkeypatch.setattr(settings, "read", lambda _: known)
         monkeypatch.setenv("AWS_ENDPOINT_URL", yard.cloud.endpoint)
         monkeypatch.setenv("AWS_DEFAULT_REGION", REGION)
@@ -152,8 +154,8 @@ def test_what_a_host_publishes_itself_is_what_patrol_reads(
     monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)
     clients.client.cache_clear()
     host, now = "i-0123456789abcde99", datetime.now(UTC)
-    cloudwatch = yard.cloud.client("cloudwatch")
-    metrics = GpuMetrics(cloudwatch, host, born=now - timedelta(minutes=10))
+    service = yard.cloud.client("cloudwatch")
+    metrics = GpuMetrics(service, host, born=now - timedelta(minutes=10))
     for minute in range(-5, 1):
         metrics.turn(now + timedelta(minutes=minute))
     window = cloudwatch.windows([host], minutes=4, now=now)[host]

@@ -220,6 +220,13 @@ def test_the_notice_says_what_an_interruption_cost() -> None:
     assert "Attempts: 2. Steps: 300 of 300, resumed at step 120; steps lost: 11." in text
 
 
+def test_what_was_expected_to_fail_stands_in_summary_and_notice() -> None:
+    found = summary.summarise(replace(RUN, warnings=("train.py uses tf.Session (line 3)",)))
+    assert found["warnings"] == ["train.py uses tf.Session (line 3)"]
+    assert "\nWarning: train.py uses tf.Session (line 3)\n" in summary.notice(found)[1]
+    assert "Warning" not in summary.notice(summary.summarise(RUN))[1]
+
+
 def test_an_attempt_got_at_least_as_far_as_the_next_one_resumed_from() -> None:
     lost, last = RUN.attempts
     silent = replace(RUN, attempts=(replace(lost, to_step=1), last))
