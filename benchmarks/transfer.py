@@ -22,7 +22,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from demo.cloud import ROOT, client_environment, port_for
+from demo.local import ROOT, client_environment, port_for
 
 FOLDER = ROOT / "build" / "bench-transfer"
 BUCKET = "bench-bucket"
@@ -34,7 +34,7 @@ import os, sys
 from pathlib import Path
 import boto3
 from training.host.bucket import Bucket
-from training.host.data.data import fetch_whole
+from training.host.data.fetch import fetch_whole
 from training.host.places import Places
 bucket = Bucket(boto3.client("s3"), sys.argv[1])
 data = {"bench": {"source": f"s3://{bucket.name}/{sys.argv[2]}", "sharding": "none"}}

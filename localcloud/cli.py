@@ -269,7 +269,7 @@ def metrics(
 
 
 @fault.command("list")
-def standing(
+def active_faults(
     state: State = DEFAULT_STATE,
     as_json: Annotated[bool, typer.Option("--json", help="For a program to read.")] = False,
 ) -> None:

@@ -17,12 +17,15 @@ BUILD = ROOT / "build"
 
 SOFTWARE = (
     "training",
-    "trainyard",
+    "trainyard/__init__.py",
+    "trainyard/hold.py",
+    "trainyard/runtime",
     "requirements-host.txt",
     "requirements-host-local.txt",
     "requirements-host-tf-keras.txt",
 )
-"""What a bake installs on the builder; the second list is for base images without a GPU."""
+"""What a bake installs on the builder, of `trainyard` what is for hosts; the second list is for base images without a
+GPU."""
 
 COMPILED = (".so", ".pyd", ".pyc")
 LEFT_BEHIND = ["**/__pycache__"]
@@ -35,7 +38,7 @@ def functions_folder() -> Path:
 
 
 def software_folder() -> Path:
-    """The packages `training` and `trainyard` and the lists of what they need."""
+    """The packages `training` and `trainyard.runtime` and the lists of what they need."""
     return _copied("software", SOFTWARE)
 
 

@@ -113,7 +113,7 @@ def snapshots_of_yard(yard: str) -> tuple[Stored, ...]:
     return tuple(_stored(data) for page in pages for data in page["Snapshots"])
 
 
-def under_way(yard: str) -> dict[str, str]:
+def being_made(yard: str) -> dict[str, str]:
     """The instances that an image of the yard is being made of, and that image."""
     pending = {"Name": "state", "Values": ["pending"]}
     made = _own(Filters=[{"Name": "tag:trainyard:yard", "Values": [yard]}, pending])

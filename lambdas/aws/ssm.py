@@ -59,7 +59,7 @@ def send(
 
 
 @dataclass(frozen=True)
-class Outcome:
+class CommandResult:
     """What a command came to on one host: SSM's status, and the end of what it printed (errors last)."""
 
     status: str
@@ -73,7 +73,7 @@ def status(command: str, instance: str) -> str:
     return str(answer["CommandInvocations"][0]["Status"]) if answer["CommandInvocations"] else "Pending"
 
 
-def taken(commands: Collection[str]) -> frozenset[str]:
+def succeeded(commands: Collection[str]) -> frozenset[str]:
     """The instances that have done what these commands say."""
     pages = client("ssm").get_paginator("list_command_invocations")
     return frozenset(
@@ -85,21 +85,21 @@ def taken(commands: Collection[str]) -> frozenset[str]:
     )
 
 
-def outcome(command: str, instance: str) -> Outcome:
+def result(command: str, instance: str) -> CommandResult:
     """The same, with what the step that failed has printed: it is there once the step has ended."""
     answer = client("ssm").list_command_invocations(CommandId=command, InstanceId=instance, Details=True)
     if not answer["CommandInvocations"]:
-        return Outcome("Pending", -1, "")
+        return CommandResult("Pending", -1, "")
     (invocation,) = answer["CommandInvocations"]
     failed = [
         step for step in invocation["CommandPlugins"] if step["Status"] in ("Failed", "TimedOut", "Cancelled")
     ]
     if not failed:
-        return Outcome(invocation["Status"], -1, "")
+        return CommandResult(invocation["Status"], -1, "")
     step = failed[-1]["Name"]
     printed = client("ssm").get_command_invocation(CommandId=command, InstanceId=instance, PluginName=step)
     output = f"{printed.get('StandardOutputContent', '')}\n{printed.get('StandardErrorContent', '')}".strip()
-    return Outcome(
+    return CommandResult(
         invocation["Status"], int(printed.get("ResponseCode", -1)), f"[step {step}]\n{output[-LAST_LINES:]}"
     )
 

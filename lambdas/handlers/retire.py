@@ -10,7 +10,7 @@ from lambdas import settings
 from lambdas.aws import images, instances, s3, ssm, states
 from lambdas.aws.ledger import Ledger
 from lambdas.core.images import retention
-from lambdas.core.images.retention import Disposition, Facts, Fate, RetentionPolicy
+from lambdas.core.images.retention import Disposition, Fate, RetentionFacts, RetentionPolicy
 from lambdas.core.model import image
 from lambdas.core.model.errors import AccessDenied, Misconfigured
 from lambdas.core.model.image import Image
@@ -40,12 +40,12 @@ def _retire(*, report_only: bool) -> dict[str, Any]:
     return _told(yard, retention.report(decided, loose, policy, yard=yard.yard, now=now))
 
 
-def _facts(yard: RetireSettings) -> Facts:
+def _facts(yard: RetireSettings) -> RetentionFacts:
     """What is made for something else is looked at before it: snapshots, images, those who use them, runs."""
     snapshots, every = images.snapshots_of_yard(yard.yard), images.of_account()
     mine = tuple(each for each in every if each.is_of(yard.yard))
     in_use, open_runs = instances.images_in_use(), states.running(yard.state_machine_arns)
-    return Facts(
+    return RetentionFacts(
         yard=yard.yard,
         images=mine,
         others={each.id: each for each in every if not each.is_of(yard.yard)},

@@ -10,18 +10,19 @@ import asyncio
 import socket
 
 import h11
-from hypercorn.asyncio import run
 from hypercorn.asyncio.tcp_server import MAX_RECV, TCPServer
 from hypercorn.events import Closed, RawData
 
-QUIET_SECONDS = 75
+from localcloud.patches import HYPERCORN
+
+IDLE_SECONDS = 75
 """How long a connection is kept on which nothing is asked, and how long the rest of a request is waited for."""
 VANISHED = (
     (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
-    (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, QUIET_SECONDS),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, IDLE_SECONDS),
     (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 15),
     (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3),
-    (socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 2 * QUIET_SECONDS * 1000),
+    (socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 2 * IDLE_SECONDS * 1000),
 )
 """With these the kernel ends the connection of a client that no packet reaches any more, such as a cut host."""
 
@@ -55,9 +56,9 @@ class Connection(TCPServer):
     def _patience(self) -> float | None:
         """None between requests, where hypercorn watches the time, and while one is answered."""
         connection = getattr(self.protocol.protocol, "connection", None)
-        return QUIET_SECONDS if getattr(connection, "their_state", None) is h11.SEND_BODY else None
+        return IDLE_SECONDS if getattr(connection, "their_state", None) is h11.SEND_BODY else None
 
 
-def install_connections() -> None:
+def install() -> None:
     """Before hypercorn serves."""
-    run.TCPServer = Connection  # type: ignore[attr-defined]
+    HYPERCORN.replace("asyncio.run:TCPServer", Connection)

@@ -17,12 +17,9 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from localcloud.base import descriptors
-
-if TYPE_CHECKING:
-    from localcloud.base.context import Context
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +34,7 @@ VERSIONS = 100
 NEARLY = 0.9
 
 
-def install(context: Context) -> None:
+def install() -> None:
     """Forget from now on, in a thread of its own."""
     threading.Thread(target=_forget_forever, name="expiry", daemon=True).start()
 

@@ -13,12 +13,15 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from localcloud.base.context import Context
+from ministack import app
+from ministack.core.persistence import _json_default, _json_object_hook
+from ministack.services import sts
 
-ELSEWHERE = frozenset({"ec2"})
+from localcloud.base.context import Context
+
+NOT_IN_MINISTACK = frozenset({"ec2"})
 """Services whose state lives in another library and is kept by its own part."""
 TRIES = 5
 LARGE = 64 * 1024
@@ -28,10 +31,8 @@ BLOB = "__blob__"
 
 def install(context: Context) -> None:
     """Keep every service of ministack's registry."""
-    from ministack import app
-
     for key, module_name in app._state_map.items():
-        if key not in ELSEWHERE:
+        if key not in NOT_IN_MINISTACK:
             blobs = Blobs(context.state / "blobs")
             save = partial(_save, module_name, blobs)
             restore = partial(_restore, app._get_module, module_name, blobs)
@@ -75,8 +76,6 @@ class Blobs:
 
 
 def _save(module_name: str, blobs: Blobs) -> bytes | None:
-    from ministack.core.persistence import _json_default
-
     def as_json(value: Any) -> Any:
         if isinstance(value, bytes) and len(value) >= LARGE:
             return {BLOB: blobs.put(value)}
@@ -99,21 +98,14 @@ def _save(module_name: str, blobs: Blobs) -> bytes | None:
 
 def _save_sessions() -> bytes | None:
     """Temporary credentials: whoever holds some goes on after a restart, as on AWS. ministack forgets them."""
-    from ministack.core.persistence import _json_default
-    from ministack.services import sts
-
     return json.dumps(dict(sts._sessions), default=_json_default).encode()
 
 
 def _restore_sessions(content: bytes) -> None:
-    from ministack.services import sts
-
     sts._sessions.update(json.loads(content))
 
 
 def _restore(get_module: Callable[[str], ModuleType], module_name: str, blobs: Blobs, content: bytes) -> None:
-    from ministack.core.persistence import _json_object_hook
-
     def from_json(found: dict[str, Any]) -> Any:
         return blobs.get(found[BLOB]) if BLOB in found else _json_object_hook(found)
 

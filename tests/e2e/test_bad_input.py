@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.runs import Run, Runs
+from tests.e2e.runs import Runs
+from trainyard.client import Run
 
 
 @dataclass(frozen=True)
@@ -179,21 +180,21 @@ WARNED = [
 @pytest.fixture(scope="module")
 def refused(runs: Runs) -> dict[str, Run]:
     """Every bad input, given at once; the runs when they are over."""
-    runs.yard.upload("programs/not-a.tar.gz", b"this is no archive")
+    runs.yard.bucket.put("programs/not-a.tar.gz", b"this is no archive")
     started = {bad.name: start(runs, bad) for bad in BAD}
-    return {name: runs.finish(arn) for name, arn in started.items()}
+    return {name: runs.finish(run) for name, run in started.items()}
 
 
-def start(runs: Runs, bad: Bad) -> str:
-    """The ARN of the run that the bad input started."""
+def start(runs: Runs, bad: Bad) -> Run:
+    """The run that the bad input started."""
     if bad.given is not None:
-        return runs.start_inline(bad.given(runs))
+        return runs.yard.start("train", bad.given(runs))
     job = bad.body if bad.body is not None else runs.job(bad.name, **(bad.changes or {}))
     if bad.files is not None and isinstance(job, dict):
         key = f"programs/{bad.name}.tar.gz"
-        runs.yard.upload(key, packed(bad.files))
+        runs.yard.bucket.put(key, packed(bad.files))
         job["program"]["source"] = f"s3://BUCKET/{key}"
-    return runs.yard.run_for(*runs.upload(job, bad.name))
+    return runs.yard.run_for(runs.upload(job, bad.name))
 
 
 @pytest.mark.parametrize("bad", BAD, ids=lambda bad: bad.name)

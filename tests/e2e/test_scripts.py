@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from demo.upload import packed
 from tests.e2e.runs import Runs
+from trainyard.client.submission import packed
 
 SCRIPTS = Path(__file__).parent / "scripts"
 KEY = "programs/scripts.tar.gz"
@@ -15,7 +15,7 @@ LEGACY = {"TF_USE_LEGACY_KERAS": "1"}
 
 def script(runs: Runs, module: str, *, args: dict[str, Any] | None = None, **changes: Any) -> dict[str, Any]:
     """A job that runs one of the scripts, on one host unless `changes` say otherwise."""
-    runs.yard.upload(KEY, packed(SCRIPTS))
+    runs.yard.bucket.put(KEY, packed(SCRIPTS))
     alone = {"data": None, "cluster": {"strategy": "single", "workers": 1}}
     job = runs.job(module.replace("_", "-"), **alone | changes)
     job["program"] |= {"source": f"s3://BUCKET/{KEY}", "module": module, "args": args}
@@ -70,13 +70,10 @@ def test_a_program_of_2017_trains_and_with_a_saver_of_its_own_goes_on_after_an_i
         "own_saver": True,
     }
     served = {"strategy": "parameter_server", "workers": 2, "parameter_servers": 1, "chief": "worker"}
-    arn = runs.start(
-        script(runs, "flags_2017", args=args, cluster=served, program={"expect": ["checkpoint"]})
-    )
-    run_id = arn.rsplit(":", 1)[-1]
-    runs.until("a checkpoint in the bucket", lambda: runs.checkpoint_of(run_id), seconds=300)
-    runs.cloud.fault("interrupt", runs.host_of(run_id, "chief"), "--seconds", "10")
-    run = runs.finish(arn, seconds=600)
+    job = script(runs, "flags_2017", args=args, cluster=served, program={"expect": ["checkpoint"]})
+    run = runs.in_mid_training(job, seconds=300)
+    runs.cloud.fault("interrupt", runs.host_of(run, "chief"), "--seconds", "10")
+    runs.finish(run, seconds=600)
     assert run.succeeded, run.why()
     first, second = run.summary["attempts"]
     assert (first["ending"], len(run.summary["hosts"])) == ("interrupted", 4)
@@ -93,18 +90,58 @@ def test_checkpoints_on_the_disks_of_parameter_servers_are_no_checkpoints(runs: 
     run = runs.run(script(runs, "flags_2017", args=args, cluster=served), seconds=600)
     assert run.succeeded, run.why()
     assert "a restart would begin anew" in run.text("attempts/1/logs/chief-0.log")
-    assert runs.checkpoint_of(run.id) == 0
+    assert runs.checkpoint_of(run) == 0
 
 
 @pytest.mark.timeout(900)
 def test_a_keras_script_goes_on_where_its_own_backup_was(runs: Runs) -> None:
     args = {"backup": "${checkpoints}/backup", "epochs": 60, "pause": 1.0}
-    arn = runs.start(script(runs, "keras_alone", args=args))
-    run_id = arn.rsplit(":", 1)[-1]
-    runs.until("a checkpoint in the bucket", lambda: runs.checkpoint_of(run_id), seconds=300)
-    runs.cloud.fault("interrupt", runs.host_of(run_id, "chief"), "--seconds", "10")
-    run = runs.finish(arn, seconds=600)
+    run = runs.in_mid_training(script(runs, "keras_alone", args=args), seconds=300)
+    runs.cloud.fault("interrupt", runs.host_of(run, "chief"), "--seconds", "10")
+    runs.finish(run, seconds=600)
     assert run.succeeded, run.why()
     assert len(run.summary["attempts"]) == 2
     last = run.text("attempts/2/logs/chief-0.log").split("epochs run here: ")[1]
     assert int(last.split(",")[0]) < 60, "it began anew"
+
+
+THEIRS = """
+import importlib
+from pathlib import Path
+
+for name in {names}:
+    module = importlib.import_module(name)
+    assert Path(module.__file__).is_relative_to(Path(__file__).parent), module.__file__
+
+import tensorflow as tf
+from trainyard.runtime import start
+
+runtime = start()
+one_each = runtime.strategy.run(lambda: tf.distribute.get_replica_context().all_reduce("sum", tf.constant(1)))
+print("hosts that agree:", int(runtime.strategy.experimental_local_results(one_each)[0]))
+runtime.finish(0)
+"""
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("with_init", [True, False])
+def test_a_program_may_call_its_own_modules_as_ours_are_called(
+    runs: Runs, tmp_path: Path, *, with_init: bool
+) -> None:
+    folders, modules = ("training", "host", "runtime", "lambdas"), ("data", "utils", "programs")
+    for folder in folders:
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "inside.py").touch()
+        if with_init:
+            (tmp_path / folder / "__init__.py").touch()
+    for module in modules:
+        (tmp_path / f"{module}.py").touch()
+    names = (*(f"{folder}.inside" for folder in folders), *modules)
+    (tmp_path / "mine.py").write_text(THEIRS.format(names=names))
+    runs.yard.upload("programs/theirs.tar.gz", packed(tmp_path))
+    job = runs.job("theirs", data=None, cluster={"strategy": "multi_worker", "workers": 2})
+    job["program"] |= {"source": "s3://BUCKET/programs/theirs.tar.gz", "module": "mine", "args": None}
+    run = runs.run(job, seconds=600)
+    assert run.succeeded, run.why()
+    assert "hosts that agree: 2" in run.text("attempts/1/logs/chief-0.log")
+    assert "hosts that agree: 2" in run.text("attempts/1/logs/worker-1.log")

@@ -122,6 +122,7 @@ def test_the_softwares_hash_changes_with_it_and_only_with_it(
 ) -> None:
     (tmp_path / "training").mkdir()
     (tmp_path / "training/agent.py").write_text("one")
+    (tmp_path / "trainyard/client").mkdir(parents=True)
     for name in packages.SOFTWARE[1:]:
         (tmp_path / name).write_text("tensorflow")
     monkeypatch.setattr(packages, "ROOT", tmp_path)
@@ -130,6 +131,8 @@ def test_the_softwares_hash_changes_with_it_and_only_with_it(
     assert first == packages.software_hash("document")
     assert re.fullmatch(r"[0-9a-f]{16}", first)
     assert packages.software_hash("another document") != first
+    (tmp_path / "trainyard/client/runs.py").write_text("what hosts do not have")
+    assert packages.software_hash("document") == first
     (tmp_path / "training/agent.py").write_text("two")
     assert packages.software_hash("document") != first
 

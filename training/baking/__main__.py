@@ -1,24 +1,26 @@
 """`python -m training.baking install|test --recipe URI --run R`: what the documents of those names call."""
 
 import argparse
+import json
 import logging
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import boto3
 
 from training.baking.builder import Builder, has_gpu
 from training.baking.install import install
 from training.baking.log import BuilderLog
-from training.baking.once import once
 from training.baking.recipe import Recipe
 from training.baking.shell import Shell
 from training.baking.tests import run_all
 from training.host.agent.agent import CALLS
 from training.host.bucket import Bucket
-from training.host.errors import HostTrouble
+from training.host.errors import HostTrouble, ProgramFault
 from training.host.metadata import Metadata
+from training.host.orders import write_whole
 from training.host.places import Places
 
 WORDS: dict[str, tuple[Callable[[Builder], None], float]] = {
@@ -74,6 +76,24 @@ def bake(word: str, uri: str, run: str, *, places: Places, metadata: Metadata) -
             reason = f"{word} failed: this builder's disk or network is in trouble: {error}"
             log.note(reason)
             raise HostTrouble(reason) from error
+
+
+def once(path: Path, run: str, does: Callable[[], None]) -> None:
+    """Do it, unless `path` says how it ended for this run: Systems Manager may deliver a document twice. Raises what it
+    raises; of an earlier call ProgramFault."""
+    try:
+        earlier = json.loads(path.read_text())
+    except (FileNotFoundError, ValueError):
+        earlier = {}
+    if earlier.get("run") != run:
+        try:
+            does()
+        except ProgramFault as fault:
+            write_whole(path, json.dumps({"run": run, "fault": fault.reason}))
+            raise
+        write_whole(path, json.dumps({"run": run, "fault": None}))
+    elif earlier["fault"]:
+        raise ProgramFault(earlier["fault"])
 
 
 if __name__ == "__main__":

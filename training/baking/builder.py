@@ -32,7 +32,12 @@ class Builder:
     def requirements(self) -> Path:
         """What every host needs, all pinned."""
         name = "requirements-host.txt" if self.has_gpu else "requirements-host-local.txt"
-        return self.places.software / name
+        return self.places.agent / name
+
+    @property
+    def our_path(self) -> dict[str, str]:
+        """For programs of the package training, which is on no other's path. They run where no name is in its way."""
+        return {"PYTHONPATH": str(self.places.agent)}
 
 
 def has_gpu(places: Places) -> bool:

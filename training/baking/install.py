@@ -1,5 +1,6 @@
 """What the install document does once Python is there: step by step what the recipe says, its own commands last."""
 
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -10,11 +11,13 @@ from training.baking.packages import install_python_packages, install_requiremen
 from training.baking.recipe import named
 from training.host.errors import HostTrouble, ProgramFault
 from training.host.orders import write_whole
+from training.host.program.fetch import LIBRARY
 
 UNIT = "trainyard-host.service"
+VERSION = re.compile(r'^__version__ = "(.+)"$', re.MULTILINE)
 COMMAND = """#!/bin/sh
-# What people say on a host: trainyard hold 2h. In the folder of the software, so that no package of theirs is taken.
-cd /opt/trainyard/software && exec /opt/trainyard/venv/bin/python -m training.host "$@"
+# What people say on a host: trainyard hold 2h. In the agent's folder, so that no package of theirs is taken.
+cd /opt/trainyard/agent && exec /opt/trainyard/venv/bin/python -m training.host "$@"
 """
 
 
@@ -29,7 +32,7 @@ def install(builder: Builder) -> None:
 def install_boot_unit(builder: Builder) -> None:
     """The host agent, on every host that starts from the image."""
     shutil.copyfile(
-        builder.places.software / "training/host" / UNIT, builder.places.root / "etc/systemd/system" / UNIT
+        builder.places.agent / "training/host" / UNIT, builder.places.root / "etc/systemd/system" / UNIT
     )
     for command in (["systemctl", "daemon-reload"], ["systemctl", "enable", UNIT]):
         done = builder.shell.run(command)
@@ -38,14 +41,29 @@ def install_boot_unit(builder: Builder) -> None:
 
 
 def install_command(builder: Builder) -> None:
-    """`trainyard`, on everybody's PATH, and the package for whoever uses the hosts' Python, notebooks too."""
+    """`trainyard`, on everybody's PATH."""
     write_whole(builder.places.command, COMMAND)
     builder.places.command.chmod(0o755)
+
+
+def install_library(builder: Builder) -> None:
+    """The package `trainyard`, for whatever uses the hosts' Python: programs, their own environments, notebooks."""
     asked = "import sysconfig; print(sysconfig.get_path('purelib'))"
     done = builder.shell.run([str(builder.places.python), "-c", asked])
     if not done.is_good:
         raise HostTrouble(f"the hosts' Python does not say where its packages are: {done.last_lines()}")
-    write_whole(Path(done.said.strip()) / "trainyard.pth", f"{builder.places.software}\n")
+    move_library(builder.places.agent / LIBRARY, Path(done.output.strip()))
+
+
+def move_library(folder: Path, packages: Path) -> None:
+    """Out of the agent's folder into a Python's packages. pip knows it then: a program's requirements may name it."""
+    for earlier in (packages / LIBRARY, *packages.glob(f"{LIBRARY}-*.dist-info")):
+        shutil.rmtree(earlier, ignore_errors=True)
+    shutil.move(folder, packages / LIBRARY)
+    found = VERSION.search((packages / LIBRARY / "__init__.py").read_text())
+    assert found, "the package says its version"
+    facts = f"Metadata-Version: 2.4\nName: {LIBRARY}\nVersion: {found[1]}\n"
+    write_whole(packages / f"{LIBRARY}-{found[1]}.dist-info" / "METADATA", facts)
 
 
 def run_commands(builder: Builder) -> None:
@@ -66,5 +84,6 @@ STEPS: tuple[tuple[str, Callable[[Builder], None]], ...] = (
     ("CloudWatch agent", install_agent),
     ("boot unit", install_boot_unit),
     ("command trainyard", install_command),
+    ("package trainyard", install_library),
     ("commands of the recipe", run_commands),
 )

@@ -15,13 +15,13 @@ from packaging.utils import canonicalize_name
 
 from training.baking.builder import Builder
 from training.baking.recipe import named
-from training.baking.shell import Ended, Shell
+from training.baking.shell import CommandResult, Shell
 from training.host.errors import HostTrouble, ProgramFault
 
 TENSORFLOW_BUILDS = ("tensorflow", "tensorflow-cpu")
 """Two names of one package: which is installed is the base image's doing, so a recipe may say either."""
 DRAWN = frozenset("\N{MULTIPLICATION SIGN}╰─▶│├")
-WORDS_SAID = 1200
+MESSAGE_CHARACTERS = 1200
 """Characters of uv's explanation; the end of it says what to conclude."""
 APT = (
     "apt-get",
@@ -57,35 +57,35 @@ def _update_apt(shell: Shell) -> None:
     until = time.monotonic() + LISTS_SECONDS
     while True:
         done = shell.run([*APT, "update"], environment=APT_ENVIRONMENT)
-        if done.is_good or LISTS_TAKEN not in done.said or time.monotonic() >= until:
+        if done.is_good or LISTS_TAKEN not in done.output or time.monotonic() >= until:
             return
         time.sleep(LOOK_SECONDS)
 
 
-def trouble_of_apt(entries: Sequence[str], done: Ended) -> HostTrouble:
+def trouble_of_apt(entries: Sequence[str], done: CommandResult) -> HostTrouble:
     """Whose fault it is: of the entries that apt-get's errors name, else nobody's who wrote the recipe."""
-    errors = [line.strip() for line in done.said.splitlines() if line.startswith("E: ")]
+    errors = [line.strip() for line in done.output.splitlines() if line.startswith("E: ")]
     words = {word.strip("'\",:") for line in errors for word in line.split()}
     at_fault = [
         named("system_packages", tuple(entries), index)
         for index, entry in enumerate(entries)
         if {entry, entry.partition("=")[0]} & words
     ]
-    said = " / ".join(errors) or done.last_lines()
+    message = " / ".join(errors) or done.last_lines()
     if at_fault:
         return ProgramFault(
-            f"{', '.join(at_fault)}: {said}; correct the name in the recipe, or add the package source to the base "
+            f"{', '.join(at_fault)}: {message}; correct the name in the recipe, or add the package source to the base "
             "image. None of system_packages was installed"
         )
     return HostTrouble(
-        f"apt-get could not install {', '.join(entries)} ({done.reason}): {said}; see that it works on the base image, "
-        "and that the builder can reach its package sources"
+        f"apt-get could not install {', '.join(entries)} ({done.reason}): {message}; see that it works on the base "
+        "image, and that the builder can reach its package sources"
     )
 
 
 def install_requirements(builder: Builder) -> None:
     """What Trainyard and its programs need; the versions are the repository's."""
-    separately = builder.places.software / "requirements-host-tf-keras.txt"
+    separately = builder.places.agent / "requirements-host-tf-keras.txt"
     for arguments in (["-r", str(builder.requirements)], ["--no-deps", "-r", str(separately)]):
         done = builder.shell.run(_uv(builder, *arguments))
         if not done.is_good:
@@ -126,7 +126,7 @@ def pinned(requirements: str) -> dict[str, str]:
 
 
 def faults(entries: Sequence[str], pins: Mapping[str, str]) -> list[str]:
-    """What can be said of the entries without asking an index."""
+    """What is wrong with the entries, without asking an index."""
     found = []
     for index, entry in enumerate(entries):
         name = named("python_packages", tuple(entries), index)
@@ -154,25 +154,25 @@ def pin_of(name: str, pins: Mapping[str, str]) -> tuple[str, str]:
     return next(((each, pins[each]) for each in names if each in pins), ("", ""))
 
 
-def not_to_be_had(entries: Sequence[str], together: Ended, alone: Sequence[Ended]) -> str:
+def not_to_be_had(entries: Sequence[str], together: CommandResult, alone: Sequence[CommandResult]) -> str:
     """Which entries fail by themselves, each with uv's words; none does when they do not go together."""
     bad = [(index, ended) for index, ended in enumerate(alone) if not ended.is_good]
     if not bad:
         names = ", ".join(named("python_packages", tuple(entries), index) for index in range(len(entries)))
-        return f"{names}: each could be installed, but not all together: {words_of_uv(together)}"
-    told = "; ".join(
-        f"{named('python_packages', tuple(entries), index)}: {words_of_uv(ended)}" for index, ended in bad
+        return f"{names}: each could be installed, but not all together: {message_of_uv(together)}"
+    reasons = "; ".join(
+        f"{named('python_packages', tuple(entries), index)}: {message_of_uv(ended)}" for index, ended in bad
     )
     return (
-        f"{told}; correct name or version in the recipe: what Trainyard pins (requirements-host.txt) stays as it is, "
-        "and packages come from where the base image says (/etc/uv/uv.toml, else pypi.org)"
+        f"{reasons}; correct name or version in the recipe: what Trainyard pins (requirements-host.txt) stays as it "
+        "is, and packages come from where the base image says (/etc/uv/uv.toml, else pypi.org)"
     )
 
 
-def words_of_uv(ended: Ended) -> str:
+def message_of_uv(ended: CommandResult) -> str:
     """Its sentence, which it draws over several lines."""
-    words = (word for word in ended.said.split() if not set(word) <= DRAWN)
-    return " ".join(words)[-WORDS_SAID:].rstrip(".") or ended.reason
+    words = (word for word in ended.output.split() if not set(word) <= DRAWN)
+    return " ".join(words)[-MESSAGE_CHARACTERS:].rstrip(".") or ended.reason
 
 
 def others_in_its_place(providers: Sequence[str]) -> list[str]:

@@ -13,7 +13,8 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
-from training.baking.shell import Shell, end
+from training.baking.builder import Builder
+from training.baking.shell import end
 from training.host.errors import HostTrouble
 
 MODULE = "training.baking.pair"
@@ -21,10 +22,11 @@ FORM_SECONDS = 120
 PATIENCE_SECONDS = 300.0
 
 
-def losses_of_two(shell: Shell, *, gpus: int) -> tuple[str, str]:
+def losses_of_two(builder: Builder, *, gpus: int) -> tuple[str, str]:
     """What each process printed as its loss. Raises HostTrouble, with its last lines, when one does not finish.
 
     Each gets a GPU of its own where there are two: two processes cannot reduce over one."""
+    shell = builder.shell
     with tempfile.TemporaryDirectory() as place, ExitStack() as running:
         addresses = [f"127.0.0.1:{port}" for port in _free_ports(2)]
         outputs = [Path(place) / f"worker-{index}" / "loss" for index in range(2)]
@@ -33,7 +35,7 @@ def losses_of_two(shell: Shell, *, gpus: int) -> tuple[str, str]:
             output.parent.mkdir()
             environment = _environment(addresses, index, output, gpu=str(index) if gpus > 1 else "-1")
             command = [shutil.which("python", path=shell.environment["PATH"]) or "python", "-m", MODULE]
-            process = shell.start(command, cwd=output.parent, environment=environment)
+            process = shell.start(command, cwd=output.parent, environment={**builder.our_path, **environment})
             running.callback(end, process)
             processes.append(process)
         until = time.monotonic() + PATIENCE_SECONDS
@@ -87,9 +89,9 @@ def _environment(addresses: list[str], index: int, output: Path, *, gpu: str) ->
 def _free_ports(count: int) -> list[int]:
     with ExitStack() as held:
         addresses = [held.enter_context(socket.socket()) for _ in range(count)]
-        for listener in addresses:
-            listener.bind(("127.0.0.1", 0))
-        return [int(listener.getsockname()[1]) for listener in addresses]
+        for one in addresses:
+            one.bind(("127.0.0.1", 0))
+        return [int(one.getsockname()[1]) for one in addresses]
 
 
 def _wait(process: "subprocess.Popen[bytes]", until: float) -> int | None:

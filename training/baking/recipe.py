@@ -25,16 +25,16 @@ class Recipe:
     def from_json(text: str | bytes) -> "Recipe":
         """Raises HostTrouble for what no control plane of this version has written."""
         try:
-            said = json.loads(text)
+            document = json.loads(text)
             return Recipe(
-                name=str(said["name"]),
-                hash=str(said["hash"]),
-                tensorflow=said.get("tensorflow") or "",
-                cuda=said.get("cuda") or "",
-                system_packages=_lines(said, "system_packages"),
-                python_packages=_lines(said, "python_packages"),
-                commands=_lines(said, "commands"),
-                tests=_lines(said, "tests"),
+                name=str(document["name"]),
+                hash=str(document["hash"]),
+                tensorflow=document.get("tensorflow") or "",
+                cuda=document.get("cuda") or "",
+                system_packages=_lines(document, "system_packages"),
+                python_packages=_lines(document, "python_packages"),
+                commands=_lines(document, "commands"),
+                tests=_lines(document, "tests"),
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise HostTrouble(
@@ -49,8 +49,8 @@ def named(key: str, entries: tuple[str, ...], index: int) -> str:
     return f'{key}[{index}] "{entries[index]}"'
 
 
-def _lines(said: dict[str, Any], key: str) -> tuple[str, ...]:
-    lines = said.get(key) or []
+def _lines(document: dict[str, Any], key: str) -> tuple[str, ...]:
+    lines = document.get(key) or []
     if not isinstance(lines, list):
         raise TypeError(f"{key} is no list")
     return tuple(str(line) for line in lines)

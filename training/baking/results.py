@@ -13,23 +13,23 @@ class Outcome(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Finding:
     """`reason` is one sentence: what was found, or why nothing was looked for."""
 
     outcome: Outcome
     reason: str
 
 
-def passed(reason: str) -> Verdict:
-    return Verdict(Outcome.PASSED, reason)
+def passed(reason: str) -> Finding:
+    return Finding(Outcome.PASSED, reason)
 
 
-def failed(reason: str) -> Verdict:
-    return Verdict(Outcome.FAILED, reason)
+def failed(reason: str) -> Finding:
+    return Finding(Outcome.FAILED, reason)
 
 
-def skipped(reason: str) -> Verdict:
-    return Verdict(Outcome.SKIPPED, reason)
+def skipped(reason: str) -> Finding:
+    return Finding(Outcome.SKIPPED, reason)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,30 +14,30 @@ from training.host.errors import HostTrouble
 from training.host.places import Places
 from training.host.reporting.lines import plain
 
-LINES_SAID = 6
+LAST_LINES = 6
 KILLED = 128 + signal.SIGKILL
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
-    """`said` is all that was printed; `reason` says why the code is not 0."""
+class CommandResult:
+    """`output` is all that was printed; `reason` says why the code is not 0."""
 
     code: int
-    said: str
+    output: str
     reason: str = ""
 
     @property
     def is_good(self) -> bool:
         return self.code == 0
 
-    def last_lines(self, most: int = LINES_SAID) -> str:
+    def last_lines(self, most: int = LAST_LINES) -> str:
         """In one sentence's place."""
-        lines = [line.strip() for line in self.said.splitlines() if line.strip()]
+        lines = [line.strip() for line in self.output.splitlines() if line.strip()]
         return " / ".join(lines[-most:]) or "(it printed nothing)"
 
 
 class Shell:
-    """Everything runs as root, in root's home, with the environment of the hosts' Python first on its PATH.
+    """Everything runs as root, in root's home, with the hosts' Python first on its PATH.
 
     `until` is an instant of time.monotonic(): a command that runs then is killed with all it has started."""
 
@@ -49,9 +49,9 @@ class Shell:
     @property
     def environment(self) -> dict[str, str]:
         path = f"{self._places.python.parent}:{os.environ.get('PATH', '/usr/sbin:/usr/bin:/sbin:/bin')}"
-        return {**os.environ, "PATH": path, "HOME": "/root", "PYTHONPATH": str(self._places.software)}
+        return {**os.environ, "PATH": path, "HOME": "/root"}
 
-    def line(self, line: str, *, seconds: float | None = None) -> Ended:
+    def line(self, line: str, *, seconds: float | None = None) -> CommandResult:
         """A line of the recipe's, by `/bin/sh -eu`."""
         return self.run(["/bin/sh", "-eu", "-c", line], seconds=seconds)
 
@@ -62,7 +62,7 @@ class Shell:
         seconds: float | None = None,
         cwd: Path | None = None,
         environment: Mapping[str, str] = MappingProxyType({}),
-    ) -> Ended:
+    ) -> CommandResult:
         """The command, ended. What it started and left behind, a service for one, goes on."""
         begun, start = time.monotonic(), self._log.size
         process = self.start(command, cwd=cwd, environment=environment)
@@ -72,9 +72,11 @@ class Shell:
             code = process.wait(patience)
         except subprocess.TimeoutExpired:
             end(process)
-            return Ended(KILLED, self._said(start), f"it was still running after {patience:.0f} seconds")
+            return CommandResult(
+                KILLED, self._output(start), f"it was still running after {patience:.0f} seconds"
+            )
         reason = "" if code == 0 else _ending(code)
-        return Ended(code, self._said(start), reason)
+        return CommandResult(code, self._output(start), reason)
 
     def start(
         self, command: Sequence[str], *, cwd: Path | None = None, environment: Mapping[str, str]
@@ -94,7 +96,7 @@ class Shell:
             except OSError as error:
                 raise HostTrouble(f"{command[0]} could not be started on this builder: {error}") from error
 
-    def _said(self, start: int) -> str:
+    def _output(self, start: int) -> str:
         return plain(self._log.since(start))
 
 

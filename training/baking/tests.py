@@ -8,12 +8,11 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from training.baking import versions
@@ -21,8 +20,8 @@ from training.baking.builder import Builder
 from training.baking.install import UNIT
 from training.baking.pair import losses_of_two
 from training.baking.results import (
+    Finding,
     Result,
-    Verdict,
     Versions,
     counted,
     failed,
@@ -32,8 +31,8 @@ from training.baking.results import (
     table,
     to_json,
 )
-from training.baking.seeing import Seen
-from training.baking.shell import Ended, end
+from training.baking.shell import CommandResult, end
+from training.baking.tensorflow_facts import TensorFlowFacts
 from training.host.errors import HostTrouble, ProgramFault
 from training.host.image.disk_identity import owner
 from training.host.reporting import gpus
@@ -60,18 +59,18 @@ class Bench:
     def shell_python(self) -> str:
         return str(self.builder.places.python)
 
-    def program(
-        self, module: str, *arguments: str, environment: Mapping[str, str] = MappingProxyType({})
-    ) -> Ended:
-        """A module of the software, run to its end."""
-        return self.builder.shell.run([self.shell_python, "-m", module, *arguments], environment=environment)
+    def program(self, module: str, *arguments: str) -> CommandResult:
+        """A module of the package training, run to its end in an empty folder."""
+        with tempfile.TemporaryDirectory() as place:
+            command = [self.shell_python, "-m", module, *arguments]
+            return self.builder.shell.run(command, cwd=Path(place), environment=self.builder.our_path)
 
     @cached_property
     def drivers(self) -> tuple[str, ...]:
         """The driver's version, once for each GPU that it shows. Raises HostTrouble when it does not answer."""
         command = ["nvidia-smi", "--query-gpu=driver_version,name", "--format=csv,noheader"]
         done = self.builder.shell.run(command, seconds=60)
-        shown = tuple(line.partition(",")[0].strip() for line in done.said.splitlines() if "," in line)
+        shown = tuple(line.partition(",")[0].strip() for line in done.output.splitlines() if "," in line)
         if not done.is_good or not shown:
             raise HostTrouble(
                 f"nvidia-smi shows no GPU ({done.reason or 'exit code 0'}): {done.last_lines()}; the base image's "
@@ -80,12 +79,12 @@ class Bench:
         return shown
 
     @cached_property
-    def seen(self) -> Seen:
+    def tensorflow_facts(self) -> TensorFlowFacts:
         """What TensorFlow sees. Raises HostTrouble when it cannot be imported."""
-        done = self.program("training.baking.seeing")
+        done = self.program("training.baking.tensorflow_facts")
         if not done.is_good:
             raise HostTrouble(f"TensorFlow cannot be imported ({done.reason}): {done.last_lines()}")
-        return Seen.from_output(done.said)
+        return TensorFlowFacts.from_output(done.output)
 
     @cached_property
     def driver(self) -> str:
@@ -103,8 +102,8 @@ class Bench:
         has_gpu = self.builder.has_gpu
         return Versions(
             driver=_found(lambda: self.driver) if has_gpu else "none",
-            cuda=_found(lambda: self.seen.cuda) if has_gpu else "none",
-            tensorflow=_found(lambda: self.seen.tensorflow),
+            cuda=_found(lambda: self.tensorflow_facts.cuda) if has_gpu else "none",
+            tensorflow=_found(lambda: self.tensorflow_facts.tensorflow),
             architecture=EC2_ARCHITECTURES.get(machine, machine),
         )
 
@@ -127,74 +126,70 @@ def run_all(builder: Builder) -> None:
         raise ProgramFault(wrong)
 
 
-def run(name: str, does: Callable[[Bench], Verdict], bench: Bench) -> Result:
+def run(name: str, does: Callable[[Bench], Finding], bench: Bench) -> Result:
     """One test; whatever it raises is its failure."""
     bench.builder.log.note(f"== test {name}")
     began = time.monotonic()
     try:
-        verdict = does(bench)
+        finding = does(bench)
     except HostTrouble as trouble:
-        verdict = failed(trouble.reason)
+        finding = failed(trouble.reason)
     except Exception as error:  # a fault of ours fails this test, and keeps no other from being run
         logger.exception("the test %s failed", name)
-        verdict = failed(f"the test itself failed: {error!r}")
+        finding = failed(f"the test itself failed: {error!r}")
     seconds = round(time.monotonic() - began, 1)
-    bench.builder.log.note(f"{verdict.outcome}: {verdict.reason}")
-    return Result(name, verdict.outcome, verdict.reason, seconds)
+    bench.builder.log.note(f"{finding.outcome}: {finding.reason}")
+    return Result(name, finding.outcome, finding.reason, seconds)
 
 
-def driver(bench: Bench) -> Verdict:
+def driver(bench: Bench) -> Finding:
     """The GPU's driver answers."""
     if not bench.builder.has_gpu:
         return skipped(NO_GPU)
     return passed(f"driver {bench.driver}, GPUs: {len(bench.drivers)}")
 
 
-def tensorflow_gpus(bench: Bench) -> Verdict:
+def tensorflow_gpus(bench: Bench) -> Finding:
     """TensorFlow sees every GPU that the driver shows: it says nothing when it falls back to the processors."""
     if not bench.builder.has_gpu:
         return skipped(NO_GPU)
-    shown, seen = len(bench.drivers), len(bench.seen.gpus)
+    shown, seen = len(bench.drivers), len(bench.tensorflow_facts.gpus)
     if shown == seen:
-        return passed(f"TensorFlow {bench.seen.tensorflow} sees all {seen}")
+        return passed(f"TensorFlow {bench.tensorflow_facts.tensorflow} sees all {seen}")
     return failed(
         f"nvidia-smi shows {shown} GPUs, TensorFlow sees {seen}: driver {bench.drivers[0]} and the CUDA libraries of "
-        f"TensorFlow ({bench.seen.cuda or 'a build without CUDA'}) do not go together; its lines in the log say which "
-        "library it misses"
+        f"TensorFlow ({bench.tensorflow_facts.cuda or 'a build without CUDA'}) do not go together; its lines in the "
+        "log say which library it misses"
     )
 
 
-def matmul(bench: Bench) -> Verdict:
+def matmul(bench: Bench) -> Finding:
     """It multiplies on each GPU, or where there is none on the processors, and comes to the right product."""
-    with tempfile.TemporaryDirectory() as place:
-        devices = ["--every-gpu"] if bench.builder.has_gpu else []
-        done = bench.program(
-            "training.programs.matmul", *devices, environment={"TRAINYARD_METRICS": f"{place}/metrics.json"}
-        )
+    done = bench.program("training.programs.matmul", *(["--every-gpu"] if bench.builder.has_gpu else []))
     if done.is_good:
         return passed(done.last_lines(1))
     return failed(f"matrices are not multiplied as they should be ({done.reason}): {done.last_lines()}")
 
 
-def tensorflow(bench: Bench) -> Verdict:
-    return versions.fits("TensorFlow", bench.seen.tensorflow, bench.builder.recipe.tensorflow)
+def tensorflow(bench: Bench) -> Finding:
+    return versions.fits("TensorFlow", bench.tensorflow_facts.tensorflow, bench.builder.recipe.tensorflow)
 
 
-def cuda(bench: Bench) -> Verdict:
+def cuda(bench: Bench) -> Finding:
     if not bench.builder.has_gpu:
         return skipped(NO_GPU)
-    if not bench.seen.cuda:
-        return failed(f"TensorFlow {bench.seen.tensorflow} is a build without CUDA")
-    return versions.fits("TensorFlow's CUDA", bench.seen.cuda, bench.builder.recipe.cuda)
+    if not bench.tensorflow_facts.cuda:
+        return failed(f"TensorFlow {bench.tensorflow_facts.tensorflow} is a build without CUDA")
+    return versions.fits("TensorFlow's CUDA", bench.tensorflow_facts.cuda, bench.builder.recipe.cuda)
 
 
-def ssm_agent(bench: Bench) -> Verdict:
+def ssm_agent(bench: Bench) -> Finding:
     command = next((found for name in SSM_AGENTS if (found := shutil.which(name))), None)
-    said = bench.builder.shell.run([command, "-version"], seconds=60).said if command else None
-    return versions.ssm_agent(said, handed_over="SSM_Run" in os.environ)
+    output = bench.builder.shell.run([command, "-version"], seconds=60).output if command else None
+    return versions.ssm_agent(output, handed_over="SSM_Run" in os.environ)
 
 
-def cloudwatch_agent(bench: Bench) -> Verdict:
+def cloudwatch_agent(bench: Bench) -> Finding:
     """It runs, with our configuration."""
     if not bench.builder.has_gpu:
         return skipped(f"{NO_GPU}, so there is nothing for it to publish")
@@ -202,7 +197,7 @@ def cloudwatch_agent(bench: Bench) -> Verdict:
         [str(bench.builder.places.cloudwatch_agent), "-a", "status", "-m", "ec2"], seconds=60
     )
     try:
-        status: dict[str, Any] = json.loads(done.said[done.said.find("{") :])
+        status: dict[str, Any] = json.loads(done.output[done.output.find("{") :])
     except ValueError:
         return failed(f"the CloudWatch agent does not say how it is ({done.reason}): {done.last_lines()}")
     how = f"CloudWatch agent {status.get('version')}, {status.get('status')}, {status.get('configstatus')}"
@@ -210,7 +205,7 @@ def cloudwatch_agent(bench: Bench) -> Verdict:
     return passed(how) if is_well else failed(f"{how}: it must be running and configured")
 
 
-def disk(bench: Bench) -> Verdict:
+def disk(bench: Bench) -> Finding:
     """Hosts need room for program, data and checkpoints."""
     room = shutil.disk_usage(bench.builder.places.root)
     free = f"{room.free / 2**30:.1f} of {room.total / 2**30:.1f} GiB are free"
@@ -221,7 +216,7 @@ def disk(bench: Bench) -> Verdict:
     )
 
 
-def host_agent(bench: Bench) -> Verdict:
+def host_agent(bench: Bench) -> Finding:
     """The boot unit is enabled and its program does what it does first on every host: find out who it is."""
     shell, written = bench.builder.shell, bench.builder.places.owner
     enabled = shell.run(["systemctl", "is-enabled", UNIT], seconds=60)
@@ -234,21 +229,21 @@ def host_agent(bench: Bench) -> Verdict:
         if owner(bench.builder.places) == bench.builder.identity.instance:
             return passed(f"it is enabled, and knows that it runs on {bench.builder.identity.instance}")
         time.sleep(0.2)
-    said = shell.run(["journalctl", "-u", UNIT, "--no-pager", "-n", "20"], seconds=60)
-    return failed(f"the host agent does not start: {said.last_lines()}")
+    journal = shell.run(["journalctl", "-u", UNIT, "--no-pager", "-n", "20"], seconds=60)
+    return failed(f"the host agent does not start: {journal.last_lines()}")
 
 
-def two_processes(bench: Bench) -> Verdict:
+def two_processes(bench: Bench) -> Finding:
     """Two processes form a cluster and agree on the loss of a step."""
-    gpus = len(bench.seen.gpus)
-    first, second = losses_of_two(bench.builder.shell, gpus=gpus)
+    gpus = len(bench.tensorflow_facts.gpus)
+    first, second = losses_of_two(bench.builder, gpus=gpus)
     where = "each on a GPU" if gpus > 1 else "on the processors"
     if first == second:
         return passed(f"two processes made a step {where} and both have the loss {first}")
     return failed(f"two processes made a step {where} and differ: loss {first} and {second}")
 
 
-def gpu_metrics(bench: Bench) -> Verdict:
+def gpu_metrics(bench: Bench) -> Finding:
     """CloudWatch has utilisation and memory of this host under the names that patrol reads, and something computed."""
     builder = bench.builder
     client = builder.session.client("cloudwatch")
@@ -264,7 +259,7 @@ def gpu_metrics(bench: Bench) -> Verdict:
             time.sleep(LOOK_SECONDS)
 
 
-def recipe_test(bench: Bench, index: int) -> Verdict:
+def recipe_test(bench: Bench, index: int) -> Finding:
     """A line of the recipe's own; exit code 0 passes."""
     lines = bench.builder.recipe.tests
     bench.builder.log.note(f"$ {lines[index]}")
@@ -274,7 +269,7 @@ def recipe_test(bench: Bench, index: int) -> Verdict:
     return failed(f'"{lines[index]}" failed ({done.reason}): {done.last_lines()}')
 
 
-TESTS: tuple[tuple[str, Callable[[Bench], Verdict]], ...] = tuple(
+TESTS: tuple[tuple[str, Callable[[Bench], Finding]], ...] = tuple(
     (does.__name__, does)
     for does in (
         driver,
@@ -313,7 +308,7 @@ def _computing(bench: Bench) -> Iterator[None]:
     command = [bench.shell_python, "-m", "training.programs.matmul", *devices, "--repeats", "100000000"]
     with tempfile.TemporaryDirectory() as place:
         process: subprocess.Popen[bytes] = bench.builder.shell.start(
-            command, cwd=Path(place), environment={"TRAINYARD_METRICS": f"{place}/metrics.json"}
+            command, cwd=Path(place), environment=bench.builder.our_path
         )
         try:
             yield

@@ -5,14 +5,14 @@ import re
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
-from training.baking.results import Verdict, failed, passed
+from training.baking.results import Finding, failed, passed
 
 LEAST_SSM_AGENT = "3.3.2746.0"
 """The first that hands parameters over as environment variables (interpolationType ENV_VAR)."""
 DOTTED = re.compile(r"\d+(?:\.\d+)+")
 
 
-def fits(what: str, found: str, asked: str) -> Verdict:
+def fits(what: str, found: str, asked: str) -> Finding:
     """`asked` is the recipe's requirement, as pip writes them; empty for none."""
     if not asked:
         return passed(f"{what} {found}; the recipe asks for none in particular")
@@ -28,10 +28,10 @@ def fits(what: str, found: str, asked: str) -> Verdict:
     )
 
 
-def ssm_agent(said: str | None, *, handed_over: bool) -> Verdict:
-    """`said` by `amazon-ssm-agent -version`, None where there is no such command; `handed_over`: a parameter of the
+def ssm_agent(output: str | None, *, handed_over: bool) -> Finding:
+    """`output` by `amazon-ssm-agent -version`, None where there is no such command; `handed_over`: a parameter of the
     document came as an environment variable."""
-    found = DOTTED.search(said or "")
+    found = DOTTED.search(output or "")
     if found is None:
         if handed_over:
             return passed(

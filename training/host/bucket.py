@@ -127,15 +127,15 @@ class Bucket:
     def uri(self, key: str) -> str:
         return f"s3://{self.name}/{key}"
 
-    def trouble(self, code: str, action: str, key: str, said: str) -> HostTrouble:
-        """What S3's error code means for the host; `said` is S3's own sentence."""
+    def trouble(self, code: str, action: str, key: str, message: str) -> HostTrouble:
+        """What S3's error code means for the host; `message` is S3's own sentence."""
         if code in DENIED:
             return AccessDenied(action, self.uri(key))
         if code in ABSENT:
             return Missing(
                 f"{self.uri(key)} does not exist; upload it, or correct the job file, and start again"
             )
-        return HostTrouble(f"{action} on {self.uri(key)} failed: {said}")
+        return HostTrouble(f"{action} on {self.uri(key)} failed: {message}")
 
     def _explain(self, error: BaseException, action: str, key: str) -> NoReturn:
         code = error.response["Error"]["Code"] if isinstance(error, ClientError) else ""

@@ -4,23 +4,38 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from enum import StrEnum
+from typing import Any, assert_never
+
+
+class Strategy(StrEnum):
+    """As in `cluster.strategy` of the job; the control plane has the same list."""
+
+    SINGLE = "single"
+    MIRRORED = "mirrored"
+    MULTI_WORKER = "multi_worker"
+    PARAMETER_SERVER = "parameter_server"
+
+
+class Role(StrEnum):
+    """What a host is in its cluster, in TensorFlow's words; the control plane has the same list."""
+
+    CHIEF = "chief"
+    WORKER = "worker"
+    PS = "ps"
+    EVALUATOR = "evaluator"
 
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
     instance: str
-    role: str
+    role: Role
     index: int
     address: str
 
     @property
     def is_chief(self) -> bool:
-        return self.role == "chief"
-
-    @property
-    def is_evaluator(self) -> bool:
-        return self.role == "evaluator"
+        return self.role is Role.CHIEF
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +50,7 @@ class Checkpoint:
 class Cluster:
     run: str
     attempt: int
-    strategy: str
+    strategy: Strategy
     port: int
     assignments: tuple[Assignment, ...]
     checkpoint: Checkpoint | None
@@ -48,10 +63,10 @@ class Cluster:
         return Cluster(
             run=document["run"],
             attempt=int(document["attempt"]),
-            strategy=document["strategy"],
+            strategy=Strategy(document["strategy"]),
             port=int(document["port"]),
             assignments=tuple(
-                Assignment(host["instance"], host["role"], int(host["index"]), host["address"])
+                Assignment(host["instance"], Role(host["role"]), int(host["index"]), host["address"])
                 for host in document["hosts"]
             ),
             checkpoint=Checkpoint(int(named["step"]), named["key"]) if named else None,
@@ -65,16 +80,27 @@ class Cluster:
 
     def serves(self, assignment: Assignment) -> bool:
         """Whether this host only serves the chief: what becomes of it once the chief has ended is no news."""
-        return self.strategy == "parameter_server" and not assignment.is_chief
+        return self.has_servers and not assignment.is_chief
+
+    @property
+    def has_servers(self) -> bool:
+        """Whether the variables lie on parameter servers, and one chief is at the centre of it all."""
+        match self.strategy:
+            case Strategy.SINGLE | Strategy.MIRRORED | Strategy.MULTI_WORKER:
+                return False
+            case Strategy.PARAMETER_SERVER:
+                return True
+            case _:
+                assert_never(self.strategy)
 
     @property
     def chief_trains(self) -> bool:
         """Whether the chief is one of the workers."""
-        return self.strategy != "parameter_server" or self.job["cluster"]["chief"] == "worker"
+        return not self.has_servers or self.job["cluster"]["chief"] == "worker"
 
     def restores_alone(self, assignment: Assignment) -> bool:
         """Whether no other host must restore the same checkpoint."""
-        return len(self.assignments) == 1 or (self.strategy == "parameter_server" and assignment.is_chief)
+        return len(self.assignments) == 1 or (self.has_servers and assignment.is_chief)
 
     @property
     def chief(self) -> Assignment:
@@ -84,11 +110,11 @@ class Cluster:
     def trainers(self) -> tuple[Assignment, ...]:
         """The chief, then the workers: the job `worker` of MultiWorkerMirroredStrategy and of a compat.v1 program."""
         ordered = sorted(self.assignments, key=lambda assignment: (not assignment.is_chief, assignment.index))
-        return tuple(assignment for assignment in ordered if assignment.role in ("chief", "worker"))
+        return tuple(assignment for assignment in ordered if assignment.role in (Role.CHIEF, Role.WORKER))
 
     @property
     def servers(self) -> tuple[Assignment, ...]:
-        return self._of("ps")
+        return self._of(Role.PS)
 
     def task(self, assignment: Assignment) -> tuple[str, int]:
         """The assignment's job name and task index in a ClusterSpec that knows only `worker` and `ps`."""
@@ -103,13 +129,18 @@ class Cluster:
         with parameter_server the roles are TensorFlow's own, unless the job wants the chief to be worker 0 there too,
         and an evaluator is told of the cluster but is no part of it.
         """
-        if self.strategy in ("single", "mirrored"):
-            return None
+        match self.strategy:
+            case Strategy.SINGLE | Strategy.MIRRORED:
+                return None
+            case Strategy.MULTI_WORKER | Strategy.PARAMETER_SERVER:
+                pass
+            case _:
+                assert_never(self.strategy)
         if self.chief_trains:
             members = {"worker": self.trainers, "ps": self.servers}
             job_name, index = self.task(assignment)
         else:
-            members = {role: self._of(role) for role in ("chief", "worker", "ps")}
+            members = {role: self._of(role) for role in (Role.CHIEF, Role.WORKER, Role.PS)}
             job_name, index = assignment.role, self._of(assignment.role).index(assignment)
         addresses = {
             role: self.addresses(assignments) for role, assignments in members.items() if assignments
@@ -120,6 +151,6 @@ class Cluster:
         """`address:port` of each."""
         return [f"{assignment.address}:{self.port}" for assignment in assignments]
 
-    def _of(self, role: str) -> tuple[Assignment, ...]:
-        assignments = (assignment for assignment in self.assignments if assignment.role == role)
+    def _of(self, role: Role) -> tuple[Assignment, ...]:
+        assignments = (assignment for assignment in self.assignments if assignment.role is role)
         return tuple(sorted(assignments, key=lambda assignment: assignment.index))

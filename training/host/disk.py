@@ -1,12 +1,12 @@
-"""The host's disk: how much is free, and a reserve that lets the agent speak when nothing is."""
+"""The host's disk: folders, how much is free, and a reserve that lets the agent speak when nothing is."""
 
 import errno
 import os
 import shutil
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
-from training.host.errors import HostTrouble
+from training.host.errors import HostTrouble, ProgramFault
 
 RESERVE_BYTES = 16 * 1024 * 1024
 FULL_BELOW = 8 * 1024 * 1024
@@ -59,3 +59,17 @@ class Disk:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             return HostTrouble(f"{self.room().advice} ({error})", final=True)
         return HostTrouble(f"this host's disk or network is in trouble: {error}")
+
+
+def inside(folder: Path, relative: str) -> Path:
+    """`folder / relative`, refused when it would lie elsewhere."""
+    parts = PurePosixPath(relative).parts
+    if not parts or ".." in parts or relative.startswith("/"):
+        raise ProgramFault(f"{relative!r} points outside its folder")
+    return folder.joinpath(*parts)
+
+
+def fresh(folder: Path) -> None:
+    """An empty folder, whatever was there."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)

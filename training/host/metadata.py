@@ -52,17 +52,17 @@ class Metadata:
             tags=self._tags(),
         )
 
-    def identity_once_told(self, sleep: Callable[[float], None] = time.sleep) -> Identity:
+    def await_identity(self, sleep: Callable[[float], None] = time.sleep) -> Identity:
         """The identity as soon as the service says it. A host whose tags are hidden, as one that is launched by hand,
         may never be told: it asks every two seconds in its first minute, then once a minute, and is idle in between."""
-        asked, said = 0, ""
+        asked, reason = 0, ""
         while True:
             try:
                 return self.identity()
             except HostTrouble as trouble:
-                if trouble.reason != said:
-                    said = trouble.reason
-                    logger.warning("this host waits until it knows its tags: %s", said)
+                if trouble.reason != reason:
+                    reason = trouble.reason
+                    logger.warning("this host waits until it knows its tags: %s", reason)
             asked += 1
             sleep(SOON_SECONDS if asked <= SOON_TIMES else SELDOM_SECONDS)
 
@@ -71,8 +71,8 @@ class Metadata:
         text = self._get("meta-data/spot/instance-action")
         if text is None:
             return None
-        said = json.loads(text)
-        return Notice(action=said["action"], at=datetime.fromisoformat(said["time"]))
+        notice = json.loads(text)
+        return Notice(action=notice["action"], at=datetime.fromisoformat(notice["time"]))
 
     def tag(self, name: str) -> str | None:
         """The value of one tag as it is now; None without it."""

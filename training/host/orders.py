@@ -28,7 +28,7 @@ def give(order: Order, places: Places) -> None:
     write_whole(places.orders / f"{order.word}.json", json.dumps(asdict(order)))
 
 
-def read(word: str, places: Places) -> Order | None:
+def latest(word: str, places: Places) -> Order | None:
     """The latest order of this word; None when there is none."""
     path = places.orders / f"{word}.json"
     try:

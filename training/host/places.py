@@ -11,8 +11,10 @@ class Places:
     root: Path = Path("/")
 
     @property
-    def software(self) -> Path:
-        return self.root / "opt/trainyard/software"
+    def agent(self) -> Path:
+        """The package `training` and the lists of what hosts need: on the path of the agent's commands and of the
+        programs that are shipped, of nobody else."""
+        return self.root / "opt/trainyard/agent"
 
     @property
     def python(self) -> Path:
@@ -103,9 +105,9 @@ class Places:
         return self.work / "restores"
 
     @property
-    def taken(self) -> Path:
+    def staging(self) -> Path:
         """A folder checkpoint on its way to the bucket: links to the program's files."""
-        return self.work / "taken"
+        return self.work / "staging"
 
     @property
     def reserve(self) -> Path:

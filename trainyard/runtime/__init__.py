@@ -4,6 +4,15 @@ All of it also runs without Trainyard: on a laptop there is one process, and res
 docs/programs.md is the guide.
 """
 
-from trainyard.runtime.session import Runtime, start
+try:
+    from trainyard.runtime.session import Runtime, start
+except ModuleNotFoundError as error:
+    if error.name not in ("tensorflow", "keras", "numpy"):
+        raise
+    raise ModuleNotFoundError(
+        "trainyard.runtime needs TensorFlow, which hosts have and this Python has not: pip install "
+        "'trainyard[tensorflow]' (in a clone of the repository: pip install '.[tensorflow]')",
+        name=error.name,
+    ) from error
 
 __all__ = ["Runtime", "start"]

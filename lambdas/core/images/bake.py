@@ -148,7 +148,7 @@ def last_word(step: str, tail: str) -> str | None:
     return found[-1] if found else None
 
 
-def counted(results: Mapping[str, Any]) -> str:
+def test_counts(results: Mapping[str, Any]) -> str:
     """`8 passed, 2 skipped`: the tag trainyard:tests."""
     outcomes = [str(test.get("outcome")) for test in results.get("tests", ())]
     return ", ".join(
@@ -173,7 +173,7 @@ def baked_tags(
         "trainyard:family": str(recipe["name"]),
         "trainyard:parent": str(recipe["base"]),
         "trainyard:recipe": str(recipe["hash"]),
-        "trainyard:tests": counted(results) or "none",
+        "trainyard:tests": test_counts(results) or "none",
         "Name": name,
         **versions,
     }

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Literal, assert_never
 
 from lambdas.core.images.snapshot import INSTANCE
 from lambdas.core.model import wire
@@ -16,7 +16,8 @@ from lambdas.core.run.outcome import Conclusion
 from lambdas.core.run.records import Records
 from lambdas.core.run.recovery import Keep, Retry, Stop, Trouble
 
-SOURCES = ("image", "run", "latest")
+NamedBy = Literal["image", "run", "latest"]
+SOURCES: tuple[NamedBy, ...] = ("image", "run", "latest")
 WHAT, SO = "The launch that was asked for", "; nothing was launched"
 KEYS = (
     *SOURCES, "instance_types", "market", "zones", "max_dollars_per_hour", "hours", "wait_minutes",
@@ -30,7 +31,7 @@ HOST_SECONDS = 10
 class LaunchRequest:
     """A launch as it was asked for: `source` says what `name` is the name of. No types: those that the image says."""
 
-    source: str
+    source: NamedBy
     name: str
     instance_types: tuple[str, ...] = ()
     market: MarketChoice = MarketChoice.SPOT_THEN_ON_DEMAND
@@ -183,8 +184,9 @@ def _is_meant(request: LaunchRequest, image: Image) -> bool:
             return image.id == request.name
         case "run":
             return request.name in (image.run, image.execution)
-        case _:
+        case "latest":
             return image.family == request.name
+    assert_never(request.source)
 
 
 def _nobody(request: LaunchRequest) -> str:

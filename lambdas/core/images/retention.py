@@ -35,7 +35,7 @@ class Fate(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Facts:
+class RetentionFacts:
     """All that is gathered before deciding.
 
     `images`: all that the yard has made; `others`: every other image of the account, by id. `in_use`: images of
@@ -94,7 +94,7 @@ def read_input(execution_input: object) -> bool | str:
     return InputFaults("The execution's input", found, so="; nothing was retired").reason
 
 
-def of_images(facts: Facts, policy: RetentionPolicy, *, now: datetime) -> tuple[Disposition, ...]:
+def of_images(facts: RetentionFacts, policy: RetentionPolicy, *, now: datetime) -> tuple[Disposition, ...]:
     """One disposition an image, by family, the newest first."""
     ordered = sorted(facts.images, key=lambda image: (image.created, image.id), reverse=True)
     stay: dict[str, str] = {}
@@ -110,7 +110,7 @@ def of_images(facts: Facts, policy: RetentionPolicy, *, now: datetime) -> tuple[
     return tuple(sorted(decided, key=lambda disposition: disposition.family))
 
 
-def of_snapshots(facts: Facts) -> tuple[Disposition, ...]:
+def of_snapshots(facts: RetentionFacts) -> tuple[Disposition, ...]:
     """One disposition a snapshot that the yard made for an image and that no image of the account stands on."""
     every = {image.id: image for image in facts.images} | dict(facts.others)
     used = {snapshot.id for image in every.values() for snapshot in image.snapshots}
@@ -123,7 +123,7 @@ def of_snapshots(facts: Facts) -> tuple[Disposition, ...]:
     )
 
 
-def _of_snapshot(snapshot: Stored, facts: Facts) -> Disposition:
+def _of_snapshot(snapshot: Stored, facts: RetentionFacts) -> Disposition:
     made_now = _made_now(snapshot.makers, facts)
     return Disposition(
         id=snapshot.id,
@@ -135,14 +135,14 @@ def _of_snapshot(snapshot: Stored, facts: Facts) -> Disposition:
     )
 
 
-def _made_now(makers: Iterable[str], facts: Facts) -> str | None:
+def _made_now(makers: Iterable[str], facts: RetentionFacts) -> str | None:
     """Why what these make, or have made, must wait for them."""
     maker = next((run for run in makers if run in facts.open_runs), None)
     return f"the run {maker}, which makes it, is not over" if maker else None
 
 
 def _why_it_stays(
-    image: Image, facts: Facts, policy: RetentionPolicy, *, rank: int, now: datetime
+    image: Image, facts: RetentionFacts, policy: RetentionPolicy, *, rank: int, now: datetime
 ) -> str | None:
     """`rank` counts the usable images of the family, the newest is 1."""
     age = now - wire.instant(image.created)
@@ -180,7 +180,9 @@ def _with_parents(images: Iterable[Image], stay: dict[str, str]) -> None:
             child = parent
 
 
-def _disposition(image: Image, stays: str | None, facts: Facts, policy: RetentionPolicy) -> Disposition:
+def _disposition(
+    image: Image, stays: str | None, facts: RetentionFacts, policy: RetentionPolicy
+) -> Disposition:
     return Disposition(
         id=image.id,
         name=image.name,

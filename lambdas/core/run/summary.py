@@ -231,9 +231,9 @@ def _steps(facts: RunFacts) -> dict[str, int | None]:
 def _cost(facts: RunFacts) -> dict[str, Any]:
     """Dollars and hours, by market, beside what the same hours cost on demand."""
     total = bill(facts.hosts, now=facts.ended)
-    saved = None
+    percent = None
     if total.saved_dollars is not None and total.on_demand_dollars:
-        saved = round(100 * total.saved_dollars / total.on_demand_dollars, 1)
+        percent = round(100 * total.saved_dollars / total.on_demand_dollars, 1)
     return {
         "dollars": total.dollars,
         "hours": total.hours,
@@ -243,7 +243,7 @@ def _cost(facts: RunFacts) -> dict[str, Any]:
         },
         "on_demand_dollars": total.on_demand_dollars,
         "saved_dollars": total.saved_dollars,
-        "saved_percent": saved,
+        "saved_percent": percent,
         "counts": "instance hours and their root disks, not storage, requests or transfer",
     }
 

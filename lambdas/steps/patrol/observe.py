@@ -64,7 +64,7 @@ def look(yard: PatrolSettings, book: Logbook, now: datetime) -> Look:
     hosts, problems = _hosts(found, live, policy_of(yard), now)
     if any(host.run not in live for host in hosts.values()):
         hosts = _with_imaging(
-            hosts, images.under_way(yard.yard), running[yard.snapshot_state_machine_arn], book
+            hosts, images.being_made(yard.yard), running[yard.snapshot_state_machine_arn], book
         )
     first = {name: verdict.judge(host, now) for name, host in hosts.items() if host.state not in GOING}
     by_use = {name: hosts[name] for name, said in first.items() if isinstance(said, Ask)}

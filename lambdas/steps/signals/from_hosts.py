@@ -68,7 +68,7 @@ def _look_for_the_silent(hearing: Hearing, records: Records, now: datetime) -> N
         case silent_hosts.AskToLeave(hosts=hosts, reason=reason):
             _ask_the_silent(hearing, records, hosts, reason, now)
         case silent_hosts.PresumeLost(hosts=hosts, commands=commands):
-            well = ssm.taken(commands)
+            well = ssm.succeeded(commands)
             lost = tuple(host for host in hosts if host not in well)
             if lost:
                 _lose(hearing, records, lost, now)

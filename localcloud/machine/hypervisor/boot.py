@@ -307,7 +307,7 @@ def messages(control: socket.socket) -> Iterator[dict[str, Any]]:
         yield json.loads(data)
 
 
-def say(control: socket.socket, **message: Any) -> None:
+def send(control: socket.socket, **message: Any) -> None:
     control.send(json.dumps(message).encode())
 
 
@@ -344,7 +344,7 @@ def main() -> int:
         namespaces = CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWUTS | CLONE_NEWIPC
         checked(libc.unshare(namespaces), "make the host's namespaces")
         mount("none", Path("/"), flags=MS_REC | MS_PRIVATE)
-        say(control, event="namespaces")
+        send(control, event="namespaces")
         if next(received, None) is None:
             return 0  # called off while waiting for its network card
         wire(spec["private_ip"], spec["neighbours"])
@@ -354,7 +354,7 @@ def main() -> int:
             become_init(control, spec)
     except (BootError, OSError) as error:
         print(f"boot: {error}", file=sys.stderr, flush=True)
-        say(control, event="failed", reason=str(error))
+        send(control, event="failed", reason=str(error))
         return 1
     control.close()
     return wait_for(pid)

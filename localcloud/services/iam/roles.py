@@ -9,6 +9,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from ministack.services import iam, sts
+
 from localcloud.services.iam import enforcement
 from localcloud.services.iam.checks import Check
 
@@ -48,8 +50,6 @@ class Session:
 
     def _access_key(self) -> str:
         """The key of the session, known to ministack's STS from now on."""
-        from ministack.services import sts
-
         digest = hashlib.sha256(f"{self.role_arn}/{self.name}".encode()).hexdigest()
         key = f"ASIA{digest[:16].upper()}"
         known, now = sts._sessions.get(key), time.time()
@@ -69,8 +69,6 @@ class Session:
 
 def trusts(role_arn: str, principal: str) -> bool:
     """Whether the role's trust policy lets this AWS service assume it."""
-    from ministack.services import iam
-
     role = iam._roles.get(role_arn.rsplit("/", 1)[-1])
     document = (role or {}).get("AssumeRolePolicyDocument") or "{}"
     parsed = json.loads(document) if isinstance(document, str) else document

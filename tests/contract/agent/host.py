@@ -8,7 +8,7 @@ import tarfile
 import textwrap
 import threading
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -20,7 +20,7 @@ import pytest
 
 from tests.contract.conftest import ACCOUNT, REGION, ROOT, Cloud, Credentials, eventually
 from training.host import orders
-from training.host.agent.agent import Agent, post_of
+from training.host.agent.agent import Agent, run_tags
 from training.host.agent.lease import Lease
 from training.host.metadata import Metadata
 from training.host.orders import Order
@@ -96,7 +96,7 @@ class Yard:
         events.put_targets(Rule=name, EventBusName=name, Targets=[target])
         self.places.python.parent.mkdir(parents=True)
         self.places.python.symlink_to(sys.executable)
-        self.places.software.mkdir(parents=True)
+        self.places.agent.mkdir(parents=True)
 
     @property
     def places(self) -> Places:
@@ -115,7 +115,7 @@ class Yard:
 
     def prepare(self, code: str, *, program: dict[str, Any] | None = None, **changes: Any) -> None:
         """Program, data and job in the bucket."""
-        self.put("programs/p.tar.gz", packed_program(code))
+        self.put("programs/p.tar.gz", packed({"mine.py": textwrap.dedent(code)}))
         self.put("data/d/sub/a.txt", "hello")
         job: dict[str, Any] = {
             "program": {"source": f"s3://{self.bucket}/programs/p.tar.gz", "module": "mine", "args": {}}
@@ -137,7 +137,7 @@ class Yard:
     def start_agent(self) -> MetadataService:
         service = self.metadata()
         identity = service.client.identity()
-        post = post_of(identity, now=datetime.now(UTC))
+        post = run_tags(identity, now=datetime.now(UTC))
         assert post
         self.agent = Agent(self.places, service.client, identity, post, power_off=self.powered_off.append)
         self.started.append((service, self.agent))
@@ -220,7 +220,7 @@ class Yard:
         """The process group of the program that runs."""
         return int(json.loads(self.places.process(attempt).read_text())["pid"])
 
-    def hear(self, word: str, attempt: int = 1) -> dict[str, Any]:
+    def hear(self, word: str, attempt: int = 1, *, within: float = 30) -> dict[str, Any]:
         """The signal of this word and attempt, once it is there."""
 
         def look() -> dict[str, Any] | None:
@@ -239,18 +239,19 @@ class Yard:
                 None,
             )
 
-        found: dict[str, Any] = eventually(look, 30)
+        found: dict[str, Any] = eventually(look, within)
         return found
 
 
-def packed_program(code: str) -> bytes:
-    packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w:gz") as tar:
-        member = tarfile.TarInfo("mine.py")
-        text = textwrap.dedent(code).encode()
-        member.size = len(text)
-        tar.addfile(member, io.BytesIO(text))
-    return packed.getvalue()
+def packed(files: Mapping[str, str]) -> bytes:
+    """A program's archive: texts by their paths."""
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w:gz") as tar:
+        for path, text in files.items():
+            member = tarfile.TarInfo(path)
+            member.size = len(text.encode())
+            tar.addfile(member, io.BytesIO(text.encode()))
+    return archive.getvalue()
 
 
 def become(monkeypatch: pytest.MonkeyPatch, who: Credentials) -> None:

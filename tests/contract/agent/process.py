@@ -5,7 +5,7 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
-from training.host.agent.agent import Agent, post_of
+from training.host.agent.agent import Agent, run_tags
 from training.host.metadata import Metadata
 from training.host.places import Places
 
@@ -14,7 +14,7 @@ def main(root: str, service: str) -> None:
     logging.basicConfig(level=logging.INFO)
     metadata = Metadata(service)
     identity = metadata.identity()
-    post = post_of(identity, now=datetime.now(UTC))
+    post = run_tags(identity, now=datetime.now(UTC))
     assert post
     Agent(Places(Path(root)), metadata, identity, post, power_off=print).work()
 

@@ -11,13 +11,13 @@ import pytest
 from tests.contract.agent.host import become
 from tests.contract.conftest import Cloud, Credentials, allow
 from training.host.bucket import Bucket
-from training.host.cluster import Assignment, Cluster
-from training.host.data.data import fetch_shares, fetch_whole
+from training.host.cluster import Assignment, Cluster, Role
+from training.host.data.fetch import fetch_shares, fetch_whole
 from training.host.data.transfer import download_all
 from training.host.errors import AccessDenied, Damaged, HostTrouble, Missing
 from training.host.places import Places
 
-CHIEF, WORKER = Assignment("i-1", "chief", 0, "10.0.1.5"), Assignment("i-2", "worker", 1, "10.0.1.6")
+CHIEF, WORKER = Assignment("i-1", Role.CHIEF, 0, "10.0.1.5"), Assignment("i-2", Role.WORKER, 1, "10.0.1.6")
 
 
 class Store:

@@ -12,7 +12,7 @@ import pytest
 from tests.contract.agent.host import IMAGE, INSTANCE, MetadataService, Yard, become
 from tests.contract.conftest import REGION, allow, eventually
 from training.host import orders
-from training.host.agent.agent import post_of
+from training.host.agent.agent import run_tags
 from training.host.metadata import Identity, Notice
 from training.host.orders import Order
 
@@ -235,7 +235,7 @@ def test_a_host_that_may_not_speak_leaves_its_last_words_and_ends(
 def test_a_host_without_an_attempt_stays_quiet(lacking: str) -> None:
     tags = {"trainyard:run": "r", "trainyard:attempt": "1", "trainyard:bucket": "b", "trainyard:bus": "b"}
     del tags[lacking]
-    assert post_of(Identity(INSTANCE, REGION, "10.0.1.5", IMAGE, tags), now=datetime.now(UTC)) is None
+    assert run_tags(Identity(INSTANCE, REGION, "10.0.1.5", IMAGE, tags), now=datetime.now(UTC)) is None
 
 
 def test_a_token_that_expired_is_asked_for_anew(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ import os
 import shlex
 import time
 from collections.abc import Callable, Iterator
+from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from training.baking import cloudwatch, install, tests
 from training.baking.builder import Builder, has_gpu, image_settings
 from training.baking.log import BuilderLog
 from training.baking.recipe import Recipe
-from training.baking.results import Verdict
+from training.baking.results import Finding
 from training.baking.shell import Shell
 from training.baking.tests import Bench
 from training.host.metadata import Identity
@@ -76,7 +77,7 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Host]:
         yield Host(tmp_path, monkeypatch, log)
 
 
-def outcome(does: Callable[[Bench], Verdict], bench: Bench) -> tuple[str, str]:
+def outcome(does: Callable[[Bench], Finding], bench: Bench) -> tuple[str, str]:
     found = tests.run(does.__name__, does, bench)
     return found.outcome, found.reason
 
@@ -189,7 +190,7 @@ def test_a_boot_unit_that_is_not_enabled_fails(host: Host) -> None:
 
 
 def test_a_fault_of_ours_fails_one_test(host: Host) -> None:
-    def broken(bench: Bench) -> Verdict:
+    def broken(bench: Bench) -> Finding:
         raise KeyError("surprise")
 
     assert outcome(broken, host.bench()) == ("failed", "the test itself failed: KeyError('surprise')")
@@ -233,13 +234,33 @@ def test_the_agent_publishes_what_patrol_reads() -> None:
     assert gpu["metrics_collection_interval"] == 60
 
 
-def test_the_host_has_a_command_for_people_and_its_python_knows_the_package(host: Host) -> None:
-    packages = host.places.root / "site-packages"
-    packages.mkdir()
-    host._script(host.places.python, str(packages), 0)
+def test_the_host_has_a_command_for_people(host: Host) -> None:
     install.install_command(host.bench().builder)
     assert host.places.command.stat().st_mode & 0o777 == 0o755
-    assert (packages / "trainyard.pth").read_text() == f"{host.places.software}\n"
+
+
+def test_the_hosts_python_has_the_package_trainyard_and_no_other_of_ours(host: Host) -> None:
+    packages = host.places.root / "site-packages"
+    (packages / "trainyard" / "gone").mkdir(parents=True)
+    (packages / "trainyard-0.0.9.dist-info").mkdir()
+    host._script(host.places.python, str(packages), 0)
+    for name in ("trainyard", "training"):
+        (host.places.agent / name).mkdir(parents=True)
+    (host.places.agent / "trainyard/__init__.py").write_text('"""It."""\n\n__version__ = "1.2.3"\n')
+    install.install_library(host.bench().builder)
+    assert sorted(path.name for path in packages.iterdir()) == ["trainyard", "trainyard-1.2.3.dist-info"]
+    assert [path.name for path in (packages / "trainyard").iterdir()] == ["__init__.py"]
+    assert [path.name for path in host.places.agent.iterdir()] == ["training"]
+    (found,) = distributions(path=[str(packages)])
+    assert (found.name, found.version) == ("trainyard", "1.2.3")
+
+
+def test_programs_of_ours_alone_find_the_package_training(host: Host) -> None:
+    host._script(host.places.python, "", 0)
+    host.places.python.write_text("#!/bin/sh\necho path $PYTHONPATH in $(ls | wc -l)\n")
+    bench = host.bench()
+    assert bench.program("training.programs.matmul").output == f"path {host.places.agent} in 0\n"
+    assert bench.builder.shell.run([bench.shell_python]).output.startswith("path in ")
 
 
 def test_an_agent_that_is_there_is_given_its_configuration(host: Host) -> None:

@@ -5,14 +5,14 @@ import pytest
 from tests.contract.conftest import ROOT
 from training.baking.packages import (
     faults,
+    message_of_uv,
     not_to_be_had,
     others_in_its_place,
     pin_of,
     pinned,
     trouble_of_apt,
-    words_of_uv,
 )
-from training.baking.shell import Ended
+from training.baking.shell import CommandResult
 
 PINS = {"tensorflow-cpu": "2.21.0", "numpy": "2.4.6"}
 NONE_FOUND = """
@@ -53,7 +53,7 @@ def test_the_pins_are_those_of_the_list(name: str) -> None:
 
 
 def test_uv_is_quoted_in_one_line() -> None:
-    assert words_of_uv(Ended(1, NONE_FOUND)) == (
+    assert message_of_uv(CommandResult(1, NONE_FOUND)) == (
         "No solution found when resolving dependencies: Because nosuchpackage was not found in the package registry "
         "and you require nosuchpackage==1.0, we can conclude that your requirements are unsatisfiable"
     )
@@ -61,14 +61,18 @@ def test_uv_is_quoted_in_one_line() -> None:
 
 def test_the_entry_that_fails_alone_is_named() -> None:
     told = not_to_be_had(
-        ["scipy", "nosuchpackage==1.0"], Ended(1, NONE_FOUND), [Ended(0, ""), Ended(1, NONE_FOUND)]
+        ["scipy", "nosuchpackage==1.0"],
+        CommandResult(1, NONE_FOUND),
+        [CommandResult(0, ""), CommandResult(1, NONE_FOUND)],
     )
     assert told.startswith('python_packages[1] "nosuchpackage==1.0": No solution found')
     assert "scipy" not in told
 
 
 def test_entries_that_do_not_go_together_are_all_named() -> None:
-    told = not_to_be_had(["a<1", "b"], Ended(1, "error: a<1 and b"), [Ended(0, ""), Ended(0, "")])
+    told = not_to_be_had(
+        ["a<1", "b"], CommandResult(1, "error: a<1 and b"), [CommandResult(0, ""), CommandResult(0, "")]
+    )
     assert told.startswith(
         'python_packages[0] "a<1", python_packages[1] "b": each could be installed, but not all'
     )
@@ -93,7 +97,7 @@ def test_entries_that_do_not_go_together_are_all_named() -> None:
     ],
 )
 def test_apt_get_names_the_entry_or_it_is_not_the_recipes_fault(said: str, kind: str, told: str) -> None:
-    trouble = trouble_of_apt(["jq=9", "treee"], Ended(100, said, "exit code 100"))
+    trouble = trouble_of_apt(["jq=9", "treee"], CommandResult(100, said, "exit code 100"))
     assert trouble.kind == kind
     assert trouble.reason.startswith(told)
 

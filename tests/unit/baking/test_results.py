@@ -5,7 +5,7 @@ import pytest
 from training.baking import versions
 from training.baking.recipe import Recipe, named
 from training.baking.results import Outcome, Result, Versions, counted, failure, table, to_json
-from training.baking.seeing import Seen
+from training.baking.tensorflow_facts import TensorFlowFacts
 from training.host.errors import HostTrouble
 
 RESULTS = [
@@ -59,9 +59,9 @@ def test_tests_json_has_results_and_versions() -> None:
     ],
 )
 def test_versions_against_the_recipe(found: str, asked: str, outcome: str) -> None:
-    verdict = versions.fits("TensorFlow", found, asked)
-    assert verdict.outcome == outcome
-    assert found in verdict.reason
+    finding = versions.fits("TensorFlow", found, asked)
+    assert finding.outcome == outcome
+    assert found in finding.reason
 
 
 @pytest.mark.parametrize(
@@ -101,6 +101,8 @@ def test_what_no_control_plane_writes_is_no_recipe(text: str) -> None:
 def test_what_tensorflow_sees_is_its_last_line() -> None:
     facts = '{"tensorflow": "2.21.0", "cuda": "12.5.1", "gpus": ["/physical_device:GPU:0"]}'
     said = f'2026 I tensorflow/core: {{"noise": 1}}\n{facts}\n'
-    assert Seen.from_output(said) == Seen("2.21.0", "12.5.1", ("/physical_device:GPU:0",))
+    assert TensorFlowFacts.from_output(said) == TensorFlowFacts(
+        "2.21.0", "12.5.1", ("/physical_device:GPU:0",)
+    )
     with pytest.raises(HostTrouble, match="did not say"):
-        Seen.from_output("Segmentation fault")
+        TensorFlowFacts.from_output("Segmentation fault")

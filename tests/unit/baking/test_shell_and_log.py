@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from training.baking.__main__ import once
 from training.baking.log import BuilderLog
-from training.baking.once import once
 from training.baking.shell import Shell
 from training.host.bucket import Bucket
 from training.host.errors import HostTrouble, ProgramFault
@@ -104,12 +104,12 @@ def test_a_line_stops_at_its_first_error_and_at_an_unset_variable(log: BuilderLo
 
 def test_no_command_outlives_its_time(log: BuilderLog, tmp_path: Path) -> None:
     done = shell(log, tmp_path, seconds=0.2).line("echo begun; sleep 60")
-    assert (done.is_good, done.said) == (False, "begun\n")
+    assert (done.is_good, done.output) == (False, "begun\n")
     assert done.reason.startswith("it was still running after")
 
 
 def test_a_service_that_a_command_starts_is_not_waited_for(log: BuilderLog, tmp_path: Path) -> None:
-    assert shell(log, tmp_path).line("sleep 30 & echo started").said == "started\n"
+    assert shell(log, tmp_path).line("sleep 30 & echo started").output == "started\n"
 
 
 def test_a_command_that_is_not_there_is_named(log: BuilderLog, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lambdas.core.images import retention
-from lambdas.core.images.retention import Disposition, Facts, Fate, RetentionPolicy
+from lambdas.core.images.retention import Disposition, Fate, RetentionFacts, RetentionPolicy
 from lambdas.core.model import wire
 from lambdas.core.model.image import Image, Snapshot, Stored
 from tests.unit.core.facts import NOON
@@ -26,7 +26,7 @@ def image(ami: str, days: float, state: str = "available", family: str = "gpu", 
     return Image(ami, f"name of {ami}", state, "", created, marks, "x86_64", (Snapshot(f"snap-{ami}", 100),))
 
 
-def facts(*images: Image, **more: Any) -> Facts:
+def facts(*images: Image, **more: Any) -> RetentionFacts:
     """Nothing points to any of them, nothing uses any."""
     known: dict[str, Any] = {
         "yard": "trainyard",
@@ -39,7 +39,7 @@ def facts(*images: Image, **more: Any) -> Facts:
         "open_runs": frozenset(),
         "named": {},
     }
-    return Facts(**(known | more))
+    return RetentionFacts(**(known | more))
 
 
 OLD = image("ami-old", 30)

@@ -18,7 +18,7 @@ DOCUMENT: dict[str, Any] = {
 }
 
 
-def told(cluster: Cluster, instance: str) -> Any:
+def tf_config_of(cluster: Cluster, instance: str) -> Any:
     assignment = cluster.assignment(instance)
     assert assignment
     text = cluster.tf_config(assignment)
@@ -28,8 +28,8 @@ def told(cluster: Cluster, instance: str) -> Any:
 def test_everybody_in_a_multi_worker_cluster_is_a_worker_and_the_chief_is_worker_0() -> None:
     cluster = Cluster.from_json(DOCUMENT)
     members = {"worker": ["10.0.1.5:2222", "10.0.1.6:2222"]}
-    assert told(cluster, "i-1") == {"cluster": members, "task": {"type": "worker", "index": 0}}
-    assert told(cluster, "i-2") == {"cluster": members, "task": {"type": "worker", "index": 1}}
+    assert tf_config_of(cluster, "i-1") == {"cluster": members, "task": {"type": "worker", "index": 0}}
+    assert tf_config_of(cluster, "i-2") == {"cluster": members, "task": {"type": "worker", "index": 1}}
     assert cluster.checkpoint == Checkpoint(120, "runs/digits-1a2b3c4d/checkpoints/00000120/")
 
 

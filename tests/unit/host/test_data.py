@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from training.host.bucket import Object
-from training.host.cluster import Assignment, Cluster
-from training.host.data.data import Entry, make_sure_all_get_some
+from training.host.cluster import Assignment, Cluster, Role, Strategy
+from training.host.data.fetch import DataEntry, make_sure_all_get_some
 from training.host.data.integrity import difference
 from training.host.data.journal import Journal
 from training.host.data.sharding import All, Nothing, Share, due, shares
-from training.host.data.transfer import Said, heard, make_sure_they_fit, progress
+from training.host.data.transfer import OutputLine, make_sure_they_fit, parsed, progress
 from training.host.errors import HostTrouble
 from training.host.program.packages import telling_lines
 
@@ -25,9 +25,13 @@ JOB = {"cluster": {"chief": "coordinator"}}
 
 
 def cluster(strategy: str, *roles: tuple[str, int], chief: str = "coordinator") -> Cluster:
-    assignments = tuple(Assignment(f"i-{role}-{index}", role, index, "10.0.1.5") for role, index in roles)
+    assignments = tuple(
+        Assignment(f"i-{role}-{index}", Role(role), index, "10.0.1.5") for role, index in roles
+    )
     job = {"cluster": {"chief": chief}}
-    return Cluster("r", 1, strategy, 2222, assignments, None, datetime(2026, 11, 20, tzinfo=UTC), job)
+    return Cluster(
+        "r", 1, Strategy(strategy), 2222, assignments, None, datetime(2026, 11, 20, tzinfo=UTC), job
+    )
 
 
 TEAM = cluster("multi_worker", ("chief", 0), ("worker", 1), ("worker", 2))
@@ -86,7 +90,7 @@ def test_every_file_has_one_worker_and_the_shares_are_balanced() -> None:
 
 
 def test_fewer_files_than_workers_is_refused_with_both_numbers() -> None:
-    entry = Entry("train", "s3://b/data/train/", "file")
+    entry = DataEntry("train", "s3://b/data/train/", "file")
     make_sure_all_get_some(entry, [item("a"), item("b")], workers=2)
     with pytest.raises(HostTrouble, match=r"data\.train: 3 workers are to share 2 files") as refused:
         make_sure_all_get_some(entry, [item("a"), item("b"), item("_SUCCESS", 0)], workers=3)
@@ -173,8 +177,8 @@ LINES = [
 
 @pytest.mark.parametrize(("line", "path", "complaint", "code"), LINES)
 def test_s5cmd_is_understood(line: str, path: Path | None, complaint: str | None, code: str) -> None:
-    said = heard(line)
-    assert (said, said.code) == (Said(path, complaint), code)
+    said = parsed(line)
+    assert (said, said.code) == (OutputLine(path, complaint), code)
 
 
 def test_progress_is_said_in_gigabytes_and_speed() -> None:

@@ -8,7 +8,7 @@ from training.host.program.ending import (
     Failed,
     Finished,
     Stopped,
-    judge,
+    decide,
     last_exception,
     last_lines,
     why,
@@ -37,86 +37,86 @@ PREEMPTION = "INFO:tensorflow:Member worker/1 has received termination notice.\n
 @pytest.mark.parametrize(
     ("sentence", "end", "answer"),
     [
-        ("0 is finished", End(code=0, said=""), Finished()),
-        ("finished although it was asked to leave", End(code=0, said="", asked="asked"), Finished()),
-        ("75 by itself: a peer left", End(code=75, said=""), Stopped("peer")),
-        ("75 after the notice", End(code=75, said="", asked="interrupted"), Stopped("interrupted")),
-        ("75 after the order", End(code=75, said="", asked="asked"), Stopped("asked")),
+        ("0 is finished", End(code=0, tail=""), Finished()),
+        ("finished although it was asked to leave", End(code=0, tail="", asked="asked"), Finished()),
+        ("75 by itself: a peer left", End(code=75, tail=""), Stopped("peer")),
+        ("75 after the notice", End(code=75, tail="", asked="interrupted"), Stopped("interrupted")),
+        ("75 after the order", End(code=75, tail="", asked="asked"), Stopped("asked")),
         (
             "a program that knows nothing dies of our SIGTERM",
-            End(code=143, said="", asked="asked"),
+            End(code=143, tail="", asked="asked"),
             Stopped("asked"),
         ),
         (
             "we had to kill it",
-            End(code=137, said="", asked="interrupted", killed=True),
+            End(code=137, tail="", asked="interrupted", killed=True),
             Stopped("interrupted"),
         ),
         (
             "at its cap it says shutdown_notice with 1",
-            End(code=1, said=ASKED + "bye\n", asked="limit"),
+            End(code=1, tail=ASKED + "bye\n", asked="limit"),
             Stopped("limit"),
         ),
         (
             "or with 3, taken back by AWS",
-            End(code=3, said=ASKED, asked="interrupted"),
+            End(code=3, tail=ASKED, asked="interrupted"),
             Stopped("interrupted"),
         ),
         (
             "SIGTERM is its KeyboardInterrupt",
-            End(code=130, said=INTERRUPTED, asked="limit"),
+            End(code=130, tail=INTERRUPTED, asked="limit"),
             Stopped("limit"),
         ),
-        ("which it lets end it with 1", End(code=1, said=INTERRUPTED, asked="asked"), Stopped("asked")),
+        ("which it lets end it with 1", End(code=1, tail=INTERRUPTED, asked="asked"), Stopped("asked")),
         (
             "or an exception of its own making",
-            End(code=1, said=OWN_INTERRUPT, asked="limit"),
+            End(code=1, tail=OWN_INTERRUPT, asked="limit"),
             Stopped("limit"),
         ),
-        ("or one that says so", End(code=1, said=NAMED_SIGNAL, asked="limit"), Stopped("limit")),
+        ("or one that says so", End(code=1, tail=NAMED_SIGNAL, asked="limit"), Stopped("limit")),
         (
             "what it showed before counts for nothing",
-            End(code=1, said=TRACEBACK + ASKED, asked="limit"),
+            End(code=1, tail=TRACEBACK + ASKED, asked="limit"),
             Stopped("limit"),
         ),
-        ("it crashes on its way out", End(code=134, said=ASKED, asked="limit"), Stopped("limit")),
-        ("somebody is faster than our patience", End(code=137, said=ASKED, asked="limit"), Stopped("limit")),
+        ("it crashes on its way out", End(code=134, tail=ASKED, asked="limit"), Stopped("limit")),
+        ("somebody is faster than our patience", End(code=137, tail=ASKED, asked="limit"), Stopped("limit")),
         (
             "0 without its results, when asked",
-            End(code=0, said="", asked="limit", missing=("model",)),
+            End(code=0, tail="", asked="limit", missing=("model",)),
             Stopped("limit"),
         ),
         (
             "a full disk does not matter to our SIGTERM",
-            End(code=143, said="", asked="limit", room=FULL),
+            End(code=143, tail="", asked="limit", room=FULL),
             Stopped("limit"),
         ),
-        ("somebody killed it", End(code=137, said=""), Stopped("killed")),
-        ("somebody ended it", End(code=143, said="step 7\n", gang=2), Stopped("killed")),
-        ("a ps was killed before its time", End(code=137, said="", serves=True, gang=3), Stopped("killed")),
-        ("TensorFlow's own handler saved", End(code=42, said="", asked="asked"), Stopped("asked")),
-        ("and so did its peers", End(code=42, said=PREEMPTION, gang=2), Stopped("peer")),
-        ("a program that is not elastic saw its peer go", End(code=1, said=PEER, gang=2), Stopped("peer")),
+        ("somebody killed it", End(code=137, tail=""), Stopped("killed")),
+        ("somebody ended it", End(code=143, tail="step 7\n", gang=2), Stopped("killed")),
+        ("a ps was killed before its time", End(code=137, tail="", serves=True, gang=3), Stopped("killed")),
+        ("TensorFlow's own handler saved", End(code=42, tail="", asked="asked"), Stopped("asked")),
+        ("and so did its peers", End(code=42, tail=PREEMPTION, gang=2), Stopped("peer")),
+        ("a program that is not elastic saw its peer go", End(code=1, tail=PEER, gang=2), Stopped("peer")),
         (
             "so it does when all are asked to leave",
-            End(code=1, said=PEER, gang=2, asked="asked"),
+            End(code=1, tail=PEER, gang=2, asked="asked"),
             Stopped("asked"),
         ),
-        ("a frozen peer is unhealthy", End(code=1, said=UNHEALTHY, gang=2), Stopped("peer")),
-        ("a peer vanished while the cluster formed", End(code=142, said="", gang=2), Stopped("peer")),
+        ("a frozen peer is unhealthy", End(code=1, tail=UNHEALTHY, gang=2), Stopped("peer")),
+        ("a peer vanished while the cluster formed", End(code=142, tail="", gang=2), Stopped("peer")),
         (
             "a ps may end as it likes with its run",
-            End(code=134, said="", serves=True, asked="asked"),
+            End(code=134, tail="", serves=True, asked="asked"),
             Stopped("asked"),
         ),
     ],
 )
 def test_what_a_programs_end_means(sentence: str, end: End, answer: Finished | Stopped) -> None:
-    assert judge(end) == answer, sentence
+    assert decide(end) == answer, sentence
 
 
 def test_the_programs_own_error_is_the_reason() -> None:
-    assert judge(End(code=1, said=TRACEBACK, gang=2)) == Failed(
+    assert decide(End(code=1, tail=TRACEBACK, gang=2)) == Failed(
         "program", "the program ended with exit code 1: ValueError: the labels are strings", 1
     )
 
@@ -124,43 +124,43 @@ def test_the_programs_own_error_is_the_reason() -> None:
 @pytest.mark.parametrize(
     ("sentence", "end"),
     [
-        ("it stays one when it was asked to leave", End(code=1, said=TRACEBACK, asked="asked", gang=2)),
-        ("also at its cap", End(code=1, said=ASKED + TRACEBACK, asked="limit")),
-        ("after its own KeyboardInterrupt", End(code=1, said=INTERRUPTED + TRACEBACK, asked="limit")),
-        ("it could not save: the disk was full", End(code=1, said=ASKED, asked="limit", room=FULL)),
-        ("nor for want of memory", End(code=137, said=ASKED, asked="limit", starved=True)),
-        ("an interrupt that nobody asked for", End(code=130, said="KeyboardInterrupt\n")),
-        ("the same error on a single host is no peer's", End(code=1, said=PEER)),
-        ("a ps that ends by itself is no peer", End(code=1, said=TRACEBACK, serves=True, gang=3)),
-        ("42 alone says nothing", End(code=42, said="", gang=2)),
-        ("the kernel killed it for want of memory", End(code=137, said="", starved=True, gang=2)),
-        ("it was killed on a full disk", End(code=137, said="", room=FULL)),
-        ("it crashed", End(code=139, said="")),
+        ("it stays one when it was asked to leave", End(code=1, tail=TRACEBACK, asked="asked", gang=2)),
+        ("also at its cap", End(code=1, tail=ASKED + TRACEBACK, asked="limit")),
+        ("after its own KeyboardInterrupt", End(code=1, tail=INTERRUPTED + TRACEBACK, asked="limit")),
+        ("it could not save: the disk was full", End(code=1, tail=ASKED, asked="limit", room=FULL)),
+        ("nor for want of memory", End(code=137, tail=ASKED, asked="limit", starved=True)),
+        ("an interrupt that nobody asked for", End(code=130, tail="KeyboardInterrupt\n")),
+        ("the same error on a single host is no peer's", End(code=1, tail=PEER)),
+        ("a ps that ends by itself is no peer", End(code=1, tail=TRACEBACK, serves=True, gang=3)),
+        ("42 alone says nothing", End(code=42, tail="", gang=2)),
+        ("the kernel killed it for want of memory", End(code=137, tail="", starved=True, gang=2)),
+        ("it was killed on a full disk", End(code=137, tail="", room=FULL)),
+        ("it crashed", End(code=139, tail="")),
     ],
 )
 def test_an_end_that_is_the_programs_own(sentence: str, end: End) -> None:
-    assert isinstance(judge(end), Failed), sentence
+    assert isinstance(decide(end), Failed), sentence
 
 
 @pytest.mark.parametrize(
     ("sentence", "end", "is_whole"),
     [
-        ("it finished", End(code=0, said=""), True),
-        ("it says that it has saved", End(code=75, said="", asked="limit"), True),
-        ("it went by itself, with a code of its own", End(code=1, said=ASKED, asked="limit"), True),
-        ("its signal's own end", End(code=143, said=ASKED, asked="limit"), False),
-        ("an interrupt may come while it saves", End(code=1, said=INTERRUPTED, asked="limit"), False),
-        ("it had to be killed", End(code=1, said=ASKED, asked="limit", killed=True), False),
-        ("the disk was full", End(code=1, said=ASKED, asked="limit", room=FULL), False),
-        ("nobody asked it", End(code=1, said=""), False),
+        ("it finished", End(code=0, tail=""), True),
+        ("it says that it has saved", End(code=75, tail="", asked="limit"), True),
+        ("it went by itself, with a code of its own", End(code=1, tail=ASKED, asked="limit"), True),
+        ("its signal's own end", End(code=143, tail=ASKED, asked="limit"), False),
+        ("an interrupt may come while it saves", End(code=1, tail=INTERRUPTED, asked="limit"), False),
+        ("it had to be killed", End(code=1, tail=ASKED, asked="limit", killed=True), False),
+        ("the disk was full", End(code=1, tail=ASKED, asked="limit", room=FULL), False),
+        ("nobody asked it", End(code=1, tail=""), False),
     ],
 )
 def test_whether_what_was_written_last_is_whole(sentence: str, end: End, is_whole: bool) -> None:
-    assert end.saved is is_whole, sentence
+    assert end.is_whole is is_whole, sentence
 
 
 def test_an_end_without_what_the_job_expects_is_a_failure() -> None:
-    assert judge(End(code=0, said="", missing=("model", "metrics"))) == Failed(
+    assert decide(End(code=0, tail="", missing=("model", "metrics"))) == Failed(
         "program",
         "the program ended with 0 but left no model and no metrics, which program.expect asks for: a model belongs "
         "into the folder that TRAINYARD_MODEL names; a metrics belongs into the file that TRAINYARD_METRICS names",
@@ -183,12 +183,12 @@ def test_an_end_without_what_the_job_expects_is_a_failure() -> None:
     ],
 )
 def test_the_reason_says_what_happened(code: int, said: str, words: str) -> None:
-    assert words in why(End(code=code, said=said))
+    assert words in why(End(code=code, tail=said))
 
 
 @pytest.mark.parametrize("code", [1, 120, 137])
 def test_a_full_disk_is_the_reason_even_when_the_program_could_not_say_so(code: int) -> None:
-    reason = why(End(code=code, said="", room=FULL))
+    reason = why(End(code=code, tail="", room=FULL))
     assert (
         "the disk of this host is full (1 MB of 50.0 GB are free at /var/lib/trainyard): give the" in reason
     )
@@ -239,11 +239,11 @@ def test_a_full_disk_is_the_reason_even_when_the_program_could_not_say_so(code: 
     ],
 )
 def test_the_reason_says_what_to_do(said: str, advice: str) -> None:
-    assert advice in why(End(code=1, said=f"Traceback (most recent call last):\n  File x\n{said}\n"))
+    assert advice in why(End(code=1, tail=f"Traceback (most recent call last):\n  File x\n{said}\n"))
 
 
 def test_an_error_that_nobody_knows_gets_no_advice() -> None:
-    assert why(End(code=1, said=TRACEBACK)).endswith("ValueError: the labels are strings")
+    assert why(End(code=1, tail=TRACEBACK)).endswith("ValueError: the labels are strings")
 
 
 def test_the_last_exception_wins() -> None:

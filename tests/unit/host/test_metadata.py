@@ -61,7 +61,7 @@ def test_a_host_whose_tags_are_hidden_waits_says_so_once_and_soon_asks_but_seldo
                 "meta-data/tags/instance/trainyard:run": "digits-1",
             }
 
-    identity = Metadata(service).identity_once_told(sleep)
+    identity = Metadata(service).await_identity(sleep)
     assert identity.tags == {"trainyard:run": "digits-1"}
     assert slept == [2.0] * 30 + [60.0] * 10
     (said,) = caplog.messages

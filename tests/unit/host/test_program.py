@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from training.host.agent.state import State, recall
+from training.host.disk import inside
 from training.host.errors import ProgramFault
-from training.host.folders import inside
 from training.host.periodic import Repeat
 from training.host.places import Places
-from training.host.program.fetch import find_module
+from training.host.program.fetch import find_module, refuse_our_name
 from training.host.program.process import Program
 
 
@@ -103,6 +103,45 @@ def test_a_module_is_looked_for_without_importing_it(tmp_path: Path) -> None:
     for absent in ("mine.other", "mine", "mine.train.deeper"):
         with pytest.raises(ProgramFault, match=absent):
             find_module(absent, places, source="s3://b/p.tar")
+
+
+def test_shipped_programs_are_found_by_a_job_without_a_source_alone(tmp_path: Path) -> None:
+    places = Places(tmp_path)
+    (places.agent / "training/programs").mkdir(parents=True)
+    (places.agent / "training/programs/digits.py").touch()
+    places.program.mkdir(parents=True)
+    places.python.parent.mkdir(parents=True)
+    places.python.symlink_to(sys.executable)
+    find_module("training.programs.digits", places, source=None)
+    with pytest.raises(ProgramFault, match=r"training\.programs\.digits cannot be found in s3://b/p\.tar"):
+        find_module("training.programs.digits", places, source="s3://b/p.tar")
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        ["trainyard.py"],
+        ["trainyard/__init__.py"],
+        ["trainyard/train/loop.py"],
+    ],
+)
+def test_the_name_under_which_programs_import_what_hosts_have_is_not_the_users(
+    tmp_path: Path, files: list[str]
+) -> None:
+    write(tmp_path, *files)
+    with pytest.raises(ProgramFault, match=r"s3://b/p\.tar brings a module trainyard of its own"):
+        refuse_our_name(tmp_path, "s3://b/p.tar")
+
+
+def test_any_other_name_is_the_users_and_so_is_a_folder_without_code(tmp_path: Path) -> None:
+    write(tmp_path, "trainyard/job.yaml", "training/__init__.py", "host/x.py", "trainyards.py", "data.py")
+    refuse_our_name(tmp_path, "s3://b/p.tar")
+
+
+def write(folder: Path, *names: str) -> None:
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).touch()
 
 
 @pytest.mark.parametrize("relative", ["../x", "a/../../x", "/etc/passwd", ""])

@@ -9,16 +9,16 @@ from training.host.reporting.progress import Progress, facts_in, resumed_in
 def test_progress_is_said_at_once_then_every_ten_seconds(tmp_path: Path) -> None:
     path = tmp_path / "progress.jsonl"
     progress = Progress(path, started=0)
-    assert progress.to_say(1, no_signs) is None
+    assert progress.due(1, no_signs) is None
     path.write_text('{"step": 1, "loss": 2.5, "else": 1}\n{"step": 2')
-    progress.read()
-    assert progress.to_say(2, no_signs) == {"step": 1, "loss": 2.5}
+    progress.update()
+    assert progress.due(2, no_signs) == {"step": 1, "loss": 2.5}
     with path.open("a") as lines:
         lines.write(', "loss": 2.0}\nno json\n')
-    progress.read()
-    assert progress.to_say(5, no_signs) is None
-    assert progress.to_say(12, no_signs) == {"step": 2, "loss": 2.0}
-    assert progress.to_say(30, no_signs) is None
+    progress.update()
+    assert progress.due(5, no_signs) is None
+    assert progress.due(12, no_signs) == {"step": 2, "loss": 2.0}
+    assert progress.due(30, no_signs) is None
 
 
 def no_signs() -> None:
@@ -38,8 +38,8 @@ def test_once_a_minute_it_is_said_that_a_silent_program_lives(found: list[int], 
     progress, looks = Progress(Path("/nowhere"), started=0), iter(found)
     heard = []
     for minute in range(len(found)):
-        assert progress.to_say(60 * minute + 59, no_signs) is None
-        heard.append(progress.to_say(60 * minute + 60, lambda: next(looks)) == {})
+        assert progress.due(60 * minute + 59, no_signs) is None
+        heard.append(progress.due(60 * minute + 60, lambda: next(looks)) == {})
     assert heard == said
 
 
@@ -67,8 +67,8 @@ def test_what_was_restored_is_said_in_every_progress(tmp_path: Path) -> None:
         '{"step": 121, "resumed": {"step": 120, "batch": 7, "verified": true, "else": 1}}\n{"step": 122}\n'
     )
     progress = Progress(path, started=0)
-    progress.read()
-    assert progress.to_say(1, no_signs) == {
+    progress.update()
+    assert progress.due(1, no_signs) == {
         "step": 122,
         "resumed": {"step": 120, "batch": 7, "verified": True},
     }

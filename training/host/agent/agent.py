@@ -25,7 +25,7 @@ from training.host.agent.membership import join, recall_assignment
 from training.host.agent.watchdog import Watchdog, power_off
 from training.host.bucket import Bucket
 from training.host.checkpoints import restore
-from training.host.checkpoints.upload import Taken
+from training.host.checkpoints.upload import LastCheckpoint
 from training.host.cluster import Assignment, Cluster
 from training.host.disk import Disk
 from training.host.errors import HostTrouble
@@ -52,8 +52,8 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Post:
-    """What the tags say: the run this host is for and where to speak."""
+class RunTags:
+    """What the host's tags say: the run it is for, and where its signals go."""
 
     run: str
     bucket: str
@@ -62,14 +62,14 @@ class Post:
     lease: Lease
 
 
-def post_of(identity: Identity, *, now: datetime) -> Post | None:
+def run_tags(identity: Identity, *, now: datetime) -> RunTags | None:
     """None for a host that is not for a training run: a builder, one launched from an image, one launched by hand."""
     tags = identity.tags
     needed = ("trainyard:run", "trainyard:attempt", "trainyard:bucket", "trainyard:bus")
     if "trainyard:kind" in tags or any(key not in tags for key in needed):
         return None
     run, attempt, bucket, bus = (tags[key] for key in needed)
-    return Post(run=run, bucket=bucket, bus=bus, attempt=int(attempt), lease=lease_of(identity, now=now))
+    return RunTags(run=run, bucket=bucket, bus=bus, attempt=int(attempt), lease=lease_of(identity, now=now))
 
 
 def lease_of(identity: Identity, *, now: datetime) -> Lease:
@@ -86,7 +86,7 @@ def with_a_lease(places: Places, identity: Identity, *, now: datetime) -> Identi
     if tag is None or not lease.at_launch(tag).is_over(now):
         return identity
     if not places.started_again.exists():
-        orders.write_whole(places.started_again, (now + lease.AGAIN).isoformat())
+        orders.write_whole(places.started_again, (now + lease.RESTARTED).isoformat())
         logger.info("started again after its lease of %s had ended: stays for an hour", tag)
     return replace(identity, tags={**identity.tags, "trainyard:lease": places.started_again.read_text()})
 
@@ -95,7 +95,7 @@ def run(places: Places) -> None:
     """The agent's life. Returns only when there is nothing to do on this host at all."""
     metadata = Metadata()
     now = datetime.now(UTC)
-    identity = with_a_lease(places, metadata.identity_once_told(), now=now)
+    identity = with_a_lease(places, metadata.await_identity(), now=now)
     try:
         disk_identity.take_over(places, identity)
     except OSError as error:  # a full disk says so once there is somebody to hear it
@@ -105,15 +105,15 @@ def run(places: Places) -> None:
         logger.info("this instance was generalized for an image: staying quiet")
         _stay_quiet(metadata, identity, measuring, now)
         return
-    post = post_of(identity, now=now)
-    if post is None:
+    tags = run_tags(identity, now=now)
+    if tags is None:
         logger.info(
             "no attempt of a run is tagged on this instance (%s): staying quiet", ", ".join(identity.tags)
         )
         _stay_quiet(metadata, identity, measuring, now)
         return
     with orders.presence(places):
-        agent = Agent(places, metadata, identity, post, power_off=power_off)
+        agent = Agent(places, metadata, identity, tags, power_off=power_off)
         signal.signal(signal.SIGTERM, agent.go_down)
         agent.work()
 
@@ -170,30 +170,30 @@ class Agent:
         places: Places,
         metadata: Metadata,
         identity: Identity,
-        post: Post,
+        tags: RunTags,
         *,
         power_off: Callable[[str], None],
     ) -> None:
         session = boto3.Session(region_name=identity.region)
         self._places = places
         self._identity = identity
-        self._post = post
+        self._tags = tags
         self._began = time.monotonic()
         self._born = datetime.now(UTC)
         self._power_off = power_off
-        self._bucket = Bucket(session.client("s3", config=CALLS), post.bucket)
+        self._bucket = Bucket(session.client("s3", config=CALLS), tags.bucket)
         self._disk = Disk(places.reserve)
-        self._watchdog = Watchdog(metadata, post.lease, self._leave, held=hold.held_until(identity.tags))
+        self._watchdog = Watchdog(metadata, tags.lease, self._leave, held=hold.held_until(identity.tags))
         self._outbox = Outbox(
             session.client("events", config=CALLS),
-            post.bus,
+            tags.bus,
             self._bucket,
-            run=post.run,
+            run=tags.run,
             instance=identity.instance,
             on_mute=power_off,
         )
         self._state = state.recall(
-            places.state, run=post.run, instance=identity.instance, attempt=post.attempt
+            places.state, run=tags.run, instance=identity.instance, attempt=tags.attempt
         )
         self._job: dict[str, Any] = {}
 
@@ -254,9 +254,9 @@ class Agent:
         if self._state.phase != "fetching":
             job: dict[str, Any] = json.loads(self._places.job.read_text())
             return job
-        job = fetch_job(self._bucket, self._post.run, self._places)
+        job = fetch_job(self._bucket, self._tags.run, self._places)
         fetch_all(self._bucket, job, self._places)
-        restore.fetch_ahead(self._bucket, self._post.run, self._places)
+        restore.fetch_ahead(self._bucket, self._tags.run, self._places)
         self._change(phase="waiting")
         return job
 
@@ -270,15 +270,15 @@ class Agent:
                 return None
             if self._watchdog.lease_over or self._watchdog.going_down.is_set():
                 return None
-            stop, start = (orders.read(word, self._places) for word in ("stop", "start"))
-            if stop and stop.run == self._post.run and stop.attempt >= self._state.attempt:
+            stop, start = (orders.latest(word, self._places) for word in ("stop", "start"))
+            if stop and stop.run == self._tags.run and stop.attempt >= self._state.attempt:
                 self._change(attempt=stop.attempt + 1)
                 ready_at = 0.0
-            if start and start.run == self._post.run and start.attempt >= self._state.attempt:
+            if start and start.run == self._tags.run and start.attempt >= self._state.attempt:
                 return start
             if time.monotonic() >= ready_at:
                 if ready_at:
-                    restore.fetch_ahead(self._bucket, self._post.run, self._places)
+                    restore.fetch_ahead(self._bucket, self._tags.run, self._places)
                 denied = ssm_denial(self._places.ssm_errors, since=self._born)
                 hint = {"ssm_denied": denied} if denied else {}
                 self._say("ready", address=self._identity.address, boot_seconds=boot_seconds, **hint)
@@ -295,8 +295,10 @@ class Agent:
             watchdog=self._watchdog,
             disk=self._disk,
             say=self._outbox.put,
-            taken=Taken(self._state.taken_step, self._state.taken_folder),
-            note_taken=lambda taken: self._change(taken_step=taken.step, taken_folder=taken.folder),
+            last=LastCheckpoint(self._state.checkpoint_step, self._state.checkpoint_folder),
+            note_checkpoint=lambda taken: self._change(
+                checkpoint_step=taken.step, checkpoint_folder=taken.folder
+            ),
         )
 
     def _start(self, attempt: Attempt, cluster: Cluster) -> Program:
@@ -376,6 +378,6 @@ class Agent:
         self._outbox.put(failed(self._state.attempt, ended, tail=""))
 
     def _leave(self, reason: str) -> None:
-        """The watchdog's last act: let what is to be said be said, then power off."""
+        """The watchdog's last act: send what is still to be sent, then power off."""
         self._outbox.flush(FLUSH_SECONDS)
         self._power_off(reason)

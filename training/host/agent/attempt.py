@@ -9,25 +9,23 @@ from datetime import UTC, datetime
 from typing import Any
 
 from training.host import orders
-from training.host.agent.notice import Leaving, driven_out, told_to_leave
+from training.host.agent.notice import Leaving, leave_for_trouble, order_to_leave
 from training.host.agent.uploads import Uploads, uploads_of
 from training.host.agent.watchdog import Watchdog
 from training.host.bucket import Bucket
 from training.host.checkpoints.in_bucket import Manifest
 from training.host.checkpoints.restore import restore
-from training.host.checkpoints.upload import Saving, Taken
+from training.host.checkpoints.upload import CheckpointUpload, LastCheckpoint
 from training.host.cluster import Assignment, Cluster
-from training.host.data.data import fetch_shares
-from training.host.disk import Disk
+from training.host.data.fetch import fetch_shares
+from training.host.disk import Disk, fresh
 from training.host.errors import HostTrouble
-from training.host.folders import fresh
 from training.host.metadata import Identity
 from training.host.periodic import Repeat
 from training.host.places import Places
 from training.host.program import ending, environment
 from training.host.program.ending import End, Failed, Finished, Stopped
-from training.host.program.memory import killed_for_memory
-from training.host.program.process import Program
+from training.host.program.process import Program, killed_for_memory
 from training.host.reporting import results, signals
 from training.host.reporting.metrics import Metrics, for_signal
 from training.host.reporting.program_log import ProgramLog
@@ -47,7 +45,7 @@ class Outcome:
 
 
 class Attempt:
-    """`say` puts a signal; `note_taken` remembers the last checkpoint that is whole in the bucket, `taken` is it."""
+    """`say` puts a signal; `last` is the last whole checkpoint in the bucket, `note_checkpoint` remembers the next."""
 
     def __init__(
         self,
@@ -60,8 +58,8 @@ class Attempt:
         watchdog: Watchdog,
         disk: Disk,
         say: Callable[[Signal], None],
-        taken: Taken,
-        note_taken: Callable[[Taken], None],
+        last: LastCheckpoint,
+        note_checkpoint: Callable[[LastCheckpoint], None],
     ) -> None:
         self._cluster = cluster
         self._assignment = assignment
@@ -71,18 +69,18 @@ class Attempt:
         self._watchdog = watchdog
         self._disk = disk
         self._say = say
-        self._note_taken = note_taken
+        self._note_checkpoint = note_checkpoint
         self._log = ProgramLog(cluster, assignment, places=places, bucket=bucket)
         self._progress = Progress(places.progress(cluster.attempt), started=time.monotonic())
         self._metrics = Metrics(bucket, f"runs/{cluster.run}/metrics.json")
-        self._saving = Saving(
+        self._checkpoints = CheckpointUpload(
             bucket,
             cluster.run,
             places,
             keep=cluster.job["checkpoints"]["keep"],
-            last=taken,
+            last=last,
             reported=lambda: self._progress.step,
-            taken=self._checkpointed,
+            uploaded=self._checkpointed,
             note=self._log.note,
         )
 
@@ -127,7 +125,7 @@ class Attempt:
             disk=self._disk,
             log=self._log,
             metrics=self._metrics,
-            saving=self._saving,
+            checkpoints=self._checkpoints,
         )
         uploads.start()
         killed_before = killed_for_memory()
@@ -155,19 +153,19 @@ class Attempt:
         asked = self._cluster.checkpoint
         alone = self._cluster.restores_alone(self._assignment)
         restored = restore(self._bucket, self._cluster.run, asked, self._places, alone=alone)
-        self._saving.last = restored.taken
-        self._note_taken(restored.taken)
+        self._checkpoints.last = restored.checkpoint
+        self._note_checkpoint(restored.checkpoint)
         fetch_shares(
             self._bucket,
             self._cluster,
             self._assignment,
             self._places,
-            given_up=lambda: bool(self._told_to_leave()),
+            given_up=lambda: bool(self._order_to_leave()),
         )
         self._places.results.mkdir(parents=True, exist_ok=True)
         if self._assignment.is_chief:
-            self._metrics.begin(up_to=restored.taken.step)
-        what = f"restore the checkpoint of step {restored.taken.step}" if asked else "a fresh start"
+            self._metrics.begin(up_to=restored.checkpoint.step)
+        what = f"restore the checkpoint of step {restored.checkpoint.step}" if asked else "a fresh start"
         if restored.instead:
             self._log.note(restored.instead)
         self._log.note(f"attempt {self._cluster.attempt} on {self._assignment.instance}: {what}")
@@ -175,11 +173,11 @@ class Attempt:
 
     def _reason_to_leave(self, uploads: Uploads) -> Leaving | None:
         trouble = uploads.trouble
-        return self._told_to_leave() or (driven_out(trouble, datetime.now(UTC)) if trouble else None)
+        return self._order_to_leave() or (leave_for_trouble(trouble, datetime.now(UTC)) if trouble else None)
 
-    def _told_to_leave(self) -> Leaving | None:
-        stop = orders.read("stop", self._places)
-        return told_to_leave(
+    def _order_to_leave(self) -> Leaving | None:
+        stop = orders.latest("stop", self._places)
+        return order_to_leave(
             notice=self._watchdog.notice,
             going_down=self._watchdog.going_down.is_set(),
             stop_ordered=bool(
@@ -200,7 +198,7 @@ class Attempt:
         self._listen()
         end = End(
             code=code,
-            said=self._log.said,
+            tail=self._log.tail,
             asked=leaving.why if leaving else None,
             killed=killed,
             gang=len(self._cluster.assignments),
@@ -208,9 +206,9 @@ class Attempt:
             room=room,
             starved=starved,
         )
-        self._saving.ends_well = end.saved
+        self._checkpoints.ends_well = end.is_whole
         trouble = uploads.finish("checkpoints")
-        ended = ending.judge(replace(end, missing=self._missing() if self._assignment.is_chief else ()))
+        ended = ending.decide(replace(end, missing=self._missing() if self._assignment.is_chief else ()))
         metrics: dict[str, Any] = {}
         try:
             if isinstance(ended, Finished) and self._assignment.is_chief:
@@ -232,20 +230,20 @@ class Attempt:
                 return Outcome(ended, self._signal("stopped", step=self._step(), why=why))
             case Failed():
                 return Outcome(
-                    ended, signals.failed(self._cluster.attempt, ended, ending.last_lines(end.said.encode()))
+                    ended, signals.failed(self._cluster.attempt, ended, ending.last_lines(end.tail.encode()))
                 )
 
     def _listen(self) -> None:
         """Take in what the program has printed and reported since the last time."""
         now = datetime.now(UTC)
-        for facts in self._progress.read():
+        for facts in self._progress.update():
             self._metrics.add(facts, now)
         self._log.stamp(now)
 
     def _report(self, program: Program) -> None:
         if not self._assignment.is_chief:
             return
-        facts = self._progress.to_say(time.monotonic(), lambda: self._signs_of_life(program))
+        facts = self._progress.due(time.monotonic(), lambda: self._signs_of_life(program))
         if facts is not None:
             self._say(self._signal("progress", **facts))
 
@@ -271,13 +269,13 @@ class Attempt:
             if self._assignment.is_chief:
                 beat.end()
 
-    def _checkpointed(self, taken: Taken, manifest: Manifest) -> None:
+    def _checkpointed(self, last: LastCheckpoint, manifest: Manifest) -> None:
         self._say(self._signal("checkpointed", step=manifest.step, key=manifest.key))
-        self._note_taken(taken)
+        self._note_checkpoint(last)
 
     def _missing(self) -> tuple[str, ...]:
         expected = tuple(self._cluster.job["program"].get("expect", ()))
-        return results.missing(expected, self._places, saved=self._saving.last.step >= 0)
+        return results.missing(expected, self._places, has_checkpoint=self._checkpoints.last.step >= 0)
 
     def _bring_results(self) -> dict[str, Any]:
         """Model and metrics.json into the bucket; what metrics.json says in short."""
@@ -290,7 +288,7 @@ class Attempt:
 
     def _step(self) -> int | None:
         """The last step this host knows of: what is saved, else what was reported."""
-        known = [step for step in (self._saving.last.step, self._progress.step) if step is not None]
+        known = [step for step in (self._checkpoints.last.step, self._progress.step) if step is not None]
         return max((step for step in known if step >= 0), default=None)
 
     def _signal(self, word: str, **facts: object) -> Signal:

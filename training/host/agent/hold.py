@@ -1,13 +1,9 @@
 """A hold: until when this host is left alone, by patrol and by its own dead man's switch, whatever it does.
 
-A person says `trainyard hold 2h` in a shell of the host, a notebook
-
-    from training.host.agent.hold import hold
-    hold("2h")
-
-The yard's function signal writes the hold into the host's tag, where everybody reads it, this host too. A hold makes
-nothing shorter: neither one that lasts longer nor the lease. It does not keep the hosts of a run that ends meanwhile:
-that is the job's `after.hosts`.
+A person says `trainyard hold 2h` in a shell of the host, or `hold("2h")` in a notebook (trainyard/hold.py). The yard's
+function signal writes the hold into the host's tag, where everybody reads it, this host too. A hold makes nothing
+shorter: neither one that lasts longer nor the lease. It does not keep the hosts of a run that ends meanwhile: that is
+the job's `after.hosts`.
 """
 
 import json
@@ -50,16 +46,16 @@ def span(how_long: str) -> timedelta:
     """Raises HostTrouble for what is no time, and for more than a hold may last."""
     found = FORM.fullmatch(how_long.strip())
     days, hours, minutes = (int(number or 0) for number in found.groups()) if found else (0, 0, 0)
-    said = timedelta(days=days, hours=hours, minutes=minutes)
-    if not said:
+    asked = timedelta(days=days, hours=hours, minutes=minutes)
+    if not asked:
         raise HostTrouble(f"{how_long!r} says no time to hold a host for: say 90m, 2h or 1h30m", final=True)
-    if said > LONGEST:
+    if asked > LONGEST:
         raise HostTrouble(
             f"{how_long} is too long: a host is held for at most 24 h at a time, so that one that is forgotten ends; "
             "hold it again before they are over",
             final=True,
         )
-    return said
+    return asked
 
 
 def held_until(tags: Mapping[str, str]) -> datetime | None:
@@ -93,12 +89,12 @@ def entry_of(identity: Identity, until: datetime | None, *, now: datetime) -> di
     signal = Signal(
         "hold", int(tags.get("trainyard:attempt", "1")), {"until": stamp(until) if until else None}
     )
-    said = detail(signal, run=tags["trainyard:run"], instance=host, at=now)
+    event = detail(signal, run=tags["trainyard:run"], instance=host, at=now)
     return {
         "Source": SOURCE,
         "DetailType": signal.word,
         "EventBusName": tags["trainyard:bus"],
-        "Detail": json.dumps(said),
+        "Detail": json.dumps(event),
     }
 
 

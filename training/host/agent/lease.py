@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 
 MARGIN = timedelta(minutes=15)
 """What the control plane gets beyond the job's own limits to end things by itself: snapshot, release, retries."""
-AGAIN = timedelta(hours=1)
+RESTARTED = timedelta(hours=1)
 """What a host gets that was stopped, and that somebody starts again after its lease had ended."""
 
 

@@ -25,7 +25,7 @@ class Leaving:
     trouble: HostTrouble | None = None
 
 
-def told_to_leave(
+def order_to_leave(
     *,
     notice: Notice | None,
     going_down: bool,
@@ -49,6 +49,6 @@ def told_to_leave(
     return None
 
 
-def driven_out(trouble: HostTrouble, now: datetime) -> Leaving:
+def leave_for_trouble(trouble: HostTrouble, now: datetime) -> Leaving:
     """The agent cannot bring the program's work away: to go on would be to lose it."""
     return Leaving("asked", now + GRACE, trouble)

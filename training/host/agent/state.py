@@ -11,15 +11,15 @@ from training.host.orders import write_whole
 @dataclass(frozen=True, slots=True)
 class State:
     """`phase`: new (nothing on the disk is of this run and instance yet), fetching, waiting (for an order), running (a
-    program), done (nothing left to do). `taken_...`: the last checkpoint that is whole in the bucket or was restored,
-    with the print of its folder (saving.Taken)."""
+    program), done (nothing left to do). `checkpoint_...`: the last checkpoint that is whole in the bucket or was
+    restored, with the fingerprint of its folder (checkpoints.upload)."""
 
     run: str
     instance: str
     attempt: int
     phase: str = "new"
-    taken_step: int = -1
-    taken_folder: str = ""
+    checkpoint_step: int = -1
+    checkpoint_folder: str = ""
 
     def but(self, **changes: Any) -> "State":
         return replace(self, **changes)

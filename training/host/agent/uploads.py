@@ -1,12 +1,13 @@
-"""What brings a program's work away while it runs: one carrier each for log, checkpoints, curves and events."""
+"""What brings a program's work away while it runs: one thread each for log, checkpoints, curves and events."""
 
 import time
 from dataclasses import dataclass
+from typing import assert_never
 
 from training.host.bucket import Bucket
-from training.host.checkpoints.evaluator import Following
-from training.host.checkpoints.upload import Saving
-from training.host.cluster import Assignment, Cluster
+from training.host.checkpoints.evaluator import CheckpointDownload
+from training.host.checkpoints.upload import CheckpointUpload
+from training.host.cluster import Assignment, Cluster, Role
 from training.host.disk import Disk
 from training.host.errors import HostTrouble
 from training.host.periodic import Repeat
@@ -59,18 +60,23 @@ def uploads_of(
     disk: Disk,
     log: ProgramLog,
     metrics: Metrics,
-    saving: Saving,
+    checkpoints: CheckpointUpload,
 ) -> Uploads:
     """The chief brings everything away, an evaluator its events, every host its log."""
     repeats = [Repeat("log", lambda last: log.send(time.monotonic(), last=last), every=OFTEN_SECONDS)]
-    if assignment.is_chief or assignment.is_evaluator:
-        events = FolderUpload(bucket, places.tensorboard, f"runs/{cluster.run}/tensorboard/")
-        repeats.append(Repeat("tensorboard", lambda last: events.send(last=last), every=SELDOM_SECONDS))
-    if assignment.is_chief:
-        repeats.insert(0, Repeat("checkpoints", saving.carry, every=OFTEN_SECONDS))
-        repeats.append(Repeat("metrics", lambda _: metrics.send(), every=SELDOM_SECONDS))
-    if assignment.is_evaluator:
-        keep = cluster.job["checkpoints"]["keep"]
-        following = Following(bucket, cluster.run, places, keep=keep, have=saving.last.step)
-        repeats.append(Repeat("checkpoints", following.carry, every=SELDOM_SECONDS))
+    folder = FolderUpload(bucket, places.tensorboard, f"runs/{cluster.run}/tensorboard/")
+    events = Repeat("tensorboard", lambda last: folder.send(last=last), every=SELDOM_SECONDS)
+    match assignment.role:
+        case Role.CHIEF:
+            first = Repeat("checkpoints", checkpoints.update, every=OFTEN_SECONDS)
+            curve = Repeat("metrics", lambda _: metrics.send(), every=SELDOM_SECONDS)
+            repeats = [first, *repeats, events, curve]
+        case Role.EVALUATOR:
+            keep = cluster.job["checkpoints"]["keep"]
+            download = CheckpointDownload(bucket, cluster.run, places, keep=keep, have=checkpoints.last.step)
+            repeats += [events, Repeat("checkpoints", download.update, every=SELDOM_SECONDS)]
+        case Role.WORKER | Role.PS:
+            pass
+        case _:
+            assert_never(assignment.role)
     return Uploads(tuple(repeats), disk)

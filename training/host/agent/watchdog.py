@@ -65,16 +65,16 @@ class Watchdog(threading.Thread):
         try:
             if self.notice is None:
                 self._take(self._metadata.notice())
-            self._hear_of_a_hold(held_until({TAG: self._metadata.tag(TAG) or ""}))
+            self._note_hold(held_until({TAG: self._metadata.tag(TAG) or ""}))
         except HostTrouble as trouble:
             logger.warning("cannot look for an interruption notice or a hold: %s", trouble.reason)
 
-    def _hear_of_a_hold(self, held: datetime | None) -> None:
+    def _note_hold(self, held: datetime | None) -> None:
         if held != self._held:
             self._held = held
-            said = f"held until {held.isoformat()}" if held else "held by nobody"
+            state = f"held until {held.isoformat()}" if held else "held by nobody"
             logger.info(
-                "%s: powers itself off at %s unless told otherwise", said, self.lease.until.isoformat()
+                "%s: powers itself off at %s unless told otherwise", state, self.lease.until.isoformat()
             )
 
     def _take(self, notice: Notice | None) -> None:

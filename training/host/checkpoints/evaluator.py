@@ -13,7 +13,7 @@ from training.host.places import Places
 logger = logging.getLogger(__name__)
 
 
-class Following:
+class CheckpointDownload:
     """Puts each new checkpoint where the program looks for it, as the chief's program left it there."""
 
     def __init__(self, bucket: Bucket, run: str, places: Places, *, keep: int, have: int) -> None:
@@ -24,10 +24,10 @@ class Following:
         self._have = have
         self._brought: set[str] = set()
 
-    def carry(self, at_the_end: bool) -> None:
+    def update(self, at_the_end: bool) -> None:
         if at_the_end:
             return
-        known = in_bucket.read(self._bucket, self._run)
+        known = in_bucket.catalogue_of(self._bucket, self._run)
         if known is None or known.newest.step == self._have:
             return
         try:

@@ -17,8 +17,8 @@ from typing import Any
 
 from training.host.bucket import Bucket
 from training.host.data.transfer import download_all
+from training.host.disk import fresh, inside
 from training.host.errors import Damaged
-from training.host.folders import fresh, inside
 from training.host.reporting.metrics import as_object
 from training.host.reporting.signals import stamp
 
@@ -41,8 +41,10 @@ class Manifest:
     at: str
 
     @staticmethod
-    def from_json(said: Mapping[str, Any]) -> "Manifest":
-        return Manifest(said["step"], said["key"], said["kind"], said["files"], said["at"])
+    def from_json(document: Mapping[str, Any]) -> "Manifest":
+        return Manifest(
+            document["step"], document["key"], document["kind"], document["files"], document["at"]
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +55,8 @@ class Catalogue:
     before: tuple[Manifest, ...] = ()
 
     @staticmethod
-    def from_json(said: Mapping[str, Any]) -> "Catalogue":
-        return Catalogue(Manifest.from_json(said), tuple(map(Manifest.from_json, said["before"])))
+    def from_json(document: Mapping[str, Any]) -> "Catalogue":
+        return Catalogue(Manifest.from_json(document), tuple(map(Manifest.from_json, document["before"])))
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self.newest) | {"before": [asdict(manifest) for manifest in self.before]}
@@ -68,7 +70,7 @@ class Catalogue:
 
 
 def following(known: Catalogue | None, new: Manifest, *, keep: int) -> Catalogue:
-    """What latest.json says once `new` is whole. Later steps belong to a life that was given up."""
+    """What latest.json says once `new` is whole. Later steps are of an attempt that was given up."""
     before = [manifest for manifest in known.all if manifest.step < new.step] if known else []
     return Catalogue(new, tuple(before[: keep - 1]))
 
@@ -81,13 +83,13 @@ def prefix_of(run: str) -> str:
     return f"runs/{run}/checkpoints/"
 
 
-def read(bucket: Bucket, run: str) -> Catalogue | None:
+def catalogue_of(bucket: Bucket, run: str) -> Catalogue | None:
     """None while the run has no checkpoint."""
     text = bucket.read_if_there(f"{prefix_of(run)}latest.json")
     return None if text is None else Catalogue.from_json(json.loads(text))
 
 
-def write(bucket: Bucket, run: str, catalogue: Catalogue) -> None:
+def write_catalogue(bucket: Bucket, run: str, catalogue: Catalogue) -> None:
     bucket.write(f"{prefix_of(run)}latest.json", json.dumps(catalogue.to_json()).encode())
 
 
@@ -107,8 +109,8 @@ def upload_files(bucket: Bucket, run: str, source: Path, step: int, *, kind: str
 
 def make_newest(bucket: Bucket, run: str, manifest: Manifest, *, keep: int) -> Catalogue:
     """From now on this is the run's checkpoint."""
-    catalogue = following(read(bucket, run), manifest, keep=keep)
-    write(bucket, run, catalogue)
+    catalogue = following(catalogue_of(bucket, run), manifest, keep=keep)
+    write_catalogue(bucket, run, catalogue)
     return catalogue
 
 
@@ -152,10 +154,10 @@ def damage(folder: Path, files: Mapping[str, int]) -> str | None:
     facts = folder / FACTS
     if not facts.is_file():
         return None
-    said = as_object(facts.read_bytes())
-    if said is None:
+    document = as_object(facts.read_bytes())
+    if document is None:
         return f"{FACTS} is no JSON object"
-    for name, expected in said.get("files", {}).items():
+    for name, expected in document.get("files", {}).items():
         path = folder / name
         if not path.is_file():
             return f"{name} is missing"
@@ -172,10 +174,10 @@ def sha256(path: Path) -> str:
 
 def give_up(bucket: Bucket, run: str, key: str) -> Manifest | None:
     """Let latest.json name the checkpoint before the one under `key`; that one, None when none is kept."""
-    known = read(bucket, run)
+    known = catalogue_of(bucket, run)
     if known is None or known.newest.key != key:
         return None if known is None else known.newest
     if not known.before:
         return None
-    write(bucket, run, Catalogue(known.before[0], known.before[1:]))
+    write_catalogue(bucket, run, Catalogue(known.before[0], known.before[1:]))
     return known.before[0]

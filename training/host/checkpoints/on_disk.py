@@ -19,7 +19,7 @@ NO_STATE = re.compile(r"events\.out\.tfevents\..*|graph\.pbtxt")
 """Files that TensorFlow keeps beside checkpoints and from which nothing goes on: TensorBoard's events, the graph."""
 NEWEST_OF_TENSORFLOW = re.compile(r'^model_checkpoint_path: "(.*?)(?:-(\d+))?"$', re.MULTILINE)
 
-Look = Mapping[str, tuple[int, int]]
+Listing = Mapping[str, tuple[int, int]]
 """Size and time of the last change (nanoseconds) of every file under a folder, by its name in there."""
 
 
@@ -37,7 +37,7 @@ def keep_newest(folder: Path, keep: int) -> None:
         shutil.rmtree(folder / name_of(step), ignore_errors=True)
 
 
-def look_at(folder: Path) -> Look:
+def listing_of(folder: Path) -> Listing:
     """Everything in a folder that a program keeps in its own way."""
     seen = {}
     for path in _files(folder):
@@ -60,26 +60,26 @@ def _files(folder: Path) -> Iterable[Path]:
                 yield path
 
 
-def print_of(look: Look) -> str:
+def fingerprint(listing: Listing) -> str:
     """Tells one state of a folder from another."""
-    return hashlib.sha256(repr(sorted(look.items())).encode()).hexdigest()
+    return hashlib.sha256(repr(sorted(listing.items())).encode()).hexdigest()
 
 
-def holds_something(look: Look) -> bool:
+def holds_something(listing: Listing) -> bool:
     """Whether there is more than what a session of TensorFlow writes before it saves for the first time."""
-    return any(size for name, (size, _) in look.items() if not NO_STATE.fullmatch(name.rpartition("/")[2]))
+    return any(size for name, (size, _) in listing.items() if not NO_STATE.fullmatch(name.rpartition("/")[2]))
 
 
-def size_of(look: Look) -> int:
+def size_of(listing: Listing) -> int:
     """Bytes."""
-    return sum(size for size, _ in look.values())
+    return sum(size for size, _ in listing.values())
 
 
-def take_all(look: Look, folder: Path, target: Path, *, as_copies: bool) -> None:
+def stage(listing: Listing, folder: Path, target: Path, *, as_copies: bool) -> None:
     """The folder as it was seen, as links: they cost no room, and files that the program replaces stay. Copies stay
     even when the program writes into the same files again."""
     shutil.rmtree(target, ignore_errors=True)
-    for name in look:
+    for name in listing:
         taken = target / name
         taken.parent.mkdir(parents=True, exist_ok=True)
         source = (folder / name).resolve()

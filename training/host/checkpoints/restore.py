@@ -8,7 +8,7 @@ from pathlib import Path
 from training.host.bucket import Bucket
 from training.host.checkpoints import in_bucket, on_disk
 from training.host.checkpoints.in_bucket import FOLDER, STEP, Manifest, name_of
-from training.host.checkpoints.upload import Taken
+from training.host.checkpoints.upload import LastCheckpoint
 from training.host.cluster import Checkpoint
 from training.host.errors import Damaged, HostTrouble, Missing
 from training.host.places import Places
@@ -20,13 +20,13 @@ logger = logging.getLogger(__name__)
 class Restored:
     """What lies on disk now. `instead` says why it is not the checkpoint that cluster.json names."""
 
-    taken: Taken
+    checkpoint: LastCheckpoint
     instead: str | None = None
 
 
 def fetch_ahead(bucket: Bucket, run: str, places: Places) -> None:
     """Have the newest checkpoint here before it is asked for. A damaged one is left to the attempt that restores it."""
-    known = in_bucket.read(bucket, run)
+    known = in_bucket.catalogue_of(bucket, run)
     if known is None or (places.checkpoints / name_of(known.newest.step)).is_dir():
         return
     try:
@@ -50,7 +50,7 @@ def restore(
     if checkpoint is None:
         _empty(places.checkpoints)
         shutil.rmtree(places.restores, ignore_errors=True)
-        return Restored(Taken())
+        return Restored(LastCheckpoint())
     manifest = _named(bucket, run, checkpoint)
     try:
         return Restored(_put(bucket, manifest, places))
@@ -66,11 +66,11 @@ def restore(
             raise HostTrouble(f"{instead}, in the next attempt, by all hosts") from damaged
         logger.warning("%s", instead)
     again = restore(bucket, run, Checkpoint(before.step, before.key), places, alone=True)
-    return Restored(again.taken, again.instead or instead)
+    return Restored(again.checkpoint, again.instead or instead)
 
 
 def _named(bucket: Bucket, run: str, checkpoint: Checkpoint) -> Manifest:
-    known = in_bucket.read(bucket, run)
+    known = in_bucket.catalogue_of(bucket, run)
     manifest = known.named(checkpoint.key) if known else None
     if manifest is None:
         raise Missing(
@@ -80,7 +80,7 @@ def _named(bucket: Bucket, run: str, checkpoint: Checkpoint) -> Manifest:
     return manifest
 
 
-def _put(bucket: Bucket, manifest: Manifest, places: Places) -> Taken:
+def _put(bucket: Bucket, manifest: Manifest, places: Places) -> LastCheckpoint:
     target, copy = places.checkpoints / name_of(manifest.step), places.restores / name_of(manifest.step)
     if manifest.kind == STEP and target.is_dir() and in_bucket.damage(target, manifest.files) is None:
         shutil.rmtree(copy, ignore_errors=True)
@@ -91,12 +91,12 @@ def _put(bucket: Bucket, manifest: Manifest, places: Places) -> Taken:
     if manifest.kind == FOLDER:
         for path in copy.iterdir():
             path.replace(places.checkpoints / path.name)
-        its_print = on_disk.print_of(on_disk.look_at(places.checkpoints))
+        fingerprint = on_disk.fingerprint(on_disk.listing_of(places.checkpoints))
     else:
         copy.replace(target)
-        its_print = ""
+        fingerprint = ""
     shutil.rmtree(places.restores)
-    return Taken(manifest.step, its_print)
+    return LastCheckpoint(manifest.step, fingerprint)
 
 
 def _empty(folder: Path) -> None:

@@ -17,7 +17,7 @@ COPIED_BYTES = 1 << 28
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class LastCheckpoint:
     """The last checkpoint that is whole in the bucket, or was restored from it. Where the program keeps its folder in
     its own way, `folder` is the folder's print."""
 
@@ -25,8 +25,8 @@ class Taken:
     folder: str = ""
 
 
-class Saving:
-    """`reported` answers the step the program reported last, `taken` is called for every checkpoint that is whole.
+class CheckpointUpload:
+    """`reported` answers the step the program reported last, `uploaded` is called for every checkpoint that is whole.
 
     `note` writes a line into the program's log. `ends_well` turns false when the program was killed: a folder that it
     was just writing is then no checkpoint.
@@ -39,9 +39,9 @@ class Saving:
         places: Places,
         *,
         keep: int,
-        last: Taken,
+        last: LastCheckpoint,
         reported: Callable[[], int | None],
-        taken: Callable[[Taken, Manifest], None],
+        uploaded: Callable[[LastCheckpoint, Manifest], None],
         note: Callable[[str], None],
     ) -> None:
         self.last = last
@@ -51,17 +51,17 @@ class Saving:
         self._places = places
         self._keep = keep
         self._reported = reported
-        self._taken = taken
+        self._uploaded = uploaded
         self._note = note
         self._noted = False
-        self._seen: on_disk.Look = {}
+        self._seen: on_disk.Listing = {}
         self._restless = 0
 
-    def carry(self, at_the_end: bool) -> None:
+    def update(self, at_the_end: bool) -> None:
         """Bring the newest checkpoint away if it is not in the bucket yet."""
         steps = on_disk.steps_in(self._places.checkpoints)
         if not steps:
-            self._carry_folder(at_the_end)
+            self._update_folder(at_the_end)
         elif steps[-1] > self.last.step:
             source = self._places.checkpoints / name_of(steps[-1])
             manifest = in_bucket.upload_files(
@@ -70,40 +70,40 @@ class Saving:
             self._conclude(manifest, "")
             on_disk.keep_newest(self._places.checkpoints, self._keep)
 
-    def _carry_folder(self, at_the_end: bool) -> None:
+    def _update_folder(self, at_the_end: bool) -> None:
         """The whole folder, once it has changed and been still: for two looks, or where it never is, for a moment."""
-        folder, staging = self._places.checkpoints, self._places.taken
-        seen, before = on_disk.look_at(folder), self._seen
+        folder, staging = self._places.checkpoints, self._places.staging
+        seen, before = on_disk.listing_of(folder), self._seen
         self._seen = seen
-        if not on_disk.holds_something(seen) or on_disk.print_of(seen) == self.last.folder:
+        if not on_disk.holds_something(seen) or on_disk.fingerprint(seen) == self.last.folder:
             return
         is_still = seen == before or (at_the_end and self.ends_well)
         self._restless = 0 if is_still else self._restless + 1
         if not is_still and not self._has_a_quiet_moment(seen):
             return
         try:
-            on_disk.take_all(seen, folder, staging, as_copies=not is_still)
+            on_disk.stage(seen, folder, staging, as_copies=not is_still)
         except FileNotFoundError:
             return  # the program replaced a file meanwhile: not still after all
         lacks = on_disk.missing(staging)
         if lacks:
-            self._say_it_is_elsewhere(lacks)
-        elif on_disk.look_at(folder) == seen:
+            self._note_missing_files(lacks)
+        elif on_disk.listing_of(folder) == seen:
             manifest = in_bucket.upload_files(
                 self._bucket, self._run, staging, self._step(), kind=FOLDER, at=datetime.now(UTC)
             )
-            if on_disk.look_at(staging) == seen:  # no file was written to while it was read
-                self._conclude(manifest, on_disk.print_of(seen))
+            if on_disk.listing_of(staging) == seen:  # no file was written to while it was read
+                self._conclude(manifest, on_disk.fingerprint(seen))
         shutil.rmtree(staging, ignore_errors=True)
 
-    def _has_a_quiet_moment(self, seen: on_disk.Look) -> bool:
+    def _has_a_quiet_moment(self, seen: on_disk.Listing) -> bool:
         """Whether a folder that is saved into at every look stays as it was `seen` for long enough to copy it."""
         if self._restless < RESTLESS_LOOKS or on_disk.size_of(seen) > COPIED_BYTES:
             return False
         time.sleep(STILL_SECONDS)
-        return on_disk.look_at(self._places.checkpoints) == seen
+        return on_disk.listing_of(self._places.checkpoints) == seen
 
-    def _say_it_is_elsewhere(self, name: str) -> None:
+    def _note_missing_files(self, name: str) -> None:
         if not self._noted:
             self._note(
                 f"the checkpoint {name} is not taken: its files are not on the chief's disk, so a restart would begin "
@@ -114,12 +114,12 @@ class Saving:
 
     def _step(self) -> int:
         """What the program calls this step, but always more than before: a key in the bucket is used once."""
-        named = on_disk.step_of(self._places.taken)
+        named = on_disk.step_of(self._places.staging)
         step = self._reported() if named is None else named
         return max(step or 0, self.last.step + 1, 1)
 
-    def _conclude(self, manifest: Manifest, its_print: str) -> None:
+    def _conclude(self, manifest: Manifest, fingerprint: str) -> None:
         catalogue = in_bucket.make_newest(self._bucket, self._run, manifest, keep=self._keep)
-        self.last = Taken(manifest.step, its_print)
-        self._taken(self.last, manifest)
+        self.last = LastCheckpoint(manifest.step, fingerprint)
+        self._uploaded(self.last, manifest)
         in_bucket.prune(self._bucket, self._run, catalogue)

@@ -10,7 +10,7 @@ from training.host.bucket import Object
 
 
 @dataclass(frozen=True, slots=True)
-class Noted:
+class FileFacts:
     """An object's ETag and time, and the size (bytes) and time (ns) of the file it became."""
 
     etag: str
@@ -35,10 +35,10 @@ class Journal:
     def holds(self, name: str, item: Object, path: Path) -> bool:
         """Whether the file at `path` is this object as it now is."""
         noted = self._noted.get(name)
-        return noted is not None and path.is_file() and noted == Noted.of(item, path)
+        return noted is not None and path.is_file() and noted == FileFacts.of(item, path)
 
     def note(self, name: str, item: Object, path: Path) -> None:
-        noted = Noted.of(item, path)
+        noted = FileFacts.of(item, path)
         line = json.dumps([name, noted.etag, noted.changed, noted.size, noted.mtime])
         with self._lock:
             self._noted[name] = noted
@@ -47,14 +47,14 @@ class Journal:
                 journal.write(line + "\n")
 
 
-def _read(path: Path) -> dict[str, Noted]:
+def _read(path: Path) -> dict[str, FileFacts]:
     """The last line of a name counts; half a line, the end of an agent that was killed, counts for nothing."""
-    noted: dict[str, Noted] = {}
+    noted: dict[str, FileFacts] = {}
     if path.exists():
         for line in path.read_text().splitlines():
             try:
                 name, etag, changed, size, mtime = json.loads(line)
             except ValueError:
                 continue
-            noted[name] = Noted(etag, changed, size, mtime)
+            noted[name] = FileFacts(etag, changed, size, mtime)
     return noted

@@ -20,7 +20,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from training.host.bucket import Object
-from training.host.cluster import Assignment, Cluster
+from training.host.cluster import Assignment, Cluster, Role
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Share:
 
 def due(cluster: Cluster, assignment: Assignment) -> All | Share | Nothing:
     """What a host gets of an entry that is shared out by file."""
-    if assignment.is_evaluator:
+    if assignment.role is Role.EVALUATOR:
         return All()
     readers = tuple(other for other in cluster.trainers if cluster.chief_trains or not other.is_chief)
     return Share(readers.index(assignment), len(readers)) if assignment in readers else Nothing()

@@ -94,7 +94,7 @@ def clear_staging(folder: Path) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class OutputLine:
     """A line of s5cmd: the file it speaks of (None: of nothing in particular), and its complaint if it has one."""
 
     path: Path | None
@@ -107,17 +107,17 @@ class Said:
         return found[1] if found else ""
 
 
-def heard(line: str) -> Said:
+def parsed(line: str) -> OutputLine:
     """`{"success": true, "destination": TO, ...}`, `{"command": "cp FROM TO", "error": ..., ...}`, or prose."""
     try:
-        said: dict[str, Any] = json.loads(line)
+        fields: dict[str, Any] = json.loads(line)
     except ValueError:
-        return Said(None, line.strip())
-    if "error" in said:
-        return Said(
-            Path(str(said.get("command", "")).rpartition(" ")[2]), " ".join(str(said["error"]).split())
+        return OutputLine(None, line.strip())
+    if "error" in fields:
+        return OutputLine(
+            Path(str(fields.get("command", "")).rpartition(" ")[2]), " ".join(str(fields["error"]).split())
         )
-    return Said(Path(said["destination"]), None)
+    return OutputLine(Path(fields["destination"]), None)
 
 
 def progress(here: int, total: int, more: int, seconds: float) -> str:
@@ -165,7 +165,7 @@ class _Transfer:
         commands = staging / "commands"
         commands.write_text("".join(self._command(number, staging) for number in range(len(self._wanted))))
         checks: list[Future[None]] = []
-        complaint: Said | None = None
+        complaint: OutputLine | None = None
         with (
             self._s5cmd(commands) as process,
             self._watched(process, staging),
@@ -173,12 +173,12 @@ class _Transfer:
         ):
             assert process.stdout
             for line in process.stdout:
-                said = heard(line)
-                if said.complaint is not None:
-                    complaint = complaint or said
+                output = parsed(line)
+                if output.complaint is not None:
+                    complaint = complaint or output
                     process.terminate()
-                elif said.path:
-                    checks.append(pool.submit(self._check, said.path))
+                elif output.path:
+                    checks.append(pool.submit(self._check, output.path))
         if self._given_up():
             raise HostTrouble(f"{self._what}: given up, since the attempt is over or this host must leave")
         if complaint:
@@ -224,14 +224,14 @@ class _Transfer:
         with self._lock:
             self._done += item.size
 
-    def _trouble(self, said: Said) -> HostTrouble:
-        complaint = said.complaint or ""
+    def _trouble(self, output: OutputLine) -> HostTrouble:
+        complaint = output.complaint or ""
         if "no space left on device" in complaint:
             return HostTrouble(f"{self._what}: the disk became full while fetching ({complaint})", final=True)
-        if said.path is None or not said.path.name.isdigit():
+        if output.path is None or not output.path.name.isdigit():
             return HostTrouble(f"{self._what}: s5cmd failed: {complaint}")
         return self._bucket.trouble(
-            said.code, "s3:GetObject", self._wanted[int(said.path.name)][1].key, complaint
+            output.code, "s3:GetObject", self._wanted[int(output.path.name)][1].key, complaint
         )
 
     @contextmanager

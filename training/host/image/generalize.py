@@ -35,7 +35,7 @@ AGENTS_WORK = (
     "var/lib/trainyard/state.json",
     "var/lib/trainyard/reserve",
     "var/lib/trainyard/restores",
-    "var/lib/trainyard/taken",
+    "var/lib/trainyard/staging",
     "var/lib/trainyard/attempts",
     "var/lib/trainyard/cluster-*.json",
 )
@@ -74,7 +74,7 @@ LOGS = "var/log"
 """Logs and temporary files: services write new ones at any time, so that they may be there again already."""
 
 SEARCHED = ("root", "home", "etc", "opt/trainyard", "usr/local/etc")
-PASSED_OVER = ("opt/trainyard/venv", "opt/trainyard/software", "etc/ssl", "etc/alternatives", "etc/pki")
+PASSED_OVER = ("opt/trainyard/venv", "opt/trainyard/agent", "etc/ssl", "etc/alternatives", "etc/pki")
 MOST_SEARCHED_BYTES = 256 * 1024
 SECRETS = (
     (

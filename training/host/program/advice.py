@@ -48,7 +48,7 @@ GPU_MEMORY = "the GPU's memory is too small: use a smaller batch or an instance 
 PORT_IN_USE = "another server has the port: start one server only, at this host's own address in TF_CONFIG"
 
 ADVICE = (
-    # what the program said, what to do; the first that fits
+    # what the program printed, what to do; the first that fits
     (r"tensorflow\.contrib|has no attribute 'contrib'", NO_CONTRIB),
     (r"No module named 'tensorflow\.examples", NO_EXAMPLES),
     (r"tensorflow[._]estimator|has no attribute 'estimator'", NO_ESTIMATOR),
@@ -74,18 +74,18 @@ NO_NAME = re.compile(r"cannot import name '\w+' from '([\w.]+)'")
 COMPILED = tuple((re.compile(pattern), advice) for pattern, advice in ADVICE)
 
 
-def advice_on(said: str) -> str | None:
-    """What to do about what the program said last; None when that is not known."""
+def advice_on(output: str) -> str | None:
+    """What to do about what the program printed last; None when that is not known."""
     for pattern, advice in COMPILED:
-        if pattern.search(said):
+        if pattern.search(output):
             return advice
-    if missing := NO_MODULE.search(said):
+    if missing := NO_MODULE.search(output):
         name = missing[1].partition(".")[0]
         return (
             f"add {PACKAGES.get(name, name)} to the file that program.requirements names, or, if {name} is your "
             "own, to the program's archive"
         )
-    if other := NO_NAME.search(said):
+    if other := NO_NAME.search(output):
         package = other[1].partition(".")[0]
         return f"the host's {package} is another version: name the one you need in the file of program.requirements"
     return None

@@ -69,13 +69,13 @@ class End:
     """The facts of one end.
 
     `asked`: interrupted, asked or limit, if this host told the program to leave; `killed`: it had to be killed for it;
-    `said`: the program's last lines; `gang`: how many hosts the attempt has; `serves`: this one only serves the chief;
+    `tail`: the program's last lines; `gang`: how many hosts the attempt has; `serves`: this one only serves the chief;
     `missing`: results that the job expects and the program has not left; `room`: on the host's disk; `starved`: the
     kernel killed for want of memory meanwhile, or does not say.
     """
 
     code: int
-    said: str
+    tail: str
     asked: str | None = None
     killed: bool = False
     gang: int = 1
@@ -98,7 +98,7 @@ class End:
     @property
     def answer(self) -> str:
         """The exception that it showed once it was asked to leave; empty when there is none."""
-        return last_exception(self.said.rpartition(f"{AGENTS_OWN}{ASKING}")[2])
+        return last_exception(self.tail.rpartition(f"{AGENTS_OWN}{ASKING}")[2])
 
     @property
     def left_as_told(self) -> bool:
@@ -107,13 +107,13 @@ class End:
         return bool(self.asked) and not self.is_short and (not answer or bool(INTERRUPTS.match(answer)))
 
     @property
-    def saved(self) -> bool:
+    def is_whole(self) -> bool:
         """Whether what it wrote last is whole: it went by itself, and through no exception."""
         by_itself = self.left_as_told and not self.killed and not self.answer and self.code < 128
         return by_itself or self.code in (0, RESTART, PREEMPTED)
 
 
-def judge(end: End) -> Finished | Stopped | Failed:
+def decide(end: End) -> Finished | Stopped | Failed:
     if end.code == 0 and not end.missing:
         return Finished()
     if end.asked and (end.serves or end.killed or end.code in LEFT or end.left_as_told):
@@ -124,9 +124,9 @@ def judge(end: End) -> Finished | Stopped | Failed:
         return Stopped("peer")
     if end.from_outside:
         return Stopped("killed")
-    if end.gang > 1 and PEER_ERRORS.search(last_exception(end.said)):
+    if end.gang > 1 and PEER_ERRORS.search(last_exception(end.tail)):
         return Stopped(end.asked or "peer")
-    if end.gang > 1 and end.code == PREEMPTED and PREEMPTION_NEWS.search(end.said):
+    if end.gang > 1 and end.code == PREEMPTED and PREEMPTION_NEWS.search(end.tail):
         return Stopped("peer")
     return Failed("program", why(end), end.code)
 
@@ -139,14 +139,14 @@ def nothing_left(missing: tuple[str, ...]) -> str:
 
 def why(end: End) -> str:
     """One sentence: the exception if the program showed one, else what the exit code says; then what to do."""
-    exception = last_exception(end.said)
+    exception = last_exception(end.tail)
     if "No space left on device" in exception or (end.room and end.room.is_full):
         full = end.room.advice if end.room else "the host's disk is full"
         return f"{full}; {ended(end.code, exception, '')}"
     if end.code == 128 + signal.SIGKILL:
         return "the program was killed (SIGKILL) when the host had no memory left: use a larger type or a smaller batch"
-    reason = ended(end.code, exception, last_line(end.said))
-    advice = advice_on(since_last_exception(end.said))
+    reason = ended(end.code, exception, last_line(end.tail))
+    advice = advice_on(since_last_exception(end.tail))
     return f"{reason}; {advice}" if advice else reason
 
 
@@ -160,21 +160,21 @@ def ended(code: int, exception: str, line: str) -> str:
     return f"the program ended with exit code {code} and showed no exception{shown}"
 
 
-def last_exception(said: str) -> str:
+def last_exception(tail: str) -> str:
     """The last line that names an exception, shortened; empty when there is none."""
-    found = LAST_EXCEPTION.findall(said)
+    found = LAST_EXCEPTION.findall(tail)
     return found[-1].strip()[:REASON_CHARACTERS] if found else ""
 
 
-def since_last_exception(said: str) -> str:
+def since_last_exception(tail: str) -> str:
     """From the line that names it on: TensorFlow says the cause below. Everything when there is none."""
-    found = list(LAST_EXCEPTION.finditer(said))
-    return said[found[-1].start() :] if found else said
+    found = list(LAST_EXCEPTION.finditer(tail))
+    return tail[found[-1].start() :] if found else tail
 
 
-def last_line(said: str) -> str:
+def last_line(tail: str) -> str:
     """The program's last words where it named no exception: what a SystemExit or a command line parser says."""
-    lines = (line.strip() for line in reversed(said.splitlines()))
+    lines = (line.strip() for line in reversed(tail.splitlines()))
     own = (line for line in lines if line and not line.startswith(AGENTS_OWN))
     return next(own, "")[:REASON_CHARACTERS]
 
@@ -185,7 +185,7 @@ def last_lines(text: bytes, most: int = TAIL_BYTES) -> str:
         cut = text[-most:]
         _, newline, rest = cut.partition(b"\n")
         text = rest if newline and rest else cut
-    said = text.decode("utf-8", errors="replace")
-    while len(said.encode()) > most:  # replacement characters are longer than the bytes they stand for
-        said = said[len(said) // 16 + 1 :]
-    return said
+    tail = text.decode("utf-8", errors="replace")
+    while len(tail.encode()) > most:  # replacement characters are longer than the bytes they stand for
+        tail = tail[len(tail) // 16 + 1 :]
+    return tail

@@ -1,12 +1,13 @@
-"""What a program is told: its environment and its command line (docs/contracts.md). Pure."""
+"""What a program is given: its environment and its command line (docs/contracts.md). Pure."""
 
+import os
 import re
 from collections.abc import Mapping
 
 from training.host.cluster import Assignment, Cluster
 from training.host.errors import ProgramFault
 from training.host.places import Places
-from training.host.program.fetch import python_path
+from training.host.program.fetch import search_path
 from training.host.program.packages import python_for
 
 FORM_SECONDS = 180
@@ -33,10 +34,10 @@ def environment(
 
     The job's `program.environment` overrides what is only a default, never what Trainyard promises.
     """
-    saving = cluster.job["checkpoints"]
+    checkpoints = cluster.job["checkpoints"]
     data: Mapping[str, Mapping[str, str]] = cluster.job.get("data", {})
     sharded = any(entry["sharding"] == "file" for entry in data.values())
-    told = {
+    promised = {
         "TRAINYARD_RUN": cluster.run,
         "TRAINYARD_ATTEMPT": str(cluster.attempt),
         "TRAINYARD_IMAGE": image,
@@ -47,34 +48,34 @@ def environment(
         "TRAINYARD_WORKERS": str(cluster.job["cluster"]["workers"]),
         "TRAINYARD_FORM_SECONDS": str(FORM_SECONDS_WITH_SHARDS if sharded else FORM_SECONDS),
         "TRAINYARD_CHECKPOINTS": str(places.checkpoints),
-        "TRAINYARD_CHECKPOINT_STEPS": str(saving["steps"]),
-        "TRAINYARD_CHECKPOINT_SECONDS": f"{saving['seconds']:g}",
-        "TRAINYARD_CHECKPOINT_KEEP": str(saving["keep"]),
+        "TRAINYARD_CHECKPOINT_STEPS": str(checkpoints["steps"]),
+        "TRAINYARD_CHECKPOINT_SECONDS": f"{checkpoints['seconds']:g}",
+        "TRAINYARD_CHECKPOINT_KEEP": str(checkpoints["keep"]),
         "TRAINYARD_TENSORBOARD": str(places.tensorboard),
         "TRAINYARD_MODEL": str(places.model),
         "TRAINYARD_METRICS": str(places.metrics),
         "TRAINYARD_PROGRESS": str(places.progress(cluster.attempt)),
-        "PYTHONPATH": python_path(places),
+        "PYTHONPATH": os.pathsep.join(search_path(places, source=cluster.job["program"].get("source"))),
         "AWS_REGION": region,
         "AWS_DEFAULT_REGION": region,
     }
     for name, entry in data.items():
         variable = f"TRAINYARD_DATA_{name.upper().replace('-', '_')}"
-        told[variable] = str(places.data / name)
-        told[f"{variable}_SHARDING"] = entry["sharding"]
+        promised[variable] = str(places.data / name)
+        promised[f"{variable}_SHARDING"] = entry["sharding"]
     tf_config = cluster.tf_config(assignment)
     if tf_config:
-        told["TF_CONFIG"] = tf_config
-    known = words(cluster, assignment, places)
+        promised["TF_CONFIG"] = tf_config
+    known = placeholders(cluster, assignment, places)
     asked = {
         name: fill(value, known) for name, value in cluster.job["program"].get("environment", {}).items()
     }
-    return DEFAULTS | {name: base[name] for name in base if name != "TF_CONFIG"} | asked | told
+    return DEFAULTS | {name: base[name] for name in base if name != "TF_CONFIG"} | asked | promised
 
 
 def command_line(cluster: Cluster, assignment: Assignment, places: Places) -> list[str]:
     program = cluster.job["program"]
-    line = arguments(program.get("args", {}), words(cluster, assignment, places))
+    line = arguments(program.get("args", {}), placeholders(cluster, assignment, places))
     return [str(python_for(places)), "-m", program["module"], *line]
 
 
@@ -89,7 +90,7 @@ def arguments(args: Mapping[str, object], known: Mapping[str, str]) -> list[str]
     return line
 
 
-def words(cluster: Cluster, assignment: Assignment, places: Places) -> dict[str, str]:
+def placeholders(cluster: Cluster, assignment: Assignment, places: Places) -> dict[str, str]:
     """What stands for each word in `${}`."""
     job_name, task_index = cluster.task(assignment)
     known = {

@@ -4,19 +4,22 @@ import importlib
 import importlib.machinery
 import json
 import logging
-import os
 import threading
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from pathlib import Path
 from typing import Any
 
 from training.host.bucket import Bucket
-from training.host.data.data import fetch_whole
+from training.host.data.fetch import fetch_whole
+from training.host.disk import fresh
 from training.host.errors import HostTrouble, ProgramFault
-from training.host.folders import fresh
 from training.host.places import Places
 from training.host.program import archive
-from training.host.program.packages import command, install, python_for
+from training.host.program.packages import command, install, python_for, site_packages
+
+LIBRARY = "trainyard"
+"""The one name of ours that programs can import."""
 
 logger = logging.getLogger(__name__)
 
@@ -58,21 +61,38 @@ def fetch_program(bucket: Bucket, program: Mapping[str, Any], places: Places) ->
         count = archive.unpack(archived, places.program, source=source)
         archived.unlink()
         logger.info("program: %d files from %s", count, source)
+        refuse_our_name(places.program, source)
     if program.get("requirements"):
         install(program["requirements"], places)
+        refuse_our_name(site_packages(places.venv), program["requirements"])
     find_module(program["module"], places, source=source)
 
 
-def python_path(places: Places) -> str:
-    return os.pathsep.join((str(places.program), str(places.software)))
+def search_path(places: Places, *, source: str | None) -> list[str]:
+    """What is on the program's path before what is installed: its own archive, or else the programs that are shipped.
+    Users may call their packages what they like, `training` for one."""
+    return [str(places.program)] if source else [str(places.program), str(places.agent)]
+
+
+def refuse_our_name(folder: Path, brought_by: str) -> None:
+    """`import trainyard` must find what the host has. Raises ProgramFault where `folder` is in its way."""
+    importlib.invalidate_caches()
+    found = importlib.machinery.PathFinder.find_spec(LIBRARY, [str(folder)])
+    if found is None:
+        return
+    folders = map(Path, found.submodule_search_locations or ())
+    if found.loader or any(True for each in folders for _ in each.rglob("*.py")):
+        raise ProgramFault(
+            f"{brought_by} brings a module {LIBRARY} of its own, but that is the name under which programs import "
+            "what the host has (from trainyard.runtime import start): give yours another name"
+        )
 
 
 def find_module(module: str, places: Places, *, source: str | None) -> None:
     """Look for the module without importing it: a program may do anything when it is imported."""
     importlib.invalidate_caches()
     first, _, rest = module.partition(".")
-    searched = [str(places.program), str(places.software)]
-    found = importlib.machinery.PathFinder.find_spec(first, searched)
+    found = importlib.machinery.PathFinder.find_spec(first, search_path(places, source=source))
     if found is None:
         found_elsewhere = _ask_interpreter(module, places)
         if not found_elsewhere:
@@ -94,7 +114,14 @@ def _ask_interpreter(module: str, places: Places) -> bool:
     """Whether an installed package has the module's first part."""
     look = "import importlib.util, sys; print(importlib.util.find_spec(sys.argv[1]) is not None)"
     first = module.partition(".")[0]
-    return command([str(python_for(places)), "-c", look, first], f"looking for {module}").strip() == "True"
+    asked = [
+        str(python_for(places)),
+        "-I",
+        "-c",
+        look,
+        first,
+    ]  # not in the agent's folder, where this is called
+    return command(asked, f"looking for {module}").strip() == "True"
 
 
 def _not_found(module: str, source: str | None) -> str:

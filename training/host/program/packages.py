@@ -7,8 +7,8 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
+from training.host.disk import inside
 from training.host.errors import HostTrouble, ProgramFault
-from training.host.folders import inside
 from training.host.places import Places
 
 INSTALL_SECONDS = 1800
@@ -59,9 +59,9 @@ def command(arguments: Sequence[str], doing: str, *, seconds: float = LOOK_SECON
     except OSError as error:
         raise HostTrouble(f"{doing} failed: {error}") from error
     if done.returncode:
-        said = done.stderr.strip() or done.stdout
-        lines = " / ".join(telling_lines(said))
-        if NO_WAY in said:
+        output = done.stderr.strip() or done.stdout
+        lines = " / ".join(telling_lines(output))
+        if NO_WAY in output:
             raise HostTrouble(
                 f"{doing} failed: {lines}; a package index could not be reached from this host: add the packages to "
                 "the image, or let hosts reach the index"
@@ -70,9 +70,9 @@ def command(arguments: Sequence[str], doing: str, *, seconds: float = LOOK_SECON
     return done.stdout
 
 
-def telling_lines(said: str) -> list[str]:
+def telling_lines(output: str) -> list[str]:
     """The first lines in which pip names the error; where it names none, the last ones that are no warning."""
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
     worded = [line for line in lines if not line.startswith(("WARNING:", "[notice]", "DEPRECATION:"))]
     named = [line for line in worded if line.lower().startswith(TELLING)]
     return list(dict.fromkeys(named))[:LINES_SAID] or worded[-LINES_SAID:]

@@ -6,6 +6,7 @@ an agent that was restarted still learns how the program ended. Nothing of the j
 
 import json
 import os
+import re
 import signal
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -27,6 +28,7 @@ exit $code
 STATE, GROUP, TIMES, BORN = 0, 2, slice(11, 15), 19
 """Where /proc/<pid>/stat has them, counted from its third field: proc(5). The times are the process's own, user and
 system, and those of its children."""
+KERNEL_COUNTERS = Path("/proc/vmstat")
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +118,8 @@ class Program:
         """The program an earlier agent started; None when it started none."""
         if not path.exists():
             return None
-        said = json.loads(path.read_text())
-        return Program(pid=said["pid"], born=said["born"], exit_file=Path(said["exit_file"]))
+        noted = json.loads(path.read_text())
+        return Program(pid=noted["pid"], born=noted["born"], exit_file=Path(noted["exit_file"]))
 
 
 def _birth(pid: int) -> int | None:
@@ -132,3 +134,12 @@ def _stat(pid: int) -> list[str] | None:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except (FileNotFoundError, ProcessLookupError):
         return None
+
+
+def killed_for_memory() -> int | None:
+    """How many processes the kernel has killed for want of memory since it started; None where it does not say."""
+    try:
+        found = re.search(r"^oom_kill (\d+)$", KERNEL_COUNTERS.read_text(), re.MULTILINE)
+    except OSError:
+        return None
+    return int(found[1]) if found else None

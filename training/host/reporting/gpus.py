@@ -123,9 +123,9 @@ def ask_driver() -> Shown:
             f"{QUERY[0]} does not answer: {error}; nobody sees whether a GPU is idle"
         ) from error
     if done.returncode:
-        said = (done.stdout + done.stderr).strip()[-MOST_SHOWN:]
+        output = (done.stdout + done.stderr).strip()[-MOST_SHOWN:]
         raise HostTrouble(
-            f"{QUERY[0]} failed (exit code {done.returncode}): {said}; nobody sees whether a GPU is idle"
+            f"{QUERY[0]} failed (exit code {done.returncode}): {output}; nobody sees whether a GPU is idle"
         )
     return parse(done.stdout)
 

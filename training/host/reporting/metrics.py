@@ -69,8 +69,8 @@ class Metrics:
 
     def begin(self, *, up_to: float = math.inf) -> None:
         """Go on with the samples that the bucket has, up to this step."""
-        said = as_object(self.bucket.read_if_there(self.key)) or {}
-        samples = said.get("samples")
+        document = as_object(self.bucket.read_if_there(self.key)) or {}
+        samples = document.get("samples")
         known = [
             sample
             for sample in (samples if isinstance(samples, list) else [])
@@ -105,10 +105,10 @@ class Metrics:
 def as_object(text: bytes | None) -> dict[str, Any] | None:
     """The JSON object in `text`; None when it holds none."""
     try:
-        said = json.loads(text or b"")
+        document = json.loads(text or b"")
     except ValueError:
         return None
-    return said if isinstance(said, dict) else None
+    return document if isinstance(document, dict) else None
 
 
 def for_signal(document: dict[str, Any]) -> dict[str, Any]:

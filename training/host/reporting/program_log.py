@@ -13,9 +13,9 @@ from training.host.places import Places
 from training.host.reporting import lines, logs
 from training.host.reporting.logs import LogUpload, StampedLog
 
-SAID_BYTES = 256 * 1024
+TAIL_BYTES = 256 * 1024
 """Of the log's end: progress bars take most of it."""
-SAID_CHARACTERS = 16 * 1024
+TAIL_CHARACTERS = 16 * 1024
 
 logger = logging.getLogger(__name__)
 
@@ -57,6 +57,6 @@ class ProgramLog:
         return logs.size_of(self.path)
 
     @property
-    def said(self) -> str:
+    def tail(self) -> str:
         """The last lines as plain text."""
-        return lines.plain(logs.end_of(self.path, SAID_BYTES))[-SAID_CHARACTERS:]
+        return lines.plain(logs.end_of(self.path, TAIL_BYTES))[-TAIL_CHARACTERS:]

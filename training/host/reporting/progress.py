@@ -26,11 +26,11 @@ class Progress:
     resumed: dict[str, Any] | None = None
     _offset: int = 0
     _fresh: bool = False
-    _said_at: float | None = None
+    _sent_at: float | None = None
     _looked_at: float = float("-inf")
     _signs: Hashable = None
 
-    def read(self) -> list[dict[str, Any]]:
+    def update(self) -> list[dict[str, Any]]:
         """Take in new whole lines and return their facts; what is no JSON object is the program's own affair."""
         try:
             with self.path.open("rb") as lines:
@@ -43,31 +43,31 @@ class Progress:
         new = []
         for line in whole.splitlines():
             try:
-                said = json.loads(line)
+                report = json.loads(line)
             except ValueError:
                 continue
-            if isinstance(said, dict):
-                self.facts = facts_in(said)
-                self.resumed = resumed_in(said) or self.resumed
+            if isinstance(report, dict):
+                self.facts = facts_in(report)
+                self.resumed = resumed_in(report) or self.resumed
                 self._fresh = True
                 new.append(self.facts)
         return new
 
-    def to_say(self, now: float, signs: Callable[[], Hashable]) -> dict[str, Any] | None:
+    def due(self, now: float, signs: Callable[[], Hashable]) -> dict[str, Any] | None:
         """What to signal now: the newest facts at most every ten seconds, and once a minute that the program lives.
 
         The signal is the heartbeat of the run, so a program that hangs must not have one: `signs` answers what
-        changes while it lives, and while nothing of that changes nothing is said.
+        changes while it lives, and while nothing of that changes there is no signal.
         """
-        quiet = now - (self.started if self._said_at is None else self._said_at)
-        new = self._fresh and (self._said_at is None or quiet >= EVERY_SECONDS)
-        if not new and (quiet < ALIVE_SECONDS or not self._lives(now, signs)):
+        quiet = now - (self.started if self._sent_at is None else self._sent_at)
+        new = self._fresh and (self._sent_at is None or quiet >= EVERY_SECONDS)
+        if not new and (quiet < ALIVE_SECONDS or not self._shows_life(now, signs)):
             return None
         self._fresh = False
-        self._said_at = now
+        self._sent_at = now
         return self.all
 
-    def _lives(self, now: float, signs: Callable[[], Hashable]) -> bool:
+    def _shows_life(self, now: float, signs: Callable[[], Hashable]) -> bool:
         """Whether anything changed since the last look; one look a minute is enough."""
         if now - self._looked_at < ALIVE_SECONDS:
             return False
@@ -89,14 +89,14 @@ class Progress:
         return self.facts.get("step")
 
 
-def facts_in(said: Mapping[str, Any]) -> dict[str, Any]:
+def facts_in(report: Mapping[str, Any]) -> dict[str, Any]:
     """What of a line can be passed on: whole counts and finite numbers, whatever the program wrote."""
-    counts = {key: int(said[key]) for key in COUNTS if is_number(said.get(key))}
-    return counts | {key: float(said[key]) for key in NUMBERS if is_number(said.get(key))}
+    counts = {key: int(report[key]) for key in COUNTS if is_number(report.get(key))}
+    return counts | {key: float(report[key]) for key in NUMBERS if is_number(report.get(key))}
 
 
-def resumed_in(said: Mapping[str, Any]) -> dict[str, Any] | None:
-    resumed = said.get("resumed")
+def resumed_in(report: Mapping[str, Any]) -> dict[str, Any] | None:
+    resumed = report.get("resumed")
     if not isinstance(resumed, dict) or not is_number(resumed.get("step")):
         return None
     counts: dict[str, Any] = {key: int(resumed[key]) for key in RESUMED_COUNTS if is_number(resumed.get(key))}

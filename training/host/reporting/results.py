@@ -38,11 +38,11 @@ class FolderUpload:
         self._next_at[path] = now + due_after(facts.st_size)
 
 
-def missing(expected: tuple[str, ...], places: Places, *, saved: bool) -> tuple[str, ...]:
-    """Those of `program.expect` that the program has not left. `saved`: a checkpoint of it is in the bucket."""
+def missing(expected: tuple[str, ...], places: Places, *, has_checkpoint: bool) -> tuple[str, ...]:
+    """Those of `program.expect` that the program has not left. `has_checkpoint`: one of it is in the bucket."""
     left = {
         "model": any(path.is_file() for path in places.model.rglob("*")),
         "metrics": places.metrics.is_file(),
-        "checkpoint": saved,
+        "checkpoint": has_checkpoint,
     }
     return tuple(word for word in expected if not left[word])

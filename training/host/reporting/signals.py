@@ -91,18 +91,18 @@ class Outbox(threading.Thread):
         self._mute = False
 
     def put(self, signal: Signal) -> None:
-        said = detail(signal, run=self._run_id, instance=self._instance, at=datetime.now(UTC))
+        event = detail(signal, run=self._run_id, instance=self._instance, at=datetime.now(UTC))
         logger.info(
             "signal %s %s", signal.word, {key: signal.facts[key] for key in signal.facts if key != "tail"}
         )
         with self._changed:
             if signal.word in SUPERSEDED:
                 self._waiting = [(old, it) for old, it in self._waiting if old.word != signal.word]
-            self._waiting.append((signal, said))
+            self._waiting.append((signal, event))
             self._changed.notify_all()
 
     def flush(self, seconds: float) -> bool:
-        """Wait until everything has been said; False when it could not be said in time."""
+        """Wait until everything is sent; False when it could not be sent in time."""
         with self._changed:
             return self._changed.wait_for(lambda: not self._waiting and not self._sending, seconds)
 
@@ -110,57 +110,57 @@ class Outbox(threading.Thread):
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: bool(self._waiting))
-                signal, said = self._waiting.pop(0)
+                signal, event = self._waiting.pop(0)
                 self._sending = True
-            delivered = self._deliver(signal, said)
+            delivered = self._deliver(signal, event)
             with self._changed:
                 self._sending = False
                 if not delivered and not (
                     signal.word in SUPERSEDED and any(newer.word == signal.word for newer, _ in self._waiting)
                 ):
-                    self._waiting.insert(0, (signal, said))
+                    self._waiting.insert(0, (signal, event))
                 self._changed.notify_all()
                 if not delivered:
                     self._changed.wait(RETRY_SECONDS)
 
-    def _deliver(self, signal: Signal, said: dict[str, Any]) -> bool:
+    def _deliver(self, signal: Signal, event: dict[str, Any]) -> bool:
         """True when nothing more is to be done about this signal."""
         entry = {
             "Source": SOURCE,
             "DetailType": signal.word,
             "EventBusName": self._bus,
-            "Detail": json.dumps(said),
+            "Detail": json.dumps(event),
         }
         try:
             answer = self._events.put_events(Entries=[entry])
         except (ClientError, BotoCoreError) as error:
             if isinstance(error, ClientError) and error.response["Error"]["Code"] in DENIED:
-                self._say_last_words(said)
+                self._say_last_words(event)
                 return True
             logger.warning("the bus does not take %s yet: %s", signal.word, error)
             return False
         if not answer.get("FailedEntryCount"):
             if signal.word in ENDINGS:
-                self._leave_word(said)
+                self._leave_word(event)
             return True
         failure = answer["Entries"][0]
         if failure.get("ErrorCode") in DENIED:
-            self._say_last_words(said)
+            self._say_last_words(event)
             return True
         logger.warning("the bus refused %s: %s", signal.word, failure)
         return False
 
-    def _leave_word(self, said: dict[str, Any]) -> None:
+    def _leave_word(self, event: dict[str, Any]) -> None:
         """For whoever looks when nobody has heard the event, though the bus took it."""
         try:
-            self._bucket.write(self._key(said, "words"), json.dumps(said).encode())
+            self._bucket.write(self._key(event, "words"), json.dumps(event).encode())
         except HostTrouble as trouble:
-            logger.warning("%s could not be left in the bucket: %s", said["signal"], trouble.reason)
+            logger.warning("%s could not be left in the bucket: %s", event["signal"], trouble.reason)
 
-    def _key(self, said: dict[str, Any], name: str) -> str:
-        return f"runs/{self._run_id}/attempts/{said['attempt']}/{name}/{self._instance}.json"
+    def _key(self, event: dict[str, Any], name: str) -> str:
+        return f"runs/{self._run_id}/attempts/{event['attempt']}/{name}/{self._instance}.json"
 
-    def _say_last_words(self, said: dict[str, Any]) -> None:
+    def _say_last_words(self, event: dict[str, Any]) -> None:
         if self._mute:
             return
         self._mute = True
@@ -168,23 +168,23 @@ class Outbox(threading.Thread):
             f"access denied: the host role lacks events:PutEvents on the bus {self._bus}, so nobody can hear "
             "this host; allow it in the host role and start again"
         )
-        words = last_words(said, reason, exit_code=None)
+        words = last_words(event, reason, exit_code=None)
         try:
-            self._bucket.write(self._key(said, "last-words"), json.dumps(words).encode())
+            self._bucket.write(self._key(event, "last-words"), json.dumps(words).encode())
         except HostTrouble as trouble:
             logger.warning("the last words could not be left either: %s", trouble.reason)
         self._on_mute(reason)
 
 
-def last_words(said: dict[str, Any], reason: str, *, exit_code: int | None) -> dict[str, Any]:
+def last_words(event: dict[str, Any], reason: str, *, exit_code: int | None) -> dict[str, Any]:
     """A `failed` detail; what the host wanted to say when it was cut short goes along."""
-    same = {key: said[key] for key in ("run", "attempt", "instance", "at")}
+    same = {key: event[key] for key in ("run", "attempt", "instance", "at")}
     return same | {
         "signal": "failed",
         "kind": "host",
         "reason": reason,
-        "tail": said.get("tail", ""),
+        "tail": event.get("tail", ""),
         "exit_code": exit_code,
         "final": True,
-        "unsaid": said["signal"],
+        "unsaid": event["signal"],
     }

@@ -1,0 +1,68 @@
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from training.host.agent.lease import Lease
+from training.host.agent.notice import order_to_leave
+from training.host.metadata import Notice
+
+NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
+NOTICE = Notice("terminate", NOW + timedelta(seconds=120))
+LATER = NOW + timedelta(hours=1)
+LONG, OVER = Lease(NOW + timedelta(hours=1), "later"), Lease(NOW, "nobody has released this host")
+
+
+@pytest.mark.parametrize(
+    ("sentence", "notice", "going_down", "stop_ordered", "deadline", "lease", "why", "seconds"),
+    [
+        ("nobody asks", None, False, False, LATER, LONG, None, None),
+        (
+            "AWS takes the host: all but the last moments",
+            NOTICE,
+            False,
+            False,
+            LATER,
+            LONG,
+            "interrupted",
+            100,
+        ),
+        ("AWS takes the host and an order comes too", NOTICE, True, True, LATER, OVER, "interrupted", 100),
+        ("the machine goes down", None, True, True, LATER, LONG, "interrupted", 60),
+        ("an order came", None, False, True, LATER, LONG, "asked", 90),
+        ("the run's hours or dollars are used up", None, False, False, NOW, LONG, "limit", 90),
+        ("an order comes at the same time", None, False, True, NOW, LONG, "asked", 90),
+        ("the lease is over", None, False, False, LATER, OVER, "asked", 45),
+    ],
+)
+def test_why_a_program_leaves_and_how_long_it_has(
+    sentence: str,
+    notice: Notice | None,
+    going_down: bool,
+    stop_ordered: bool,
+    deadline: datetime,
+    lease: Lease,
+    why: str | None,
+    seconds: int | None,
+) -> None:
+    leaving = order_to_leave(
+        notice=notice,
+        going_down=going_down,
+        stop_ordered=stop_ordered,
+        deadline=deadline,
+        lease=lease,
+        now=NOW,
+    )
+    if leaving is None:
+        assert why is None, sentence
+    else:
+        assert (leaving.why, (leaving.kill_at - NOW).total_seconds()) == (why, seconds), sentence
+        assert (leaving.trouble is not None) == (lease is OVER and not notice), sentence
+
+
+def test_a_notice_that_is_late_gives_no_time_but_also_none_that_is_past() -> None:
+    late = Notice("terminate", NOW - timedelta(seconds=30))
+    leaving = order_to_leave(
+        notice=late, going_down=False, stop_ordered=False, deadline=LATER, lease=LONG, now=NOW
+    )
+    assert leaving
+    assert leaving.kill_at == NOW

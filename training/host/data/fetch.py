@@ -1,0 +1,196 @@
+"""The job's data on this host's disk: every entry whole, or this worker's share of its files."""
+
+import logging
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from training.host.bucket import Bucket, Object
+from training.host.cluster import Assignment, Cluster
+from training.host.data.journal import Journal
+from training.host.data.sharding import All, Nothing, Share, due, shares
+from training.host.data.transfer import clear_staging, download_all, make_sure_they_fit, never
+from training.host.disk import inside
+from training.host.errors import HostTrouble, Missing
+from training.host.places import Places
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class DataEntry:
+    """`data.NAME` of the job."""
+
+    name: str
+    source: str
+    sharding: str
+
+    @property
+    def is_shared_out(self) -> bool:
+        return self.sharding == "file"
+
+
+def entries_of(job: Mapping[str, Any]) -> list[DataEntry]:
+    return [
+        DataEntry(name, fields["source"], fields["sharding"])
+        for name, fields in sorted(job.get("data", {}).items())
+    ]
+
+
+def fetch_whole(
+    bucket: Bucket, job: Mapping[str, Any], places: Places, *, given_up: Callable[[], bool] = never
+) -> None:
+    """Every entry that all hosts have whole. Those that are shared out are looked at: is there enough for all?"""
+    found = {entry: look(bucket, entry) for entry in entries_of(job)}
+    for entry, files in found.items():
+        if entry.is_shared_out:
+            make_sure_all_get_some(entry, files, workers=int(job["cluster"]["workers"]))
+    _bring(
+        bucket, {entry: files for entry, files in found.items() if not entry.is_shared_out}, places, given_up
+    )
+
+
+def fetch_shares(
+    bucket: Bucket,
+    cluster: Cluster,
+    assignment: Assignment,
+    places: Places,
+    *,
+    given_up: Callable[[], bool] = never,
+) -> None:
+    """This host's share of every entry that is shared out by file (sharding.py), and nothing else of it."""
+    shared_out = [entry for entry in entries_of(cluster.job) if entry.is_shared_out]
+    _bring(
+        bucket, {entry: _due(bucket, entry, cluster, assignment) for entry in shared_out}, places, given_up
+    )
+
+
+def look(bucket: Bucket, entry: DataEntry) -> list[Object]:
+    """The objects of an entry: one, or everything under a prefix. Nothing there is a final failure."""
+    key = bucket.key_of(entry.source)
+    found = [
+        item for item in bucket.list(key) if item.key == key or item.key.startswith(key.rstrip("/") + "/")
+    ]
+    if not found:
+        raise Missing(
+            f"data.{entry.name}: there is no object at {entry.source}; upload the data and start again"
+        )
+    if sum(item.size for item in found) == 0:
+        raise Missing(
+            f"data.{entry.name}: every object at {entry.source} is empty; upload the data and start again"
+        )
+    return found
+
+
+def make_sure_all_get_some(entry: DataEntry, files: list[Object], *, workers: int) -> None:
+    """Empty files (`_SUCCESS`) do not count: a worker cannot train on them."""
+    filled = sum(1 for item in files if item.size)
+    if filled < workers:
+        raise HostTrouble(
+            f"data.{entry.name}: {workers} workers are to share {filled} files at {entry.source} (sharding: file), but "
+            f"each needs a file of its own; write the data as {workers} files or more, or let every host have all of "
+            "them (sharding: none)",
+            final=True,
+        )
+
+
+def _due(bucket: Bucket, entry: DataEntry, cluster: Cluster, assignment: Assignment) -> list[Object]:
+    match due(cluster, assignment):
+        case All():
+            return look(bucket, entry)
+        case Nothing():
+            return []
+        case Share(worker, workers):
+            files = look(bucket, entry)
+            make_sure_all_get_some(entry, files, workers=workers)
+            share = shares(files, workers)[worker]
+            logger.info(
+                "data.%s: %d of %d files are worker %d's of %d",
+                *(entry.name, len(share), len(files), worker, workers),
+            )
+            return share
+
+
+def _bring(
+    bucket: Bucket, wanted: Mapping[DataEntry, list[Object]], places: Places, given_up: Callable[[], bool]
+) -> None:
+    """Let the folder of each entry hold these files and no other, fetching only what is missing."""
+    places.data.mkdir(parents=True, exist_ok=True)
+    clear_staging(places.data)
+    folders = [
+        _Folder(entry.name, places, named_files(entry, files, bucket)) for entry, files in wanted.items()
+    ]
+    for folder in folders:
+        folder.clear()
+    missing = {folder: folder.missing() for folder in folders}
+    sizes = {folder.label: sum(item.size for item in files.values()) for folder, files in missing.items()}
+    make_sure_they_fit(sizes, places.data)
+    for folder, files in missing.items():
+        if len(files) < len(folder.files):
+            logger.info(
+                "%s: %d of %d files are here already",
+                *(folder.label, len(folder.files) - len(files), len(folder.files)),
+            )
+        download_all(bucket, files, what=folder.label, arrived=folder.note, given_up=given_up)
+
+
+def named_files(entry: DataEntry, files: list[Object], bucket: Bucket) -> dict[str, Object]:
+    """The files by their path in the entry's folder; `.` where the entry is a single object and so itself a file."""
+    key = bucket.key_of(entry.source)
+    if [item.key for item in files] == [key]:
+        return {".": files[0]}
+    named = {item.key[len(key) :].lstrip("/") or ".": item for item in files}
+    folders = {str(folder) for name in named if name != "." for folder in Path(name).parents}
+    for name in named:
+        if name in folders:
+            raise HostTrouble(
+                f"data.{entry.name}: {bucket.uri(named[name].key)} is an object and has others below it, but on a disk "
+                "a file is no folder; rename one of them",
+                final=True,
+            )
+    return named
+
+
+class _Folder:
+    """An entry on the disk, with the journal of what its files are."""
+
+    def __init__(self, name: str, places: Places, files: Mapping[str, Object]) -> None:
+        self.label = f"data.{name}"
+        self.files = {self._path(places.data / name, relative): item for relative, item in files.items()}
+        self._root = places.data / name
+        self._journal = Journal(places.journals / f"{name}.jsonl")
+
+    def clear(self) -> None:
+        """Remove what the entry does not hold, or holds as something else."""
+        if self._root in self.files:
+            if self._root.is_dir():
+                shutil.rmtree(self._root)
+            return
+        if self._root.is_file():
+            self._root.unlink()
+        self._root.mkdir(parents=True, exist_ok=True)
+        for path in sorted(self._root.rglob("*"), reverse=True):
+            if path.is_dir() and not path.is_symlink():
+                if not any(path.iterdir()):
+                    path.rmdir()
+            elif path not in self.files:
+                path.unlink()
+
+    def missing(self) -> dict[Path, Object]:
+        return {
+            path: item
+            for path, item in self.files.items()
+            if not self._journal.holds(self._name(path), item, path)
+        }
+
+    def note(self, path: Path, item: Object) -> None:
+        self._journal.note(self._name(path), item, path)
+
+    def _name(self, path: Path) -> str:
+        return str(path.relative_to(self._root))
+
+    @staticmethod
+    def _path(root: Path, relative: str) -> Path:
+        return root if relative == "." else inside(root, relative)
