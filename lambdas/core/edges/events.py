@@ -16,36 +16,36 @@ class Event:
     """`source` and `detail_type` say which class `detail` is."""
 
     source: str
-    detail_type: str = field(metadata={"key": "detail-type"})
+    detail_type: str = field(metadata={"wire_key": "detail-type"})
     detail: Any
     time: datetime | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class SpotWarning:
-    instance: str = field(metadata={"key": "instance-id"})
-    action: str = field(default="terminate", metadata={"key": "instance-action"})
+    instance: str = field(metadata={"wire_key": "instance-id"})
+    action: str = field(default="terminate", metadata={"wire_key": "instance-action"})
 
 
 @dataclass(frozen=True, kw_only=True)
 class InstanceState:
-    instance: str = field(metadata={"key": "instance-id"})
+    instance: str = field(metadata={"wire_key": "instance-id"})
     state: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class ImageState:
-    image: str = field(metadata={"key": "ImageId"})
-    state: str = field(metadata={"key": "State"})
-    error: str | None = field(default=None, metadata={"key": "ErrorMessage"})
+    image: str = field(metadata={"wire_key": "ImageId"})
+    state: str = field(metadata={"wire_key": "State"})
+    error: str | None = field(default=None, metadata={"wire_key": "ErrorMessage"})
 
 
 @dataclass(frozen=True, kw_only=True)
 class CommandStatus:
     """`parameters` are those that the command was sent with, a list of each."""
 
-    command: str = field(metadata={"key": "command-id"})
-    document: str = field(default="", metadata={"key": "document-name"})
+    command: str = field(metadata={"wire_key": "command-id"})
+    document: str = field(default="", metadata={"wire_key": "document-name"})
     status: str
     parameters: Mapping[str, Any] | None = None
 
@@ -129,7 +129,7 @@ class Handled:
 @dataclass(frozen=True, kw_only=True)
 class UploadedObject:
     key: str
-    version_id: str | None = field(default=None, metadata={"key": "version-id"})
+    version_id: str | None = field(default=None, metadata={"wire_key": "version-id"})
     etag: str = ""
 
 

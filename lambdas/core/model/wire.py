@@ -1,7 +1,7 @@
 """How nouns travel: as JSON between states, in the ledger and in the bucket.
 
 A frozen dataclass becomes a mapping and comes back equal; a field whose key is no Python name says it in its metadata
-(`field(metadata={"key": "instance-id"})`). Times are ISO-8601 UTC with milliseconds and Z.
+(`field(metadata={"wire_key": "instance-id"})`). Times are ISO-8601 UTC with milliseconds and Z.
 (Written by hand because a library for it would cost a fifth of the import budget of every handler.)
 """
 
@@ -50,7 +50,7 @@ def to_json(value: Any) -> Any:
         kind = getattr(type(value), "kind", None)
         head = {"kind": kind} if isinstance(kind, str) else {}
         return head | {
-            field.metadata.get("key", field.name): to_json(getattr(value, field.name))
+            field.metadata.get("wire_key", field.name): to_json(getattr(value, field.name))
             for field in dataclasses.fields(value)
         }
     if isinstance(value, Enum):
@@ -95,7 +95,7 @@ def keys(noun: type) -> tuple[Key, ...]:
     return tuple(
         Key(
             field.name,
-            field.metadata.get("key", field.name),
+            field.metadata.get("wire_key", field.name),
             hints[field.name],
             field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING,
         )

@@ -29,7 +29,7 @@ class Given:
     inner: Inner
     word: Word = Word.ONE
     lost: tuple[str, ...] = ()
-    instance: str | None = field(default=None, metadata={"key": "instance-id"})
+    instance: str | None = field(default=None, metadata={"wire_key": "instance-id"})
     sure: bool = False
 
 
