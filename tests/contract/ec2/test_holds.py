@@ -12,7 +12,7 @@ import boto3
 import pytest
 
 from lambdas import settings
-from lambdas.aws import clients
+from lambdas.aws import clients, cloudwatch
 from lambdas.core.model import wire
 from lambdas.core.model.errors import Infrastructure
 from lambdas.handlers import signal
@@ -161,6 +161,6 @@ def test_what_a_host_publishes_itself_is_what_patrol_reads(
     window = cloudwatch.windows([host], minutes=4, now=now)[host]
     assert (window.peak, set(metrics.publishes)) == (97.0, set(UNITS))
     since = now - timedelta(minutes=5)
-    found = gpus.arrived(cloudwatch, host, since=since, now=now + timedelta(minutes=1))
+    found = gpus.arrived(service, host, since=since, now=now + timedelta(minutes=1))
     assert found == {gpus.UTILIZATION: 97.0, gpus.MEMORY: 70123.0}
     clients.client.cache_clear()
