@@ -13,23 +13,13 @@ from pathlib import Path
 import boto3
 
 from demo.say import DemoError, console, quote, say
+from stacks.packages import SOFTWARE
 from trainyard.client import Session, Yard
 from trainyard.client.errors import YardIncomplete, YardNotFound
 
 ROOT = Path(__file__).resolve().parent.parent
 TOOLS = os.pathsep.join(str(ROOT / folder) for folder in (".tools/bin", ".venv/bin"))
-SOURCES = (
-    "app.py",
-    "cdk.json",
-    "stacks",
-    "lambdas",
-    "training",
-    "trainyard",
-    "requirements-lambda.txt",
-    "requirements-host.txt",
-    "requirements-host-local.txt",
-    "requirements-host-tf-keras.txt",
-)
+SOURCES = ("app.py", "cdk.json", "stacks", "lambdas", "requirements-lambda.txt", *SOFTWARE)
 """What the synthesised assembly is made of."""
 CHOICES = ("-c", "look_seconds=20")
 """A local cloud's bakes take minutes, so a lost event need not cost ten."""

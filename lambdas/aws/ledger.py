@@ -1,4 +1,4 @@
-"""The ledger: one DynamoDB table. Keys and attributes are docs/contracts.md's; nouns are core.records'.
+"""The ledger: one DynamoDB table. Keys and attributes are docs/contracts/ledger.md's; nouns are core.records'.
 
 Rows that belong together are written in one transaction: a crash leaves all of them or none.
 """

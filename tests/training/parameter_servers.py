@@ -107,7 +107,7 @@ def gang_of_flags(
 
 
 def environment(folder: Path, data: Mapping[str, Path], role: str, index: int) -> dict[str, str]:
-    """What docs/contracts.md promises a program, with results under `folder`."""
+    """What docs/contracts/programs.md promises a program, with results under `folder`."""
     return {
         "PYTHONPATH": str(Path(__file__).parents[2]),
         "TF_CPP_MIN_LOG_LEVEL": "1",

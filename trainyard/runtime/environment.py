@@ -1,4 +1,4 @@
-"""What the host tells a program, as values (docs/contracts.md, "The host's environment for a program")."""
+"""What the host tells a program, as values (docs/contracts/programs.md, "The host's environment for a program")."""
 
 import json
 import os

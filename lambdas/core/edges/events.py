@@ -70,7 +70,7 @@ class FromPatrol:
 
 @dataclass(frozen=True, kw_only=True)
 class FromHost:
-    """A host's signal, with every fact that some signal has (docs/contracts.md)."""
+    """A host's signal, with every fact that some signal has (docs/contracts/signals.md)."""
 
     run: str
     attempt: int

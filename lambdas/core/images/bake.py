@@ -156,7 +156,7 @@ def baked_name(yard: str, run: str, *, attempt: int) -> str:
 def baked_tags(
     yard: str, recipe: Mapping[str, Any], results: Mapping[str, Any], run: str, *, name: str
 ) -> dict[str, str]:
-    """The tags of image and snapshots, as docs/contracts.md has them."""
+    """The tags of image and snapshots, as docs/contracts/images.md has them."""
     versions = {f"trainyard:{what}": str(results.get(what) or "none") for what in VERSIONS[:3]}
     return {
         "trainyard:yard": yard,

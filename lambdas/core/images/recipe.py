@@ -1,6 +1,6 @@
 """The recipe of an image: read, checked, and either a Recipe or every fault of it at once; what a bake is asked for.
 
-docs/contracts.md ("Images") names its keys, for people and for the builder, which reads it as recipe.json.
+docs/contracts/images.md ("Images") names its keys, for people and for the builder, which reads it as recipe.json.
 """
 
 import hashlib

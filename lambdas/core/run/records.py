@@ -1,4 +1,4 @@
-"""What the ledger knows about one run: its rows as nouns, and what may be set on each. Keys: docs/contracts.md.
+"""What the ledger knows about one run: its rows as nouns, and what may be set on each. Keys: docs/contracts/ledger.md.
 
 Of an update every attribute may be left out, and None is; a unit test holds it to the row that it updates."""
 

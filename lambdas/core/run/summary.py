@@ -90,7 +90,7 @@ ENDINGS: Mapping[str, Ending] = {
 
 
 def summarise(facts: RunFacts) -> dict[str, Any]:
-    """The content of summary.json. Its keys are part of docs/contracts.md."""
+    """The content of summary.json. Its keys are part of docs/contracts/bucket.md."""
     return {
         "run": facts.run,
         "outcome": facts.outcome.value,

@@ -48,7 +48,7 @@ class Bakery:
             )
 
     def builder(self, *denied: str) -> str:
-        """A host with what docs/contracts.md says a builder's role needs, but for `denied`."""
+        """A host with what docs/contracts/images.md says a builder's role needs, but for `denied`."""
         bucket = f"arn:aws:s3:::{self.name}"
         statements = [
             allow(action, resource)

@@ -1,4 +1,4 @@
-"""What a program is given: its environment and its command line (docs/contracts.md). Pure."""
+"""What a program is given: its environment and its command line (docs/contracts/programs.md). Pure."""
 
 import os
 import re

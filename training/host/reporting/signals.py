@@ -40,7 +40,7 @@ def stamp(at: datetime) -> str:
 
 
 def detail(signal: Signal, *, run: str, instance: str, at: datetime) -> dict[str, Any]:
-    """The event's Detail, as docs/contracts.md has it."""
+    """The event's Detail, as docs/contracts/signals.md has it."""
     return {
         "run": run,
         "attempt": signal.attempt,
