@@ -34,7 +34,8 @@ WARM_HOSTS, HOSTS, HOSTS_AT_ONCE = 20, 200, 20
 AT_ONCE = 8
 CONNECTED = 50
 """Calls after which all connections are closed, and others opened."""
-SETTLED_SECONDS = 120.0
+SETTLED_SECONDS = 400.0
+"""Processes of a function beyond its first end when they have been idle for five minutes."""
 NAME, REGION, ACCOUNT = "endurance", "us-east-1", "123456789012"
 CODE = """
 def handler(event, context):
