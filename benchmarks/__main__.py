@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from benchmarks import budgets, harness, imports, patrol, quick, runs, saving, scaling, transfer
+from benchmarks import budgets, endurance, harness, imports, patrol, quick, runs, saving, scaling, transfer
 from benchmarks.budgets import Row
 from demo import bake, deployment
 from demo.cloud import ROOT, Cloud, port_for
@@ -63,6 +63,11 @@ PARTS: Mapping[str, Part] = {
         f"Patrol over {', '.join(f'{size:,}' for size in patrol.SIZES)} hosts",
         patrol.measure,
         budgets.of_patrol,
+    ),
+    "endurance": Part(
+        f"The local cloud over {endurance.CALLS:,} calls and {endurance.HOSTS} hosts",
+        endurance.measure,
+        budgets.of_endurance,
     ),
 }
 

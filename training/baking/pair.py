@@ -87,9 +87,9 @@ def _environment(addresses: list[str], index: int, output: Path, *, gpu: str) ->
 def _free_ports(count: int) -> list[int]:
     with ExitStack() as held:
         addresses = [held.enter_context(socket.socket()) for _ in range(count)]
-        for door in addresses:
-            door.bind(("127.0.0.1", 0))
-        return [int(door.getsockname()[1]) for door in addresses]
+        for listener in addresses:
+            listener.bind(("127.0.0.1", 0))
+        return [int(listener.getsockname()[1]) for listener in addresses]
 
 
 def _wait(process: "subprocess.Popen[bytes]", until: float) -> int | None:
