@@ -35,8 +35,9 @@ permissions: setup ## every permission of every role taken away, one by one, eac
 check: .venv/.ready ## format, lint, types, layers, unit tests (seconds)
 	@scripts/check
 
-format: .venv/.ready ## mend what can be mended by itself
+format: .venv/.ready ## mend what can be mended by itself; write schemas and tables anew
 	@ruff check --quiet --fix . ; ruff format --quiet .
+	@$(VENV) -m tests.unit.core.reference && $(VENV) -m tests.unit.core.patrol_page
 
 bench: setup ## measure the budgets and write build/bench.json; PARTS="patrol saving" measures these alone
 	@$(VENV) -m benchmarks $(PARTS)

@@ -14,13 +14,11 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from benchmarks import budgets, harness, imports, patrol, quick, runs, saving, scaling, transfer
+from benchmarks import budgets, endurance, harness, imports, patrol, quick, runs, saving, scaling, transfer
 from benchmarks.budgets import Row
-from demo import bake, deployment
-from demo.cloud import ROOT, Cloud, port_for
-from demo.phases import Phases
-from demo.say import DemoError, console, say
-from demo.yard import Yard
+from demo.local import ROOT, Cloud, port_for
+from demo.say import Phases, console, failed, say
+from trainyard.client import Yard, YardError
 
 STATE = ROOT / "build" / "bench-cloud"
 OUTPUT = ROOT / "build" / "bench.json"
@@ -64,6 +62,11 @@ PARTS: Mapping[str, Part] = {
         patrol.measure,
         budgets.of_patrol,
     ),
+    "endurance": Part(
+        f"The local cloud over {endurance.CALLS:,} calls and {endurance.HOSTS} hosts",
+        endurance.measure,
+        budgets.of_endurance,
+    ),
 }
 
 
@@ -87,8 +90,8 @@ def main(
             for name, part in chosen.items():
                 with phases.phase(name, part.title):
                     measured[name] = part.measure(yard) if part.on_a_yard else part.measure()
-    except DemoError as error:
-        say(f"[bold red]Failed:[/bold red] {error}\nNext: {error.next_step}")
+    except YardError as error:
+        failed(error)
         raise typer.Exit(1) from error
     rows = [row for name, part in chosen.items() for row in part.rows(measured[name])]
     show(rows)
@@ -107,8 +110,8 @@ def _yard(phases: Phases) -> Iterator[Yard]:
             STATE.mkdir(parents=True, exist_ok=True)
             cloud.down()
             cloud.up()
-            yard = deployment.deploy(cloud.environment(), STATE)
-            bake.ensure_image(yard)
+            yard = cloud.deployed()
+            yard.bake(ROOT / yard.recipe).result()
             quick.prepare(yard)
         yield yard
     finally:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from benchmarks import harness, patrol, runs, saving, scaling, transfer
+from benchmarks import endurance, harness, patrol, runs, saving, scaling, transfer
 
 
 @dataclass(frozen=True)
@@ -91,6 +91,31 @@ def of_transfer(sets: dict[str, transfer.Speeds]) -> list[Row]:
             found.ratio >= 0.9,
         )
         for name, found in sets.items()
+    ]
+
+
+def of_endurance(found: endurance.Endurance) -> list[Row]:
+    """What the local cloud's server holds after all calls and hosts is what it held after the first."""
+    warm, after = found.warm, found.after
+    return [
+        Row(
+            f"{what} of the local cloud after {endurance.WARM_CALLS:,} / {endurance.CALLS:,} calls",
+            budget,
+            f"{before:,} / {then:,}",
+            holds,
+        )
+        for what, budget, before, then, holds in (
+            (
+                "descriptors",
+                "no more",
+                warm.descriptors,
+                after.descriptors,
+                after.descriptors <= warm.descriptors,
+            ),
+            ("threads", "no more", warm.threads, after.threads, after.threads <= warm.threads),
+            ("processes", "no more", warm.processes, after.processes, after.processes <= warm.processes),
+            ("MB", "<= 1.25 x", warm.memory_mb, after.memory_mb, after.memory_mb <= 1.25 * warm.memory_mb),
+        )
     ]
 
 

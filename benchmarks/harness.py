@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks import quick
-from demo.yard import Yard
+from trainyard.client import Yard
 
 ROUNDS = 4
 ARGS = {"steps": 6000, "work": 512, "checkpoint-every": 2000}
@@ -63,8 +63,6 @@ def _under_the_agent(yard: Yard, number: int) -> float:
     job = quick.job(
         f"harness-{number}", cluster={"workers": 1}, program={"args": {**ARGS, "step-delay": None}}
     )
-    execution = yard.wait(yard.start(yard.train, {"job": job}), seconds=300)
-    metrics = yard.read_json(f"runs/{execution.name}/metrics.json")
-    if execution.status != "SUCCEEDED" or metrics is None:
-        raise RuntimeError(f"{execution.name} {execution.status}: {execution.cause}")
-    return float(metrics["steps_per_second"])
+    run = yard.start("train", {"job": job})
+    run.result(seconds=300)
+    return float(run.metrics["steps_per_second"])

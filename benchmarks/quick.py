@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-from demo.upload import packed
-from demo.yard import Yard
+from trainyard.client import Yard
+from trainyard.client.submission import packed
 
 PROGRAMS = Path(__file__).resolve().parent / "programs"
 PROGRAM_KEY = "programs/steps.tar.gz"
@@ -12,8 +12,8 @@ PROGRAM_KEY = "programs/steps.tar.gz"
 
 def prepare(yard: Yard) -> None:
     """Put the program and a little data into the yard's bucket."""
-    yard.upload(PROGRAM_KEY, packed(PROGRAMS))
-    yard.upload("data/few/numbers.txt", b"1\n2\n3\n")
+    yard.bucket.put(PROGRAM_KEY, packed(PROGRAMS))
+    yard.bucket.put("data/few/numbers.txt", b"1\n2\n3\n")
 
 
 def job(name: str, **changes: Any) -> dict[str, Any]:

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from benchmarks import quick
-from demo.watch import Entry, gather
-from demo.yard import Yard, states_of
+from trainyard.client import Event, Run, Yard
+from trainyard.client.submission import Upload
 
 LOOKING = ("Describe", "List", "Get", "Query", "Scan", "BatchGet", "Head")
 WATCHED_SECONDS = 20.0
@@ -45,21 +45,20 @@ def clean_run(yard: Yard, hosts: int) -> Clean:
         program={"args": {"steps": 100}},
     )
     begun = time.monotonic()
-    version = yard.upload(f"jobs/{name}.json", json.dumps(job).encode())
+    key = f"jobs/{name}.json"
+    upload = Upload(key, yard.bucket.put(key, json.dumps(job).encode()))
     uploaded = datetime.now(UTC)
-    arn = yard.run_for(f"jobs/{name}.json", version)
-    execution = yard.wait(arn, seconds=600)
-    if execution.status != "SUCCEEDED":
-        raise RuntimeError(f"{execution.name} {execution.status}: {execution.cause}")
+    run = yard.run_for(upload)
+    run.result(seconds=600)
     made = less(calls(yard), before)
     control = {role: counts for role, counts in made.items() if is_function(role)}
-    attempt = next(row for row in yard.ledger(execution.name) if row["sk"].startswith("attempt#"))
-    timeline = gather(yard, arn).timeline
+    attempt = next(row for row in run.rows if row["sk"].startswith("attempt#"))
+    timeline = run.timeline
     launched = datetime.fromisoformat(attempt["launched"])
     ready, started = last(timeline, "ready", first_of_each=True), last(timeline, "started")
     return Clean(
         hosts=hosts,
-        transitions=len(list(states_of(yard.history(arn)))),
+        transitions=len(run.states),
         calls=sum(control_total(control).values()),
         calls_by_function={role: sum(counts.values()) for role, counts in sorted(control.items()) if counts},
         launch_calls=sum(
@@ -77,16 +76,16 @@ def polling_calls(yard: Yard) -> int:
     job = quick.job(
         "bench-quiet", program={"args": {"steps": 3000, "step-delay": 0.02, "checkpoint-every": 500}}
     )
-    arn = yard.start(yard.train, {"job": job})
-    while not last_started(yard, arn):
-        if yard.execution(arn).is_over:
-            raise RuntimeError(f"{arn} ended early: {yard.execution(arn).cause}")
+    run = yard.start("train", {"job": job})
+    while not has_started(run):
+        if run.execution.is_over:
+            raise RuntimeError(f"it ended early: {run.why()}")
         time.sleep(1)
     time.sleep(5)
     before = calls(yard)
     time.sleep(WATCHED_SECONDS)
     made = less(calls(yard), before)
-    yard.wait(arn, seconds=300)
+    run.wait(seconds=300)
     looking: Counter[str] = Counter()
     for role, counts in made.items():
         if is_function(role):
@@ -139,18 +138,18 @@ def control_total(control: dict[str, dict[str, int]]) -> Counter[str]:
     return total
 
 
-def last(timeline: tuple[Entry, ...], event: str, *, first_of_each: bool = False) -> datetime:
+def last(timeline: tuple[Event, ...], event: str, *, first_of_each: bool = False) -> datetime:
     """When the last host sent this signal; repeated signals count once if asked."""
     times: dict[str, datetime] = {}
-    for entry in timeline:
-        if entry.event == event and not (first_of_each and entry.instance in times):
-            times[entry.instance] = entry.at
+    for each in timeline:
+        if each.event == event and not (first_of_each and each.instance in times):
+            times[each.instance] = each.at
     return max(times.values())
 
 
-def last_started(yard: Yard, arn: str) -> bool:
+def has_started(run: Run) -> bool:
     """True once a host has said that its program runs."""
-    return any(entry.event == "started" for entry in gather(yard, arn).timeline)
+    return any(event.event == "started" for event in run.timeline)
 
 
 def seconds(since: datetime, until: datetime) -> float:

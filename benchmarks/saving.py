@@ -6,8 +6,8 @@ import json
 import subprocess
 from dataclasses import dataclass
 
-from demo.cloud import ROOT
 from demo.datasets import HOST_PYTHON
+from demo.local import ROOT
 
 
 @dataclass(frozen=True)

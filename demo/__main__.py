@@ -12,16 +12,15 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import Any
 
-from demo import bake, datasets, deployment, report, screen
-from demo.cloud import ROOT, Cloud, port_for
+import yaml
+
+from demo import datasets, report, screen
 from demo.datasets import HOST_PYTHON
-from demo.phases import Phases
-from demo.say import DemoError, console, quote, say
-from demo.upload import module_of, upload
-from demo.watch import View, gather
-from demo.yard import Yard, session_of
+from demo.local import ROOT, Cloud, port_for
+from demo.say import DemoError, Phases, console, failed, quote, say
+from trainyard.client import Run, Yard, YardError
+from trainyard.client.errors import RunFailed, YardIncomplete, YardNotFound
 
 BUILD = ROOT / "build" / "demo"
 SHIPPED_JOB = ROOT / "jobs" / "digits.yaml"
@@ -61,11 +60,11 @@ def main() -> int:
             if ours:
                 cloud = Cloud(settings.state, port_for(PORT))
                 cloud.up()
-            environment = cloud.environment()
-            say(f"  {environment['AWS_ENDPOINT_URL']}, state in {os.path.relpath(settings.state)}")
-        return run(settings, phases, environment)
-    except DemoError as error:
-        console.print(f"\n[bold red]Failed:[/bold red] {escape(str(error))}\nNext: {escape(error.next_step)}")
+            say(f"  {cloud.session().endpoint}, state in {os.path.relpath(settings.state)}")
+        run(settings, phases, cloud)
+        return 0
+    except YardError as error:
+        failed(error)
         return 1
     except KeyboardInterrupt:
         say("\nInterrupted.")
@@ -75,68 +74,77 @@ def main() -> int:
         leave(cloud, keep=keep, ours=ours)
 
 
-def run(settings: Settings, phases: Phases, environment: dict[str, str]) -> int:
-    """Deploy, bake, upload, watch, evaluate, tell."""
+def run(settings: Settings, phases: Phases, cloud: Cloud) -> None:
+    """Deploy, bake, submit, follow, evaluate, report."""
     with phases.phase("deploy", "Deploying the stacks"):
-        yard = deployment.deploy(environment, settings.state)
+        yard = cloud.deployed()
     with phases.phase("bake", "Baking an image"):
-        bake.ensure_image(yard)
+        bake(yard)
     with phases.phase("upload", f"Uploading {os.path.relpath(settings.job)}"):
-        uploaded = upload(yard, settings.job)
-        arn = yard.run_for(uploaded.key, uploaded.version)
-    with phases.phase("run", f"Run {arn.rsplit(':', 1)[-1]}"):
-        view = screen.show(lambda: gather(yard, arn), every=2.0)
-    summary = yard.summary(view.run) or {}
+        run = submit(yard, settings.job)
+    with phases.phase("run", f"Run {run.id}"):
+        status = screen.show(run.follow())
     accuracy = None
     try:
-        _succeeded(view, summary)
+        run.result()
         if module_of(settings.job) == DIGITS_MODULE:
             with phases.phase("evaluate", "Evaluating the model on held-out digits"):
-                accuracy = evaluate(yard, view.run)
+                accuracy = evaluate(run)
                 say(f"  accuracy {accuracy:.4f} on digits the program never saw")
     finally:
-        report.write(BUILD / "summary.json", summary, accuracy, phases.seconds)
-    report.tell(yard, view, summary, phases.seconds)
+        report.write(BUILD / "summary.json", run.summary, accuracy, phases.seconds)
+    report.report(run, status, phases.seconds)
     say(f"\nAll of it in numbers: {os.path.relpath(BUILD / 'summary.json')}")
     if accuracy is not None and accuracy < LEAST_ACCURACY and settings.job == SHIPPED_JOB:
         raise DemoError(
             f"the model's accuracy is {accuracy:.4f}, below {LEAST_ACCURACY}",
-            f"look at s3://{yard.bucket}/runs/{view.run}/metrics.json (KEEP=1 leaves the cloud up)",
+            "the program has changed, or its training",
+            f"look at s3://{yard.bucket.name}/runs/{run.id}/metrics.json (KEEP=1 leaves the cloud up)",
         )
-    return 0
 
 
-def _succeeded(view: View, summary: dict[str, Any]) -> None:
-    """Return if the run succeeded; else DemoError with the run's own reason."""
-    if view.execution.status == "SUCCEEDED":
-        return
-    reason = summary.get("reason") or view.reason or view.execution.cause or "the execution gives no cause"
-    looking = (
-        "KEEP=1 make demo leaves the cloud up: logs are in the bucket under runs/ and in CloudWatch Logs"
-    )
-    mending = "mend the job file (docs/job-file.md says what it may hold) and run it again"
-    refused = summary.get("outcome") == "refused"
-    raise DemoError(
-        f"run {view.run} {view.execution.status.lower()}: {reason}", mending if refused else looking
-    )
+def bake(yard: Yard) -> None:
+    """An image made from the recipe as it is here, this software and the base image of today."""
+    bake = yard.bake(ROOT / yard.recipe)
+    screen.show_states(bake)
+    try:
+        summary = bake.result()
+    except RunFailed:
+        quote("\n".join(bake.logs("builder").splitlines()[-25:]))
+        raise
+    say(f"  {report.image(bake.execution, summary)}")
 
 
-def evaluate(yard: Yard, run_id: str) -> float:
+def submit(yard: Yard, job: Path) -> Run:
+    """The run of this job file, after the shipped data that it reads."""
+    for data_set, keys in datasets.upload(yard.bucket, job).items():
+        say(f"  {data_set.what}: {len(keys)} objects under s3://{yard.bucket.name}/{data_set.prefix}")
+    uploaded = yard.upload(job)
+    for key in uploaded.beside:
+        say(f"  s3://{yard.bucket.name}/{key}")
+    return yard.run_for(uploaded)
+
+
+def evaluate(run: Run) -> float:
     """Accuracy of the SavedModel from the bucket on the held-out digits, by an interpreter with TensorFlow."""
     folder = BUILD / "model"
     shutil.rmtree(folder, ignore_errors=True)
-    if not yard.download(f"runs/{run_id}/model/", folder):
-        raise DemoError(f"runs/{run_id}/model/ is empty", "look at the chief's log under runs/")
     held_out = datasets.DIGITS.made_in(datasets.MADE) / "test"
-    command = [str(HOST_PYTHON), "-m", "demo.evaluate", str(folder), str(held_out)]
+    command = [str(HOST_PYTHON), "-m", "demo.evaluate", str(run.model(folder)), str(held_out)]
     with console.status("loading TensorFlow ..."):
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         quote(done.stderr)
-        raise DemoError(
-            "the model could not be evaluated (see above)", f"run it by hand: {' '.join(command)}"
-        )
+        raise DemoError("the model could not be evaluated", "what was printed is above", " ".join(command))
     return float(json.loads(done.stdout.splitlines()[-1])["accuracy"])
+
+
+def module_of(job: Path) -> str:
+    """The program's module as the job file names it; empty when the file does not say."""
+    try:
+        return str(yaml.safe_load(job.read_text())["program"]["module"])
+    except (yaml.YAMLError, KeyError, TypeError, UnicodeDecodeError):
+        return ""
 
 
 def leave(cloud: Cloud, *, keep: bool, ours: bool) -> None:
@@ -147,7 +155,7 @@ def leave(cloud: Cloud, *, keep: bool, ours: bool) -> None:
         for line in tour(cloud, folder):
             console.print(f"  {line}", markup=False)
     elif ours:
-        say("Stopping the local cloud")
+        say("Stopping the local cloud (KEEP=1 leaves it up, with all that is in it)")
         cloud.down()
     elif cloud.is_up():
         say(
@@ -160,26 +168,24 @@ HOSTS = "Reservations[].Instances[].[InstanceId,State.Name,PrivateIpAddress,Tags
 
 def tour(cloud: Cloud, folder: str) -> list[str]:
     """Commands for a person who wants to see for herself."""
-    environment = cloud.environment()
     lines = [
         f'export PATH="{ROOT}/.tools/bin:{ROOT}/.venv/bin:$PATH"',
         f'eval "$(python -m localcloud env --state {folder})"',
         f"aws ec2 describe-instances --query '{HOSTS}'    # the last: what patrol says of it (docs/patrol.md)",
         "aws ssm list-command-invocations --details",
     ]
-    if Yard.deployed(session_of(environment)):
-        yard = Yard.of(environment)
+    try:
+        yard = Yard.find(session=cloud.session())
         lines += [
-            f"aws stepfunctions get-execution-history --execution-arn {yard.latest()}",
-            f"aws s3 ls --recursive s3://{yard.bucket}/runs/",
-            f"aws s3 cp yours.yaml s3://{yard.bucket}/jobs/yours.yaml    # starts a run",
+            f"aws stepfunctions get-execution-history --execution-arn {run.arn}" for run in yard.runs()[:1]
         ]
+        lines += [
+            f"aws s3 ls --recursive s3://{yard.bucket.name}/runs/",
+            f"aws s3 cp yours.yaml s3://{yard.bucket.name}/jobs/yours.yaml    # starts a run",
+        ]
+    except (YardNotFound, YardIncomplete):
+        pass
     return [*lines, f"python -m localcloud down --state {folder}"]
-
-
-def escape(text: str) -> str:
-    """Text that rich shows as it is."""
-    return text.replace("[", r"\[")
 
 
 def _as_interrupt(number: int, frame: FrameType | None) -> None:

@@ -5,15 +5,15 @@ from collections.abc import Sequence
 
 import plotille
 
-Sample = tuple[int, float]
-"""(step, loss)."""
+from trainyard.client.records import Loss
+
 HEIGHT = 8
 WIDTHS = range(20, 101)
 MARGIN = 24
 """What the axis and its labels take of a line."""
 
 
-def drawn(samples: Sequence[Sample], *, room: int, height: int = HEIGHT) -> str:
+def drawn(samples: Sequence[Loss], *, room: int, height: int = HEIGHT) -> str:
     """The curve in lines of at most `room` characters; empty while there are fewer than two steps."""
     curve = passed_once(samples)
     if len(curve) < 2:
@@ -31,9 +31,9 @@ def drawn(samples: Sequence[Sample], *, room: int, height: int = HEIGHT) -> str:
     return "\n".join(line.rstrip(" ⠀") for line in figure.show().splitlines())
 
 
-def passed_once(samples: Sequence[Sample]) -> list[Sample]:
+def passed_once(samples: Sequence[Loss]) -> list[Loss]:
     """By step, without what is no number. What a later attempt did again counts, not what was lost."""
-    kept: list[Sample] = []
+    kept: list[Loss] = []
     for sample in samples:
         if not math.isfinite(sample[1]):
             continue

@@ -3,73 +3,86 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 
 from rich.console import Group, RenderableType
 from rich.live import Live
+from rich.markup import escape
 from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
 from demo.curve import drawn
-from demo.say import console
-from demo.watch import Entry, Host, Progress, View
+from demo.say import console, say
+from trainyard.client import Event, Host, Progress, Run, RunStatus
 
 LAST_LINES = 12
 FRAME = 4
 """What the panel's border takes of a line."""
 
 
-def show(look: Callable[[], View], every: float) -> View:
-    """Show what `look` sees every so many seconds until the run is over; answers the last view."""
-    return _show_live(look, every) if console.is_terminal else _show_lines(look, every)
+def show(statuses: Iterable[RunStatus]) -> RunStatus:
+    """Show a run as it is followed; answers the last status."""
+    return _show_live(iter(statuses)) if console.is_terminal else _show_lines(statuses)
 
 
-def _show_live(look: Callable[[], View], every: float) -> View:
-    view = look()
-    with Live(panel(view), console=console, auto_refresh=False, transient=True) as live:
-        while not view.execution.is_over:
+def show_states(run: Run, every: float = 1.0) -> None:
+    """Say the states of a bake as they come, the builder's newest line beside them, until it is over."""
+    said = 0
+    with console.status("bake ...") as spinner:
+        while True:
+            over, states = run.execution.is_over, run.states
+            for state in states[said:]:
+                say(f"  {state.entered:%H:%M:%S} {state.name}")
+            if over:
+                return
+            said = len(states)
+            newest = [line.partition(" | ")[2] for line in run.logs("builder").splitlines()[-1:]]
+            spinner.update(escape("".join(newest)[:100]) or "bake ...")
             time.sleep(every)
-            view = look()
-            live.update(panel(view), refresh=True)
-    console.print(panel(view))
-    return view
 
 
-def _show_lines(look: Callable[[], View], every: float) -> View:
-    before: View | None = None
-    while True:
-        view = look()
-        for line in news(before, view):
+def _show_live(statuses: Iterator[RunStatus]) -> RunStatus:
+    status = next(statuses)
+    with Live(panel(status), console=console, auto_refresh=False, transient=True) as live:
+        for status in statuses:
+            live.update(panel(status), refresh=True)
+    console.print(panel(status))
+    return status
+
+
+def _show_lines(statuses: Iterable[RunStatus]) -> RunStatus:
+    before: RunStatus | None = None
+    for status in statuses:
+        for line in news(before, status):
             console.print(line, markup=False)
-        if view.execution.is_over:
-            if curve := drawn(view.curve, room=console.width):
-                console.print(curve, markup=False)
-            return view
-        before = view
-        time.sleep(every)
+        before = status
+    assert before is not None, "whoever is followed has a status"
+    if curve := drawn(before.losses, room=console.width):
+        console.print(curve, markup=False)
+    return before
 
 
 # --- plain lines
-def news(before: View | None, view: View) -> list[str]:
-    """The lines that say what happened between two views, in the order of time."""
+def news(before: RunStatus | None, status: RunStatus) -> list[str]:
+    """The lines that say what happened between two looks, in the order of time."""
     lines: list[tuple[datetime, str]] = []
     known_states = len(before.states) if before else 0
-    lines += [(at, f"state     {name}") for at, name in view.states[known_states:]]
-    known = {entry.key for entry in before.timeline} if before else set()
-    lines += [(entry.at, event_line(entry)) for entry in view.timeline if entry.key not in known]
+    lines += [(at, f"state     {name}") for at, name in status.states[known_states:]]
+    known = {event.key for event in before.timeline} if before else set()
+    lines += [(event.at, event_line(event)) for event in status.timeline if event.key not in known]
     seen = {host.instance: host for host in before.hosts} if before else {}
-    lines += [(view.at, line) for host in view.hosts for line in host_news(seen.get(host.instance), host)]
-    if view.progress and (before is None or view.progress != before.progress):
-        lines.append((view.at, progress_line(view.progress, view.dollars)))
+    lines += [(status.at, line) for host in status.hosts for line in host_news(seen.get(host.instance), host)]
+    if status.progress and (before is None or status.progress != before.progress):
+        lines.append((status.at, progress_line(status.progress, status.dollars)))
     return [f"{at:%H:%M:%S} {line}" for at, line in sorted(lines, key=lambda line: line[0])]
 
 
-def event_line(entry: Entry) -> str:
-    """One timeline entry."""
-    step = f"step {entry.detail['step']}" if entry.detail.get("step") is not None else ""
-    words = [f"{entry.source:<9} {entry.event}", entry.instance, step, entry.reason]
+def event_line(event: Event) -> str:
+    """One line of the timeline."""
+    step = f"step {event.detail['step']}" if event.detail.get("step") is not None else ""
+    words = [f"{event.source:<9} {event.event}", event.instance, step, event.reason]
     return "  ".join(word for word in words if word)
 
 
@@ -96,34 +109,34 @@ def progress_line(progress: Progress, dollars: float) -> str:
 
 
 # --- the panel
-def panel(view: View) -> RenderableType:
+def panel(status: RunStatus) -> RenderableType:
     """Everything about the run on one screen."""
-    parts: list[RenderableType] = [_head(view), _hosts(view)]
-    if view.progress:
+    parts: list[RenderableType] = [_head(status), _hosts(status)]
+    if status.progress:
         parts.append(
-            Text(progress_line(view.progress, view.dollars).removeprefix("progress").strip(), "cyan")
+            Text(progress_line(status.progress, status.dollars).removeprefix("progress").strip(), "cyan")
         )
-    if curve := drawn(view.curve, room=console.width - FRAME):
+    if curve := drawn(status.losses, room=console.width - FRAME):
         parts.append(Text(curve, "cyan", no_wrap=True))
-    parts.append(_lines(view))
-    return Panel(Group(*parts), title=f"run {view.run}", border_style="green")
+    parts.append(_lines(status))
+    return Panel(Group(*parts), title=f"run {status.execution.name}", border_style="green")
 
 
-def _head(view: View) -> RenderableType:
+def _head(status: RunStatus) -> RenderableType:
     passed = (
-        " → ".join(name for _, name in view.states if name[:1].isupper() and " " not in name) or "starting"
+        " → ".join(name for _, name in status.states if name[:1].isupper() and " " not in name) or "starting"
     )
-    head = Text(f"attempt {view.attempt}  ${view.dollars:.4f} so far\n")
+    head = Text(f"attempt {status.attempt}  ${status.dollars:.4f} so far\n")
     head.append(passed[-300:], "dim")
-    head.append(f"\n{view.state}", "bold")
+    head.append(f"\n{status.state}", "bold")
     return head
 
 
-def _hosts(view: View) -> RenderableType:
+def _hosts(status: RunStatus) -> RenderableType:
     table = Table(box=None, pad_edge=False)
     for title in ("host", "role", "type", "zone", "market", "$/h", "address", "state"):
         table.add_column(title)
-    for host in view.hosts:
+    for host in status.hosts:
         price = f"{host.price:.3f}"
         table.add_row(
             host.instance, host.role, host.type, host.zone, host.market, price, host.address, host.state
@@ -131,6 +144,6 @@ def _hosts(view: View) -> RenderableType:
     return table
 
 
-def _lines(view: View) -> RenderableType:
-    shown = view.timeline[-LAST_LINES:]
-    return Text("\n".join(f"{entry.at:%H:%M:%S} {event_line(entry)}" for entry in shown), "dim", no_wrap=True)
+def _lines(status: RunStatus) -> RenderableType:
+    shown = status.timeline[-LAST_LINES:]
+    return Text("\n".join(f"{event.at:%H:%M:%S} {event_line(event)}" for event in shown), "dim", no_wrap=True)

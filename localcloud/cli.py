@@ -17,6 +17,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from localcloud import supervisor
+from localcloud.base import descriptors
 from localcloud.base.context import REGION
 from localcloud.base.facts import Facts, FactsError
 
@@ -63,6 +64,8 @@ def up(
             f"It is already up on port {already.port} (state {state}). "
             f"`python -m localcloud env --state {shlex.quote(str(state))}` prints what a shell needs; `down` ends it."
         )
+    if shortage := descriptors.shortage():
+        typer.echo(shortage, err=True)
     try:
         listening = supervisor.listen(port)
         if detach:
@@ -266,7 +269,7 @@ def metrics(
 
 
 @fault.command("list")
-def standing(
+def active_faults(
     state: State = DEFAULT_STATE,
     as_json: Annotated[bool, typer.Option("--json", help="For a program to read.")] = False,
 ) -> None:

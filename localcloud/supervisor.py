@@ -254,7 +254,7 @@ def _run_server(arguments: list[str], listening: socket.socket) -> int:
         os.setsid()
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         listening.set_inheritable(True)
-        command = [sys.executable, "-m", "localcloud.server.server", *arguments]
+        command = [sys.executable, "-m", "localcloud.server.main", *arguments]
         os.execve(sys.executable, command, _server_environment())  # noqa: S606 - no shell is wanted
 
     def pass_on(number: int, frame: FrameType | None) -> None:

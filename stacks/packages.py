@@ -38,7 +38,7 @@ def functions_folder() -> Path:
 
 
 def software_folder() -> Path:
-    """The packages `training` and `trainyard` and the lists of what they need."""
+    """The packages `training` and `trainyard.runtime` and the lists of what they need."""
     return _copied("software", SOFTWARE)
 
 

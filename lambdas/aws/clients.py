@@ -20,6 +20,19 @@ NO = frozenset(
         "403",
     }
 )
+TROUBLE = frozenset(
+    {
+        "InternalError",
+        "InternalFailure",
+        "InternalServerError",
+        "RequestLimitExceeded",
+        "ServiceUnavailable",
+        "Throttling",
+        "ThrottlingException",
+        "Unavailable",
+    }
+)
+"""A service's own trouble: whatever else it is asked now fares no better."""
 ACTION = re.compile(r"not authorized to perform:? ([a-z0-9-]+:[A-Za-z]+)")
 PREFIXES = {"stepfunctions": "states", "service-quotas": "servicequotas"}
 """IAM's names of services, where they are not the client's."""

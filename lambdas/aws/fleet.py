@@ -6,11 +6,11 @@ absence of an exception.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, assert_never
 
 from botocore.exceptions import ClientError
 
-from lambdas.aws.clients import client, denial
+from lambdas.aws.clients import TROUBLE, client, denial
 from lambdas.core.capacity.placement import FleetRefusal, answer_of
 from lambdas.core.capacity.plan import Offer, Part, RefusalKind
 from lambdas.core.model.instance_types import Market
@@ -27,15 +27,10 @@ KINDS = {
     "VcpuLimitExceeded": RefusalKind.QUOTA,
     "InstanceLimitExceeded": RefusalKind.QUOTA,
     "MaxFleetCountExceeded": RefusalKind.QUOTA,
-    "RequestLimitExceeded": RefusalKind.THROTTLED,
-    "Throttling": RefusalKind.THROTTLED,
-    "InternalError": RefusalKind.THROTTLED,
-    "InternalFailure": RefusalKind.THROTTLED,
-    "ServiceUnavailable": RefusalKind.THROTTLED,
-    "Unavailable": RefusalKind.THROTTLED,
     "Unsupported": RefusalKind.UNSUPPORTED,
     "UnsupportedOperation": RefusalKind.UNSUPPORTED,
     "InvalidInstanceType": RefusalKind.UNSUPPORTED,
+    **dict.fromkeys(TROUBLE, RefusalKind.THROTTLED),
 }
 """What kind of no each of EC2's codes is. Any other code means the yard is set up wrongly."""
 ROOT_DEVICE = "/dev/sda1"
@@ -72,7 +67,13 @@ def launch(
     `root_gib`: the size of the root disk (None: as large as the image's own). Network interfaces get their tag from the
     template; a fleet's spot request cannot be tagged from here.
     Fewer ids than asked for are answered as Launched all the same: they cost money, so the caller must know."""
-    spot = offer.market is Market.SPOT
+    match offer.market:
+        case Market.SPOT:
+            market, options_of, allocation = "spot", "SpotOptions", "capacity-optimized"
+        case Market.ON_DEMAND:
+            market, options_of, allocation = "on-demand", "OnDemandOptions", "lowest-price"
+        case _:
+            assert_never(offer.market)
     options = {"SingleInstanceType": True, "SingleAvailabilityZone": True, "MinTargetCapacity": part.count}
     request: dict[str, Any] = {
         "Type": "instant",
@@ -89,10 +90,9 @@ def launch(
         ],
         "TargetCapacitySpecification": {
             "TotalTargetCapacity": part.count,
-            "DefaultTargetCapacityType": "spot" if spot else "on-demand",
+            "DefaultTargetCapacityType": market,
         },
-        "SpotOptions" if spot else "OnDemandOptions": options
-        | {"AllocationStrategy": "capacity-optimized" if spot else "lowest-price"},
+        options_of: options | {"AllocationStrategy": allocation},
         "TagSpecifications": [
             {"ResourceType": kind, "Tags": [{"Key": key, "Value": value} for key, value in tags.items()]}
             for kind in ("fleet", "instance", "volume")

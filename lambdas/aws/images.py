@@ -80,7 +80,7 @@ def retire(image: str) -> None:
     except ClientError as error:
         if error.response["Error"]["Code"] in UNKNOWN:
             return
-        raise Misconfigured(f"EC2 does not deregister {image}: {_said(error)}") from error
+        raise Misconfigured(f"EC2 does not deregister {image}: {_answer_of(error)}") from error
     failed = [
         f"{result.get('SnapshotId')}: {result.get('ReturnCode')}"
         for result in answer.get("DeleteSnapshotResults", [])
@@ -100,7 +100,7 @@ def delete_snapshot(snapshot: str) -> None:
     except ClientError as error:
         if error.response["Error"]["Code"] in GONE:
             return
-        raise Misconfigured(f"EC2 does not delete {snapshot}: {_said(error)}") from error
+        raise Misconfigured(f"EC2 does not delete {snapshot}: {_answer_of(error)}") from error
 
 
 def snapshots_of_yard(yard: str) -> tuple[Stored, ...]:
@@ -113,16 +113,11 @@ def snapshots_of_yard(yard: str) -> tuple[Stored, ...]:
     return tuple(_stored(data) for page in pages for data in page["Snapshots"])
 
 
-def in_use() -> frozenset[str]:
-    """The images that any instance of the account still runs from."""
-    pages = client("ec2").get_paginator("describe_instances").paginate()
-    return frozenset(
-        instance["ImageId"]
-        for page in pages
-        for reservation in page["Reservations"]
-        for instance in reservation["Instances"]
-        if instance["State"]["Name"] != "terminated"
-    )
+def being_made(yard: str) -> dict[str, str]:
+    """The instances that an image of the yard is being made of, and that image."""
+    pending = {"Name": "state", "Values": ["pending"]}
+    made = _own(Filters=[{"Name": "tag:trainyard:yard", "Values": [yard]}, pending])
+    return {image.tags["trainyard:host"]: image.id for image in made if "trainyard:host" in image.tags}
 
 
 def _stored(data: Mapping[str, Any]) -> Stored:
@@ -144,7 +139,7 @@ def _tags(data: Mapping[str, Any]) -> dict[str, str]:
     return {tag["Key"]: tag["Value"] for tag in data.get("Tags", [])}
 
 
-def _said(error: ClientError) -> str:
+def _answer_of(error: ClientError) -> str:
     return f"{error.response['Error']['Code']}: {error.response['Error'].get('Message', '')}"
 
 

@@ -1,12 +1,16 @@
-"""EC2 instances: found by their run's tag, and ended."""
+"""EC2 instances: found by their tags; stopped, ended and tagged many at a time. One that EC2 refuses keeps no other
+running."""
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from lambdas.aws.clients import client
+from botocore.exceptions import ClientError
+
+from lambdas.aws.clients import TROUBLE, client
+from lambdas.core.model.errors import Infrastructure
 from lambdas.core.model.gang import Gang
 from lambdas.core.model.instance_types import Market
 
@@ -15,6 +19,8 @@ PAGE = 1000
 WHEN = re.compile(r"\((\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) (?:GMT|UTC)\)")
 """How EC2 writes when a state changed: `User initiated (2026-11-20 12:00:00 GMT)`."""
 CHUNK = 500
+MOST_TAGGED = 1000
+GONE = "InvalidInstanceID.NotFound"
 
 
 @dataclass(frozen=True)
@@ -69,35 +75,79 @@ def of_yard(yard: str) -> tuple[Instance, ...]:
     return _describe(Filters=chosen, PaginationConfig={"PageSize": PAGE})
 
 
-def terminate(ids: Collection[str]) -> None:
-    """End these; ending one twice is fine."""
-    for chunk in _chunks(ids):
-        client("ec2").terminate_instances(InstanceIds=chunk)
+def images_in_use() -> frozenset[str]:
+    """The images that any instance of the account still runs from."""
+    return frozenset(instance.image for instance in _describe() if instance.state != "terminated")
 
 
-def stop(ids: Collection[str]) -> None:
-    """Stop these; on-demand only, EC2 refuses it for the spot hosts of a fleet.
+def stop(ids: Collection[str]) -> dict[str, str]:
+    """Stop these, on-demand ones only; why EC2 refuses which of them, in its words."""
+    return _each(client("ec2").stop_instances, sorted(ids))
 
-    From now on they stop where they would have ended: a host that is started again and shuts itself down keeps its
-    disk."""
-    for host in ids:
+
+def terminate(ids: Collection[str]) -> dict[str, str]:
+    """End these, which may happen twice; why EC2 refuses which of them, in its words."""
+    return _each(client("ec2").terminate_instances, sorted(ids))
+
+
+def start(ids: Collection[str]) -> dict[str, str]:
+    """Start these again, one that runs goes on; why EC2 refuses which of them, in its words."""
+    return _each(client("ec2").start_instances, sorted(ids))
+
+
+def all_done(refused: Mapping[str, str]) -> None:
+    """Infrastructure where EC2 has refused any of what was asked for."""
+    if refused:
+        problems = "; ".join(f"{host}: {why}" for host, why in list(refused.items())[:3])
+        raise Infrastructure(f"EC2 refuses {len(refused)} hosts: {problems}")
+
+
+def keep_disks(ids: Collection[str]) -> None:
+    """From now on these stop where they would end by shutting themselves down. EC2 takes one a call."""
+    for host in sorted(ids):
         client("ec2").modify_instance_attribute(
             InstanceId=host, InstanceInitiatedShutdownBehavior={"Value": "stop"}
         )
-    for chunk in _chunks(ids):
-        client("ec2").stop_instances(InstanceIds=chunk)
 
 
-def start(ids: Collection[str]) -> None:
-    """Start these again; one that runs goes on."""
-    for chunk in _chunks(ids):
-        client("ec2").start_instances(InstanceIds=chunk)
+def tag(hosts: Mapping[str, Sequence[str]], key: str) -> None:
+    """Write the tag: hosts by value. One that is gone meanwhile is no error; Infrastructure for any other refusal."""
+    refused: dict[str, str] = {}
+    for value, ids in hosts.items():
+        refused |= _each(_tagger(key, value), ids, chunk=MOST_TAGGED)
+    all_done({host: why for host, why in refused.items() if not why.startswith(GONE)})
 
 
 def subnets(ids: Iterable[str]) -> tuple[tuple[str, str], ...]:
     """(subnet id, Availability Zone) of each."""
     answer = client("ec2").describe_subnets(SubnetIds=list(ids))
     return tuple((subnet["SubnetId"], subnet["AvailabilityZone"]) for subnet in answer["Subnets"])
+
+
+def _tagger(key: str, value: str) -> Callable[..., Any]:
+    def write(InstanceIds: Sequence[str]) -> Any:  # noqa: N803 - as the other calls name it
+        return client("ec2").create_tags(Resources=list(InstanceIds), Tags=[{"Key": key, "Value": value}])
+
+    return write
+
+
+def _each(call: Callable[..., Any], ids: Sequence[str], chunk: int = CHUNK) -> dict[str, str]:
+    """All in calls of `chunk`. EC2 refuses a call whole: of one that it refuses, each half is asked again, down to the
+    host that it is about, unless EC2 itself is in trouble. A missing permission is raised."""
+    refused: dict[str, str] = {}
+    waiting = [list(ids[first : first + chunk]) for first in range(0, len(ids), chunk)]
+    while waiting:
+        some = waiting.pop()
+        try:
+            call(InstanceIds=some)
+        except ClientError as error:
+            answer = error.response["Error"]
+            if len(some) == 1 or answer["Code"] in TROUBLE:
+                refused |= dict.fromkeys(some, f"{answer['Code']}: {answer.get('Message', '')}")
+            else:
+                middle = len(some) // 2
+                waiting += [some[:middle], some[middle:]]
+    return refused
 
 
 def _describe(**request: Any) -> tuple[Instance, ...]:
@@ -127,10 +177,5 @@ def _instance(data: Mapping[str, Any]) -> Instance:
 
 
 def _changed(reason: str) -> datetime | None:
-    said = WHEN.search(reason)
-    return datetime.strptime(said.group(1), "%Y-%m-%d %H:%M:%S").replace(tzinfo=UTC) if said else None
-
-
-def _chunks(ids: Collection[str]) -> list[list[str]]:
-    ordered = sorted(ids)
-    return [ordered[first : first + CHUNK] for first in range(0, len(ordered), CHUNK)]
+    found = WHEN.search(reason)
+    return datetime.strptime(found.group(1), "%Y-%m-%d %H:%M:%S").replace(tzinfo=UTC) if found else None

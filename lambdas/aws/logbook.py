@@ -52,7 +52,7 @@ class Logbook:
 
     def once(self, what: str, now: datetime) -> bool:
         """Whether this is the first time that anybody asks: for what is said once alone."""
-        row = {"pk": PATROL, "sk": f"said#{what}", "at": wire.stamp(now), "expires": _expires(now)}
+        row = {"pk": PATROL, "sk": f"once#{what}", "at": wire.stamp(now), "expires": _expires(now)}
         return self._put_if(row, "attribute_not_exists(pk)", {})
 
     def write(self, verdicts: Sequence[Mapping[str, Any]], now: datetime) -> None:

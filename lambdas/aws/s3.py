@@ -19,11 +19,11 @@ TAKEN = ("PreconditionFailed", "ConditionalRequestConflict")
 class Object:
     """The first bytes of an object, and the size of the whole."""
 
-    head: bytes
+    start: bytes
     size: int
 
 
-def head(bucket: str, key: str, *, most: int, version: str | None = None) -> Object | None:
+def get_start(bucket: str, key: str, *, most: int, version: str | None = None) -> Object | None:
     """At most so many first bytes of the object; None when there is no such object (or version)."""
     request = {"Bucket": bucket, "Key": key, "Range": f"bytes=0-{most - 1}"}
     if version:
@@ -42,7 +42,7 @@ def head(bucket: str, key: str, *, most: int, version: str | None = None) -> Obj
     return Object(content, int(whole) if whole.isdigit() else len(content))
 
 
-def read(bucket: str, key: str) -> bytes | None:
+def get(bucket: str, key: str) -> bytes | None:
     """The whole object; None when there is none."""
     try:
         content: bytes = client("s3").get_object(Bucket=bucket, Key=key)["Body"].read()
@@ -53,31 +53,30 @@ def read(bucket: str, key: str) -> bytes | None:
     return content
 
 
-def read_json(bucket: str, key: str) -> dict[str, Any] | None:
+def get_json(bucket: str, key: str) -> dict[str, Any] | None:
     """The JSON object under that key; None when there is none."""
-    content = read(bucket, key)
+    content = get(bucket, key)
     if content is None:
         return None
     document = json.loads(content)
     return document if isinstance(document, dict) else None
 
 
-def write(bucket: str, key: str, content: bytes, *, media_type: str) -> None:
+def put(bucket: str, key: str, content: bytes, *, media_type: str) -> None:
     client("s3").put_object(Bucket=bucket, Key=key, Body=content, ContentType=media_type)
 
 
-def write_json(bucket: str, key: str, document: Mapping[str, Any]) -> None:
-    content = json.dumps(document, indent=2, ensure_ascii=False).encode()
-    write(bucket, key, content + b"\n", media_type="application/json")
+def put_json(bucket: str, key: str, document: Mapping[str, Any]) -> None:
+    put(bucket, key, _as_bytes(document), media_type="application/json")
 
 
-def write_json_once(bucket: str, key: str, document: Mapping[str, Any]) -> bool:
+def put_json_once(bucket: str, key: str, document: Mapping[str, Any]) -> bool:
     """Write unless the key is taken; False when it is. Of two writers one wins and both can read what it wrote."""
     try:
         client("s3").put_object(
             Bucket=bucket,
             Key=key,
-            Body=json.dumps(document, indent=2, ensure_ascii=False).encode() + b"\n",
+            Body=_as_bytes(document),
             ContentType="application/json",
             IfNoneMatch="*",
         )
@@ -98,3 +97,7 @@ def keys(bucket: str, prefix: str) -> tuple[str, ...]:
     """Every key under a prefix."""
     pages = client("s3").get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
     return tuple(found["Key"] for page in pages for found in page.get("Contents", []))
+
+
+def _as_bytes(document: Mapping[str, Any]) -> bytes:
+    return json.dumps(document, indent=2, ensure_ascii=False).encode() + b"\n"

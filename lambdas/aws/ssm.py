@@ -1,4 +1,4 @@
-"""Systems Manager: which hosts it knows, documents sent to them, what a command said, parameters."""
+"""Systems Manager: which hosts it knows, documents sent to them, what a command came to, open sessions, parameters."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,6 +10,8 @@ from lambdas.core.model.errors import StartFailed
 
 MOST_IDS = 50
 LAST_LINES = 4000
+SESSIONS_A_PAGE = 200
+UNDER_WAY = ("Pending", "InProgress")
 
 
 def online(ids: Collection[str]) -> frozenset[str]:
@@ -57,7 +59,7 @@ def send(
 
 
 @dataclass(frozen=True)
-class Said:
+class CommandResult:
     """What a command came to on one host: SSM's status, and the end of what it printed (errors last)."""
 
     status: str
@@ -71,7 +73,7 @@ def status(command: str, instance: str) -> str:
     return str(answer["CommandInvocations"][0]["Status"]) if answer["CommandInvocations"] else "Pending"
 
 
-def taken(commands: Collection[str]) -> frozenset[str]:
+def succeeded(commands: Collection[str]) -> frozenset[str]:
     """The instances that have done what these commands say."""
     pages = client("ssm").get_paginator("list_command_invocations")
     return frozenset(
@@ -83,22 +85,44 @@ def taken(commands: Collection[str]) -> frozenset[str]:
     )
 
 
-def outcome(command: str, instance: str) -> Said:
+def result(command: str, instance: str) -> CommandResult:
     """The same, with what the step that failed has printed: it is there once the step has ended."""
     answer = client("ssm").list_command_invocations(CommandId=command, InstanceId=instance, Details=True)
     if not answer["CommandInvocations"]:
-        return Said("Pending", -1, "")
+        return CommandResult("Pending", -1, "")
     (invocation,) = answer["CommandInvocations"]
     failed = [
         step for step in invocation["CommandPlugins"] if step["Status"] in ("Failed", "TimedOut", "Cancelled")
     ]
     if not failed:
-        return Said(invocation["Status"], -1, "")
+        return CommandResult(invocation["Status"], -1, "")
     step = failed[-1]["Name"]
-    said = client("ssm").get_command_invocation(CommandId=command, InstanceId=instance, PluginName=step)
-    output = f"{said.get('StandardOutputContent', '')}\n{said.get('StandardErrorContent', '')}".strip()
-    return Said(
-        invocation["Status"], int(said.get("ResponseCode", -1)), f"[step {step}]\n{output[-LAST_LINES:]}"
+    printed = client("ssm").get_command_invocation(CommandId=command, InstanceId=instance, PluginName=step)
+    output = f"{printed.get('StandardOutputContent', '')}\n{printed.get('StandardErrorContent', '')}".strip()
+    return CommandResult(
+        invocation["Status"], int(printed.get("ResponseCode", -1)), f"[step {step}]\n{output[-LAST_LINES:]}"
+    )
+
+
+def sessions() -> frozenset[str]:
+    """The instances that a person has a session on."""
+    pages = client("ssm").get_paginator("describe_sessions")
+    return frozenset(
+        str(session["Target"])
+        for page in pages.paginate(State="Active", PaginationConfig={"PageSize": SESSIONS_A_PAGE})
+        for session in page["Sessions"]
+        if session.get("Target")
+    )
+
+
+def commanded() -> frozenset[str]:
+    """The instances on which a command of Systems Manager is under way."""
+    pages = client("ssm").get_paginator("list_command_invocations")
+    return frozenset(
+        str(invocation["InstanceId"])
+        for status in UNDER_WAY
+        for page in pages.paginate(Filters=[{"key": "Status", "value": status}])
+        for invocation in page["CommandInvocations"]
     )
 
 

@@ -9,13 +9,13 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from lambdas import settings
-from lambdas.aws import ending, sns
+from lambdas.aws import instances, messages
 from lambdas.aws.logbook import Logbook
 from lambdas.core.model import wire
 from lambdas.core.patrol import budget, guard, report, verdict
 from lambdas.core.patrol.budget import Billed, Money
 from lambdas.core.patrol.guard import Passed
-from lambdas.core.patrol.report import Entry
+from lambdas.core.patrol.report import VerdictRow
 from lambdas.core.patrol.verdict import TWO_LOOKS, Cause
 from lambdas.settings import PatrolSettings
 from lambdas.steps.observability import clock, logger
@@ -45,8 +45,8 @@ def handler(_event: dict[str, Any], _context: object) -> dict[str, Any]:
     acted = act(allowed.acts, seen.hosts, yard, now)
     troubles += [trouble for trouble in (seen.trouble, acted.trouble) if trouble]
     entries = _entries(seen, allowed, acted, now)
-    _tried(lambda: ending.keep_disks(_started_again(seen)), troubles)
-    _tried(lambda: ending.tag(guard.tag_changes(seen.verdicts, seen.earlier, now), verdict.TAG), troubles)
+    _tried(lambda: instances.keep_disks(_started_again(seen)), troubles)
+    _tried(lambda: instances.tag(guard.tag_changes(seen.verdicts, seen.earlier, now), verdict.TAG), troubles)
     _tried(lambda: book.write([wire.to_json(each) for each in entries], now), troubles)
     money = _tried(lambda: _count(book, yard, seen, now), troubles)
     _tried(lambda: _tell(book, yard, _worth_telling(entries, seen), _warnings(allowed, seen), now), troubles)
@@ -85,12 +85,12 @@ def _started_again(seen: Look) -> list[str]:
     ]
 
 
-def _entries(seen: Look, allowed: Passed, acted: Acted, now: datetime) -> list[Entry]:
+def _entries(seen: Look, allowed: Passed, acted: Acted, now: datetime) -> list[VerdictRow]:
     """The verdicts that are written down: those that changed, and those that were, or should be, acted on."""
     meant = {**allowed.acts, **allowed.deferred}
     names = guard.changed(seen.verdicts, seen.earlier, acts=meant)
     return [
-        report.entry(
+        report.verdict_row(
             seen.hosts[name],
             seen.verdicts[name],
             now,
@@ -109,7 +109,7 @@ def _outcome(name: str, allowed: Passed, acted: Acted) -> str | None:
     return "deferred" if name in allowed.deferred else None
 
 
-def _worth_telling(entries: list[Entry], seen: Look) -> list[Entry]:
+def _worth_telling(entries: list[VerdictRow], seen: Look) -> list[VerdictRow]:
     """An act that is refused minute after minute is told once."""
     return [
         each
@@ -124,7 +124,7 @@ def _warnings(allowed: Passed, seen: Look) -> list[str]:
 
 
 def _tell(
-    book: Logbook, yard: PatrolSettings, entries: list[Entry], warnings: list[str], now: datetime
+    book: Logbook, yard: PatrolSettings, entries: list[VerdictRow], warnings: list[str], now: datetime
 ) -> None:
     """A warning that is still true is told again once an hour."""
     hour = f"{now:%Y-%m-%dT%H}"
@@ -133,7 +133,7 @@ def _tell(
         logger.warning(warning)
     told = report.notice(entries, new, yard=yard.yard)
     if told:
-        sns.publish(yard.topic_arn, *told)
+        messages.publish(yard.topic_arn, *told)
 
 
 def _kind_of(warning: str) -> str:
@@ -161,7 +161,7 @@ def _count(book: Logbook, yard: PatrolSettings, seen: Look, now: datetime) -> Mo
         consequence = (
             "new runs are refused, those that go on are not touched" if reached >= 100 else "runs go on"
         )
-        sns.publish(
+        messages.publish(
             yard.topic_arn,
             f"Trainyard {yard.yard}: {reached} % of the month's budget is spent",
             f"Instance hours of {money.month}: ${money.dollars:.2f} of ${limit:.2f} (context monthly_dollars); "
@@ -182,4 +182,4 @@ def _sum_up_yesterday(book: Logbook, yard: PatrolSettings, money: Money | None, 
         month=budget.month_of(now),
         dollars=budget.spent(money, now),
     )
-    sns.publish(yard.topic_arn, subject, text)
+    messages.publish(yard.topic_arn, subject, text)

@@ -37,8 +37,10 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
         run_is_over=run_is_over,
     )
     unwritten = _announce(ledger, run, records, disposals, now) if records else None
-    instances.terminate([each.instance for each in disposals if each.act is Act.TERMINATE])
-    instances.stop([each.instance for each in disposals if each.act is Act.STOP])
+    refused = instances.terminate([each.instance for each in disposals if each.act is Act.TERMINATE])
+    stopping = [each.instance for each in disposals if each.act is Act.STOP]
+    instances.keep_disks(stopping)
+    instances.all_done(refused | instances.stop(stopping))
     if wrong := unread or unwritten:
         raise wrong
     if records:

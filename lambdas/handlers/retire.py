@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 from lambdas import settings
-from lambdas.aws import images, s3, ssm, states
+from lambdas.aws import images, instances, s3, ssm, states
 from lambdas.aws.ledger import Ledger
 from lambdas.core.images import retention
-from lambdas.core.images.retention import Facts, Fate, Policy, Verdict
+from lambdas.core.images.retention import Disposition, Fate, RetentionFacts, RetentionPolicy
 from lambdas.core.model import image
 from lambdas.core.model.errors import AccessDenied, Misconfigured
 from lambdas.core.model.image import Image
@@ -33,19 +33,19 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
 
 def _retire(*, report_only: bool) -> dict[str, Any]:
     yard, now = settings.read(RetireSettings), clock()
-    policy, facts = Policy(yard.keep_images, yard.keep_days), _facts(yard)
-    judged, loose = retention.judge(facts, policy, now=now), retention.judge_snapshots(facts)
+    policy, facts = RetentionPolicy(yard.keep_images, yard.keep_days), _facts(yard)
+    decided, loose = retention.of_images(facts, policy, now=now), retention.of_snapshots(facts)
     if not report_only:
-        judged, loose = tuple(map(_retired, judged)), tuple(map(_deleted, loose))
-    return _told(yard, retention.report(judged, loose, policy, yard=yard.yard, now=now))
+        decided, loose = tuple(map(_retired, decided)), tuple(map(_deleted, loose))
+    return _told(yard, retention.report(decided, loose, policy, yard=yard.yard, now=now))
 
 
-def _facts(yard: RetireSettings) -> Facts:
+def _facts(yard: RetireSettings) -> RetentionFacts:
     """What is made for something else is looked at before it: snapshots, images, those who use them, runs."""
     snapshots, every = images.snapshots_of_yard(yard.yard), images.of_account()
     mine = tuple(each for each in every if each.is_of(yard.yard))
-    in_use, open_runs = images.in_use(), states.running(yard.state_machine_arns)
-    return Facts(
+    in_use, open_runs = instances.images_in_use(), states.running(yard.state_machine_arns)
+    return RetentionFacts(
         yard=yard.yard,
         images=mine,
         others={each.id: each for each in every if not each.is_of(yard.yard)},
@@ -80,30 +80,30 @@ def _named(ledger: Ledger, runs: frozenset[str], mine: tuple[Image, ...]) -> dic
     return found
 
 
-def _retired(verdict: Verdict) -> Verdict:
-    if verdict.stays:
-        return verdict
+def _retired(disposition: Disposition) -> Disposition:
+    if disposition.stays:
+        return disposition
     try:
-        images.retire(verdict.id)
+        images.retire(disposition.id)
     except (AccessDenied, Misconfigured) as error:
-        return replace(verdict, fate=Fate.LEFT, reason=error.reason)
-    return replace(verdict, fate=Fate.RETIRED)
+        return replace(disposition, fate=Fate.LEFT, reason=error.reason)
+    return replace(disposition, fate=Fate.RETIRED)
 
 
-def _deleted(verdict: Verdict) -> Verdict:
-    if verdict.stays:
-        return verdict
+def _deleted(disposition: Disposition) -> Disposition:
+    if disposition.stays:
+        return disposition
     try:
-        images.delete_snapshot(verdict.id)
+        images.delete_snapshot(disposition.id)
     except (AccessDenied, Misconfigured) as error:
-        return replace(verdict, fate=Fate.LEFT, reason=error.reason)
-    return replace(verdict, fate=Fate.RETIRED)
+        return replace(disposition, fate=Fate.LEFT, reason=error.reason)
+    return replace(disposition, fate=Fate.RETIRED)
 
 
 def _told(yard: RetireSettings, report: dict[str, Any]) -> dict[str, Any]:
-    s3.write_json(yard.bucket_name, JSON, report)
+    s3.put_json(yard.bucket_name, JSON, report)
     text = retention.as_text(report).encode()
-    s3.write(yard.bucket_name, TEXT, text, media_type="text/plain; charset=utf-8")
+    s3.put(yard.bucket_name, TEXT, text, media_type="text/plain; charset=utf-8")
     logger.info("%s", report["summary"])
     left = [row["id"] for row in (*report["images"], *report["snapshots"]) if row["fate"] == Fate.LEFT]
     where = f"s3://{yard.bucket_name}/{TEXT}"

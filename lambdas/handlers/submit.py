@@ -21,11 +21,11 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
     bakes = key.startswith("images/")
     denied = None
     try:
-        found = s3.head(yard.bucket_name, key, most=document.MOST_BYTES, version=version)
+        found = s3.get_start(yard.bucket_name, key, most=document.MOST_BYTES, version=version)
     except AccessDenied as error:
         logger.error("the run is started all the same, to fail with this reason: %s", error.reason)
         found, denied = None, error.reason
-    name = check.name_of(found.head if found else b"", key=key)
+    name = check.name_of(found.start if found else b"", key=key)
     run = tokens.run_id(name, key=key, version=version or etag)
     machine = yard.bake_state_machine_arn if bakes else yard.train_state_machine_arn
     where = "recipe_key" if bakes else "job_key"

@@ -122,10 +122,10 @@ def gather(
     lost = dict(lost) | {host.instance: host.going for host in members if host.going}
     online = ssm.online(ids) if len(ready) == len(ids) and not lost else frozenset()
     run, patience = records.run.run, now + timedelta(days=1)
-    verdict = readiness.judge(ids, ready=ready, online=online, lost=lost, now=now, deadline=patience)
+    verdict = readiness.assess(ids, ready=ready, online=online, lost=lost, now=now, deadline=patience)
     match verdict:
         case readiness.Complete(reason=reason):
-            paced = wire.to_json(deadlines.pace(records, attempt, now))
+            timeouts = wire.to_json(deadlines.train_timeouts(records, attempt, now))
             entry = note("gang_ready", reason, at=now, attempt=attempt)
             try:
                 ledger.write(
@@ -133,7 +133,7 @@ def gather(
                 )
             except AlreadyWrittenError:
                 logger.info("%s: two hosts were last at the same time", run)
-            succeed(ledger, run, token, {"kind": "gang_ready", "reason": reason} | paced, now)
+            succeed(ledger, run, token, {"kind": "gang_ready", "reason": reason} | timeouts, now)
         case readiness.Failed(error=error, lost=gone, reason=reason):
             entry = note("host lost", reason, at=now, attempt=attempt)
             trouble = Trouble(error=error, reason=reason, lost=gone)

@@ -51,9 +51,9 @@ def write(
 ) -> None:
     """summary.json, timeline.jsonl, and plan.json with every pool that was asked. `last` is the timeline's last entry,
     whether the ledger has it already or not."""
-    s3.write_json(yard_bucket, f"runs/{run}/summary.json", summary)
+    s3.put_json(yard_bucket, f"runs/{run}/summary.json", summary)
     lines = timeline.to_jsonl([*(ledger.timeline(run) if records else ()), last])
-    s3.write(yard_bucket, f"runs/{run}/timeline.jsonl", lines.encode(), media_type="application/x-ndjson")
+    s3.put(yard_bucket, f"runs/{run}/timeline.jsonl", lines.encode(), media_type="application/x-ndjson")
     if records and records.plan:
         plan = wire.to_json(records.plan) | {"asked": records.asked()}
-        s3.write_json(yard_bucket, f"runs/{run}/plan.json", plan)
+        s3.put_json(yard_bucket, f"runs/{run}/plan.json", plan)

@@ -4,11 +4,11 @@ from collections.abc import Callable
 from typing import Any
 
 from lambdas.core.model import wire
-from lambdas.core.run.recovery import Again, Stop, Trouble
+from lambdas.core.run.recovery import Retry, Stop, Trouble
 from lambdas.steps.observability import logger
 
 
-def or_stop(event: dict[str, Any], after: Callable[..., Again | Stop]) -> dict[str, Any]:
+def or_stop(event: dict[str, Any], after: Callable[..., Retry | Stop]) -> dict[str, Any]:
     """The workflow's answer. `after(trouble, *, attempt, now, deadline)` decides."""
     failure, attempt = event["failure"], int(event["attempt"])
     decision = after(
@@ -19,7 +19,7 @@ def or_stop(event: dict[str, Any], after: Callable[..., Again | Stop]) -> dict[s
     )
     logger.info("%s: %s", decision.kind, decision.reason, extra={"run": event["run"], "attempt": attempt})
     match decision:
-        case Again(after=seconds, reason=reason):
-            return {"kind": "again", "seconds": seconds, "reason": reason, "attempt": attempt + 1}
+        case Retry(after=seconds, reason=reason):
+            return {"kind": "retry", "seconds": seconds, "reason": reason, "attempt": attempt + 1}
         case Stop(error=error, reason=reason):
             return {"kind": "stop", "error": error, "reason": reason, "attempt": attempt}

@@ -3,29 +3,23 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from localcloud.base.facts import Facts
-    from localcloud.base.state import Store
-    from localcloud.machine.hypervisor import Hypervisor
+from localcloud.base.facts import Facts
+from localcloud.base.state import Store
 
 ACCOUNT = "123456789012"
 REGION = "us-east-1"
 HOST_ENDPOINT = "169.254.169.253"
 """The address at which hosts find the endpoint; Lambdas and the user's clients use 127.0.0.1."""
 
-MachineListener = Callable[[str, str, str], None]
-
 log = logging.getLogger("localcloud")
 
 
-@dataclass
+@dataclass(frozen=True)
 class Context:
-    """One local cloud: where it keeps things, what it knows, and who does what.
+    """One local cloud: where it keeps things, and what it knows.
 
     A part is installed with `install(context)`, once, before the first request. What it wants to find again
     after a restart it hands to `context.store.keep(...)` there; `restore` functions run after all installs.
@@ -35,10 +29,8 @@ class Context:
     port: int
     store: Store
     facts: Facts
-    hypervisor: Hypervisor
     account: str = ACCOUNT
     region: str = REGION
-    machine_listeners: list[MachineListener] = field(default_factory=list)
 
     @property
     def endpoint(self) -> str:

@@ -113,7 +113,7 @@ class Facts:
         """The shipped facts with `overlay` laid over them."""
         document = yaml.safe_load(SHIPPED.read_text())
         if overlay is not None:
-            document = laid_over(document, _read(overlay), str(overlay))
+            document = overlaid(document, _read(overlay), str(overlay))
         return cls.parse(document)
 
     @classmethod
@@ -169,7 +169,7 @@ class Facts:
 Value = TypeVar("Value")
 
 
-def room(pools: dict[str, Value], instance_type: str, zone: str, market: str) -> Value | None:
+def value_for_pool(pools: dict[str, Value], instance_type: str, zone: str, market: str) -> Value | None:
     """What the most exact key of `pools` that fits this pool says; None when none fits."""
     pool = (instance_type, zone, market)
     fitting = [key for key in pools if all(map(fnmatch.fnmatchcase, pool, key.split("/")))]
@@ -182,13 +182,13 @@ def _vagueness(key: str) -> tuple[int, list[bool], int]:
     return sum(patterns), patterns, -len(key)
 
 
-def laid_over(below: dict[str, Any], above: dict[str, Any], where: str) -> dict[str, Any]:
+def overlaid(below: dict[str, Any], above: dict[str, Any], where: str) -> dict[str, Any]:
     """`below` with every value that `above` gives; mappings are merged, everything else is replaced."""
     merged = dict(below)
     for key, value in above.items():
         under = below.get(key)
         merged[key] = (
-            laid_over(under, value, where) if isinstance(under, dict) and isinstance(value, dict) else value
+            overlaid(under, value, where) if isinstance(under, dict) and isinstance(value, dict) else value
         )
     return merged
 

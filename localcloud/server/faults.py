@@ -7,245 +7,249 @@ import fnmatch
 import math
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ministack.core.responses import request_scope
+from moto.core.utils import get_service_model
 from moto.ec2.models.instance_types import INSTANCE_TYPES
 
-from localcloud.base.context import REGION
 from localcloud.machine.hypervisor import HostNotRunningError
 from localcloud.server import admin
-from localcloud.services import events, gpu_metrics
-from localcloud.services.ec2 import image_faults, impairments, spot, throttle
-from localcloud.services.ec2.allocation import Pool
-from localcloud.services.ec2.impairments import Impairment
-from localcloud.services.ec2.records import LIVE, Notice, everything, found_anywhere, here, now
-from localcloud.services.ec2.transport import LOCK, client
-from localcloud.services.ec2.world import world
-
-if TYPE_CHECKING:
-    from localcloud.base.context import Context
+from localcloud.services.cloudwatch import gpu_metrics
+from localcloud.services.ec2.actions.base import Ec2
+from localcloud.services.ec2.capacity.allocation import Pool
+from localcloud.services.ec2.faults import KEPT_SNAPSHOT_CODES, Impairment
+from localcloud.services.ec2.instances import spot_requests
+from localcloud.services.ec2.store.records import LIVE, LOCK, Notice, everything, found_anywhere, here, now
+from localcloud.services.eventbridge import service_events
 
 Request = dict[str, Any]
 MARKETS = ("spot", "on-demand")
 
 
-def install(context: Context) -> None:
+def install(ec2: Ec2) -> None:
     """Answer `/_localcloud/faults/...`."""
-    admin.route("POST", "/faults/interrupt", interrupt)
-    admin.route("POST", "/faults/kill", kill)
-    admin.route("POST", "/faults/freeze", freeze)
-    admin.route("POST", "/faults/cut", cut)
-    admin.route("POST", "/faults/refuse", refuse)
-    admin.route("POST", "/faults/allow", allow)
-    admin.route("POST", "/faults/throttle", throttled)
-    admin.route("POST", "/faults/image-fail", image_fail)
-    admin.route("POST", "/faults/image-slow", image_slow)
-    admin.route("POST", "/faults/snapshot-stuck", snapshot_stuck)
-    admin.route("POST", "/faults/lose", lose)
-    admin.route("POST", "/faults/metrics", metrics)
-    admin.route("POST", "/faults/clear", clear)
-    admin.route("GET", "/faults", standing)
+    faults = Faults(ec2)
+    for path, action in {
+        "interrupt": faults.interrupt,
+        "kill": faults.kill,
+        "freeze": faults.freeze,
+        "cut": faults.cut,
+        "refuse": faults.refuse,
+        "allow": faults.allow,
+        "throttle": faults.throttle,
+        "image-fail": faults.image_fail,
+        "image-slow": faults.image_slow,
+        "snapshot-stuck": faults.snapshot_stuck,
+        "lose": faults.lose,
+        "metrics": faults.metrics,
+        "clear": faults.clear,
+    }.items():
+        admin.route("POST", f"/faults/{path}", action)
+    admin.route("GET", "/faults", faults.active)
 
 
-def interrupt(request: Request) -> dict[str, Any]:
-    """EC2 wants a spot host back: a notice in its metadata and an event now, its end after the warning time.
+class Faults:
+    """The admin calls; each takes a request's JSON object and answers what is so from now on."""
 
-    {"instance_id", "seconds" (else the facts' warning time)}
-    """
-    host = _host(request)
-    with request_scope(host.owner_id, host.region_name), LOCK:
-        behind = spot.request_of(host)
-        if behind is None:
-            raise admin.Refused(f"{host.id} is an on-demand instance: only spot instances are interrupted")
-        if host.id in here().notices:
-            raise admin.Refused(f"{host.id} has its notice already: it ends at {here().notices[host.id].at}")
-        seconds = _number(request, "seconds", world().facts.interruption.warning_seconds)
-        action, at = behind.interruption_behavior, now() + timedelta(seconds=seconds)
-        here().notices[host.id] = Notice(action, at)
-        announce(host, action)
-        world().lifecycle.interrupt_after(host, seconds)
-        world().lifecycle.changed()
-    return {"instance_id": host.id, "action": action, "at": at.isoformat()}
+    def __init__(self, ec2: Ec2) -> None:
+        self._ec2 = ec2
+
+    def interrupt(self, request: Request) -> dict[str, Any]:
+        """EC2 wants a spot host back: a notice in its metadata and an event now, its end after the warning time.
+
+        {"instance_id", "seconds" (else the facts' warning time)}
+        """
+        host = _host(request)
+        with request_scope(host.owner_id, host.region_name), LOCK:
+            behind = spot_requests.request_of(host)
+            if behind is None:
+                raise admin.Refused(
+                    f"{host.id} is an on-demand instance: only spot instances are interrupted"
+                )
+            if host.id in here().notices:
+                raise admin.Refused(
+                    f"{host.id} has its notice already: it ends at {here().notices[host.id].at}"
+                )
+            seconds = _number(request, "seconds", self._ec2.facts.interruption.warning_seconds)
+            action, at = behind.interruption_behavior, now() + timedelta(seconds=seconds)
+            here().notices[host.id] = Notice(action, at)
+            announce(host, action)
+            self._ec2.lifecycle.interrupt_after(host, seconds)
+            self._ec2.lifecycle.changed()
+        return {"instance_id": host.id, "action": action, "at": at.isoformat()}
+
+    def kill(self, request: Request) -> dict[str, Any]:
+        """A host vanishes: nobody is warned, nothing is written, EC2 terminates the instance. {"instance_id"}"""
+        host = _host(request)
+        with request_scope(host.owner_id, host.region_name), LOCK:
+            self._ec2.lifecycle.fail(host)
+        return {"instance_id": host.id}
+
+    def freeze(self, request: Request) -> dict[str, Any]:
+        """Every process of a host stops where it is; EC2 goes on to call it running. It goes on after `seconds`,
+        or when faults are cleared or it is rebooted. {"instance_id", "seconds" (without end)}
+        """
+        return self._impair(request, "frozen")
+
+    def cut(self, request: Request) -> dict[str, Any]:
+        """No packet reaches a host or leaves it, not even to its metadata service. It heals after `seconds`, or when
+        faults are cleared. {"instance_id", "seconds" (without end)}
+        """
+        return self._impair(request, "cut")
+
+    def _impair(self, request: Request, kind: Impairment) -> dict[str, Any]:
+        host = _host(request)
+        forever = request.get("seconds") is None
+        seconds = _number(request, "seconds", 0)
+        try:
+            until = self._ec2.impairments.impair(host.id, kind, None if forever else seconds)
+        except HostNotRunningError as early:
+            raise admin.Refused(
+                f"{host.id} is still booting: nothing runs on it yet; try again in a second"
+            ) from early
+        return {"instance_id": host.id, "fault": kind, "until": until.isoformat() if until else None}
+
+    def refuse(self, request: Request) -> dict[str, Any]:
+        """A pool takes only `slots` (0) hosts from now on. {"instance_type", "zone", "market", "slots"}; "*" is any."""
+        pool, slots = self._pool(request), int(_number(request, "slots", 0))
+        self._ec2.capacity.set(str(pool), slots)
+        return {"pool": str(pool), "slots": slots}
+
+    def allow(self, request: Request) -> dict[str, Any]:
+        """A pool has room without end from now on, whatever the facts say. {"instance_type", "zone", "market"}"""
+        pool = self._pool(request)
+        self._ec2.capacity.set(str(pool), None)
+        return {"pool": str(pool), "slots": None}
+
+    def throttle(self, request: Request) -> dict[str, Any]:
+        """The next `times` (1) requests of an EC2 action fail. {"action", "times", "code" (RequestLimitExceeded)}"""
+        action, known = str(request.get("action") or ""), get_service_model("ec2").operation_names
+        if action not in known:
+            like = difflib.get_close_matches(action, known, 3, 0.5) or ["CreateFleet", "RunInstances"]
+            raise admin.Refused(f"there is no EC2 action {action!r}; there is {', '.join(like)} ...")
+        code, times = str(request.get("code") or "RequestLimitExceeded"), int(_number(request, "times", 1))
+        self._ec2.throttle.fail(action, code, times)
+        return {"action": action, "code": code, "times": times}
+
+    def image_fail(self, request: Request) -> dict[str, Any]:
+        """The next `times` (1) images that are made end `failed`. {"times", "reason"}"""
+        reason = str(request.get("reason") or "Injected fault.")
+        times = int(_number(request, "times", 1))
+        self._ec2.image_faults.fail(reason, times)
+        return {"times": times, "reason": reason}
+
+    def image_slow(self, request: Request) -> dict[str, Any]:
+        """An image that is made from now on takes `seconds` longer than the facts say. {"seconds"}"""
+        seconds = _number(request, "seconds", 0)
+        self._ec2.image_faults.extra_seconds = seconds
+        return {"seconds": seconds}
+
+    def snapshot_stuck(self, request: Request) -> dict[str, Any]:
+        """The next `times` (1) images that are deregistered with their snapshot leave it behind, with this code in the
+        answer. {"code" (internal-error), "times"}
+        """
+        code = str(request.get("code") or KEPT_SNAPSHOT_CODES[0])
+        if code not in KEPT_SNAPSHOT_CODES:
+            raise admin.Refused(f"{code!r} is no ReturnCode; allowed: {', '.join(KEPT_SNAPSHOT_CODES)}")
+        times = int(_number(request, "times", 1))
+        self._ec2.image_faults.keep_snapshots(code, times)
+        return {"code": code, "times": times}
+
+    def lose(self, request: Request) -> dict[str, Any]:
+        """Events of a kind never arrive, the next `times` of them or all.
+
+        {"detail_type" (may be a pattern), "times"}
+        """
+        wanted = str(request.get("detail_type") or "")
+        kinds = fnmatch.filter(service_events.BEST_EFFORT, wanted)
+        if not kinds:
+            raise admin.Refused(
+                f"no event that AWS may lose has the detail type {wanted!r}; there are "
+                + ", ".join(service_events.BEST_EFFORT)
+            )
+        times = None if request.get("times") is None else int(_number(request, "times", 0))
+        for kind in kinds:
+            service_events.lose(kind, times)
+        return {"detail_types": kinds, "times": times}
+
+    def metrics(self, request: Request) -> dict[str, Any]:
+        """A host publishes no GPU metrics; without an instance no host does.
+
+        {"instance_id" (all), "seconds" (without end)}
+        """
+        who = str(_host(request).id) if request.get("instance_id") else gpu_metrics.EVERY_HOST
+        seconds = None if request.get("seconds") is None else _number(request, "seconds", 0)
+        gpu_metrics.mute(who, seconds)
+        return {"silent": who, "seconds": seconds}
+
+    def clear(self, request: Request) -> dict[str, Any]:
+        """No fault lasts any more; or one pool has the capacity of the facts again, when it is named."""
+        if request.get("instance_type"):
+            pool = str(self._pool(request))
+            if not self._ec2.capacity.unset(pool):
+                changed = ", ".join(self._ec2.capacity.changed) or "none"
+                raise admin.Refused(f"nothing was changed for the pool {pool}; changed pools: {changed}")
+            return {"cleared": [pool]}
+        cleared = [
+            *self._ec2.capacity.changed,
+            *self._ec2.throttle.active(),
+            *self._ec2.image_faults.active(),
+            *service_events.losing(),
+            *(f"{who} metrics" for who in gpu_metrics.muted()),
+            *self._ec2.impairments.end_all(),
+        ]
+        self._ec2.capacity.changed.clear()
+        self._ec2.throttle.clear()
+        self._ec2.image_faults.clear()
+        service_events.lose_nothing()
+        gpu_metrics.unmute_all()
+        return {"cleared": cleared}
+
+    def active(self, request: Request) -> dict[str, Any]:
+        """The faults that last."""
+        notices = {
+            instance_id: {"action": notice.action, "at": notice.at.isoformat()}
+            for kept in everything().values()
+            for instance_id, notice in kept.notices.items()
+        }
+        return {
+            "capacity": self._ec2.capacity.changed,
+            "throttled": self._ec2.throttle.active(),
+            "interrupted": notices,
+            "impaired": self._ec2.impairments.active(),
+            "images": self._ec2.image_faults.active(),
+            "lost": service_events.losing(),
+            "silent": gpu_metrics.muted(),
+        }
+
+    def _pool(self, request: Request) -> Pool:
+        """The pool, or the pattern of pools; each part must fit something that exists."""
+        pool = Pool(*(str(request.get(name) or "*") for name in ("instance_type", "zone", "market")))
+        pool = replace(pool, market=pool.market.replace("_", "-"))
+        zones = self._ec2.facts.zones
+        if not fnmatch.filter(INSTANCE_TYPES, pool.instance_type):
+            like = difflib.get_close_matches(pool.instance_type, INSTANCE_TYPES, 3) or [
+                "g6.xlarge",
+                "g6.*",
+                "*",
+            ]
+            raise admin.Refused(
+                f"there is no instance type {pool.instance_type!r}; allowed: {', '.join(like)} ..."
+            )
+        if not fnmatch.filter(zones, pool.zone):
+            raise admin.Refused(f"there is no zone {pool.zone!r}; allowed: {', '.join(zones)}, *")
+        if not fnmatch.filter(MARKETS, pool.market):
+            raise admin.Refused(f"there is no market {pool.market!r}; allowed: {', '.join(MARKETS)}, *")
+        return pool
 
 
 def announce(host: Any, action: str) -> None:
     """The events that come with an interruption notice."""
     arn = f"arn:aws:ec2:{host.region_name}:{host.owner_id}:instance/{host.id}"
-    events.emit("aws.ec2", "EC2 Instance Rebalance Recommendation", {"instance-id": host.id}, [arn])
+    service_events.emit("aws.ec2", "EC2 Instance Rebalance Recommendation", {"instance-id": host.id}, [arn])
     detail = {"instance-id": host.id, "instance-action": action}
-    events.emit("aws.ec2", "EC2 Spot Instance Interruption Warning", detail, [arn])
-
-
-def kill(request: Request) -> dict[str, Any]:
-    """A host vanishes: nobody is warned, nothing is written, EC2 terminates the instance. {"instance_id"}"""
-    host = _host(request)
-    with request_scope(host.owner_id, host.region_name), LOCK:
-        world().lifecycle.fail(host)
-    return {"instance_id": host.id}
-
-
-def freeze(request: Request) -> dict[str, Any]:
-    """Every process of a host stops where it is; EC2 goes on to call it running. It goes on after `seconds`, or when
-    faults are cleared or it is rebooted. {"instance_id", "seconds" (without end)}
-    """
-    return _impair(request, "frozen")
-
-
-def cut(request: Request) -> dict[str, Any]:
-    """No packet reaches a host or leaves it, not even to its metadata service. It heals after `seconds`, or when
-    faults are cleared. {"instance_id", "seconds" (without end)}
-    """
-    return _impair(request, "cut")
-
-
-def _impair(request: Request, kind: Impairment) -> dict[str, Any]:
-    host = _host(request)
-    forever = request.get("seconds") is None
-    seconds = _number(request, "seconds", 0)
-    try:
-        until = impairments.impair(host.id, kind, None if forever else seconds)
-    except HostNotRunningError as early:
-        raise admin.Refused(
-            f"{host.id} is still booting: nothing runs on it yet; try again in a second"
-        ) from early
-    return {"instance_id": host.id, "fault": kind, "until": until.isoformat() if until else None}
-
-
-def refuse(request: Request) -> dict[str, Any]:
-    """A pool takes only `slots` (0) hosts from now on. {"instance_type", "zone", "market", "slots"}; "*" is any."""
-    pool, slots = _pool(request), int(_number(request, "slots", 0))
-    world().capacity.set(str(pool), slots)
-    return {"pool": str(pool), "slots": slots}
-
-
-def allow(request: Request) -> dict[str, Any]:
-    """A pool has room without end from now on, whatever the facts say. {"instance_type", "zone", "market"}"""
-    pool = _pool(request)
-    world().capacity.set(str(pool), None)
-    return {"pool": str(pool), "slots": None}
-
-
-def throttled(request: Request) -> dict[str, Any]:
-    """The next `times` (1) requests of an EC2 action fail. {"action", "times", "code" (RequestLimitExceeded)}"""
-    action, known = str(request.get("action") or ""), client(REGION).meta.service_model.operation_names
-    if action not in known:
-        like = difflib.get_close_matches(action, known, 3, 0.5) or ["CreateFleet", "RunInstances"]
-        raise admin.Refused(f"there is no EC2 action {action!r}; there is {', '.join(like)} ...")
-    code, times = str(request.get("code") or "RequestLimitExceeded"), int(_number(request, "times", 1))
-    throttle.throw(action, code, times)
-    return {"action": action, "code": code, "times": times}
-
-
-def image_fail(request: Request) -> dict[str, Any]:
-    """The next `times` (1) images that are made end `failed`. {"times", "reason"}"""
-    reason = str(request.get("reason") or "Injected fault.")
-    times = int(_number(request, "times", 1))
-    image_faults.fail(reason, times)
-    return {"times": times, "reason": reason}
-
-
-def image_slow(request: Request) -> dict[str, Any]:
-    """An image that is made from now on takes `seconds` longer than the facts say. {"seconds"}"""
-    seconds = _number(request, "seconds", 0)
-    image_faults.slow(seconds)
-    return {"seconds": seconds}
-
-
-def snapshot_stuck(request: Request) -> dict[str, Any]:
-    """The next `times` (1) images that are deregistered with their snapshot leave it behind, with this code in the
-    answer. {"code" (internal-error), "times"}
-    """
-    code = str(request.get("code") or image_faults.CODES[0])
-    if code not in image_faults.CODES:
-        raise admin.Refused(f"{code!r} is no ReturnCode; allowed: {', '.join(image_faults.CODES)}")
-    times = int(_number(request, "times", 1))
-    image_faults.stick(code, times)
-    return {"code": code, "times": times}
-
-
-def lose(request: Request) -> dict[str, Any]:
-    """Events of a kind never arrive, the next `times` of them or all. {"detail_type" (may be a pattern), "times"}"""
-    wanted = str(request.get("detail_type") or "")
-    kinds = fnmatch.filter(events.BEST_EFFORT, wanted)
-    if not kinds:
-        raise admin.Refused(
-            f"no event that AWS may lose has the detail type {wanted!r}; there are {', '.join(events.BEST_EFFORT)}"
-        )
-    times = None if request.get("times") is None else int(_number(request, "times", 0))
-    for kind in kinds:
-        events.lose(kind, times)
-    return {"detail_types": kinds, "times": times}
-
-
-def metrics(request: Request) -> dict[str, Any]:
-    """A host publishes no GPU metrics; without an instance no host does.
-
-    {"instance_id" (all), "seconds" (without end)}
-    """
-    who = str(_host(request).id) if request.get("instance_id") else gpu_metrics.EVERY_HOST
-    seconds = None if request.get("seconds") is None else _number(request, "seconds", 0)
-    gpu_metrics.silence(who, seconds)
-    return {"silent": who, "seconds": seconds}
-
-
-def clear(request: Request) -> dict[str, Any]:
-    """No fault lasts any more; or one pool has the capacity of the facts again, when it is named."""
-    if request.get("instance_type"):
-        pool = str(_pool(request))
-        if not world().capacity.unset(pool):
-            changed = ", ".join(world().capacity.changed) or "none"
-            raise admin.Refused(f"nothing was changed for the pool {pool}; changed pools: {changed}")
-        return {"cleared": [pool]}
-    cleared = [
-        *world().capacity.changed,
-        *throttle.standing(),
-        *image_faults.standing(),
-        *events.losing(),
-        *(f"{who} metrics" for who in gpu_metrics.silent()),
-        *impairments.end_all(),
-    ]
-    world().capacity.changed.clear()
-    throttle.clear()
-    image_faults.clear()
-    events.lose_nothing()
-    gpu_metrics.end_silence()
-    return {"cleared": cleared}
-
-
-def standing(request: Request) -> dict[str, Any]:
-    """The faults that last."""
-    notices = {
-        instance_id: {"action": notice.action, "at": notice.at.isoformat()}
-        for kept in everything().values()
-        for instance_id, notice in kept.notices.items()
-    }
-    return {
-        "capacity": world().capacity.changed,
-        "throttled": throttle.standing(),
-        "interrupted": notices,
-        "impaired": impairments.standing(),
-        "images": image_faults.standing(),
-        "lost": events.losing(),
-        "silent": gpu_metrics.silent(),
-    }
-
-
-def _pool(request: Request) -> Pool:
-    """The pool, or the pattern of pools; each part must fit something that exists."""
-    pool = Pool(*(str(request.get(name) or "*") for name in ("instance_type", "zone", "market")))
-    pool = replace(pool, market=pool.market.replace("_", "-"))
-    zones = world().facts.zones
-    if not fnmatch.filter(INSTANCE_TYPES, pool.instance_type):
-        like = difflib.get_close_matches(pool.instance_type, INSTANCE_TYPES, 3) or ["g6.xlarge", "g6.*", "*"]
-        raise admin.Refused(
-            f"there is no instance type {pool.instance_type!r}; allowed: {', '.join(like)} ..."
-        )
-    if not fnmatch.filter(zones, pool.zone):
-        raise admin.Refused(f"there is no zone {pool.zone!r}; allowed: {', '.join(zones)}, *")
-    if not fnmatch.filter(MARKETS, pool.market):
-        raise admin.Refused(f"there is no market {pool.market!r}; allowed: {', '.join(MARKETS)}, *")
-    return pool
+    service_events.emit("aws.ec2", "EC2 Spot Instance Interruption Warning", detail, [arn])
 
 
 def _number(request: Request, name: str, default: float) -> float:

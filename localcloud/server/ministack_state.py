@@ -13,12 +13,15 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from localcloud.base.context import Context
+from ministack import app
+from ministack.core.persistence import _json_default, _json_object_hook
+from ministack.services import sts
 
-ELSEWHERE = frozenset({"ec2"})
+from localcloud.base.context import Context
+
+NOT_IN_MINISTACK = frozenset({"ec2"})
 """Services whose state lives in another library and is kept by its own part."""
 TRIES = 5
 LARGE = 64 * 1024
@@ -28,11 +31,9 @@ BLOB = "__blob__"
 
 def install(context: Context) -> None:
     """Keep every service of ministack's registry."""
-    from ministack import app
-
-    blobs = Blobs(context.state / "blobs")
     for key, module_name in app._state_map.items():
-        if key not in ELSEWHERE:
+        if key not in NOT_IN_MINISTACK:
+            blobs = Blobs(context.state / "blobs")
             save = partial(_save, module_name, blobs)
             restore = partial(_restore, app._get_module, module_name, blobs)
             context.store.keep(f"ministack-{key}", save, restore)
@@ -40,17 +41,26 @@ def install(context: Context) -> None:
 
 
 class Blobs:
-    """Large values, each in a file named by its content, written once."""
+    """Large values of one service, each in a file named by its content, written once."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._known: dict[int, tuple[bytes, str]] = {}
+        self._put: dict[int, tuple[bytes, str]] = {}
 
     def put(self, content: bytes) -> str:
-        """The name under which `get` finds it. The same object is hashed once only."""
-        held, name = self._known.get(id(content), (None, ""))
-        if held is content:
-            return name
+        """The name under which `get` finds it. An object that was put the last time too is not hashed again."""
+        known = self._put.get(id(content)) or self._known.get(id(content))
+        if known is None:
+            known = content, self._write(content)
+        self._put[id(content)] = known
+        return known[1]
+
+    def all_put(self) -> None:
+        """Hold no content that was not put since the last time: a function's code of before."""
+        self._known, self._put = self._put, {}
+
+    def _write(self, content: bytes) -> str:
         name = hashlib.sha256(content).hexdigest()
         path = self._folder / name
         if not path.exists():
@@ -58,7 +68,6 @@ class Blobs:
             new = path.with_suffix(".new")
             new.write_bytes(content)
             new.replace(path)
-        self._known[id(content)] = (content, name)
         return name
 
     def get(self, name: str) -> bytes:
@@ -67,8 +76,6 @@ class Blobs:
 
 
 def _save(module_name: str, blobs: Blobs) -> bytes | None:
-    from ministack.core.persistence import _json_default
-
     def as_json(value: Any) -> Any:
         if isinstance(value, bytes) and len(value) >= LARGE:
             return {BLOB: blobs.put(value)}
@@ -80,7 +87,9 @@ def _save(module_name: str, blobs: Blobs) -> bytes | None:
         return None
     for attempt in range(TRIES):
         try:
-            return json.dumps(get_state(), default=as_json).encode()
+            saved = json.dumps(get_state(), default=as_json).encode()
+            blobs.all_put()
+            return saved
         except RuntimeError:  # a request changed a store while it was copied: copy again
             if attempt == TRIES - 1:
                 raise
@@ -89,21 +98,14 @@ def _save(module_name: str, blobs: Blobs) -> bytes | None:
 
 def _save_sessions() -> bytes | None:
     """Temporary credentials: whoever holds some goes on after a restart, as on AWS. ministack forgets them."""
-    from ministack.core.persistence import _json_default
-    from ministack.services import sts
-
     return json.dumps(dict(sts._sessions), default=_json_default).encode()
 
 
 def _restore_sessions(content: bytes) -> None:
-    from ministack.services import sts
-
     sts._sessions.update(json.loads(content))
 
 
 def _restore(get_module: Callable[[str], ModuleType], module_name: str, blobs: Blobs, content: bytes) -> None:
-    from ministack.core.persistence import _json_object_hook
-
     def from_json(found: dict[str, Any]) -> Any:
         return blobs.get(found[BLOB]) if BLOB in found else _json_object_hook(found)
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ministack.core.responses import request_scope
+from ministack.services import cloudformation, stepfunctions
+
+from localcloud.base.context import Context
 from localcloud.server import admin
-
-if TYPE_CHECKING:
-    from localcloud.base.context import Context
+from localcloud.services.ec2.store.records import LOCK, instances
 
 
 def install(context: Context) -> None:
@@ -17,15 +19,13 @@ def install(context: Context) -> None:
     since = time.time()
 
     def status(request: dict[str, Any]) -> dict[str, Any]:
-        from ministack.core.responses import request_scope
-
         with request_scope(context.account, context.region):
             return {
                 "account": context.account,
                 "region": context.region,
                 "up_seconds": round(time.time() - since, 1),
                 "stacks": _stacks(),
-                "hosts": _hosts(context),
+                "hosts": _hosts(),
                 "executions": _executions(),
                 "unwritten": context.store.unwritten,
                 "not_saved": context.store.failed,
@@ -36,27 +36,16 @@ def install(context: Context) -> None:
 
 def _stacks() -> dict[str, str]:
     """Name -> status of the deployed stacks."""
-    from ministack.services import cloudformation
-
     found = (stack for stack in cloudformation._stacks.values() if stack["StackStatus"] != "DELETE_COMPLETE")
     return {stack["StackName"]: stack["StackStatus"] for stack in found}
 
 
-def _hosts(context: Context) -> dict[str, int]:
+def _hosts() -> dict[str, int]:
     """How many instances are in which state."""
-    from moto.ec2.models import ec2_backends
-
-    from localcloud.services.ec2.transport import LOCK
-
     with LOCK:
-        reservations = ec2_backends[context.account][context.region].reservations.values()
-        return dict(
-            Counter(instance.state for reservation in reservations for instance in reservation.instances)
-        )
+        return dict(Counter(instance.state for instance in instances()))
 
 
 def _executions() -> dict[str, int]:
     """How many executions have which status."""
-    from ministack.services import stepfunctions
-
     return dict(Counter(execution["status"] for execution in stepfunctions._executions.values()))

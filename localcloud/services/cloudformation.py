@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from localcloud.base.context import Context
+from ministack.services import lambda_svc, s3
+
+from localcloud.patches import MINISTACK
+
+RESOURCE_HANDLERS = "services.cloudformation.provisioners:_RESOURCE_HANDLERS"
 
 
-def install(context: Context) -> None:
+def install() -> None:
     """Apply the tags of buckets and the dead-letter queues of functions."""
-    from ministack.services import lambda_svc, s3
-    from ministack.services.cloudformation import provisioners
 
     def tag_bucket(name: str, properties: Mapping[str, Any]) -> None:
         s3._bucket_tags[name] = {tag["Key"]: tag["Value"] for tag in properties.get("Tags") or []}
@@ -25,12 +26,13 @@ def install(context: Context) -> None:
         if function is not None and queue:
             function["config"]["DeadLetterConfig"] = queue
 
-    _after(provisioners._RESOURCE_HANDLERS["AWS::S3::Bucket"], tag_bucket)
-    _after(provisioners._RESOURCE_HANDLERS["AWS::Lambda::Function"], set_dead_letters)
+    for kind, apply in (("AWS::S3::Bucket", tag_bucket), ("AWS::Lambda::Function", set_dead_letters)):
+        stock = MINISTACK.stock(RESOURCE_HANDLERS)[kind]
+        MINISTACK.extend(RESOURCE_HANDLERS, {kind: {**stock, **_followed_by(apply, stock)}})
 
 
-def _after(handlers: dict[str, Any], apply: Any) -> None:
-    """Have `apply(physical id, properties)` run after every create and update of a resource type."""
+def _followed_by(apply: Any, handlers: Mapping[str, Any]) -> dict[str, Any]:
+    """A resource type's create and update, each followed by `apply(physical id, properties)`."""
     create, update = handlers["create"], handlers["update"]
 
     def created(logical_id: str, properties: Mapping[str, Any], stack: str) -> Any:
@@ -45,5 +47,4 @@ def _after(handlers: dict[str, Any], apply: Any) -> None:
         apply(made[0] if isinstance(made, tuple) else physical_id, new)
         return made
 
-    handlers["create"] = created
-    handlers["update"] = updated
+    return {"create": created, "update": updated}

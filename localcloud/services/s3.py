@@ -1,23 +1,32 @@
-"""The object's version in the event that tells of it: a new version of a key is a new thing to its reader."""
+"""S3 as far as ministack has it otherwise than AWS: an object's version in its event, and a full disk."""
 
 from __future__ import annotations
 
 import contextvars
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
-if TYPE_CHECKING:
-    from localcloud.base.context import Context
+from ministack.core.responses import error_response_xml
+
+from localcloud.base.context import Context
+from localcloud.patches import MINISTACK
 
 _version: contextvars.ContextVar[str | None] = contextvars.ContextVar("s3_event_version", default=None)
+_failures: contextvars.ContextVar[list[OSError] | None] = contextvars.ContextVar("s3_failures", default=None)
 
 
 def install(context: Context) -> None:
-    """Add `detail.object.version-id`, which ministack leaves out, to S3's events on the default bus."""
-    from ministack.services import eventbridge, s3
+    """Both, on ministack's S3."""
+    name_the_version_in_events()
+    refuse_on_a_full_disk(context.state)
 
-    stock_fire, stock_dispatch = s3._fire_s3_event, eventbridge._dispatch_event
+
+def name_the_version_in_events() -> None:
+    """Add `detail.object.version-id`, which ministack leaves out, to S3's events on the default bus."""
+    stock_fire = MINISTACK.stock("services.s3:_fire_s3_event")
+    stock_dispatch = MINISTACK.stock("services.eventbridge:_dispatch_event")
 
     def fire_s3_event(*arguments: Any, version_id: str | None = None, **named: Any) -> None:
         _version.set(version_id)  # this runs in a thread and a context of its own
@@ -31,5 +40,36 @@ def install(context: Context) -> None:
             event = {**event, "Detail": json.dumps(detail)}
         return stock_dispatch(event, view)
 
-    s3._fire_s3_event = fire_s3_event
-    eventbridge._dispatch_event = dispatch_event
+    MINISTACK.replace("services.s3:_fire_s3_event", fire_s3_event)
+    MINISTACK.replace("services.eventbridge:_dispatch_event", dispatch_event)
+
+
+def refuse_on_a_full_disk(state: Path) -> None:
+    """Answer InsufficientStorage (507, which no client tries again) when an object could not be written below `state`;
+    ministack takes it and forgets it later.
+    """
+    stock_write = MINISTACK.stock("services.s3:_atomic_write")
+    stock_handle = MINISTACK.stock("app:SERVICE_HANDLERS")["s3"]
+
+    def write(*arguments: Any, **named: Any) -> None:
+        try:
+            stock_write(*arguments, **named)
+        except OSError as error:
+            failures = _failures.get()
+            if failures is not None:
+                failures.append(error)
+            raise
+
+    async def handle(
+        method: str, path: str, headers: Mapping[str, str], body: bytes, query_params: Mapping[str, Any]
+    ) -> Any:
+        failures: list[OSError] = []
+        _failures.set(failures)  # this request's: its context is its own
+        answer = await stock_handle(method, path, headers, body, query_params)
+        if not failures:
+            return answer
+        message = f"The object could not be written below {state}: {failures[0].strerror}."
+        return error_response_xml("InsufficientStorage", message, 507)
+
+    MINISTACK.replace("services.s3:_atomic_write", write)
+    MINISTACK.extend("app:SERVICE_HANDLERS", {"s3": handle})

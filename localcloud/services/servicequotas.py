@@ -7,16 +7,13 @@ import json
 import pickle
 import time
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ministack import app
-from ministack.core import iam_actions, router
 from ministack.core.responses import get_account_id, get_region, new_uuid
 
+from localcloud.base.context import Context
 from localcloud.base.facts import Facts, Quota
-
-if TYPE_CHECKING:
-    from localcloud.base.context import Context
+from localcloud.patches import MINISTACK
 
 NAME = "servicequotas"
 TARGET = "ServiceQuotasV20190624"
@@ -191,9 +188,10 @@ def install(context: Context) -> None:
         status, answer = await asyncio.to_thread(_answer, operations, name, body)
         return status, {"Content-Type": "application/x-amz-json-1.1"}, json.dumps(answer).encode()
 
-    app.SERVICE_HANDLERS[NAME] = handle
-    router.SERVICE_PATTERNS[NAME] = {"target_prefixes": [TARGET], "host_patterns": []}
-    iam_actions.SERVICE_TO_IAM_NAMESPACE[NAME] = NAME
+    MINISTACK.extend("app:SERVICE_HANDLERS", {NAME: handle})
+    pattern = {"target_prefixes": [TARGET], "host_patterns": []}
+    MINISTACK.extend("core.router:SERVICE_PATTERNS", {NAME: pattern})
+    MINISTACK.extend("core.iam_actions:SERVICE_TO_IAM_NAMESPACE", {NAME: NAME})
 
     def restore(saved: bytes) -> None:
         quotas.requests[:] = pickle.loads(saved)  # noqa: S301 - our own file in the state folder

@@ -27,6 +27,8 @@ from lambdas.aws import clients
 ACCOUNT, REGION = "123456789012", "us-east-1"
 ROOT = Path(__file__).resolve().parents[2]
 FACTS = Path(__file__).parent / "facts.yaml"
+MOST_CLIENTS = 100
+"""With their connections: the tests, too, live under `ulimit -n 1024`, and each role has clients of its own."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -74,6 +76,8 @@ class Cloud:
         """A boto3 client that does not retry: a test wants the first answer."""
         who = credentials or Credentials()
         if (service, who) not in self._clients:
+            if len(self._clients) == MOST_CLIENTS:
+                self._clients.pop(next(iter(self._clients))).close()
             self._clients[service, who] = boto3.client(
                 service,
                 endpoint_url=self.endpoint,

@@ -370,13 +370,13 @@ def test_a_key_nobody_issued_is_refused(cloud: Cloud) -> None:
 
 
 def test_an_answer_to_a_task_is_judged_by_its_state_machine(cloud: Cloud) -> None:
-    from localcloud.base import tokens
+    from localcloud.base import task_tokens
 
     machine = f"arn:aws:states:{REGION}:{ACCOUNT}:stateMachine:mine"
     client = cloud.client("stepfunctions", cloud.acting_as(allow("states:SendTaskSuccess", machine)))
     with pytest.raises(ClientError) as late:
-        client.send_task_success(taskToken=tokens.issue(machine), output="1")
+        client.send_task_success(taskToken=task_tokens.issue(machine), output="1")
     assert late.value.response["Error"]["Code"] == "TaskTimedOut"
     with pytest.raises(ClientError, match="states:SendTaskSuccess") as foreign:
-        client.send_task_success(taskToken=tokens.issue(machine + "x"), output="1")
+        client.send_task_success(taskToken=task_tokens.issue(machine + "x"), output="1")
     assert foreign.value.response["Error"]["Code"] == "AccessDeniedException"

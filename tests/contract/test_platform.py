@@ -33,7 +33,7 @@ def processes_of(state: Path) -> list[int]:
 
 def server_of(state: Path) -> int:
     named = {pid: (Path("/proc") / str(pid) / "cmdline").read_bytes() for pid in processes_of(state)}
-    return next(pid for pid, command in named.items() if b"localcloud.server.server" in command)
+    return next(pid for pid, command in named.items() if b"localcloud.server.main" in command)
 
 
 def furnish(cloud: Cloud) -> dict[str, Any]:

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from demo import bake, deployment
-from demo.cloud import Cloud, port_for
+from demo.local import ROOT, Cloud, port_for
 from tests.e2e.runs import Runs
 
 
@@ -35,8 +34,8 @@ def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
 
 @pytest.fixture(scope="session")
 def runs(cloud: Cloud) -> Runs:
-    yard = deployment.deploy(cloud.environment(), cloud.state)
-    bake.ensure_image(yard)
+    yard = cloud.deployed()
+    yard.bake(ROOT / yard.recipe).result()
     return Runs(cloud, yard)
 
 

@@ -6,55 +6,14 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Any
 
 from benchmarks import quick
-from demo.cloud import Cloud
-from demo.yard import Execution, Yard
+from demo.local import Cloud
+from trainyard.client import Run, Yard
+from trainyard.client.submission import Upload
 
 BILLED = ("pending", "running", "stopping")
-
-
-@dataclass(frozen=True)
-class Run:
-    """A run that is over: its execution, its summary, and the rest on demand."""
-
-    yard: Yard
-    execution: Execution
-    summary: dict[str, Any] = field(repr=False)
-
-    @property
-    def id(self) -> str:
-        return self.execution.name
-
-    @property
-    def succeeded(self) -> bool:
-        return self.execution.status == "SUCCEEDED"
-
-    @property
-    def keys(self) -> list[str]:
-        prefix = f"runs/{self.id}/"
-        return [key.removeprefix(prefix) for key in self.yard.keys(prefix)]
-
-    def json(self, name: str) -> Any:
-        return self.yard.read_json(f"runs/{self.id}/{name}")
-
-    def text(self, name: str) -> str:
-        return (self.yard.read(f"runs/{self.id}/{name}") or b"").decode()
-
-    @property
-    def timeline(self) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in self.text("timeline.jsonl").splitlines()]
-
-    @property
-    def states(self) -> list[str]:
-        entered = (event.get("stateEnteredEventDetails") for event in self.yard.history(self.execution.arn))
-        return [details["name"] for details in entered if details]
-
-    def why(self) -> str:
-        """For the message of an assertion."""
-        return f"{self.execution.status} {self.execution.error}: {self.execution.cause}\n{self.text('timeline.jsonl')}"
 
 
 class Runs:
@@ -69,24 +28,25 @@ class Runs:
         """A small job: two hosts, the quick program; `changes` are laid over it."""
         return quick.job(name, **changes)
 
-    def upload(self, job: dict[str, Any] | bytes, name: str | None = None) -> tuple[str, str]:
-        """Put a job file; answers key and version."""
+    def upload(self, job: dict[str, Any] | bytes, name: str | None = None) -> Upload:
+        """Put a job file."""
         body = job if isinstance(job, bytes) else json.dumps(job).encode()
         key = f"jobs/{name or job['name']}.json" if isinstance(job, dict) else f"jobs/{name or 'job'}.yaml"
-        return key, self.yard.upload(key, body)
+        return Upload(key, self.yard.bucket.put(key, body))
 
-    def start(self, job: dict[str, Any]) -> str:
-        """Upload the job; answers the ARN of the run it started."""
-        return self.yard.run_for(*self.upload(job))
+    def start(self, job: dict[str, Any]) -> Run:
+        """Upload the job; answers the run it started."""
+        return self.yard.run_for(self.upload(job))
 
-    def start_inline(self, payload: dict[str, Any], name: str | None = None) -> str:
-        """Start an execution by hand."""
-        return self.yard.start(self.yard.train, payload, name)
+    def in_mid_training(self, job: dict[str, Any], seconds: float = 120) -> Run:
+        """The same, once it has a checkpoint in the bucket."""
+        run = self.start(job)
+        self.until("a checkpoint in the bucket", lambda: self.checkpoint_of(run), seconds)
+        return run
 
-    def finish(self, arn: str, seconds: float = 240) -> Run:
+    def finish(self, run: Run, seconds: float = 240) -> Run:
         """The run when it is over."""
-        execution = self.yard.wait(arn, seconds, every=0.5)
-        return Run(self.yard, execution, self.yard.summary(execution.name) or {})
+        return run.wait(seconds, every=0.5)
 
     def run(self, job: dict[str, Any], seconds: float = 240) -> Run:
         """Upload the job and wait until its run is over."""
@@ -109,14 +69,14 @@ class Runs:
             time.sleep(0.3)
         return seen
 
-    def checkpoint_of(self, run: str) -> int:
+    def checkpoint_of(self, run: Run) -> int:
         """The step of the checkpoint in the bucket; 0 while there is none."""
-        return int((self.yard.read_json(f"runs/{run}/checkpoints/latest.json") or {}).get("step", 0))
+        return int(run.json("checkpoints/latest.json").get("step", 0))
 
-    def host_of(self, run: str, role: str) -> str:
+    def host_of(self, run: Run, role: str) -> str:
         """The instance that has this role in the run's first attempt."""
-        cluster = self.yard.read_json(f"runs/{run}/attempts/1/cluster.json") or {}
-        return str(next(host["instance"] for host in cluster["hosts"] if host["role"] == role))
+        hosts = run.json("attempts/1/cluster.json")["hosts"]
+        return str(next(host["instance"] for host in hosts if host["role"] == role))
 
     @contextmanager
     def without(self, role: str, action: str, *, once: Callable[[], object] = lambda: None) -> Iterator[None]:

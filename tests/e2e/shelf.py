@@ -5,8 +5,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from demo.yard import Execution
 from tests.e2e.runs import Runs
+from trainyard.client import Execution
 
 
 @dataclass
@@ -95,16 +95,14 @@ def waiting_run(runs: Runs, image: str) -> Iterator[str]:
     """A run from that image which no pool has room for."""
     runs.cloud.fault("refuse", "g5.xlarge", "*", "*")
     hardware = {"instance_types": ["g5.xlarge"], "image": image}
-    arn = runs.start(runs.job("waits-with-its-image", hardware=hardware, limits={"wait_minutes": 30}))
-    run = arn.rsplit(":", 1)[-1]
+    run = runs.start(runs.job("waits-with-its-image", hardware=hardware, limits={"wait_minutes": 30}))
     try:
-        runs.until("it is planned", lambda: runs.yard.read_json(f"runs/{run}/plan.json"))
-        yield run
+        runs.until("it is planned", lambda: run.json("plan.json"))
+        yield run.id
     finally:
-        runs.yard.session.client("stepfunctions").stop_execution(executionArn=arn)
-        runs.until("it is over", lambda: runs.yard.summary(run))
+        run.stop()
+        runs.until("it is over", lambda: run.summary)
 
 
 def retire(runs: Runs, payload: dict[str, Any] | None = None) -> Execution:
-    machine = runs.yard.train.removesuffix("-train") + "-retire"
-    return runs.yard.wait(runs.yard.start(machine, payload or {}), 120)
+    return runs.yard.start("retire", payload or {}).wait(120).execution

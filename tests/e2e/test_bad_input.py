@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.runs import Run, Runs
+from tests.e2e.runs import Runs
+from trainyard.client import Run
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ def given(name: str, payload: Callable[[Runs], dict[str, Any]], *says: str) -> B
 
 
 def program(name: str, *says: str, files: dict[str, str], **changes: Any) -> Bad:
-    """A good job file whose program cannot run."""
+    """A good job file whose program cannot run, or will probably fail."""
     return Bad(name, says, changes=changes, files=files)
 
 
@@ -158,6 +159,13 @@ BAD = [
         "Python 2",
         files={"steps.py": "import helper\n", "helper.py": "x = 1\nprint x\n"},
     ),
+    given("neither-input", lambda runs: {}, "job_key", "job"),
+    given("both-inputs", lambda runs: {"job_key": "jobs/x.json", "job": runs.job("both")}, "both"),
+    given("job-is-a-text", lambda runs: {"job": "digits"}, "job"),
+    given("key-elsewhere", lambda runs: {"job_key": "data/few/numbers.txt"}, "job_key"),
+    given("object-deleted", lambda runs: {"job_key": "jobs/never-there.json"}, "jobs/never-there.json"),
+]
+WARNED = [
     program(
         "tutorial-of-2017",
         "tensorflow.examples",
@@ -166,32 +174,27 @@ BAD = [
         files={"steps.py": TUTORIAL},
     ),
     program("keras-3-across-hosts", "steps.py line 8", "import tf_keras", files={"steps.py": KERAS_FIT}),
-    given("neither-input", lambda runs: {}, "job_key", "job"),
-    given("both-inputs", lambda runs: {"job_key": "jobs/x.json", "job": runs.job("both")}, "both"),
-    given("job-is-a-text", lambda runs: {"job": "digits"}, "job"),
-    given("key-elsewhere", lambda runs: {"job_key": "data/few/numbers.txt"}, "job_key"),
-    given("object-deleted", lambda runs: {"job_key": "jobs/never-there.json"}, "jobs/never-there.json"),
 ]
 
 
 @pytest.fixture(scope="module")
 def refused(runs: Runs) -> dict[str, Run]:
     """Every bad input, given at once; the runs when they are over."""
-    runs.yard.upload("programs/not-a.tar.gz", b"this is no archive")
+    runs.yard.bucket.put("programs/not-a.tar.gz", b"this is no archive")
     started = {bad.name: start(runs, bad) for bad in BAD}
-    return {name: runs.finish(arn) for name, arn in started.items()}
+    return {name: runs.finish(run) for name, run in started.items()}
 
 
-def start(runs: Runs, bad: Bad) -> str:
-    """The ARN of the run that the bad input started."""
+def start(runs: Runs, bad: Bad) -> Run:
+    """The run that the bad input started."""
     if bad.given is not None:
-        return runs.start_inline(bad.given(runs))
+        return runs.yard.start("train", bad.given(runs))
     job = bad.body if bad.body is not None else runs.job(bad.name, **(bad.changes or {}))
     if bad.files is not None and isinstance(job, dict):
         key = f"programs/{bad.name}.tar.gz"
-        runs.yard.upload(key, packed(bad.files))
+        runs.yard.bucket.put(key, packed(bad.files))
         job["program"]["source"] = f"s3://BUCKET/{key}"
-    return runs.yard.run_for(*runs.upload(job, bad.name))
+    return runs.yard.run_for(runs.upload(job, bad.name))
 
 
 @pytest.mark.parametrize("bad", BAD, ids=lambda bad: bad.name)
@@ -205,6 +208,20 @@ def test_bad_input_is_refused_with_its_reason_and_nothing_is_launched(
         assert word in run.summary["reason"], run.summary["reason"]
         assert word in run.execution.cause, run.execution.cause
     assert runs.yard.instances(run.id) == []
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("bad", WARNED, ids=lambda bad: bad.name)
+def test_a_program_that_will_probably_fail_is_run_and_its_end_says_what_was_expected(
+    runs: Runs, bad: Bad
+) -> None:
+    run = runs.finish(start(runs, bad), seconds=600)
+    assert run.execution.status == "FAILED", run.why()
+    assert run.summary["error"] == "ProgramFailed", run.why()
+    (admitted,) = [event["reason"] for event in run.timeline if event["event"] == "admitted"]
+    for word in bad.says:
+        assert word in " ".join(run.summary["warnings"])
+        assert word in admitted
 
 
 def test_every_fault_is_told_at_once(runs: Runs) -> None:

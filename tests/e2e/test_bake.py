@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.runs import Run, Runs
+from tests.e2e.runs import Runs
 from tests.e2e.watch import without_rules
+from trainyard.client import Run
+from trainyard.client.submission import Upload
 
 
 @pytest.fixture(autouse=True)
@@ -24,8 +26,8 @@ def recipe(runs: Runs, name: str, **more: Any) -> dict[str, Any]:
     return {"name": name, "base": runs.yard.image(), **more}
 
 
-def start(runs: Runs, **payload: Any) -> str:
-    return runs.yard.start(runs.yard.bake, payload)
+def start(runs: Runs, **payload: Any) -> Run:
+    return runs.yard.start("bake", payload)
 
 
 def bake(runs: Runs, **payload: Any) -> Run:
@@ -41,23 +43,23 @@ def made_by(runs: Runs, run: str) -> list[str]:
     return [*(each["ImageId"] for each in images), *(each["SnapshotId"] for each in snapshots)]
 
 
-def builder_of(runs: Runs, arn: str, attempt: int = 1) -> str:
+def builder_of(runs: Runs, run: Run, attempt: int = 1) -> str:
     """The builder, once it has it."""
-    run = arn.rsplit(":", 1)[-1]
 
     def hosts() -> list[str]:
-        rows = [row for row in runs.yard.ledger(run) if row["sk"] == f"attempt#{attempt:04d}"]
+        rows = [row for row in run.rows if row["sk"] == f"attempt#{attempt:04d}"]
         return rows[0]["hosts"] if rows and "hosts" in rows[0] else []
 
     return str(runs.until("a builder", hosts)[0])
 
 
-def until_state(runs: Runs, arn: str, state: str) -> None:
-    def entered() -> bool:
-        events = runs.yard.history(arn)
-        return any(event.get("stateEnteredEventDetails", {}).get("name") == state for event in events)
+def until_state(runs: Runs, run: Run, state: str) -> None:
+    runs.until(f"the state {state}", lambda: state in names(run), seconds=300)
 
-    runs.until(f"the state {state}", entered, seconds=300)
+
+def names(run: Run) -> list[str]:
+    """Of the states it has entered."""
+    return [state.name for state in run.states]
 
 
 def failed(run: Run, error: str) -> str:
@@ -78,8 +80,8 @@ def test_a_bake_that_would_change_nothing_ends_at_once(runs: Runs) -> None:
 
 def test_an_uploaded_recipe_with_faults_is_refused_with_all_of_them(runs: Runs) -> None:
     text = b"name: Bad\ntensorflow: '2.21'\nbase: ami-00000000000000000\nroot_gib: 1\npackages: []\n"
-    version = runs.yard.upload("images/bad.yaml", text)
-    run = runs.finish(runs.yard.run_for("images/bad.yaml", version))
+    uploaded = Upload("images/bad.yaml", runs.yard.bucket.put("images/bad.yaml", text))
+    run = runs.finish(runs.yard.run_for(uploaded))
     reason = failed(run, "RecipeRefused")
     assert "images/bad.yaml has 4 faults" in reason
     assert run.summary["outcome"] == "refused"
@@ -97,12 +99,12 @@ def test_a_package_that_does_not_exist_is_named(runs: Runs) -> None:
 
 
 def test_a_failed_test_fails_the_bake_and_another_bake_meanwhile_is_refused(runs: Runs) -> None:
-    arn = start(runs, recipe=recipe(runs, "fails", tests=["test -d /nowhere"]))
-    until_state(runs, arn, "Install")
+    run = start(runs, recipe=recipe(runs, "fails", tests=["test -d /nowhere"]))
+    until_state(runs, run, "Install")
     second = bake(runs, force=True)
-    assert arn.rsplit(":", 1)[-1] in failed(second, "BakeUnderWay")
+    assert run.id in failed(second, "BakeUnderWay")
     assert second.summary["outcome"] == "refused"
-    run = runs.finish(arn, seconds=600)
+    runs.finish(run, seconds=600)
     reason = failed(run, "TestFailed")
     assert "tests[0]" in reason
     outcomes = {test["name"]: test["outcome"] for test in run.json("tests.json")["tests"]}
@@ -115,18 +117,18 @@ def test_a_bake_goes_on_without_builders_and_events_that_are_lost_and_can_be_tak
     before = runs.yard.image()
     # patrol, which would say what was lost, is away: the bake's own looks must do
     with without_rules(runs, "EveryMinute"):
-        arn = start(runs, recipe=recipe(runs, "goes-on", commands=["echo kept > /opt/kept"]))
-        until_state(runs, arn, "Install")
-        runs.cloud.fault("interrupt", builder_of(runs, arn), "--seconds", "5")
-        runs.cloud.fault("kill", builder_of(runs, arn, attempt=2))
-        builder_of(runs, arn, attempt=3)
+        run = start(runs, recipe=recipe(runs, "goes-on", commands=["echo kept > /opt/kept"]))
+        until_state(runs, run, "Install")
+        runs.cloud.fault("interrupt", builder_of(runs, run), "--seconds", "5")
+        runs.cloud.fault("kill", builder_of(runs, run, attempt=2))
+        builder_of(runs, run, attempt=3)
         runs.cloud.fault("lose", "EC2 Command Status-change Notification")
         runs.cloud.fault("lose", "EC2 AMI State Change", "--times", "1")
-        run = runs.finish(arn, seconds=600)
+        runs.finish(run, seconds=600)
     assert run.succeeded, run.why()
     assert [attempt["ending"] for attempt in run.summary["attempts"]] == ["interrupted", "lost", "finished"]
     assert [host["market"] for host in run.summary["hosts"]] == ["spot", "on_demand", "on_demand"]
-    looks = [run.states.count(state) for state in ("Install", "Test", "Generalize", "Capture")]
+    looks = [names(run).count(state) for state in ("Install", "Test", "Generalize", "Capture")]
     assert min(looks[0] - 2, *looks[1:]) > 1, f"nobody told that anything had ended, so each looked: {looks}"
     image = runs.yard.image()
     assert (run.summary["kind"], run.summary["image"], run.summary["before"]) == ("baked", image, before)
@@ -153,14 +155,13 @@ def test_an_image_that_ec2_cannot_make_is_retired_with_its_snapshot(runs: Runs) 
 
 def test_a_bake_stopped_by_hand_while_ec2_makes_its_image_leaves_nothing(runs: Runs) -> None:
     runs.cloud.fault("image-slow", "600")
-    arn = start(runs, recipe=recipe(runs, "stopped"))
-    run = arn.rsplit(":", 1)[-1]
-    until_state(runs, arn, "Capture")
-    runs.until("the image", lambda: made_by(runs, run))
-    runs.yard.session.client("stepfunctions").stop_execution(executionArn=arn)
-    summary = runs.until("the summary", lambda: runs.yard.summary(run))
+    run = start(runs, recipe=recipe(runs, "stopped"))
+    until_state(runs, run, "Capture")
+    runs.until("the image", lambda: made_by(runs, run.id))
+    run.stop()
+    summary = runs.until("the summary", lambda: run.summary)
     assert (summary["outcome"], summary["error"]) == ("failed", "Aborted")
-    runs.until("no image", lambda: made_by(runs, run) == [])
+    runs.until("no image", lambda: made_by(runs, run.id) == [])
     assert runs.living() == []
     following = bake(runs, recipe=recipe(runs, "no-pool", builder={"instance_types": ["p3.2xlarge"]}))
     assert "p3.2xlarge" in failed(following, "NoOffer"), "it was admitted: the lock was given back"

@@ -4,14 +4,10 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.runs import Run, Runs
+from tests.e2e.runs import Runs
+from trainyard.client import Run
 
 SMALL: dict[str, Any] = {"cluster": {"workers": 1}, "program": {"args": {"steps": 20, "step-delay": 0.01}}}
-
-
-def current(runs: Runs) -> str:
-    ssm = runs.yard.session.client("ssm")
-    return str(ssm.get_parameter(Name="/trainyard/image")["Parameter"]["Value"])
 
 
 def image_of(runs: Runs, ami: str) -> dict[str, str]:
@@ -61,7 +57,7 @@ def test_the_other_types_of_the_job_are_used(runs: Runs) -> None:
 
 @pytest.mark.parametrize("called", ["id", "run", "family"])
 def test_a_job_starts_from_the_image_that_it_names(runs: Runs, called: str) -> None:
-    baked = current(runs)
+    baked = runs.yard.image()
     name = baked if called == "id" else image_of(runs, baked)[called]
     run = runs.run(runs.job(f"named-by-{called}", hardware={"image": name}, **SMALL))
     assert run.succeeded, run.why()
@@ -94,20 +90,18 @@ def test_a_base_image_of_amazon_is_no_image_of_the_yard(runs: Runs) -> None:
 
 def test_a_run_keeps_its_image_when_the_current_one_changes(runs: Runs) -> None:
     """What a bake does in the middle of a run: the host after an interruption is as the one before it."""
-    ssm, planned = runs.yard.session.client("ssm"), current(runs)
+    ssm, planned = runs.yard.session.client("ssm"), runs.yard.image()
     job = runs.job(
         "keeps-its-image", cluster={"workers": 1}, program={"args": {"steps": 400, "step-delay": 0.05}}
     )
-    arn = runs.start(job)
-    run = arn.rsplit(":", 1)[-1]
-    runs.until("it has a checkpoint", lambda: runs.checkpoint_of(run))
+    run = runs.in_mid_training(job)
     try:
         ssm.put_parameter(Name="/trainyard/image", Value="ami-00000000000000000", Overwrite=True)
         runs.cloud.fault("interrupt", runs.host_of(run, "chief"), "--seconds", "5")
-        done = runs.finish(arn)
+        runs.finish(run)
     finally:
         ssm.put_parameter(Name="/trainyard/image", Value=planned, Overwrite=True)
-    assert done.succeeded, done.why()
-    assert done.summary["restarts"] == 1
-    assert len(done.yard.instances(done.id)) == 2
-    assert started_from(done) == {planned}
+    assert run.succeeded, run.why()
+    assert run.summary["restarts"] == 1
+    assert len(run.yard.instances(run.id)) == 2
+    assert started_from(run) == {planned}

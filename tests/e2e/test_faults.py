@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from demo.cloud import ROOT
-from demo.datasets import DIGITS
-from demo.upload import upload
-from tests.e2e.runs import Run, Runs
+from demo.datasets import DIGITS, upload
+from demo.local import ROOT
+from tests.e2e.runs import Runs
+from trainyard.client import Run
 
 EPOCHS, PER_EPOCH = 10, 22
 STEPS = EPOCHS * PER_EPOCH
@@ -37,16 +37,16 @@ def fault(word: str) -> Strike:
     return lambda runs, host: runs.cloud.fault(word, host)
 
 
-def digits(runs: Runs, name: str) -> str:
-    """The ARN of a new run of the digits program on two workers."""
-    folder = f"s3://{runs.yard.bucket}/{DIGITS.prefix}"
+def digits(runs: Runs, name: str) -> dict[str, Any]:
+    """A job of the digits program on two workers."""
+    folder = f"s3://{runs.yard.bucket.name}/{DIGITS.prefix}"
     job = runs.job(
         name,
         program={"source": None, "module": "training.programs.digits", "args": None},
         data={"few": None, "train": f"{folder}train/", "test": f"{folder}test/"},
     )
     job["program"]["args"] = ARGUMENTS
-    return runs.start(job)
+    return job
 
 
 def fingerprint(run: Run) -> str:
@@ -69,8 +69,8 @@ def it_went_on(run: Run) -> tuple[dict[str, Any], dict[str, Any]]:
 @pytest.fixture(scope="module")
 def uninterrupted(runs: Runs, tmp_path_factory: pytest.TempPathFactory) -> str:
     """The fingerprint of a run that nothing happened to."""
-    runs.yard.upload_folder(DIGITS.made_in(tmp_path_factory.mktemp("data")), DIGITS.prefix)
-    run = runs.finish(digits(runs, "undisturbed"), seconds=600)
+    runs.yard.bucket.put_folder(DIGITS.made_in(tmp_path_factory.mktemp("data")), DIGITS.prefix)
+    run = runs.run(digits(runs, "undisturbed"), seconds=600)
     assert run.succeeded, run.why()
     return fingerprint(run)
 
@@ -92,12 +92,10 @@ STRIKES = [
 def test_no_bit_of_the_weights_is_lost(
     runs: Runs, uninterrupted: str, name: str, role: str, strike: Strike, ending: str, replaced: bool
 ) -> None:
-    arn = digits(runs, f"digits-{name}")
-    run_id = arn.rsplit(":", 1)[-1]
-    runs.until("a checkpoint in the bucket", lambda: runs.checkpoint_of(run_id), seconds=240)
-    host = runs.host_of(run_id, role)
+    run = runs.in_mid_training(digits(runs, f"digits-{name}"), seconds=240)
+    host = runs.host_of(run, role)
     strike(runs, host)
-    run = runs.finish(arn, seconds=600)
+    runs.finish(run, seconds=600)
     first, second = it_went_on(run)
     assert first["ending"] == ending
     assert (host not in second["hosts"]) is replaced
@@ -114,12 +112,11 @@ def test_a_gang_with_parameter_servers_goes_on(runs: Runs, tmp_path: Path, role:
         .replace("mnist-parameter-server\n", f"{changed.stem}\n")
         .replace("epochs: 20", "epochs: 60")
     )
-    uploaded = upload(runs.yard, changed)
-    arn = runs.yard.run_for(uploaded.key, uploaded.version)
-    run_id = arn.rsplit(":", 1)[-1]
-    runs.until("a checkpoint in the bucket", lambda: runs.checkpoint_of(run_id), seconds=240)
-    signal(word, "training.programs.mnist")(runs, runs.host_of(run_id, role))
-    run = runs.finish(arn, seconds=600)
+    upload(runs.yard.bucket, changed)
+    run = runs.yard.submit(changed)
+    runs.until("a checkpoint in the bucket", lambda: runs.checkpoint_of(run), seconds=240)
+    signal(word, "training.programs.mnist")(runs, runs.host_of(run, role))
+    runs.finish(run, seconds=600)
     first, second = it_went_on(run)
     assert first["ending"] == "interrupted"
     assert second["hosts"] == first["hosts"]

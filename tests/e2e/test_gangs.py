@@ -3,7 +3,8 @@
 import json
 from typing import Any
 
-from tests.e2e.runs import Run, Runs
+from tests.e2e.runs import Runs
+from trainyard.client import Run
 
 CPU_TYPES = ["c7i.large", "m7i.large"]
 ON_CPU = {"cpu_instance_types": CPU_TYPES, "cpu_roles": ["ps"]}
@@ -15,18 +16,15 @@ SERVED: dict[str, Any] = {
 LONG = {"steps": 400, "step-delay": 0.05, "checkpoint-every": 10}
 
 
-def in_mid_training(runs: Runs, name: str) -> str:
-    """The ARN of a run that has a checkpoint in the bucket and a long way to go."""
-    arn = runs.start(runs.job(name, **(SERVED | {"program": {"module": "serve", "args": LONG}})))
-    run = arn.rsplit(":", 1)[-1]
-    runs.until("a checkpoint in the bucket", lambda: runs.checkpoint_of(run))
-    return arn
+def in_mid_training(runs: Runs, name: str) -> Run:
+    """With a long way to go."""
+    return runs.in_mid_training(runs.job(name, **(SERVED | {"program": {"module": "serve", "args": LONG}})))
 
 
-def hosts_of(runs: Runs, run: str, gang: int) -> list[dict[str, Any]]:
+def hosts_of(run: Run, gang: int) -> list[dict[str, Any]]:
     """The instances of one gang, those that are gone too."""
     tag = {"Key": "trainyard:gang", "Value": str(gang)}
-    return [one for one in runs.yard.instances(run) if tag in one["Tags"]]
+    return [one for one in run.yard.instances(run.id) if tag in one["Tags"]]
 
 
 def roles_of(run: Run, attempt: int) -> dict[str, str]:
@@ -38,7 +36,7 @@ def roles_of(run: Run, attempt: int) -> dict[str, str]:
 def test_parameter_servers_run_without_a_gpu_beside_the_gpu_hosts(runs: Runs) -> None:
     run = runs.run(runs.job("two-gangs", **SERVED))
     assert run.succeeded, run.why()
-    with_gpu, without = hosts_of(runs, run.id, 1), hosts_of(runs, run.id, 2)
+    with_gpu, without = hosts_of(run, 1), hosts_of(run, 2)
     assert [one["InstanceType"] for one in with_gpu] == ["g6.xlarge"] * 3
     assert [one["InstanceType"] for one in without] == ["c7i.large"] * 2
     assert len({one["Placement"]["AvailabilityZone"] for one in (*with_gpu, *without)}) == 1
@@ -76,28 +74,26 @@ def test_the_other_cpu_type_will_do(runs: Runs) -> None:
     runs.cloud.fault("refuse", CPU_TYPES[0], "*", "*")
     run = runs.run(runs.job("other-type", **SERVED))
     assert run.succeeded, run.why()
-    assert {one["InstanceType"] for one in hosts_of(runs, run.id, 2)} == {CPU_TYPES[1]}
+    assert {one["InstanceType"] for one in hosts_of(run, 2)} == {CPU_TYPES[1]}
     assert [ask["answer"] for ask in run.json("plan.json")["asked"]] == ["launched"]
 
 
 def test_a_parameter_server_that_vanishes_is_replaced_by_its_like_and_all_others_stay(runs: Runs) -> None:
-    arn = in_mid_training(runs, "ps-killed")
-    run_id = arn.rsplit(":", 1)[-1]
-    lost = runs.host_of(run_id, "ps")
+    run = in_mid_training(runs, "ps-killed")
+    lost = runs.host_of(run, "ps")
     runs.cloud.fault("kill", lost)
-    run = runs.finish(arn)
+    runs.finish(run)
     it_went_on(run, "lost")
-    assert len(hosts_of(runs, run_id, 1)) == 3
-    assert [one["InstanceType"] for one in hosts_of(runs, run_id, 2)] == ["c7i.large"] * 3
+    assert len(hosts_of(run, 1)) == 3
+    assert [one["InstanceType"] for one in hosts_of(run, 2)] == ["c7i.large"] * 3
     assert set(roles_of(run, 1)) - set(roles_of(run, 2)) == {lost}
 
 
 def test_the_chief_saves_before_a_parameter_server_is_taken_back(runs: Runs) -> None:
-    arn = in_mid_training(runs, "ps-interrupted")
-    run_id = arn.rsplit(":", 1)[-1]
-    before = runs.checkpoint_of(run_id)
-    runs.cloud.fault("interrupt", runs.host_of(run_id, "ps"), "--seconds", "15")
-    run = runs.finish(arn)
+    run = in_mid_training(runs, "ps-interrupted")
+    before = runs.checkpoint_of(run)
+    runs.cloud.fault("interrupt", runs.host_of(run, "ps"), "--seconds", "15")
+    runs.finish(run)
     it_went_on(run, "interrupted")
     assert run.summary["attempts"][1]["from_step"] >= before
 
@@ -117,26 +113,23 @@ def test_a_launch_that_is_repeated_launches_nobody_twice(runs: Runs) -> None:
         FunctionName="trainyard-train-await-hosts", ReservedConcurrentExecutions=0
     )
     try:
-        arn = runs.start(runs.job("launched-again", **SERVED))
-        run_id = arn.rsplit(":", 1)[-1]
-        runs.until("a launched attempt", lambda: rows_of(runs, run_id, "attempt#"))
+        run = runs.start(runs.job("launched-again", **SERVED))
+        runs.until("a launched attempt", lambda: rows_of(run, "attempt#"))
         table = runs.yard.session.resource("dynamodb").Table(runs.yard.table)
-        for row in (*rows_of(runs, run_id, "attempt#"), *rows_of(runs, run_id, "host#")):
+        for row in (*rows_of(run, "attempt#"), *rows_of(run, "host#")):
             table.delete_item(Key={"pk": row["pk"], "sk": row["sk"]})
-        (intent,) = rows_of(runs, run_id, "intent#")
+        (intent,) = rows_of(run, "intent#")
         table.put_item(Item={key: intent[key] for key in intent if key not in ("answer", "answered")})
-        payload = json.dumps({"run": run_id, "attempt": 1})
+        payload = json.dumps({"run": run.id, "attempt": 1})
         answer = functions.invoke(FunctionName="trainyard-train-launch", Payload=payload.encode())
         assert json.loads(answer["Payload"].read())["kind"] == "launched"
     finally:
         functions.delete_function_concurrency(FunctionName="trainyard-train-await-hosts")
-    run = runs.finish(arn)
+    runs.finish(run)
     assert run.succeeded, run.why()
-    assert (len(hosts_of(runs, run_id, 1)), len(hosts_of(runs, run_id, 2))) == (3, 2)
-    assert (
-        sorted(row["type"] for row in rows_of(runs, run_id, "host#")) == ["c7i.large"] * 2 + ["g6.xlarge"] * 3
-    )
+    assert (len(hosts_of(run, 1)), len(hosts_of(run, 2))) == (3, 2)
+    assert sorted(row["type"] for row in rows_of(run, "host#")) == ["c7i.large"] * 2 + ["g6.xlarge"] * 3
 
 
-def rows_of(runs: Runs, run: str, prefix: str) -> list[dict[str, Any]]:
-    return [row for row in runs.yard.ledger(run) if row["sk"].startswith(prefix)]
+def rows_of(run: Run, prefix: str) -> list[dict[str, Any]]:
+    return [row for row in run.rows if row["sk"].startswith(prefix)]

@@ -6,7 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 from lambdas.core.model import wire
 from tests.e2e.runs import Runs
-from tests.e2e.test_images import KEPT, ec2, launch, shell, until_it_is
+from tests.e2e.test_images import KEPT
+from tests.e2e.watch import ec2, launch, shell, until_it_is
 
 NOTEBOOK = """cd /tmp && /opt/trainyard/venv/bin/python -c '
 from trainyard.hold import hold

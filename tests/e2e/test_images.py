@@ -5,38 +5,21 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
-from tests.e2e.runs import Run, Runs
+from tests.e2e.runs import Runs
+from tests.e2e.watch import LONG_AGO, ec2, launch, pinged, set_tags, shell, state, until_it_is
+from trainyard.client import Run
 
 ALONE: dict[str, Any] = {"cluster": {"strategy": "single", "workers": 1}}
 KEPT: dict[str, Any] = {**ALONE, "hardware": {"market": "on_demand"}, "after": {"hosts": "stop"}}
-NEVER = datetime.fromtimestamp(0, UTC)
 NOTES = "/home/ubuntu/notes.txt"
 
 
-def ec2(runs: Runs) -> Any:
-    return runs.yard.session.client("ec2")
-
-
 def snapshot(runs: Runs, **asked: Any) -> Run:
-    return runs.finish(runs.yard.start(runs.yard.snapshot, asked))
-
-
-def launch(runs: Runs, **asked: Any) -> Run:
-    return runs.finish(runs.yard.start(runs.yard.launch, asked))
-
-
-def state(runs: Runs, instance: str) -> str:
-    answer = ec2(runs).describe_instances(InstanceIds=[instance])
-    return str(answer["Reservations"][0]["Instances"][0]["State"]["Name"])
-
-
-def until_it_is(runs: Runs, instance: str, wanted: str) -> None:
-    runs.until(f"{instance} is {wanted}", lambda: state(runs, instance) == wanted)
+    return runs.finish(runs.yard.start("snapshot", asked))
 
 
 def tags(runs: Runs, image: str) -> dict[str, str]:
@@ -50,33 +33,6 @@ def made_by(runs: Runs, execution: str) -> list[dict[str, Any]]:
     images: list[dict[str, Any]] = ec2(runs).describe_images(Owners=["self"], Filters=mine)["Images"]
     disks: list[dict[str, Any]] = ec2(runs).describe_snapshots(OwnerIds=["self"], Filters=mine)["Snapshots"]
     return images + disks
-
-
-def pinged(runs: Runs, instance: str) -> datetime:
-    """When its agent has told Systems Manager last that it is there: once it has booted, then now and then."""
-    chosen = [{"Key": "InstanceIds", "Values": [instance]}]
-    ssm = runs.yard.session.client("ssm")
-    known = ssm.describe_instance_information(Filters=chosen)["InstanceInformationList"]
-    return known[0]["LastPingDateTime"] if known else NEVER
-
-
-def shell(runs: Runs, instance: str, line: str) -> str:
-    """What the command prints on the host, as a user would have it there."""
-    ssm = runs.yard.session.client("ssm")
-
-    runs.until(f"Systems Manager knows {instance}", lambda: pinged(runs, instance) > NEVER)
-    sent = ssm.send_command(
-        DocumentName="AWS-RunShellScript", InstanceIds=[instance], Parameters={"commands": [line]}
-    )["Command"]["CommandId"]
-
-    def answer() -> dict[str, Any] | None:
-        found = ssm.list_command_invocations(CommandId=sent, Details=True)["CommandInvocations"]
-        over = found and found[0]["Status"] in ("Success", "Failed", "TimedOut", "Cancelled")
-        return found[0] if over else None
-
-    said = runs.until(f"{line} has ended on {instance}", answer)
-    assert said["Status"] == "Success", said
-    return str(said["CommandPlugins"][0]["Output"])
 
 
 @contextmanager
@@ -93,10 +49,9 @@ def a_host(runs: Runs, **asked: Any) -> Iterator[dict[str, Any]]:
 def test_a_host_comes_back_with_its_files_in_another_zone_and_trains_again(runs: Runs) -> None:
     first = runs.run(runs.job("frozen", **KEPT))
     assert first.succeeded, first.why()
-    chief = runs.host_of(first.id, "chief")
+    chief = runs.host_of(first, "chief")
     until_it_is(runs, chief, "stopped")
-    long_ago = {"Key": "trainyard:lease", "Value": "2026-01-01T00:00:00.000Z"}
-    ec2(runs).create_tags(Resources=[chief], Tags=[long_ago])
+    set_tags(runs, chief, lease=LONG_AGO)
     ec2(runs).start_instances(InstanceIds=[chief])
     shell(runs, chief, f"mkdir -p $(dirname {NOTES}) && echo 'tuned by hand' > {NOTES}")
 
@@ -121,7 +76,7 @@ def test_a_host_comes_back_with_its_files_in_another_zone_and_trains_again(runs:
     host = again.summary["instance"]
     assert again.summary["zone"] == other
     assert again.summary["connect"] == f"aws ssm start-session --target {host}"
-    assert shell(runs, host, f"cat {NOTES}").strip() == "tuned by hand"
+    assert shell(runs, host, f"cat {NOTES}") == "tuned by hand"
     shell(runs, host, f"echo 'and once more' >> {NOTES}")
 
     second = snapshot(runs, instance=host, then="terminate")
@@ -134,22 +89,21 @@ def test_a_host_comes_back_with_its_files_in_another_zone_and_trains_again(runs:
 
 
 def test_a_run_is_imaged_while_it_trains_and_does_not_notice(runs: Runs) -> None:
-    arn = runs.start(runs.job("imaged", **ALONE, program={"args": {"steps": 1500, "step-delay": 0.05}}))
-    run = arn.rsplit(":", 1)[-1]
+    run = runs.start(runs.job("imaged", **ALONE, program={"args": {"steps": 1500, "step-delay": 0.05}}))
     runs.until("it trains", lambda: runs.checkpoint_of(run) >= 10)
     for asked in ({"quiesce": "reboot"}, {"then": "terminate"}):
-        no = snapshot(runs, run=run, **asked)
+        no = snapshot(runs, run=run.id, **asked)
         assert no.execution.error == "SnapshotRefused", no.why()
-        assert f"{run} trains on it" in no.execution.cause
+        assert f"{run.id} trains on it" in no.execution.cause
     runs.cloud.fault("image-fail", "--reason", "no room")
-    failed = snapshot(runs, run=run)
+    failed = snapshot(runs, run=run.id)
     assert failed.execution.error == "ImageFailed", failed.why()
-    taken = snapshot(runs, run=run)
+    taken = snapshot(runs, run=run.id)
     assert taken.succeeded, taken.why()
-    assert "resumed" in [entry["event"] for entry in taken.timeline]
-    assert runs.yard.execution(arn).status == "RUNNING", "the snapshot came while it trained"
+    assert "resumed" in [event.event for event in taken.timeline]
+    assert run.execution.status == "RUNNING", "the snapshot came while it trained"
     assert int(tags(runs, taken.summary["image"])["trainyard:step"]) >= 10
-    ended = runs.finish(arn)
+    ended = runs.finish(run)
     assert ended.succeeded, ended.why()
     assert ended.summary["restarts"] == 0
     assert ended.summary["steps"]["done"] == 1500
@@ -188,19 +142,19 @@ def test_a_host_outlives_every_image_that_fails_and_ends_only_with_one_that_is_t
         rebooted = snapshot(runs, instance=host, name="sturdy", quiesce="reboot")
         assert rebooted.succeeded, rebooted.why()
         runs.until("its agent is up again", lambda: pinged(runs, host) > before)
-        assert shell(runs, host, "echo up again").strip() == "up again"
+        assert shell(runs, host, "echo up again") == "up again"
 
         runs.cloud.fault("image-slow", "15")
         for lost in ("EC2 AMI State Change", "EC2 Command Status-change Notification"):
             runs.cloud.fault("lose", lost)
-        arn = runs.yard.start(runs.yard.snapshot, {"instance": host, "name": "sturdy", "then": "terminate"})
+        run = runs.yard.start("snapshot", {"instance": host, "name": "sturdy", "then": "terminate"})
         (image,) = runs.until(
             "the image is asked for",
-            lambda: [each for each in made_by(runs, arn.rsplit(":", 1)[-1]) if "ImageId" in each],
+            lambda: [each for each in made_by(runs, run.id) if "ImageId" in each],
         )
         assert image["State"] == "pending"
         assert state(runs, host) == "running"
-        gone = runs.finish(arn)
+        gone = runs.finish(run)
         assert gone.succeeded, gone.why()
         assert gone.summary["image"] == image["ImageId"]
         until_it_is(runs, host, "terminated")
@@ -209,13 +163,12 @@ def test_a_host_outlives_every_image_that_fails_and_ends_only_with_one_that_is_t
 def test_a_snapshot_that_is_stopped_by_hand_leaves_the_host_as_it_was(runs: Runs) -> None:
     with a_host(runs) as made:
         runs.cloud.fault("image-slow", "60")
-        arn = runs.yard.start(runs.yard.snapshot, {"instance": made["instance"], "then": "terminate"})
-        execution = arn.rsplit(":", 1)[-1]
-        runs.until("the image is asked for", lambda: made_by(runs, execution))
+        run = runs.yard.start("snapshot", {"instance": made["instance"], "then": "terminate"})
+        runs.until("the image is asked for", lambda: made_by(runs, run.id))
         time.sleep(1)
-        runs.yard.session.client("stepfunctions").stop_execution(executionArn=arn)
-        runs.until("no image is left", lambda: made_by(runs, execution) == [])
-        summary = runs.until("it is concluded", lambda: runs.yard.summary(execution))
+        run.stop()
+        runs.until("no image is left", lambda: made_by(runs, run.id) == [])
+        summary = runs.until("it is concluded", lambda: run.summary)
         assert (summary["outcome"], summary["error"], summary["image"]) == ("failed", "Aborted", None)
         assert state(runs, made["instance"]) == "running"
 
@@ -255,11 +208,10 @@ def test_strangers_and_hosts_that_are_gone_are_not_imaged(runs: Runs) -> None:
 
 def test_a_host_that_is_lost_before_it_can_be_reached_is_followed_by_one_of_another_pool(runs: Runs) -> None:
     types = ["g6.xlarge", "g5.xlarge"]
-    arn = runs.yard.start(runs.yard.launch, {"image": runs.yard.image(), "instance_types": types})
-    name = arn.rsplit(":", 1)[-1]
-    (lost,) = runs.until("it is launched", lambda: runs.yard.instances(name))
+    run = runs.yard.start("launch", {"image": runs.yard.image(), "instance_types": types})
+    (lost,) = runs.until("it is launched", lambda: runs.yard.instances(run.id))
     runs.cloud.fault("kill", lost["InstanceId"])
-    made = runs.finish(arn)
+    made = runs.finish(run)
     assert made.succeeded, made.why()
     ec2(runs).terminate_instances(InstanceIds=[made.summary["instance"]])
     pools = [attempt["pool"] for attempt in made.summary["attempts"]]
@@ -267,14 +219,13 @@ def test_a_host_that_is_lost_before_it_can_be_reached_is_followed_by_one_of_anot
 
 
 def test_a_name_that_another_workflow_has_used_harms_no_run(runs: Runs) -> None:
-    arn = runs.start(runs.job("first-come", **ALONE, program={"args": {"steps": 200, "step-delay": 0.05}}))
-    run = arn.rsplit(":", 1)[-1]
+    run = runs.start(runs.job("first-come", **ALONE, program={"args": {"steps": 200, "step-delay": 0.05}}))
     runs.until("it trains", lambda: runs.checkpoint_of(run) >= 10)
-    for machine in (runs.yard.snapshot, runs.yard.launch, runs.yard.bake):
-        no = runs.yard.wait(runs.yard.start(machine, {"run": run}, run), 60)
+    for workflow in ("snapshot", "launch", "bake"):
+        no = runs.yard.start(workflow, {"run": run.id}, run.id).wait(60).execution
         assert no.status == "FAILED"
-        assert f"The run {run} belongs to another execution" in no.cause
-    ended = runs.finish(arn)
+        assert f"The run {run.id} belongs to another execution" in no.cause
+    ended = runs.finish(run)
     assert ended.succeeded, ended.why()
     assert ended.summary["restarts"] == 0
 
@@ -282,7 +233,7 @@ def test_a_name_that_another_workflow_has_used_harms_no_run(runs: Runs) -> None:
 def test_a_job_does_not_write_over_the_run_of_another_workflow(runs: Runs) -> None:
     earlier = launch(runs, latest="nothing-of-the-kind")
     execution_input = {"job": runs.job("write-over", **ALONE)}
-    later = runs.finish(runs.start_inline(execution_input, earlier.id))
+    later = runs.finish(runs.yard.start("train", execution_input, earlier.id))
     assert later.execution.error == "JobRefused"
     assert (
         f"The run {earlier.id} belongs to another execution ({earlier.execution.arn})"

@@ -11,7 +11,6 @@ from itertools import pairwise
 
 import pytest
 
-from demo.yard import Yard
 from lambdas.core.model import wire
 from tests.e2e.runs import Runs
 from tests.e2e.watch import (
@@ -36,13 +35,13 @@ from tests.e2e.watch import (
     set_tags,
     shell,
     state,
-    stop,
     until_gone,
     until_it_is,
     until_judged,
     verdicts,
     without_rules,
 )
+from trainyard.client import Run, Yard
 
 Story = Callable[[Runs], None]
 NOTE = "/root/note"
@@ -54,7 +53,7 @@ def a_host_that_computes_is_kept_an_idle_one_stopped_and_archived_and_its_files_
     job = runs.job("ladder", cluster=ONE, hardware=ON_DEMAND, after={"hosts": "stop"}, policy=SOON)
     run = runs.run(job, 6 * MINUTES)
     assert run.succeeded, run.why()
-    kept = host_of(runs, run.id)
+    kept = host_of(run)
     until_it_is(runs, kept, "stopped")
 
     ec2(runs).start_instances(InstanceIds=[kept])
@@ -114,10 +113,10 @@ def a_spot_gang_that_no_run_explains_ends_at_the_third_patrol(runs: Runs) -> Non
 
 
 def an_execution_stopped_by_hand_unheard_leaves_no_host_and_a_summary(runs: Runs) -> None:
-    arn, run = begun(runs, runs.job("unheard", program=LONG, policy=SOON))
-    stop(runs, arn)
-    until_gone(runs, hosts_of(runs, run), 4 * MINUTES)
-    summary = runs.until("a summary", lambda: runs.yard.summary(run), 2 * MINUTES)
+    run = begun(runs, runs.job("unheard", program=LONG, policy=SOON))
+    run.stop()
+    until_gone(runs, hosts_of(run), 4 * MINUTES)
+    summary = runs.until("a summary", lambda: run.summary, 2 * MINUTES)
     assert summary["error"] == "Aborted"
     assert "Patrol has ended its hosts" in summary["reason"]
 
@@ -125,9 +124,9 @@ def an_execution_stopped_by_hand_unheard_leaves_no_host_and_a_summary(runs: Runs
 def a_run_stops_at_its_cap_without_its_host_agent(runs: Runs) -> None:
     """Frozen as it is, the host neither hears nor does anything: patrol ends the run."""
     job = runs.job("frozen", cluster=ONE, program={"args": {"steps": 60000}}, limits={"hours": 0.08})
-    arn, run = begun(runs, job)
-    runs.cloud.fault("freeze", host_of(runs, run))
-    done = runs.finish(arn, 12 * MINUTES)
+    run = begun(runs, job)
+    runs.cloud.fault("freeze", host_of(run))
+    done = runs.finish(run, 12 * MINUTES)
     assert done.execution.error == "LimitReached", done.why()
     assert "stopped at its cap of 0.08 hours" in done.summary["reason"]
 
@@ -166,10 +165,9 @@ def a_run_that_waits_for_capacity_keeps_its_idle_hosts(runs: Runs) -> None:
     """The workflow releases survivors whose pool is full, so the host is one that came by itself."""
     runs.cloud.fault("refuse", "g5.xlarge", "*", "*")
     job = runs.job("waits", hardware={"instance_types": ["g5.xlarge"]}, limits={"wait_minutes": 30})
-    arn = runs.start(job)
-    run = runs.yard.execution(arn).name
-    runs.until("it waits", lambda: any(row.get("event") == "waiting" for row in runs.yard.ledger(run)))
-    tags = {"trainyard:yard": "trainyard", "trainyard:run": run, "trainyard:attempt": "1"}
+    run = runs.start(job)
+    runs.until("it waits", lambda: any(event.event == "waiting" for event in run.timeline))
+    tags = {"trainyard:yard": "trainyard", "trainyard:run": run.id, "trainyard:attempt": "1"}
     made = ec2(runs).run_instances(
         ImageId=runs.yard.image(),
         InstanceType="g6.xlarge",
@@ -188,69 +186,69 @@ def a_run_that_waits_for_capacity_keeps_its_idle_hosts(runs: Runs) -> None:
     runs.until("patrol looks four times", lambda: len(passes(runs)) >= seen + 4, 6 * MINUTES)
     assert state(runs, survivor) == "running"
     assert {each["verdict"] for each in verdicts(runs, survivor)} == {"keep"}
-    stop(runs, arn)
+    run.stop()
     until_gone(runs, [survivor], 4 * MINUTES)
 
 
 # ------------------------------------------------------------------------------- what a run needs, taken away from it
-def it_ended_for_lack_of_its_rows(runs: Runs, arn: str, of: str, seconds: float = 5 * MINUTES) -> None:
-    run = runs.finish(arn, seconds)
+def it_ended_for_lack_of_its_rows(runs: Runs, run: Run, of: str, seconds: float = 5 * MINUTES) -> None:
+    runs.finish(run, seconds)
     assert run.execution.error == "Misconfigured", run.why()
     assert f"does not know {of.format(run=run.id)}" in run.execution.cause
     assert f"checkpoints.resume: {run.id}" in run.summary["reason"]
-    until_gone(runs, hosts_of(runs, run.id), MINUTES)
+    until_gone(runs, hosts_of(run), MINUTES)
 
 
 def a_run_whose_row_is_deleted_ends_and_says_so(runs: Runs) -> None:
-    arn, run = begun(runs, runs.job("no-row", cluster=ONE, program=LONG))
+    run = begun(runs, runs.job("no-row", cluster=ONE, program=LONG))
     delete_rows(runs, run, lambda key: key == "run")
-    it_ended_for_lack_of_its_rows(runs, arn, "the run {run}")
+    it_ended_for_lack_of_its_rows(runs, run, "the run {run}")
 
 
 def a_run_whose_attempt_is_deleted_ends_and_says_so(runs: Runs) -> None:
-    arn, run = begun(runs, runs.job("no-attempt", cluster=ONE, program=A_MINUTE))
+    run = begun(runs, runs.job("no-attempt", cluster=ONE, program=A_MINUTE))
     delete_rows(runs, run, lambda key: key.startswith("attempt#"))
-    it_ended_for_lack_of_its_rows(runs, arn, "attempt 1 of the run {run}")
+    it_ended_for_lack_of_its_rows(runs, run, "attempt 1 of the run {run}")
 
 
 def a_run_whose_host_is_deleted_ends_and_says_so(runs: Runs) -> None:
-    arn, run = begun(runs, runs.job("no-host", cluster=ONE, program=A_MINUTE))
+    run = begun(runs, runs.job("no-host", cluster=ONE, program=A_MINUTE))
     delete_rows(runs, run, lambda key: key.startswith("host#"))
-    it_ended_for_lack_of_its_rows(runs, arn, f"{host_of(runs, run)} of the run {{run}}")
+    it_ended_for_lack_of_its_rows(runs, run, f"{host_of(run)} of the run {{run}}")
 
 
 def a_run_of_which_no_row_is_left_ends_and_says_so(runs: Runs) -> None:
     """Its token is gone too: nothing can answer it before its time is up."""
     job = runs.job("no-rows", cluster=ONE, program={"args": {"steps": 60000}}, limits={"hours": 0.08})
-    arn, run = begun(runs, job)
+    run = begun(runs, job)
     delete_rows(runs, run, lambda key: True)
-    it_ended_for_lack_of_its_rows(runs, arn, "the run {run}", 13 * MINUTES)
+    it_ended_for_lack_of_its_rows(runs, run, "the run {run}", 13 * MINUTES)
 
 
 def a_run_whose_folder_is_deleted_goes_on_to_its_end(runs: Runs) -> None:
     """What it needs it has read; what it makes it makes anew."""
-    arn, run = begun(runs, runs.job("no-folder", cluster=ONE, program=A_MINUTE))
+    run = begun(runs, runs.job("no-folder", cluster=ONE, program=A_MINUTE))
     runs.until("a checkpoint", lambda: runs.checkpoint_of(run))
-    delete_prefix(runs, f"runs/{run}/")
-    done = runs.finish(arn, 4 * MINUTES)
+    delete_prefix(runs, f"runs/{run.id}/")
+    done = runs.finish(run, 4 * MINUTES)
     assert done.succeeded, done.why()
-    assert runs.yard.keys(f"runs/{run}/model/")
-    until_gone(runs, hosts_of(runs, run), MINUTES)
+    assert [key for key in run.keys if key.startswith("model/")]
+    until_gone(runs, hosts_of(run), MINUTES)
 
 
 def a_run_whose_checkpoints_are_deleted_says_what_it_does_again(runs: Runs) -> None:
-    arn, run = begun(runs, runs.job("no-checkpoints", cluster=ONE, program=A_MINUTE))
+    run = begun(runs, runs.job("no-checkpoints", cluster=ONE, program=A_MINUTE))
     runs.until("a checkpoint", lambda: runs.checkpoint_of(run))
-    first = host_of(runs, run)
+    first = host_of(run)
     runs.cloud.fault("freeze", first)
-    delete_prefix(runs, f"runs/{run}/checkpoints/")
+    delete_prefix(runs, f"runs/{run.id}/checkpoints/")
     runs.cloud.fault("kill", first)
-    done = runs.finish(arn, 5 * MINUTES)
+    done = runs.finish(run, 5 * MINUTES)
     assert done.succeeded, done.why()
     assert [each["from_step"] for each in done.summary["attempts"]] == [0, 0]
     assert done.summary["resume"]["steps_lost"] > 0
     assert "is not in the bucket any more" in done.text("timeline.jsonl")
-    until_gone(runs, hosts_of(runs, run), MINUTES)
+    until_gone(runs, hosts_of(run), MINUTES)
 
 
 STORIES: tuple[Story, ...] = (
@@ -274,7 +272,7 @@ STORIES: tuple[Story, ...] = (
 def told(request: pytest.FixtureRequest, runs: Runs) -> Iterator[dict[Story, Future[None]]]:
     """Every story that was chosen, begun; each with clients of its own, since a session is one thread's."""
     chosen = [story for story in STORIES if any(_tells(item, story) for item in request.session.items)]
-    own = [Runs(runs.cloud, Yard.of(runs.yard.environment)) for _ in chosen]
+    own = [Runs(runs.cloud, Yard.find(session=runs.cloud.session())) for _ in chosen]
     with without_rules(runs, *UNCLEARED), ThreadPoolExecutor(len(chosen)) as pool:
         yield {story: pool.submit(story, mine) for story, mine in zip(chosen, own, strict=True)}
     runs.cloud.fault("clear")

@@ -2,8 +2,9 @@
 
 import pytest
 
-from tests.e2e.runs import Run, Runs
+from tests.e2e.runs import Runs
 from tests.e2e.watch import MINUTES, ONE, without_rules
+from trainyard.client import Run
 
 
 @pytest.fixture(scope="module")

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from demo.cloud import ROOT
-from demo.datasets import HOST_PYTHON
-from demo.upload import upload
-from tests.e2e.runs import Run, Runs
+from demo.datasets import HOST_PYTHON, upload
+from demo.local import ROOT
+from tests.e2e.runs import Runs
+from trainyard.client import Run
 
 EXAMPLES = ROOT / "examples"
 SERVED = ["chief 0", "ps 0", "worker 0", "worker 1"]
@@ -49,8 +49,9 @@ def test_every_job_file_is_tried() -> None:
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("recipe", RECIPES, ids=[recipe.name for recipe in RECIPES])
 def test_a_recipe_reaches_its_documented_result(runs: Runs, recipe: Recipe, tmp_path: Path) -> None:
-    uploaded = upload(runs.yard, EXAMPLES / f"{recipe.name}.yaml")
-    run = runs.finish(runs.yard.run_for(uploaded.key, uploaded.version), seconds=800)
+    job = EXAMPLES / f"{recipe.name}.yaml"
+    upload(runs.yard.bucket, job)
+    run = runs.finish(runs.yard.submit(job), seconds=800)
     assert run.succeeded, run.why()
     assert [attempt["ending"] for attempt in run.summary["attempts"]] == ["finished"]
     hosts = run.json("attempts/1/cluster.json")["hosts"]
@@ -59,10 +60,10 @@ def test_a_recipe_reaches_its_documented_result(runs: Runs, recipe: Recipe, tmp_
     for words in recipe.says:
         assert words in log
     if recipe.accuracy:
-        leaves_a_classifier(runs, run, recipe.accuracy, tmp_path)
+        leaves_a_classifier(run, recipe.accuracy, tmp_path)
 
 
-def leaves_a_classifier(runs: Runs, run: Run, accuracy: float, folder: Path) -> None:
+def leaves_a_classifier(run: Run, accuracy: float, folder: Path) -> None:
     """Metrics with a curve, TensorBoard events, and a model that another process loads."""
     metrics = run.json("metrics.json")
     assert metrics["accuracy"] >= accuracy
@@ -73,8 +74,7 @@ def leaves_a_classifier(runs: Runs, run: Run, accuracy: float, folder: Path) -> 
     assert any(key.startswith("tensorboard/") for key in run.keys)
     made_by = run.json("model/trainyard.json")
     assert (made_by["run"], made_by["step"]) == (run.id, metrics["step"])
-    assert runs.yard.download(f"runs/{run.id}/model/", folder)
-    assert set(loaded(folder)) >= SIGNATURES
+    assert set(loaded(run.model(folder))) >= SIGNATURES
 
 
 def loaded(folder: Path) -> dict[str, Any]:

@@ -2,17 +2,10 @@
 
 import pytest
 
-from tests.e2e.runs import Run, Runs
+from tests.e2e.runs import Runs
+from trainyard.client import Run
 
 LONG = {"program": {"args": {"steps": 400, "step-delay": 0.05, "checkpoint-every": 10}}}
-
-
-def in_mid_training(runs: Runs, name: str) -> str:
-    """The ARN of a run that has a checkpoint in the bucket and a long way to go."""
-    arn = runs.start(runs.job(name, **LONG))
-    run = arn.rsplit(":", 1)[-1]
-    runs.until("a checkpoint in the bucket", lambda: runs.checkpoint_of(run))
-    return arn
 
 
 def it_resumed(run: Run) -> None:
@@ -39,29 +32,27 @@ def it_resumed(run: Run) -> None:
 
 @pytest.mark.parametrize("role", ["chief", "worker"])
 def test_an_interrupted_host_is_replaced_and_training_resumes(runs: Runs, role: str) -> None:
-    arn = in_mid_training(runs, f"interrupted-{role}")
-    host = runs.host_of(arn.rsplit(":", 1)[-1], role)
+    run = runs.in_mid_training(runs.job(f"interrupted-{role}", **LONG))
+    host = runs.host_of(run, role)
     runs.cloud.fault("interrupt", host, "--seconds", "10")
-    run = runs.finish(arn)
+    runs.finish(run)
     it_resumed(run)
     assert host in run.text("timeline.jsonl")
 
 
 @pytest.mark.parametrize("role", ["chief", "worker"])
 def test_a_host_that_vanishes_is_replaced_and_training_resumes(runs: Runs, role: str) -> None:
-    arn = in_mid_training(runs, f"killed-{role}")
-    host = runs.host_of(arn.rsplit(":", 1)[-1], role)
+    run = runs.in_mid_training(runs.job(f"killed-{role}", **LONG))
+    host = runs.host_of(run, role)
     runs.cloud.fault("kill", host)
-    it_resumed(runs.finish(arn))
+    it_resumed(runs.finish(run))
 
 
 def test_restarts_end_where_the_job_says(runs: Runs) -> None:
     job = runs.job("no-restarts", **LONG, limits={"restarts": 0})
-    arn = runs.start(job)
-    run_id = arn.rsplit(":", 1)[-1]
-    runs.until("a checkpoint in the bucket", lambda: runs.checkpoint_of(run_id))
-    runs.cloud.fault("kill", runs.host_of(run_id, "worker"))
-    run = runs.finish(arn)
+    run = runs.in_mid_training(job)
+    runs.cloud.fault("kill", runs.host_of(run, "worker"))
+    runs.finish(run)
     assert run.execution.status == "FAILED"
     assert run.summary["outcome"] == "failed"
     assert len(run.summary["attempts"]) == 1
@@ -69,10 +60,9 @@ def test_restarts_end_where_the_job_says(runs: Runs) -> None:
 
 
 def test_an_execution_that_is_stopped_by_hand_leaves_no_host(runs: Runs) -> None:
-    arn = in_mid_training(runs, "stopped-by-hand")
-    run_id = arn.rsplit(":", 1)[-1]
-    runs.yard.session.client("stepfunctions").stop_execution(executionArn=arn)
+    run = runs.in_mid_training(runs.job("stopped-by-hand", **LONG))
+    run.stop()
     assert runs.living() == []
-    summary = runs.until("a summary", lambda: runs.yard.summary(run_id))
+    summary = runs.until("a summary", lambda: run.summary)
     assert (summary["outcome"], summary["error"]) == ("failed", "Aborted")
     assert "stopped by hand" in summary["reason"]

@@ -50,7 +50,7 @@ def previous(runs: Runs, image: str) -> Iterator[None]:
 
 def reported(runs: Runs, shelf: Shelf) -> dict[str, tuple[str, str]]:
     """Fate and reason of the images of this shelf, by what they are called."""
-    report = runs.yard.read_json("images/report.json") or {}
+    report = runs.yard.bucket.json("images/report.json") or {}
     rows = {row["id"]: (row["fate"], row["reason"]) for row in (*report["images"], *report["snapshots"])}
     return {called: rows[image] for called, image in shelf.made.items() if image in rows}
 
@@ -108,7 +108,7 @@ def test_of_twelve_images_exactly_the_right_ones_remain(runs: Runs, shelf: Shelf
         seen = retire(runs)
         assert seen.status == "SUCCEEDED", seen.cause
         assert shelf.there() == shelf.snapshots() == everything - due
-        text = (runs.yard.read("images/report.txt") or b"").decode()
+        text = (runs.yard.bucket.read("images/report.txt") or b"").decode()
         assert all(shelf.made[called] in text for called in everything - due - {"of another yard"})
         again = retire(runs)
         assert again.status == "SUCCEEDED"
@@ -125,7 +125,7 @@ def test_the_current_image_stays_and_a_run_that_is_over_holds_none(runs: Runs, s
         seen = retire(runs)
     assert seen.status == "SUCCEEDED", seen.cause
     assert shelf.there() == {"new"}
-    report = runs.yard.read_json("images/report.json") or {}
+    report = runs.yard.bucket.json("images/report.json") or {}
     assert {row["id"]: row["reason"] for row in report["images"]}[current] == "it is the current image"
 
 

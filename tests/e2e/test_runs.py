@@ -29,9 +29,10 @@ def test_a_run_on_two_hosts_leaves_its_model_and_its_story(runs: Runs) -> None:
     assert "finished at step 60" in run.text("attempts/1/logs/chief-0.log")
     hosts = run.json("attempts/1/cluster.json")["hosts"]
     assert len({host["address"] for host in hosts}) == 2
-    signals = [entry["event"] for entry in run.timeline]
+    signals = [json.loads(line)["event"] for line in run.text("timeline.jsonl").splitlines()]
     for signal in ("ready", "started", "finished"):
         assert signal in signals, signals
+        assert signal in [event.event for event in run.timeline]
 
 
 @pytest.mark.parametrize("workers", [1, 3])
@@ -49,22 +50,22 @@ def test_on_demand_hosts_are_launched_and_billed_as_such(runs: Runs) -> None:
 
 
 def test_a_job_given_to_the_execution_itself_runs(runs: Runs) -> None:
-    run = runs.finish(runs.start_inline({"job": runs.job("inline", cluster={"workers": 1})}))
+    run = runs.finish(runs.yard.start("train", {"job": runs.job("inline", cluster={"workers": 1})}))
     assert run.succeeded, run.why()
     assert run.json("job.json")["name"] == "inline"
 
 
 def test_the_same_object_delivered_twice_is_one_run_and_a_new_version_is_another(runs: Runs) -> None:
     job = runs.job("twice", cluster={"workers": 1}, program={"args": {"steps": 5}})
-    key, version = runs.upload(job)
-    first = runs.yard.run_for(key, version)
+    uploaded = runs.upload(job)
+    first = runs.yard.run_for(uploaded)
     s3, events = runs.yard.session.client("s3"), runs.yard.session.client("lambda")
     detail = {
-        "bucket": {"name": runs.yard.bucket},
+        "bucket": {"name": runs.yard.bucket.name},
         "object": {
-            "key": key,
-            "version-id": version,
-            "etag": s3.head_object(Bucket=runs.yard.bucket, Key=key)["ETag"].strip('"'),
+            "key": uploaded.key,
+            "version-id": uploaded.version,
+            "etag": s3.head_object(Bucket=runs.yard.bucket.name, Key=uploaded.key)["ETag"].strip('"'),
             "size": len(json.dumps(job)),
             "sequencer": "00",
         },
@@ -78,11 +79,10 @@ def test_the_same_object_delivered_twice_is_one_run_and_a_new_version_is_another
     )
     answer = events.invoke(FunctionName=submit, Payload=json.dumps(again).encode())
     assert "FunctionError" not in answer, answer["Payload"].read()
-    assert runs.yard.executions_of(key) == [first]
-    _, newer = runs.upload(job)
-    second = runs.yard.run_for(key, newer)
+    assert runs.yard.runs_of(uploaded.key) == [first]
+    second = runs.start(job)
     assert second != first
-    assert all(runs.finish(arn).succeeded for arn in (first, second))
+    assert all(runs.finish(run).succeeded for run in (first, second))
 
 
 def test_a_program_that_fails_ends_the_run_with_its_last_words(runs: Runs) -> None:

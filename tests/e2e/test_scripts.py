@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from demo.upload import packed
 from tests.e2e.runs import Runs
+from trainyard.client.submission import packed
 
 SCRIPTS = Path(__file__).parent / "scripts"
 KEY = "programs/scripts.tar.gz"
@@ -15,7 +15,7 @@ LEGACY = {"TF_USE_LEGACY_KERAS": "1"}
 
 def script(runs: Runs, module: str, *, args: dict[str, Any] | None = None, **changes: Any) -> dict[str, Any]:
     """A job that runs one of the scripts, on one host unless `changes` say otherwise."""
-    runs.yard.upload(KEY, packed(SCRIPTS))
+    runs.yard.bucket.put(KEY, packed(SCRIPTS))
     alone = {"data": None, "cluster": {"strategy": "single", "workers": 1}}
     job = runs.job(module.replace("_", "-"), **alone | changes)
     job["program"] |= {"source": f"s3://BUCKET/{KEY}", "module": module, "args": args}
@@ -38,12 +38,14 @@ def test_a_tutorial_on_several_workers_trains_unmodified(runs: Runs) -> None:
     assert "model/saved_model.pb" in run.keys
 
 
-def test_the_same_with_keras_3_is_refused_before_anything_is_launched(runs: Runs) -> None:
-    run = runs.run(script(runs, "tf_config_fit", cluster={"strategy": "multi_worker", "workers": 2}))
-    assert run.summary["outcome"] == "refused"
-    assert "tf_config_fit.py line" in run.summary["reason"]
-    assert 'TF_USE_LEGACY_KERAS: "1"' in run.summary["reason"]
-    assert runs.yard.instances(run.id) == []
+@pytest.mark.timeout(900)
+def test_the_same_with_keras_3_fails_and_its_run_warns_of_it(runs: Runs) -> None:
+    job = script(runs, "tf_config_fit", cluster={"strategy": "multi_worker", "workers": 2})
+    run = runs.run(job, seconds=600)
+    assert run.summary["outcome"] == "failed"
+    (warning,) = run.summary["warnings"]
+    assert "tf_config_fit.py line" in warning
+    assert 'TF_USE_LEGACY_KERAS: "1"' in warning
 
 
 @pytest.mark.timeout(900)
@@ -68,13 +70,10 @@ def test_a_program_of_2017_trains_and_with_a_saver_of_its_own_goes_on_after_an_i
         "own_saver": True,
     }
     served = {"strategy": "parameter_server", "workers": 2, "parameter_servers": 1, "chief": "worker"}
-    arn = runs.start(
-        script(runs, "flags_2017", args=args, cluster=served, program={"expect": ["checkpoint"]})
-    )
-    run_id = arn.rsplit(":", 1)[-1]
-    runs.until("a checkpoint in the bucket", lambda: runs.checkpoint_of(run_id), seconds=300)
-    runs.cloud.fault("interrupt", runs.host_of(run_id, "chief"), "--seconds", "10")
-    run = runs.finish(arn, seconds=600)
+    job = script(runs, "flags_2017", args=args, cluster=served, program={"expect": ["checkpoint"]})
+    run = runs.in_mid_training(job, seconds=300)
+    runs.cloud.fault("interrupt", runs.host_of(run, "chief"), "--seconds", "10")
+    runs.finish(run, seconds=600)
     assert run.succeeded, run.why()
     first, second = run.summary["attempts"]
     assert (first["ending"], len(run.summary["hosts"])) == ("interrupted", 4)
@@ -91,17 +90,15 @@ def test_checkpoints_on_the_disks_of_parameter_servers_are_no_checkpoints(runs: 
     run = runs.run(script(runs, "flags_2017", args=args, cluster=served), seconds=600)
     assert run.succeeded, run.why()
     assert "a restart would begin anew" in run.text("attempts/1/logs/chief-0.log")
-    assert runs.checkpoint_of(run.id) == 0
+    assert runs.checkpoint_of(run) == 0
 
 
 @pytest.mark.timeout(900)
 def test_a_keras_script_goes_on_where_its_own_backup_was(runs: Runs) -> None:
     args = {"backup": "${checkpoints}/backup", "epochs": 60, "pause": 1.0}
-    arn = runs.start(script(runs, "keras_alone", args=args))
-    run_id = arn.rsplit(":", 1)[-1]
-    runs.until("a checkpoint in the bucket", lambda: runs.checkpoint_of(run_id), seconds=300)
-    runs.cloud.fault("interrupt", runs.host_of(run_id, "chief"), "--seconds", "10")
-    run = runs.finish(arn, seconds=600)
+    run = runs.in_mid_training(script(runs, "keras_alone", args=args), seconds=300)
+    runs.cloud.fault("interrupt", runs.host_of(run, "chief"), "--seconds", "10")
+    runs.finish(run, seconds=600)
     assert run.succeeded, run.why()
     assert len(run.summary["attempts"]) == 2
     last = run.text("attempts/2/logs/chief-0.log").split("epochs run here: ")[1]

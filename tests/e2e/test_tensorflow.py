@@ -10,8 +10,8 @@ from tests.e2e.runs import Runs
 
 @pytest.mark.timeout(900)
 def test_digits_learnt_by_two_hosts_survive_an_interruption(runs: Runs, tmp_path: Path) -> None:
-    runs.yard.upload_folder(DIGITS.made_in(tmp_path), DIGITS.prefix)
-    folder = f"s3://{runs.yard.bucket}/{DIGITS.prefix}"
+    runs.yard.bucket.put_folder(DIGITS.made_in(tmp_path), DIGITS.prefix)
+    folder = f"s3://{runs.yard.bucket.name}/{DIGITS.prefix}"
     args = {"epochs": 12, "global-batch-size": 64, "checkpoint-every": 20, "step-delay": 0.1}
     job = runs.job(
         "digits",
@@ -19,11 +19,9 @@ def test_digits_learnt_by_two_hosts_survive_an_interruption(runs: Runs, tmp_path
         data={"few": None, "train": f"{folder}train/", "test": f"{folder}test/"},
     )
     job["program"]["args"] = args
-    arn = runs.start(job)
-    run_id = arn.rsplit(":", 1)[-1]
-    runs.until("a checkpoint in the bucket", lambda: runs.checkpoint_of(run_id))
-    runs.cloud.fault("interrupt", runs.host_of(run_id, "worker"), "--seconds", "20")
-    run = runs.finish(arn, seconds=600)
+    run = runs.in_mid_training(job)
+    runs.cloud.fault("interrupt", runs.host_of(run, "worker"), "--seconds", "20")
+    runs.finish(run, seconds=600)
     assert run.succeeded, run.why()
     first, second = run.summary["attempts"]
     assert first["ending"] == "interrupted"

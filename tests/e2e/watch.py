@@ -9,7 +9,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from lambdas.core.model import wire
-from tests.e2e.runs import Run, Runs
+from tests.e2e.runs import Runs
+from trainyard.client import Run
 
 SOON = {"window_minutes": 2, "grace_minutes": 0.1}
 """A policy by which a host is idle after two minutes."""
@@ -36,13 +37,13 @@ def host(runs: Runs, instance: str) -> dict[str, Any]:
     return dict(found)
 
 
-def hosts_of(runs: Runs, run: str) -> list[str]:
-    return sorted(each["InstanceId"] for each in runs.yard.instances(run))
+def hosts_of(run: Run) -> list[str]:
+    return sorted(each["InstanceId"] for each in run.yard.instances(run.id))
 
 
-def host_of(runs: Runs, run: str) -> str:
+def host_of(run: Run) -> str:
     """The host of a run of one: that of its last attempt."""
-    newest = max(runs.yard.instances(run), key=lambda each: each["LaunchTime"])
+    newest = max(run.yard.instances(run.id), key=lambda each: each["LaunchTime"])
     return str(newest["InstanceId"])
 
 
@@ -71,15 +72,18 @@ def set_tags(runs: Runs, instance: str, **tags: object) -> None:
     ec2(runs).create_tags(Resources=[instance], Tags=written)
 
 
+def pinged(runs: Runs, instance: str) -> datetime:
+    """When its agent has told Systems Manager last that it is there: once it has booted, then now and then."""
+    chosen = [{"Key": "InstanceIds", "Values": [instance]}]
+    ssm = runs.yard.session.client("ssm")
+    known = ssm.describe_instance_information(Filters=chosen)["InstanceInformationList"]
+    return known[0]["LastPingDateTime"] if known and known[0]["PingStatus"] == "Online" else EVER
+
+
 def shell(runs: Runs, instance: str, line: str) -> str:
     """What the command prints on the host, once Systems Manager knows it."""
     ssm = runs.yard.session.client("ssm")
-
-    def online() -> bool:
-        known = ssm.describe_instance_information()["InstanceInformationList"]
-        return any(each["InstanceId"] == instance and each["PingStatus"] == "Online" for each in known)
-
-    runs.until(f"{instance} is online", online)
+    runs.until(f"{instance} is online", lambda: pinged(runs, instance) > EVER)
     sent = ssm.send_command(
         DocumentName="AWS-RunShellScript", InstanceIds=[instance], Parameters={"commands": [line]}
     )["Command"]["CommandId"]
@@ -94,9 +98,14 @@ def shell(runs: Runs, instance: str, line: str) -> str:
     return str(said["CommandPlugins"][0]["Output"]).strip()
 
 
+def launch(runs: Runs, seconds: float = 240, **asked: Any) -> Run:
+    """The launch workflow, over."""
+    return runs.finish(runs.yard.start("launch", asked), seconds)
+
+
 def launched(runs: Runs, **asked: Any) -> Run:
-    """A host of the launch workflow."""
-    made = runs.finish(runs.yard.start(runs.yard.launch, asked), LAUNCHED)
+    """A host of it, beside a dozen other launches."""
+    made = launch(runs, LAUNCHED, **asked)
     assert made.succeeded, made.why()
     return made
 
@@ -170,35 +179,26 @@ def without_rules(runs: Runs, *names: str, bus: str = "default") -> Iterator[Non
 
 
 # ----------------------------------------------------------------------------------------------------------- runs
-def begun(runs: Runs, job: dict[str, Any]) -> tuple[str, str]:
-    """The ARN and the name of a run of this job that trains and has said so."""
-    arn = runs.start(job)
-    run = runs.yard.execution(arn).name
-    runs.until(f"{run} reports", lambda: progress(runs, run), LAUNCHED)
-    return arn, run
+def begun(runs: Runs, job: dict[str, Any]) -> Run:
+    """A run of this job that trains and has said so."""
+    run = runs.start(job)
+    runs.until(f"{run.id} reports", lambda: run.progress, LAUNCHED)
+    return run
 
 
-def progress(runs: Runs, run: str) -> Any:
-    return next((row.get("progress") for row in runs.yard.ledger(run) if row["sk"] == "run"), None)
-
-
-def stop(runs: Runs, arn: str) -> None:
-    runs.yard.session.client("stepfunctions").stop_execution(executionArn=arn)
-
-
-def delete_rows(runs: Runs, run: str, which: Callable[[str], bool]) -> None:
+def delete_rows(runs: Runs, run: Run, which: Callable[[str], bool]) -> None:
     """Rows of the run, by their sort keys."""
-    keys = [row["sk"] for row in runs.yard.ledger(run) if which(row["sk"])]
+    keys = [row["sk"] for row in run.rows if which(row["sk"])]
     assert keys
     for key in keys:
-        _table(runs).delete_item(Key={"pk": f"run#{run}", "sk": key})
+        _table(runs).delete_item(Key={"pk": f"run#{run.id}", "sk": key})
 
 
 def delete_prefix(runs: Runs, prefix: str) -> None:
-    keys = list(runs.yard.keys(prefix))
+    keys = list(runs.yard.bucket.keys(prefix))
     assert keys
     runs.yard.session.client("s3").delete_objects(
-        Bucket=runs.yard.bucket, Delete={"Objects": [{"Key": key} for key in keys]}
+        Bucket=runs.yard.bucket.name, Delete={"Objects": [{"Key": key} for key in keys]}
     )
 
 

@@ -27,7 +27,7 @@ def wanted_by(handler: str) -> set[str]:
     """The environment variables of the settings that the handler's module reads."""
     source = (ENTRY_POINTS / handler.replace(".", "/")).with_suffix(".py").read_text()
     read = re.findall(r"settings\.read\((?:settings\.)?(\w+)\)", source)
-    return {field.upper() for name in read for field in getattr(settings, name)._fields} - BY_LAMBDA_ITSELF
+    return {field.upper() for name in read for field in getattr(settings, name).fields()} - BY_LAMBDA_ITSELF
 
 
 def test_every_handler_is_deployed_and_every_function_has_a_handler(yard: Assembly) -> None:

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from demo.yard import Yard
 from tests.infrastructure.assembly import Assembly, as_list, text
+from trainyard.client import Yard
 
 MANAGED = "AmazonSSMManagedInstanceCore"
 

@@ -13,10 +13,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from demo.say import DemoError
 from tests.e2e.runs import Runs
 from tests.e2e.shelf import retire, shelf_of, waiting_run
 from tests.permissions.grants import MANAGED, Grant
+from trainyard.client import Run
+from trainyard.client.errors import StillRunning
+from trainyard.client.submission import Upload
 
 ONE = {"cluster": {"workers": 1}, "program": {"args": {"steps": 5}}}
 LONG = {"steps": 600, "step-delay": 0.05, "checkpoint-every": 10}
@@ -65,25 +67,21 @@ def program_fails(runs: Runs, name: str) -> Seen:
 
 def host_killed(runs: Runs, name: str) -> Seen:
     """One of two hosts vanishes in mid-training."""
-    arn = runs.start(runs.job(name, program={"args": LONG}))
-    run = _name(arn)
-    runs.until("a checkpoint in the bucket", lambda: runs.checkpoint_of(run))
+    run = runs.in_mid_training(runs.job(name, program={"args": LONG}))
     runs.cloud.fault("kill", runs.host_of(run, "worker"))
-    return _seen(runs, arn)
+    return _seen(runs, run)
 
 
 def host_frozen(runs: Runs, name: str) -> Seen:
     """A worker hangs and the chief's program is killed: the chief waits for a worker that says nothing."""
-    arn = runs.start(runs.job(name, program={"args": LONG}))
-    run = _name(arn)
-    runs.until("a checkpoint in the bucket", lambda: runs.checkpoint_of(run))
+    run = runs.in_mid_training(runs.job(name, program={"args": LONG}))
     runs.cloud.fault("freeze", runs.host_of(run, "worker"))
     runs.yard.session.client("ssm").send_command(
         DocumentName="AWS-RunShellScript",
         InstanceIds=[runs.host_of(run, "chief")],
         Parameters={"commands": ["pkill -KILL -f '[-]m steps'"]},
     )
-    return _seen(runs, arn)
+    return _seen(runs, run)
 
 
 def hosts_stopped(runs: Runs, name: str) -> Seen:
@@ -110,12 +108,11 @@ def imaged_before(runs: Runs, name: str) -> Seen:
     """As if an earlier call had made the image and its answer was lost: it is there when Capture asks for it."""
     args = {"steps": 100, "step-delay": 0.05}
     job = runs.job(name, cluster={"workers": 1}, program={"args": args}, after={"image": "on_success"})
-    arn = runs.start(job)
-    run = _name(arn)
+    run = runs.start(job)
     host = runs.until("a host", lambda: _living(runs, run))[0]
-    made = _image(runs, host, f"{job['name']}-{host}-{run}")
+    made = _image(runs, host, f"{job['name']}-{host}-{run.id}")
     try:
-        return _seen(runs, arn)
+        return _seen(runs, run)
     finally:
         runs.yard.session.client("ec2").deregister_image(ImageId=made, DeleteAssociatedSnapshots=True)
 
@@ -123,59 +120,52 @@ def imaged_before(runs: Runs, name: str) -> Seen:
 def await_hosts_late(runs: Runs, name: str) -> Seen:
     """Lambda throttles AwaitHosts until the hosts are ready, so that it finds the gang complete."""
     with _throttled(runs, "train-await-hosts"):
-        arn = runs.start(runs.job(name, **ONE))
-        run = _name(arn)
-        runs.until("a host that is ready", lambda: _rows(runs, run, "host#", "ready"))
+        run = runs.start(runs.job(name, **ONE))
+        runs.until("a host that is ready", lambda: _rows(run, "host#", "ready"))
         time.sleep(1)  # Systems Manager knows it by then
-    return _seen(runs, arn)
+    return _seen(runs, run)
 
 
 def await_hosts_too_late(runs: Runs, name: str) -> Seen:
     """The same, and the host is gone again when AwaitHosts looks."""
     with _throttled(runs, "train-await-hosts"):
-        arn = runs.start(runs.job(name, **ONE, limits={"restarts": 0}))
-        run = _name(arn)
+        run = runs.start(runs.job(name, **ONE, limits={"restarts": 0}))
         host = runs.until("a host", lambda: _living(runs, run))[0]
         runs.cloud.fault("kill", host)
-        runs.until("the loss in the ledger", lambda: _rows(runs, run, "attempt#", "ending"))
-    return _seen(runs, arn)
+        runs.until("the loss in the ledger", lambda: _rows(run, "attempt#", "ending"))
+    return _seen(runs, run)
 
 
 def train_too_late(runs: Runs, name: str) -> Seen:
     """A host is gone again when Train begins."""
     with _throttled(runs, "train-train"):
-        arn = runs.start(runs.job(name, **ONE, limits={"restarts": 0}))
-        run = _name(arn)
-        runs.until("a whole gang", lambda: _rows(runs, run, "attempt#", "gang_ready"))
+        run = runs.start(runs.job(name, **ONE, limits={"restarts": 0}))
+        runs.until("a whole gang", lambda: _rows(run, "attempt#", "gang_ready"))
         runs.cloud.fault("kill", _living(runs, run)[0])
-        runs.until("the loss in the ledger", lambda: _rows(runs, run, "attempt#", "ending"))
-    return _seen(runs, arn)
+        runs.until("the loss in the ledger", lambda: _rows(run, "attempt#", "ending"))
+    return _seen(runs, run)
 
 
 def train_late(runs: Runs, name: str) -> Seen:
     """Train's first answer was lost: the program has finished when it is called again."""
     with _throttled(runs, "train-train"):
-        arn = runs.start(runs.job(name, **ONE))
-        run = _name(arn)
-        (attempt,) = runs.until("a whole gang", lambda: _rows(runs, run, "attempt#", "gang_ready"))
+        run = runs.start(runs.job(name, **ONE))
+        (attempt,) = runs.until("a whole gang", lambda: _rows(run, "attempt#", "gang_ready"))
         now = attempt["gang_ready"]
         _set(runs, attempt, ending="finished", ended=now, reason="the program finished", to_step=5)
-    return _seen(runs, arn)
+    return _seen(runs, run)
 
 
 def answer_lost(runs: Runs, name: str) -> Seen:
     """CreateFleet's answer was lost: nobody knows what it launched."""
     runs.cloud.fault("refuse", "*", "*", "*")
     try:
-        arn = runs.start(runs.job(name, **ONE))
-        run = _name(arn)
-        intents = runs.until(
-            "a run that waits", lambda: _waits(runs, arn) and _rows(runs, run, "intent#", "answer")
-        )
+        run = runs.start(runs.job(name, **ONE))
+        intents = runs.until("a run that waits", lambda: _waits(run) and _rows(run, "intent#", "answer"))
         _forget(runs, intents[-1], "answer", "refusal", "code", "reason", "answered")
     finally:
         runs.cloud.fault("clear")
-    return _seen(runs, arn)
+    return _seen(runs, run)
 
 
 def default_quota(runs: Runs, name: str) -> Seen:
@@ -244,48 +234,49 @@ def bake_captured(runs: Runs, name: str) -> Seen:
 def builder_lost(runs: Runs, name: str) -> Seen:
     """The builder vanishes, and another one follows."""
     with _as_before(runs):
-        arn = _bake(runs, name)
+        run = _bake(runs, name)
         begun = runs.until(
-            "a builder or an end", lambda: _rows(runs, _name(arn), "attempt#", "hosts") or _over(runs, arn)
+            "a builder or an end", lambda: _rows(run, "attempt#", "hosts") or run.execution.is_over
         )
         if isinstance(begun, list):
             runs.cloud.fault("kill", str(begun[0]["hosts"][0]))
-        return _seen(runs, arn, seconds=400)
+        return _seen(runs, run, seconds=400)
 
 
 def own_test_fails(runs: Runs, name: str) -> Seen:
     """What the recipe asks for is not there."""
     recipe = {"name": "permissions", "base": runs.yard.image(), "tests": ["false"]}
-    arn = runs.yard.start(runs.yard.bake, {"recipe": recipe, "force": True}, f"{name[:50]}-{time.time_ns()}")
-    return _seen(runs, arn, seconds=400)
+    run = runs.yard.start("bake", {"recipe": recipe, "force": True}, f"{name[:50]}-{time.time_ns()}")
+    return _seen(runs, run, seconds=400)
 
 
 def bake_by_key(runs: Runs, name: str) -> Seen:
     """The yard's own recipe, of which the current image is made: nothing is baked."""
-    return _seen(runs, runs.yard.start(runs.yard.bake, {}, f"{name[:50]}-{time.time_ns()}"))
+    return _seen(runs, runs.yard.start("bake", {}, f"{name[:50]}-{time.time_ns()}"))
 
 
 def bake_uploaded(runs: Runs, name: str) -> Seen:
     """The same, because somebody uploaded it."""
-    version = runs.yard.upload(runs.yard.recipe, runs.yard.read(runs.yard.recipe) or b"")
-    return _seen(runs, runs.yard.run_for(runs.yard.recipe, version))
+    key = runs.yard.recipe
+    uploaded = Upload(key, runs.yard.bucket.put(key, runs.yard.bucket.read(key) or b""))
+    return _seen(runs, runs.yard.run_for(uploaded))
 
 
 def bake_missing(runs: Runs, name: str) -> Seen:
     """A recipe that is not there."""
     payload = {"recipe_key": "images/nowhere.yaml"}
-    return _seen(runs, runs.yard.start(runs.yard.bake, payload, f"{name[:50]}-{time.time_ns()}"))
+    return _seen(runs, runs.yard.start("bake", payload, f"{name[:50]}-{time.time_ns()}"))
 
 
 def bake_meanwhile(runs: Runs, name: str) -> Seen:
     """A second bake, while the first goes on."""
     first = _bake(runs, name)
     try:
-        runs.until("the lock", lambda: _rows(runs, _name(first), "run", "recipe"))
+        runs.until("the lock", lambda: _rows(first, "run", "recipe"))
         return _seen(runs, _bake(runs, name))
     finally:
-        runs.yard.session.client("stepfunctions").stop_execution(executionArn=first)
-        runs.until("no builder", lambda: not living(runs, _name(first)))
+        first.stop()
+        runs.until("no builder", lambda: not living(runs, first.id))
 
 
 def image_fails(runs: Runs, name: str) -> Seen:
@@ -327,11 +318,11 @@ def snapshot_paused_before(runs: Runs, name: str) -> Seen:
     """As if an earlier call had paused the host and its answer was lost."""
     with _host(runs) as host:
         with _throttled(runs, "snapshot-quiesce"):
-            arn = runs.yard.start(runs.yard.snapshot, {"instance": host}, f"{name[:50]}-{time.time_ns()}")
-            (row,) = runs.until("an admitted snapshot", lambda: _rows(runs, _name(arn), "attempt#", "hosts"))
+            run = runs.yard.start("snapshot", {"instance": host}, f"{name[:50]}-{time.time_ns()}")
+            (row,) = runs.until("an admitted snapshot", lambda: _rows(run, "attempt#", "hosts"))
             wait = {"pk": row["pk"], "sk": "wait#0001#pause", "since": row["launched"]}
             _set(runs, wait, command=_command(runs, host))
-        return _ended(runs, arn)
+        return _ended(runs, run)
 
 
 def snapshot_stopped(runs: Runs, name: str) -> Seen:
@@ -357,14 +348,13 @@ def snapshot_stopped_fails(runs: Runs, name: str) -> Seen:
 def snapshot_of_run(runs: Runs, name: str) -> Seen:
     """A snapshot of a run's chief, while it trains and before its first checkpoint."""
     args = {"steps": 600, "step-delay": 0.05, "checkpoint-every": 1000}
-    arn = runs.start(runs.job(name, cluster={"workers": 1}, program={"args": args}))
-    run = _name(arn)
-    runs.until("a program that runs", lambda: _rows(runs, run, "attempt#", "started"))
+    run = runs.start(runs.job(name, cluster={"workers": 1}, program={"args": args}))
+    runs.until("a program that runs", lambda: _rows(run, "attempt#", "started"))
     try:
-        return _snapshot(runs, name, {"run": run})
+        return _snapshot(runs, name, {"run": run.id})
     finally:
-        runs.yard.session.client("stepfunctions").stop_execution(executionArn=arn)
-        runs.until("no host", lambda: not living(runs, run))
+        run.stop()
+        runs.until("no host", lambda: not living(runs, run.id))
 
 
 def launched(runs: Runs, name: str) -> Seen:
@@ -377,18 +367,18 @@ def launched_from_nowhere(runs: Runs, name: str) -> Seen:
     with _host(runs) as host:
         image = _image(runs, host, f"{name[:50]}-{time.time_ns()}", run="nobody")
         try:
-            return _seen(runs, runs.yard.start(runs.yard.launch, {"image": image}))
+            return _seen(runs, runs.yard.start("launch", {"image": image}))
         finally:
             runs.yard.session.client("ec2").deregister_image(ImageId=image, DeleteAssociatedSnapshots=True)
 
 
 def launched_again(runs: Runs, name: str) -> Seen:
     """The first host is lost before it can be reached."""
-    arn = _launch(runs, name)
-    begun = runs.until("a host or an end", lambda: _living(runs, _name(arn)) or _over(runs, arn))
+    run = _launch(runs, name)
+    begun = runs.until("a host or an end", lambda: _living(runs, run) or run.execution.is_over)
     if isinstance(begun, list):
         runs.cloud.fault("kill", begun[0])
-    return _seen(runs, arn)
+    return _seen(runs, run)
 
 
 # ------------------------------------------------------------------------------------------------- which path
@@ -505,8 +495,8 @@ def named(grant: Grant) -> str:
 @contextmanager
 def _host(runs: Runs) -> Iterator[str]:
     """An on-demand host of the yard that trains nothing, gone at the end."""
-    arn = runs.yard.start(runs.yard.launch, {"image": runs.yard.image(), "market": "on_demand"})
-    host = str(runs.finish(arn).summary["instance"])
+    run = runs.yard.start("launch", {"image": runs.yard.image(), "market": "on_demand"})
+    host = str(runs.finish(run).summary["instance"])
     try:
         yield host
     finally:
@@ -516,48 +506,34 @@ def _host(runs: Runs) -> Iterator[str]:
 
 def _snapshot(runs: Runs, name: str, asked: dict[str, Any]) -> Seen:
     """Ask for it; its image is gone afterwards."""
-    return _ended(runs, runs.yard.start(runs.yard.snapshot, asked, f"{name[:50]}-{time.time_ns()}"))
+    return _ended(runs, runs.yard.start("snapshot", asked, f"{name[:50]}-{time.time_ns()}"))
 
 
-def _ended(runs: Runs, arn: str) -> Seen:
-    seen = _seen(runs, arn)
+def _ended(runs: Runs, run: Run) -> Seen:
+    seen = _seen(runs, run)
     ec2 = runs.yard.session.client("ec2")
-    mine = [{"Name": "tag:trainyard:execution", "Values": [_name(arn)]}]
+    mine = [{"Name": "tag:trainyard:execution", "Values": [run.id]}]
     for image in ec2.describe_images(Owners=["self"], Filters=mine)["Images"]:
         ec2.deregister_image(ImageId=image["ImageId"], DeleteAssociatedSnapshots=True)
     return seen
 
 
-def _launch(runs: Runs, name: str) -> str:
-    return runs.yard.start(runs.yard.launch, {"image": runs.yard.image()}, f"{name[:50]}-{time.time_ns()}")
+def _launch(runs: Runs, name: str) -> Run:
+    return runs.yard.start("launch", {"image": runs.yard.image()}, f"{name[:50]}-{time.time_ns()}")
 
 
-def _seen(runs: Runs, arn: str, seconds: float = 150) -> Seen:
+def _seen(runs: Runs, run: Run, seconds: float = 150) -> Seen:
     try:
-        run = runs.finish(arn, seconds)
-    except DemoError as error:
-        runs.yard.session.client("stepfunctions").stop_execution(executionArn=arn)
-        history = [event["type"] for event in runs.yard.history(arn)][-3:]
-        return Seen("RUNNING", f"{error} {history}", {}, _name(arn), _timeline(runs, arn))
-    execution = run.execution
-    return Seen(
-        execution.status, f"{execution.error}: {execution.cause}", run.summary, run.id, _timeline(runs, arn)
-    )
+        execution = runs.finish(run, seconds).execution
+    except StillRunning as error:
+        run.stop()
+        history = [event["type"] for event in run.history][-3:]
+        return Seen("RUNNING", f"{error} {history}", {}, run.id, run.why())
+    return Seen(execution.status, f"{execution.error}: {execution.cause}", run.summary, run.id, run.why())
 
 
-def _timeline(runs: Runs, arn: str) -> str:
-    return "\n".join(
-        f"{row['at']} {row['event']} {row.get('reason')}"
-        for row in _rows(runs, _name(arn), "event#", "event")
-    )
-
-
-def _name(arn: str) -> str:
-    return arn.rsplit(":", 1)[-1]
-
-
-def _living(runs: Runs, run: str) -> list[str]:
-    return [one["InstanceId"] for one in runs.yard.instances(run) if one["State"]["Name"] == "running"]
+def _living(runs: Runs, run: Run) -> list[str]:
+    return [one["InstanceId"] for one in runs.yard.instances(run.id) if one["State"]["Name"] == "running"]
 
 
 def living(runs: Runs, run: str) -> list[str]:
@@ -575,8 +551,8 @@ def end_hosts(runs: Runs, seconds: float = 30) -> None:
         runs.until("all hosts gone", lambda: not runs.living(), seconds)
 
 
-def _rows(runs: Runs, run: str, prefix: str, attribute: str) -> list[dict[str, Any]]:
-    return [row for row in runs.yard.ledger(run) if row["sk"].startswith(prefix) and attribute in row]
+def _rows(run: Run, prefix: str, attribute: str) -> list[dict[str, Any]]:
+    return [row for row in run.rows if row["sk"].startswith(prefix) and attribute in row]
 
 
 def _set(runs: Runs, row: dict[str, Any], **values: Any) -> None:
@@ -589,13 +565,8 @@ def _forget(runs: Runs, row: dict[str, Any], *names: str) -> None:
     table.put_item(Item={key: value for key, value in row.items() if key not in names})
 
 
-def _waits(runs: Runs, arn: str) -> bool:
-    entered = [
-        event["stateEnteredEventDetails"]["name"]
-        for event in runs.yard.history(arn)
-        if "stateEnteredEventDetails" in event
-    ]
-    return bool(entered) and entered[-1] == "Wait for capacity"
+def _waits(run: Run) -> bool:
+    return [state.name for state in run.states][-1:] == ["Wait for capacity"]
 
 
 @contextmanager
@@ -627,9 +598,9 @@ def _drain(runs: Runs) -> None:
         pass
 
 
-def _bake(runs: Runs, name: str) -> str:
+def _bake(runs: Runs, name: str) -> Run:
     recipe = {"name": "permissions", "base": runs.yard.image()}
-    return runs.yard.start(runs.yard.bake, {"recipe": recipe, "force": True}, f"{name[:50]}-{time.time_ns()}")
+    return runs.yard.start("bake", {"recipe": recipe, "force": True}, f"{name[:50]}-{time.time_ns()}")
 
 
 @contextmanager
@@ -652,10 +623,10 @@ def _quick(runs: Runs, name: str, meanwhile: Callable[[str, str], object]) -> Se
     """A bake whose builder has run one command that does nothing, in place of every document."""
     with _as_before(runs):
         with _throttled(runs, "bake-document"):
-            arn = _bake(runs, name)
+            run = _bake(runs, name)
             begun = runs.until(
                 "a builder or an end",
-                lambda: _rows(runs, _name(arn), "attempt#", "hosts") or _over(runs, arn),
+                lambda: _rows(run, "attempt#", "hosts") or run.execution.is_over,
             )
             if isinstance(begun, list):
                 (row,) = begun
@@ -665,12 +636,8 @@ def _quick(runs: Runs, name: str, meanwhile: Callable[[str, str], object]) -> Se
                 for step in ("install", "test", "generalize"):
                     wait = {"pk": row["pk"], "sk": f"wait#0001#{step}", "since": row["launched"]}
                     _set(runs, wait, command=command)
-                meanwhile(_name(arn), builder)
-        return _seen(runs, arn)
-
-
-def _over(runs: Runs, arn: str) -> bool:
-    return runs.yard.execution(arn).is_over
+                meanwhile(run.id, builder)
+        return _seen(runs, run)
 
 
 def _registered(runs: Runs, host: str) -> bool:

@@ -13,7 +13,7 @@ from tests.training.workers import checkpoint_steps
 from training.programs.mnist_data import write_idx, write_tfrecords
 from trainyard.runtime.asynchronous import refuse_what_cannot_work
 from trainyard.runtime.plan import Plan
-from trainyard.runtime.watch import FIRST_TURN_SECONDS, STALLED_SECONDS, Attendance
+from trainyard.runtime.watch import FIRST_TURN_SECONDS, STALLED_SECONDS, WorkerProgress
 
 DOWNPOUR = "training.programs.downpour"
 EXAMPLES = 7190
@@ -45,8 +45,8 @@ def test_three_workers_make_exactly_the_steps_there_are_and_learn(
     assert metrics["accuracy"] > 0.9
     assert 0 < metrics["staleness"] < metrics["staleness_max"]
     facts = json.loads((tmp_path / "checkpoints" / f"{steps(3):08d}" / "facts.json").read_text())
-    assert sum(facts["books"]["turns"]) == steps(3)
-    assert min(facts["books"]["turns"]) > 0
+    assert sum(facts["statistics"]["turns"]) == steps(3)
+    assert min(facts["statistics"]["turns"]) > 0
     evaluated = all_.evaluators[0].log.read_text()
     assert f"evaluation at step {steps(3)}: loss" in evaluated
     assert list((tmp_path / "tensorboard" / "evaluation").glob("events.*"))
@@ -122,21 +122,21 @@ def test_whoever_goes_the_others_leave_and_the_next_attempt_goes_on(
 
 
 def test_a_worker_is_given_time_for_its_first_turn_and_less_for_the_next() -> None:
-    attendance = Attendance((10, 10), now=0)
-    assert attendance.hanging(FIRST_TURN_SECONDS - 1) == []
-    attendance.see((20, 11), now=100)
-    assert attendance.hanging(100 + STALLED_SECONDS - 1) == []
-    attendance.see((90, 11), now=100 + STALLED_SECONDS)
-    attendance.see((99, 11), now=301)
-    assert attendance.hanging(301) == [1]
+    worker_progress = WorkerProgress((10, 10), now=0)
+    assert worker_progress.hanging(FIRST_TURN_SECONDS - 1) == []
+    worker_progress.see((20, 11), now=100)
+    assert worker_progress.hanging(100 + STALLED_SECONDS - 1) == []
+    worker_progress.see((90, 11), now=100 + STALLED_SECONDS)
+    worker_progress.see((99, 11), now=301)
+    assert worker_progress.hanging(301) == [1]
 
 
 def test_slow_turns_are_waited_for_longer() -> None:
-    attendance = Attendance((0, 0), now=0)
-    attendance.see((5, 5), now=100)
-    assert attendance.turns_per_second(100) == 0.1
-    assert attendance.patience(100) == 400
-    assert attendance.hanging(499) == []
+    worker_progress = WorkerProgress((0, 0), now=0)
+    worker_progress.see((5, 5), now=100)
+    assert worker_progress.turns_per_second(100) == 0.1
+    assert worker_progress.patience(100) == 400
+    assert worker_progress.hanging(499) == []
 
 
 PLAN = Plan(epochs=1, global_batch_size=8, seed=1, checkpoint_every=0, checkpoint_seconds=1)

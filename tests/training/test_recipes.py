@@ -175,8 +175,8 @@ def test_mnist_is_learnt_in_step(
         codes = [process.wait() for process in processes.values()]
         chief = next(iter(processes.values()))
     assert set(codes) == {0}, chief.log.read_text()
-    accuracy = judge_words(chief.log.read_text(), per_epoch=TRAIN_DIGITS // 100)
-    judge_results(tmp_path, digits, accuracy=accuracy)
+    accuracy = check_words(chief.log.read_text(), per_epoch=TRAIN_DIGITS // 100)
+    check_results(tmp_path, digits, accuracy=accuracy)
 
 
 def test_mnist_is_learnt_by_workers_at_their_own_pace_while_an_evaluator_looks(
@@ -187,13 +187,13 @@ def test_mnist_is_learnt_by_workers_at_their_own_pace_while_an_evaluator_looks(
         codes = processes.codes()
     said = processes.chief.log.read_text()
     assert set(codes) == {0}, said
-    accuracy = judge_words(said, per_epoch=TRAIN_DIGITS // 50)
-    judge_results(tmp_path, digits, accuracy=accuracy)
-    judged = scalars_in(tmp_path / "tensorboard" / "evaluation")
-    assert {"evaluation/loss", "evaluation/accuracy"} <= judged
+    accuracy = check_words(said, per_epoch=TRAIN_DIGITS // 50)
+    check_results(tmp_path, digits, accuracy=accuracy)
+    evaluated = scalars_in(tmp_path / "tensorboard" / "evaluation")
+    assert {"evaluation/loss", "evaluation/accuracy"} <= evaluated
 
 
-def judge_words(said: str, *, per_epoch: int) -> float:
+def check_words(said: str, *, per_epoch: int) -> float:
     """The lines are as people know them; answers the accuracy they say."""
     lines = [tuple(map(int, found)) for found in STEP_LINE.findall(said)]
     assert lines[-1] == (EPOCHS * per_epoch, EPOCHS, per_epoch, per_epoch)
@@ -203,14 +203,14 @@ def judge_words(said: str, *, per_epoch: int) -> float:
     return float(found[1])
 
 
-def judge_results(folder: Path, digits: Path, *, accuracy: float) -> None:
+def check_results(folder: Path, digits: Path, *, accuracy: float) -> None:
     assert accuracy > 0.9
     assert metrics_in(folder)["accuracy"] == pytest.approx(accuracy, abs=1e-4)
     assert {"train/loss", "train/accuracy"} <= scalars_in(folder / "tensorboard")
-    judge_model(folder / "model", digits, accuracy=accuracy)
+    check_model(folder / "model", digits, accuracy=accuracy)
 
 
-def judge_model(folder: Path, digits: Path, *, accuracy: float) -> None:
+def check_model(folder: Path, digits: Path, *, accuracy: float) -> None:
     """The signatures agree with each other and are as good on the test digits as the program said."""
     signatures = tf.saved_model.load(str(folder)).signatures
     assert set(signatures) == {"serving_default", "predict", "classify"}
@@ -347,11 +347,11 @@ def test_reviews_are_the_same_from_folders_and_from_an_archive(sentiment: Path, 
 
 def test_test_reviews_have_words_and_sentences_of_their_own() -> None:
     corpus = keras_text_data.corpus()
-    learnt, judged = (
+    learnt, evaluated = (
         {word for name, text in corpus.items() if name.startswith(part) for word in re.findall(r"\w+", text)}
         for part in ("train", "test")
     )
-    assert {"fresh", "stale", "soundtrack", "script"} <= judged - learnt
+    assert {"fresh", "stale", "soundtrack", "script"} <= evaluated - learnt
 
 
 @pytest.mark.parametrize(

@@ -43,11 +43,11 @@ def wait_until(true: Callable[[], bool]) -> None:
 
 def free_ports(count: int) -> list[int]:
     addresses = [socket.socket() for _ in range(count)]
-    for door in addresses:
-        door.bind(("127.0.0.1", 0))
-    ports = [door.getsockname()[1] for door in addresses]
-    for door in addresses:
-        door.close()
+    for listener in addresses:
+        listener.bind(("127.0.0.1", 0))
+    ports = [listener.getsockname()[1] for listener in addresses]
+    for listener in addresses:
+        listener.close()
     return ports
 
 

@@ -7,6 +7,8 @@ import argparse
 
 import tensorflow as tf
 
+from training.programs.arguments import add_step_delay, training_parser
+from training.programs.classification import evaluate, is_right, losses, write_metrics
 from trainyard.runtime import Runtime, start
 from trainyard.runtime.data import Records
 from trainyard.runtime.export import classifier
@@ -16,7 +18,6 @@ from trainyard.runtime.plan import Trained
 SIDE = 8
 DIGITS = 10
 BRIGHTEST = 16.0
-EVALUATION_BATCH = 512
 RECORD = {
     "image": tf.io.FixedLenFeature([], tf.string),
     "label": tf.io.FixedLenFeature([], tf.int64),
@@ -47,15 +48,10 @@ def main() -> None:
 
 
 def parse_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--epochs", type=int, default=30)
-    parser.add_argument("--global-batch-size", type=int, default=64)
-    parser.add_argument("--learning-rate", type=float, default=1e-3)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--checkpoint-every", type=int, default=100, help="steps; 0: by the clock alone")
-    parser.add_argument(
-        "--step-delay", type=float, default=0.0, help="seconds to wait after a step, to watch it"
+    parser = training_parser(
+        __doc__, epochs=30, global_batch_size=64, learning_rate=1e-3, checkpoint_every=100
     )
+    add_step_delay(parser)
     return parser.parse_args()
 
 
@@ -83,41 +79,16 @@ def parse(records: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     return images, found["label"]
 
 
-def losses(labels: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
-    return tf.nn.sparse_softmax_cross_entropy_with_logits(labels, outputs)
-
-
-def is_right(labels: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
-    return tf.cast(tf.equal(tf.argmax(outputs, axis=1), labels), tf.float32)
-
-
 def conclude(runtime: Runtime, model: tf.keras.Model, trained: Trained, test: Records) -> None:
-    """Judge the model on scans it has never seen, and leave it behind."""
-    loss, accuracy = evaluate(model, test)
-    print(f"test loss {loss:.4f} accuracy {accuracy:.4f} on {test.count} held-out scans", flush=True)
+    """Evaluate the model on scans it has never seen, and leave it behind."""
+    numbers = evaluate(used(model), test)
+    print(
+        f"test loss {numbers['loss']:.4f} accuracy {numbers['accuracy']:.4f} on {test.count} held-out scans",
+        flush=True,
+    )
     image = tf.TensorSpec((None, SIDE, SIDE, 1), tf.float32, name="image")
     runtime.save_model(model, classifier(used(model), image), step=trained.step)
-    runtime.write_metrics(
-        {
-            "step": trained.step,
-            "steps": trained.steps,
-            "epochs": len(trained.history),
-            "loss": loss,
-            "accuracy": accuracy,
-            "workers": runtime.workers,
-            "history": trained.history,
-        }
-    )
-
-
-def evaluate(model: tf.keras.Model, records: Records) -> tuple[float, float]:
-    """Mean loss and accuracy over all records."""
-    loss = right = 0.0
-    for images, labels in records.once(EVALUATION_BATCH):
-        outputs = model(images, training=False)
-        loss += float(tf.reduce_sum(losses(labels, outputs)))
-        right += float(tf.reduce_sum(is_right(labels, outputs)))
-    return loss / records.count, right / records.count
+    write_metrics(runtime, trained, **numbers)
 
 
 if __name__ == "__main__":

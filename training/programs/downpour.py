@@ -16,13 +16,14 @@ from typing import Any
 import tensorflow as tf
 
 from training.programs import mnist
-from training.programs.matmul import at_least
-from trainyard.runtime import Runtime, evaluating, start
+from training.programs.arguments import SHOWN, add_step_delay, at_least, training_parser
+from training.programs.classification import evaluate, is_right, losses, write_metrics
+from trainyard.runtime import Runtime, evaluation, start
 from trainyard.runtime.asynchronous import Asynchronous
 from trainyard.runtime.data import Examples
 from trainyard.runtime.export import classifier
 from trainyard.runtime.plan import Trained
-from trainyard.runtime.step_statistics import Books
+from trainyard.runtime.step_statistics import StepStatistics
 
 FIRST_SUM = 0.1
 """What Adagrad's sums of squares begin with: the first steps would be too long otherwise."""
@@ -93,32 +94,32 @@ class Replica:
     def pushes(self) -> int:
         return self.batches // self.push_every
 
-    def __call__(self, batches: Sequence[Any], books: Books) -> None:
+    def __call__(self, batches: Sequence[Any], statistics: StepStatistics) -> None:
         accrued: list[Any] = []
         for number, (images, labels) in enumerate(batches):
             if number % self.fetch_every == 0:
-                fetched_at = books.step.read_value()
+                fetched_at = statistics.step.read_value()
                 with tf.control_dependencies([fetched_at]):
                     parameters = [one.read_value() for one in self.network.parameters]
             with tf.GradientTape() as tape:
                 tape.watch(parameters)
                 outputs = Network.at(parameters, images)
-                loss = tf.reduce_mean(mnist.losses(labels, outputs))
+                loss = tf.reduce_mean(losses(labels, outputs))
             gradients = tape.gradient(loss, parameters)
-            accrued.append((gradients, loss, tf.reduce_mean(mnist.is_right(labels, outputs))))
+            accrued.append((gradients, loss, tf.reduce_mean(is_right(labels, outputs))))
             parameters = [
                 one - self.learning_rate * gradient
                 for one, gradient in zip(parameters, gradients, strict=True)
             ]
             if len(accrued) == self.push_every:
-                self._push(accrued, fetched_at, books)
+                self._push(accrued, fetched_at, statistics)
                 accrued = []
 
-    def _push(self, accrued: Sequence[Any], fetched_at: Any, books: Books) -> None:
+    def _push(self, accrued: Sequence[Any], fetched_at: Any, statistics: StepStatistics) -> None:
         gradients = [tf.add_n(same) for same in zip(*(one for one, _, _ in accrued), strict=True)]
         self.adagrad.push(gradients)
         loss, accuracy = (tf.reduce_mean([one[place] for one in accrued]) for place in (1, 2))
-        books.enter_push(gradients, fetched_at=fetched_at, loss=loss, accuracy=accuracy)
+        statistics.add_push(gradients, fetched_at=fetched_at, loss=loss, accuracy=accuracy)
 
 
 def main() -> None:
@@ -134,8 +135,12 @@ def main() -> None:
         network = Network(arguments.seed)
         adagrad = Adagrad(arguments.learning_rate, network.parameters)
     if runtime.is_evaluator:
-        evaluating.follow(
-            runtime, lambda: judged(network, test), model=network, optimizer=adagrad, epochs=arguments.epochs
+        evaluation.follow(
+            runtime,
+            lambda: evaluate(network, test),
+            model=network,
+            optimizer=adagrad,
+            epochs=arguments.epochs,
         )
     replica = Replica(network, adagrad, arguments.learning_rate, arguments.fetch_every, arguments.push_every)
     plan = runtime.plan(
@@ -145,44 +150,25 @@ def main() -> None:
         checkpoint_every=arguments.checkpoint_every,
         step_delay=arguments.step_delay,
     )
-    loop = Asynchronous(runtime, plan, model=network, optimizer=adagrad, turn=replica)
+    loop = Asynchronous(
+        runtime.cluster, runtime.environment, plan, model=network, optimizer=adagrad, turn=replica
+    )
     trained = loop.train(train)
     conclude(runtime, network, trained, test)
     runtime.finish(trained.step)
 
 
 def parse_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    shown = "(default: %(default)s)"
-    parser.add_argument("--epochs", type=at_least(1), default=20, help=shown)
-    parser.add_argument(
-        "--global-batch-size", type=at_least(1), default=64, help=f"a batch is a worker's part of it {shown}"
-    )
-    parser.add_argument("--learning-rate", type=float, default=0.05, help=shown)
-    parser.add_argument("--fetch-every", type=at_least(1), default=1, help=f"n_fetch, in batches {shown}")
-    parser.add_argument("--push-every", type=at_least(1), default=1, help=f"n_push, in batches {shown}")
-    parser.add_argument("--seed", type=int, default=1, help=shown)
-    parser.add_argument(
-        "--checkpoint-every",
-        type=at_least(0),
-        help="steps; 0: by the clock alone (default: what the job says)",
-    )
-    parser.add_argument(
-        "--step-delay", type=float, default=0.0, help=f"seconds to wait after a step, to watch it {shown}"
-    )
+    parser = training_parser(__doc__, epochs=20, global_batch_size=64, learning_rate=0.05)
+    parser.add_argument("--fetch-every", type=at_least(1), default=1, help=f"n_fetch, in batches {SHOWN}")
+    parser.add_argument("--push-every", type=at_least(1), default=1, help=f"n_push, in batches {SHOWN}")
+    add_step_delay(parser)
     return parser.parse_args()
 
 
-def judged(network: Network, test: Examples) -> dict[str, float]:
-    loss, accuracy = mnist.evaluate(network, test)
-    return {"loss": loss, "accuracy": accuracy}
-
-
 def conclude(runtime: Runtime, network: Network, trained: Trained, test: Examples) -> None:
-    """Judge the network on digits it has never seen, and leave it behind."""
-    numbers = judged(network, test)
+    """Evaluate the network on digits it has never seen, and leave it behind."""
+    numbers = evaluate(network, test)
     last = trained.history[-1]
     print(
         f"Test-Accuracy: {numbers['accuracy']:.4f} on {test.count} digits after {trained.step} pushes, whose staleness "
@@ -191,18 +177,9 @@ def conclude(runtime: Runtime, network: Network, trained: Trained, test: Example
     )
     images = tf.TensorSpec((None, mnist.PIXELS), tf.float32, name="images")
     runtime.save_model(network, classifier(network, images), step=trained.step)
-    runtime.write_metrics(
-        {
-            "step": trained.step,
-            "steps": trained.steps,
-            "epochs": len(trained.history),
-            **numbers,
-            "workers": runtime.workers,
-            "staleness": sum(one["staleness"] for one in trained.history) / len(trained.history),
-            "staleness_max": max(one["staleness_max"] for one in trained.history),
-            "history": trained.history,
-        }
-    )
+    staleness = sum(one["staleness"] for one in trained.history) / len(trained.history)
+    most_stale = max(one["staleness_max"] for one in trained.history)
+    write_metrics(runtime, trained, **numbers, staleness=staleness, staleness_max=most_stale)
 
 
 if __name__ == "__main__":

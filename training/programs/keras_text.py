@@ -13,7 +13,7 @@ import tensorflow as tf
 import tf_keras
 
 from training.programs import reviews
-from training.programs.matmul import at_least
+from training.programs.arguments import SHOWN, at_least, training_parser
 from training.programs.reviews import SENTIMENTS, Reviews
 from trainyard.runtime import Runtime, start
 from trainyard.runtime.data import Arrays
@@ -67,27 +67,15 @@ def main() -> None:
 
 
 def parse_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    shown = "(default: %(default)s)"
-    parser.add_argument("--epochs", type=at_least(1), default=10, help=shown)
-    parser.add_argument("--global-batch-size", type=at_least(1), default=50, help=shown)
-    parser.add_argument("--learning-rate", type=float, default=3e-3, help=shown)
+    parser = training_parser(__doc__, epochs=10, global_batch_size=50, learning_rate=3e-3)
     parser.add_argument(
-        "--vocabulary", type=at_least(3), default=20_000, help=f"at most so many words {shown}"
+        "--vocabulary", type=at_least(3), default=20_000, help=f"at most so many words {SHOWN}"
     )
-    parser.add_argument("--together", type=at_least(1), default=2, help=f"words that count as one {shown}")
+    parser.add_argument("--together", type=at_least(1), default=2, help=f"words that count as one {SHOWN}")
     parser.add_argument(
-        "--length", type=at_least(1), default=500, help=f"the rest of a text is cut off {shown}"
+        "--length", type=at_least(1), default=500, help=f"the rest of a text is cut off {SHOWN}"
     )
-    parser.add_argument("--dimensions", type=at_least(1), default=16, help=f"of a word {shown}")
-    parser.add_argument("--seed", type=int, default=1, help=shown)
-    parser.add_argument(
-        "--checkpoint-every",
-        type=at_least(0),
-        help="steps; 0: by the clock alone (default: what the job says)",
-    )
+    parser.add_argument("--dimensions", type=at_least(1), default=16, help=f"of a word {SHOWN}")
     return parser.parse_args()
 
 
@@ -122,7 +110,7 @@ def numbered(found: Reviews, vocabulary: Any) -> Arrays:
 
 
 def build(words: int, arguments: argparse.Namespace) -> Any:
-    """Numbers (n, length) in, logits (n, 2) out: the mean of the words' vectors, judged by one small layer."""
+    """Numbers (n, length) in, logits (n, 2) out: the mean of the words' vectors, weighed by one small layer."""
     layers = tf_keras.layers
     return tf_keras.Sequential(
         [

@@ -17,6 +17,7 @@ import numpy as np
 import tensorflow as tf
 
 from training.programs import devices
+from training.programs.arguments import at_least
 from trainyard.runtime.environment import Environment
 from trainyard.runtime.metrics import write_metrics
 
@@ -124,7 +125,7 @@ def main() -> None:
     factors = Factors.drawn(arguments.size, precision, arguments.seed)
     print(f"{arguments.size} in {arguments.dtype}, {arguments.repeats} times", flush=True)
     verdicts = [
-        judge(device, factors, arguments.size, precision, arguments.warm_up, arguments.repeats)
+        measure(device, factors, arguments.size, precision, arguments.warm_up, arguments.repeats)
         for device in wanted
     ]
     write_metrics(
@@ -172,17 +173,6 @@ def parse_arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def at_least(least: int) -> Callable[[str], int]:
-    """An argument's type: a whole number, not below `least`."""
-
-    def whole(text: str) -> int:
-        if not text.isdecimal() or int(text) < least:
-            raise argparse.ArgumentTypeError(f"{text!r} is no whole number from {least} on")
-        return int(text)
-
-    return whole
-
-
 def every_gpu(here: tuple[str, ...]) -> tuple[str, ...]:
     found = devices.of_kind("GPU", here)
     if not found:
@@ -193,7 +183,7 @@ def every_gpu(here: tuple[str, ...]) -> tuple[str, ...]:
     return found
 
 
-def judge(
+def measure(
     device: str, factors: Factors, shape: Shape, precision: Precision, warm_up: int, repeats: int
 ) -> Verdict:
     """Multiply on the device, look where the product lies, time it, check it."""

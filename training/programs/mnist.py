@@ -14,18 +14,17 @@ import tensorflow as tf
 import tf_keras
 
 from training.programs import idx
-from training.programs.matmul import at_least
-from trainyard.runtime import Runtime, evaluating, start
+from training.programs.arguments import SHOWN, add_step_delay, at_least, training_parser
+from training.programs.classification import evaluate, is_right, losses, write_metrics
+from trainyard.runtime import Runtime, evaluation, start
 from trainyard.runtime.data import Arrays, Examples, Records
 from trainyard.runtime.export import classifier
-from trainyard.runtime.metrics import Step
-from trainyard.runtime.plan import Trained
+from trainyard.runtime.plan import Step, Trained
 
 SIDE = 28
 PIXELS = SIDE * SIDE
 HIDDEN = 100
 DIGITS = 10
-EVALUATION_BATCH = 512
 RECORD = {
     "image": tf.io.FixedLenFeature([], tf.string),
     "label": tf.io.FixedLenFeature([], tf.int64),
@@ -48,7 +47,7 @@ class Classifier(tf.Module):
 
 
 class Diary:
-    """The lines of a run: every `frequency` steps and at the end of an epoch. `cost` is that of the last step noted."""
+    """The lines of a run: every `frequency` steps and at the end of an epoch. `cost` is the last one printed."""
 
     def __init__(self, frequency: int) -> None:
         self._frequency = frequency
@@ -57,7 +56,7 @@ class Diary:
         self.cost: float | None = None
 
     def note(self, done: Step) -> None:
-        """A step is done. Asynchronous workers may have done several since the last one that was noted."""
+        """A step is done. Asynchronous workers may have done several since the last one that was printed."""
         self.cost = done.loss
         if self._is_due(done):
             self._tell(done)
@@ -94,9 +93,9 @@ def main() -> None:
         model = Classifier(arguments.seed)
         optimizer = tf_keras.optimizers.SGD(arguments.learning_rate)
     if runtime.is_evaluator:
-        evaluating.follow(
+        evaluation.follow(
             runtime,
-            lambda: dict(zip(("loss", "accuracy"), evaluate(model, test), strict=True)),
+            lambda: evaluate(model, test),
             model=model,
             optimizer=optimizer,
             epochs=arguments.epochs,
@@ -120,23 +119,9 @@ def main() -> None:
 
 
 def parse_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    shown = "(default: %(default)s)"
-    parser.add_argument("--epochs", type=at_least(1), default=20, help=shown)
-    parser.add_argument("--global-batch-size", type=at_least(1), default=100, help=shown)
-    parser.add_argument("--learning-rate", type=float, default=0.5, help=shown)
-    parser.add_argument("--seed", type=int, default=1, help=shown)
-    parser.add_argument("--frequency", type=at_least(1), default=100, help=f"steps from line to line {shown}")
-    parser.add_argument(
-        "--checkpoint-every",
-        type=at_least(0),
-        help="steps; 0: by the clock alone (default: what the job says)",
-    )
-    parser.add_argument(
-        "--step-delay", type=float, default=0.0, help=f"seconds to wait after a step, to watch it {shown}"
-    )
+    parser = training_parser(__doc__, epochs=20, global_batch_size=100, learning_rate=0.5)
+    parser.add_argument("--frequency", type=at_least(1), default=100, help=f"steps from line to line {SHOWN}")
+    add_step_delay(parser)
     return parser.parse_args()
 
 
@@ -186,43 +171,15 @@ def drawn(shape: tuple[int, int], seed: int) -> Any:
     return tf.random.stateless_normal(shape, seed=(seed, 0), stddev=shape[0] ** -0.5)
 
 
-def losses(labels: Any, outputs: Any) -> Any:
-    return tf.nn.sparse_softmax_cross_entropy_with_logits(labels, outputs)
-
-
-def is_right(labels: Any, outputs: Any) -> Any:
-    return tf.cast(tf.equal(tf.argmax(outputs, axis=1), labels), tf.float32)
-
-
 def conclude(runtime: Runtime, model: Classifier, trained: Trained, test: Examples, diary: Diary) -> None:
-    """Judge the model on digits it has never seen, and leave it behind."""
-    loss, accuracy = evaluate(model, test)
+    """Evaluate the model on digits it has never seen, and leave it behind."""
+    numbers = evaluate(model, test)
     if runtime.is_chief:
         last = trained.history[-1]["loss"] if diary.cost is None else diary.cost
-        diary.close(accuracy, last)
+        diary.close(numbers["accuracy"], last)
     images = tf.TensorSpec((None, PIXELS), tf.float32, name="images")
     runtime.save_model(model, classifier(model, images), step=trained.step)
-    runtime.write_metrics(
-        {
-            "step": trained.step,
-            "steps": trained.steps,
-            "epochs": len(trained.history),
-            "loss": loss,
-            "accuracy": accuracy,
-            "workers": runtime.workers,
-            "history": trained.history,
-        }
-    )
-
-
-def evaluate(model: Classifier, examples: Examples) -> tuple[float, float]:
-    """Mean loss and accuracy over all examples."""
-    loss = right = 0.0
-    for images, labels in examples.once(EVALUATION_BATCH):
-        outputs = model(images)
-        loss += float(tf.reduce_sum(losses(labels, outputs)))
-        right += float(tf.reduce_sum(is_right(labels, outputs)))
-    return loss / examples.count, right / examples.count
+    write_metrics(runtime, trained, **numbers)
 
 
 if __name__ == "__main__":

@@ -24,16 +24,17 @@ import numpy as np
 import tensorflow as tf
 
 from training.programs import idx, mnist
-from training.programs.matmul import at_least
+from training.programs.arguments import at_least
+from training.programs.classification import evaluate, is_right, losses
 from trainyard.runtime import Runtime
 from trainyard.runtime.cluster import Cluster
 from trainyard.runtime.environment import Environment
 from trainyard.runtime.export import classifier
 from trainyard.runtime.forming import answers, use_processors
 from trainyard.runtime.leaving import FINISHED, RESTART, leave, leave_when_a_peer_is_gone
-from trainyard.runtime.metrics import Reporter, Step
+from trainyard.runtime.metrics import Reporter
 from trainyard.runtime.place import Place
-from trainyard.runtime.plan import Plan, Resumed
+from trainyard.runtime.plan import Plan, Resumed, Step
 from trainyard.runtime.watch import STALLED_SECONDS, Watch
 
 v1 = tf.compat.v1
@@ -178,7 +179,7 @@ def start_server(assignment: Assignment) -> Any:
 
 
 def serve(assignment: Assignment, target: str, environment: Environment) -> NoReturn:
-    """A parameter server's life: until the chief says that all is over, or its door has been closed for a while.
+    """A parameter server's life: until the chief says that all is over, or its port has been closed for a while.
 
     SIGTERM is left unheard: the chief hears of an interruption too, and what it saves then lies here.
     """
@@ -258,8 +259,8 @@ def build(arguments: argparse.Namespace, assignment: Assignment, environment: En
         labels = v1.placeholder(tf.int64, (None,), name="labels")
         hidden = tf.sigmoid(layer("hidden", images, mnist.HIDDEN, arguments.seed))
         logits = layer("softmax", hidden, mnist.DIGITS, arguments.seed + 1)
-        cost = tf.reduce_mean(mnist.losses(labels, logits))
-        accuracy = tf.reduce_mean(mnist.is_right(labels, logits))
+        cost = tf.reduce_mean(losses(labels, logits))
+        accuracy = tf.reduce_mean(is_right(labels, logits))
         optimizer = v1.train.GradientDescentOptimizer(arguments.learning_rate)
         train = optimizer.minimize(cost, global_step=step)
         v1.summary.scalar("train/cost", cost)
@@ -403,7 +404,7 @@ def say_over(assignment: Assignment, target: str) -> None:
 def conclude(
     arguments: argparse.Namespace, environment: Environment, assignment: Assignment, diary: mnist.Diary
 ) -> None:
-    """Judge what the last checkpoint holds on digits nobody has seen, and leave it behind as a SavedModel."""
+    """Evaluate what the last checkpoint holds on digits nobody has seen, and leave it behind as a SavedModel."""
     saved = tf.train.load_checkpoint(str(environment.checkpoints))
     step = int(saved.get_tensor("global_step"))
     model = mnist.Classifier(arguments.seed)
@@ -415,16 +416,14 @@ def conclude(
     ):
         variable.assign(saved.get_tensor(name))
     test = mnist.arrays(environment.data_folder("mnist"), idx.TEST)
-    loss, accuracy = mnist.evaluate(model, test)
-    diary.close(accuracy, loss)
+    numbers = evaluate(model, test)
+    diary.close(numbers["accuracy"], numbers["loss"])
     here = Cluster(Place.from_tf_config(None), "single", tf.distribute.get_strategy())
     runtime = Runtime(here, environment)
     images = tf.TensorSpec((None, mnist.PIXELS), tf.float32, name="images")
     runtime.save_model(model, classifier(model, images), step=step)
     workers = max(len(assignment.workers), 1)
-    runtime.write_metrics(
-        {"step": step, "steps": arguments.steps, "loss": loss, "accuracy": accuracy, "workers": workers}
-    )
+    runtime.write_metrics({"step": step, "steps": arguments.steps, **numbers, "workers": workers})
 
 
 if __name__ == "__main__":

@@ -13,7 +13,8 @@ import numpy as np
 import tensorflow as tf
 
 from training.programs import devices
-from training.programs.matmul import at_least, timed
+from training.programs.arguments import at_least
+from training.programs.matmul import timed
 from trainyard.runtime.data import split
 from trainyard.runtime.environment import Environment
 from trainyard.runtime.metrics import write_metrics

@@ -4,31 +4,30 @@ A step is one push: the gradients of one worker's batch, which holds `global_bat
 has as many steps as it takes the workers together to see as many examples as there are. Each worker has an order of
 its own (seed + worker), and a fast one gets further in it than a slow one: no two runs are equal.
 
-The chief keeps the workers busy, reads the books (books.py), and saves when nobody computes. When a worker is gone it
-still saves, and leaves to be started again. When a parameter server is gone, so are the parameters, and when somebody
-hangs, nothing can be saved: it leaves at once, and the last checkpoint counts.
+The chief keeps the workers busy, reads the statistics (step_statistics.py), and saves when nobody computes. When a
+worker is gone it still saves, and leaves to be started again. When a parameter server is gone, so are the parameters,
+and when somebody hangs, nothing can be saved: it leaves at once, and the last checkpoint counts.
 """
 
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import keras
 import tensorflow as tf
 
 from trainyard.runtime.checkpoints import Checkpoints
+from trainyard.runtime.cluster import Cluster
 from trainyard.runtime.data import Examples, Share
+from trainyard.runtime.environment import Environment
 from trainyard.runtime.leaving import RESTART, leave
 from trainyard.runtime.metrics import Reporter
 from trainyard.runtime.models import trained
 from trainyard.runtime.plan import Plan, Resumed, Trained, resume
-from trainyard.runtime.step_statistics import Books, Page, worker_here
-from trainyard.runtime.watch import Attendance, Watch
-from trainyard.runtime.worker_local import Elsewhere, Everywhere, where
-
-if TYPE_CHECKING:
-    from trainyard.runtime.session import Runtime
+from trainyard.runtime.step_statistics import Snapshot, StepStatistics, worker_here
+from trainyard.runtime.watch import Watch, WorkerProgress
+from trainyard.runtime.worker_local import SharedExamples, WorkerLocalExamples, by_worker
 
 LOOK_SECONDS = 0.02
 AHEAD_SECONDS = 0.3
@@ -46,8 +45,8 @@ class Turn(Protocol):
     @property
     def pushes(self) -> int: ...
 
-    def __call__(self, batches: Sequence[Any], books: Books) -> None:
-        """In the worker's graph; `batches` are (features, labels). Enters every push in the books."""
+    def __call__(self, batches: Sequence[Any], statistics: StepStatistics) -> None:
+        """In the worker's graph; `batches` are (features, labels). Adds every push in the statistics."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +63,9 @@ class OneBatch:
     batches: int = 1
     pushes: int = 1
 
-    def __call__(self, batches: Sequence[Any], books: Books) -> None:
+    def __call__(self, batches: Sequence[Any], statistics: StepStatistics) -> None:
         ((features, labels),) = batches
-        fetched_at = books.step.read_value()
+        fetched_at = statistics.step.read_value()
         with tf.control_dependencies([fetched_at]), tf.GradientTape() as tape:
             outputs = trained(self.model)(features)
             loss = tf.reduce_mean(self.losses(labels, outputs))
@@ -74,32 +73,38 @@ class OneBatch:
         gradients = tape.gradient(loss, variables)
         self.optimizer.apply_gradients(zip(gradients, variables, strict=True))
         accuracy = tf.reduce_mean(self.is_right(labels, outputs))
-        books.enter_push(gradients, fetched_at=fetched_at, loss=loss, accuracy=accuracy)
+        statistics.add_push(gradients, fetched_at=fetched_at, loss=loss, accuracy=accuracy)
 
 
 class Work:
     """Keeps the workers busy, and stops them. `dataset_of(worker)` is made by each worker, `done` steps are behind."""
 
     def __init__(
-        self, strategy: Any, books: Books, turn: Turn, dataset_of: Callable[[Any], Any], *, done: int
+        self,
+        strategy: Any,
+        statistics: StepStatistics,
+        turn: Turn,
+        dataset_of: Callable[[Any], Any],
+        *,
+        done: int,
     ) -> None:
         self._strategy = strategy
         self._coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
         self._datasets = iter(self._coordinator.create_per_worker_dataset(lambda: dataset_of(worker_here())))
-        self._books = books
+        self._statistics = statistics
         self._turn = turn
         self._promised = done
 
     def schedule(self, until: int, *, delay: float) -> None:
         """Turns, until this step is promised. What was promised before is done when nobody works any more."""
         if self._coordinator.done():
-            self._promised = self._books.read().step
+            self._promised = self._statistics.read().step
         while self._promised < until:
             self._coordinator.schedule(self._one_turn, args=(self._datasets,))
             self._promised += self._turn.pushes
             time.sleep(delay)
 
-    def stop(self) -> Page:
+    def stop(self) -> Snapshot:
         """Waits until what was scheduled is done, or until it is clear that somebody will not do it.
 
         Raises what a worker or a parameter server raised.
@@ -109,27 +114,36 @@ class Work:
             time.sleep(LOOK_SECONDS)
         if self._coordinator.done():
             self._coordinator.join()
-        page = self._books.read()
-        self._promised = page.step
-        return page
+        snapshot = self._statistics.read()
+        self._promised = snapshot.step
+        return snapshot
 
     @tf.function
     def _one_turn(self, dataset: Any) -> None:
         batches = tuple(next(dataset) for _ in range(self._turn.batches))
-        self._strategy.run(self._turn, args=(batches, self._books))
-        self._books.enter_turn()
+        self._strategy.run(self._turn, args=(batches, self._statistics))
+        self._statistics.add_turn()
 
 
 class Asynchronous:
-    """Trains `model` with `optimizer`, both made under `runtime.strategy.scope()`.
+    """Trains `model` with `optimizer`, both made under the scope of the cluster's strategy.
 
     `turn` is what a worker does at a stretch. Raises SystemExit for what cannot be trained like this.
     """
 
-    def __init__(self, runtime: "Runtime", plan: Plan, *, model: Any, optimizer: Any, turn: Turn) -> None:
-        refuse_what_cannot_work(optimizer, plan, runtime.workers, runtime.strategy.num_replicas_in_sync)
-        self._cluster = runtime.cluster
-        self._environment = runtime.environment
+    def __init__(
+        self,
+        cluster: Cluster,
+        environment: Environment,
+        plan: Plan,
+        *,
+        model: Any,
+        optimizer: Any,
+        turn: Turn,
+    ) -> None:
+        refuse_what_cannot_work(optimizer, plan, cluster.workers, cluster.strategy.num_replicas_in_sync)
+        self._cluster = cluster
+        self._environment = environment
         self._plan = plan
         self._model = model
         self._optimizer = optimizer
@@ -141,18 +155,20 @@ class Asynchronous:
     def train(self, examples: Examples) -> Trained:
         """To the last step, from wherever the latest checkpoint is. Does not return when the chief must leave."""
         share = self._plan.global_batch_size // self._cluster.workers
-        there = where(self._environment, examples, self._cluster.workers, batch=share)
-        per_epoch = steps_per_epoch(there.count, share, self._turn)
+        examples_of = by_worker(self._environment, examples, self._cluster.workers, batch=share)
+        per_epoch = steps_per_epoch(examples_of.count, share, self._turn)
         steps = per_epoch * self._plan.epochs
         with self._cluster.strategy.scope():
             if hasattr(self._optimizer, "build"):  # the state of a Keras optimizer is there only then
                 self._optimizer.build(self._model.trainable_variables)
-            books = Books(epochs=self._plan.epochs, per_epoch=per_epoch, workers=self._cluster.workers)
+            statistics = StepStatistics(
+                epochs=self._plan.epochs, per_epoch=per_epoch, workers=self._cluster.workers
+            )
         with Watch(vital=self._addresses("ps"), helpers=self._addresses("worker")) as watch:
-            resumed = self._resume(books, per_epoch)
-            page = books.read()
-            dataset_of = self._datasets(there, share, turns_before=page.turns)
-            work = Work(self._cluster.strategy, books, self._turn, dataset_of, done=page.step)
+            resumed = self._resume(statistics, per_epoch)
+            snapshot = statistics.read()
+            dataset_of = self._datasets(examples_of, share, turns_before=snapshot.turns)
+            work = Work(self._cluster.strategy, statistics, self._turn, dataset_of, done=snapshot.step)
             reporter = Reporter(
                 self._environment,
                 self._plan,
@@ -161,28 +177,30 @@ class Asynchronous:
                 is_chief=True,
                 resumed=resumed,
             )
-            page = self._go_on(page, books, work, watch, reporter, steps=steps, per_epoch=per_epoch)
-        return Trained(page.step, steps, page.history(per_epoch))
+            snapshot = self._go_on(
+                snapshot, statistics, work, watch, reporter, steps=steps, per_epoch=per_epoch
+            )
+        return Trained(snapshot.step, steps, snapshot.history(per_epoch))
 
-    def _resume(self, books: Books, per_epoch: int) -> Resumed | None:
+    def _resume(self, statistics: StepStatistics, per_epoch: int) -> Resumed | None:
         saved = self._checkpoints.restore()
         if saved is None:
             print("starting at step 0", flush=True)
             return None
         resumed = resume(saved, self._plan, per_epoch)
-        books.go_on_from(saved["books"])
+        statistics.restore(saved["statistics"])
         self._saved_step = resumed.step
         print(f"resumed from step {resumed.step}", flush=True)
         return resumed
 
     def _datasets(
-        self, there: Everywhere | Elsewhere, share: int, turns_before: Sequence[int]
+        self, examples_of: SharedExamples | WorkerLocalExamples, share: int, turns_before: Sequence[int]
     ) -> Callable[[Any], Any]:
         """Each worker goes on where it was in its own order of the examples, and never comes to its end."""
         batches_before = tf.constant(turns_before, tf.int64) * self._turn.batches
 
         def dataset_of(worker: Any) -> Any:
-            examples = there.of(worker)
+            examples = examples_of.of(worker)
             return examples.batches(
                 Share.of_all_data(share, replicas=range(1), of=1),
                 seed=self._plan.seed + worker,
@@ -195,38 +213,40 @@ class Asynchronous:
 
     def _go_on(
         self,
-        page: Page,
-        books: Books,
+        snapshot: Snapshot,
+        statistics: StepStatistics,
         work: Work,
         watch: Watch,
         reporter: Reporter,
         *,
         steps: int,
         per_epoch: int,
-    ) -> Page:
-        attendance = Attendance(page.turns, time.monotonic())
-        while page.step < steps:
-            work.schedule(min(page.step + self._ahead(attendance), steps), delay=self._plan.step_delay)
+    ) -> Snapshot:
+        worker_progress = WorkerProgress(snapshot.turns, time.monotonic())
+        while snapshot.step < steps:
+            work.schedule(
+                min(snapshot.step + self._ahead(worker_progress), steps), delay=self._plan.step_delay
+            )
             time.sleep(LOOK_SECONDS)
-            page = self._turn_page(page, books.read(), reporter, per_epoch)
-            attendance.see(page.turns, time.monotonic())
-            watch.saw(page.step, patience=attendance.patience(time.monotonic()))
-            self._leave_if_one_hangs(attendance)
+            snapshot = self._report(snapshot, statistics.read(), reporter, per_epoch)
+            worker_progress.see(snapshot.turns, time.monotonic())
+            watch.saw(snapshot.step, patience=worker_progress.patience(time.monotonic()))
+            self._leave_if_one_hangs(worker_progress)
             why = self._why_to_leave(watch)
-            if why or self._is_due(page.step):
-                page = self._turn_page(page, work.stop(), reporter, per_epoch)
-                self._save(page, per_epoch)
-            if why and page.step < steps:
+            if why or self._is_due(snapshot.step):
+                snapshot = self._report(snapshot, work.stop(), reporter, per_epoch)
+                self._save(snapshot, per_epoch)
+            if why and snapshot.step < steps:
                 leave(
                     RESTART,
-                    f"{why}: leaving at step {page.step} of {steps}, which is saved, to be started again",
+                    f"{why}: leaving at step {snapshot.step} of {steps}, which is saved, to be started again",
                 )
-        page = work.stop()
-        self._save(page, per_epoch)
-        return page
+        snapshot = work.stop()
+        self._save(snapshot, per_epoch)
+        return snapshot
 
-    def _turn_page(self, before: Page, now: Page, reporter: Reporter, per_epoch: int) -> Page:
-        """Report the steps between the pages: loss and accuracy are the means over them."""
+    def _report(self, before: Snapshot, now: Snapshot, reporter: Reporter, per_epoch: int) -> Snapshot:
+        """Report the steps between two snapshots: loss and accuracy are the means over them."""
         if now.step > before.step:
             loss, accuracy = now.since(before)
             for step in range(before.step + 1, now.step + 1):
@@ -237,16 +257,16 @@ class Asynchronous:
                 reporter.add_scalars(at, **{f"epoch/{name}": value for name, value in scalars.items()})
         return now
 
-    def _ahead(self, attendance: Attendance) -> int:
+    def _ahead(self, worker_progress: WorkerProgress) -> int:
         """How many steps to have scheduled: some for every worker, and what they all do in AHEAD_SECONDS."""
         turns = max(
-            2 * self._cluster.workers, int(attendance.turns_per_second(time.monotonic()) * AHEAD_SECONDS)
+            2 * self._cluster.workers, int(worker_progress.turns_per_second(time.monotonic()) * AHEAD_SECONDS)
         )
         return turns * self._turn.pushes
 
-    def _leave_if_one_hangs(self, attendance: Attendance) -> None:
+    def _leave_if_one_hangs(self, worker_progress: WorkerProgress) -> None:
         """Nothing is saved: TensorFlow would wait for a worker that is connected and does not answer."""
-        hanging = attendance.hanging(time.monotonic())
+        hanging = worker_progress.hanging(time.monotonic())
         if hanging:
             named = ", ".join(map(str, hanging))
             leave(
@@ -265,11 +285,11 @@ class Asynchronous:
         by_steps = every > 0 and step // every > self._saved_step // every
         return by_steps or (clock >= self._plan.checkpoint_seconds and step > self._saved_step)
 
-    def _save(self, page: Page, per_epoch: int) -> None:
+    def _save(self, snapshot: Snapshot, per_epoch: int) -> None:
         self._checkpoints.save(
-            page.step, {**self._plan.facts_at(page.step, per_epoch), "books": page.to_json()}
+            snapshot.step, {**self._plan.facts_at(snapshot.step, per_epoch), "statistics": snapshot.to_json()}
         )
-        self._saved_at, self._saved_step = time.monotonic(), page.step
+        self._saved_at, self._saved_step = time.monotonic(), snapshot.step
 
     def _addresses(self, role: str) -> dict[str, str]:
         return {

@@ -8,25 +8,22 @@ Rules that make a restarted run equal to an uninterrupted one:
 - when a peer is gone, everybody leaves at once with the code that means "start me again".
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import tensorflow as tf
 
 from trainyard.runtime.checkpoints import Checkpoints
+from trainyard.runtime.cluster import Cluster
 from trainyard.runtime.data import Examples
+from trainyard.runtime.environment import Environment
 from trainyard.runtime.feeding import distributed, steps_per_epoch
 from trainyard.runtime.leaving import RESTART, leave
 from trainyard.runtime.metrics import History, Reporter
 from trainyard.runtime.models import state_of, trained
 from trainyard.runtime.plan import Plan, Resumed, Trained, resume
-
-if TYPE_CHECKING:
-    from trainyard.runtime.session import Runtime
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +45,8 @@ class Elastic:
 
     def __init__(
         self,
-        runtime: Runtime,
+        cluster: Cluster,
+        environment: Environment,
         plan: Plan,
         *,
         model: Any,
@@ -56,8 +54,8 @@ class Elastic:
         losses: Callable[[Any, Any], Any],
         is_right: Callable[[Any, Any], Any],
     ) -> None:
-        self._cluster = runtime.cluster
-        self._environment = runtime.environment
+        self._cluster = cluster
+        self._environment = environment
         self._plan = plan
         self._model = model
         self._optimizer = optimizer
@@ -65,9 +63,7 @@ class Elastic:
         self._is_right = is_right
         self._history = History()
         self._saved_at = time.monotonic()
-        self._checkpoints = Checkpoints.of(
-            runtime.cluster, runtime.environment, optimizer=optimizer, **state_of(model)
-        )
+        self._checkpoints = Checkpoints.of(cluster, environment, optimizer=optimizer, **state_of(model))
 
     def train(self, examples: Examples) -> Trained:
         """To the last step, from wherever the latest checkpoint is. Does not return when the workers must leave."""

@@ -93,10 +93,10 @@ def _forming(place: Place, seconds: float) -> Iterator[None]:
     """Inside, TensorFlow forms the cluster.
 
     TensorFlow waits for a missing process without a word and without an end, and no other thread runs meanwhile.
-    So all look for each other first, each behind the door that TensorFlow will open. Should one vanish just then,
+    So all look for each other first, each on the port on which TensorFlow will listen. Should one vanish just then,
     SIGALRM ends the process; the host agent knows what that means.
     """
-    with _door(place.address, len(place.others())):
+    with _listening(place.address, len(place.others())):
         absent = wait_for(place.others(), seconds)
     leave_without(absent, place, seconds)
     before = signal.signal(signal.SIGALRM, signal.SIG_DFL)
@@ -109,11 +109,11 @@ def _forming(place: Place, seconds: float) -> Iterator[None]:
 
 
 @contextmanager
-def _door(address: str, callers: int) -> Iterator[None]:
+def _listening(address: str, callers: int) -> Iterator[None]:
     """Be seen at `address` before TensorFlow listens there."""
-    with socket.socket() as door:
-        door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    with socket.socket() as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         host, _, port = address.rpartition(":")
-        door.bind((host, int(port)))
-        door.listen(max(callers, 1))
+        listener.bind((host, int(port)))
+        listener.listen(max(callers, 1))
         yield

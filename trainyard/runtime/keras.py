@@ -150,7 +150,7 @@ class Resumable(keras.callbacks.Callback):
         votes = self._runtime.cluster.all_say(2 * leaves + (clock and self._runtime.is_chief))
         if any(votes) or self._plan.is_due(self.step):
             self._save()
-        if any(wish >= 2 for wish in votes):
+        if any(vote >= 2 for vote in votes):
             self._runtime.cluster.all_say(self.step)
             leave(
                 RESTART, f"leaving at step {self.step} of {self._steps}, which is saved, to be started again"

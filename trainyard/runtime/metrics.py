@@ -11,22 +11,9 @@ from typing import Any
 import tensorflow as tf
 
 from trainyard.runtime.environment import Environment
-from trainyard.runtime.plan import Plan, Resumed
+from trainyard.runtime.plan import Plan, Resumed, Step
 
 EVERY_SECONDS = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One step that is done, for a program's own lines. `epoch` and `batch` (of `batches`) count from 1."""
-
-    step: int
-    steps: int
-    epoch: int
-    batch: int
-    batches: int
-    loss: float
-    accuracy: float
 
 
 @dataclass(slots=True)

@@ -51,7 +51,7 @@ class Place:
         return self.index + (len(self.members.get("chief", ())) if self.role == "worker" else 0)
 
     def others(self) -> dict[str, str]:
-        """Address of everybody else that opens a door: what it is."""
+        """Address of everybody else that listens on a port: what it is."""
         return {
             address: f"{role} {index} at {address}"
             for role, addresses in sorted(self.members.items())

@@ -1,13 +1,21 @@
 """What a loop is to do, where in it a checkpoint stands, and what it has done. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from trainyard.runtime.metrics import Step
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step that is done, for a program's own lines. `epoch` and `batch` (of `batches`) count from 1."""
+
+    step: int
+    steps: int
+    epoch: int
+    batch: int
+    batches: int
+    loss: float
+    accuracy: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,10 +22,10 @@ def serve(place: Place, environment: Environment) -> NoReturn:
     The code is 0 when the chief has sent its shutdown notice, else RESTART. SIGTERM is ignored here: the chief gets the
     interruption too, and what it saves then lies on the parameter servers.
     """
-    farewell = _farewell(environment, place.role, place.index)
-    farewell.unlink(missing_ok=True)
+    notice = _shutdown_notice(environment, place.role, place.index)
+    notice.unlink(missing_ok=True)
     if place.role == "worker":
-        worker_local.write_down(environment, place.index)
+        worker_local.write_records(environment, place.index)
     use_processors()
     server = tf.distribute.Server(
         tf.train.ClusterSpec({role: list(members) for role, members in place.members.items()}),
@@ -40,7 +40,7 @@ def serve(place: Place, environment: Environment) -> NoReturn:
     while unanswered < GONE_AFTER_LOOKS:
         time.sleep(LOOK_SECONDS)
         unanswered = 0 if answers(chief) else unanswered + 1
-    if farewell.exists():
+    if notice.exists():
         leave(FINISHED, f"{place.name} is not needed any more: the chief has finished")
     leave(RESTART, f"a peer is gone (nobody answers as the chief at {chief}); leaving to be started again")
 
@@ -51,10 +51,10 @@ def send_shutdown_notice(place: Place, environment: Environment) -> None:
         for index in range(len(place.members[role])):
             try:
                 with tf.device(f"/job:{role}/task:{index}/device:CPU:0"):
-                    tf.io.write_file(str(_farewell(environment, role, index)), "finished")
+                    tf.io.write_file(str(_shutdown_notice(environment, role, index)), "finished")
             except PEER_ERRORS:
-                print(f"{role} {index} did not hear the shutdown_notice", flush=True)
+                print(f"{role} {index} did not get the shutdown notice", flush=True)
 
 
-def _farewell(environment: Environment, role: str, index: int) -> Path:
-    return environment.progress.absolute().parent / f"farewell-{role}-{index}"
+def _shutdown_notice(environment: Environment, role: str, index: int) -> Path:
+    return environment.progress.absolute().parent / f"shutdown-notice-{role}-{index}"

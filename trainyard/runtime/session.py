@@ -18,7 +18,7 @@ from trainyard.runtime.environment import Environment
 from trainyard.runtime.export import Signature
 from trainyard.runtime.forming import gpus
 from trainyard.runtime.leaving import FINISHED, leave
-from trainyard.runtime.plan import Plan
+from trainyard.runtime.plan import Plan, Step
 
 
 def start(*, deterministic: bool | None = None, seed: int = 1) -> "Runtime":
@@ -77,7 +77,7 @@ class Runtime:
         seed: int = 1,
         checkpoint_every: int | None = None,
         step_delay: float = 0.0,
-        each_step: Callable[[metrics.Step], None] | None = None,
+        each_step: Callable[[Step], None] | None = None,
     ) -> Elastic | Asynchronous:
         """The training loop of this strategy, for `model` and `optimizer` made under `strategy.scope()`.
 
@@ -95,8 +95,18 @@ class Runtime:
         )
         if self.cluster.kind == "parameter_server":
             turn = OneBatch(model, optimizer, losses, is_right)
-            return Asynchronous(self, plan, model=model, optimizer=optimizer, turn=turn)
-        return Elastic(self, plan, model=model, optimizer=optimizer, losses=losses, is_right=is_right)
+            return Asynchronous(
+                self.cluster, self.environment, plan, model=model, optimizer=optimizer, turn=turn
+            )
+        return Elastic(
+            self.cluster,
+            self.environment,
+            plan,
+            model=model,
+            optimizer=optimizer,
+            losses=losses,
+            is_right=is_right,
+        )
 
     def plan(
         self,
@@ -106,16 +116,16 @@ class Runtime:
         seed: int,
         checkpoint_every: int | None,
         step_delay: float = 0.0,
-        each_step: Callable[[metrics.Step], None] | None = None,
+        each_step: Callable[[Step], None] | None = None,
     ) -> Plan:
         """`checkpoint_every` None: what the job says."""
-        told = self.environment
+        environment = self.environment
         return Plan(
             epochs=epochs,
             global_batch_size=global_batch_size,
             seed=seed,
-            checkpoint_every=told.checkpoint_steps if checkpoint_every is None else checkpoint_every,
-            checkpoint_seconds=told.checkpoint_seconds,
+            checkpoint_every=environment.checkpoint_steps if checkpoint_every is None else checkpoint_every,
+            checkpoint_seconds=environment.checkpoint_seconds,
             step_delay=step_delay,
             each_step=each_step,
         )

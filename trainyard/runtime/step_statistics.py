@@ -1,8 +1,8 @@
-"""The books of asynchronous training: what was done, kept on the parameter servers, entered by the steps themselves.
+"""Step statistics of asynchronous training, kept on the parameter servers and added to by the steps themselves.
 
-The books are exact however the workers race: no step is lost or counted twice, and each knows its staleness, that is
-how many pushes came between its fetch and its own. For that `step` counts by the one operation that counts and answers
-in one go, and each worker has rows of its own: two that add to one row at a time may lose one (4 of 60,000 did).
+They are exact however the workers race: no step is lost or counted twice, and each knows its staleness, that is how
+many pushes came between its fetch and its own. For that `step` counts by the one operation that counts and answers in
+one go, and each worker has rows of its own: two that add to one row at a time may lose one (4 of 60,000 did).
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,8 +17,8 @@ LOSS, ACCURACY, STALENESS, STEPS = range(4)
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
-    """The books as the chief read them. `epochs` and `stalest` have a row an epoch, `turns` a number a worker."""
+class Snapshot:
+    """The statistics as the chief read them. `epochs` and `stalest` have a row an epoch, `turns` a number a worker."""
 
     epochs: Any
     stalest: Any
@@ -36,7 +36,7 @@ class Page:
             "staleness_max": int(self.stalest.max()),
         }
 
-    def since(self, earlier: "Page") -> tuple[float, float]:
+    def since(self, earlier: "Snapshot") -> tuple[float, float]:
         """Mean loss and accuracy of the steps since `earlier`, of which there must be some."""
         sums = self.epochs.sum(axis=0) - earlier.epochs.sum(axis=0)
         return float(sums[LOSS] / sums[STEPS]), float(sums[ACCURACY] / sums[STEPS])
@@ -60,7 +60,7 @@ class Page:
         return {"epochs": self.epochs.tolist(), "stalest": self.stalest.tolist(), "turns": list(self.turns)}
 
 
-class Books(tf.Module):
+class StepStatistics(tf.Module):
     """To be made under the strategy's scope. `per_epoch` steps are an epoch."""
 
     def __init__(self, *, epochs: int, per_epoch: int, workers: int) -> None:
@@ -72,15 +72,15 @@ class Books(tf.Module):
         self._stalest = tf.Variable(tf.zeros((workers * epochs,), tf.int64), trainable=False)
         self._turns = tf.Variable(tf.zeros((workers,), tf.int64), trainable=False)
 
-    def read(self) -> Page:
-        return Page(
+    def read(self) -> Snapshot:
+        return Snapshot(
             self._epochs.numpy().reshape(*self._shape, 4).sum(axis=0),
             self._stalest.numpy().reshape(self._shape).max(axis=0),
             tuple(self._turns.numpy().tolist()),
         )
 
-    def go_on_from(self, saved: Mapping[str, Any]) -> None:
-        """`saved`: what `Page.to_json` said, for as many epochs or fewer. The first worker's rows take it all."""
+    def restore(self, saved: Mapping[str, Any]) -> None:
+        """`saved`: what `Snapshot.to_json` said, for as many epochs or fewer. The first worker's rows take it all."""
         done = np.asarray(saved["epochs"])
         epochs, stalest = np.zeros(self._epochs.shape), np.zeros(self._stalest.shape, np.int64)
         epochs[: len(done)], stalest[: len(done)] = done, saved["stalest"]
@@ -89,7 +89,7 @@ class Books(tf.Module):
         self._turns.assign(saved["turns"])
         self.step.assign(int(epochs[:, STEPS].sum()))
 
-    def enter_push(self, gradients: Sequence[Any], *, fetched_at: Any, loss: Any, accuracy: Any) -> None:
+    def add_push(self, gradients: Sequence[Any], *, fetched_at: Any, loss: Any, accuracy: Any) -> None:
         """In the worker's graph: a step is done as soon as its gradients are there. `fetched_at`: what `step` was when
         the parameters were fetched."""
         with tf.control_dependencies(gradients):
@@ -101,7 +101,7 @@ class Books(tf.Module):
         _add(self._epochs, row, sums)
         tf.raw_ops.ResourceScatterMax(resource=self._stalest.handle, indices=[row], updates=[staleness])
 
-    def enter_turn(self) -> None:
+    def add_turn(self) -> None:
         """In the worker's graph: it has done with the batches it took."""
         _add(self._turns, worker_here(), tf.ones((), tf.int64))
 

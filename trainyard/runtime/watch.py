@@ -11,7 +11,7 @@ from trainyard.runtime.leaving import RESTART, leave
 
 LOOK_SECONDS = 1.0
 LOOKS_UNTIL_GONE = 2
-FAREWELL_SECONDS = 60.0
+SAVE_SECONDS = 60.0
 FIRST_TURN_SECONDS = 180.0
 STALLED_SECONDS = 60.0
 SLOW_TURNS = 20
@@ -22,7 +22,7 @@ class Watch:
     """Looks at addresses: `vital` and `helpers` are address -> who that is.
 
     Without a vital one nothing can be saved: this process leaves at once, with RESTART. Without a helper it may still
-    save: `gone` names who is missing, and this process leaves by itself within FAREWELL_SECONDS, or is made to.
+    save: `gone` names who is missing, and this process leaves by itself within SAVE_SECONDS, or is made to.
     It is made to leave, too, when the step it `saw` stays the same for too long.
     """
 
@@ -59,13 +59,13 @@ class Watch:
             now = time.monotonic()
             if helpers and gone_at is None:
                 self.gone, gone_at = ", ".join(helpers), now
-            if vital or (gone_at is not None and now - gone_at > FAREWELL_SECONDS):
+            if vital or (gone_at is not None and now - gone_at > SAVE_SECONDS):
                 named = ", ".join(vital) or self.gone
                 leave(RESTART, f"a peer is gone (nobody answers as {named}); leaving to be started again")
-            if now - self._moved_at > self._patience + FAREWELL_SECONDS:
+            if now - self._moved_at > self._patience + SAVE_SECONDS:
                 leave(
                     RESTART,
-                    f"no step for {now - self._moved_at:.0f} seconds, though everybody's door is open: "
+                    f"no step for {now - self._moved_at:.0f} seconds, though everybody's port is open: "
                     "a parameter server or the workers hang; leaving to be started again",
                 )
 
@@ -76,7 +76,7 @@ class Watch:
         return [who for address, who in addresses.items() if self._misses[address] >= LOOKS_UNTIL_GONE]
 
 
-class Attendance:
+class WorkerProgress:
     """Who works, and how fast: from how many turns each worker has done, seen again and again."""
 
     def __init__(self, turns: Sequence[int], now: float) -> None:

@@ -15,7 +15,7 @@ from trainyard.runtime.environment import Environment
 
 
 @dataclass(frozen=True, slots=True)
-class Everywhere:
+class SharedExamples:
     """Every worker has all of them."""
 
     examples: Examples
@@ -29,7 +29,7 @@ class Everywhere:
 
 
 @dataclass(frozen=True, slots=True)
-class Elsewhere:
+class WorkerLocalExamples:
     """The records of each worker, in the order of the workers."""
 
     of_workers: tuple[Records, ...]
@@ -54,40 +54,40 @@ class Elsewhere:
                 )
 
 
-def where(
+def by_worker(
     environment: Environment, examples: Examples, workers: int, *, batch: int
-) -> Everywhere | Elsewhere:
+) -> SharedExamples | WorkerLocalExamples:
     """Raises SystemExit when a worker has files of its own, but too little in them."""
     if not isinstance(examples, Records) or not environment.holds_own_files_only(examples.folder):
-        return Everywhere(examples)
-    found = read_up(environment, examples, workers)
+        return SharedExamples(examples)
+    found = read_records(environment, examples, workers)
     found.refuse_less_than(batch)
     return found
 
 
-def write_down(environment: Environment, index: int) -> None:
+def write_records(environment: Environment, index: int) -> None:
     """Which records this worker has, by file."""
     counts = {
         str(file): count_records(file)
         for name in environment.sharded
         for file in sorted(environment.data[name].rglob("*.tfrecord"))
     }
-    path = _noted(environment, index)
+    path = _records_path(environment, index)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(counts))
 
 
-def read_up(environment: Environment, records: Records, workers: int) -> Elsewhere:
+def read_records(environment: Environment, records: Records, workers: int) -> WorkerLocalExamples:
     """What the workers have written down, as far as it lies in the folder of `records`."""
     found = []
     for index in range(workers):
         with tf.device(f"/job:worker/task:{index}/device:CPU:0"):
-            noted = tf.io.read_file(str(_noted(environment, index)))
-        counts = json.loads(noted.numpy())
+            written = tf.io.read_file(str(_records_path(environment, index)))
+        counts = json.loads(written.numpy())
         files = tuple(file for file in counts if Path(file).is_relative_to(records.folder))
         found.append(replace(records, files=files, count=sum(counts[file] for file in files)))
-    return Elsewhere(tuple(found))
+    return WorkerLocalExamples(tuple(found))
 
 
-def _noted(environment: Environment, index: int) -> Path:
+def _records_path(environment: Environment, index: int) -> Path:
     return environment.progress.absolute().parent / f"records-worker-{index}.json"

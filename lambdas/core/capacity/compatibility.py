@@ -41,13 +41,13 @@ class Software:
 
 def software(image: Image) -> Software:
     """What EC2 and the image's tags say. The tag of the driver is its version, and then perhaps ` proprietary`."""
-    driver, _, modules = (_said(image, "driver") or "").partition(" ")
+    driver, _, modules = (_tag(image, "driver") or "").partition(" ")
     return Software(
         architecture=image.architecture or None,
         driver=driver or None,
         proprietary=modules == "proprietary",
-        cuda=_said(image, "cuda"),
-        tensorflow=_said(image, "tensorflow"),
+        cuda=_tag(image, "cuda"),
+        tensorflow=_tag(image, "tensorflow"),
     )
 
 
@@ -119,7 +119,7 @@ def _tensorflow(gpu: str, generation: Generation, software: Software) -> str | N
     )
 
 
-def _said(image: Image, tag: str) -> str | None:
+def _tag(image: Image, tag: str) -> str | None:
     value = image.tags.get(f"trainyard:{tag}", "")
     return value if value not in ("", "none") else None
 

@@ -13,8 +13,8 @@ DISK_GIB_MONTH, HOURS_A_MONTH = 0.08, 730
 
 
 @dataclass(frozen=True)
-class HostLife:
-    """One host's life. `ended` is None while it lives; prices are dollars per hour, of the instance alone."""
+class BilledHost:
+    """One host's time. `ended` is None while EC2 bills it; prices are dollars per hour, of the instance alone."""
 
     instance: str
     type: str
@@ -39,23 +39,23 @@ class Bill:
     saved_dollars: float | None
 
 
-def bill(hosts: Iterable[HostLife], *, now: datetime) -> Bill:
+def bill(hosts: Iterable[BilledHost], *, now: datetime) -> Bill:
     """What these hosts cost until they ended, or until now.
 
     `on_demand_dollars` is None when a price is unknown."""
-    lives = [(host, hours_of(host, now=now)) for host in hosts]
+    billed = [(host, hours_of(host, now=now)) for host in hosts]
     dollars_by_market: dict[str, float] = {}
     hours_by_market: dict[str, float] = {}
-    for host, hours in lives:
+    for host, hours in billed:
         market = host.market.value
         dollars_by_market[market] = dollars_by_market.get(market, 0.0) + hours * (
             host.price + disk(host.disk_gib)
         )
         hours_by_market[market] = hours_by_market.get(market, 0.0) + hours
     dollars = sum(dollars_by_market.values())
-    known = all(host.on_demand_price is not None for host, _ in lives)
+    known = all(host.on_demand_price is not None for host, _ in billed)
     on_demand = (
-        sum(hours * ((host.on_demand_price or 0.0) + disk(host.disk_gib)) for host, hours in lives)
+        sum(hours * ((host.on_demand_price or 0.0) + disk(host.disk_gib)) for host, hours in billed)
         if known
         else None
     )
@@ -69,13 +69,13 @@ def bill(hosts: Iterable[HostLife], *, now: datetime) -> Bill:
     )
 
 
-def hours_of(host: HostLife, *, now: datetime) -> float:
+def hours_of(host: BilledHost, *, now: datetime) -> float:
     """Billed hours of one host."""
     seconds = ((host.ended or now) - host.launched).total_seconds()
     return max(seconds, LEAST_SECONDS) / 3600
 
 
-def dollars_of(host: HostLife, *, now: datetime) -> float:
+def dollars_of(host: BilledHost, *, now: datetime) -> float:
     """What one host cost."""
     return _cents(hours_of(host, now=now) * (host.price + disk(host.disk_gib)))
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import ClassVar
+from typing import ClassVar, assert_never
 
 from lambdas.core.capacity import compatibility
 from lambdas.core.capacity.plan import Excluded, Offer, Plan, Priced
@@ -23,7 +23,7 @@ Reason = tuple[str, str]
 NOT_OFFERED: Reason = ("not_offered", "EC2 does not offer the type in that zone.")
 
 
-class Source(StrEnum):
+class ImageSource(StrEnum):
     """Who names the image that the hosts start from."""
 
     RUN = "run"
@@ -39,7 +39,7 @@ class ImageFacts:
     """The image that hosts would start from: `named` as its source says it (None: the parameter does not exist, `none`:
     nothing is baked yet), `image` as EC2 knows it (None: it knows none of that name)."""
 
-    source: Source
+    source: ImageSource
     named: str | None
     image: Image | None
     yard: str
@@ -69,7 +69,7 @@ class PlanFacts:
 
 
 @dataclass(frozen=True)
-class Refused:
+class NoPlan:
     """Nothing can be launched for this job; `reason` holds every reason. `error` is a word of errors.py:
     NoOffer, QuotaExceeded, Misconfigured, and JobRefused where hardware.image names no usable image."""
 
@@ -79,17 +79,17 @@ class Refused:
     excluded: tuple[Excluded, ...]
 
 
-def make_plan(job: Job, facts: PlanFacts, *, now: datetime) -> Plan | Refused:
+def make_plan(job: Job, facts: PlanFacts, *, now: datetime) -> Plan | NoPlan:
     """The pools that can hold the whole gang, cheapest first within each market, in the market order the job
     asks for; ties are broken by the job's order of types, then by zone."""
     offers, excluded = _sort_out(job, facts)
     image = _usable(facts.image)
     if isinstance(image, _ImageFault):
         reason = " ".join([image.reason, *_no_pool(job, offers, excluded)])
-        return Refused(image.error, reason, excluded)
+        return NoPlan(image.error, reason, excluded)
     if not offers:
         error = "QuotaExceeded" if all(each.code == "no_quota" for each in excluded) else "NoOffer"
-        return Refused(error, "\n".join(_no_pool(job, offers, excluded)), excluded)
+        return NoPlan(error, "\n".join(_no_pool(job, offers, excluded)), excluded)
     return Plan(
         offers=offers,
         excluded=excluded,
@@ -187,9 +187,12 @@ def _beside(job: Job, facts: PlanFacts, pool: _Pool) -> tuple[Priced, ...]:
 
 
 def _price(facts: PlanFacts, pool: _Pool, kind: InstanceType) -> float | None:
-    if pool.market is Market.SPOT:
-        return facts.spot_prices.get((kind.name, pool.zone))
-    return kind.on_demand_price
+    match pool.market:
+        case Market.SPOT:
+            return facts.spot_prices.get((kind.name, pool.zone))
+        case Market.ON_DEMAND:
+            return kind.on_demand_price
+    assert_never(pool.market)
 
 
 def _dollars(job: Job, price: float, beside: Sequence[Priced]) -> float:
@@ -227,8 +230,8 @@ def _nobody_beside(job: Job, facts: PlanFacts, pool: _Pool) -> Reason:
     code = codes.pop() if len(codes) == 1 else "no_cpu_type"
     if code == "not_offered":
         return code, f"No CPU type of {listed} is offered in that zone."
-    said = " ".join(f"{', '.join(names)}: {text}" for (_, text), names in reasons.items())
-    return code, f"No CPU type of {listed} can be launched beside it. {said}"
+    reasons_of_types = " ".join(f"{', '.join(names)}: {text}" for (_, text), names in reasons.items())
+    return code, f"No CPU type of {listed} can be launched beside it. {reasons_of_types}"
 
 
 def _against_beside(job: Job, facts: PlanFacts, pool: _Pool, kind: InstanceType) -> Reason | None:
@@ -251,12 +254,15 @@ def _incompatible(facts: PlanFacts, kind: InstanceType) -> list[Reason]:
 def _no_price(facts: PlanFacts, pool: _Pool, kind: InstanceType) -> Reason | None:
     if _price(facts, pool, kind) is not None:
         return None
-    if pool.market is Market.SPOT:
-        return "no_spot_price", "EC2 names no spot price for the type there, so it sells none."
-    return (
-        "no_price",
-        "Trainyard knows no on-demand price of the type, so it could not keep the job's limits.",
-    )
+    match pool.market:
+        case Market.SPOT:
+            return "no_spot_price", "EC2 names no spot price for the type there, so it sells none."
+        case Market.ON_DEMAND:
+            sentence = (
+                "Trainyard knows no on-demand price of the type, so it could not keep the job's limits."
+            )
+            return "no_price", sentence
+    assert_never(pool.market)
 
 
 def _no_quota(facts: PlanFacts, market: Market, hosts: Sequence[tuple[int, InstanceType]]) -> Reason | None:
@@ -302,10 +308,10 @@ class _ImageFault:
 
 def _usable(facts: ImageFacts) -> Image | _ImageFault:
     """The image, if hosts can start from it."""
-    error = "JobRefused" if facts.source is Source.JOB else "Misconfigured"
+    error = "JobRefused" if facts.source is ImageSource.JOB else "Misconfigured"
     if facts.image is None:
         return _ImageFault(error, _unknown(facts))
-    if facts.source is not Source.RUN and not facts.image.is_of(facts.yard):
+    if facts.source is not ImageSource.RUN and not facts.image.is_of(facts.yard):
         return _ImageFault(error, _foreign(facts, facts.image))
     if not facts.image.available:
         why = f" ({facts.image.reason})" if facts.image.reason else ""
@@ -315,17 +321,23 @@ def _usable(facts: ImageFacts) -> Image | _ImageFault:
 
 
 def _unknown(facts: ImageFacts) -> str:
-    bake = "Run the bake state machine, then start the job again."
     named, parameter = facts.named, facts.parameter
     match facts.source:
-        case Source.RUN:
+        case ImageSource.RUN:
             return f"The image {named}, which the run was admitted with, does not exist here any more."
-        case Source.JOB:
+        case ImageSource.JOB:
             return (
                 f"hardware.image: the yard has no image, no image of a run and no family of images called {named!r}; "
                 "it was never made, or it was retired. `aws ec2 describe-images --owners self --filters "
                 f"Name=tag:trainyard:yard,Values={facts.yard}` lists what there is."
             )
+        case ImageSource.PARAMETER:
+            return _unknown_parameter(named, parameter)
+    assert_never(facts.source)
+
+
+def _unknown_parameter(named: str | None, parameter: str) -> str:
+    bake = "Run the bake state machine, then start the job again."
     if named is None:
         return f"The image parameter {parameter} does not exist, so no host can start. Deploy again."
     if named == "none":
@@ -336,7 +348,7 @@ def _unknown(facts: ImageFacts) -> str:
 
 
 def _foreign(facts: ImageFacts, image: Image) -> str:
-    says = "hardware.image" if facts.source is Source.JOB else f"The image parameter {facts.parameter}"
+    says = "hardware.image" if facts.source is ImageSource.JOB else f"The image parameter {facts.parameter}"
     return (
         f"{says} names {image.id}, which this yard has not made: it lacks the tag trainyard:yard={facts.yard}, and "
         "hosts may start from no other image."

@@ -4,29 +4,22 @@ Rounds: every open offer is asked once per round, in order; between rounds the l
 """
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import ClassVar
+from typing import ClassVar, assert_never
 
 from lambdas.core.capacity.plan import Offer, Refusal, RefusalKind
 from lambdas.core.model.gang import Gang
 from lambdas.core.model.instance_types import Market, instance_type, quota
 
-FIRST_PAUSE = timedelta(seconds=30)
-LONGEST_PAUSE = timedelta(minutes=2)
+SHORTEST_ROUND_PAUSE = timedelta(seconds=30)
+LONGEST_ROUND_PAUSE = timedelta(minutes=2)
 MOST_TRIES = 100
 """What a search aims at. An execution's history holds 25,000 events, a try takes about eight of them,
 and a run may search again after every restart."""
 MOST_REASON = 300
 WAIT_MINUTES = "limits.wait_minutes"
-
-ENDS_AT_ONCE: Mapping[RefusalKind, str] = {
-    RefusalKind.ACCESS: "AccessDenied",
-    RefusalKind.CONFIGURATION: "Misconfigured",
-}
-"""Kinds that no other pool and no later time can change, with the error they end the search with."""
-
 
 GRAVEST = (
     RefusalKind.ACCESS,
@@ -103,8 +96,11 @@ def next_step(
     the offers `last` after them.
     """
     for refusal in refusals:
-        if refusal.kind in ENDS_AT_ONCE:
-            return GiveUp(ENDS_AT_ONCE[refusal.kind], _every_pool_alike(offers, refusal))
+        if end := _end_at_once(refusal.kind):
+            return GiveUp(
+                end.error,
+                f"{end.advice}. Asked: {offers[refusal.offer].pool}. Answer: {refusal.code}: {refusal.reason}",
+            )
     if held is not None:
         return _beside_survivors(offers, refusals, held)
     in_order = sorted(
@@ -112,8 +108,8 @@ def next_step(
     )
     still_open = [index for index in in_order if not _is_excluded(index, offers, refusals)]
     if not still_open:
-        said = _all_refused("Every pool refused for good.", offers, refusals, "Allow more instance types")
-        return GiveUp(_word(refusals), said)
+        reason = _all_refused("Every pool refused for good.", offers, refusals, "Allow more instance types")
+        return GiveUp(_word(refusals), reason)
     round_now = max((refusal.round for refusal in refusals), default=0)
     asked = {refusal.offer for refusal in refusals if refusal.round == round_now}
     for index in still_open:
@@ -135,7 +131,7 @@ def answer_of(refusals: Sequence[tuple[str, FleetRefusal]]) -> FleetRefusal:
     for name, no in refusals:
         of_type[name] = min(of_type.get(name, no), no, key=_gravity)
     gravest, least = min(of_type.values(), key=_gravity), max(of_type.values(), key=_gravity)
-    decides = gravest if gravest.kind in ENDS_AT_ONCE else least
+    decides = gravest if _end_at_once(gravest.kind) else least
     if len(of_type) == 1:
         return decides
     return FleetRefusal(
@@ -155,8 +151,8 @@ def ended_by(since: datetime, wait_minutes: float, deadline: datetime) -> str:
 
 def pause_after(round_over: int, *, patience: timedelta, pools: int) -> timedelta:
     """How long to wait after a round: doubling, up to where the search makes about MOST_TRIES tries."""
-    longest = max(LONGEST_PAUSE, patience * pools / MOST_TRIES)
-    pause: timedelta = max(FIRST_PAUSE, longest / 32) * 2 ** min(round_over, 16)
+    longest = max(LONGEST_ROUND_PAUSE, patience * pools / MOST_TRIES)
+    pause: timedelta = max(SHORTEST_ROUND_PAUSE, longest / 32) * 2 ** min(round_over, 16)
     return min(pause, longest)
 
 
@@ -193,20 +189,45 @@ def _beside_survivors(offers: Sequence[Offer], refusals: Sequence[Refusal], held
     )
 
 
+@dataclass(frozen=True)
+class _EndAtOnce:
+    error: str
+    advice: str
+
+
+def _end_at_once(kind: RefusalKind) -> _EndAtOnce | None:
+    """How a refusal that no other pool and no later time can change ends the search; None for any other."""
+    match kind:
+        case RefusalKind.ACCESS:
+            advice = "A role may not launch hosts, which no other pool changes; give it the permission"
+            return _EndAtOnce("AccessDenied", advice)
+        case RefusalKind.CONFIGURATION:
+            advice = "The yard is set up wrongly, for every pool; deploy or bake again"
+            return _EndAtOnce("Misconfigured", advice)
+        case RefusalKind.QUOTA | RefusalKind.UNSUPPORTED | RefusalKind.CAPACITY | RefusalKind.THROTTLED:
+            return None
+    assert_never(kind)
+
+
 def _gravity(no: FleetRefusal) -> int:
     return GRAVEST.index(no.kind)
 
 
 def _is_excluded(index: int, offers: Sequence[Offer], refusals: Sequence[Refusal]) -> bool:
     """A pool that said never, or that needs as much of a quota as one that was refused for it."""
-    for refusal in refusals:
-        if refusal.offer == index and refusal.kind in (RefusalKind.UNSUPPORTED, RefusalKind.QUOTA):
-            return True
-        if refusal.kind is RefusalKind.QUOTA and _needs_no_less(
-            offers[index], offers[refusal.offer], refusal.gang
-        ):
-            return True
-    return False
+    return any(_excludes(refusal, index, offers) for refusal in refusals)
+
+
+def _excludes(refusal: Refusal, index: int, offers: Sequence[Offer]) -> bool:
+    mine = refusal.offer == index
+    match refusal.kind:
+        case RefusalKind.UNSUPPORTED:
+            return mine
+        case RefusalKind.QUOTA:
+            return mine or _needs_no_less(offers[index], offers[refusal.offer], refusal.gang)
+        case RefusalKind.CAPACITY | RefusalKind.THROTTLED | RefusalKind.ACCESS | RefusalKind.CONFIGURATION:
+            return False
+    assert_never(refusal.kind)
 
 
 def _needs_no_less(offer: Offer, refused: Offer, gang: Gang) -> bool:
@@ -223,25 +244,16 @@ def _needs_no_less(offer: Offer, refused: Offer, gang: Gang) -> bool:
 def _why_try(offer: Offer, refusals: Sequence[Refusal], round_now: int) -> str:
     if not refusals:
         return f"{offer.pool}, is the first offer (${offer.price:.3f} per host and hour)"
-    again = (
+    which = (
         "the next offer"
         if round_now == max(refusal.round for refusal in refusals)
         else "the first open offer again"
     )
-    return f"{offer.pool}, is {again} after {len(refusals)} refusal{'s' if len(refusals) > 1 else ''}"
+    return f"{offer.pool}, is {which} after {len(refusals)} refusal{'s' if len(refusals) > 1 else ''}"
 
 
 def _word(refusals: Sequence[Refusal]) -> str:
     return "QuotaExceeded" if all(refusal.kind is RefusalKind.QUOTA for refusal in refusals) else "NoOffer"
-
-
-def _every_pool_alike(offers: Sequence[Offer], refusal: Refusal) -> str:
-    asked = offers[refusal.offer].pool
-    what = {
-        RefusalKind.ACCESS: "A role may not launch hosts, which no other pool changes; give it the permission",
-        RefusalKind.CONFIGURATION: "The yard is set up wrongly, for every pool; deploy or bake again",
-    }[refusal.kind]
-    return f"{what}. Asked: {asked}. Answer: {refusal.code}: {refusal.reason}"
 
 
 def _all_refused(headline: str, offers: Sequence[Offer], refusals: Sequence[Refusal], advice: str) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import ClassVar
+from typing import ClassVar, assert_never
 
 from lambdas.core.model.gang import Gang, missing
 from lambdas.core.model.instance_types import Market
@@ -45,7 +45,12 @@ class Offer:
 
     def choices(self, gang: Gang) -> tuple[Priced, ...]:
         """The types that this gang may be of here."""
-        return (Priced(self.type, self.price, self.on_demand_price),) if gang is Gang.GPU else self.beside
+        match gang:
+            case Gang.GPU:
+                return (Priced(self.type, self.price, self.on_demand_price),)
+            case Gang.CPU:
+                return self.beside
+        assert_never(gang)
 
 
 @dataclass(frozen=True)

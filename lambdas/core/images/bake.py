@@ -9,17 +9,16 @@ from typing import Any, ClassVar
 from lambdas.core.model import errors
 from lambdas.core.model.image import Image
 from lambdas.core.model.job import Fault
-from lambdas.core.run.recovery import Again, Keep, Stop, Trouble
+from lambdas.core.run.recovery import Keep, Retry, Stop, Trouble
 
 NO_IMAGE = "none"
 """An image parameter's value while there is no such image."""
 MOST_BUILDERS = 3
 MOST_SILENT_BUILDERS = 2
 """How many builders may not appear in Systems Manager: a second one tells a bad host from a missing permission."""
-SERVICE_TROUBLE = ("Lambda.", "Sandbox.")
 VERSIONS = ("driver", "cuda", "tensorflow", "architecture")
 """What tests.json says about the image beside its tests; the first three are tags."""
-PAUSE = {"Interrupted": 0}
+BUILDER_SECONDS = {"Interrupted": 0}
 """Seconds before the next builder; 10 for every other trouble."""
 
 
@@ -108,13 +107,13 @@ def under_way(run: str) -> Refused:
     return Refused(errors.BakeUnderWay.__name__, reason)
 
 
-def after(trouble: Trouble, *, attempt: int, now: datetime, deadline: datetime) -> Again | Stop:
+def after(trouble: Trouble, *, attempt: int, now: datetime, deadline: datetime) -> Retry | Stop:
     """Another builder, or the end of the bake. What the recipe, the tests or EC2's image made fail is final: another
     builder would come out alike."""
     happened = f"Builder {attempt} of at most {MOST_BUILDERS}: {_what(trouble)}"
-    if not _is_the_builders(trouble):
+    if trouble.final or not trouble.is_passing:
         return Stop(error=trouble.error, reason=_what(trouble))
-    pause = PAUSE.get(trouble.error, 10)
+    pause = BUILDER_SECONDS.get(trouble.error, 10)
     if now + timedelta(seconds=pause) >= deadline:
         return Stop(
             error="LimitReached", reason=f"{happened} The recipe's builder.hours are used up; raise them."
@@ -125,7 +124,7 @@ def after(trouble: Trouble, *, attempt: int, now: datetime, deadline: datetime) 
     where = (
         "on demand, where a pool has room" if trouble.error == errors.Interrupted.__name__ else "as planned"
     )
-    return Again(
+    return Retry(
         after=pause,
         keep=Keep.NONE,
         lost=(),
@@ -139,17 +138,17 @@ def tests_failed(results: Mapping[str, Any]) -> str | None:
     if not failed:
         return None
     count = len(results["tests"])
-    said = "; ".join(f"{test['name']}: {test.get('reason') or 'no reason given'}" for test in failed)
-    return f"{len(failed)} of {count} tests failed, so there is no image: {said}"
+    reasons = "; ".join(f"{test['name']}: {test.get('reason') or 'no reason given'}" for test in failed)
+    return f"{len(failed)} of {count} tests failed, so there is no image: {reasons}"
 
 
 def last_word(step: str, tail: str) -> str | None:
     """Why a document failed, as it says itself at its end: `install failed: ...`; None when it could not."""
-    said = [line for line in tail.splitlines() if line.startswith(f"{step} failed: ")]
-    return said[-1] if said else None
+    found = [line for line in tail.splitlines() if line.startswith(f"{step} failed: ")]
+    return found[-1] if found else None
 
 
-def counted(results: Mapping[str, Any]) -> str:
+def test_counts(results: Mapping[str, Any]) -> str:
     """`8 passed, 2 skipped`: the tag trainyard:tests."""
     outcomes = [str(test.get("outcome")) for test in results.get("tests", ())]
     return ", ".join(
@@ -174,7 +173,7 @@ def baked_tags(
         "trainyard:family": str(recipe["name"]),
         "trainyard:parent": str(recipe["base"]),
         "trainyard:recipe": str(recipe["hash"]),
-        "trainyard:tests": counted(results) or "none",
+        "trainyard:tests": test_counts(results) or "none",
         "Name": name,
         **versions,
     }
@@ -187,14 +186,6 @@ def discarded(made: Iterable[Image], *, run: str, keep: Collection[str]) -> tupl
         for image in made
         if image.run == run and image.tags.get("trainyard:kind") == "baked" and image.id not in keep
     )
-
-
-def _is_the_builders(trouble: Trouble) -> bool:
-    """Whether the builder or a service is at fault, and not what was to be done."""
-    if trouble.final:
-        return False
-    known = errors.WORDS.get(trouble.error)
-    return known.retry_can_help if known else trouble.error.startswith(SERVICE_TROUBLE)
 
 
 def _what(trouble: Trouble) -> str:

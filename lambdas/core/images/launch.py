@@ -3,37 +3,35 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Literal, assert_never
 
 from lambdas.core.images.snapshot import INSTANCE
-from lambdas.core.jobfile.hosts import MOST_TYPES
-from lambdas.core.model import errors, one_host, wire
+from lambdas.core.model import wire
 from lambdas.core.model.image import AMI, Image, newest
 from lambdas.core.model.instance_types import catalogue
-from lambdas.core.model.job import Fault, Hardware, InputFaults, Job, MarketChoice
-from lambdas.core.model.names import NAME, RUN_ID
+from lambdas.core.model.job import NAME, RUN_ID, Fault, Hardware, InputFaults, Job, MarketChoice, one_host_job
+from lambdas.core.model.job_fields import MOST_TYPES
 from lambdas.core.model.validation import Faults, Section, did_you_mean, shown
 from lambdas.core.run.outcome import Conclusion
 from lambdas.core.run.records import Records
-from lambdas.core.run.recovery import Again, Keep, Stop, Trouble
+from lambdas.core.run.recovery import Keep, Retry, Stop, Trouble
 
-SOURCES = ("image", "run", "latest")
-SAID, SO = "The launch that was asked for", "; nothing was launched"
+NamedBy = Literal["image", "run", "latest"]
+SOURCES: tuple[NamedBy, ...] = ("image", "run", "latest")
+WHAT, SO = "The launch that was asked for", "; nothing was launched"
 KEYS = (
     *SOURCES, "instance_types", "market", "zones", "max_dollars_per_hour", "hours", "wait_minutes",
 )  # fmt: skip
-ZONE = r"[a-z]{2}(-[a-z]+)+-\d[a-z]"
 MOST_ZONES = 10
 MOST_HOSTS = 3
-SERVICE_TROUBLE = ("Lambda.", "Sandbox.")
-PAUSE_SECONDS = 10
+HOST_SECONDS = 10
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class LaunchRequest:
     """A launch as it was asked for: `source` says what `name` is the name of. No types: those that the image says."""
 
-    source: str
+    source: NamedBy
     name: str
     instance_types: tuple[str, ...] = ()
     market: MarketChoice = MarketChoice.SPOT_THEN_ON_DEMAND
@@ -43,7 +41,7 @@ class Asked:
     wait_minutes: float = 30.0
 
 
-def read(execution_input: object) -> Asked | InputFaults:
+def read_input(execution_input: object) -> LaunchRequest | InputFaults:
     """What the execution's input asks for, or every fault of it."""
     faults = Faults()
     section = Section(execution_input, "", KEYS, faults)
@@ -67,7 +65,7 @@ def read(execution_input: object) -> Asked | InputFaults:
     wait = section.number("wait_minutes", 30.0, most=1440, unit="minutes")
     if faults.found:
         return _refuse(faults)
-    return Asked(
+    return LaunchRequest(
         source=given[0],
         name=str(named[given[0]]),
         instance_types=types,
@@ -79,25 +77,27 @@ def read(execution_input: object) -> Asked | InputFaults:
     )
 
 
-def meant(asked: Asked, images: Collection[Image]) -> Image | InputFaults:
+def meant(request: LaunchRequest, images: Collection[Image]) -> Image | InputFaults:
     """The image of the yard that is meant: the newest that is available of a run or a family."""
-    mine = [image for image in images if _is_meant(asked, image)]
+    mine = [image for image in images if _is_meant(request, image)]
     if not mine:
-        return _refused(asked.source, _nobody(asked))
+        return _refused(request.source, _nobody(request))
     found = newest(mine)
     if found.available:
         return found
     wait = "wait until it is" if found.state == "pending" else "take another"
-    return _refused(asked.source, f"the image {found.id} is {found.state}, not available; {wait}")
+    return _refused(request.source, f"the image {found.id} is {found.state}, not available; {wait}")
 
 
-def admit(asked: Asked, image: Image, *, types: Sequence[str], zones: Collection[str]) -> Job | InputFaults:
+def admit(
+    request: LaunchRequest, image: Image, *, types: Sequence[str], zones: Collection[str]
+) -> Job | InputFaults:
     """The launch as a job of one host of one of `types`; `zones` are the yard's."""
     faults = Faults()
-    for index, zone in enumerate(asked.zones):
+    for index, zone in enumerate(request.zones):
         if zone not in zones:
-            said = f"{shown(zone)} is no zone of the yard; it has subnets in {', '.join(sorted(zones))}"
-            faults.add(f"zones[{index}]", said)
+            problem = f"{shown(zone)} is no zone of the yard; it has subnets in {', '.join(sorted(zones))}"
+            faults.add(f"zones[{index}]", problem)
     chosen = tuple(name for name in types if name in catalogue().types)
     if not chosen:
         faults.add(
@@ -107,32 +107,30 @@ def admit(asked: Asked, image: Image, *, types: Sequence[str], zones: Collection
         return _refuse(faults)
     hardware = Hardware(
         instance_types=chosen,
-        market=asked.market,
-        max_dollars_per_hour=asked.max_dollars_per_hour,
-        zones=asked.zones,
+        market=request.market,
+        max_dollars_per_hour=request.max_dollars_per_hour,
+        zones=request.zones,
     )
     name = image.family or image.id
-    return one_host.job(
-        name, hardware, hours=asked.hours, wait_minutes=asked.wait_minutes, restarts=MOST_HOSTS - 1
+    return one_host_job(
+        name, hardware, hours=request.hours, wait_minutes=request.wait_minutes, restarts=MOST_HOSTS - 1
     )
 
 
-def after(trouble: Trouble, *, attempt: int, now: datetime, deadline: datetime) -> Again | Stop:
+def after(trouble: Trouble, *, attempt: int, now: datetime, deadline: datetime) -> Retry | Stop:
     """Another host from another pool, or the end of the launch."""
     why = f": {trouble.reason.strip()}" if trouble.reason.strip() else ""
     happened = f"Host {attempt} of at most {MOST_HOSTS}: {trouble.error}{why}"
-    known = errors.WORDS.get(trouble.error)
-    may_help = known.retry_can_help if known else trouble.error.startswith(SERVICE_TROUBLE)
-    if trouble.final or not may_help:
+    if trouble.final or not trouble.is_passing:
         return Stop(error=trouble.error, reason=happened)
     if attempt >= MOST_HOSTS:
         return Stop(error=trouble.error, reason=f"{happened}. No further host is tried; launch again later.")
-    if now + timedelta(seconds=PAUSE_SECONDS) >= deadline:
+    if now + timedelta(seconds=HOST_SECONDS) >= deadline:
         return Stop(
             error="LimitReached", reason=f"{happened}. The lease (hours) is used up; ask for a longer one."
         )
     reason = f"{happened}. Another host follows, from another pool where one has room."
-    return Again(after=PAUSE_SECONDS, keep=Keep.NONE, lost=(), reason=reason)
+    return Retry(after=HOST_SECONDS, keep=Keep.NONE, lost=(), reason=reason)
 
 
 def summarise(
@@ -180,22 +178,23 @@ def _host(records: Records) -> Mapping[str, Any]:
     }
 
 
-def _is_meant(asked: Asked, image: Image) -> bool:
-    match asked.source:
+def _is_meant(request: LaunchRequest, image: Image) -> bool:
+    match request.source:
         case "image":
-            return image.id == asked.name
+            return image.id == request.name
         case "run":
-            return asked.name in (image.run, image.execution)
-        case _:
-            return image.family == asked.name
+            return request.name in (image.run, image.execution)
+        case "latest":
+            return image.family == request.name
+    assert_never(request.source)
 
 
-def _nobody(asked: Asked) -> str:
+def _nobody(request: LaunchRequest) -> str:
     what = {
-        "image": f"the yard has no image {asked.name}: it was never made here, or it was retired",
-        "run": f"no image was made by the run {asked.name} or of a host of it, or it was retired",
-        "latest": f"no image belongs to a family {asked.name}, or all were retired",
-    }[asked.source]
+        "image": f"the yard has no image {request.name}: it was never made here, or it was retired",
+        "run": f"no image was made by the run {request.name} or of a host of it, or it was retired",
+        "latest": f"no image belongs to a family {request.name}, or all were retired",
+    }[request.source]
     return f"{what}; images/report.txt in the bucket lists what there is"
 
 
@@ -228,8 +227,8 @@ def _type_problem(name: str) -> str | None:
 
 
 def _refused(path: str, problem: str) -> InputFaults:
-    return InputFaults(SAID, (Fault(path, problem),), so=SO)
+    return InputFaults(WHAT, (Fault(path, problem),), so=SO)
 
 
 def _refuse(faults: Faults) -> InputFaults:
-    return InputFaults(SAID, tuple(Fault(path, problem) for path, problem in faults.found), so=SO)
+    return InputFaults(WHAT, tuple(Fault(path, problem) for path, problem in faults.found), so=SO)

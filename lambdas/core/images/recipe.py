@@ -10,19 +10,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
-from lambdas.core.jobfile import document, hosts
+from lambdas.core.jobfile import document
 from lambdas.core.model import wire
+from lambdas.core.model.fields import Choice, Count, Number, Record, Text, Texts, key, keys, required
 from lambdas.core.model.image import AMI
-from lambdas.core.model.job import Cluster, Fault, Hardware, InputFaults, MarketChoice
-from lambdas.core.model.validation import BareWord, Faults, Section, any_of, bare_word, shown
+from lambdas.core.model.job import Fault, Hardware, InputFaults, MarketChoice
+from lambdas.core.model.job_fields import InstanceTypes
+from lambdas.core.model.validation import Faults, Section, any_of, shown
 
 NAME = r"[a-z][a-z0-9-]{0,29}"
-KEYS = (
-    "name", "base", "tensorflow", "cuda", "system_packages", "python_packages", "commands", "tests", "root_gib",
-    "builder",
-)  # fmt: skip
-BUILDER_KEYS = ("instance_types", "market", "hours")
-BUILDER_TYPES = ("g4dn.xlarge", "g5.xlarge", "g6.xlarge")
 PUBLIC = "/aws/service/"
 """Parameters that AWS publishes, which every account may read."""
 PARAMETER = r"/[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)+"
@@ -30,21 +26,32 @@ REQUIREMENT = r"(~=|==|!=|<=|>=|<|>) ?[0-9][0-9A-Za-z.*+-]{0,39}"
 REQUIREMENTS = rf"{REQUIREMENT}( ?, ?{REQUIREMENT}){{0,4}}"
 SYSTEM_PACKAGE = r"[a-z0-9][a-z0-9+.-]{1,99}(:[a-z0-9]+)?(=[A-Za-z0-9.+~:-]{1,99})?"
 PYTHON_PACKAGE = r"[A-Za-z0-9][ -~]{0,299}"
+LINE = r"(?=[^\u0000]*\S)[^\u0000]+"
 MOST_PACKAGES = 200
 MOST_LINES = 100
-LEAST_GIB, MOST_GIB = 30, 16_384
-MOST_HOURS = 24
 REPORT = "images/report.json"
 """Beside the recipes lies the report of what is kept and retired; it is no recipe."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Builder:
-    """The instance that an image is made of; `hours` is how long a bake may look for one and use it."""
+    """The instance that an image is made of."""
 
-    instance_types: tuple[str, ...] = BUILDER_TYPES
-    market: MarketChoice = MarketChoice.SPOT_THEN_ON_DEMAND
-    hours: float = 3.0
+    instance_types: tuple[str, ...] = key(
+        ("g4dn.xlarge", "g5.xlarge", "g6.xlarge"),
+        InstanceTypes(gpu=True, least=1),
+        "What the image is made and tested on.",
+    )
+    market: MarketChoice = key(
+        MarketChoice.SPOT_THEN_ON_DEMAND,
+        Choice(MarketChoice),
+        "`spot_then_on_demand`: every spot pool before any on-demand pool.",
+    )
+    hours: float = key(
+        3.0,
+        Number(most=24, unit="hours"),
+        "How long a bake may look for an instance and use it.",
+    )
 
     @property
     def hardware(self) -> Hardware:
@@ -53,23 +60,73 @@ class Builder:
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """A recipe without faults. `base`: a parameter's name or an AMI's id (None: the yard's base image); `tensorflow`
-    and `cuda`: versions as pip writes them, which the tests of the bake check."""
+    """A recipe without faults. `base` None: the yard's base image."""
 
-    name: str
-    base: str | None = None
-    tensorflow: str | None = None
-    cuda: str | None = None
-    system_packages: tuple[str, ...] = ()
-    python_packages: tuple[str, ...] = ()
-    commands: tuple[str, ...] = ()
-    tests: tuple[str, ...] = ()
-    root_gib: int = 100
-    builder: Builder = field(default_factory=Builder)
+    name: str = field(
+        metadata=required(
+            Text(NAME, "a name of 1 to 30 lower-case letters, digits and hyphens that begins with a letter"),
+            "The image's family: what `hardware.image` of a job may name.",
+        )
+    )
+    base: str | None = key(
+        None,
+        Text(
+            f"{AMI}|{PARAMETER}",
+            f"an AMI's id, or a parameter under {PUBLIC} or of the yard, as in {PUBLIC}deeplearning/ami/...",
+        ),
+        "The image that the builder starts from.",
+        usual="the yard's base image",
+    )
+    tensorflow: str | None = key(
+        None,
+        Text(REQUIREMENTS, 'a version requirement as pip writes it, in quotes, as in "~=2.21.0"'),
+        "The tests of the bake check it.",
+    )
+    cuda: str | None = key(
+        None,
+        Text(REQUIREMENTS, 'a version requirement as pip writes it, in quotes, as in ">=12.5"'),
+        "The tests of the bake check it.",
+    )
+    system_packages: tuple[str, ...] = key(
+        (),
+        Texts(
+            pattern=SYSTEM_PACKAGE, allowed="the name of an apt package", most=MOST_PACKAGES, distinct=True
+        ),
+        "Installed first.",
+    )
+    python_packages: tuple[str, ...] = key(
+        (),
+        Texts(
+            pattern=PYTHON_PACKAGE,
+            allowed="a package as pip writes it, as in pandas~=2.2 (no options)",
+            most=MOST_PACKAGES,
+            distinct=True,
+        ),
+        "Installed beside TensorFlow.",
+    )
+    commands: tuple[str, ...] = key(
+        (),
+        Texts(pattern=LINE, allowed="a line for the shell", most=MOST_LINES),
+        "Run as root after the packages; one item may be several lines of a script.",
+    )
+    tests: tuple[str, ...] = key(
+        (),
+        Texts(pattern=LINE, allowed="a line for the shell", most=MOST_LINES),
+        "Run at last; an image whose test fails is not published.",
+    )
+    root_gib: int = key(
+        100,
+        Count(least=30, most=16_384, because="the size of the root disk in GiB"),
+        "The size of the root disk.",
+    )
+    builder: Builder = key(Builder(), Record(Builder), "The instance that the image is made of.")
+
+
+KEYS = tuple(keys(Recipe))
 
 
 @dataclass(frozen=True)
-class Wanted:
+class BakeRequest:
     """A bake by a recipe: an object's `key` (with its version, where an upload asks) or the recipe itself."""
 
     kind: ClassVar[str] = "bake"
@@ -80,13 +137,13 @@ class Wanted:
 
 
 @dataclass(frozen=True)
-class Rollback:
+class RollbackRequest:
     """Current and previous image change places."""
 
     kind: ClassVar[str] = "rollback"
 
 
-def read_input(execution_input: object, *, usual: str) -> Wanted | Rollback | InputFaults:
+def read_input(execution_input: object, *, usual: str) -> BakeRequest | RollbackRequest | InputFaults:
     """What the execution is to do. `usual` is the key of the yard's own recipe, which an empty input means."""
     faults = Faults()
     known = ("recipe_key", "version_id", "etag", "recipe", "force", "rollback")
@@ -108,8 +165,8 @@ def read_input(execution_input: object, *, usual: str) -> Wanted | Rollback | In
     if faults.found:
         return _faulty("The execution's input", faults)
     if rollback:
-        return Rollback()
-    return Wanted(None if recipe is not None else key or usual, version, recipe, force)
+        return RollbackRequest()
+    return BakeRequest(None if recipe is not None else key or usual, version, recipe, force)
 
 
 def parse(text: bytes, *, source: str) -> Recipe | InputFaults:
@@ -128,32 +185,7 @@ def check(recipe: object, *, source: str) -> Recipe | InputFaults:
         what = "it is empty" if recipe is None else f"it is not a mapping but {shown(recipe)}"
         return InputFaults(source, (Fault("", f"{what}; a recipe has the keys {any_of(KEYS)}"),))
     faults = Faults()
-    top = Section(recipe, "", KEYS, faults)
-    words = "a name of 1 to 30 lower-case letters, digits and hyphens that begins with a letter"
-    name = top.text("name", pattern=NAME, allowed=words, required=True)
-    found = Recipe(
-        name=str(name),
-        base=_base(top),
-        tensorflow=_versions(top, "tensorflow", "~=2.21.0"),
-        cuda=_versions(top, "cuda", ">=12.5"),
-        system_packages=_packages(top, "system_packages", SYSTEM_PACKAGE, "the name of an apt package"),
-        python_packages=_packages(
-            top,
-            "python_packages",
-            PYTHON_PACKAGE,
-            "a package as pip writes it, as in pandas~=2.2 (no options)",
-        ),
-        commands=_lines(top, "commands"),
-        tests=_lines(top, "tests"),
-        root_gib=top.count(
-            "root_gib",
-            Recipe.root_gib,
-            least=LEAST_GIB,
-            most=MOST_GIB,
-            because="the size of the root disk in GiB",
-        ),
-        builder=_builder(top),
-    )
+    found = Record(Recipe).take(Section(recipe, "", KEYS, faults))
     return _faulty(source, faults) if faults.found else found
 
 
@@ -180,72 +212,14 @@ def is_ami(value: str) -> bool:
 
 def hash_of(recipe: Recipe, *, software: str, base: str) -> str:
     """16 hexadecimal digits that change whenever the image would come out otherwise; `base` is the AMI's id."""
-    said = wire.to_json(replace(recipe, base=base)) | {"software": software}
-    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:16]
+    facts = wire.to_json(replace(recipe, base=base)) | {"software": software}
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def admitted(recipe: Recipe, *, software: str, base: str) -> dict[str, Any]:
     """recipe.json: every key with its default, the AMI in place of the base's name, and what the hash is made of."""
     document: dict[str, Any] = wire.to_json(replace(recipe, base=base))
     return document | {"software": software, "hash": hash_of(recipe, software=software, base=base)}
-
-
-def _base(top: Section) -> str | None:
-    words = f"an AMI's id, or a parameter under {PUBLIC} or of the yard, as in {PUBLIC}deeplearning/ami/..."
-    return top.text("base", pattern=f"{AMI}|{PARAMETER}", allowed=words)
-
-
-def _versions(top: Section, key: str, example: str) -> str | None:
-    words = f'a version requirement as pip writes it, in quotes, as in "{example}"'
-    return top.text(key, pattern=REQUIREMENTS, allowed=words)
-
-
-def _packages(top: Section, key: str, pattern: str, words: str) -> tuple[str, ...]:
-    found = []
-    for at, value in _items(top, key, MOST_PACKAGES):
-        if isinstance(value, BareWord):
-            top.fault(at, bare_word(value))
-        elif not isinstance(value, str) or not re.fullmatch(pattern, value, re.ASCII):
-            top.fault(at, f"{shown(value)} is not {words}")
-        elif value in found:
-            top.fault(at, f"{shown(value)} stands in the list twice")
-        else:
-            found.append(value)
-    return tuple(found)
-
-
-def _lines(top: Section, key: str) -> tuple[str, ...]:
-    """Shell lines; one item may be several lines of a script."""
-    found = []
-    for at, value in _items(top, key, MOST_LINES):
-        if isinstance(value, BareWord):
-            top.fault(at, bare_word(value))
-        elif not isinstance(value, str) or not value.strip() or "\0" in value:
-            top.fault(at, f"found {shown(value)}; a line for the shell is allowed")
-        else:
-            found.append(value)
-    return tuple(found)
-
-
-def _items(top: Section, key: str, most: int) -> list[tuple[str, Any]]:
-    value = top.values.get(key)
-    if value is None:
-        return []
-    if not isinstance(value, list | tuple) or len(value) > most:
-        found = f"a list of {len(value)}" if isinstance(value, list | tuple) else shown(value)
-        top.fault(key, f"found {found}; a list of up to {most} texts is allowed")
-        return []
-    return [(f"{key}[{index}]", item) for index, item in enumerate(value)]
-
-
-def _builder(top: Section) -> Builder:
-    section = top.section("builder", BUILDER_KEYS)
-    hardware = hosts.hardware(section, Cluster())
-    return Builder(
-        instance_types=hardware.instance_types if section.given("instance_types") else BUILDER_TYPES,
-        market=hardware.market,
-        hours=section.number("hours", Builder.hours, most=MOST_HOURS, unit="hours"),
-    )
 
 
 def _faulty(source: str, faults: Faults) -> InputFaults:

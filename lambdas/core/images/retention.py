@@ -1,7 +1,7 @@
 """Retention: which images of the yard stay, which go, why, and what each costs a month.
 
-`judge` is one rule after the other, the first that holds is the reason; then an image that one that stays was made of
-stays too, and so on up its line. `judge_snapshots` finds what an image has left behind that is gone.
+`of_images` is one rule after the other, the first that holds is the reason; then an image that one that stays was made
+of stays too, and so on up its line. `of_snapshots` finds what an image has left behind that is gone.
 """
 
 from collections.abc import Iterable, Mapping
@@ -35,7 +35,7 @@ class Fate(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Facts:
+class RetentionFacts:
     """All that is gathered before deciding.
 
     `images`: all that the yard has made; `others`: every other image of the account, by id. `in_use`: images of
@@ -54,7 +54,7 @@ class Facts:
 
 
 @dataclass(frozen=True)
-class Policy:
+class RetentionPolicy:
     """Of every family the newest `keep_images` stay, and all that are younger than `keep_days`."""
 
     keep_images: int
@@ -62,7 +62,7 @@ class Policy:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Verdict:
+class Disposition:
     """What is decided of one image or snapshot. `gib`: of all its disks, as large as the volumes were."""
 
     id: str
@@ -83,10 +83,10 @@ class Verdict:
         return self.fate is Fate.KEPT
 
 
-def read_input(said: object) -> bool | str:
+def read_input(execution_input: object) -> bool | str:
     """Whether only to report, or every fault of the execution's input."""
     faults = Faults()
-    section = Section(said, "", KEYS, faults)
+    section = Section(execution_input, "", KEYS, faults)
     report_only = section.flag("report_only", default=False)
     if not faults.found:
         return report_only
@@ -94,8 +94,8 @@ def read_input(said: object) -> bool | str:
     return InputFaults("The execution's input", found, so="; nothing was retired").reason
 
 
-def judge(facts: Facts, policy: Policy, *, now: datetime) -> tuple[Verdict, ...]:
-    """One verdict an image, by family, the newest first."""
+def of_images(facts: RetentionFacts, policy: RetentionPolicy, *, now: datetime) -> tuple[Disposition, ...]:
+    """One disposition an image, by family, the newest first."""
     ordered = sorted(facts.images, key=lambda image: (image.created, image.id), reverse=True)
     stay: dict[str, str] = {}
     seen: dict[str, int] = {}
@@ -106,26 +106,26 @@ def judge(facts: Facts, policy: Policy, *, now: datetime) -> tuple[Verdict, ...]
         if reason:
             stay[image.id] = reason
     _with_parents(ordered, stay)
-    judged = [_verdict(image, stay.get(image.id), facts, policy) for image in ordered]
-    return tuple(sorted(judged, key=lambda verdict: verdict.family))
+    decided = [_disposition(image, stay.get(image.id), facts, policy) for image in ordered]
+    return tuple(sorted(decided, key=lambda disposition: disposition.family))
 
 
-def judge_snapshots(facts: Facts) -> tuple[Verdict, ...]:
-    """One verdict a snapshot that the yard made for an image and that no image of the account stands on."""
+def of_snapshots(facts: RetentionFacts) -> tuple[Disposition, ...]:
+    """One disposition a snapshot that the yard made for an image and that no image of the account stands on."""
     every = {image.id: image for image in facts.images} | dict(facts.others)
     used = {snapshot.id for image in every.values() for snapshot in image.snapshots}
     loose = [
         each for each in facts.snapshots if each.made and each.id not in used and each.image not in every
     ]
     return tuple(
-        _verdict_of_snapshot(each, facts)
+        _of_snapshot(each, facts)
         for each in sorted(loose, key=lambda each: (each.family, each.created, each.id))
     )
 
 
-def _verdict_of_snapshot(snapshot: Stored, facts: Facts) -> Verdict:
+def _of_snapshot(snapshot: Stored, facts: RetentionFacts) -> Disposition:
     made_now = _made_now(snapshot.makers, facts)
-    return Verdict(
+    return Disposition(
         id=snapshot.id,
         family=snapshot.family,
         created=snapshot.created,
@@ -135,13 +135,15 @@ def _verdict_of_snapshot(snapshot: Stored, facts: Facts) -> Verdict:
     )
 
 
-def _made_now(makers: Iterable[str], facts: Facts) -> str | None:
+def _made_now(makers: Iterable[str], facts: RetentionFacts) -> str | None:
     """Why what these make, or have made, must wait for them."""
     maker = next((run for run in makers if run in facts.open_runs), None)
     return f"the run {maker}, which makes it, is not over" if maker else None
 
 
-def _why_it_stays(image: Image, facts: Facts, policy: Policy, *, rank: int, now: datetime) -> str | None:
+def _why_it_stays(
+    image: Image, facts: RetentionFacts, policy: RetentionPolicy, *, rank: int, now: datetime
+) -> str | None:
     """`rank` counts the usable images of the family, the newest is 1."""
     age = now - wire.instant(image.created)
     if image.id == facts.current:
@@ -178,8 +180,10 @@ def _with_parents(images: Iterable[Image], stay: dict[str, str]) -> None:
             child = parent
 
 
-def _verdict(image: Image, stays: str | None, facts: Facts, policy: Policy) -> Verdict:
-    return Verdict(
+def _disposition(
+    image: Image, stays: str | None, facts: RetentionFacts, policy: RetentionPolicy
+) -> Disposition:
+    return Disposition(
         id=image.id,
         name=image.name,
         family=image.family,
@@ -191,10 +195,10 @@ def _verdict(image: Image, stays: str | None, facts: Facts, policy: Policy) -> V
     )
 
 
-def _why_it_goes(image: Image, policy: Policy) -> str:
+def _why_it_goes(image: Image, policy: RetentionPolicy) -> str:
     if image.state in BROKEN:
-        said = f" ({image.reason})" if image.reason else ""
-        return f"it is {image.state}{said}: no host can start from it"
+        why = f" ({image.reason})" if image.reason else ""
+        return f"it is {image.state}{why}: no host can start from it"
     return (
         f"{policy.keep_images} newer images {_of(image.family)} stay, it is {policy.keep_days} days old or older, and "
         "nothing uses it"
@@ -205,26 +209,31 @@ def _of(family: str) -> str:
     return f"of {family}" if family else "without a family"
 
 
-def summary(images: Iterable[Verdict], snapshots: Iterable[Verdict]) -> str:
+def summary(images: Iterable[Disposition], snapshots: Iterable[Disposition]) -> str:
     """The whole in a sentence or two."""
-    verdicts = [*images, *snapshots]
-    counts = {fate: [each for each in verdicts if each.fate is fate] for fate in Fate}
+    dispositions = [*images, *snapshots]
+    counts = {fate: [each for each in dispositions if each.fate is fate] for fate in Fate}
     dollars = {fate: sum(each.dollars_per_month for each in found) for fate, found in counts.items()}
     kept = f"{len(counts[Fate.KEPT])} kept (${dollars[Fate.KEPT]:.2f} a month at most)"
     parts = [kept, f"{len(counts[Fate.RETIRED])} retired (${dollars[Fate.RETIRED]:.2f})"]
     if counts[Fate.DUE]:
         parts.append(f"{len(counts[Fate.DUE])} due (${dollars[Fate.DUE]:.2f}), not touched: report_only")
     if counts[Fate.LEFT]:
-        said = [f"{each.id}: {each.reason}" for each in counts[Fate.LEFT][:MOST_SHOWN]]
+        reasons = [f"{each.id}: {each.reason}" for each in counts[Fate.LEFT][:MOST_SHOWN]]
         if len(counts[Fate.LEFT]) > MOST_SHOWN:
-            said.append(f"and {len(counts[Fate.LEFT]) - MOST_SHOWN} more, which the report names")
+            reasons.append(f"and {len(counts[Fate.LEFT]) - MOST_SHOWN} more, which the report names")
         left = f"{len(counts[Fate.LEFT])} left (${dollars[Fate.LEFT]:.2f}), tried again the next time"
-        parts.append(f"{left}: {'; '.join(said)}")
+        parts.append(f"{left}: {'; '.join(reasons)}")
     return f"Images and snapshots: {', '.join(parts)}."
 
 
 def report(
-    images: tuple[Verdict, ...], snapshots: tuple[Verdict, ...], policy: Policy, *, yard: str, now: datetime
+    images: tuple[Disposition, ...],
+    snapshots: tuple[Disposition, ...],
+    policy: RetentionPolicy,
+    *,
+    yard: str,
+    now: datetime,
 ) -> dict[str, Any]:
     """What images/report.json holds."""
     return {
@@ -240,18 +249,18 @@ def report(
     }
 
 
-def _row(verdict: Verdict, now: datetime) -> dict[str, Any]:
+def _row(disposition: Disposition, now: datetime) -> dict[str, Any]:
     return {
-        "id": verdict.id,
-        "name": verdict.name,
-        "family": verdict.family,
-        "created": verdict.created,
-        "age_days": (now - wire.instant(verdict.created)).days,
-        "gib": verdict.gib,
-        "snapshots": list(verdict.snapshots),
-        "fate": verdict.fate.value,
-        "reason": verdict.reason,
-        "dollars_per_month": verdict.dollars_per_month,
+        "id": disposition.id,
+        "name": disposition.name,
+        "family": disposition.family,
+        "created": disposition.created,
+        "age_days": (now - wire.instant(disposition.created)).days,
+        "gib": disposition.gib,
+        "snapshots": list(disposition.snapshots),
+        "fate": disposition.fate.value,
+        "reason": disposition.reason,
+        "dollars_per_month": disposition.dollars_per_month,
     }
 
 

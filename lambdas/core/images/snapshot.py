@@ -8,15 +8,14 @@ from typing import Any
 from lambdas.core.model import wire
 from lambdas.core.model.gang import Assignment
 from lambdas.core.model.image import Image
-from lambdas.core.model.imaging import Imaging, Quiesce, Then, inherited
+from lambdas.core.model.imaging import Imaging, Quiesce, Then, parent_tags
 from lambdas.core.model.instance_types import Market
-from lambdas.core.model.job import Fault, InputFaults, Role
-from lambdas.core.model.names import NAME, RUN_ID
+from lambdas.core.model.job import NAME, RUN_ID, Fault, InputFaults, Role
 from lambdas.core.model.validation import Faults, Section
 from lambdas.core.run.outcome import Conclusion
 from lambdas.core.run.records import RunRow
 
-SAID, SO = "The snapshot that was asked for", "; no image was made and no host was touched"
+WHAT, SO = "The snapshot that was asked for", "; no image was made and no host was touched"
 KEYS = ("instance", "run", "role", "index", "name", "quiesce", "then")
 INSTANCE = r"i-[0-9a-f]{8,17}"
 IMAGED = ("running", "stopped")
@@ -24,7 +23,7 @@ IMAGED = ("running", "stopped")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class SnapshotRequest:
     """What was asked for: a snapshot of an instance, or of the host of that role in the run's last attempt."""
 
     instance: str | None = None
@@ -57,7 +56,7 @@ class HostFacts:
     step: int | None = None
 
 
-def read(execution_input: object) -> Asked | InputFaults:
+def read_input(execution_input: object) -> SnapshotRequest | InputFaults:
     """What the execution's input asks for, or every fault of it."""
     faults = Faults()
     section = Section(execution_input, "", KEYS, faults)
@@ -80,29 +79,31 @@ def read(execution_input: object) -> Asked | InputFaults:
     then = Then(section.choice("then", Then.KEEP, Then))
     if faults.found:
         return _refuse(faults)
-    return Asked(instance=instance, run=run, role=role, index=index, name=name, quiesce=quiesce, then=then)
+    return SnapshotRequest(
+        instance=instance, run=run, role=role, index=index, name=name, quiesce=quiesce, then=then
+    )
 
 
-def assigned(asked: Asked, assignments: Collection[Assignment]) -> str | InputFaults:
+def assigned(request: SnapshotRequest, assignments: Collection[Assignment]) -> str | InputFaults:
     """The instance with the role and index that were asked for."""
     for assignment in assignments:
-        if (assignment.role, assignment.index) == (asked.role, asked.index):
+        if (assignment.role, assignment.index) == (request.role, request.index):
             return assignment.instance
     there = (
         ", ".join(f"{assignment.role} {assignment.index}" for assignment in assignments)
         or "none, since it has launched no host"
     )
-    return refused("role", f"the run {asked.run} has no {asked.role} {asked.index}; it has {there}")
+    return refused("role", f"the run {request.run} has no {request.role} {request.index}; it has {there}")
 
 
 def refused(path: str, problem: str) -> InputFaults:
     """The refusal of one fault."""
-    return InputFaults(SAID, (Fault(path, problem),), so=SO)
+    return InputFaults(WHAT, (Fault(path, problem),), so=SO)
 
 
-def unknown(asked: Asked, instance: str) -> InputFaults:
+def unknown(request: SnapshotRequest, instance: str) -> InputFaults:
     """EC2 does not know the instance, or has forgotten it since its end."""
-    where = "instance" if asked.instance else "run"
+    where = "instance" if request.instance else "run"
     return refused(
         where,
         f"EC2 knows no instance {instance}: it never existed in this region, or it ended more than an hour ago; "
@@ -110,7 +111,7 @@ def unknown(asked: Asked, instance: str) -> InputFaults:
     )
 
 
-def admit(asked: Asked, host: HostFacts, *, baked: Collection[str]) -> Imaging | InputFaults:
+def admit(request: SnapshotRequest, host: HostFacts, *, baked: Collection[str]) -> Imaging | InputFaults:
     """The snapshot, or every reason against it. `baked` are the names of the families of baked images."""
     faults = Faults()
     if not host.mine:
@@ -118,9 +119,9 @@ def admit(asked: Asked, host: HostFacts, *, baked: Collection[str]) -> Imaging |
             "instance", f"{host.instance} is no host of this yard: it lacks the yard's tag trainyard:yard"
         )
         return _refuse(faults)
-    _judge_state(host, asked, faults)
-    _judge_run(host, asked, faults)
-    family = asked.name or _default_family(host)
+    _check_state(host, request, faults)
+    _check_run(host, request, faults)
+    family = request.name or _default_family(host)
     if family in baked:
         faults.add(
             "name",
@@ -134,12 +135,12 @@ def admit(asked: Asked, host: HostFacts, *, baked: Collection[str]) -> Imaging |
         type=host.type,
         family=family,
         parent=host.image,
-        quiesce=asked.quiesce,
-        then=asked.then,
+        quiesce=request.quiesce,
+        then=request.then,
         was_running=host.state == "running",
         host_run=host.run,
         step=host.step,
-        versions=inherited(host.parent),
+        versions=parent_tags(host.parent),
     )
 
 
@@ -188,7 +189,7 @@ def _default_family(host: HostFacts) -> str:
     return host.instance
 
 
-def _judge_state(host: HostFacts, asked: Asked, faults: Faults) -> None:
+def _check_state(host: HostFacts, request: SnapshotRequest, faults: Faults) -> None:
     """What the instance itself does not allow."""
     if host.state not in IMAGED:
         wait = "; wait until it runs" if host.state == "pending" else ""
@@ -198,7 +199,7 @@ def _judge_state(host: HostFacts, asked: Asked, faults: Faults) -> None:
         )
         return
     if host.market is Market.SPOT:
-        for key, word in (("quiesce", asked.quiesce), ("then", asked.then)):
+        for key, word in (("quiesce", request.quiesce), ("then", request.then)):
             if word == "stop":
                 instead = (
                     "pause or reboot" if key == "quiesce" else "terminate, and launch from the image later"
@@ -208,7 +209,7 @@ def _judge_state(host: HostFacts, asked: Asked, faults: Faults) -> None:
                     f"found stop, but {host.instance} is a spot host of a fleet, which EC2 can terminate and never "
                     f"stop; take {instead}",
                 )
-    if host.state == "running" and asked.quiesce is Quiesce.PAUSE and not host.online:
+    if host.state == "running" and request.quiesce is Quiesce.PAUSE and not host.online:
         faults.add(
             "quiesce",
             f"found pause, but Systems Manager does not know {host.instance}, so that nothing on it can be paused: it "
@@ -216,7 +217,7 @@ def _judge_state(host: HostFacts, asked: Asked, faults: Faults) -> None:
         )
 
 
-def _judge_run(host: HostFacts, asked: Asked, faults: Faults) -> None:
+def _check_run(host: HostFacts, request: SnapshotRequest, faults: Faults) -> None:
     """What the run that the host works for does not allow."""
     if not host.busy:
         return
@@ -227,8 +228,8 @@ def _judge_run(host: HostFacts, asked: Asked, faults: Faults) -> None:
         return
     what = "is being launched" if host.kind == "launch" else "trains on it"
     for key, word, harmless in (
-        ("quiesce", asked.quiesce, Quiesce.PAUSE),
-        ("then", asked.then, Then.KEEP),
+        ("quiesce", request.quiesce, Quiesce.PAUSE),
+        ("then", request.then, Then.KEEP),
     ):
         if word != harmless:
             faults.add(
@@ -239,4 +240,4 @@ def _judge_run(host: HostFacts, asked: Asked, faults: Faults) -> None:
 
 
 def _refuse(faults: Faults) -> InputFaults:
-    return InputFaults(SAID, tuple(Fault(path, problem) for path, problem in faults.found), so=SO)
+    return InputFaults(WHAT, tuple(Fault(path, problem) for path, problem in faults.found), so=SO)

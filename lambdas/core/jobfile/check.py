@@ -1,39 +1,17 @@
 """The job file: read, checked, and either a Job or every fault of it at once.
 
-Apart from job.py because yaml costs a tenth of boto3's import, and only submit and admit read files.
+Apart from model/job.py, which says its keys, because yaml costs a tenth of boto3's import.
 """
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from lambdas.core.jobfile import document, hosts
-from lambdas.core.jobfile import program as jobprogram
-from lambdas.core.model import policy
-from lambdas.core.model.job import Fault, InputFaults, Job, Role, Sharding, Strategy
-from lambdas.core.model.names import NAME
+from lambdas.core.jobfile import document, rules
+from lambdas.core.model.fields import Record, keys
+from lambdas.core.model.job import NAME, Fault, InputFaults, Job
 from lambdas.core.model.validation import Faults, Section, any_of, shown
-
-SECTIONS = {
-    "program": ("source", "module", "args", "environment", "requirements", "expect"),
-    "cluster": ("strategy", "workers", "parameter_servers", "chief", "evaluator"),
-    "hardware": (
-        "instance_types",
-        "cpu_instance_types",
-        "cpu_roles",
-        "market",
-        "max_dollars_per_hour",
-        "image",
-    ),
-    "checkpoints": ("steps", "seconds", "keep", "resume"),
-    "limits": ("hours", "dollars", "restarts", "wait_minutes"),
-    "after": ("hosts", "image"),
-    "policy": policy.KEYS,
-}
-"""Each section with its keys."""
-KEYS = ("name", "program", "data", "cluster", "hardware", "checkpoints", "limits", "after", "policy")
-SEVERAL_HOSTS = (Strategy.MULTI_WORKER, Strategy.PARAMETER_SERVER)
 
 
 @dataclass(frozen=True)
@@ -102,30 +80,13 @@ def too_big(size: int) -> Fault:
 
 def check(job: object, *, source: str, bucket: str) -> Job | InputFaults:
     """The job a mapping says (an inline `{"job": {...}}`), or every fault of it."""
+    known = tuple(keys(Job))
     if not isinstance(job, Mapping):
         what = "it is empty" if job is None else f"it is not a mapping but {shown(job)}"
-        return InputFaults(source, (Fault("", f"{what}; a job has the keys {any_of(KEYS)}"),))
+        return InputFaults(source, (Fault("", f"{what}; a job has the keys {any_of(known)}"),))
     faults = Faults()
-    top = Section(job, "", KEYS, faults)
-    words = "a name of 1 to 40 lower-case letters, digits and hyphens that begins with a letter"
-    name = top.text("name", pattern=NAME, allowed=words, required=True)
-    program = jobprogram.program(_section(top, "program"), bucket)
-    data = jobprogram.data(top, bucket)
-    cluster = hosts.cluster(_section(top, "cluster"))
-    hardware = hosts.hardware(_section(top, "hardware"), cluster)
-    whole = Job(
-        name=str(name),
-        program=program,
-        data=data,
-        cluster=cluster,
-        hardware=hardware,
-        checkpoints=hosts.checkpoints(_section(top, "checkpoints")),
-        limits=hosts.limits(_section(top, "limits")),
-        after=hosts.after(_section(top, "after"), hardware.market),
-        policy=policy.read(_section(top, "policy")),
-    )
-    named = top.values.get("data")
-    _check_together(whole, faults, [str(entry) for entry in named] if isinstance(named, Mapping) else [])
+    read = Record(Job).take(Section(job, "", known, faults, bucket))
+    whole = rules.settled(read, rules.Written(job, faults))
     return _refuse(source, faults) if faults.found else whole
 
 
@@ -141,32 +102,3 @@ def name_of(text: bytes, *, key: str) -> str:
 
 def _refuse(source: str, faults: Faults) -> InputFaults:
     return InputFaults(source, tuple(Fault(path, problem) for path, problem in faults.found))
-
-
-def _section(top: Section, name: str) -> Section:
-    return top.section(name, SECTIONS[name])
-
-
-def _check_together(job: Job, faults: Faults, entries: Collection[str]) -> None:
-    """What no section can know alone. `entries` are the data entries the file names, sound or not."""
-    strategy = job.cluster.strategy
-    for name, entry in job.data.items():
-        if entry.sharding is Sharding.FILE and strategy not in SEVERAL_HOSTS:
-            faults.add(
-                f"data.{name}.sharding",
-                f"found file, which shares the files out among hosts; the strategy {strategy} has one host: none is "
-                f"allowed, or the strategies {any_of(SEVERAL_HOSTS)}",
-            )
-    for where, values in (("args", job.program.args), ("environment", job.program.environment)):
-        for name, value in values.items():
-            for problem in jobprogram.placeholder_problems(str(value), entries, strategy):
-                faults.add(f"program.{where}.{name}", problem)
-    if job.gang > hosts.MOST_HOSTS:
-        faults.add(
-            "cluster", f"makes {_gang_in_words(job)}; up to {hosts.MOST_HOSTS} hosts are allowed together"
-        )
-
-
-def _gang_in_words(job: Job) -> str:
-    counts = ", ".join(f"{job.roles.count(role)} {role}" for role in Role if role in job.roles)
-    return f"{job.gang} hosts ({counts})"

@@ -29,14 +29,28 @@ class PrefixFacts:
     size: int
 
 
-def bucket_faults(job: Job, source: SourceFacts | None, data: Mapping[str, PrefixFacts]) -> tuple[Fault, ...]:
-    """Every fault that only the bucket can show. `source` is None when the object does not exist (or the
-    job names none); `data` has an entry per data entry of the job."""
-    faults = list(_source_faults(job, job.program.source, source)) if job.program.source else []
-    for name, entry in job.data.items():
-        fault = _data_fault(name, entry.source, data[name]) or _share_fault(job, name, data[name])
-        faults += [fault] if fault else []
-    return tuple(faults)
+@dataclass(frozen=True)
+class Findings:
+    """Why the job cannot run, and what of its program will probably fail, a sentence each."""
+
+    faults: tuple[Fault, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+def findings(job: Job, source: SourceFacts | None, data: Mapping[str, PrefixFacts]) -> Findings:
+    """What only the bucket can show. `source` is None when the object does not exist (or the job names none);
+    `data` has an entry per data entry of the job."""
+    program = _program_findings(job, job.program.source, source) if job.program.source else Findings()
+    faults = [
+        _data_fault(name, entry.source, data[name]) or _share_fault(job, name, data[name])
+        for name, entry in job.data.items()
+    ]
+    return Findings((*program.faults, *(fault for fault in faults if fault)), program.warnings)
+
+
+def in_words(warnings: tuple[str, ...]) -> str:
+    """What the timeline says of a job that is admitted."""
+    return f"no fault found, but: {'; '.join(warnings)}" if warnings else "no fault found"
 
 
 def resume_fault(run: str, latest: Mapping[str, Any] | None) -> Fault | None:
@@ -50,15 +64,28 @@ def resume_fault(run: str, latest: Mapping[str, Any] | None) -> Fault | None:
     )
 
 
-def _source_faults(job: Job, uri: str, source: SourceFacts | None) -> tuple[Fault, ...]:
+def _program_findings(job: Job, uri: str, source: SourceFacts | None) -> Findings:
     fault = _source_fault(uri, source)
     if fault or source is None:
-        return (fault,) if fault else ()
+        return Findings((fault,) if fault else ())
     if source.size > len(source.head):
-        return ()
-    from lambdas.core.jobfile import source_archive
+        return Findings()
+    return program_findings(job, uri, source.head)
 
-    return source_archive.faults(job, source.head)
+
+def program_findings(job: Job, uri: str, content: bytes) -> Findings:
+    """What the whole archive shows."""
+    from lambdas.core.jobfile import program_archive, program_warnings
+
+    archive = program_archive.read(content, also=job.program.requirements)
+    if isinstance(archive, program_archive.NotWhole):
+        why = f"is not a whole tar archive ({archive.reason})"
+        problem = f"{uri} {why}; make it again: tar czf PROGRAM.tar.gz -C FOLDER ."
+        return Findings((Fault("program.source", problem),))
+    if archive is None:
+        return Findings()
+    faults = program_archive.faults(job, archive)
+    return Findings(faults, () if faults else program_warnings.warnings(job, archive))
 
 
 def _source_fault(uri: str, source: SourceFacts | None) -> Fault | None:

@@ -189,34 +189,10 @@ class HostsNotReady(Infrastructure):
     """A host was launched but did not get ready in time."""
 
 
-WORDS: dict[str, type[TrainyardError]] = {
-    error.__name__: error
-    for error in (
-        JobRefused,
-        SnapshotRefused,
-        LaunchRefused,
-        RecipeRefused,
-        BakeUnderWay,
-        RollbackRefused,
-        LimitReached,
-        BudgetSpent,
-        ProgramFailed,
-        CapacityRefused,
-        QuotaExceeded,
-        NoOffer,
-        Interrupted,
-        AccessDenied,
-        Misconfigured,
-        InstallFailed,
-        TestFailed,
-        GeneralizeFailed,
-        PauseFailed,
-        ImageFailed,
-        StartFailed,
-        HostLost,
-        NotRegistered,
-        StillStopping,
-        HostsNotReady,
-    )
-}
-"""Every word of the tree a state can fail with, and its class."""
+def _words(error: type[TrainyardError]) -> dict[str, type[TrainyardError]]:
+    kinds = error.__subclasses__()
+    return {error.__name__: error} if not kinds else {k: v for kind in kinds for k, v in _words(kind).items()}
+
+
+WORDS = _words(TrainyardError)
+"""Every word of the tree that a state can fail with, and its class: the leaves."""

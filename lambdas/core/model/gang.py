@@ -3,19 +3,13 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from enum import IntEnum
-from typing import Any, Protocol
+from enum import IntEnum, StrEnum
+from typing import Any, Protocol, assert_never
 
 from lambdas.core.model import wire
 from lambdas.core.model.job import Job, Role
 
 PORT = 2222
-CALLED = {
-    Role.CHIEF: "the chief",
-    Role.WORKER: "the workers",
-    Role.PS: "the parameter servers",
-    Role.EVALUATOR: "the evaluator",
-}
 
 
 class Gang(IntEnum):
@@ -24,6 +18,16 @@ class Gang(IntEnum):
 
     GPU = 1
     CPU = 2
+
+
+class StopReason(StrEnum):
+    """Why a host has left an attempt."""
+
+    INTERRUPTED = "interrupted"  # it is going away itself
+    ASKED = "asked"  # somebody told it to
+    LIMIT = "limit"  # the run's hours or dollars are used up
+    PEER = "peer"  # another host of its cluster has left or failed
+    KILLED = "killed"  # its program was ended by a signal of nobody's that is known
 
 
 class Member(Protocol):
@@ -70,7 +74,20 @@ def size(job: Job, gang: Gang) -> int:
 def called(job: Job, gang: Gang) -> str:
     """The gang by its roles: `the chief and the parameter servers`."""
     roles = dict.fromkeys(role for role in job.roles if of_role(job, role) is gang)
-    return " and ".join(CALLED[role] for role in roles)
+    return " and ".join(map(_called, roles))
+
+
+def _called(role: Role) -> str:
+    match role:
+        case Role.CHIEF:
+            return "the chief"
+        case Role.WORKER:
+            return "the workers"
+        case Role.PS:
+            return "the parameter servers"
+        case Role.EVALUATOR:
+            return "the evaluator"
+    assert_never(role)
 
 
 def missing(job: Job, gang: Gang, survivors: Iterable[str]) -> int:

@@ -3,10 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import assert_never
 
 from lambdas.core.model.image import Image
 
-INHERITED = ("trainyard:driver", "trainyard:cuda", "trainyard:tensorflow")
+PARENT_TAGS = ("trainyard:driver", "trainyard:cuda", "trainyard:tensorflow")
 """Tags that an image has from the one its host started from: the snapshot changes none of what they say."""
 LONGEST_NAME = 128
 
@@ -59,13 +60,18 @@ class Imaging:
     @property
     def rest(self) -> str:
         """What comes before CreateImage: pause, stop or nothing."""
-        return str(self.quiesce) if self.pauses or self.stops else "none"
+        match self.quiesce if self.was_running else None:
+            case Quiesce.PAUSE | Quiesce.STOP as how:
+                return how.value
+            case Quiesce.REBOOT | None as how:
+                return "none"
+        assert_never(how)
 
 
-def inherited(parent: Image | None) -> dict[str, str]:
+def parent_tags(parent: Image | None) -> dict[str, str]:
     """What a snapshot has of its parent's tags."""
     tags = parent.tags if parent else {}
-    return {key: tags[key] for key in INHERITED if key in tags}
+    return {key: tags[key] for key in PARENT_TAGS if key in tags}
 
 
 def image_name(family: str, instance: str, run: str) -> str:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
+from typing import assert_never
 
 
 class Market(StrEnum):
@@ -17,6 +18,16 @@ class Market(StrEnum):
 
     SPOT = "spot"
     ON_DEMAND = "on_demand"
+
+    @property
+    def can_stop(self) -> bool:
+        """Whether EC2 stops such a host; a spot host of a fleet it can terminate alone."""
+        match self:
+            case Market.SPOT:
+                return False
+            case Market.ON_DEMAND:
+                return True
+        assert_never(self)
 
 
 @dataclass(frozen=True)
@@ -103,5 +114,11 @@ def cpu_types() -> tuple[str, ...]:
 
 def quota(kind: InstanceType, market: Market) -> Quota | None:
     """The vCPU quota that counts this type in this market; None where AWS's own lists disagree."""
-    family = kind.on_demand_quota if market is Market.ON_DEMAND else kind.spot_quota
+    match market:
+        case Market.SPOT:
+            family = kind.spot_quota
+        case Market.ON_DEMAND:
+            family = kind.on_demand_quota
+        case _:
+            assert_never(market)
     return catalogue().quotas.get(f"{family} {market}")

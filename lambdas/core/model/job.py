@@ -1,17 +1,49 @@
-"""The job: what the user wrote, with every default filled in. jobfile.py reads and checks it.
-
-docs/job-file.md is the reference for people.
+"""The job: what the user wrote, with every default filled in, and every key of its file (`key`): the reader
+(core/jobfile), trainyard/job.schema.json and the table of docs/job-file.md come from here.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, assert_never
 
 from lambdas.core.model import wire
+from lambdas.core.model.fields import (
+    Choice,
+    Choices,
+    Count,
+    Entries,
+    Flag,
+    Number,
+    Part,
+    Record,
+    Short,
+    Text,
+    key,
+    required,
+)
+from lambdas.core.model.image import AMI
 from lambdas.core.model.instance_types import Market
+from lambdas.core.model.job_fields import Argument, InstanceTypes, Uri, Variable, Variables
+from lambdas.core.model.policy import Policy
 
 MOST_FAULTS_SHOWN = 40
+MOST_HOSTS = 50
+MOST_ARGS = 100
+MOST_DATA = 16
+MOST_STEPS = 1_000_000_000
+MOST_DOLLARS = 100_000.0
+NAME = r"[a-z][a-z0-9-]{0,39}"
+RUN_ID = r"[A-Za-z0-9][A-Za-z0-9_-]{0,79}"
+"""As the start and stop documents take it."""
+MODULE = r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*"
+IMAGE = rf"{AMI}|(?!ami-){RUN_ID}"
+"""An image's id, or what a run or a family may be called."""
+CPU_TYPES_BY_DEFAULT = ("m7i.xlarge", "m6i.xlarge", "m7a.xlarge")
+
+SHIPPED = "training.programs."
+PROGRAMS = ("digits", "downpour", "keras_text", "matmul", "mnist", "parameter_server_v1", "replicate")
+"""The reference programs that ship with the image, each a module below SHIPPED."""
 
 Scalar = str | int | float | bool
 
@@ -21,6 +53,26 @@ class Strategy(StrEnum):
     MIRRORED = "mirrored"
     MULTI_WORKER = "multi_worker"
     PARAMETER_SERVER = "parameter_server"
+
+    @property
+    def has_several_hosts(self) -> bool:
+        """Whether more than one host may train."""
+        match self:
+            case Strategy.SINGLE | Strategy.MIRRORED:
+                return False
+            case Strategy.MULTI_WORKER | Strategy.PARAMETER_SERVER:
+                return True
+        assert_never(self)
+
+    @property
+    def is_asynchronous(self) -> bool:
+        """Whether workers train each at its own speed, with parameter servers that hold the variables."""
+        match self:
+            case Strategy.SINGLE | Strategy.MIRRORED | Strategy.MULTI_WORKER:
+                return False
+            case Strategy.PARAMETER_SERVER:
+                return True
+        assert_never(self)
 
 
 class Role(StrEnum):
@@ -48,9 +100,14 @@ class MarketChoice(StrEnum):
     @property
     def markets(self) -> tuple[Market, ...]:
         """The markets to try, in this order."""
-        if self is MarketChoice.SPOT_THEN_ON_DEMAND:
-            return (Market.SPOT, Market.ON_DEMAND)
-        return (Market(self.value),)
+        match self:
+            case MarketChoice.SPOT:
+                return (Market.SPOT,)
+            case MarketChoice.ON_DEMAND:
+                return (Market.ON_DEMAND,)
+            case MarketChoice.SPOT_THEN_ON_DEMAND:
+                return (Market.SPOT, Market.ON_DEMAND)
+        assert_never(self)
 
 
 class Hosts(StrEnum):
@@ -60,7 +117,7 @@ class Hosts(StrEnum):
     STOP = "stop"
 
 
-class Image(StrEnum):
+class ImageWhen(StrEnum):
     """When the chief's disk becomes an image after the run."""
 
     NEVER = "never"
@@ -85,95 +142,279 @@ class Sharding(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Program:
-    """`expect`: results without which an end with 0 is a failure."""
+    """What runs."""
 
-    module: str
-    source: str | None = None
-    args: Mapping[str, Scalar] = field(default_factory=dict)
-    environment: Mapping[str, str] = field(default_factory=dict)
-    requirements: str | None = None
-    expect: tuple[Result, ...] = ()
+    source: str | None = key(
+        None,
+        Uri(folder="programs", ends=(".tar", ".tar.gz", ".tgz")),
+        "A tar archive, up to 1 GiB, unpacked and put on the Python path.",
+    )
+    module: str = field(
+        metadata=required(
+            Text(
+                r"(?!.{201})" + MODULE,
+                "a dotted Python module name of letters, digits and underscores, as in training.programs.digits",
+            ),
+            "Run as `python -m MODULE`: a module of `program.source`, or without that one of the reference programs, "
+            f"{', '.join(f'`{SHIPPED}{program}`' for program in PROGRAMS)}.",
+        )
+    )
+    args: Mapping[str, Scalar] = key(
+        {},
+        Entries(
+            name=r"[A-Za-z][A-Za-z0-9_-]{0,63}",
+            named="a name of up to 64 letters, digits, hyphens and underscores that begins with a letter",
+            most=MOST_ARGS,
+            each=Argument(),
+        ),
+        "Given to the program as `--name value`.",
+    )
+    environment: Mapping[str, str] = key(
+        {},
+        Variables(
+            name=r"[A-Z_][A-Z0-9_]{0,63}",
+            named="a name of up to 64 capital letters, digits and underscores that begins with no digit",
+            most=MOST_ARGS,
+            each=Variable(),
+        ),
+        "Environment variables of the program.",
+    )
+    requirements: str | None = key(
+        None,
+        Text(
+            r"(?![./-])(?!.*(/\.|//))[A-Za-z0-9_./-]{1,200}",
+            "a relative path inside program.source, as in requirements.txt",
+        ),
+        "Python packages to install on every host before the program starts.",
+    )
+    expect: tuple[Result, ...] = key(
+        (),
+        Choices(Result),
+        "Results without which an end with 0 is a failure.",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Data:
     """One data entry: everything under `source`, or the files of it that are a worker's share."""
 
-    source: str
-    sharding: Sharding = Sharding.NONE
+    source: str = field(
+        metadata=required(
+            Uri(folder="data", ends=("/",)),
+            "All below it is on every host's disk before the program starts, at the path in `TRAINYARD_DATA_NAME`.",
+        )
+    )
+    sharding: Sharding = key(
+        Sharding.NONE,
+        Choice(Sharding),
+        "`none`: every host has every file. `file`: each worker has a share of the files of its own; with "
+        "`multi_worker` and `parameter_server` only, and with no fewer files than workers.",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Cluster:
-    """`workers` train; with `parameter_server` there is a chief beside them, unless worker 0 is it, and perhaps an
-    evaluator."""
+    """Who trains together, and how."""
 
-    strategy: Strategy = Strategy.SINGLE
-    workers: int = 1
-    parameter_servers: int = 0
-    chief: Chief = Chief.COORDINATOR
-    evaluator: bool = False
+    strategy: Strategy = key(
+        Strategy.SINGLE,
+        Choice(Strategy),
+        "`single`: one host. `mirrored`: all GPUs of one host. `multi_worker`: all-reduce over hosts. "
+        "`parameter_server`: a chief that coordinates, workers, parameter servers; asynchronous.",
+        usual="`single`; `multi_worker` when there are several workers",
+    )
+    workers: int = key(
+        1,
+        Count(
+            least=1,
+            most=MOST_HOSTS,
+            because="only workers train, also with parameter_server, whose chief only coordinates",
+        ),
+        "Hosts that train; `single` and `mirrored` have 1. With `parameter_server` the chief comes on top, unless "
+        f"`cluster.chief` is `worker`. All hosts of a run together are {MOST_HOSTS} at most.",
+    )
+    parameter_servers: int = key(
+        0,
+        Count(least=0, most=MOST_HOSTS),
+        "With `parameter_server` from 1 up to the number of workers; 0 with every other strategy.",
+    )
+    chief: Chief = key(
+        Chief.COORDINATOR,
+        Choice(Chief),
+        "With `parameter_server`: `coordinator`, a host of its own that schedules (`ParameterServerStrategy`, the "
+        "runtime library), or `worker`: worker 0 is the chief and `TF_CONFIG` names no other, as programs of "
+        "TensorFlow 1 (`compat.v1`) expect that find their chief by task index.",
+        usual="`coordinator` with `parameter_server`",
+    )
+    evaluator: bool = key(
+        False,
+        Flag(),
+        "With `parameter_server`: one more host that evaluates checkpoints.",
+    )
 
     @property
     def chief_trains(self) -> bool:
         """Whether the chief is one of the workers."""
-        return self.strategy is not Strategy.PARAMETER_SERVER or self.chief is Chief.WORKER
+        match self.chief:
+            case Chief.COORDINATOR:
+                return not self.strategy.is_asynchronous
+            case Chief.WORKER:
+                return True
+        assert_never(self.chief)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Hardware:
-    """`cpu_instance_types`: what the roles of `cpu_roles` run on (none: on `instance_types` like the others). `image`:
-    an AMI's id, a run's id or a family's name (None: the yard's current image). `zones`: the only Availability Zones
-    to launch in (none: all of the yard's; a job file names none)."""
+    """What the hosts are. `image` None: the yard's current image. `zones`: the only Availability Zones to launch in
+    (none: all of the yard's; a job file names none)."""
 
-    instance_types: tuple[str, ...] = ("g6.xlarge", "g5.xlarge", "g4dn.xlarge")
-    cpu_instance_types: tuple[str, ...] = ()
-    cpu_roles: tuple[Role, ...] = ()
-    market: MarketChoice = MarketChoice.SPOT_THEN_ON_DEMAND
-    max_dollars_per_hour: float | None = None
-    image: str | None = None
+    instance_types: tuple[str, ...] = key(
+        ("g6.xlarge", "g5.xlarge", "g4dn.xlarge"),
+        InstanceTypes(gpu=True, least=1),
+        "At equal price the order of the list counts. A type that the image does not work on (P2, P3, and arm64 ones "
+        "like g5g with an x86_64 image) is not asked, and the plan says why.",
+    )
+    cpu_instance_types: tuple[str, ...] = key(
+        (),
+        InstanceTypes(gpu=False, least=0),
+        "For the roles of `cpu_roles`; `parameter_server` only. `[]`: every role is on `instance_types`.",
+        usual=f"with `parameter_server` `[{', '.join(CPU_TYPES_BY_DEFAULT)}]`",
+    )
+    cpu_roles: tuple[Role, ...] = key(
+        (),
+        Choices((Role.CHIEF, Role.PS, Role.EVALUATOR)),
+        "The roles that run on `cpu_instance_types`.",
+        usual="`[chief, ps]` where there are `cpu_instance_types`; `[ps]` with `cluster.chief: worker`, where the "
+        "chief trains",
+    )
+    market: MarketChoice = key(
+        MarketChoice.SPOT_THEN_ON_DEMAND,
+        Choice(MarketChoice),
+        "`spot_then_on_demand`: every spot pool before any on-demand pool.",
+    )
+    max_dollars_per_hour: float | None = key(
+        None,
+        Number(most=10_000, unit="dollars for the whole gang"),
+        "Pools above it are not asked.",
+        usual="no cap",
+    )
+    image: str | None = key(
+        None,
+        Text(
+            IMAGE,
+            "the id of an image (ami- and 8 to 17 hex digits), of a run, or the name of a family of images",
+        ),
+        "The image that all hosts start from, in all attempts: an image's id, a run's id (the newest image of that "
+        "run) or the name of a family (its newest image: a recipe's name for baked ones, the job's name for "
+        "`after.image`). Images of the yard only.",
+        usual="the yard's current image",
+    )
     zones: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Checkpoints:
-    """How often a program that uses the runtime saves (0 steps: by the clock alone), and how many are kept. `resume` is
-    the run whose last checkpoint this one goes on from."""
+    """How often a program that uses the runtime saves, and what is kept."""
 
-    steps: int = 0
-    seconds: float = 120.0
-    keep: int = 3
-    resume: str | None = None
+    steps: int = key(
+        0,
+        Count(least=0, most=MOST_STEPS),
+        "A program that uses the runtime saves every so many steps. 0: by the clock alone.",
+    )
+    seconds: float = key(
+        120.0,
+        Number(least=1, most=86_400, unit="seconds"),
+        "However long its steps take, it saves at least this often.",
+    )
+    keep: int = key(
+        3,
+        Count(least=1, most=100),
+        "So many checkpoints stay in the bucket.",
+    )
+    resume: str | None = key(
+        None,
+        Text(RUN_ID, "the id of a run whose last checkpoint is in the bucket"),
+        "The run whose last checkpoint this one goes on from, for instance one that stopped at its cap. That "
+        "checkpoint stays where it is.",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    hours: float = 6.0
-    dollars: float = 20.0
-    restarts: int = 5
-    wait_minutes: float = 60.0
+    """Where a run stops."""
+
+    hours: float = key(
+        6.0,
+        Number(most=720, unit="hours"),
+        "Counted from the run's admission, so waiting for capacity counts. At its hours or its dollars a run saves, "
+        "stops and says how to go on.",
+    )
+    dollars: float = key(
+        20.0,
+        Number(most=MOST_DOLLARS, unit="dollars"),
+        "Instance hours and root disks of all attempts together.",
+    )
+    restarts: int = key(
+        5,
+        Count(least=0, most=20),
+        "New attempts after an interruption, a lost host or a failed start. A program's own error is never tried "
+        "again.",
+    )
+    wait_minutes: float = key(
+        60.0,
+        Number(most=1440, unit="minutes"),
+        "How long one search for capacity goes on when every pool is full.",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class After:
-    hosts: Hosts = Hosts.TERMINATE
-    image: Image = Image.NEVER
+    """What becomes of the hosts."""
+
+    hosts: Hosts = key(
+        Hosts.TERMINATE,
+        Choice(Hosts),
+        "`stop` with `hardware.market: on_demand` only: EC2 cannot stop spot hosts of a fleet.",
+    )
+    image: ImageWhen = key(
+        ImageWhen.NEVER,
+        Choice(ImageWhen),
+        "Whether to make an image of the chief's disk when the run is over.",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
     """A job without faults: s3 URIs are whole (BUCKET resolved), every default filled in."""
 
-    name: str
-    program: Program
-    data: Mapping[str, Data] = field(default_factory=dict)
-    cluster: Cluster = field(default_factory=Cluster)
-    hardware: Hardware = field(default_factory=Hardware)
-    checkpoints: Checkpoints = field(default_factory=Checkpoints)
-    limits: Limits = field(default_factory=Limits)
-    after: After = field(default_factory=After)
-    policy: Mapping[str, Any] = field(default_factory=dict)
-    """What of patrol's policy (policy.py) this job's hosts have different."""
+    name: str = field(
+        metadata=required(
+            Text(NAME, "a name of 1 to 40 lower-case letters, digits and hyphens that begins with a letter"),
+            "The run's id is the name and 8 hex digits of the object's version.",
+        )
+    )
+    program: Program = field(metadata=required(Record(Program), "What runs."))
+    data: Mapping[str, Data] = key(
+        {},
+        Entries(
+            name=r"[a-z][a-z0-9_]{0,31}",
+            named="a name of up to 32 lower-case letters, digits and underscores that begins with a letter",
+            most=MOST_DATA,
+            each=Short(Data, "source"),
+        ),
+        "What the program reads: each entry a folder of the bucket, or a mapping with more to say about it.",
+    )
+    cluster: Cluster = key(Cluster(), Record(Cluster), "Who trains together, and how.")
+    hardware: Hardware = key(Hardware(), Record(Hardware), "What the hosts are.")
+    checkpoints: Checkpoints = key(Checkpoints(), Record(Checkpoints), "How often to save, and what to keep.")
+    limits: Limits = key(Limits(), Record(Limits), "Where the run stops.")
+    after: After = key(After(), Record(After), "What becomes of the hosts.")
+    policy: Mapping[str, Any] = key(
+        {},
+        Part(Policy),
+        "When patrol calls a host of this job idle and what it does then. It matters for hosts that outlive the run "
+        "(`after.hosts: stop`).",
+    )
 
     @property
     def roles(self) -> tuple[Role, ...]:
@@ -202,6 +443,18 @@ class Job:
     def from_json(data: Mapping[str, Any]) -> "Job":
         """A job that was admitted before; for anything else use `check`."""
         return wire.from_json(Job, data)
+
+
+def one_host_job(
+    name: str, hardware: Hardware, *, hours: float, wait_minutes: float, restarts: int = 0
+) -> Job:
+    """A job without a program, as bake and launch admit it, so that Plan and Launch serve them too: one host of one of
+    `hardware.instance_types`, to which no start order is sent and whose lease ends `hours` after the run's admission.
+
+    `wait_minutes`: how long one search for capacity goes on; `restarts`: how many more hosts may follow the first. Its
+    dollars are the most that a job file may allow: hours and `max_dollars_per_hour` limit it."""
+    limits = Limits(hours=hours, dollars=MOST_DOLLARS, restarts=restarts, wait_minutes=wait_minutes)
+    return Job(name=name, program=Program(module=""), hardware=hardware, limits=limits)
 
 
 @dataclass(frozen=True)

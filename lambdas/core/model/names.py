@@ -1,16 +1,11 @@
-"""What jobs and runs may be called, and how the functions that conclude them are.
-
-Apart from jobfile.py because that costs yaml's import, and every workflow's Admit looks at names."""
+"""What runs may be called, and how the functions that conclude them are."""
 
 import re
 from datetime import datetime
 
-from lambdas.core.model.job import Fault, InputFaults
+from lambdas.core.model.job import RUN_ID, Fault, InputFaults
 from lambdas.core.model.validation import shown
 
-NAME = r"[a-z][a-z0-9-]{0,39}"
-RUN_ID = r"[A-Za-z0-9][A-Za-z0-9_-]{0,79}"
-"""As the start and stop documents take it."""
 CONCLUDES = {"train": "train-conclude", "bake": "bake-conclude", "launch": "launch-conclude"}
 """By the kind of run: the function `<yard>-...` that concludes it."""
 ARCHIVE = re.compile(r"archive-(i-[^-]+)-\d{10}")

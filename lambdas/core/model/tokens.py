@@ -1,7 +1,6 @@
 """Names and tokens, derived and never drawn: the same facts give the same one, so every act may happen twice."""
 
 import hashlib
-import re
 
 
 def run_id(name: str, *, key: str, version: str) -> str:
@@ -23,11 +22,6 @@ def client_token(
 
     EC2 keeps tokens by account and region, where another yard may have a run of the same name."""
     return f"{run[:40]}-{_hex(yard, run, str(attempt), str(offer), str(round), str(gang))[:23]}"
-
-
-def is_execution_name(name: str) -> bool:
-    """Whether Step Functions, CloudWatch Logs, S3 keys and tags all take this name: 1 to 80 of A-Za-z0-9_-."""
-    return re.fullmatch(r"[A-Za-z0-9_-]{1,80}", name, re.ASCII) is not None
 
 
 def _hex(*parts: str) -> str:

@@ -31,10 +31,13 @@ class Faults:
 
 
 class Section:
-    """One mapping of the document. `known` are the keys it may have; every other key is a fault at once."""
+    """One mapping of the document. `known` are the keys it may have; every other key is a fault at once. `bucket` is
+    the yard's, the only one that its URIs may name."""
 
-    def __init__(self, value: object, path: str, known: Sequence[str], faults: Faults) -> None:
-        self.path, self.faults = path, faults
+    def __init__(
+        self, value: object, path: str, known: Sequence[str], faults: Faults, bucket: str = ""
+    ) -> None:
+        self.path, self.faults, self.bucket = path, faults, bucket
         self.values: Mapping[str, Any] = {}
         if value is None:
             return
@@ -53,7 +56,7 @@ class Section:
         name = name if len(name) <= MOST_SHOWN else f"{name[:MOST_SHOWN]}..."
         return f"{self.path}.{name}" if self.path else name
 
-    def fault(self, key: str, problem: str) -> None:
+    def fault(self, key: object, problem: str) -> None:
         self.faults.add(self.at(key), problem)
 
     def given(self, key: str) -> bool:
@@ -61,15 +64,14 @@ class Section:
 
     def section(self, key: str, known: Sequence[str]) -> "Section":
         """The mapping under this key; an empty one when it is omitted."""
-        return Section(self.values.get(key), self.at(key), known, self.faults)
+        return Section(self.values.get(key), self.at(key), known, self.faults, self.bucket)
 
-    def text(self, key: str, *, pattern: str, allowed: str, required: bool = False) -> str | None:
+    def text(self, key: str, *, pattern: str, allowed: str) -> str | None:
         """A text that matches the whole pattern; `allowed` says the pattern in words."""
         value = self.values.get(key)
-        if value is None:
-            if required:
-                self.fault(key, f"is missing; {allowed} is required")
-            return None
+        return None if value is None else self._text(key, value, pattern, allowed)
+
+    def _text(self, key: str, value: object, pattern: str, allowed: str) -> str | None:
         if isinstance(value, BareWord):
             self.fault(key, bare_word(value))
         elif not isinstance(value, str):
@@ -79,6 +81,26 @@ class Section:
         else:
             return value
         return None
+
+    def texts(
+        self, key: str, default: Sequence[str], *, pattern: str, allowed: str, most: int, distinct: bool
+    ) -> tuple[str, ...]:
+        """A list, maybe an empty one, of such texts."""
+        value = self.values.get(key)
+        if value is None:
+            return tuple(default)
+        if not isinstance(value, list | tuple) or len(value) > most:
+            found = f"a list of {len(value)}" if isinstance(value, list | tuple) else shown(value)
+            self.fault(key, f"found {found}; a list of up to {most} texts is allowed")
+            return tuple(default)
+        found_texts = []
+        for index, item in enumerate(value):
+            text = self._text(f"{key}[{index}]", item, pattern, allowed)
+            if text is not None and distinct and text in found_texts:
+                self.fault(f"{key}[{index}]", f"{shown(text)} stands in the list twice")
+            elif text is not None:
+                found_texts.append(text)
+        return tuple(found_texts)
 
     def number(self, key: str, default: float, *, most: float, unit: str, least: float = 0) -> float:
         """A number above zero and not below `least`. Booleans are not numbers, and neither are nan and infinity."""
@@ -90,8 +112,7 @@ class Section:
             or not isinstance(value, int | float)
             or not (0 < value <= most and value >= least)
         ):
-            limits = f"from {least:g} to {most:g}" if least else f"above 0 and up to {most:g}"
-            self.fault(key, f"found {shown(value)}; a number of {unit} {limits} is allowed")
+            self.fault(key, f"found {shown(value)}; {number_of(unit, least, most)} is allowed")
             return default
         return float(value)
 
@@ -145,23 +166,29 @@ class Section:
                 self.fault(at, f"{shown(item)} stands in the list twice")
         return tuple(item for item in value if isinstance(item, str) and item in names)
 
-    def entries(self, key: str, *, name: str, named: str, most: int) -> list[tuple[str, str, Any]]:
-        """(path, name, value) of a mapping whose keys the user chooses; wrong names are faults."""
+    def entries(self, key: str, *, name: str, named: str, most: int) -> "Section":
+        """The mapping under this key, whose keys the user chooses; wrong names are faults and left out."""
         value = self.values.get(key)
+        inside = Section({}, self.at(key), (), self.faults, self.bucket)
         if value is None:
-            return []
+            return inside
         if not isinstance(value, Mapping):
             self.fault(key, f"found {shown(value)}; a mapping of names to values is allowed")
-            return []
+            return inside
         if len(value) > most:
             self.fault(key, f"has {len(value)} entries; up to {most} are allowed")
-        inside = Section({}, self.at(key), (), self.faults)
         wrong = [
             item for item in value if not isinstance(item, str) or not re.fullmatch(name, item, re.ASCII)
         ]
         for item in wrong:
-            self.faults.add(inside.at(item), f"the name {shown(item)} is not {named}")
-        return [(inside.at(item), item, value[item]) for item in value if item not in wrong]
+            inside.fault(item, f"the name {shown(item)} is not {named}")
+        inside.values = {item: value[item] for item in value if item not in wrong}
+        return inside
+
+
+def number_of(unit: str, least: float, most: float) -> str:
+    limits = f"from {least:g} to {most:g}" if least else f"above 0 and up to {most:g}"
+    return f"a number of {unit} {limits}"
 
 
 def shown(value: object) -> str:

@@ -1,7 +1,7 @@
 """How nouns travel: as JSON between states, in the ledger and in the bucket.
 
 A frozen dataclass becomes a mapping and comes back equal. Times are ISO-8601 UTC with milliseconds and Z.
-(Written by hand because cattrs alone would cost a fifth of the import budget of every handler.)
+(Written by hand because a library for it would cost a fifth of the import budget of every handler.)
 """
 
 import dataclasses

@@ -41,7 +41,7 @@ def passed(
     acts = {host: verdict for host, verdict in verdicts.items() if verdict.kind in ACTS}
     warnings = []
     if _is_outage(asked, missing):
-        by_metrics = {host for host, verdict in acts.items() if verdict.cause in (Cause.IDLE, Cause.UNKNOWN)}
+        by_metrics = {host for host, verdict in acts.items() if verdict.cause and verdict.cause.is_by_metrics}
         acts = {host: verdict for host, verdict in acts.items() if host not in by_metrics}
         warnings.append(
             f"{missing} of {asked} hosts that were asked about have no GPU metrics: this looks like an outage of the "

@@ -24,7 +24,7 @@ class NoHold:
     reason: str
 
 
-def judge(
+def grant(
     instance: str, run: str, tags: Mapping[str, str] | None, asked: datetime | None, now: datetime
 ) -> Hold | NoHold:
     """`tags` are the living instance's, None where there is none. A longer hold that it has stays; asked for

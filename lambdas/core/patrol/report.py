@@ -14,7 +14,7 @@ MOST_NAMED = 3
 
 
 @dataclass(frozen=True, kw_only=True)
-class Entry:
+class VerdictRow:
     """A verdict as the ledger has it. `outcome`: done, refused, deferred, or nothing for one that acts on nothing."""
 
     instance: str
@@ -30,8 +30,10 @@ class Entry:
     refusal: str | None = None
 
 
-def entry(host: Facts, verdict: Verdict, now: datetime, *, outcome: str | None, refusal: str | None) -> Entry:
-    return Entry(
+def verdict_row(
+    host: Facts, verdict: Verdict, now: datetime, *, outcome: str | None, refusal: str | None
+) -> VerdictRow:
+    return VerdictRow(
         instance=host.instance,
         at=now,
         verdict=verdict.word,
@@ -54,18 +56,18 @@ def problems(hosts: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
     return (*lines, f"and {more} other things are wrong with tags of hosts") if more > 0 else tuple(lines)
 
 
-def notice(entries: Sequence[Entry], warnings: Sequence[str], *, yard: str) -> tuple[str, str] | None:
+def notice(rows: Sequence[VerdictRow], warnings: Sequence[str], *, yard: str) -> tuple[str, str] | None:
     """Subject and text for whoever subscribed; None where nothing happened."""
-    told = [each for each in entries if each.outcome or each.verdict.startswith("warn")]
-    if not told and not warnings:
+    notable = [each for each in rows if each.outcome or each.verdict.startswith("warn")]
+    if not notable and not warnings:
         return None
-    done = [each for each in told if each.outcome == "done"]
-    what = _counts(done) or ("a warning" if warnings else f"{len(told)} to look at")
-    saved = sum(each.saves for each in done)
-    subject = f"Trainyard {yard}: {what}" + (f", ${saved:.2f} an hour less" if saved else "")
-    lines = [*warnings, *(_line(each) for each in told[:MOST_LINES])]
-    if len(told) > MOST_LINES:
-        lines.append(f"and {len(told) - MOST_LINES} more, all in the ledger")
+    done = [each for each in notable if each.outcome == "done"]
+    what = _counts(done) or ("a warning" if warnings else f"{len(notable)} to look at")
+    savings = sum(each.saves for each in done)
+    subject = f"Trainyard {yard}: {what}" + (f", ${savings:.2f} an hour less" if savings else "")
+    lines = [*warnings, *(_line(each) for each in notable[:MOST_LINES])]
+    if len(notable) > MOST_LINES:
+        lines.append(f"and {len(notable) - MOST_LINES} more, all in the ledger")
     return subject.encode("ascii", "replace").decode()[:100], "\n".join(lines) + "\n"
 
 
@@ -75,11 +77,13 @@ def day(
     """Subject and text of the daily summary; `dollars` is what the month has cost so far."""
     done = [each for each in verdicts if each.get("outcome") == "done"]
     refused = {each["instance"] for each in verdicts if each.get("outcome") == "refused"}
-    saved = sum(float(each.get("saves") or 0) for each in done)
+    savings = sum(float(each.get("saves") or 0) for each in done)
     counts = _counted(str(each["verdict"]).partition("-")[0] for each in done)
     lines = [
         f"{date}: {counts or 'patrol ended nothing'}.",
-        f"What was ended cost ${saved:.2f} an hour." if done else "Every host was needed, or there was none.",
+        f"What was ended cost ${savings:.2f} an hour."
+        if done
+        else "Every host was needed, or there was none.",
         f"Refused by AWS and tried again: {', '.join(sorted(refused))}."
         if refused
         else "Nothing was refused.",
@@ -94,7 +98,7 @@ def day(
 
 def figures(
     hosts: Iterable[Facts],
-    entries: Iterable[Entry],
+    rows: Iterable[VerdictRow],
     *,
     peaks: Mapping[str, float],
     live: int,
@@ -102,11 +106,11 @@ def figures(
     now: datetime,
 ) -> dict[str, Any]:
     """One pass in numbers, which the dashboard's queries read from the function's log."""
-    hosts, entries = list(hosts), list(entries)
+    hosts, rows = list(hosts), list(rows)
     states: dict[str, int] = {}
     for host in hosts:
         states[host.state] = states.get(host.state, 0) + 1
-    done = [each for each in entries if each.outcome == "done"]
+    done = [each for each in rows if each.outcome == "done"]
     return {
         "at": wire.stamp(now),
         "running": states.get("running", 0) + states.get("pending", 0),
@@ -127,9 +131,9 @@ def figures(
             f"{word}s": sum(each.verdict.startswith(word) for each in done)
             for word in ("stop", "archive", "terminate")
         },
-        "warns": sum(each.verdict.startswith("warn") for each in entries),
-        "refused": sum(each.outcome == "refused" for each in entries),
-        "deferred": sum(each.outcome == "deferred" for each in entries),
+        "warns": sum(each.verdict.startswith("warn") for each in rows),
+        "refused": sum(each.outcome == "refused" for each in rows),
+        "deferred": sum(each.outcome == "deferred" for each in rows),
     }
 
 
@@ -138,7 +142,7 @@ def _some(ids: Sequence[str]) -> str:
     return shown if len(ids) <= MOST_NAMED else f"{len(ids)} hosts ({shown}, ...)"
 
 
-def _line(each: Entry) -> str:
+def _line(each: VerdictRow) -> str:
     """One host in one line."""
     verb = each.verdict.partition("-")[0]
     what = f"{each.type}, {each.market}, ${each.price:.4f} an hour"
@@ -151,7 +155,7 @@ def _line(each: Entry) -> str:
     return f"{verb} {each.instance} ({what}){run}{still}: {each.reason}{back}"
 
 
-def _way_back(each: Entry, verb: str) -> str:
+def _way_back(each: VerdictRow, verb: str) -> str:
     """How somebody who wants the host gets it again."""
     if verb == Stop.kind:
         return f". To go on: aws ec2 start-instances --instance-ids {each.instance}"
@@ -161,7 +165,7 @@ def _way_back(each: Entry, verb: str) -> str:
     return ""
 
 
-def _counts(done: Sequence[Entry]) -> str:
+def _counts(done: Sequence[VerdictRow]) -> str:
     return _counted(each.verdict.partition("-")[0] for each in done)
 
 

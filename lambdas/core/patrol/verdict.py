@@ -7,7 +7,7 @@ Missing metrics are unknown, never idle. Who cannot be judged without metrics is
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import ClassVar
+from typing import ClassVar, assert_never
 
 from lambdas.core.model import wire
 from lambdas.core.model.instance_types import Market
@@ -33,6 +33,15 @@ class Cause(StrEnum):
     STOPPED = "stopped"
     IDLE = "idle"
     LEASE = "lease"
+
+    @property
+    def is_by_metrics(self) -> bool:
+        match self:
+            case Cause.BUSY | Cause.IDLE | Cause.UNKNOWN:
+                return True
+            case Cause.ORPHAN | Cause.STOPPED | Cause.LEASE:
+                return False
+        assert_never(self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,8 +112,9 @@ class Earlier:
         return self.word.partition("-")[0]
 
     @property
-    def cause(self) -> str:
-        return self.word.partition("-")[2]
+    def cause(self) -> Cause | None:
+        word = self.word.partition("-")[2]
+        return next((cause for cause in Cause if cause == word), None)
 
     def to_tag(self) -> str:
         """The value of the tag trainyard:verdict."""
@@ -285,11 +295,7 @@ def _unknown(facts: Facts, why: str, now: datetime) -> Verdict:
     since, policy = _since(facts, Cause.UNKNOWN, now), facts.policy
     lasting = now - since
     stop_after = policy.unknown_stop_minutes
-    if (
-        stop_after is not None
-        and facts.market is Market.ON_DEMAND
-        and lasting >= timedelta(minutes=stop_after)
-    ):
+    if stop_after is not None and facts.market.can_stop and lasting >= timedelta(minutes=stop_after):
         reason = (
             f"{why}, and whether it works has been unknown for {_span(lasting)}; its policy stops it then"
         )
@@ -306,14 +312,18 @@ def _unknown(facts: Facts, why: str, now: datetime) -> Verdict:
 def _idle(facts: Facts, cause: Cause, why: str, now: datetime) -> Verdict:
     """The next rung of the ladder: what can be stopped is, so that its disk stays."""
     since, price = _since(facts, cause, now), facts.price
-    if facts.market is Market.ON_DEMAND:
+    if facts.market.can_stop:
         reason = f"{why}; it costs {_money(price)} an hour, stopped its disk alone"
         return Stop(reason=reason, cause=cause, since=since, saves=price)
-    if facts.policy.idle_spot is IdleSpot.ARCHIVE:
-        reason = f"{why}; EC2 cannot stop a fleet's spot host, so it becomes an image; it costs {_money(price)} an hour"
-        return Archive(reason=reason, cause=cause, since=since, saves=price)
-    reason = f"{why}; EC2 cannot stop a fleet's spot host, and its policy ends it; it costs {_money(price)} an hour"
-    return Terminate(reason=reason, cause=cause, since=since, saves=price)
+    why = f"{why}; EC2 cannot stop a fleet's spot host"
+    match facts.policy.idle_spot:
+        case IdleSpot.ARCHIVE:
+            reason = f"{why}, so it becomes an image; it costs {_money(price)} an hour"
+            return Archive(reason=reason, cause=cause, since=since, saves=price)
+        case IdleSpot.TERMINATE:
+            reason = f"{why}, and its policy ends it; it costs {_money(price)} an hour"
+            return Terminate(reason=reason, cause=cause, since=since, saves=price)
+    assert_never(facts.policy.idle_spot)
 
 
 def _since(facts: Facts, cause: Cause, now: datetime) -> datetime:

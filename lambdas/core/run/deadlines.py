@@ -26,7 +26,7 @@ LEAST = 60
 
 
 @dataclass(frozen=True)
-class Pace:
+class TrainTimeouts:
     """What the waiting states of one attempt may take, in seconds."""
 
     train_seconds: int
@@ -41,7 +41,7 @@ def deadline(records: Records, attempt: int, now: datetime) -> datetime:
     row = records.attempts.get(attempt)
     members = records.members(attempt) if row else ()
     hourly = sum(host.price + cost.disk(host.disk_gib) for host in members)
-    spent = cost.bill(records.lives(), now=now).dollars
+    spent = cost.bill(records.billed_hosts(), now=now).dollars
     return cost.deadline(
         begun=records.run.created,
         hours=job.limits.hours,
@@ -52,10 +52,10 @@ def deadline(records: Records, attempt: int, now: datetime) -> datetime:
     )
 
 
-def pace(records: Records, attempt: int, now: datetime) -> Pace:
+def train_timeouts(records: Records, attempt: int, now: datetime) -> TrainTimeouts:
     """How long Train may last and be silent. At least a minute each, so that a late start ends as a timeout."""
     seconds = max(LEAST + 1, int((deadline(records, attempt, now) + TO_SAVE - now).total_seconds()))
-    return Pace(seconds, min(int(HEARTBEAT.total_seconds()), seconds - 1))
+    return TrainTimeouts(seconds, min(int(HEARTBEAT.total_seconds()), seconds - 1))
 
 
 def ready_seconds() -> int:
@@ -75,7 +75,10 @@ def at_its_cap(records: Records, now: datetime, *, step: int | None) -> str:
     run, job = records.run, records.run.job
     assert job is not None, "an admitted run has a job"
     hours, dollars = job.limits.hours, job.limits.dollars
-    spent, took = cost.bill(records.lives(), now=now).dollars, (now - run.created).total_seconds() / 3600
+    spent, took = (
+        cost.bill(records.billed_hosts(), now=now).dollars,
+        (now - run.created).total_seconds() / 3600,
+    )
     by_dollars = spent / dollars > took / hours
     cap = f"${dollars:,.2f} (limits.dollars)" if by_dollars else f"{hours:g} hours (limits.hours)"
     reached = "before its first step" if step is None else f"after step {step:,}"
@@ -89,7 +92,7 @@ def at_its_cap(records: Records, now: datetime, *, step: int | None) -> str:
 def out_of_money(records: Records, now: datetime) -> str | None:
     """Why no more may be spent; None while the job's dollars last."""
     job = records.run.job
-    spent = cost.bill(records.lives(), now=now).dollars
+    spent = cost.bill(records.billed_hosts(), now=now).dollars
     if job is None or spent < job.limits.dollars:
         return None
     return (

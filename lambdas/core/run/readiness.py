@@ -32,7 +32,7 @@ class Failed:
     reason: str
 
 
-def judge(
+def assess(
     hosts: Collection[str],
     *,
     ready: Collection[str],
@@ -44,16 +44,16 @@ def judge(
     """`ready`: signalled ready for this attempt. `online`: SSM says PingStatus Online. `lost`: gone, and why."""
     gone = tuple(sorted(set(hosts) & set(lost)))
     if gone:
-        said = "; ".join(f"{host}: {lost[host]}" for host in gone)
-        return Failed("HostLost", gone, f"{_of(gone, hosts)} gone before the gang was complete ({said})")
+        problems = "; ".join(f"{host}: {lost[host]}" for host in gone)
+        return Failed("HostLost", gone, f"{_of(gone, hosts)} gone before the gang was complete ({problems})")
     not_ready = {host: _lack(host, ready, online) for host in sorted(hosts)}
     missing = tuple(host for host, lack in not_ready.items() if lack)
     if not missing:
         return Complete(f"all {len(hosts)} hosts are ready and known to SSM")
-    said = "; ".join(f"{host} {not_ready[host]}" for host in missing)
+    problems = "; ".join(f"{host} {not_ready[host]}" for host in missing)
     if now >= deadline:
-        return Failed("HostsNotReady", missing, f"{_of(missing, hosts)} not there in time: {said}")
-    return Waiting(missing, f"{_of(missing, hosts)} still awaited: {said}")
+        return Failed("HostsNotReady", missing, f"{_of(missing, hosts)} not there in time: {problems}")
+    return Waiting(missing, f"{_of(missing, hosts)} still awaited: {problems}")
 
 
 def _of(some: Collection[str], hosts: Collection[str]) -> str:

@@ -5,13 +5,13 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from lambdas.core.capacity.cost import HostLife
+from lambdas.core.capacity.cost import BilledHost
 from lambdas.core.capacity.plan import Offer, Plan, Refusal, RefusalKind
 from lambdas.core.model import gang, wire
-from lambdas.core.model.gang import Gang
+from lambdas.core.model.gang import Gang, StopReason
 from lambdas.core.model.imaging import Imaging
 from lambdas.core.model.instance_types import Market
-from lambdas.core.model.job import Job, Role, Strategy
+from lambdas.core.model.job import Job, Role
 from lambdas.core.run.recovery import Trouble
 from lambdas.core.run.summary import AttemptFacts, Ending
 
@@ -23,9 +23,10 @@ ENDED_WITH_IT: Mapping[str, tuple[str, ...]] = {"train": WAITING, "bake": ("inst
 
 @dataclass(frozen=True, kw_only=True)
 class RunRow:
-    """The run itself. `job` is None where it could not be read. `image_id` is the image that its hosts start from,
-    `image` the one that it has made. Of a bake: `recipe` is recipe.json, `published` how the image parameters were
-    moved (`image`, `before`). `imaging`: the host that becomes an image, of a snapshot or at the end of a run."""
+    """The run itself. `job` is None where it could not be read, `warnings` what of its program will probably fail.
+    `image_id` is the image that its hosts start from, `image` the one that it has made. Of a bake: `recipe` is
+    recipe.json, `published` how the image parameters were moved (`image`, `before`). `imaging`: the host that becomes
+    an image, of a snapshot or at the end of a run."""
 
     run: str
     kind: str
@@ -35,6 +36,7 @@ class RunRow:
     execution_arn: str
     job: Job | None = None
     job_key: str | None = None
+    warnings: tuple[str, ...] = ()
     deadline: datetime | None = None
     progress: Mapping[str, Any] | None = None
     image_id: str | None = None
@@ -84,7 +86,7 @@ class HostRow:
     @property
     def going(self) -> str | None:
         """Why no attempt can count on it any more, though it may still live; None for one that stays."""
-        if self.lost or not (self.warned or self.why == "interrupted"):
+        if self.lost or not (self.warned or self.why == StopReason.INTERRUPTED):
             return self.lost
         return "EC2 takes it back"
 
@@ -288,10 +290,10 @@ class Records:
             for row in sorted(self.intents, key=lambda row: row.at)
         ]
 
-    def lives(self) -> tuple[HostLife, ...]:
+    def billed_hosts(self) -> tuple[BilledHost, ...]:
         """What each host's time costs."""
         return tuple(
-            HostLife(
+            BilledHost(
                 instance=host.instance,
                 type=host.type,
                 market=host.market,
@@ -377,13 +379,15 @@ def _is_of(host: HostRow, offer: Offer) -> bool:
 def gang_has_stopped(records: Records, attempt: int) -> bool:
     """Whether the attempt's last checkpoint is made: every member that lives has left, or the chief has, and not
     because a peer vanished or its program was killed (then a member that says nothing may be that peer, or has yet to
-    see it: it speaks, its own event comes, or silence.py finds it).
+    see it: it speaks, its own event comes, or silent_hosts.py finds it).
 
     A member that is ready for a later attempt has left this one, be it that it had nothing to say."""
     members, chief = records.members(attempt), records.chief(attempt)
     stopped = [host for host in members if host.stopped >= attempt]
     silent = [host for host in members if host.lives and host not in stopped and host.ready <= attempt]
-    chief_left = chief is not None and chief in stopped and chief.why not in ("peer", "killed")
+    chief_left = (
+        chief is not None and chief in stopped and chief.why not in (StopReason.PEER, StopReason.KILLED)
+    )
     return bool(stopped) and (not silent or chief_left)
 
 
@@ -391,15 +395,17 @@ def others_must_be_asked(records: Records, attempt: int, instance: str) -> bool:
     """Whether the end of this host's program ends the others' only if they are told: parameter servers and their
     workers serve until then, and their chief trains on without the host. With all-reduce they notice by themselves."""
     job, host = records.run.job, records.hosts[instance]
-    asynchronous = job is not None and job.cluster.strategy is Strategy.PARAMETER_SERVER
-    return asynchronous and host.stopped >= attempt and host.why != "asked"
+    asynchronous = job is not None and job.cluster.strategy.is_asynchronous
+    return asynchronous and host.stopped >= attempt and host.why != StopReason.ASKED
 
 
 def at_its_limit(records: Records, attempt: int) -> bool:
     """Whether the gang leaves because the hours or dollars are used up: patrol asked it to, or a host found out."""
     row = records.attempts.get(attempt)
     asked = row is not None and row.capped is not None
-    return asked or any(host.stopped >= attempt and host.why == "limit" for host in records.members(attempt))
+    return asked or any(
+        host.stopped >= attempt and host.why == StopReason.LIMIT for host in records.members(attempt)
+    )
 
 
 def interruption(records: Records, attempt: int, step: int | None) -> Trouble:
@@ -407,8 +413,12 @@ def interruption(records: Records, attempt: int, step: int | None) -> Trouble:
 
     Hosts that have trained together in this attempt can do so again; those that have not may be what is wrong."""
     members = records.members(attempt)
-    going = tuple(host.instance for host in members if host.why == "interrupted" or host.warned or host.lost)
-    killed = ", ".join(host.instance for host in members if host.stopped >= attempt and host.why == "killed")
+    going = tuple(
+        host.instance for host in members if host.why == StopReason.INTERRUPTED or host.warned or host.lost
+    )
+    killed = ", ".join(
+        host.instance for host in members if host.stopped >= attempt and host.why == StopReason.KILLED
+    )
     if going:
         reason = f"the gang checkpointed and stopped because hosts are going away: {', '.join(going)}"
     elif killed:

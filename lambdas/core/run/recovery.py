@@ -5,17 +5,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Any, ClassVar
+from typing import Any, ClassVar, assert_never
 
 from lambdas.core.model import errors
 
 MOST_TAIL = 8_000
 MOST_REASON = 4_000
 """Characters. Step Functions takes a cause of 32,768."""
-LONGEST_PAUSE = 300
+MOST_RESTART_SECONDS = 300
 LOST_WITH_NAME = ("Interrupted", "HostLost", "StartFailed", "HostsNotReady")
 """Troubles that name their hosts: the others may stay."""
-FIRST_PAUSE = {"Interrupted": 0, "HostLost": 5}
+RESTART_SECONDS = {"Interrupted": 0, "HostLost": 5}
 """Seconds before the second attempt, doubled each time; 10 for every other trouble."""
 NOBODY_KNOWS = ("States.HeartbeatTimeout", "States.Timeout")
 SERVICE_TROUBLE = ("Lambda.", "Sandbox.")
@@ -54,6 +54,13 @@ class Trouble:
     final: bool = False
     all_well: bool = False
 
+    @property
+    def is_passing(self) -> bool:
+        """Whether trying again can help, as far as the error word tells: ours says so itself, and a service's own
+        trouble passes."""
+        known = errors.WORDS.get(self.error)
+        return known.retry_can_help if known else self.error.startswith(SERVICE_TROUBLE)
+
     @staticmethod
     def caught(error: str, cause: str) -> "Trouble":
         """From `$states.errorOutput`: the cause is our JSON facts, a Lambda's error JSON, or what a service says."""
@@ -90,10 +97,10 @@ class Trouble:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Again:
+class Retry:
     """A new attempt after so many seconds."""
 
-    kind: ClassVar[str] = "again"
+    kind: ClassVar[str] = "retry"
     after: int
     keep: Keep
     lost: tuple[str, ...]
@@ -111,7 +118,7 @@ class Stop:
 
 def decide(
     trouble: Trouble, *, attempt: int, restarts: int, now: datetime, deadline: datetime
-) -> Again | Stop:
+) -> Retry | Stop:
     """`attempt` is the one that failed, from 1; `restarts` is the job's limit. A run that stops at its cap says so
     itself: nothing failed."""
     if trouble.error == errors.LimitReached.__name__ and trouble.final:
@@ -129,7 +136,7 @@ def decide(
         return Stop(error=trouble.error, reason=f"{happened} {advice}{_last_lines(trouble)}")
     some_stay = trouble.all_well or (trouble.lost and trouble.error in LOST_WITH_NAME)
     keep = Keep.SURVIVORS if some_stay else Keep.NONE
-    return Again(
+    return Retry(
         after=pause,
         keep=keep,
         lost=trouble.lost,
@@ -143,10 +150,10 @@ def _hopeless(trouble: Trouble) -> str | None:
     if known is errors.LimitReached:
         return USED_UP
     if known and not known.retry_can_help:
-        return ADVICE[known.blame]
+        return _advice(known.blame)
     if trouble.final:
         return "Another attempt would end the same way; mend what the reason names, then start the job again."
-    if known or trouble.error in NOBODY_KNOWS or trouble.error.startswith(SERVICE_TROUBLE):
+    if trouble.is_passing or trouble.error in NOBODY_KNOWS:
         return None
     return (
         "Trainyard does not know this error; another attempt could repeat it and cost money, so the run ends here. "
@@ -155,19 +162,29 @@ def _hopeless(trouble: Trouble) -> str | None:
 
 
 USED_UP = "The hours or dollars of the job (limits.hours, limits.dollars) are used up; raise them to go on."
-ADVICE: Mapping[errors.Blame, str] = {
-    errors.Blame.CAPACITY: "Nothing is left to try now; allow more instance types or markets, or try later.",
-    errors.Blame.USER: "This is the job's own error, so it is not tried again; mend it and upload the job anew.",
-    errors.Blame.ACCESS: "A permission is missing, which trying again cannot add; give it to the role.",
-    errors.Blame.CONFIGURATION: "The yard itself is at fault, which trying again cannot change: mend what the reason "
-    "names (where it is set up wrongly, deploy or bake again), then start the job again.",
-}
+
+
+def _advice(blame: errors.Blame) -> str:
+    """What to do about an error that comes again with every attempt."""
+    match blame:
+        case errors.Blame.CAPACITY:
+            return "Nothing is left to try now; allow more instance types or markets, or try later."
+        case errors.Blame.USER:
+            return "This is the job's own error, so it is not tried again; mend it and upload the job anew."
+        case errors.Blame.ACCESS:
+            return "A permission is missing, which trying again cannot add; give it to the role."
+        case errors.Blame.CONFIGURATION | errors.Blame.INFRASTRUCTURE | errors.Blame.UNKNOWN:
+            return (
+                "The yard itself is at fault, which trying again cannot change: mend what the reason names (where it "
+                "is set up wrongly, deploy or bake again), then start the job again."
+            )
+    assert_never(blame)
 
 
 def _pause(error: str, attempt: int) -> int:
-    first: int = FIRST_PAUSE.get(error, 10)
+    first: int = RESTART_SECONDS.get(error, 10)
     doubled: int = first * 2 ** min(attempt - 1, 10)
-    return min(LONGEST_PAUSE, doubled)
+    return min(MOST_RESTART_SECONDS, doubled)
 
 
 def _happened(trouble: Trouble, attempt: int) -> str:
@@ -186,9 +203,17 @@ def _happened(trouble: Trouble, attempt: int) -> str:
 
 def _what_next(trouble: Trouble, keep: Keep, attempt: int, restarts: int, pause: int) -> str:
     when = f"in {pause} s" if pause else "now"
-    who = "a whole new gang"
-    if keep is Keep.SURVIVORS:
-        who = f"{', '.join(trouble.lost)} replaced, the others stay" if trouble.lost else "on the same hosts"
+    match keep:
+        case Keep.NONE:
+            who = "a whole new gang"
+        case Keep.SURVIVORS:
+            who = (
+                f"{', '.join(trouble.lost)} replaced, the others stay"
+                if trouble.lost
+                else "on the same hosts"
+            )
+        case _:
+            assert_never(keep)
     return (
         f"Attempt {attempt + 1} of at most {restarts + 1} follows {when}: {who}; "
         "it resumes from the last checkpoint in the bucket."

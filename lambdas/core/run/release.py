@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import assert_never
 
 from lambdas.core.model.instance_types import Market
 from lambdas.core.model.job import Hosts
@@ -37,8 +38,11 @@ def _dispose(host: str, market: Market, after: Hosts, keep: Collection[str], run
         if host in keep:
             return Disposal(host, Act.KEEP, "the next attempt goes on with it")
         return Disposal(host, Act.TERMINATE, "the next attempt does not use it")
-    if after is Hosts.STOP and market is Market.ON_DEMAND:
-        return Disposal(host, Act.STOP, "the run is over and the job keeps its hosts (after.hosts: stop)")
-    if after is Hosts.STOP:
-        return Disposal(host, Act.TERMINATE, "the run is over; EC2 cannot stop a fleet's spot host")
-    return Disposal(host, Act.TERMINATE, "the run is over")
+    match after:
+        case Hosts.TERMINATE:
+            return Disposal(host, Act.TERMINATE, "the run is over")
+        case Hosts.STOP if market.can_stop:
+            return Disposal(host, Act.STOP, "the run is over and the job keeps its hosts (after.hosts: stop)")
+        case Hosts.STOP:
+            return Disposal(host, Act.TERMINATE, "the run is over; EC2 cannot stop a fleet's spot host")
+    assert_never(after)

@@ -17,14 +17,14 @@ LOST_AFTER = timedelta(seconds=30)
 
 
 @dataclass(frozen=True)
-class Patience:
+class Wait:
     """Nothing to do now."""
 
     reason: str
 
 
 @dataclass(frozen=True)
-class Ask:
+class AskToLeave:
     """The others have left: these must be told to."""
 
     hosts: tuple[str, ...]
@@ -32,30 +32,30 @@ class Ask:
 
 
 @dataclass(frozen=True)
-class Doubt:
+class PresumeLost:
     """They were asked long enough ago: those that have not even taken the order are lost."""
 
     hosts: tuple[str, ...]
     commands: tuple[str, ...]
 
 
-def judge(records: Records, attempt: int, now: datetime) -> Patience | Ask | Doubt:
+def detect(records: Records, attempt: int, now: datetime) -> Wait | AskToLeave | PresumeLost:
     """What to do about the silent hosts of an attempt that is under way."""
     row = records.attempts.get(attempt)
     if row is None or row.ending or records.waiting(attempt, ("train",)) is None:
-        return Patience("nobody is to leave this attempt")
+        return Wait("nobody is to leave this attempt")
     members = records.members(attempt)
     left = [host.stopped_at for host in members if host.stopped >= attempt and host.stopped_at]
     silent = tuple(host.instance for host in members if _is_silent(host, attempt))
     if not left or not silent:
-        return Patience("nobody is missing")
+        return Wait("nobody is missing")
     if row.asked is None:
         if now - max(left) < ASK_AFTER:
-            return Patience("the others may be about to leave")
-        return Ask(silent, f"the others have left and {', '.join(silent)} has said nothing")
+            return Wait("the others may be about to leave")
+        return AskToLeave(silent, f"the others have left and {', '.join(silent)} has said nothing")
     if now - row.asked < LOST_AFTER:
-        return Patience("the rest has just been asked to leave")
-    return Doubt(
+        return Wait("the rest has just been asked to leave")
+    return PresumeLost(
         tuple(host for host in silent if not _has_news(records, attempt, host, row.asked)), row.asked_by
     )
 

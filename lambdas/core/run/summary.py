@@ -6,7 +6,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from lambdas.core.capacity.cost import HostLife, bill, dollars_of
+from lambdas.core.capacity.cost import BilledHost, bill, dollars_of
 from lambdas.core.model import wire
 
 
@@ -50,7 +50,8 @@ class AttemptFacts:
 
 @dataclass(frozen=True, kw_only=True)
 class RunFacts:
-    """All that is known about a run when it is over. `job` is the job as admitted (None: refused);
+    """All that is known about a run when it is over. `job` is the job as admitted (None: refused), `warnings` what was
+    expected of its program when it was;
     `objects` are the keys the run left in the bucket; `metrics` is metrics.json."""
 
     run: str
@@ -62,9 +63,10 @@ class RunFacts:
     error: str | None = None
     job: Mapping[str, Any] | None = None
     job_key: str | None = None
+    warnings: tuple[str, ...] = ()
     execution_arn: str | None = None
     attempts: tuple[AttemptFacts, ...] = ()
-    hosts: tuple[HostLife, ...] = ()
+    hosts: tuple[BilledHost, ...] = ()
     progress: Mapping[str, Any] | None = None
     metrics: Mapping[str, Any] | None = None
     objects: tuple[str, ...] = ()
@@ -99,6 +101,7 @@ def summarise(facts: RunFacts) -> dict[str, Any]:
         "seconds": _seconds(facts.created, facts.ended),
         "job": facts.job.get("name") if facts.job else None,
         "job_key": facts.job_key,
+        "warnings": list(facts.warnings),
         "execution_arn": facts.execution_arn,
         "restarts": max(0, len(facts.attempts) - 1),
         "attempts": _attempts(facts),
@@ -118,20 +121,20 @@ def resume(attempts: Iterable[AttemptFacts]) -> dict[str, Any]:
     ordered = sorted(attempts, key=lambda attempt: attempt.attempt)
     restarts = [attempt for attempt in ordered[1:] if attempt.started]
     restored = [attempt for attempt in restarts if attempt.resumed or attempt.from_step]
-    said = [attempt.resumed.get("verified") if attempt.resumed else None for attempt in restored]
+    verified = [attempt.resumed.get("verified") if attempt.resumed else None for attempt in restored]
     return {
         "attempts": len(ordered),
         "resumed_at": [_resumed_at(attempt) for attempt in restarts],
         "steps_lost": sum(_steps_lost(ordered, attempt) for attempt in restarts),
-        "verified": False if False in said else True if said and None not in said else None,
+        "verified": False if False in verified else True if verified and None not in verified else None,
         "restores": [dict(attempt.resumed) for attempt in restarts if attempt.resumed],
     }
 
 
 def _resumed_at(attempt: AttemptFacts) -> int:
     """The step the program says, else that of the checkpoint it was given; 0 from the beginning."""
-    said = attempt.resumed.get("step") if attempt.resumed else None
-    return int(said if said is not None else attempt.from_step or 0)
+    step = attempt.resumed.get("step") if attempt.resumed else None
+    return int(step if step is not None else attempt.from_step or 0)
 
 
 def _steps_lost(ordered: Sequence[AttemptFacts], attempt: AttemptFacts) -> int:
@@ -151,6 +154,7 @@ def notice(summary: Mapping[str, Any]) -> tuple[str, str]:
     lines = [
         f"{summary['run']} {summary['outcome']} after {_span(summary['seconds'])}.",
         f"Reason: {summary['reason']}",
+        *(f"Warning: {warning}" for warning in summary["warnings"]),
         f"Attempts: {len(summary['attempts'])}. {_steps_in_words(steps, summary['resume'])}.",
         f"Cost: {_money(cost['dollars'])} for {cost['hours']:.3f} host hours, on demand {on_demand}.",
         *(f"{what}: {uri}" for what, uri in summary["where"].items()),
@@ -217,19 +221,19 @@ def _attempts(facts: RunFacts) -> list[dict[str, Any]]:
 
 def _steps(facts: RunFacts) -> dict[str, int | None]:
     """Steps done and planned: what the program wrote last, else what it last signalled."""
-    said = {
+    known = {
         **(facts.progress or {}),
         **{key: value for key, value in (facts.metrics or {}).items() if value is not None},
     }
-    return {"done": said.get("step"), "planned": said.get("steps")}
+    return {"done": known.get("step"), "planned": known.get("steps")}
 
 
 def _cost(facts: RunFacts) -> dict[str, Any]:
     """Dollars and hours, by market, beside what the same hours cost on demand."""
     total = bill(facts.hosts, now=facts.ended)
-    saved = None
+    percent = None
     if total.saved_dollars is not None and total.on_demand_dollars:
-        saved = round(100 * total.saved_dollars / total.on_demand_dollars, 1)
+        percent = round(100 * total.saved_dollars / total.on_demand_dollars, 1)
     return {
         "dollars": total.dollars,
         "hours": total.hours,
@@ -239,12 +243,12 @@ def _cost(facts: RunFacts) -> dict[str, Any]:
         },
         "on_demand_dollars": total.on_demand_dollars,
         "saved_dollars": total.saved_dollars,
-        "saved_percent": saved,
+        "saved_percent": percent,
         "counts": "instance hours and their root disks, not storage, requests or transfer",
     }
 
 
-def _host(host: HostLife, now: datetime) -> dict[str, Any]:
+def _host(host: BilledHost, now: datetime) -> dict[str, Any]:
     row: dict[str, Any] = wire.to_json(host)
     return row | {"seconds": _seconds(host.launched, host.ended or now), "dollars": dollars_of(host, now=now)}
 

@@ -12,12 +12,12 @@ from lambdas.aws.ledger import Ledger, Lock, event_row
 from lambdas.aws.logbook import Logbook
 from lambdas.core.images import bake, recipe
 from lambdas.core.images.bake import Refused, RollbackPlan, Unchanged
-from lambdas.core.images.recipe import Recipe, Rollback, Wanted
+from lambdas.core.images.recipe import BakeRequest, Recipe, RollbackRequest
 from lambdas.core.jobfile import document
-from lambdas.core.model import names, one_host, wire
+from lambdas.core.model import names, wire
 from lambdas.core.model.errors import AccessDenied, BudgetSpent, Misconfigured, RecipeRefused
 from lambdas.core.model.image import Image
-from lambdas.core.model.job import Fault, InputFaults
+from lambdas.core.model.job import Fault, InputFaults, one_host_job
 from lambdas.core.patrol import budget
 from lambdas.settings import BakeAdmitSettings
 from lambdas.steps import admission
@@ -41,9 +41,9 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
     match wanted:
         case InputFaults():
             decision = _refused(wanted)
-        case Rollback():
+        case RollbackRequest():
             decision = _rollback(yard)
-        case Wanted():
+        case BakeRequest():
             decision = _recipe(yard, wanted)
     if isinstance(decision, RollbackPlan | dict):
         lock = Lock(run, str(event["execution"]), wire.instant(event["started"]) + LONGEST)
@@ -54,7 +54,7 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
     if taken := admission.write(ledger, event, values, event_row(run, entry)):
         return _said(Refused(RecipeRefused.__name__, taken))
     if isinstance(decision, dict):
-        s3.write_json(yard.bucket_name, f"runs/{run}/recipe.json", decision)
+        s3.put_json(yard.bucket_name, f"runs/{run}/recipe.json", decision)
     return answer
 
 
@@ -69,7 +69,7 @@ def _rollback(yard: BakeAdmitSettings) -> RollbackPlan | Refused:
     return bake.roll_back(previous, image, yard=yard.yard, current=current)
 
 
-def _recipe(yard: BakeAdmitSettings, wanted: Wanted) -> dict[str, Any] | Unchanged | Refused:
+def _recipe(yard: BakeAdmitSettings, wanted: BakeRequest) -> dict[str, Any] | Unchanged | Refused:
     """recipe.json; or every fault, those of the base image too; or that the current image is made from it."""
     source = wanted.key or "the execution's input"
     found = recipe.check(wanted.recipe, source=source) if wanted.key is None else _uploaded(yard, wanted)
@@ -91,15 +91,15 @@ def _too_dear(yard: BakeAdmitSettings) -> Refused | None:
     return Refused(BudgetSpent.__name__, spent) if spent else None
 
 
-def _uploaded(yard: BakeAdmitSettings, wanted: Wanted) -> Recipe | InputFaults:
+def _uploaded(yard: BakeAdmitSettings, wanted: BakeRequest) -> Recipe | InputFaults:
     """An older version stays readable behind a delete marker: a recipe that was deleted is not baked."""
     assert wanted.key is not None
-    found = s3.head(yard.bucket_name, wanted.key, most=document.MOST_BYTES, version=wanted.version_id)
-    if found is None or s3.head(yard.bucket_name, wanted.key, most=1) is None:
+    found = s3.get_start(yard.bucket_name, wanted.key, most=document.MOST_BYTES, version=wanted.version_id)
+    if found is None or s3.get_start(yard.bucket_name, wanted.key, most=1) is None:
         return recipe.gone(wanted.key)
     if found.size > document.MOST_BYTES:
         return InputFaults(wanted.key, (recipe.too_big(found.size),))
-    return recipe.parse(found.head, source=wanted.key)
+    return recipe.parse(found.start, source=wanted.key)
 
 
 def _base(yard: BakeAdmitSettings, wanted: Recipe) -> Image | Fault:
@@ -150,7 +150,7 @@ def _take_lock(ledger: Ledger, mine: Lock) -> Refused | None:
 def _values(admitted: Mapping[str, Any]) -> dict[str, Any]:
     """What later states read of the run; the builder reads recipe.json."""
     builder = wire.from_json(recipe.Builder, admitted["builder"])
-    job = one_host.job(
+    job = one_host_job(
         str(admitted["name"]),
         builder.hardware,
         hours=builder.hours,

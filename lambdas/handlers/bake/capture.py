@@ -22,7 +22,7 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
         waits.raise_if_over(entered, builder)
     recipe = entered.records.run.recipe
     assert recipe is not None, "an admitted bake has a recipe"
-    results = s3.read_json(yard.bucket_name, f"runs/{run}/tests.json") or {}
+    results = s3.get_json(yard.bucket_name, f"runs/{run}/tests.json") or {}
     name = bake.baked_name(yard.yard, run, attempt=attempt)
     tags = bake.baked_tags(yard.yard, recipe, results, run, name=name)
     description = f"Trainyard host, recipe {recipe['name']} {recipe['hash']}"

@@ -17,20 +17,20 @@ from lambdas.core.run import outcome
 from lambdas.core.run.outcome import Conclusion
 from lambdas.core.run.records import Records
 from lambdas.core.run.summary import RunFacts, ending_of
-from lambdas.settings import BakeConcludeSettings
+from lambdas.settings import ImageSettings
 from lambdas.steps import admission, attempts, conclusion
 from lambdas.steps.observability import clock, note
 
 
 def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
-    yard = settings.read(BakeConcludeSettings)
+    yard = settings.read(ImageSettings)
     ledger, run, now = Ledger(yard.table_name), str(event["run"]), clock()
     records = ledger.read(run)
     if records and not admission.is_its_own(records.run, event):
         ledger.give_back_bake_lock(run)
         concluded = outcome.read(event["outcome"])
         return {**wire.to_json(concluded), "kind": concluded.outcome.value}
-    if event.get("cut_short") and s3.read_json(yard.bucket_name, f"runs/{run}/summary.json"):
+    if event.get("cut_short") and s3.get_json(yard.bucket_name, f"runs/{run}/summary.json"):
         return {"kind": "concluded", "reason": f"{run} had concluded by itself"}
     concluded = conclusion.spoiled(outcome.read(event["outcome"]), event, records)
     _end(ledger, run, concluded, now)
@@ -61,7 +61,7 @@ def _end(ledger: Ledger, run: str, concluded: Conclusion, now: datetime) -> None
 
 
 def _discard(
-    yard: BakeConcludeSettings, ledger: Ledger, run: str, records: Records | None, now: datetime
+    yard: ImageSettings, ledger: Ledger, run: str, records: Records | None, now: datetime
 ) -> TrainyardError | None:
     """Retire what the bake made and nobody will use. What could not be retired is the bake's failure, with its name."""
     parameters = (yard.image_parameter, yard.previous_image_parameter)
@@ -82,7 +82,7 @@ def _discard(
 
 
 def _summary(
-    yard: BakeConcludeSettings,
+    yard: ImageSettings,
     run: str,
     records: Records | None,
     concluded: Conclusion,
@@ -102,7 +102,7 @@ def _summary(
         ended=now,
         execution_arn=records.run.execution_arn if records else None,
         attempts=records.attempt_facts() if records else (),
-        hosts=records.lives() if records else (),
+        hosts=records.billed_hosts() if records else (),
         objects=s3.keys(yard.bucket_name, f"runs/{run}/"),
         image=ended.get("image") if concluded.error is None else None,
     )
@@ -110,7 +110,7 @@ def _summary(
         facts,
         kind=str(ended.get("kind")) if concluded.error is None else concluded.outcome.value,
         recipe=records.run.recipe if records else None,
-        results=s3.read_json(yard.bucket_name, f"runs/{run}/tests.json") or {},
+        results=s3.get_json(yard.bucket_name, f"runs/{run}/tests.json") or {},
         published=published,
         retirement=str(unretired.get("cause") or unretired["error"]) if unretired else None,
     )

@@ -51,8 +51,8 @@ def _explain(
     row = records.waits.get((attempt, step))
     if row is None or row.command is None:
         return {"kind": "error", "error": trouble.error, "cause": trouble.to_cause()}
-    said = ssm.outcome(row.command, records.attempts[attempt].hosts[0])
-    results = s3.read_json(yard.bucket_name, f"runs/{records.run.run}/tests.json") or {}
+    said = ssm.result(row.command, records.attempts[attempt].hosts[0])
+    results = s3.get_json(yard.bucket_name, f"runs/{records.run.run}/tests.json") or {}
     failed = bake.tests_failed(results) if step == "test" else None
     status = f"{trouble.reason or trouble.error} ({said.status}, exit code {said.exit_code})"
     reason = failed or bake.last_word(step, said.tail) or status

@@ -16,13 +16,13 @@ from lambdas.core.model import wire
 from lambdas.core.model.errors import ImageFailed
 from lambdas.core.run.records import Records
 from lambdas.core.run.summary import Ending
-from lambdas.settings import BakePublishSettings
+from lambdas.settings import ImageSettings
 from lambdas.steps import attempts
 from lambdas.steps.observability import attempt_of, clock, note
 
 
 def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
-    yard = settings.read(BakePublishSettings)
+    yard = settings.read(ImageSettings)
     run, attempt = attempt_of(event)
     ledger, now = Ledger(yard.table_name), clock()
     records = ledger.known(run)
@@ -43,7 +43,7 @@ def _written(records: Records) -> Moved | None:
     return wire.from_json(Moved, records.run.published) if records.run.published else None
 
 
-def _decided(yard: BakePublishSettings, ledger: Ledger, records: Records, now: datetime) -> Moved:
+def _decided(yard: ImageSettings, ledger: Ledger, records: Records, now: datetime) -> Moved:
     """Where the parameters move, from now on for good. Raises ImageFailed when they may not."""
     run = records.run.run
     image = records.run.image or ssm.parameter(yard.previous_image_parameter) or bake.NO_IMAGE

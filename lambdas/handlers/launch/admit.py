@@ -44,15 +44,15 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
 
 
 def _found(yard: HostAdmitSettings, execution_input: object) -> tuple[Job, Image] | InputFaults:
-    asked = launch.read(execution_input)
-    if isinstance(asked, InputFaults):
-        return asked
-    image = launch.meant(asked, images.of_yard(yard.yard))
+    request = launch.read_input(execution_input)
+    if isinstance(request, InputFaults):
+        return request
+    image = launch.meant(request, images.of_yard(yard.yard))
     if isinstance(image, InputFaults):
         return image
-    types = asked.instance_types or _types(yard, image)
+    types = request.instance_types or _types(yard, image)
     zones = {zone for _, zone in instances.subnets(yard.subnet_ids)}
-    job = launch.admit(asked, image, types=types, zones=zones)
+    job = launch.admit(request, image, types=types, zones=zones)
     return job if isinstance(job, InputFaults) else (job, image)
 
 
@@ -62,5 +62,5 @@ def _types(yard: HostAdmitSettings, image: Image) -> tuple[str, ...]:
     if host:
         return (host,)
     key = f"runs/{image.run}/recipe.json"
-    recipe = (s3.read_json(yard.bucket_name, key) if image.run else None) or {}
+    recipe = (s3.get_json(yard.bucket_name, key) if image.run else None) or {}
     return tuple(recipe.get("builder", {}).get("instance_types", ()))

@@ -3,7 +3,7 @@
 from typing import Any
 
 from lambdas import settings
-from lambdas.aws import ending
+from lambdas.aws import instances
 from lambdas.aws.ledger import Ledger
 from lambdas.core.images import launch
 from lambdas.core.model import wire
@@ -30,6 +30,6 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
         conclusion.end(ledger, run, concluded, now)
     if concluded.error is None:
         # Before the execution is over: patrol would take the host for one that nobody wants.
-        ending.tag({str(said["until"]): [str(said["instance"])]}, hold.TAG)
+        instances.tag({str(said["until"]): [str(said["instance"])]}, hold.TAG)
     conclusion.write(yard.bucket_name, ledger, run, records, said, conclusion.last_entry(concluded, now))
     return {**wire.to_json(concluded), **{key: said[key] for key in ANSWERED if key in said}}

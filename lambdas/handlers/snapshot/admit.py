@@ -7,7 +7,7 @@ from lambdas.aws import images, instances, s3, ssm
 from lambdas.aws.instances import Instance
 from lambdas.aws.ledger import Ledger, attempt_row, event_row
 from lambdas.core.images import snapshot
-from lambdas.core.images.snapshot import Asked, HostFacts
+from lambdas.core.images.snapshot import HostFacts, SnapshotRequest
 from lambdas.core.model import gang, names
 from lambdas.core.model.imaging import Imaging
 from lambdas.core.model.job import InputFaults
@@ -56,30 +56,30 @@ def _found(
     yard: YardSettings, ledger: Ledger, execution_input: object
 ) -> tuple[Imaging, Instance] | InputFaults:
     """The snapshot as it will be made, and its host."""
-    asked = snapshot.read(execution_input)
-    if isinstance(asked, InputFaults):
-        return asked
-    instance = asked.instance or _assigned(ledger, asked)
+    request = snapshot.read_input(execution_input)
+    if isinstance(request, InputFaults):
+        return request
+    instance = request.instance or _assigned(ledger, request)
     if isinstance(instance, InputFaults):
         return instance
     known = instances.of_ids([instance])
     if not known:
-        return snapshot.unknown(asked, instance)
+        return snapshot.unknown(request, instance)
     (host,) = known
     baked = {
         image.family for image in images.of_yard(yard.yard) if image.tags.get("trainyard:kind") == "baked"
     }
-    imaging = snapshot.admit(asked, _facts(yard, ledger, host), baked=baked)
+    imaging = snapshot.admit(request, _facts(yard, ledger, host), baked=baked)
     return imaging if isinstance(imaging, InputFaults) else (imaging, host)
 
 
-def _assigned(ledger: Ledger, asked: Asked) -> str | InputFaults:
+def _assigned(ledger: Ledger, request: SnapshotRequest) -> str | InputFaults:
     """The instance that the run's last attempt has in this assignment; a run without a job's roles has one host."""
-    records = ledger.read(str(asked.run))
+    records = ledger.read(str(request.run))
     if records is None or records.run.job is None:
-        return snapshot.refused("run", f"the yard knows no run {asked.run} that has launched hosts")
+        return snapshot.refused("run", f"the yard knows no run {request.run} that has launched hosts")
     last = max(records.attempts, default=0)
-    return snapshot.assigned(asked, gang.assignments(records.run.job, records.members(last)))
+    return snapshot.assigned(request, gang.assignments(records.run.job, records.members(last)))
 
 
 def _facts(yard: YardSettings, ledger: Ledger, host: Instance) -> HostFacts:
@@ -113,5 +113,5 @@ def _step(yard: YardSettings, records: Records | None) -> int | None:
     if records is None or records.run.kind != "train":
         return None
     key = f"runs/{records.run.run}/checkpoints/latest.json"
-    checkpoint = gang.checkpoint_of(s3.read_json(yard.bucket_name, key))
+    checkpoint = gang.checkpoint_of(s3.get_json(yard.bucket_name, key))
     return checkpoint.step if checkpoint else None

@@ -34,7 +34,7 @@ def _stop(ledger: Ledger, run: str, imaging: Imaging) -> dict[str, Any]:
             run_row(run, {"state": "Stop"}),
             event_row(run, note("stopping", f"{imaging.instance} is stopped to be imaged", at=clock())),
         )
-        instances.stop([imaging.instance])
+        _stop_host(imaging.instance)
     elif state != "stopping":
         raise HostLost(f"EC2 says {imaging.instance} is {state}, before it was imaged")
     raise StillStopping(f"{imaging.instance} was told to stop and is {state} yet, not stopped; EC2 says why")
@@ -57,16 +57,22 @@ def _done(imaging: Imaging) -> str:
     if state in ("gone", "shutting-down", "terminated"):
         return "the host has ended"
     if imaging.then is Then.TERMINATE:
-        instances.terminate([host])
+        instances.all_done(instances.terminate([host]))
         return "the host is terminated"
     if imaging.then is Then.STOP:
         if state == "running":
-            instances.stop([host])
+            _stop_host(host)
         return "the host is stopped"
     if imaging.stops and state == "stopped":
-        instances.start([host])
+        instances.all_done(instances.start([host]))
         return "the host is started again"
     return "the host is as it was"
+
+
+def _stop_host(host: str) -> None:
+    """Started again, it keeps its disk also when it shuts itself down."""
+    instances.keep_disks([host])
+    instances.all_done(instances.stop([host]))
 
 
 def _state(host: str) -> str:

@@ -7,7 +7,7 @@ from lambdas.aws import images, s3
 from lambdas.aws.ledger import Ledger, run_row
 from lambdas.core.model import gang
 from lambdas.core.model.errors import HostLost, ImageFailed
-from lambdas.core.model.imaging import Imaging, inherited
+from lambdas.core.model.imaging import Imaging, parent_tags
 from lambdas.core.run.records import HostRow, Records
 from lambdas.settings import SnapshotRestSettings
 from lambdas.steps import waits
@@ -41,7 +41,7 @@ def _of_run(yard: SnapshotRestSettings, records: Records, attempt: int) -> Imagi
     run, job, host = records.run.run, records.run.job, _chief(records, attempt)
     assert job is not None, "an admitted run has a job"
     parent = records.plan.image if records.plan else str(records.run.image_id)
-    latest = s3.read_json(yard.bucket_name, f"runs/{run}/checkpoints/latest.json")
+    latest = s3.get_json(yard.bucket_name, f"runs/{run}/checkpoints/latest.json")
     checkpoint = gang.checkpoint_of(latest)
     return Imaging(
         instance=host.instance,
@@ -50,7 +50,7 @@ def _of_run(yard: SnapshotRestSettings, records: Records, attempt: int) -> Imagi
         parent=parent,
         host_run=run,
         step=checkpoint.step if checkpoint else None,
-        versions=inherited(images.find(parent)),
+        versions=parent_tags(images.find(parent)),
     )
 
 

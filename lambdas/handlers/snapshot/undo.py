@@ -68,5 +68,5 @@ def _start_again(yard: SnapshotWakeSettings, ledger: Ledger, records: Records, i
         )
     if state != "stopped":
         return []
-    instances.start([imaging.instance])
+    instances.all_done(instances.start([imaging.instance]))
     return [f"{imaging.instance} is started again"]

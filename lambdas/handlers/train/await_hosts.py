@@ -58,7 +58,7 @@ def _late_gang(records: Records, attempt: int, now: datetime) -> Trouble:
     online = ssm.online(ids)
     if not lost and len(ready) == len(ids):
         return attempts.unregistered(sorted(set(ids) - online))
-    verdict = readiness.judge(ids, ready=ready, online=online, lost=lost, now=now, deadline=now)
+    verdict = readiness.assess(ids, ready=ready, online=online, lost=lost, now=now, deadline=now)
     gone = verdict.lost if isinstance(verdict, readiness.Failed) else ()
     error = verdict.error if isinstance(verdict, readiness.Failed) else "HostsNotReady"
     return Trouble(error=error, reason=verdict.reason, lost=gone)

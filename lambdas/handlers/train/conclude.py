@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from lambdas import settings
-from lambdas.aws import s3, sns
+from lambdas.aws import messages, s3
 from lambdas.aws.ledger import Ledger
 from lambdas.core.model import wire
 from lambdas.core.model.errors import AccessDenied
@@ -35,7 +35,7 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
     concluded = conclusion.spoiled(concluded, event, records)
     facts = _facts(yard, records, run, concluded, now)
     try:
-        sns.publish(yard.topic_arn, *summary.notice(summary.summarise(facts)))
+        messages.publish(yard.topic_arn, *summary.notice(summary.summarise(facts)))
     except AccessDenied as denied:
         # The summary must say how the execution ends, so the notice goes first and its failure is the run's.
         concluded = outcome.spoiled(concluded, denied)
@@ -76,11 +76,12 @@ def _facts(
         facts,
         job=records.run.job.to_json() if records.run.job else None,
         job_key=records.run.job_key,
+        warnings=records.run.warnings,
         execution_arn=records.run.execution_arn,
         attempts=records.attempt_facts(),
-        hosts=records.lives(),
+        hosts=records.billed_hosts(),
         progress=records.run.progress,
-        metrics=s3.read_json(yard.bucket_name, metrics)
+        metrics=s3.get_json(yard.bucket_name, metrics)
         if metrics in objects and concluded.outcome is Outcome.SUCCEEDED
         else None,
         image=records.run.image or None,

@@ -4,10 +4,10 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from lambdas import settings
-from lambdas.aws import images, instances, prices, quotas, s3, ssm
+from lambdas.aws import images, instances, offerings, s3, ssm
 from lambdas.aws.ledger import Ledger, event_row, plan_row, run_row
 from lambdas.core.capacity import offers
-from lambdas.core.capacity.offers import ImageFacts, PlanFacts, Refused, Source, Subnet
+from lambdas.core.capacity.offers import ImageFacts, ImageSource, NoPlan, PlanFacts, Subnet
 from lambdas.core.capacity.plan import Plan
 from lambdas.core.model import image, wire
 from lambdas.core.model.image import Image
@@ -26,8 +26,8 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
     assert job is not None, "an admitted run has a job"
     deadline = records.run.created + timedelta(hours=job.limits.hours)
     made = offers.make_plan(job, _facts(records.run, job, yard, now), now=now)
-    s3.write_json(yard.bucket_name, f"runs/{run}/plan.json", wire.to_json(made))
-    if isinstance(made, Refused):
+    s3.put_json(yard.bucket_name, f"runs/{run}/plan.json", wire.to_json(made))
+    if isinstance(made, NoPlan):
         ledger.write(event_row(run, note("refused", made.reason, at=now)))
         return {"kind": "refused", "error": made.error, "reason": made.reason}
     ledger.write(
@@ -52,12 +52,14 @@ def _answer(job: Job, made: Plan, deadline: datetime) -> dict[str, Any]:
 def _facts(run: RunRow, job: Job, yard: PlanSettings, now: datetime) -> PlanFacts:
     types = offers.types_of(job)
     codes = offers.quota_codes(job)
-    limits = {code: quotas.vcpus(code) for code in codes}
+    limits = {code: offerings.vcpu_quota(code) for code in codes}
     return PlanFacts(
         region=yard.aws_region,
         subnets=tuple(Subnet(*found) for found in instances.subnets(yard.subnet_ids)),
-        offered=prices.offered(types),
-        spot_prices=prices.spot(types, now=now) if Market.SPOT in job.hardware.market.markets else {},
+        offered=offerings.offered(types),
+        spot_prices=offerings.spot_prices(types, now=now)
+        if Market.SPOT in job.hardware.market.markets
+        else {},
         quotas={code: limit for code, limit in limits.items() if limit is not None},
         used=offers.used_vcpus(instances.live()) if codes else {},
         image=_image(run, job, yard),
@@ -67,15 +69,15 @@ def _facts(run: RunRow, job: Job, yard: PlanSettings, now: datetime) -> PlanFact
 def _image(run: RunRow, job: Job, yard: PlanSettings) -> ImageFacts:
     named: str | None
     if run.image_id is not None:
-        source, named = Source.RUN, run.image_id
+        source, named = ImageSource.RUN, run.image_id
     elif job.hardware.image is not None:
-        source, named = Source.JOB, job.hardware.image
+        source, named = ImageSource.JOB, job.hardware.image
     else:
-        source, named = Source.PARAMETER, ssm.parameter(yard.image_parameter)
+        source, named = ImageSource.PARAMETER, ssm.parameter(yard.image_parameter)
     return ImageFacts(source, named, _found(source, named, yard), yard.yard, yard.image_parameter)
 
 
-def _found(source: Source, named: str | None, yard: PlanSettings) -> Image | None:
+def _found(source: ImageSource, named: str | None, yard: PlanSettings) -> Image | None:
     if named is not None and named.startswith("ami-"):
         return images.find(named)
-    return image.meant(named, images.of_yard(yard.yard)) if named and source is Source.JOB else None
+    return image.meant(named, images.of_yard(yard.yard)) if named and source is ImageSource.JOB else None

@@ -4,7 +4,7 @@ from typing import Any
 
 from lambdas.core.model import wire
 from lambdas.core.run import recovery
-from lambdas.core.run.recovery import Again, Stop, Trouble
+from lambdas.core.run.recovery import Retry, Stop, Trouble
 from lambdas.steps.observability import logger
 
 
@@ -20,9 +20,9 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
     )
     logger.info("%s: %s", decision.kind, decision.reason, extra={"run": event["run"], "attempt": attempt})
     match decision:
-        case Again(after=seconds, keep=keep, lost=lost, reason=reason):
+        case Retry(after=seconds, keep=keep, lost=lost, reason=reason):
             return {
-                "kind": "again",
+                "kind": "retry",
                 "seconds": seconds,
                 "keep": keep.value,
                 "lost": list(lost),

@@ -62,7 +62,7 @@ def _cluster(records: Records, attempt: int, yard_bucket: str, now: datetime) ->
     """cluster.json, written once: a repeated call starts the hosts on what the first one wrote."""
     run, job = records.run.run, records.run.job
     assert job is not None, "an admitted run has a job"
-    latest = s3.read_json(yard_bucket, f"runs/{run}/checkpoints/latest.json")
+    latest = s3.get_json(yard_bucket, f"runs/{run}/checkpoints/latest.json")
     document = gang.cluster_document(
         job,
         run=run,
@@ -72,8 +72,8 @@ def _cluster(records: Records, attempt: int, yard_bucket: str, now: datetime) ->
         deadline=deadlines.deadline(records, attempt, now),
     )
     key = f"runs/{run}/attempts/{attempt}/cluster.json"
-    if s3.write_json_once(yard_bucket, key, document):
+    if s3.put_json_once(yard_bucket, key, document):
         return document
-    written = s3.read_json(yard_bucket, key)
+    written = s3.get_json(yard_bucket, key)
     assert written is not None, "whoever took the key wrote the whole object"
     return written

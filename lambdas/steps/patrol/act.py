@@ -4,9 +4,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from lambdas.aws import ending, states
+from lambdas.aws import instances, states
 from lambdas.core.model import names
-from lambdas.core.model.instance_types import Market
 from lambdas.core.patrol.verdict import Archive, Cause, Facts, Stop, Terminate, Verdict
 from lambdas.settings import PatrolSettings
 from lambdas.steps.observability import logger
@@ -55,9 +54,9 @@ def _do(
     """Who of these is refused, and why."""
     match word:
         case Stop.kind:
-            return ending.stop(ids)
+            return instances.stop(ids)
         case Terminate.kind:
-            return ending.terminate(ids)
+            return instances.terminate(ids)
         case _:
             (host,) = ids
             return _archive(hosts[host], yard, now)
@@ -78,7 +77,7 @@ def _without_late_runs(
 
 def _archive(host: Facts, yard: PatrolSettings, now: datetime) -> dict[str, str]:
     """The snapshot workflow makes the image and then terminates. One try an hour: the name is the hour's."""
-    at_rest = host.market is Market.ON_DEMAND
+    at_rest = host.market.can_stop
     asked = {"instance": host.instance, "quiesce": "stop" if at_rest else "pause", "then": "terminate"}
     name = names.archive(host.instance, now)
     if states.start(yard.snapshot_state_machine_arn, name, asked):

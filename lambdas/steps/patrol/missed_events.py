@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any
 
-from lambdas.aws import images, s3, usage
+from lambdas.aws import images, messages, s3
 from lambdas.aws.logbook import Logbook
 from lambdas.core.model import names, wire
 from lambdas.core.patrol.verdict import Cause, Terminate, Verdict
@@ -47,10 +47,10 @@ def relay(seen: Look, book: Logbook, yard: PatrolSettings, now: datetime) -> Non
     ]
     for event in told:
         logger.info("patrol says what no event did: %s %s", event["detail-type"], event["detail"])
-        usage.invoke(f"{yard.yard}-signal", json.dumps(event).encode())
+        messages.invoke(f"{yard.yard}-signal", json.dumps(event).encode())
     for kind, conclusion in _cut_short(seen, book):
         logger.info("patrol concludes %s", conclusion["run"])
-        usage.invoke(f"{yard.yard}-{names.CONCLUDES[kind]}", json.dumps(conclusion).encode())
+        messages.invoke(f"{yard.yard}-{names.CONCLUDES[kind]}", json.dumps(conclusion).encode())
 
 
 def _gone(seen: Look, now: datetime) -> Iterator[Event]:
@@ -106,7 +106,7 @@ def _word(yard: PatrolSettings, key: str) -> dict[str, Any] | None:
     """What a host has left there. What cannot be read as that (a run's program can write there, too) is logged, and
     keeps nothing else from being said."""
     try:
-        word = s3.read_json(yard.bucket_name, key) or {}
+        word = s3.get_json(yard.bucket_name, key) or {}
     except ValueError as error:
         logger.warning("%s is no word of a host: %s", key, error)
         return None

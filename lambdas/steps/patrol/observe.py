@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from lambdas.aws import instances, states, usage
+from lambdas.aws import cloudwatch, images, instances, ssm, states
 from lambdas.aws.instances import Instance
 from lambdas.aws.logbook import Logbook
 from lambdas.core.model import names, policy, wire
@@ -23,7 +23,6 @@ from lambdas.core.patrol.verdict import GOING, Ask, Cause, Earlier, Facts, Verdi
 from lambdas.settings import PatrolSettings
 from lambdas.steps.observability import logger
 
-BY_METRICS = (Cause.BUSY, Cause.IDLE, Cause.UNKNOWN)
 PRICE = re.compile(r"[0-9]{1,4}(\.[0-9]{1,9})?")
 
 
@@ -64,13 +63,15 @@ def look(yard: PatrolSettings, book: Logbook, now: datetime) -> Look:
     live = frozenset().union(*running.values())
     hosts, problems = _hosts(found, live, policy_of(yard), now)
     if any(host.run not in live for host in hosts.values()):
-        hosts = _with_imaging(hosts, usage.imaged(yard.yard), running[yard.snapshot_state_machine_arn], book)
+        hosts = _with_imaging(
+            hosts, images.being_made(yard.yard), running[yard.snapshot_state_machine_arn], book
+        )
     first = {name: verdict.judge(host, now) for name, host in hosts.items() if host.state not in GOING}
     by_use = {name: hosts[name] for name, said in first.items() if isinstance(said, Ask)}
     used, trouble = _used(by_use, now)
     windows = {name: host.window for name, host in used.items() if host.window is not None}
     before = [host.earlier.cause for host in used.values() if host.window is None and host.earlier]
-    waiting = [cause for cause in before if cause in BY_METRICS]
+    waiting = [cause for cause in before if cause and cause.is_by_metrics]
     second = {name: verdict.judge(host, now) for name, host in used.items()}
     return Look(
         hosts=hosts,
@@ -173,7 +174,7 @@ def _with_people(hosts: Mapping[str, Facts]) -> dict[str, Facts]:
     """Systems Manager is asked only where a session or a command could change a verdict."""
     if not hosts:
         return {}
-    sessions, commanded = usage.sessions(), usage.commanded()
+    sessions, commanded = ssm.sessions(), ssm.commanded()
     return {
         name: replace(host, session=name in sessions, command=name in commanded)
         for name, host in hosts.items()
@@ -187,5 +188,5 @@ def _windows(hosts: Mapping[str, Facts], now: datetime) -> dict[str, Window]:
         lengths.setdefault(round(host.policy.window_minutes), []).append(name)
     found: dict[str, Window] = {}
     for minutes, ids in lengths.items():
-        found |= usage.windows(ids, minutes=minutes, now=now)
+        found |= cloudwatch.windows(ids, minutes=minutes, now=now)
     return found

@@ -135,7 +135,7 @@ def _changed(hearing: Hearing, at: datetime, now: datetime) -> str:
 
 def _last_words(hearing: Hearing, instance: str) -> dict[str, Any] | None:
     key = f"runs/{hearing.run}/attempts/{hearing.attempt}/last-words/{instance}.json"
-    return s3.read_json(hearing.yard.bucket_name, key)
+    return s3.get_json(hearing.yard.bucket_name, key)
 
 
 def _lone_host_going(member: Hearing, records: Records, error: str, reason: str, now: datetime) -> str:

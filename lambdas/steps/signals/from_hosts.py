@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
-from lambdas.aws import ending, instances, ssm, states
+from lambdas.aws import instances, ssm, states
 from lambdas.aws.ledger import AlreadyWrittenError, attempt_row, event_row, host_row, run_row
 from lambdas.core.model import wire
 from lambdas.core.model.errors import AccessDenied, Infrastructure
@@ -64,15 +64,15 @@ def _ready(hearing: Hearing, now: datetime) -> str:
 
 def _look_for_the_silent(hearing: Hearing, records: Records, now: datetime) -> None:
     """A host that has left waits for the others: those that neither leave nor take orders are lost."""
-    match silent_hosts.judge(records, hearing.attempt, now):
-        case silent_hosts.Ask(hosts=hosts, reason=reason):
+    match silent_hosts.detect(records, hearing.attempt, now):
+        case silent_hosts.AskToLeave(hosts=hosts, reason=reason):
             _ask_the_silent(hearing, records, hosts, reason, now)
-        case silent_hosts.Doubt(hosts=hosts, commands=commands):
-            well = ssm.taken(commands)
+        case silent_hosts.PresumeLost(hosts=hosts, commands=commands):
+            well = ssm.succeeded(commands)
             lost = tuple(host for host in hosts if host not in well)
             if lost:
                 _lose(hearing, records, lost, now)
-        case silent_hosts.Patience(reason=reason):
+        case silent_hosts.Wait(reason=reason):
             logger.info("%s: %s", hearing.run, reason)
 
 
@@ -242,9 +242,9 @@ def _hold(hearing: Hearing, now: datetime) -> str:
     try:
         found = {host.id: host.tags for host in instances.of_ids([instance]) if host.state in instances.LIVE}
         asked = wire.instant(until) if until else None
-        match hold.judge(instance, hearing.run, found.get(instance), asked, now):
+        match hold.grant(instance, hearing.run, found.get(instance), asked, now):
             case Hold(until=held):
-                ending.tag({wire.stamp(held): [instance]}, hold.TAG)
+                instances.tag({wire.stamp(held): [instance]}, hold.TAG)
                 return f"{instance} is held until {wire.stamp(held)}"
             case NoHold(reason=reason):
                 return f"not held: {reason}"

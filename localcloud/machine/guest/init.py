@@ -24,7 +24,7 @@ from localcloud.machine.guest.processes import others_alive, send, signal_all, s
 from localcloud.machine.guest.service import Service
 from localcloud.machine.guest.timer import TimerUnit
 from localcloud.machine.guest.units import (
-    SAID_BY_INIT,
+    INIT_PREFIX,
     UnitError,
     UnitFile,
     enabled_units,
@@ -62,7 +62,7 @@ class Init:
         self._listen()
         LOGS.mkdir(parents=True, exist_ok=True)
         self.print(f"{socket.gethostname()} is up: {self._host['instance_id']}")
-        self._say(event="running")
+        self._send(event="running")
         self._start_user_data()
         self.start_units(enabled_units(), lambda code, text: None)
         while True:
@@ -85,7 +85,7 @@ class Init:
     def log(self, name: str, text: str) -> None:
         self.print(f"{name}: {text}")
         with (LOGS / f"{name}.log").open("a") as file:
-            file.write(f"{SAID_BY_INIT}{text}\n")
+            file.write(f"{INIT_PREFIX}{text}\n")
 
     def open_log(self, name: str, path: Path | None = None) -> int:
         """A pipe whose lines reach the console and the unit's log, or the file at `path` instead."""
@@ -118,14 +118,14 @@ class Init:
         heapq.heappush(self._timers, timer)
         return timer
 
-    def notify_socket(self, name: str, told: Callable[[str], None]) -> str:
+    def notify_socket(self, name: str, receive: Callable[[str], None]) -> str:
         path = HOME / "notify" / name
         path.unlink(missing_ok=True)
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         listener.bind(str(path))
         path.chmod(0o666)
         self._selector.register(
-            listener, selectors.EVENT_READ, lambda: told(listener.recv(4096).decode(errors="replace"))
+            listener, selectors.EVENT_READ, lambda: receive(listener.recv(4096).decode(errors="replace"))
         )
         return str(path)
 
@@ -185,7 +185,7 @@ class Init:
         self._units[name] = TimerUnit(self, unit) if name.endswith(".timer") else Service(self, unit)
         return self._units[name]
 
-    # --- what init hears ---
+    # --- what init receives ---
 
     def _listen(self) -> None:
         wake_read, wake_write = socket.socketpair()
@@ -219,11 +219,11 @@ class Init:
                 break
             code = os.waitstatus_to_exitcode(status)
             if pid in self._commands:
-                self._say(event="exited", id=self._commands.pop(pid), code=128 - code if code < 0 else code)
+                self._send(event="exited", id=self._commands.pop(pid), code=128 - code if code < 0 else code)
             for unit in list(self._units.values()):
                 unit.process_ended(pid, code)
         if self.going_down:
-            self._finish_if_quiet()
+            self._halt_when_alone()
 
     def _ordered(self) -> None:
         """The hypervisor's orders; when its end of the cable is gone, so is this host."""
@@ -249,7 +249,7 @@ class Init:
         for descriptor in files:
             os.close(descriptor)
 
-    def _say(self, **message: Any) -> None:
+    def _send(self, **message: Any) -> None:
         try:
             self._control.send(json.dumps(message).encode())
         except (BrokenPipeError, ConnectionResetError):
@@ -269,13 +269,13 @@ class Init:
             data = client.makefile("rb").readline()
             self._selector.unregister(client)
             try:
-                self._asked(json.loads(data), answer)
+                self._on_request(json.loads(data), answer)
             except (UnitError, OSError, ValueError, KeyError) as error:
                 answer(1, str(error))
 
         self._selector.register(client, selectors.EVENT_READ, read)
 
-    def _asked(self, request: dict[str, Any], reply: Reply) -> None:
+    def _on_request(self, request: dict[str, Any], reply: Reply) -> None:
         names = [full_name(name) for name in request.get("units", [])]
         match request["verb"]:
             case "start":
@@ -399,14 +399,14 @@ class Init:
         self.going_down = True
         self._queued.clear()
         self.print(f"systemd: {'rebooting' if reboot else 'powering off'}: {reason}")
-        self._say(event="powering-off", reason=reason, reboot=reboot)
+        self._send(event="powering-off", reason=reason, reboot=reboot)
         for unit in self._units.values():
             unit.stop(lambda code, text: None)
         for pid in self._commands:
             send(pid, signal.SIGTERM)
-        self._finish_if_quiet()
+        self._halt_when_alone()
 
-    def _finish_if_quiet(self) -> None:
+    def _halt_when_alone(self) -> None:
         """When every unit has ended, the rest gets a moment after SIGTERM; then there is nothing left to lose."""
         if any(unit.state in ("deactivating", "activating") for unit in self._units.values()):
             return

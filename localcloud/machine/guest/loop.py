@@ -40,8 +40,8 @@ class Manager(Protocol):
     def after(self, pause: float, then: Callable[[], None]) -> Timer:
         """Do it in `pause` seconds."""
 
-    def notify_socket(self, name: str, told: Callable[[str], None]) -> str:
-        """The path of a new socket; `told` hears what is sent to it."""
+    def notify_socket(self, name: str, receive: Callable[[str], None]) -> str:
+        """The path of a new socket; `receive` gets what is sent to it."""
 
     def unit_changed(self) -> None:
         """A unit's start or end may let others go on."""

@@ -41,7 +41,7 @@ class Service:
         self._starts: list[float] = []
         self._waiting: list[Reply] = []
         self._exit_waiting: list[Reply] = []
-        self._stop_asked = False
+        self._is_stop_requested = False
         self._log: int | None = None
         self._deadline: Timer | None = None
         self._pending_restart: Timer | None = None
@@ -71,7 +71,7 @@ class Service:
             return
         self._waiting.append(reply)
         self._cancel_restart()
-        self._stop_asked = False
+        self._is_stop_requested = False
         self.state, self.result, self.invocation = "activating", "success", uuid.uuid4().hex
         self._prepare_folders()
         self._commands = [("pre", line) for line in self.unit.all("Service", "ExecStartPre")]
@@ -87,7 +87,7 @@ class Service:
             reply(0, "")
             return
         self._exit_waiting.append(reply)
-        self._stop_asked = True
+        self._is_stop_requested = True
         if self.state == "deactivating":
             return
         lines = self.unit.all("Service", "ExecStop") if self.main_pid else []
@@ -219,7 +219,7 @@ class Service:
         clean = {0, -signal.SIGHUP, -signal.SIGINT, -signal.SIGTERM, -signal.SIGPIPE}
         for word in self.unit.words("Service", "SuccessExitStatus"):
             clean.add(int(word) if word.isdigit() else -signal_number(word))
-        return code in clean or (self._stop_asked and code == -signal_number(self._kill_signal()))
+        return code in clean or (self._is_stop_requested and code == -signal_number(self._kill_signal()))
 
     def _kill_signal(self) -> str:
         return self.unit.get("Service", "KillSignal", "SIGTERM")
@@ -297,7 +297,7 @@ class Service:
         failed = self.result != "success"
         self.state = "failed" if failed else "inactive"
         self.init.log(self.name, f"ended: {self.result}, code {self.exit_status}")
-        restarts = not self._stop_asked and self._wants_restart()
+        restarts = not self._is_stop_requested and self._wants_restart()
         self._close_log()
         waiting, self._exit_waiting = self._exit_waiting, []
         for reply in waiting:

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
-from localcloud.machine.guest.units import SAID_BY_INIT, full_name, seconds
+from localcloud.machine.guest.units import INIT_PREFIX, full_name, seconds
 
 UNITS = Path("/etc/systemd/system")
 LOGS = Path("/var/log/units")
@@ -222,7 +222,7 @@ def systemd_run(arguments: list[str]) -> NoReturn:
         verb="run", unit=name, text="\n".join(lines), wait=waits, delay=seconds(delay[-1]) if delay else None
     )
     if "--pipe" in flags or "-P" in flags:
-        print("\n".join(line for line in log_lines(full_name(name)) if not line.startswith(SAID_BY_INIT)))
+        print("\n".join(line for line in log_lines(full_name(name)) if not line.startswith(INIT_PREFIX)))
         text = ""
     print(text, file=sys.stderr)
     leave(code)

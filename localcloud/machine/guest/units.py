@@ -28,7 +28,7 @@ SCALE = {
 # fmt: on
 
 
-SAID_BY_INIT = "systemd[1]: "
+INIT_PREFIX = "systemd[1]: "
 """How lines in a unit's log begin that the unit did not print itself."""
 
 

@@ -13,6 +13,7 @@ import ctypes
 import fcntl
 import json
 import os
+import resource
 import shlex
 import shutil
 import signal
@@ -48,6 +49,8 @@ BORROWED_ETC = (
 )  # fmt: skip
 ANYWHERE = "0.0.0.0"  # noqa: S104 - the gateway field of a route that has none
 PRIVATE_NETWORKS = (("10.0.0.0", 8), ("172.16.0.0", 12), ("192.168.0.0", 16), ("100.64.0.0", 10))
+DESCRIPTORS = 1024
+"""What a program may open at once unless it asks for more, as on Ubuntu; the server has taken all it may."""
 SHIMS = ("systemctl", "systemd-run", "journalctl", "shutdown", "poweroff", "reboot", "halt")
 
 START = (
@@ -304,7 +307,7 @@ def messages(control: socket.socket) -> Iterator[dict[str, Any]]:
         yield json.loads(data)
 
 
-def say(control: socket.socket, **message: Any) -> None:
+def send(control: socket.socket, **message: Any) -> None:
     control.send(json.dumps(message).encode())
 
 
@@ -322,6 +325,8 @@ def become_init(control: socket.socket, spec: dict[str, Any]) -> None:
     install_init(root, spec)
     enter(root)
     drop_capabilities()
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(DESCRIPTORS, hard), hard))
     control.set_inheritable(True)
     argv = [spec["python"], "-I", "-S", "-c", START.format("init"), str(control.fileno())]
     os.execve(argv[0], argv, spec["host"]["environment"])  # noqa: S606
@@ -339,7 +344,7 @@ def main() -> int:
         namespaces = CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWUTS | CLONE_NEWIPC
         checked(libc.unshare(namespaces), "make the host's namespaces")
         mount("none", Path("/"), flags=MS_REC | MS_PRIVATE)
-        say(control, event="namespaces")
+        send(control, event="namespaces")
         if next(received, None) is None:
             return 0  # called off while waiting for its network card
         wire(spec["private_ip"], spec["neighbours"])
@@ -349,7 +354,7 @@ def main() -> int:
             become_init(control, spec)
     except (BootError, OSError) as error:
         print(f"boot: {error}", file=sys.stderr, flush=True)
-        say(control, event="failed", reason=str(error))
+        send(control, event="failed", reason=str(error))
         return 1
     control.close()
     return wait_for(pid)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import shutil
 import subprocess
 import threading
@@ -50,6 +51,10 @@ class Disks:
         if not (self._images / SYSTEM / "image.json").exists():
             with self._new_image(SYSTEM, {"below": [], "base": SYSTEM}) as layer:
                 _write_skeleton(layer)
+        for folder in (self._images, self._instances):
+            for unfinished in folder.glob(".*"):  # what a server that was killed was writing or removing
+                _forget_mount(unfinished)
+                shutil.rmtree(unfinished)
         for instance in self._instances.iterdir():
             _forget_mount(instance)
 
@@ -91,9 +96,10 @@ class Disks:
             _copy_tree(home / "upper", layer)
 
     def delete(self, instance_id: str) -> None:
+        """Its files are removed while others start: with many, that takes a while."""
         with self._lock:
-            shutil.rmtree(self._instances / instance_id, ignore_errors=True)
-            self._sweep()
+            doomed = [_set_aside(self._instances / instance_id), *self._sweep()]
+        _remove(doomed)
 
     def delete_image(self, image_id: str) -> None:
         """Its layer goes when no host and no other image stands on it any more, as with EBS snapshots."""
@@ -101,7 +107,8 @@ class Disks:
             facts = self._image(image_id)
             if facts is not None:
                 _write_json(self._images / image_id / "image.json", {**facts, "deleted": True})
-            self._sweep()
+            doomed = self._sweep()
+        _remove(doomed)
 
     def _image(self, image_id: str) -> dict[str, Any] | None:
         path = self._images / image_id / "image.json"
@@ -113,9 +120,10 @@ class Disks:
             return {"layers": [SYSTEM], "base": image_id}
         return {"layers": [image_id, *facts["below"]], "base": facts["base"]}
 
-    def _sweep(self) -> None:
+    def _sweep(self) -> list[Path]:
+        """Set the images aside on which nothing stands any more: where they are now."""
         kept = {SYSTEM}
-        for disk in self._instances.glob("*/disk.json"):
+        for disk in self._instances.glob("[!.]*/disk.json"):
             kept.update(json.loads(disk.read_text())["layers"])
         images = {
             path.parent.name: json.loads(path.read_text()) for path in self._images.glob("[!.]*/image.json")
@@ -123,8 +131,7 @@ class Disks:
         for name, facts in images.items():
             if not facts["deleted"]:
                 kept.update([name, *facts["below"]])
-        for name in images.keys() - kept:
-            shutil.rmtree(self._images / name)
+        return [_set_aside(self._images / name) for name in images.keys() - kept]
 
     @contextmanager
     def _new_image(self, image_id: str, facts: dict[str, Any]) -> Iterator[Path]:
@@ -182,6 +189,19 @@ def _forget_mount(home: Path) -> None:
     for name in ("work", "root", "tmp"):
         if (home / name).exists():
             shutil.rmtree(home / name)
+
+
+def _set_aside(folder: Path) -> Path:
+    """Under a name at which nobody looks, at once; a start of the local cloud removes what is left there."""
+    aside = folder.with_name(f".{folder.name}.{secrets.token_hex(4)}")
+    if folder.exists():
+        folder.rename(aside)
+    return aside
+
+
+def _remove(folders: list[Path]) -> None:
+    for folder in folders:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _copy_tree(source: Path, target: Path) -> None:

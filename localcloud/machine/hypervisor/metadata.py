@@ -22,6 +22,8 @@ from localcloud.machine.hypervisor.machine import METADATA_ADDRESS, Machine, Met
 logger = logging.getLogger(__name__)
 
 LONGEST_TTL = 21600
+IDLE_SECONDS = 75.0
+"""After which a connection ends on which nothing is asked: a host that was cut off never ends its own."""
 TTL_HEADER = "X-aws-ec2-metadata-token-ttl-seconds"
 TOKEN_HEADER = "X-aws-ec2-metadata-token"  # noqa: S105 - the header's name
 
@@ -187,6 +189,7 @@ class MetadataServer:
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    timeout = IDLE_SECONDS
     server_version = "EC2ws"
     sys_version = ""
     machine_at: Callable[[str], Machine | None]

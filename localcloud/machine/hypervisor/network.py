@@ -57,7 +57,7 @@ class Network:
         """No packet passes its cable in either direction; nobody is told, packets just vanish."""
         self._switch(machine, "down")
 
-    def mend(self, machine: Machine) -> None:
+    def reconnect(self, machine: Machine) -> None:
         """Packets pass again."""
         self._switch(machine, "up")
 

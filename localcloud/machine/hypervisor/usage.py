@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from localcloud.machine.hypervisor.inside import namespace_inside, namespace_of, processes
+from localcloud.machine.hypervisor.host_processes import namespace_inside, namespace_of, processes
 
 TICKS = os.sysconf("SC_CLK_TCK")
 PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -49,8 +49,8 @@ def busy(before: Usage, after: Usage) -> float | None:
     return min(1.0, max(0.0, ran, busiest) / seconds)
 
 
-def looked_at(boots: Mapping[str, int]) -> dict[str, Usage]:
-    """A look at every host, by the process id of its boot process; a host that goes meanwhile is left out."""
+def measure(boots: Mapping[str, int]) -> dict[str, Usage]:
+    """The usage of every host, by the process id of its boot process; a host that goes meanwhile is left out."""
     hosts = {namespace: host for host, boot in boots.items() if (namespace := namespace_inside(boot))}
     inside: dict[str, list[int]] = {}
     for pid in processes():

@@ -7,14 +7,9 @@ ask for; and what a service does on somebody's behalf is checked under that role
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from localcloud.services.iam import enforcement
 
-if TYPE_CHECKING:
-    from localcloud.base.context import Context
 
-
-def install(context: Context) -> None:
+def install() -> None:
     """Have every request checked for all of its pairs."""
     enforcement.install()

@@ -19,17 +19,17 @@ class Check:
     resource: str
     context: Mapping[str, Any] = field(default_factory=dict)
     optional: bool = False
-    """Denied, it keeps the service from this one act and not from the request; `is_forgone` tells the service."""
+    """Denied, it keeps the service from this one act and not from the request; `is_skipped` tells the service."""
 
 
-_forgone: contextvars.ContextVar[frozenset[str]] = contextvars.ContextVar("iam_forgone", default=frozenset())
+_skipped: contextvars.ContextVar[frozenset[str]] = contextvars.ContextVar("iam_skipped", default=frozenset())
 
 
-def forgo(denied: Iterable[Check]) -> None:
+def skip(denied: Iterable[Check]) -> None:
     """Let the service of the current request know which of its optional checks were denied."""
-    _forgone.set(frozenset(check.action for check in denied))
+    _skipped.set(frozenset(check.action for check in denied))
 
 
-def is_forgone(action: str) -> bool:
+def is_skipped(action: str) -> bool:
     """Whether the caller of the current request may not do this part of it."""
-    return action in _forgone.get()
+    return action in _skipped.get()

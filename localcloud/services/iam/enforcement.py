@@ -9,7 +9,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from localcloud.services.iam.checks import Check, forgo
+from ministack.services import s3
+
+from localcloud.patches import MINISTACK
+from localcloud.services.iam.checks import Check, skip
 from localcloud.services.iam.expansion import checks_of
 from localcloud.services.iam.requests import Request
 
@@ -25,15 +28,13 @@ RPC_OPERATION = re.compile(r"/service/\w+/operation/(\w+)$")
 
 def install() -> None:
     """Wrap ministack's check, its denial and what it knows of a request's transport."""
-    from ministack import app
-    from ministack.core import iam_actions, iam_evaluator
-
-    stock_tags = iam_actions.request_tag_context
+    stock_tags = MINISTACK.stock("core.iam_actions:request_tag_context")
     _stock_tags.append(stock_tags)
-    _stock_enforce.append(iam_evaluator.enforce)
-    stock_denial = iam_actions.access_denied_response
-    stock_action = iam_actions.extract_iam_action
-    stock_origin = iam_evaluator.pin_request_origin
+    _stock_enforce.append(MINISTACK.stock("core.iam_evaluator:enforce"))
+    stock_denial = MINISTACK.stock("core.iam_actions:access_denied_response")
+    stock_action = MINISTACK.stock("core.iam_actions:extract_iam_action")
+    stock_origin = MINISTACK.stock("core.iam_evaluator:pin_request_origin")
+    namespaces = MINISTACK.stock("core.iam_actions:SERVICE_TO_IAM_NAMESPACE")
 
     def remember_request(service: str, iam_action: str, body: bytes, params: Mapping[str, Any]) -> Any:
         """Called once per request, just before its check: the only place that sees all of it."""
@@ -88,8 +89,8 @@ def install() -> None:
     ) -> str | None:
         """ministack lets a request pass whose action it cannot tell; what boto3 speaks to CloudWatch is one."""
         rpc = RPC_OPERATION.search(path)
-        if rpc and service in iam_actions.SERVICE_TO_IAM_NAMESPACE:
-            return f"{iam_actions.SERVICE_TO_IAM_NAMESPACE[service]}:{rpc[1]}"
+        if rpc and service in namespaces:
+            return f"{namespaces[service]}:{rpc[1]}"
         found: str | None = stock_action(service, method, path, headers, body, query)
         return found
 
@@ -97,18 +98,16 @@ def install() -> None:
         """Plain http that never leaves this machine counts as TLS: policies that demand TLS stay as they are."""
         stock_origin(source_ip, True)
 
-    iam_actions.request_tag_context = remember_request
-    iam_actions.access_denied_response = denial_that_names_the_pair
-    iam_actions.extract_iam_action = action_of_every_protocol
-    iam_evaluator.enforce = enforce_every_pair
-    iam_evaluator.pin_request_origin = loopback_is_secure
-    app.pin_request_origin = loopback_is_secure
+    MINISTACK.replace("core.iam_actions:request_tag_context", remember_request)
+    MINISTACK.replace("core.iam_actions:access_denied_response", denial_that_names_the_pair)
+    MINISTACK.replace("core.iam_actions:extract_iam_action", action_of_every_protocol)
+    MINISTACK.replace("core.iam_evaluator:enforce", enforce_every_pair)
+    MINISTACK.replace("core.iam_evaluator:pin_request_origin", loopback_is_secure)
+    MINISTACK.replace("app:pin_request_origin", loopback_is_secure)
 
 
 def _of_what_is_not_there(check: Check) -> list[Check]:
     """Who may not list a bucket is not told that an object is not there: "denied" is the answer then."""
-    from ministack.services import s3
-
     name, _, key = check.resource.removeprefix("arn:aws:s3:::").partition("/")
     bucket = s3._buckets.get(name)
     if check.action != "s3:GetObject" or bucket is None or key in bucket["objects"]:
@@ -150,18 +149,18 @@ class Denial:
 
 
 def first_denial(access_key_id: str, service: str, region: str, checks: Iterable[Check]) -> Denial | None:
-    """The first check that does not pass for the holder of this key, or None; optional ones are forgone instead."""
-    forgone = []
+    """The first check that does not pass for the holder of this key, or None; optional ones are skipped instead."""
+    skipped = []
     for check in checks:
         context = {key: value for key, value in check.context.items() if value is not None}
         answer = _stock_enforce[0](
             access_key_id, check.action, service, region, resource_arn=check.resource, service_context=context
         )
         if answer and check.optional:
-            forgone.append(check)
+            skipped.append(check)
         elif answer:
             return Denial(check, answer)
-    forgo(forgone)
+    skip(skipped)
     return None
 
 

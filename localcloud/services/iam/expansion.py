@@ -6,13 +6,13 @@ request names, and that the caller may hand over each role it names.
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from ministack.core.responses import get_account_id, get_region
+from ministack.services import iam
 
-from localcloud.base.tokens import machine_of
+from localcloud.base.task_tokens import machine_of
 from localcloud.services.iam.checks import Check
 from localcloud.services.iam.requests import Request
 
@@ -56,7 +56,7 @@ TOKEN_ACTIONS = {"states:SendTaskSuccess", "states:SendTaskFailure", "states:Sen
 
 def checks_of(request: Request, base: Check) -> list[Check]:
     """Every check of the request; `base` is the one that ministack derived."""
-    expand = EXPANDERS.get(request.action) or _SERVICE_EXPANDERS.get(request.service)
+    expand = EXPANDERS.get(request.action) or SERVICE_EXPANDERS.get(request.service)
     checks = (expand(request, base) if expand else None) or [base]
     return [*checks, *_passed_roles(request)]
 
@@ -87,35 +87,11 @@ def _at(value: Any, path: tuple[str, ...]) -> Iterable[str]:
 
 
 def _role_arn(name: str) -> str:
-    from ministack.services import iam
-
     role = iam._roles.get(name)
     return str(role["Arn"]) if role else f"arn:aws:iam::{get_account_id()}:role/{name}"
 
 
 # --------------------------------------------------------------------------------------------------------- services
-
-
-def _ec2(request: Request, base: Check) -> list[Check] | None:
-    from localcloud.services.iam import ec2
-
-    return ec2.checks(request.action, dict(request.parameters), dict(base.context))
-
-
-def _send_command(request: Request, base: Check) -> list[Check]:
-    """The document, and every instance the command reaches, whether named or found by its tags."""
-    asked = request.fields()
-    document = Check(request.action, document_arn(str(asked.get("DocumentName", ""))), base.context)
-    return [document, *(_on_instance(request.action, i, base) for i in _targets(asked))]
-
-
-def _start_session(request: Request, base: Check) -> list[Check]:
-    asked = request.fields()
-    document = str(asked.get("DocumentName") or "SSM-SessionManagerRunShell")
-    return [
-        _on_instance(request.action, str(asked.get("Target", "")), base),
-        Check(request.action, document_arn(document), base.context),
-    ]
 
 
 def _document(request: Request, base: Check) -> list[Check]:
@@ -170,8 +146,6 @@ def _quota(request: Request, base: Check) -> list[Check]:
 
 EXPANDERS: dict[str, Expander] = {
     "servicequotas:GetServiceQuota": _quota,
-    "ssm:SendCommand": _send_command,
-    "ssm:StartSession": _start_session,
     "ssm:GetParameters": _parameters,
     "ssm:GetParametersByPath": _parameters,
     "ssm:DeleteParameters": _parameters,
@@ -181,7 +155,8 @@ EXPANDERS: dict[str, Expander] = {
     **dict.fromkeys(DOCUMENT_ACTIONS, _document),
     **dict.fromkeys(TOKEN_ACTIONS, _task_token),
 }
-_SERVICE_EXPANDERS: dict[str, Expander] = {"ec2": _ec2}
+SERVICE_EXPANDERS: dict[str, Expander] = {}
+"""By service. EC2 adds its own when it is installed, and to the above the actions of others on its instances."""
 
 
 # ------------------------------------------------------------------------------------------------------------ names
@@ -203,47 +178,3 @@ def _bus_arn(name: str) -> str:
     if name.startswith("arn:"):
         return name
     return f"arn:aws:events:{get_region()}:{get_account_id()}:event-bus/{name}"
-
-
-def _on_instance(action: str, instance_id: str, base: Check) -> Check:
-    arn = f"arn:aws:ec2:{get_region()}:{get_account_id()}:instance/{instance_id}"
-    tags = _instance_tags(instance_id)
-    facts = {f"{prefix}:resourcetag/{key}".lower(): value for key, value in tags for prefix in ("aws", "ssm")}
-    return Check(action, arn, {**base.context, **facts})
-
-
-def _instance_tags(instance_id: str) -> list[tuple[str, str]]:
-    return list(_instances().get(instance_id, {}).items())
-
-
-def _targets(asked: dict[str, Any]) -> list[str]:
-    """The instances of a SendCommand: by id, or those that carry all of the wanted tags."""
-    ids = list(asked.get("InstanceIds") or [])
-    targets = [target for target in asked.get("Targets") or [] if isinstance(target, dict)]
-    for target in targets:
-        if str(target.get("Key", "")).lower() == "instanceids":
-            ids += target.get("Values") or []
-    wanted = {
-        t["Key"][4:]: t.get("Values") or [] for t in targets if str(t.get("Key", "")).startswith("tag:")
-    }
-    if wanted:
-        ids += [
-            instance_id
-            for instance_id, tags in _instances().items()
-            if all(tags.get(key) in values for key, values in wanted.items())
-        ]
-    return list(dict.fromkeys(ids))
-
-
-def _instances() -> dict[str, dict[str, str]]:
-    """The tags of every instance of this account and region."""
-    transport = importlib.import_module("localcloud.services.ec2.transport")
-    from moto.ec2.models import ec2_backends
-
-    with transport.LOCK:
-        backend = ec2_backends[get_account_id()][get_region()]
-        return {
-            instance.id: {tag["key"]: tag["value"] for tag in instance.get_tags()}
-            for reservation in backend.reservations.values()
-            for instance in reservation.instances
-        }

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import json
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from ministack.services import iam, sts
+
 from localcloud.services.iam import enforcement
 from localcloud.services.iam.checks import Check
+
+LIFETIME = 3600.0
+"""Seconds for which ministack's STS is told of a session; one that is used for longer is told again."""
 
 
 class NotAllowedError(Exception):
@@ -44,11 +50,10 @@ class Session:
 
     def _access_key(self) -> str:
         """The key of the session, known to ministack's STS from now on."""
-        from ministack.services import sts
-
         digest = hashlib.sha256(f"{self.role_arn}/{self.name}".encode()).hexdigest()
         key = f"ASIA{digest[:16].upper()}"
-        if key not in sts._sessions:
+        known, now = sts._sessions.get(key), time.time()
+        if known is None or known.get("Expiration", 0.0) < now + LIFETIME / 2:
             sts.register_session(
                 key,
                 {
@@ -56,6 +61,7 @@ class Session:
                     "UserId": f"{digest[:20].upper()}:{self.name}",
                     "SecretAccessKey": hashlib.sha256(f"secret {digest}".encode()).hexdigest(),
                     "SessionToken": hashlib.sha256(f"token {digest}".encode()).hexdigest(),
+                    "Expiration": now + LIFETIME,
                 },
             )
         return key
@@ -63,8 +69,6 @@ class Session:
 
 def trusts(role_arn: str, principal: str) -> bool:
     """Whether the role's trust policy lets this AWS service assume it."""
-    from ministack.services import iam
-
     role = iam._roles.get(role_arn.rsplit("/", 1)[-1])
     document = (role or {}).get("AssumeRolePolicyDocument") or "{}"
     parsed = json.loads(document) if isinstance(document, str) else document

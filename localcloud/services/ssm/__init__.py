@@ -8,9 +8,14 @@ import logging
 import pickle
 import time
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from localcloud.services import events
+from ministack.core.responses import error_response_json, json_response
+
+from localcloud.base.context import Context
+from localcloud.machine.hypervisor import Hypervisor
+from localcloud.patches import MINISTACK
+from localcloud.services.eventbridge import service_events
 from localcloud.services.ssm.agent import Agents
 from localcloud.services.ssm.announcements import announcer
 from localcloud.services.ssm.cloudformation import resource_handler
@@ -18,32 +23,30 @@ from localcloud.services.ssm.commands import Commands
 from localcloud.services.ssm.documents import Documents, SsmError
 from localcloud.services.ssm.service import Service
 
-if TYPE_CHECKING:
-    from localcloud.base.context import Context
-
 log = logging.getLogger(__name__)
 
 Handler = Callable[..., Awaitable[Any]]
 
 
-def install(context: Context) -> None:
+def install(context: Context, hypervisor: Hypervisor) -> None:
     """Put our actions in front of ministack's SSM, the document type into CloudFormation, an agent on every host."""
-    from ministack import app
-    from ministack.services.cloudformation import provisioners
-
-    service = make_service(context)
-    app.SERVICE_HANDLERS["ssm"] = with_our_actions(app.SERVICE_HANDLERS["ssm"], service)
-    provisioners._RESOURCE_HANDLERS["AWS::SSM::Document"] = resource_handler(service.documents)
-    context.machine_listeners.append(service.agents.host_changed)
+    service = make_service(context, hypervisor)
+    stock = MINISTACK.stock("app:SERVICE_HANDLERS")["ssm"]
+    MINISTACK.extend("app:SERVICE_HANDLERS", {"ssm": with_our_actions(stock, service)})
+    MINISTACK.extend(
+        "services.cloudformation.provisioners:_RESOURCE_HANDLERS",
+        {"AWS::SSM::Document": resource_handler(service.documents)},
+    )
+    hypervisor.listeners.append(service.agents.host_changed)
     keep(context, service)
 
 
-def make_service(context: Context) -> Service:
-    announce = announcer(events.emit, context.region, context.account)
+def make_service(context: Context, hypervisor: Hypervisor) -> Service:
+    announce = announcer(service_events.emit, context.region, context.account)
     documents = Documents(context.account)
     commands = Commands(time.time, announce, context.store.changed)
     agents = Agents(
-        context.hypervisor,
+        hypervisor,
         commands,
         endpoint=context.endpoint,
         output=context.state / "commands",
@@ -55,8 +58,6 @@ def make_service(context: Context) -> Service:
 
 def with_our_actions(stock: Handler, service: Service) -> Handler:
     """ministack's handler for SSM, with what it lacks answered by ours."""
-    from ministack.core.responses import error_response_json, json_response
-
     ours = service.actions()
 
     async def handle(method: str, path: str, headers: Any, body: bytes, query: Any) -> Any:

@@ -10,6 +10,7 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,7 @@ log = logging.getLogger(__name__)
 VERSION = "3.3.4793.0"
 WORKERS = 5
 PING_SECONDS = 300.0
-HEARING_SECONDS = 0.5
+POLL_SECONDS = 0.5
 RETRY_SECONDS = 5.0
 ERRORS = Path("/var/log/amazon/ssm/errors.log")
 STDOUT_LIMIT, STDERR_LIMIT = 24000, 8000
@@ -87,7 +88,7 @@ class Agents:
         commands.deliver = self.deliver
         commands.stop = self.stop
 
-    # --- told by the hypervisor ---
+    # --- called by the hypervisor ---
 
     def host_changed(self, instance_id: str, what: str, reason: str) -> None:
         with self._lock:
@@ -161,9 +162,9 @@ class Agents:
     def _log_on_host(self, machine: Machine, refusal: str) -> None:
         """What keeps the agent from registering is in its log on the host's disk, as on AWS."""
         line = f"ERROR [HealthCheck] error when calling AWS APIs. error details - {refusal}"
-        write = f'mkdir -p {ERRORS.parent} && printf "%s %s\\n" "$(date -u "+%F %T")" "$SAID" >> {ERRORS}'
+        write = f'mkdir -p {ERRORS.parent} && printf "%s %s\\n" "$(date -u "+%F %T")" "$LINE" >> {ERRORS}'
         try:
-            self._hypervisor.execute(machine.instance_id, ["/bin/sh", "-c", write], {"SAID": line}, 10.0)
+            self._hypervisor.execute(machine.instance_id, ["/bin/sh", "-c", write], {"LINE": line}, 10.0)
         except HostNotRunningError:
             return  # it went down meanwhile, and its log with it
 
@@ -214,9 +215,7 @@ class Agents:
 
     def _wait_until_it_hears(self, agent: Agent) -> None:
         """An agent that is frozen or cut off takes nothing up and reports nothing."""
-        while self._hypervisor.impairments(agent.machine.instance_id) and not agent.gone.wait(
-            HEARING_SECONDS
-        ):
+        while self._hypervisor.impairments(agent.machine.instance_id) and not agent.gone.wait(POLL_SECONDS):
             pass
 
     def _run(self, agent: Agent, command: Command, invocation: Invocation) -> None:
@@ -306,14 +305,17 @@ class Agents:
             aws_session_token=credentials[2],
             config=Config(s3={"addressing_style": "path"}),
         )
-        for name in ("stdout", "stderr"):
-            if (folder / name).stat().st_size == 0:
-                continue
-            key = output_key(command, machine.instance_id, script.action, script.name, name)
-            try:
-                s3.put_object(Bucket=command.bucket, Key=key, Body=(folder / name).read_bytes())
-            except (ClientError, BotoCoreError) as error:
-                log.warning("%s: output of %s was not uploaded: %s", machine.instance_id, command.id, error)
+        with closing(s3):
+            for name in ("stdout", "stderr"):
+                if (folder / name).stat().st_size == 0:
+                    continue
+                key = output_key(command, machine.instance_id, script.action, script.name, name)
+                try:
+                    s3.put_object(Bucket=command.bucket, Key=key, Body=(folder / name).read_bytes())
+                except (ClientError, BotoCoreError) as error:
+                    log.warning(
+                        "%s: output of %s was not uploaded: %s", machine.instance_id, command.id, error
+                    )
 
 
 def outcome(result: Result) -> tuple[str, str]:

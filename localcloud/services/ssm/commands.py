@@ -1,4 +1,4 @@
-"""Commands and their invocations: who gets a command when, how it stands, and what is said about it.
+"""Commands and their invocations: who gets a command when, how it stands, and what is announced about it.
 
 `Commands` keeps the state and decides; agents (agent.py) do the work and report back through `delivered`,
 `step_ended` and `ended`. A host that vanishes reports nothing: its invocation stays InProgress until its time is over.
@@ -218,7 +218,7 @@ class Commands:
         with self._lock:
             return sorted(self._commands.values(), key=lambda command: -command.requested)
 
-    # --- told by agents ---
+    # --- called by agents ---
 
     def delivered(self, invocation: Invocation) -> bool:
         """The agent takes it up; False when it is too late for that."""

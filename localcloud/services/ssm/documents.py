@@ -308,7 +308,7 @@ class Version:
 
 
 @dataclass(frozen=True)
-class Kept:
+class StoredDocument:
     """A document with its versions. The default is what SendCommand runs unless told otherwise."""
 
     name: str
@@ -373,11 +373,13 @@ class Documents:
         self._account = account
         self._lock = threading.Lock()
         content = json.dumps(RUN_SHELL_SCRIPT, indent=2)
-        shell = Kept("AWS-RunShellScript", "Command", None, 1, (Version(1, content, "JSON", 0.0),), "Amazon")
+        shell = StoredDocument(
+            "AWS-RunShellScript", "Command", None, 1, (Version(1, content, "JSON", 0.0),), "Amazon"
+        )
         self._amazon = {shell.name: shell}
-        self._own: dict[str, Kept] = {}
+        self._own: dict[str, StoredDocument] = {}
 
-    def get(self, name: str) -> Kept:
+    def get(self, name: str) -> StoredDocument:
         """By name or ARN; raises InvalidDocument."""
         short = name.rpartition("document/")[2] if name.startswith("arn:") else name
         found = self._own.get(short) or self._amazon.get(short)
@@ -385,7 +387,7 @@ class Documents:
             raise SsmError("InvalidDocument", f"Document with name {name} does not exist.")
         return found
 
-    def all(self) -> list[Kept]:
+    def all(self) -> list[StoredDocument]:
         return sorted([*self._own.values(), *self._amazon.values()], key=lambda kept: kept.name)
 
     def create(
@@ -399,7 +401,7 @@ class Documents:
         target_type: str | None = None,
         version_name: str | None = None,
         tags: Mapping[str, str] | None = None,
-    ) -> Kept:
+    ) -> StoredDocument:
         if not NAME.match(name):
             raise SsmError("ValidationException", f"Document name {name!r} does not match {NAME.pattern}.")
         if RESERVED.match(name):
@@ -408,7 +410,7 @@ class Documents:
             )
         parse(content, written_in)
         version = Version(1, content, written_in, now, version_name)
-        kept = Kept(name, kind, target_type, 1, (version,), self._account, dict(tags or {}))
+        kept = StoredDocument(name, kind, target_type, 1, (version,), self._account, dict(tags or {}))
         with self._lock:
             if name in self._own:
                 raise SsmError("DocumentAlreadyExists", f"Document with the name {name} already exists.")
@@ -417,7 +419,7 @@ class Documents:
 
     def update(
         self, name: str, content: str, written_in: str, now: float, version_name: str | None = None
-    ) -> Kept:
+    ) -> StoredDocument:
         """A new version, which becomes the latest but not the default."""
         parse(content, written_in)
         with self._lock:
@@ -430,7 +432,7 @@ class Documents:
             self._own[kept.name] = replace(kept, versions=(*kept.versions, version))
             return self._own[kept.name]
 
-    def set_default(self, name: str, number: str) -> Kept:
+    def set_default(self, name: str, number: str) -> StoredDocument:
         with self._lock:
             kept = self._of_own(name)
             self._own[kept.name] = replace(kept, default=kept.version(number).number)
@@ -455,15 +457,15 @@ class Documents:
             kept = self._of_own(name)
             self._own[kept.name] = replace(kept, tags=dict(tags))
 
-    def save(self) -> dict[str, Kept]:
+    def save(self) -> dict[str, StoredDocument]:
         with self._lock:
             return dict(self._own)
 
-    def restore(self, saved: dict[str, Kept]) -> None:
+    def restore(self, saved: dict[str, StoredDocument]) -> None:
         with self._lock:
             self._own = dict(saved)
 
-    def _of_own(self, name: str) -> Kept:
+    def _of_own(self, name: str) -> StoredDocument:
         kept = self.get(name)
         if kept.name in self._amazon:
             raise SsmError("InvalidDocumentOperation", f"{name} belongs to Amazon and cannot be changed.")

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from localcloud.services.ssm.agent import VERSION, Agents, Registration, output_key
 from localcloud.services.ssm.commands import Command, Commands, Invocation, StepRun, iso, new_command_id
-from localcloud.services.ssm.documents import Document, Documents, Kept, SsmError, Version, joined
+from localcloud.services.ssm.documents import Document, Documents, SsmError, StoredDocument, Version, joined
 
 Json = dict[str, Any]
 Item = TypeVar("Item")
@@ -374,7 +374,7 @@ class Service:
             f"AWS-RunShellScript --instance-ids {request['Target']} --parameters commands=... ",
         )
 
-    def _is_wanted(self, kept: Kept, wanted: dict[str, list[str]]) -> bool:
+    def _is_wanted(self, kept: StoredDocument, wanted: dict[str, list[str]]) -> bool:
         owners = {"Self": self.account, "self": self.account, "Amazon": "Amazon"}
         known = {
             "Name": lambda values: any(kept.name.startswith(value) for value in values),
@@ -510,7 +510,7 @@ def in_format(version: Version, wanted: str) -> str:
     )
 
 
-def identified(kept: Kept) -> Json:
+def identified(kept: StoredDocument) -> Json:
     version = kept.version("$DEFAULT")
     return without_nothing(
         {
@@ -529,7 +529,7 @@ def identified(kept: Kept) -> Json:
     )
 
 
-def described(kept: Kept, version: Version) -> Json:
+def described(kept: StoredDocument, version: Version) -> Json:
     document = version.document
     return {
         **identified(kept),

@@ -10,29 +10,28 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ministack.core.responses import error_response_json, json_response
+from ministack.services import stepfunctions as stock
+
+from localcloud.patches import MINISTACK
 from localcloud.services.stepfunctions import authority, callbacks, definition, errors, history, tasks
 
-if TYPE_CHECKING:
-    from localcloud.base.context import Context
 
-
-def install(context: Context) -> None:
+def install() -> None:
     """Put our tasks into ministack's interpreter."""
-    from ministack.services import stepfunctions as stock
-
     errors.install()
     history.install()
     callbacks.install()
     definition.install()
     authority.install()
-    stock._execute_task = tasks.execute_task
-    stock._apply_state_assign = assign_at_once
-    _end_executions_once(stock)
-    _let_succeed_have_an_output(stock)
-    _start_as_aws_does(stock)
-    _show_no_output_of_a_failure(stock)
+    MINISTACK.replace("services.stepfunctions:_execute_task", tasks.execute_task)
+    MINISTACK.replace("services.stepfunctions:_apply_state_assign", assign_at_once)
+    _end_executions_once()
+    _let_succeed_have_an_output()
+    _start_as_aws_does()
+    _show_no_output_of_a_failure()
 
 
 def assign_at_once(
@@ -43,8 +42,6 @@ def assign_at_once(
     error_output: Any = None,
 ) -> None:
     """`Assign`: every expression sees the variables as they were before the state; then all change together."""
-    from ministack.services import stepfunctions as stock
-
     assign = state.get("Assign")
     if ctx is None or not isinstance(assign, dict) or stock._state_query_language(state, ctx) != "JSONata":
         return
@@ -52,9 +49,10 @@ def assign_at_once(
     ctx.setdefault("variables", {}).update(new)
 
 
-def _end_executions_once(stock: Any) -> None:
+def _end_executions_once() -> None:
     """An aborted execution stays aborted, and its waiting tasks end with it."""
-    stock_fail, stock_stop = stock._fail_execution, stock._stop_execution
+    stock_fail = MINISTACK.stock("services.stepfunctions:_fail_execution")
+    stock_stop = MINISTACK.stock("services.stepfunctions:_stop_execution")
 
     def fail_execution(execution: dict[str, Any], error: str, cause: str) -> None:
         if execution["status"] == "RUNNING":
@@ -66,12 +64,13 @@ def _end_executions_once(stock: Any) -> None:
             callbacks.abandon(str(data.get("executionArn")))
         return answer
 
-    stock._fail_execution, stock._stop_execution = fail_execution, stop_execution
+    MINISTACK.replace("services.stepfunctions:_fail_execution", fail_execution)
+    MINISTACK.replace("services.stepfunctions:_stop_execution", stop_execution)
 
 
-def _let_succeed_have_an_output(stock: Any) -> None:
+def _let_succeed_have_an_output() -> None:
     """ministack ignores the `Output` of a JSONata Succeed state."""
-    stock_output = stock._apply_output_path
+    stock_output = MINISTACK.stock("services.stepfunctions:_apply_output_path")
 
     def apply_output_path(state: Mapping[str, Any], data: Any, ctx: dict[str, Any] | None = None) -> Any:
         is_jsonata = stock._state_query_language(state, ctx) == "JSONata"
@@ -79,14 +78,12 @@ def _let_succeed_have_an_output(stock: Any) -> None:
             return stock._apply_jsonata_output(state, data, ctx, result=data, default=data)
         return stock_output(state, data, ctx)
 
-    stock._apply_output_path = apply_output_path
+    MINISTACK.replace("services.stepfunctions:_apply_output_path", apply_output_path)
 
 
-def _start_as_aws_does(stock: Any) -> None:
+def _start_as_aws_does() -> None:
     """The input is JSON; the same name with the same input is the execution that runs."""
-    from ministack.core.responses import error_response_json, json_response
-
-    stock_start = stock._start_execution
+    stock_start = MINISTACK.stock("services.stepfunctions:_start_execution")
 
     def start_execution(data: dict[str, Any]) -> Any:
         given = data.get("input", "{}")
@@ -103,12 +100,12 @@ def _start_as_aws_does(stock: Any) -> None:
             return json_response({"executionArn": known["executionArn"], "startDate": known["startDate"]})
         return answer
 
-    stock._start_execution = start_execution
+    MINISTACK.replace("services.stepfunctions:_start_execution", start_execution)
 
 
-def _show_no_output_of_a_failure(stock: Any) -> None:
+def _show_no_output_of_a_failure() -> None:
     """DescribeExecution has an `output` of an execution that succeeded; of one that failed `error` and `cause`."""
-    stock_describe = stock._describe_execution
+    stock_describe = MINISTACK.stock("services.stepfunctions:_describe_execution")
 
     def describe_execution(data: dict[str, Any]) -> Any:
         status, headers, body = stock_describe(data)
@@ -117,7 +114,7 @@ def _show_no_output_of_a_failure(stock: Any) -> None:
             shown = {key: value for key, value in shown.items() if key not in ("output", "outputDetails")}
         return status, headers, json.dumps(shown).encode()
 
-    stock._describe_execution = describe_execution
+    MINISTACK.replace("services.stepfunctions:_describe_execution", describe_execution)
 
 
 def as_json(value: Any) -> str:

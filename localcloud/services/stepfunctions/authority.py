@@ -7,6 +7,12 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ministack.core import iam_actions
+from ministack.core.responses import get_account_id, get_region
+from ministack.services import stepfunctions as stock
+
+from localcloud.patches import MINISTACK
+from localcloud.services.iam import enforcement
 from localcloud.services.iam.checks import Check
 from localcloud.services.iam.expansion import checks_of
 from localcloud.services.iam.requests import Request
@@ -21,9 +27,6 @@ _acting: contextvars.ContextVar[Session | None] = contextvars.ContextVar("acting
 
 def session_of(execution: Mapping[str, Any]) -> Session:
     """The role an execution acts under."""
-    from ministack.core.responses import get_account_id, get_region
-    from ministack.services import stepfunctions as stock
-
     machine = stock._state_machines[execution["stateMachineArn"]]
     return Session(machine["roleArn"], str(execution["name"])[:64], PRINCIPAL, get_account_id(), get_region())
 
@@ -35,15 +38,8 @@ def act_as(session: Session) -> None:
 
 def install() -> None:
     """Check every call that leaves an execution."""
-    from ministack import app
-    from ministack.services import stepfunctions as stock
-
-    stock_lambda = stock._call_lambda
-    stock_nested, stock_nested_sync = (
-        stock._invoke_nested_start_execution,
-        stock._invoke_nested_start_execution_sync,
-    )
-    stock_call = app.call_service_handler_sync
+    stock_lambda = MINISTACK.stock("services.stepfunctions:_call_lambda")
+    stock_call = MINISTACK.stock("app:call_service_handler_sync")
 
     def call_lambda(function: str, event: Any) -> Any:
         _require(
@@ -80,12 +76,14 @@ def install() -> None:
             _require_request(service, method, path, headers, body, query)
         return stock_call(handler, method, path, headers, body, query, timeout)
 
-    stock._call_lambda = call_lambda
-    stock._invoke_nested_start_execution = guarded_start(stock_nested)
-    stock._invoke_nested_start_execution_sync = guarded_start(stock_nested_sync)
-    app.call_service_handler_sync = call_service
-    for prefix, handler in list(stock._SERVICE_DISPATCH.items()):
-        stock._SERVICE_DISPATCH[prefix] = _guarded_integration(prefix, handler)
+    MINISTACK.replace("services.stepfunctions:_call_lambda", call_lambda)
+    for start in ("_invoke_nested_start_execution", "_invoke_nested_start_execution_sync"):
+        name = f"services.stepfunctions:{start}"
+        MINISTACK.replace(name, guarded_start(MINISTACK.stock(name)))
+    MINISTACK.replace("app:call_service_handler_sync", call_service)
+    integrations = MINISTACK.stock("services.stepfunctions:_SERVICE_DISPATCH")
+    guarded = {prefix: _guarded_integration(prefix, handler) for prefix, handler in integrations.items()}
+    MINISTACK.extend("services.stepfunctions:_SERVICE_DISPATCH", guarded)
 
 
 def _guarded_integration(prefix: str, handler: Callable[[str, Any], Any]) -> Callable[[str, Any], Any]:
@@ -109,8 +107,6 @@ def _guarded_integration(prefix: str, handler: Callable[[str, Any], Any]) -> Cal
 
 
 def _target(service: str, data: Mapping[str, Any]) -> str:
-    from ministack.core.responses import get_account_id, get_region
-
     owner = f"{get_region()}:{get_account_id()}"
     match service:
         case "dynamodb":
@@ -130,10 +126,6 @@ def _require_request(
     """The checks that the same request would meet, had it come over the wire."""
     from urllib.parse import parse_qs
 
-    from ministack.core import iam_actions
-    from ministack.core.responses import get_account_id, get_region
-    from ministack.services import stepfunctions as stock
-
     content = body.encode() if isinstance(body, str) else body or b""
     parameters = dict(query or {})
     if "x-www-form-urlencoded" in headers.get("content-type", ""):
@@ -148,10 +140,6 @@ def _require_request(
 
 
 def _own_context(service: str, action: str, body: bytes, parameters: Mapping[str, Any]) -> dict[str, Any]:
-    from ministack.core import iam_actions
-
-    from localcloud.services.iam import enforcement
-
     context: dict[str, Any] = enforcement.request_tags(service, action, body, parameters)
     if service == "dynamodb":
         context = {**context, **iam_actions.dynamodb_service_context(body)}
@@ -163,8 +151,6 @@ def _sdk_name(service: str) -> str:
 
 
 def _function_arn(function: str) -> str:
-    from ministack.core.responses import get_account_id, get_region
-
     if function.startswith("arn:"):
         return function
     return f"arn:aws:lambda:{get_region()}:{get_account_id()}:function:{function}"

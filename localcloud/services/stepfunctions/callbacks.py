@@ -8,7 +8,11 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from localcloud.base import tokens
+from ministack.core.responses import error_response_json
+from ministack.services import stepfunctions as stock
+
+from localcloud.base import task_tokens
+from localcloud.patches import MINISTACK
 
 ABANDONED = "States.Abandoned"
 """The end of a wait whose execution was stopped; never seen from outside."""
@@ -23,7 +27,7 @@ class Wait:
     result: Any = None
     error: tuple[str, str] | None = None
     began: float = field(default_factory=time.monotonic)
-    beat: float = field(default_factory=time.monotonic)
+    last_heartbeat: float = field(default_factory=time.monotonic)
 
     def succeed(self, result: Any) -> None:
         """End it; the first end counts."""
@@ -42,7 +46,7 @@ class Wait:
         while not self.over.is_set():
             now = time.monotonic()
             left = self.began + timeout - now if timeout is not None else None
-            silent = self.beat + heartbeat - now if heartbeat is not None else None
+            silent = self.last_heartbeat + heartbeat - now if heartbeat is not None else None
             if left is not None and left <= 0:
                 self.fail("States.Timeout", f"The task did not end within {timeout:g} seconds.")
             elif silent is not None and silent <= 0:
@@ -80,11 +84,9 @@ def abandon(execution: str) -> None:
 
 def install() -> None:
     """Answer SendTaskSuccess, SendTaskFailure and SendTaskHeartbeat as AWS does."""
-    from ministack.services import stepfunctions as stock
-
-    stock_success = stock._send_task_success
-    stock_failure = stock._send_task_failure
-    stock_heartbeat = stock._send_task_heartbeat
+    stock_success = MINISTACK.stock("services.stepfunctions:_send_task_success")
+    stock_failure = MINISTACK.stock("services.stepfunctions:_send_task_failure")
+    stock_heartbeat = MINISTACK.stock("services.stepfunctions:_send_task_heartbeat")
 
     def send_task_success(data: dict[str, Any]) -> Any:
         try:
@@ -93,14 +95,14 @@ def install() -> None:
             return _refuse("InvalidOutput", "Invalid Output: 'The output is not valid JSON'")
         wait = _take(data)
         if wait is None:
-            return _too_late(data, stock, stock_success)
+            return _too_late(data, stock_success)
         wait.succeed(result)
         return 200, {"Content-Type": "application/x-amz-json-1.0"}, b"{}"
 
     def send_task_failure(data: dict[str, Any]) -> Any:
         wait = _take(data)
         if wait is None:
-            return _too_late(data, stock, stock_failure)
+            return _too_late(data, stock_failure)
         wait.fail(str(data.get("error") or "States.TaskFailed"), str(data.get("cause") or ""))
         return 200, {"Content-Type": "application/x-amz-json-1.0"}, b"{}"
 
@@ -108,13 +110,13 @@ def install() -> None:
         with _lock:
             wait = _waits.get(str(data.get("taskToken")))
         if wait is None:
-            return _too_late(data, stock, stock_heartbeat)
-        wait.beat = time.monotonic()
+            return _too_late(data, stock_heartbeat)
+        wait.last_heartbeat = time.monotonic()
         return 200, {"Content-Type": "application/x-amz-json-1.0"}, b"{}"
 
-    stock._send_task_success = send_task_success
-    stock._send_task_failure = send_task_failure
-    stock._send_task_heartbeat = send_task_heartbeat
+    MINISTACK.replace("services.stepfunctions:_send_task_success", send_task_success)
+    MINISTACK.replace("services.stepfunctions:_send_task_failure", send_task_failure)
+    MINISTACK.replace("services.stepfunctions:_send_task_heartbeat", send_task_heartbeat)
 
 
 def _take(data: dict[str, Any]) -> Wait | None:
@@ -123,17 +125,15 @@ def _take(data: dict[str, Any]) -> Wait | None:
         return _waits.pop(str(data.get("taskToken")), None)
 
 
-def _too_late(data: dict[str, Any], stock: Any, stock_answer: Any) -> Any:
+def _too_late(data: dict[str, Any], stock_answer: Any) -> Any:
     """Nobody waits for this token: an activity's (ministack's business), one that is over, or none at all."""
     token = str(data.get("taskToken") or "")
     if token in stock._task_tokens:
         return stock_answer(data)
-    if tokens.machine_of(token) is None:
+    if task_tokens.machine_of(token) is None:
         return _refuse("InvalidToken", "Invalid Token: 'Invalid token'")
     return _refuse("TaskTimedOut", "Task Timed Out: 'Provided task does not exist anymore'")
 
 
 def _refuse(code: str, message: str) -> Any:
-    from ministack.core.responses import error_response_json
-
     return error_response_json(code, message, 400)

@@ -6,6 +6,8 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from localcloud.patches import MINISTACK
+
 TYPES = {"Task", "Pass", "Choice", "Wait", "Succeed", "Fail", "Parallel", "Map"}
 PATH_FIELDS = {"InputPath", "OutputPath", "ResultPath", "ResultSelector", "Parameters", "TimeoutSecondsPath"}
 EXPRESSION_FIELDS = {"Arguments", "Output", "Assign"}
@@ -14,11 +16,8 @@ States = Mapping[str, Mapping[str, Any]]
 
 def install() -> None:
     """Refuse a faulty definition when it is created, by API or by template, as AWS does."""
-    from ministack.services import stepfunctions as stock
-    from ministack.services.cloudformation import provisioners
-
-    stock_jsonata = stock._validate_definition_jsonata
-    stock_template = provisioners._sfn_definition
+    stock_jsonata = MINISTACK.stock("services.stepfunctions:_validate_definition_jsonata")
+    stock_template = MINISTACK.stock("services.cloudformation.provisioners:_sfn_definition")
 
     def validate(definition: str) -> str | None:
         fault = next(faults(definition), None)
@@ -30,8 +29,8 @@ def install() -> None:
             raise ValueError(fault)
         return definition
 
-    stock._validate_definition_jsonata = validate
-    provisioners._sfn_definition = from_template
+    MINISTACK.replace("services.stepfunctions:_validate_definition_jsonata", validate)
+    MINISTACK.replace("services.cloudformation.provisioners:_sfn_definition", from_template)
 
 
 def faults(definition: str) -> Iterator[str]:

@@ -7,6 +7,10 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from ministack.services import stepfunctions as stock
+
+from localcloud.patches import MINISTACK
+
 TERMINAL = frozenset({"States.Runtime", "States.DataLimitExceeded"})
 """Errors that States.ALL does not catch."""
 BOTO_NAMES = {
@@ -20,10 +24,9 @@ BOTO_NAMES = {
 
 def install() -> None:
     """Give aws-sdk errors AWS's names, and match names as AWS does."""
-    from ministack.services import stepfunctions as stock
-
-    stock._prefix_sdk_error = functools.partial(sdk_error_name, stock._AWS_SDK_ERROR_PREFIX)
-    stock._error_matches = matches
+    names = functools.partial(sdk_error_name, stock._AWS_SDK_ERROR_PREFIX)
+    MINISTACK.replace("services.stepfunctions:_prefix_sdk_error", names)
+    MINISTACK.replace("services.stepfunctions:_error_matches", matches)
 
 
 def sdk_error_name(prefixes: dict[str, str], service: str, code: str) -> str:
@@ -73,6 +76,4 @@ def matches(wanted: Sequence[str], error: str) -> bool:
 
 def execution_error(error: str, cause: str) -> Any:
     """The exception ministack's interpreter understands."""
-    from ministack.services import stepfunctions as stock
-
     return stock._ExecutionError(error, cause)

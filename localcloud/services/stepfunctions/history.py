@@ -8,13 +8,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ministack.core.responses import get_region, now_iso
+from ministack.services import stepfunctions as stock
+
+from localcloud.patches import MINISTACK
+
 _lock = threading.Lock()
 
 
 def install() -> None:
     """Number events without gaps, also from tasks that run at the same time; none after the end."""
-    from ministack.core.responses import now_iso
-    from ministack.services import stepfunctions as stock
 
     def add_event(
         execution: dict[str, Any], event_type: str, details: Mapping[str, Any] | None = None
@@ -32,7 +35,7 @@ def install() -> None:
                 execution["events"].append(event)
         return event
 
-    stock._add_event = add_event
+    MINISTACK.replace("services.stepfunctions:_add_event", add_event)
 
 
 @dataclass(frozen=True)
@@ -45,8 +48,6 @@ class TaskRecord:
 
     def scheduled(self, arguments: Any, timeout: float | None, heartbeat: float | None) -> None:
         """The attempt is about to be made, with these arguments."""
-        from ministack.core.responses import get_region
-
         limits = {"timeoutInSeconds": timeout, "heartbeatInSeconds": heartbeat}
         given: dict[str, Any] = {name: int(value) for name, value in limits.items() if value is not None}
         if self._is_function:
@@ -86,8 +87,6 @@ class TaskRecord:
         return {"resourceType": service, "resource": action}
 
     def _add(self, what: str, details: dict[str, Any] | None) -> None:
-        from ministack.services import stepfunctions as stock
-
         kind = "LambdaFunction" if self._is_function else "Task"
         named = f"{kind[0].lower()}{kind[1:]}{what}EventDetails"
         stock._add_event(self.execution, f"{kind}{what}", {named: details} if details else None)

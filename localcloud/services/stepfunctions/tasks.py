@@ -9,7 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from localcloud.base import tokens
+from ministack.services import stepfunctions as stock
+
+from localcloud.base import task_tokens
 from localcloud.services.stepfunctions import authority, callbacks, history
 from localcloud.services.stepfunctions.callbacks import ABANDONED, Wait
 from localcloud.services.stepfunctions.errors import execution_error
@@ -32,8 +34,6 @@ class Limits:
 
 def execute_task(state: State, raw_input: Any, execution: Execution, ctx: Ctx) -> tuple[Any, str | None]:
     """Run a Task state to its output and its next state, through its Retry and Catch."""
-    from ministack.services import stepfunctions as stock
-
     # Branches of a Parallel share ctx: what belongs to this task alone must not be theirs.
     mine = {**ctx, "State": dict(ctx["State"])}
     retries: dict[int, int] = {}
@@ -59,7 +59,7 @@ def execute_task(state: State, raw_input: Any, execution: Execution, ctx: Ctx) -
 def _attempt(state: State, raw_input: Any, execution: Execution, ctx: Ctx) -> Any:
     resource = str(state.get("Resource", ""))
     wants_token = resource.endswith(CALLBACK)
-    token = tokens.issue(execution["stateMachineArn"])
+    token = task_tokens.issue(execution["stateMachineArn"])
     if wants_token:
         ctx["Task"] = {"Token": token}
     arguments = _arguments(state, raw_input, ctx)
@@ -93,7 +93,6 @@ def _start(
 
     A call that fails ends the wait, also where a token is waited for: nobody would ever answer it.
     """
-    from ministack.services import stepfunctions as stock
 
     def call() -> None:
         record.started()
@@ -116,16 +115,12 @@ def _start(
 
 
 def _arguments(state: State, raw_input: Any, ctx: Ctx) -> Any:
-    from ministack.services import stepfunctions as stock
-
     if stock._state_query_language(state, ctx) == "JSONata":
         return stock._apply_jsonata_arguments(state, raw_input, ctx)
     return stock._apply_parameters(state, stock._apply_input_path(state, raw_input, ctx), ctx)
 
 
 def _output(state: State, raw_input: Any, result: Any, ctx: Ctx) -> Any:
-    from ministack.services import stepfunctions as stock
-
     if stock._state_query_language(state, ctx) == "JSONata":
         output = stock._apply_jsonata_output(state, raw_input, ctx, result=result, default=result)
         stock._apply_state_assign(state, raw_input, ctx, result=result)
@@ -144,8 +139,6 @@ def _limits(state: State, raw_input: Any, ctx: Ctx) -> Limits:
 
 def _seconds(state: State, name: str, raw_input: Any, ctx: Ctx) -> float | None:
     """A limit: a number, a JSONata expression, or (JSONPath) a path under `<name>Path`."""
-    from ministack.services import stepfunctions as stock
-
     if f"{name}Path" in state:
         value = stock._resolve_path_or_ctx(state[f"{name}Path"], raw_input, ctx)
     elif name not in state:

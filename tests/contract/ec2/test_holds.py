@@ -12,7 +12,7 @@ import boto3
 import pytest
 
 from lambdas import settings
-from lambdas.aws import clients, usage
+from lambdas.aws import clients
 from lambdas.core.model import wire
 from lambdas.core.model.errors import Infrastructure
 from lambdas.handlers import signal
@@ -47,7 +47,9 @@ class Signal:
 
     def __init__(self, yard: Yard, monkeypatch: pytest.MonkeyPatch, statements: list[dict[str, Any]]) -> None:
         self.yard, self._monkeypatch, self._statements = yard, monkeypatch, statements
-        known = SignalSettings("trainyard", unique("ledger"), "none", "none")
+        known = SignalSettings(
+            yard="trainyard", table_name=unique("ledger"), bucket_name="none", stop_document="none"
+        )
         monkeypatch.setattr(settings, "read", lambda _: known)
         monkeypatch.setenv("AWS_ENDPOINT_URL", yard.cloud.endpoint)
         monkeypatch.setenv("AWS_DEFAULT_REGION", REGION)
@@ -156,7 +158,7 @@ def test_what_a_host_publishes_itself_is_what_patrol_reads(
     metrics = GpuMetrics(cloudwatch, host, born=now - timedelta(minutes=10))
     for minute in range(-5, 1):
         metrics.turn(now + timedelta(minutes=minute))
-    window = usage.windows([host], minutes=4, now=now)[host]
+    window = cloudwatch.windows([host], minutes=4, now=now)[host]
     assert (window.peak, set(metrics.publishes)) == (97.0, set(UNITS))
     since = now - timedelta(minutes=5)
     found = gpus.arrived(cloudwatch, host, since=since, now=now + timedelta(minutes=1))

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from lambdas.core.capacity.offers import ImageFacts, PlanFacts, Source, Subnet
+from lambdas.core.capacity.offers import ImageFacts, ImageSource, PlanFacts, Subnet
 from lambdas.core.capacity.plan import Offer, Priced
 from lambdas.core.jobfile import check
 from lambdas.core.model.image import Image
@@ -53,7 +53,7 @@ def an_image(state: str = "available", *, ami: str = AMI, architecture: str = "x
     return Image(ami, "", state, "", "2026-11-20T12:00:00.000Z", marks, architecture)
 
 
-def image_facts(source: Source, named: str | None, image: Image | None = None) -> ImageFacts:
+def image_facts(source: ImageSource, named: str | None, image: Image | None = None) -> ImageFacts:
     return ImageFacts(source, named, image, "trainyard", "/trainyard/image")
 
 
@@ -70,7 +70,7 @@ def plan_facts(**changes: Any) -> PlanFacts:
             **dict.fromkeys(("L-417A185B", "L-C4BD4855"), 1000.0),
         },
         "used": {},
-        "image": image_facts(Source.PARAMETER, AMI, an_image()),
+        "image": image_facts(ImageSource.PARAMETER, AMI, an_image()),
     }
     return PlanFacts(**(known | changes))
 

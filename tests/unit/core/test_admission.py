@@ -65,13 +65,13 @@ GOOD_SOURCE, GOOD_DATA = SourceFacts(len(ARCHIVE), ARCHIVE), PrefixFacts(3, 4096
 def test_the_bucket_holds_what_the_job_names(
     source: SourceFacts | None, data: PrefixFacts, said: list[str]
 ) -> None:
-    found = [str(fault) for fault in references.bucket_faults(WITH_BOTH, source, {"train": data})]
+    found = [str(fault) for fault in references.findings(WITH_BOTH, source, {"train": data}).faults]
     assert len(found) == len(said)
     assert all(part in text for part, text in zip(said, found, strict=True))
 
 
 def test_a_shipped_program_needs_nothing_in_the_bucket() -> None:
-    assert references.bucket_faults(job(), None, {}) == ()
+    assert references.findings(job(), None, {}).faults == ()
 
 
 @pytest.mark.parametrize(
@@ -90,6 +90,11 @@ def test_every_worker_needs_a_file_where_they_are_shared_out(
     cluster: dict[str, Any], files: int, said: str | None
 ) -> None:
     shared = job(cluster=cluster, data={"train": {"source": "s3://BUCKET/data/t/", "sharding": "file"}})
-    found = references.bucket_faults(shared, None, {"train": PrefixFacts(files, 4096)})
+    found = references.findings(shared, None, {"train": PrefixFacts(files, 4096)}).faults
     assert [fault.path for fault in found] == ["data.train.sharding"] * (said is not None)
     assert said is None or said in found[0].problem
+
+
+def test_the_timeline_says_what_will_probably_fail() -> None:
+    assert references.in_words(()) == "no fault found"
+    assert references.in_words(("a", "b")) == "no fault found, but: a; b"

@@ -8,7 +8,7 @@ import pytest
 from lambdas.core.images import bake, bake_summary
 from lambdas.core.images.bake import Refused, RollbackPlan, Unchanged
 from lambdas.core.model.image import Image, Snapshot
-from lambdas.core.run.recovery import Again, Stop, Trouble
+from lambdas.core.run.recovery import Retry, Stop, Trouble
 from lambdas.core.run.summary import Outcome, RunFacts
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -107,7 +107,7 @@ def test_what_follows_a_builder(
     deadline = NOW + timedelta(hours=hours)
     found = bake.after(Trouble(error=error, reason="it broke"), attempt=attempt, now=NOW, deadline=deadline)
     assert said in found.reason
-    assert isinstance(found, Again) is again
+    assert isinstance(found, Retry) is again
     assert not isinstance(found, Stop) or found.error == ends_with
 
 

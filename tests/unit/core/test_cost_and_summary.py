@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lambdas.core.capacity import cost
-from lambdas.core.capacity.cost import HostLife
+from lambdas.core.capacity.cost import BilledHost
 from lambdas.core.model.instance_types import Market
 from lambdas.core.run import summary
 from lambdas.core.run.summary import AttemptFacts, Ending, Outcome, RunFacts
@@ -22,15 +22,15 @@ def life(
     begin: float = 0,
     end: float | None = 3600,
     on_demand_price: float | None = 0.8,
-) -> HostLife:
+) -> BilledHost:
     price = 0.3 if market is Market.SPOT else 0.8
     ended = None if end is None else after(end)
-    return HostLife(instance, "g6.xlarge", market, price, on_demand_price, after(begin), ended)
+    return BilledHost(instance, "g6.xlarge", market, price, on_demand_price, after(begin), ended)
 
 
 def test_a_root_disk_costs_as_long_as_its_host() -> None:
     """73 GiB of gp3 at 0.08 a month are 0.8 cents an hour."""
-    host = HostLife("i-1", "g6.xlarge", Market.SPOT, 0.25, 0.80, NOON, after(3600), disk_gib=73)
+    host = BilledHost("i-1", "g6.xlarge", Market.SPOT, 0.25, 0.80, NOON, after(3600), disk_gib=73)
     total = cost.bill([host], now=after(7200))
     assert total.dollars == 0.258
     assert total.on_demand_dollars == 0.808
@@ -218,6 +218,13 @@ def test_the_notice_says_what_an_interruption_cost() -> None:
     )
     text = summary.notice(summary.summarise(replace(RUN, attempts=(facts, again))))[1]
     assert "Attempts: 2. Steps: 300 of 300, resumed at step 120; steps lost: 11." in text
+
+
+def test_what_was_expected_to_fail_stands_in_summary_and_notice() -> None:
+    found = summary.summarise(replace(RUN, warnings=("train.py uses tf.Session (line 3)",)))
+    assert found["warnings"] == ["train.py uses tf.Session (line 3)"]
+    assert "\nWarning: train.py uses tf.Session (line 3)\n" in summary.notice(found)[1]
+    assert "Warning" not in summary.notice(summary.summarise(RUN))[1]
 
 
 def test_an_attempt_got_at_least_as_far_as_the_next_one_resumed_from() -> None:

@@ -137,7 +137,7 @@ def test_readiness(
     hosts: tuple[str, ...],
     said: str,
 ) -> None:
-    found = readiness.judge(ALL, ready=ready, online=online, lost=lost, now=after(now), deadline=after(60))
+    found = readiness.assess(ALL, ready=ready, online=online, lost=lost, now=after(now), deadline=after(60))
     match found:
         case readiness.Complete():
             assert (kind, hosts) == ("complete", ())

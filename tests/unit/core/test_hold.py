@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from lambdas.core.model import wire
-from lambdas.core.patrol.hold import TAG, Hold, NoHold, judge
+from lambdas.core.patrol.hold import TAG, Hold, NoHold, grant
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 MINE = {"trainyard:run": "digits-1"}
@@ -39,13 +39,13 @@ REFUSED: list[tuple[str, dict[str, str] | None, datetime | None, str]] = [
     ("tags", "asked", "until"), [row[1:] for row in HOLDS], ids=[row[0] for row in HOLDS]
 )
 def test_until_when_a_host_is_held(tags: dict[str, str], asked: datetime | None, until: datetime) -> None:
-    assert judge("i-1", "digits-1", tags, asked, NOW) == Hold(until)
+    assert grant("i-1", "digits-1", tags, asked, NOW) == Hold(until)
 
 
 @pytest.mark.parametrize(
     ("tags", "asked", "says"), [row[1:] for row in REFUSED], ids=[row[0] for row in REFUSED]
 )
 def test_what_is_not_held(tags: dict[str, str] | None, asked: datetime | None, says: str) -> None:
-    answer = judge("i-1", "digits-1", tags, asked, NOW)
+    answer = grant("i-1", "digits-1", tags, asked, NOW)
     assert isinstance(answer, NoHold)
     assert says in answer.reason

@@ -4,8 +4,7 @@ import pytest
 
 from lambdas.core.model.gang import Gang, size
 from lambdas.core.model.image import Image, meant
-from lambdas.core.model.job import Hardware, Job, MarketChoice
-from lambdas.core.model.one_host import job
+from lambdas.core.model.job import Hardware, Job, MarketChoice, one_host_job
 
 
 def image(ami: str, hour: int, state: str = "available", **tags: str) -> Image:
@@ -43,7 +42,7 @@ def test_a_name_means_one_image(name: str, ami: str | None) -> None:
 
 def test_a_job_of_one_host_has_one_gang_of_one_and_survives_the_ledger() -> None:
     hardware = Hardware(instance_types=("g5.xlarge",), market=MarketChoice.ON_DEMAND)
-    made = job("gpu", hardware, hours=3, wait_minutes=30, restarts=2)
+    made = one_host_job("gpu", hardware, hours=3, wait_minutes=30, restarts=2)
     assert (made.gang, size(made, Gang.GPU), made.cpu_gang) == (1, 1, 0)
     assert (made.limits.hours, made.limits.wait_minutes, made.limits.restarts) == (3, 30, 2)
     assert Job.from_json(made.to_json()) == made

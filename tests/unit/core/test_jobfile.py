@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
-from lambdas.core.jobfile import check, program
+from lambdas.core.jobfile import check
 from lambdas.core.jobfile.check import Inline, Uploaded
 from lambdas.core.model import names
 from lambdas.core.model.job import (
+    PROGRAMS,
+    RUN_ID,
     Checkpoints,
     Data,
     Hosts,
@@ -79,7 +81,7 @@ def test_an_empty_section_is_an_omitted_one() -> None:
 def test_every_program_that_ships_can_be_named() -> None:
     files = (ROOT / "training" / "programs").glob("*.py")
     programs = {path.stem for path in files if '__name__ == "__main__"' in path.read_text()}
-    assert {name for name in programs if not name.endswith("_data")} == set(program.PROGRAMS)
+    assert {name for name in programs if not name.endswith("_data")} == set(PROGRAMS)
 
 
 def test_parameter_servers_get_a_second_gang_without_gpus() -> None:
@@ -458,10 +460,10 @@ colour: red
         "name",
         "program.module",
         "data.train",
-        "cluster.workers",
         "cluster.strategy",
-        "hardware.market",
+        "cluster.workers",
         "hardware.instance_types[0]",
+        "hardware.market",
         "limits.hours",
         "limits.dollars",
         "limits.restarts",
@@ -530,7 +532,7 @@ def test_an_execution_whose_name_fits_no_command_is_refused_before_anything_is_l
 def test_the_documents_take_every_run_that_is_admitted() -> None:
     for document in ("start", "stop"):
         text = (Path(__file__).parents[3] / "stacks" / "documents" / f"{document}.yaml").read_text()
-        assert f'allowedPattern: "^{names.RUN_ID}$"' in text
+        assert f'allowedPattern: "^{RUN_ID}$"' in text
 
 
 @pytest.mark.parametrize(("given", "expected"), INPUTS)

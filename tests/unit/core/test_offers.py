@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lambdas.core.capacity import offers
-from lambdas.core.capacity.offers import Refused, Source, Subnet
+from lambdas.core.capacity.offers import ImageSource, NoPlan, Subnet
 from lambdas.core.capacity.plan import Excluded, Offer, Plan
 from lambdas.core.model import wire
 from lambdas.core.model.image import Image
@@ -37,9 +37,9 @@ def planned(made: Job, **facts: Any) -> Plan:
     return plan
 
 
-def refused(made: Job, **facts: Any) -> Refused:
+def refused(made: Job, **facts: Any) -> NoPlan:
     answer = offers.make_plan(made, plan_facts(**facts), now=NOON)
-    assert isinstance(answer, Refused)
+    assert isinstance(answer, NoPlan)
     return answer
 
 
@@ -163,7 +163,7 @@ def test_a_type_that_the_image_does_not_serve_leaves_the_others() -> None:
 
 
 def test_cpu_hosts_of_other_processors_cannot_stand_beside() -> None:
-    arm = image_facts(Source.PARAMETER, AMI, an_image(architecture="arm64"))
+    arm = image_facts(ImageSource.PARAMETER, AMI, an_image(architecture="arm64"))
     facts = {"image": arm, "offered": frozenset((n, z) for n in ("g5g.xlarge", *CPU_TYPES) for z in ZONES)}
     answer = refused(served_job(instance_types=["g5g.xlarge"], market="on_demand"), **facts)
     assert {each.code for each in answer.excluded} == {"incompatible"}
@@ -202,31 +202,37 @@ def test_mixed_reasons_are_no_offer() -> None:
 
 IMAGES = [
     # who names it, what it says, what EC2 knows, the error's word, a part of the reason
-    (Source.PARAMETER, None, None, "Misconfigured", "/trainyard/image does not exist"),
-    (Source.PARAMETER, "none", None, "Misconfigured", "Run the bake state machine"),
-    (Source.PARAMETER, "latest", None, "Misconfigured", "not the id of an image"),
-    (Source.PARAMETER, AMI, None, "Misconfigured", "does not exist here"),
-    (Source.PARAMETER, AMI, an_image(yard="other"), "Misconfigured", "this yard has not made"),
-    (Source.PARAMETER, AMI, an_image("pending"), "Misconfigured", f"{AMI} is pending. Wait until it is"),
-    (Source.PARAMETER, AMI, an_image("failed"), "Misconfigured", f"{AMI} is failed. Take another"),
+    (ImageSource.PARAMETER, None, None, "Misconfigured", "/trainyard/image does not exist"),
+    (ImageSource.PARAMETER, "none", None, "Misconfigured", "Run the bake state machine"),
+    (ImageSource.PARAMETER, "latest", None, "Misconfigured", "not the id of an image"),
+    (ImageSource.PARAMETER, AMI, None, "Misconfigured", "does not exist here"),
+    (ImageSource.PARAMETER, AMI, an_image(yard="other"), "Misconfigured", "this yard has not made"),
+    (ImageSource.PARAMETER, AMI, an_image("pending"), "Misconfigured", f"{AMI} is pending. Wait until it is"),
+    (ImageSource.PARAMETER, AMI, an_image("failed"), "Misconfigured", f"{AMI} is failed. Take another"),
     (
-        Source.JOB,
+        ImageSource.JOB,
         AMI,
         None,
         "JobRefused",
         f"hardware.image: the yard has no image, no image of a run and no family of images called '{AMI}'",
     ),
-    (Source.JOB, "digits", None, "JobRefused", "no family of images called 'digits'"),
-    (Source.JOB, AMI, an_image(yard="other"), "JobRefused", "lacks the tag trainyard:yard=trainyard"),
-    (Source.JOB, "digits", an_image("pending"), "JobRefused", "is pending. Wait"),
-    (Source.RUN, AMI, None, "Misconfigured", "which the run was admitted with, does not exist here any more"),
-    (Source.RUN, AMI, an_image("disabled"), "Misconfigured", "is disabled"),
+    (ImageSource.JOB, "digits", None, "JobRefused", "no family of images called 'digits'"),
+    (ImageSource.JOB, AMI, an_image(yard="other"), "JobRefused", "lacks the tag trainyard:yard=trainyard"),
+    (ImageSource.JOB, "digits", an_image("pending"), "JobRefused", "is pending. Wait"),
+    (
+        ImageSource.RUN,
+        AMI,
+        None,
+        "Misconfigured",
+        "which the run was admitted with, does not exist here any more",
+    ),
+    (ImageSource.RUN, AMI, an_image("disabled"), "Misconfigured", "is disabled"),
 ]
 
 
 @pytest.mark.parametrize(("source", "named", "image", "error", "said"), IMAGES)
 def test_without_a_usable_image_nothing_is_planned(
-    source: Source, named: str | None, image: Image | None, error: str, said: str
+    source: ImageSource, named: str | None, image: Image | None, error: str, said: str
 ) -> None:
     answer = refused(job(), image=image_facts(source, named, image))
     assert answer.error == error
@@ -236,16 +242,16 @@ def test_without_a_usable_image_nothing_is_planned(
 @pytest.mark.parametrize(
     ("source", "image"),
     [
-        (Source.JOB, an_image(ami="ami-0123456789abcdef1")),
-        (Source.RUN, an_image(ami="ami-0123456789abcdef1", yard="no yard's: the base image of a bake")),
+        (ImageSource.JOB, an_image(ami="ami-0123456789abcdef1")),
+        (ImageSource.RUN, an_image(ami="ami-0123456789abcdef1", yard="no yard's: the base image of a bake")),
     ],
 )
-def test_the_plan_names_the_image_that_was_found(source: Source, image: Image) -> None:
+def test_the_plan_names_the_image_that_was_found(source: ImageSource, image: Image) -> None:
     assert planned(job(), image=image_facts(source, "digits", image)).image == "ami-0123456789abcdef1"
 
 
 def test_a_missing_image_does_not_hide_a_missing_quota() -> None:
-    unbaked = image_facts(Source.PARAMETER, "none")
+    unbaked = image_facts(ImageSource.PARAMETER, "none")
     answer = refused(one_type(), image=unbaked, quotas={G_SPOT: 0.0})
     assert "bake" in answer.reason
     assert G_SPOT in answer.reason

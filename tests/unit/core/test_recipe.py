@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from lambdas.core.images import recipe
-from lambdas.core.images.recipe import Builder, Recipe, Rollback, Wanted
+from lambdas.core.images.recipe import BakeRequest, Builder, Recipe, RollbackRequest
 from lambdas.core.model.job import InputFaults, MarketChoice
 
 WHOLE = b"""
@@ -65,7 +65,7 @@ WRONG: list[tuple[str, Any, str]] = [
     ("a package that is two", {"name": "x", "system_packages": ["a1; rm"]}, "system_packages[0]"),
     ("another index", {"name": "x", "python_packages": ["--index-url=x"]}, "python_packages[0]"),
     ("a package twice", {"name": "x", "python_packages": ["a", "a"]}, "stands in the list twice"),
-    ("a command of nothing", {"name": "x", "commands": [""]}, "commands[0]: found \"\"; a line for the shell"),
+    ("a command of nothing", {"name": "x", "commands": [""]}, "commands[0]: \"\" is not a line for the shell"),
     ("a test that is a number", {"name": "x", "tests": [1]}, "tests[0]: found the number 1"),
     ("a disk too small for a base image", {"name": "x", "root_gib": 8}, "root_gib: found the number 8"),
     ("a builder without a GPU", {"name": "x", "builder": {"instance_types": ["m7i.large"]}}, "instance_types[0]"),
@@ -86,17 +86,21 @@ def test_all_faults_are_told_at_once() -> None:
 
 
 INPUTS: list[tuple[str, Any, object]] = [
-    ("the yard's own recipe", {}, Wanted("images/gpu.yaml", None, None, False)),
-    ("one of the bucket", {"recipe_key": "images/a.yml"}, Wanted("images/a.yml", None, None, False)),
+    ("the yard's own recipe", {}, BakeRequest("images/gpu.yaml", None, None, False)),
+    ("one of the bucket", {"recipe_key": "images/a.yml"}, BakeRequest("images/a.yml", None, None, False)),
     (
         "the version that was uploaded",
         {"recipe_key": "images/a.yml", "version_id": "v1", "etag": "e"},
-        Wanted("images/a.yml", "v1", None, False),
+        BakeRequest("images/a.yml", "v1", None, False),
     ),
-    ("one that is given", {"recipe": {"name": "x"}, "force": True}, Wanted(None, None, {"name": "x"}, True)),
-    ("forced", {"force": True}, Wanted("images/gpu.yaml", None, None, True)),
-    ("back", {"rollback": True}, Rollback()),
-    ("not back", {"rollback": False}, Wanted("images/gpu.yaml", None, None, False)),
+    (
+        "one that is given",
+        {"recipe": {"name": "x"}, "force": True},
+        BakeRequest(None, None, {"name": "x"}, True),
+    ),
+    ("forced", {"force": True}, BakeRequest("images/gpu.yaml", None, None, True)),
+    ("back", {"rollback": True}, RollbackRequest()),
+    ("not back", {"rollback": False}, BakeRequest("images/gpu.yaml", None, None, False)),
 ]
 
 

@@ -7,11 +7,11 @@ import pytest
 
 from lambdas.core.model import errors
 from lambdas.core.run import recovery
-from lambdas.core.run.recovery import Again, Keep, Stop, Trouble
+from lambdas.core.run.recovery import Keep, Retry, Stop, Trouble
 from tests.unit.core.facts import NOON, after
 
 
-def decide(trouble: Trouble, attempt: int = 1, restarts: int = 3, seconds_left: float = 3600) -> Again | Stop:
+def decide(trouble: Trouble, attempt: int = 1, restarts: int = 3, seconds_left: float = 3600) -> Retry | Stop:
     return recovery.decide(
         trouble, attempt=attempt, restarts=restarts, now=NOON, deadline=after(seconds_left)
     )
@@ -47,7 +47,7 @@ AGAIN = [
 )
 def test_a_new_attempt_follows(trouble: Trouble, attempt: int, seconds: int, keep: Keep) -> None:
     found = decide(trouble, attempt)
-    assert isinstance(found, Again)
+    assert isinstance(found, Retry)
     assert (found.after, found.keep, found.lost) == (seconds, keep, trouble.lost)
     assert f"Attempt {attempt} failed" in found.reason
     assert f"Attempt {attempt + 1} of at most 4 follows" in found.reason
@@ -98,7 +98,7 @@ def test_a_run_that_stops_at_its_cap_says_so_and_nothing_else() -> None:
 @pytest.mark.parametrize("word", errors.WORDS)
 def test_every_word_of_the_error_tree_is_decided(word: str) -> None:
     found = decide(Trouble(error=word))
-    assert isinstance(found, Again) is errors.WORDS[word].retry_can_help
+    assert isinstance(found, Retry) is errors.WORDS[word].retry_can_help
     assert found.reason.endswith((".", "s"))
 
 

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from lambdas.core.images import launch
-from lambdas.core.images.launch import Asked
+from lambdas.core.images.launch import LaunchRequest
 from lambdas.core.model.image import Image
 from lambdas.core.model.job import InputFaults, Job, MarketChoice
-from lambdas.core.run.recovery import Again, Stop, Trouble
+from lambdas.core.run.recovery import Retry, Stop, Trouble
 from tests.unit.core.facts import NOON, ZONES, after, an_image
 
 OLD = an_image(
@@ -18,14 +18,14 @@ NEW = an_image("pending", ami="ami-0000000000000000b", kind="snapshot", family="
 BAKED = an_image(ami="ami-0000000000000000c", kind="baked", family="gpu", run="bake-1")
 
 
-def asked(**given: Any) -> Asked:
-    found = launch.read({"latest": "digits"} | given)
-    assert isinstance(found, Asked), found
+def asked(**given: Any) -> LaunchRequest:
+    found = launch.read_input({"latest": "digits"} | given)
+    assert isinstance(found, LaunchRequest), found
     return found
 
 
 def test_defaults_are_twelve_hours_in_any_zone_and_spot_first() -> None:
-    assert asked() == Asked(
+    assert asked() == LaunchRequest(
         source="latest",
         name="digits",
         market=MarketChoice.SPOT_THEN_ON_DEMAND,
@@ -59,7 +59,7 @@ FAULTS = [
 
 @pytest.mark.parametrize(("given", "said"), FAULTS)
 def test_every_fault_of_an_input_is_told_at_once(given: object, said: list[str]) -> None:
-    answer = launch.read(given)
+    answer = launch.read_input(given)
     assert isinstance(answer, InputFaults)
     assert "nothing was launched" in answer.reason
     for each in said:
@@ -77,8 +77,8 @@ MEANT = [
 
 @pytest.mark.parametrize(("given", "image"), MEANT)
 def test_a_name_means_the_newest_image_that_is_available(given: dict[str, str], image: str) -> None:
-    question = launch.read(given)
-    assert isinstance(question, Asked)
+    question = launch.read_input(given)
+    assert isinstance(question, LaunchRequest)
     answer = launch.meant(question, [OLD, NEW, BAKED])
     assert isinstance(answer, Image)
     assert answer.id == image
@@ -94,8 +94,8 @@ NOBODY = [
 
 @pytest.mark.parametrize(("given", "said"), NOBODY)
 def test_a_name_that_means_no_image_to_start_from_is_refused(given: dict[str, str], said: str) -> None:
-    question = launch.read(given)
-    assert isinstance(question, Asked)
+    question = launch.read_input(given)
+    assert isinstance(question, LaunchRequest)
     answer = launch.meant(question, [OLD, NEW, BAKED])
     assert isinstance(answer, InputFaults)
     assert said in answer.reason
@@ -144,7 +144,7 @@ def test_another_host_follows_one_that_failed_three_in_all(
     trouble: Trouble, attempt: int, again: bool
 ) -> None:
     decision = launch.after(trouble, attempt=attempt, now=NOON, deadline=after(3600))
-    assert isinstance(decision, Again if again else Stop)
+    assert isinstance(decision, Retry if again else Stop)
 
 
 def test_none_follows_when_the_lease_is_used_up() -> None:

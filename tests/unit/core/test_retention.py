@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from lambdas.core.images import retention
-from lambdas.core.images.retention import Facts, Fate, Policy, Verdict
+from lambdas.core.images.retention import Disposition, Fate, RetentionFacts, RetentionPolicy
 from lambdas.core.model import wire
 from lambdas.core.model.image import Image, Snapshot, Stored
 from tests.unit.core.facts import NOON
 
-POLICY = Policy(keep_images=2, keep_days=14)
+POLICY = RetentionPolicy(keep_images=2, keep_days=14)
 NEWER = 3
 """How many newer images of its family each row's image has, unless it says otherwise: too many for it to stay."""
 
@@ -26,7 +26,7 @@ def image(ami: str, days: float, state: str = "available", family: str = "gpu", 
     return Image(ami, f"name of {ami}", state, "", created, marks, "x86_64", (Snapshot(f"snap-{ami}", 100),))
 
 
-def facts(*images: Image, **more: Any) -> Facts:
+def facts(*images: Image, **more: Any) -> RetentionFacts:
     """Nothing points to any of them, nothing uses any."""
     known: dict[str, Any] = {
         "yard": "trainyard",
@@ -39,7 +39,7 @@ def facts(*images: Image, **more: Any) -> Facts:
         "open_runs": frozenset(),
         "named": {},
     }
-    return Facts(**(known | more))
+    return RetentionFacts(**(known | more))
 
 
 OLD = image("ami-old", 30)
@@ -78,18 +78,18 @@ def test_an_image_stays_or_goes_for_a_reason(
     subject: Image, newer: int, known: dict[str, Any], stays: bool, said: str
 ) -> None:
     others = [image(f"ami-newer-{number}", 0) for number in range(newer)]
-    verdict = by_id(retention.judge(facts(*others, subject, **known), POLICY, now=NOON))["ami-old"]
-    assert verdict.stays is stays
-    assert said in verdict.reason
+    disposition = by_id(retention.of_images(facts(*others, subject, **known), POLICY, now=NOON))["ami-old"]
+    assert disposition.stays is stays
+    assert said in disposition.reason
 
 
-def by_id(verdicts: tuple[Verdict, ...]) -> dict[str, Verdict]:
-    return {verdict.id: verdict for verdict in verdicts}
+def by_id(dispositions: tuple[Disposition, ...]) -> dict[str, Disposition]:
+    return {disposition.id: disposition for disposition in dispositions}
 
 
 def test_broken_and_unfinished_images_are_not_counted_among_the_newest() -> None:
-    judged = by_id(
-        retention.judge(
+    decided = by_id(
+        retention.of_images(
             facts(
                 image("ami-1", 40),
                 image("ami-2", 41),
@@ -100,7 +100,7 @@ def test_broken_and_unfinished_images_are_not_counted_among_the_newest() -> None
             now=NOON,
         )
     )
-    assert {name for name, verdict in judged.items() if verdict.stays} == {"ami-1", "ami-2", "ami-4"}
+    assert {name for name, disposition in decided.items() if disposition.stays} == {"ami-1", "ami-2", "ami-4"}
 
 
 def test_what_an_image_that_stays_was_made_of_stays_up_the_line() -> None:
@@ -111,18 +111,18 @@ def test_what_an_image_that_stays_was_made_of_stays_up_the_line() -> None:
     ]
     crowd = [image(f"ami-new-{number}", 0) for number in range(NEWER)]
     leaf = image("ami-leaf", 60, family="digits", parent="ami-3")
-    judged = by_id(retention.judge(facts(*line, *crowd, leaf), POLICY, now=NOON))
-    assert judged["ami-3"].reason == "ami-leaf, which stays, was made from it"
-    assert judged["ami-2"].reason == "ami-3, which stays, was made from it"
-    assert judged["ami-1"].reason == "ami-2, which stays, was made from it"
+    decided = by_id(retention.of_images(facts(*line, *crowd, leaf), POLICY, now=NOON))
+    assert decided["ami-3"].reason == "ami-leaf, which stays, was made from it"
+    assert decided["ami-2"].reason == "ami-3, which stays, was made from it"
+    assert decided["ami-1"].reason == "ami-2, which stays, was made from it"
 
 
 def test_parents_of_images_that_go_may_go() -> None:
     crowd = [image(f"ami-new-{number}", 0) for number in range(NEWER)]
     line = [image("ami-1", 90), image("ami-2", 80, parent="ami-1")]
-    judged = by_id(retention.judge(facts(*line, *crowd), POLICY, now=NOON))
-    assert not judged["ami-1"].stays
-    assert not judged["ami-2"].stays
+    decided = by_id(retention.of_images(facts(*line, *crowd), POLICY, now=NOON))
+    assert not decided["ami-1"].stays
+    assert not decided["ami-2"].stays
 
 
 def test_of_twelve_images_exactly_the_right_ones_stay() -> None:
@@ -143,19 +143,19 @@ def test_of_twelve_images_exactly_the_right_ones_stay() -> None:
         previous="ami-gpu-2",
         in_use=frozenset({"ami-gpu-4"}),
     )
-    judged = retention.judge(known, POLICY, now=NOON)
-    assert len(judged) == 12
-    assert sorted(each.id for each in judged if not each.stays) == [
+    decided = retention.of_images(known, POLICY, now=NOON)
+    assert len(decided) == 12
+    assert sorted(each.id for each in decided if not each.stays) == [
         "ami-digits-1", "ami-digits-4", "ami-gpu-1", "ami-gpu-5",
     ]  # fmt: skip
 
 
 def test_judging_again_after_retiring_retires_nothing_more() -> None:
     images = [image(f"ami-{number}", 20 + number) for number in range(6)]
-    judged = retention.judge(facts(*images), POLICY, now=NOON)
-    left = [each for each in images if by_id(judged)[each.id].stays]
+    decided = retention.of_images(facts(*images), POLICY, now=NOON)
+    left = [each for each in images if by_id(decided)[each.id].stays]
     assert len(left) == 2
-    assert all(each.stays for each in retention.judge(facts(*left), POLICY, now=NOON))
+    assert all(each.stays for each in retention.of_images(facts(*left), POLICY, now=NOON))
 
 
 def stored(name: str, **changes: Any) -> Stored:
@@ -182,16 +182,16 @@ LOOSE = [
 def test_a_snapshot_without_an_image_goes(
     snapshot: Stored, known: dict[str, Any], fate: Fate | None, said: str
 ) -> None:
-    judged = retention.judge_snapshots(facts(image("ami-a", 1), snapshots=(snapshot,), **known))
-    assert [(each.fate, each.reason) for each in judged] == ([(fate, said)] if fate else [])
+    decided = retention.of_snapshots(facts(image("ami-a", 1), snapshots=(snapshot,), **known))
+    assert [(each.fate, each.reason) for each in decided] == ([(fate, said)] if fate else [])
 
 
 def test_the_report_says_what_stays_why_and_what_it_costs() -> None:
-    judged = retention.judge(
+    decided = retention.of_images(
         facts(image("ami-1", 30), image("ami-2", 31), image("ami-3", 32)), POLICY, now=NOON
     )
-    loose = retention.judge_snapshots(facts(snapshots=(stored("snap-1"),)))
-    done = tuple(each if each.stays else replace(each, fate=Fate.RETIRED) for each in judged)
+    loose = retention.of_snapshots(facts(snapshots=(stored("snap-1"),)))
+    done = tuple(each if each.stays else replace(each, fate=Fate.RETIRED) for each in decided)
     stuck = tuple(replace(each, fate=Fate.LEFT, reason="EC2 says no") for each in loose)
     report = retention.report(done, stuck, POLICY, yard="trainyard", now=NOON)
     first = report["images"][0]
@@ -213,8 +213,8 @@ def test_the_report_says_what_stays_why_and_what_it_costs() -> None:
 
 def test_a_sentence_names_ten_of_many_that_are_left() -> None:
     many = facts(snapshots=tuple(stored(f"snap-{number:02d}") for number in range(12)))
-    judged = retention.judge_snapshots(many)
-    said = retention.summary((), [replace(each, fate=Fate.LEFT, reason="EC2 says no") for each in judged])
+    decided = retention.of_snapshots(many)
+    said = retention.summary((), [replace(each, fate=Fate.LEFT, reason="EC2 says no") for each in decided])
     assert "12 left ($60.00)" in said
     assert said.endswith("snap-09: EC2 says no; and 2 more, which the report names.")
 

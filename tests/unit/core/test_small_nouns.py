@@ -7,8 +7,8 @@ from decimal import Decimal
 
 import pytest
 
-from lambdas.core.capacity.cost import HostLife
-from lambdas.core.model import errors, instance_types, timeline, tokens, wire
+from lambdas.core.capacity.cost import BilledHost
+from lambdas.core.model import errors, instance_types, names, timeline, tokens, wire
 from lambdas.core.model.instance_types import Market
 from lambdas.core.model.timeline import Entry, Source
 from localcloud.base.facts import Facts
@@ -24,7 +24,7 @@ def test_one_object_version_is_one_run() -> None:
     }
     assert first not in others
     assert len(others) == 2
-    assert tokens.is_execution_name(first)
+    assert names.misnamed(first) is None
     assert first.startswith("digits-")
 
 
@@ -63,7 +63,7 @@ def test_tokens_are_short_distinct_and_repeatable(run: str) -> None:
     ],
 )
 def test_execution_names(name: str, legal: bool) -> None:
-    assert tokens.is_execution_name(name) is legal
+    assert (names.misnamed(name) is None) is legal
 
 
 def entry(seconds: float, event: str = "launched") -> Entry:
@@ -91,9 +91,9 @@ def test_a_timeline_line_has_no_empty_keys() -> None:
 
 
 def test_a_noun_survives_dynamodb_numbers_and_unknown_keys() -> None:
-    host = HostLife("i-1", "g6.xlarge", Market.SPOT, 0.25, None, NOON, after(1))
+    host = BilledHost("i-1", "g6.xlarge", Market.SPOT, 0.25, None, NOON, after(1))
     row = wire.to_json(host) | {"price": Decimal("0.25"), "extra": Decimal(7)}
-    assert wire.from_json(HostLife, row) == host
+    assert wire.from_json(BilledHost, row) == host
 
 
 def test_times_are_utc_with_milliseconds() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from lambdas.core.images import snapshot
-from lambdas.core.images.snapshot import Asked, HostFacts
+from lambdas.core.images.snapshot import HostFacts, SnapshotRequest
 from lambdas.core.model import imaging
 from lambdas.core.model.gang import Assignment
 from lambdas.core.model.image import Image
@@ -40,21 +40,21 @@ def host(**changes: Any) -> HostFacts:
     return HostFacts(**(known | changes))
 
 
-def admitted(asked: Asked, facts: HostFacts) -> Imaging:
+def admitted(asked: SnapshotRequest, facts: HostFacts) -> Imaging:
     answer = snapshot.admit(asked, facts, baked=["gpu"])
     assert isinstance(answer, Imaging), answer
     return answer
 
 
-def refused(asked: Asked, facts: HostFacts) -> str:
+def refused(asked: SnapshotRequest, facts: HostFacts) -> str:
     answer = snapshot.admit(asked, facts, baked=["gpu"])
     assert isinstance(answer, InputFaults), answer
     return answer.reason
 
 
 READ = [
-    ({"instance": HOST}, Asked(instance=HOST)),
-    ({"run": "digits-1"}, Asked(run="digits-1")),
+    ({"instance": HOST}, SnapshotRequest(instance=HOST)),
+    ({"run": "digits-1"}, SnapshotRequest(run="digits-1")),
     (
         {
             "run": "digits-1",
@@ -64,7 +64,7 @@ READ = [
             "quiesce": "stop",
             "then": "terminate",
         },
-        Asked(
+        SnapshotRequest(
             run="digits-1",
             role=Role.WORKER,
             index=2,
@@ -77,8 +77,8 @@ READ = [
 
 
 @pytest.mark.parametrize(("given", "asked"), READ)
-def test_an_input_without_faults_is_read_with_its_defaults(given: object, asked: Asked) -> None:
-    assert snapshot.read(given) == asked
+def test_an_input_without_faults_is_read_with_its_defaults(given: object, asked: SnapshotRequest) -> None:
+    assert snapshot.read_input(given) == asked
 
 
 FAULTS = [
@@ -96,7 +96,7 @@ FAULTS = [
 
 @pytest.mark.parametrize(("given", "said"), FAULTS)
 def test_every_fault_of_an_input_is_told_at_once(given: object, said: list[str]) -> None:
-    answer = snapshot.read(given)
+    answer = snapshot.read_input(given)
     assert isinstance(answer, InputFaults)
     assert "no image was made and no host was touched" in answer.reason
     for each in said:
@@ -107,9 +107,9 @@ SEATS = (Assignment("i-a", Role.CHIEF, 0, "10.0.0.1"), Assignment("i-b", Role.WO
 
 
 def test_a_host_is_named_by_its_assignment() -> None:
-    assert snapshot.assigned(Asked(run="r"), SEATS) == "i-a"
-    assert snapshot.assigned(Asked(run="r", role=Role.WORKER, index=1), SEATS) == "i-b"
-    nobody = snapshot.assigned(Asked(run="r", role=Role.PS), SEATS)
+    assert snapshot.assigned(SnapshotRequest(run="r"), SEATS) == "i-a"
+    assert snapshot.assigned(SnapshotRequest(run="r", role=Role.WORKER, index=1), SEATS) == "i-b"
+    nobody = snapshot.assigned(SnapshotRequest(run="r", role=Role.PS), SEATS)
     assert isinstance(nobody, InputFaults)
     assert "has no ps 0; it has chief 0, worker 1" in nobody.reason
 
@@ -141,7 +141,7 @@ REFUSED = [
 def test_a_host_that_cannot_be_imaged_so_is_refused_with_the_reason(
     asked: dict[str, Any], facts: dict[str, Any], said: str
 ) -> None:
-    assert said in refused(Asked(instance=HOST, **asked), host(**facts))
+    assert said in refused(SnapshotRequest(instance=HOST, **asked), host(**facts))
 
 
 ADMITTED = [
@@ -159,7 +159,7 @@ ADMITTED = [
 def test_a_host_comes_to_rest_as_asked_if_it_runs(
     asked: dict[str, Any], facts: dict[str, Any], rest: str
 ) -> None:
-    assert admitted(Asked(instance=HOST, **asked), host(**facts)).rest == rest
+    assert admitted(SnapshotRequest(instance=HOST, **asked), host(**facts)).rest == rest
 
 
 FAMILIES = [
@@ -185,11 +185,11 @@ FAMILIES = [
     ("asked", "facts", "family"), [row[1:] for row in FAMILIES], ids=[row[0] for row in FAMILIES]
 )
 def test_a_snapshot_has_a_family(asked: dict[str, Any], facts: dict[str, Any], family: str) -> None:
-    assert admitted(Asked(instance=HOST, **asked), host(**facts)).family == family
+    assert admitted(SnapshotRequest(instance=HOST, **asked), host(**facts)).family == family
 
 
 def test_its_tags_say_where_it_comes_from() -> None:
-    made = admitted(Asked(instance=HOST), host())
+    made = admitted(SnapshotRequest(instance=HOST), host())
     assert imaging.tags(made, yard="trainyard", run="snap-1", name="n") == {
         "Name": "n",
         "trainyard:yard": "trainyard",
@@ -208,7 +208,9 @@ def test_its_tags_say_where_it_comes_from() -> None:
 
 
 def test_of_a_host_without_a_run_the_execution_is_the_run() -> None:
-    made = admitted(Asked(instance=HOST), host(run=None, kind=None, family=None, step=None, parent=None))
+    made = admitted(
+        SnapshotRequest(instance=HOST), host(run=None, kind=None, family=None, step=None, parent=None)
+    )
     said = imaging.tags(made, yard="trainyard", run="snap-1", name="n")
     assert said["trainyard:run"] == "snap-1"
     assert "trainyard:step" not in said
@@ -238,7 +240,7 @@ def test_the_summary_says_which_host_became_which_image() -> None:
         created=NOON,
         execution_arn="arn",
         image="ami-1",
-        imaging=admitted(Asked(instance=HOST), host()),
+        imaging=admitted(SnapshotRequest(instance=HOST), host()),
     )
     said = snapshot.summarise("snap-1", row, WELL, bucket="b", image="ami-1", now=after(12.5))
     assert said["kind"] == "imaged"
@@ -269,7 +271,7 @@ def test_what_could_not_be_undone_is_named() -> None:
 
 
 def test_an_image_that_is_no_longer_there_gives_nothing_on() -> None:
-    assert imaging.inherited(None) == {}
-    assert imaging.inherited(Image(AMI, "", "available", "", "", {"trainyard:cuda": "12.5"})) == {
+    assert imaging.parent_tags(None) == {}
+    assert imaging.parent_tags(Image(AMI, "", "available", "", "", {"trainyard:cuda": "12.5"})) == {
         "trainyard:cuda": "12.5"
     }

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from demo.cloud import ROOT
 from demo.datasets import read_by
+from demo.local import ROOT
 from lambdas.core.jobfile import check
 from lambdas.core.model.job import Job
 

@@ -2,15 +2,12 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 from demo.curve import drawn, passed_once
 from demo.datasets import DIGITS, MNIST, SENTIMENT, read_by
 from demo.report import own_words, spans
 from demo.screen import news
-from demo.upload import programs_named
-from demo.watch import Entry, Host, Progress, View
-from demo.yard import Execution
+from trainyard.client import Event, Execution, Host, Progress, RunStatus, State
 
 NOON = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
 EXECUTION = Execution("arn:aws:states:us-east-1:1:execution:train:digits-1", "RUNNING", NOON, None, "", "")
@@ -28,60 +25,45 @@ HOST = Host(
     ended=None,
     state="running",
 )
-VIEW = View(
+STATUS = RunStatus(
     at=NOON + timedelta(seconds=100),
     execution=EXECUTION,
     attempt=1,
-    states=((NOON, "Admit"), (NOON + timedelta(seconds=2), "Plan")),
+    states=(State(NOON, "Admit"), State(NOON + timedelta(seconds=2), "Plan")),
     hosts=(HOST,),
-    timeline=(Entry(NOON + timedelta(seconds=5), "host", "ready", "i-1", ""),),
+    timeline=(Event(NOON + timedelta(seconds=5), "host", "ready", "i-1", ""),),
     progress=None,
-    curve=(),
-    outcome="",
-    reason="",
+    losses=(),
 )
 
 
 def test_the_first_look_tells_everything_in_the_order_of_time() -> None:
-    lines = news(None, VIEW)
+    lines = news(None, STATUS)
     assert [line.split()[1] for line in lines] == ["state", "state", "host", "host"]
     assert lines[0] == "12:00:00 state     Admit"
     assert "g6.xlarge in us-east-1a, spot, $0.360/h" in lines[-1]
 
 
 def test_the_same_look_twice_tells_nothing() -> None:
-    assert news(VIEW, VIEW) == []
+    assert news(STATUS, STATUS) == []
 
 
 def test_a_role_a_state_and_a_step_are_news() -> None:
     progress = Progress(step=5, steps=10, epoch=1, loss=0.5, accuracy=None, steps_per_second=2)
-    later = replace(VIEW, hosts=(replace(HOST, role="chief 0", state="terminated"),), progress=progress)
-    assert [line.partition(" ")[2] for line in news(VIEW, later)] == [
+    later = replace(STATUS, hosts=(replace(HOST, role="chief 0", state="terminated"),), progress=progress)
+    assert [line.partition(" ")[2] for line in news(STATUS, later)] == [
         "host      i-1  is chief 0",
         "host      i-1  terminated",
         "progress  step 5/10  loss 0.5000  2.0 steps/s  $0.0100 so far",
     ]
 
 
-def test_a_host_costs_until_it_ended() -> None:
-    ended = replace(HOST, ended=NOON + timedelta(seconds=50))
-    assert round(HOST.dollars(VIEW.at), 4) == 0.01
-    assert round(ended.dollars(VIEW.at), 4) == 0.005
-
-
 def test_states_entered_twice_are_added_up() -> None:
     states = tuple(
-        (NOON + timedelta(seconds=at), name) for at, name in ((0, "Launch"), (3, "Wait"), (10, "Launch"))
+        State(NOON + timedelta(seconds=at), name) for at, name in ((0, "Launch"), (3, "Wait"), (10, "Launch"))
     )
     over = replace(EXECUTION, status="SUCCEEDED", stopped=NOON + timedelta(seconds=12))
-    assert spans(replace(VIEW, execution=over, states=states)) == [("Launch", 5.0), ("Wait", 7.0)]
-
-
-def test_hosts_stand_in_the_order_of_their_roles() -> None:
-    roles = ["ps 0", "worker 10", "worker 2", "evaluator 0", "chief 0", ""]
-    hosts = [replace(HOST, role=role) for role in roles] + [replace(HOST, attempt=0, role="worker 1")]
-    ranked = [host.role for host in sorted(hosts, key=lambda host: host.rank)]
-    assert ranked == ["worker 1", "chief 0", "worker 2", "worker 10", "ps 0", "evaluator 0", ""]
+    assert spans(replace(STATUS, execution=over, states=states)) == [("Launch", 5.0), ("Wait", 7.0)]
 
 
 def test_the_curve_falls_from_left_to_right_and_fits_its_room() -> None:
@@ -122,14 +104,3 @@ def test_a_job_names_the_shipped_data_it_reads() -> None:
     assert read_by("train: s3://BUCKET/data/mnist/") == [MNIST]
     assert read_by("a: s3://x/data/digits/train/\nb: s3://x/data/sentiment/") == [DIGITS, SENTIMENT]
     assert read_by("train: s3://BUCKET/data/mine/") == []
-
-
-def test_only_the_program_that_a_job_names_goes_along(tmp_path: Path) -> None:
-    for folder in ("mine", "other"):
-        (tmp_path / folder).mkdir()
-    (tmp_path / "packed.tgz").touch()
-    assert programs_named(tmp_path, "source: s3://BUCKET/programs/mine.tar.gz") == {
-        "programs/mine.tar.gz": tmp_path / "mine"
-    }
-    assert list(programs_named(tmp_path, "s3://b/programs/packed.tgz")) == ["programs/packed.tgz"]
-    assert programs_named(tmp_path, "module: training.programs.mnist") == {}

@@ -240,8 +240,8 @@ def test_the_snapshot_workflow_takes_what_patrol_asks_of_it(yard: Yard, spot: bo
     yard.looks()
     ((name, asked),) = yard.account.started
     assert names.misnamed(name) is None
-    read = snapshot.read(asked)
-    assert isinstance(read, snapshot.Asked)
+    read = snapshot.read_input(asked)
+    assert isinstance(read, snapshot.SnapshotRequest)
     host = snapshot.HostFacts(
         instance="i-0123456789abcdef0",
         type="g5.xlarge",

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from localcloud.services.ec2.allocation import Grant, Plan, Pool, Refusal, Rules, plan
+from localcloud.services.ec2.capacity.allocation import Grant, Plan, Pool, Refusal, Rules, plan
 
 FULL = Refusal("InsufficientInstanceCapacity", "no room")
 ANY = Rules("prioritized", single_type=False, single_zone=False, least=0)

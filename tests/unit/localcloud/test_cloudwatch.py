@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from localcloud.services.cloudwatch import Series, buckets, page_of
+from localcloud.services.cloudwatch.metrics import Series, buckets, page_of
 
 
 def points(*times: float) -> list[dict[str, Any]]:

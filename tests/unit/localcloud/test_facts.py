@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from localcloud.base.facts import Facts, FactsError, room
+from localcloud.base.facts import Facts, FactsError, value_for_pool
 
 
 def overlay(tmp_path: Path, text: str) -> Facts:
@@ -45,19 +45,19 @@ def test_a_fact_that_cannot_be_is_named(tmp_path: Path, text: str, named: str) -
 
 def test_the_most_exact_pool_wins() -> None:
     pools = {"*/*/*": 9, "g5.xlarge/*/spot": 1, "g5.xlarge/us-east-1a/*": 2}
-    assert room(pools, "g5.xlarge", "us-east-1b", "spot") == 1
-    assert room(pools, "g5.xlarge", "us-east-1a", "on-demand") == 2
-    assert room(pools, "g6.xlarge", "us-east-1a", "spot") == 9
-    assert room({}, "g6.xlarge", "us-east-1a", "spot") is None
+    assert value_for_pool(pools, "g5.xlarge", "us-east-1b", "spot") == 1
+    assert value_for_pool(pools, "g5.xlarge", "us-east-1a", "on-demand") == 2
+    assert value_for_pool(pools, "g6.xlarge", "us-east-1a", "spot") == 9
+    assert value_for_pool({}, "g6.xlarge", "us-east-1a", "spot") is None
 
 
 def test_a_pool_may_be_written_with_patterns() -> None:
     pools = {"g*/*/spot": 1, "g6.*/*/spot": 2, "g6.xlarge/us-east-1?/spot": 3, "g6.xlarge/us-east-1a/*": 4}
-    assert room(pools, "g5.xlarge", "us-east-1a", "spot") == 1
-    assert room(pools, "g6.2xlarge", "us-east-1a", "spot") == 2
-    assert room(pools, "g6.xlarge", "us-east-1b", "spot") == 3
-    assert room(pools, "g6.xlarge", "us-east-1a", "on-demand") == 4
-    assert room(pools, "p5.48xlarge", "us-east-1a", "spot") is None
+    assert value_for_pool(pools, "g5.xlarge", "us-east-1a", "spot") == 1
+    assert value_for_pool(pools, "g6.2xlarge", "us-east-1a", "spot") == 2
+    assert value_for_pool(pools, "g6.xlarge", "us-east-1b", "spot") == 3
+    assert value_for_pool(pools, "g6.xlarge", "us-east-1a", "on-demand") == 4
+    assert value_for_pool(pools, "p5.48xlarge", "us-east-1a", "spot") is None
 
 
 @pytest.mark.parametrize(

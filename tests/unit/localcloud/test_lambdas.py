@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
-from localcloud.services import lambda_functions
-from localcloud.services.lambda_worker import END_OF_LOG
+from localcloud.services.lambdas import functions
+from localcloud.services.lambdas.worker import END_OF_LOG
 
 
 def read_by(read: Callable[["queue.Queue[str]"], None]) -> tuple["queue.Queue[str]", threading.Thread]:
@@ -31,25 +31,25 @@ def slowly(*said: str, then: Iterable[str] = ()) -> Callable[["queue.Queue[str]"
 
 def test_every_line_is_waited_for_until_the_end_of_the_log() -> None:
     lines, reader = read_by(slowly("one", "two", END_OF_LOG, then=["the next invocation's"]))
-    assert lambda_functions.printed(lines, reader) == "one\ntwo"
+    assert functions.printed(lines, reader) == "one\ntwo"
     assert lines.get(timeout=1) == "the next invocation's"
 
 
 def test_a_last_line_without_an_end_is_one_too() -> None:
-    assert lambda_functions.printed(*read_by(slowly("one", f"two{END_OF_LOG}"))) == "one\ntwo"
+    assert functions.printed(*read_by(slowly("one", f"two{END_OF_LOG}"))) == "one\ntwo"
 
 
 def test_a_process_that_has_gone_says_no_more() -> None:
-    assert lambda_functions.printed(*read_by(slowly("one", "two"))) == "one\ntwo"
+    assert functions.printed(*read_by(slowly("one", "two"))) == "one\ntwo"
 
 
 def test_a_child_that_holds_the_log_open_is_not_waited_for_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lambda_functions, "LAST_LINES_SECONDS", 0.1)
+    monkeypatch.setattr(functions, "LAST_LINES_SECONDS", 0.1)
     over = threading.Event()
 
     def read(lines: "queue.Queue[str]") -> None:
         lines.put("one")
         over.wait()
 
-    assert lambda_functions.printed(*read_by(read)) == "one"
+    assert functions.printed(*read_by(read)) == "one"
     over.set()

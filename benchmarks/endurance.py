@@ -1,0 +1,315 @@
+"""What the local cloud holds after many calls and hosts under `ulimit -n 1024`: descriptors, threads, processes, MB.
+
+Each of the calls is one of every service that a yard uses; clients go away in every way that clients do.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import resource
+import shutil
+import socket
+import time
+import zipfile
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import boto3
+from botocore.config import Config
+
+from demo.cloud import ROOT, Cloud, port_for
+
+STATE = ROOT / "build" / "bench-endurance"
+FACTS = """\
+latencies: {boot: 0.1, agent: 0.1, stop: 0.1, terminate: 0.1, terminated_visible: 10}
+"""
+DESCRIPTORS = 1024
+WARM_CALLS, CALLS = 1_000, 100_000
+WARM_HOSTS, HOSTS, HOSTS_AT_ONCE = 20, 200, 20
+AT_ONCE = 8
+CONNECTED = 50
+"""Calls after which all connections are closed, and others opened."""
+SETTLED_SECONDS = 120.0
+NAME, REGION, ACCOUNT = "endurance", "us-east-1", "123456789012"
+CODE = """
+def handler(event, context):
+    print("asked")
+    if event.get("fail"):
+        raise ValueError("as asked")
+    return 1
+"""
+QUEUE = {"QueueUrl": f"http://127.0.0.1/{ACCOUNT}/{NAME}"}
+ITEM = {"pk": {"S": "one"}}
+OFTEN: tuple[tuple[str, str, dict[str, Any]], ...] = (
+    ("sts", "get_caller_identity", {}),
+    ("sts", "assume_role", {"RoleArn": f"arn:aws:iam::{ACCOUNT}:role/{NAME}", "RoleSessionName": NAME}),
+    ("iam", "get_role", {"RoleName": NAME}),
+    ("s3", "put_object", {"Bucket": NAME, "Key": NAME, "Body": b"some bytes"}),
+    ("s3", "head_object", {"Bucket": NAME, "Key": NAME}),
+    ("s3", "list_objects_v2", {"Bucket": NAME}),
+    ("dynamodb", "put_item", {"TableName": NAME, "Item": ITEM}),
+    ("dynamodb", "get_item", {"TableName": NAME, "Key": ITEM}),
+    ("sns", "publish", {"TopicArn": f"arn:aws:sns:{REGION}:{ACCOUNT}:{NAME}", "Message": NAME}),
+    ("sqs", "send_message", {**QUEUE, "MessageBody": NAME}),
+    ("sqs", "purge_queue", QUEUE),
+    ("ssm", "put_parameter", {"Name": NAME, "Value": NAME, "Type": "String", "Overwrite": True}),
+    ("ssm", "get_parameter", {"Name": NAME}),
+    ("ec2", "describe_instances", {}),
+    ("ec2", "describe_images", {"Owners": ["self"]}),
+    (
+        "cloudwatch",
+        "put_metric_data",
+        {"Namespace": NAME, "MetricData": [{"MetricName": NAME, "Value": 1.0}]},
+    ),
+    ("cloudwatch", "list_metrics", {"Namespace": NAME}),
+    ("cloudformation", "list_stacks", {}),
+    ("stepfunctions", "list_state_machines", {}),
+    ("logs", "describe_log_groups", {}),
+)
+SELDOM = 25
+RARE: tuple[tuple[str, str, dict[str, Any]], ...] = (
+    ("lambda", "invoke", {"FunctionName": NAME, "Payload": "{}"}),
+    ("lambda", "invoke", {"FunctionName": NAME, "Payload": "{}", "InvocationType": "Event"}),
+    ("lambda", "invoke", {"FunctionName": NAME, "Payload": '{"fail": true}'}),
+    ("events", "put_events", {"Entries": [{"Source": NAME, "DetailType": NAME, "Detail": "{}"}]}),
+    (
+        "stepfunctions",
+        "start_execution",
+        {"stateMachineArn": f"arn:aws:states:{REGION}:{ACCOUNT}:stateMachine:{NAME}"},
+    ),
+)
+"""Each starts something that runs, so that it takes longer than twenty of the others: one of `SELDOM` calls."""
+SERVICES = sorted({service for service, _, _ in OFTEN + RARE})
+TRUSTED = ("lambda.amazonaws.com", "states.amazonaws.com", "ec2.amazonaws.com")
+
+
+@dataclass(frozen=True)
+class Held:
+    """By the server at one moment, and how many processes it has started that still run."""
+
+    descriptors: int
+    threads: int
+    processes: int
+    memory_mb: int
+
+
+@dataclass(frozen=True)
+class Endurance:
+    """After the first calls and hosts, and after all of them."""
+
+    warm: Held
+    after: Held
+
+
+def measure() -> Endurance:
+    """A local cloud of its own, for as many calls and hosts as a busy week has."""
+    resource.setrlimit(resource.RLIMIT_NOFILE, (DESCRIPTORS, DESCRIPTORS))
+    shutil.rmtree(STATE, ignore_errors=True)
+    STATE.mkdir(parents=True)
+    facts = STATE.with_suffix(".yaml")
+    facts.write_text(FACTS)
+    cloud = Cloud(STATE, port_for(0), facts)
+    cloud.up()
+    try:
+        user = User(f"http://127.0.0.1:{cloud.port}")
+        user.furnish()
+        user.call(WARM_CALLS, 2 * AT_ONCE)
+        user.break_off(WARM_CALLS // 10)
+        user.launch(WARM_HOSTS)
+        warm = settled(STATE)
+        for _ in range((HOSTS - WARM_HOSTS) // HOSTS_AT_ONCE):
+            user.launch(HOSTS_AT_ONCE)
+        user.call(CALLS - WARM_CALLS, AT_ONCE)
+        user.break_off(CALLS // 100)
+        return Endurance(warm, settled(STATE, warm))
+    finally:
+        cloud.down()
+
+
+def held(state: Path) -> Held:
+    """By the server of this state folder, now."""
+    process = Path("/proc", str(_server(state)))
+    status = dict(line.split(":", 1) for line in (process / "status").read_text().splitlines())
+    return Held(
+        len(list((process / "fd").iterdir())),
+        int(status["Threads"]),
+        sum(1 for _ in _descendants(int(process.name))),
+        int(status["VmRSS"].split()[0]) // 1024,
+    )
+
+
+def settled(state: Path, before: Held | None = None) -> Held:
+    """Once it does not shrink any more; or is, in all that is counted, down to what it held `before`."""
+    ends, last = time.monotonic() + SETTLED_SECONDS, held(state)
+    while time.monotonic() < ends:
+        time.sleep(1)
+        now = held(state)
+        if before is not None and all(
+            getattr(now, what) <= getattr(before, what) for what in ("descriptors", "threads", "processes")
+        ):
+            return now
+        if before is None and now.descriptors >= last.descriptors and now.processes >= last.processes:
+            return now
+        last = now
+    return last
+
+
+def _server(state: Path) -> int:
+    init = int(json.loads((state / "supervisor.json").read_text())["init"])
+    return next(pid for pid in _descendants(init) if b"localcloud.server" in _command(pid))
+
+
+def _command(pid: int) -> bytes:
+    return Path(f"/proc/{pid}/cmdline").read_bytes()
+
+
+def _descendants(pid: int) -> Iterator[int]:
+    with suppress(OSError):  # one that has ended meanwhile has none
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            for child in (task / "children").read_text().split():
+                yield int(child)
+                yield from _descendants(int(child))
+
+
+class User:
+    """Somebody with root's keys who calls, breaks off and launches."""
+
+    def __init__(self, endpoint: str) -> None:
+        self._endpoint = endpoint
+        session = boto3.session.Session("test", "test", region_name=REGION)
+        config = Config(inject_host_prefix=False)
+        self._clients: dict[str, Any] = {
+            service: session.client(service, endpoint_url=endpoint, config=config) for service in SERVICES
+        }
+
+    def furnish(self) -> None:
+        """What the calls are about."""
+        trust = [
+            {"Effect": "Allow", "Principal": {"Service": who}, "Action": "sts:AssumeRole"} for who in TRUSTED
+        ]
+        trust.append({"Effect": "Allow", "Principal": {"AWS": "*"}, "Action": "sts:AssumeRole"})
+        role = self._clients["iam"].create_role(
+            RoleName=NAME,
+            AssumeRolePolicyDocument=json.dumps({"Version": "2012-10-17", "Statement": trust}),
+        )["Role"]["Arn"]
+        may = {"Effect": "Allow", "Action": "*", "Resource": "*"}
+        self._clients["iam"].put_role_policy(
+            RoleName=NAME,
+            PolicyName=NAME,
+            PolicyDocument=json.dumps({"Version": "2012-10-17", "Statement": [may]}),
+        )
+        self._clients["iam"].create_instance_profile(InstanceProfileName=NAME)
+        self._clients["iam"].add_role_to_instance_profile(InstanceProfileName=NAME, RoleName=NAME)
+        self._clients["s3"].create_bucket(Bucket=NAME)
+        self._clients["dynamodb"].create_table(
+            TableName=NAME,
+            BillingMode="PAY_PER_REQUEST",
+            AttributeDefinitions=[{"AttributeName": "pk", "AttributeType": "S"}],
+            KeySchema=[{"AttributeName": "pk", "KeyType": "HASH"}],
+        )
+        self._clients["sqs"].create_queue(QueueName=NAME)
+        for service, name, given in OFTEN:  # what others of them look for
+            if name.startswith("put_"):
+                getattr(self._clients[service], name)(**given)
+        self._clients["sns"].create_topic(Name=NAME)
+        self._clients["logs"].create_log_group(logGroupName=NAME)
+        self._clients["logs"].create_log_stream(logGroupName=NAME, logStreamName=NAME)
+        packed = io.BytesIO()
+        with zipfile.ZipFile(packed, "w") as archive:
+            archive.writestr("index.py", CODE)
+        function = self._clients["lambda"].create_function(
+            FunctionName=NAME,
+            Runtime="python3.11",
+            Handler="index.handler",
+            Role=role,
+            Code={"ZipFile": packed.getvalue()},
+        )["FunctionArn"]
+        self._clients["lambda"].add_permission(
+            FunctionName=NAME,
+            StatementId=NAME,
+            Action="lambda:InvokeFunction",
+            Principal="events.amazonaws.com",
+        )
+        self._clients["events"].put_rule(Name=NAME, EventPattern=json.dumps({"source": [NAME]}))
+        self._clients["events"].put_targets(Rule=NAME, Targets=[{"Id": NAME, "Arn": function}])
+        task = {
+            "Type": "Task",
+            "Resource": "arn:aws:states:::lambda:invoke",
+            "Arguments": {"FunctionName": NAME, "Payload": {}},
+            "End": True,
+        }
+        self._clients["stepfunctions"].create_state_machine(
+            name=NAME,
+            definition=json.dumps({"QueryLanguage": "JSONata", "StartAt": "Ask", "States": {"Ask": task}}),
+            roleArn=role,
+        )
+
+    def call(self, times: int, at_once: int) -> None:
+        """So many calls, some of each service, now and then over new connections."""
+        with ThreadPoolExecutor(at_once) as pool:
+            for first in range(0, times, CONNECTED):
+                list(pool.map(self._call, range(first, min(first + CONNECTED, times))))
+                for client in self._clients.values():
+                    client.close()
+
+    def _call(self, number: int) -> None:
+        often, rare = number % len(OFTEN), number // SELDOM % len(RARE)
+        service, name, given = RARE[rare] if number % SELDOM == 0 else OFTEN[often]
+        getattr(self._clients[service], name)(**given)
+
+    def break_off(self, times: int) -> None:
+        """So many connections that end where none should: before, in and right after a request."""
+        host, _, port = self._endpoint.removeprefix("http://").partition(":")
+        head = b"POST / HTTP/1.1\r\nHost: sts\r\nAuthorization: AWS4-HMAC-SHA256 Credential=test/20260101/us-east-1/"
+        head += b"sts/aws4_request, SignedHeaders=host, Signature=0\r\nContent-Length: "
+        body = b"Action=GetCallerIdentity&Version=2011-06-15"
+        said = (b"", head, head + b"1000\r\n\r\n" + body, head + b"%d\r\n\r\n" % len(body) + body)
+        for number in range(times):
+            with socket.create_connection((host, int(port))) as connection:
+                connection.sendall(said[number % len(said)])
+
+    def launch(self, hosts: int) -> None:
+        """So many hosts at once: up, registered, a command on each, terminated and gone."""
+        ec2, ssm = self._clients["ec2"], self._clients["ssm"]
+        image = ec2.describe_images(
+            Owners=["amazon"], Filters=[{"Name": "architecture", "Values": ["x86_64"]}]
+        )["Images"][0]["ImageId"]
+        made = ec2.run_instances(
+            ImageId=image,
+            InstanceType="t3.micro",
+            MinCount=hosts,
+            MaxCount=hosts,
+            IamInstanceProfile={"Name": NAME},
+        )
+        ids = [instance["InstanceId"] for instance in made["Instances"]]
+        known = [{"Key": "InstanceIds", "Values": ids}]
+        _until(
+            lambda: len(ssm.describe_instance_information(Filters=known)["InstanceInformationList"]) == hosts
+        )
+        command = ssm.send_command(
+            DocumentName="AWS-RunShellScript",
+            InstanceIds=ids,
+            Parameters={"commands": ["echo up"]},
+            OutputS3BucketName=NAME,
+        )["Command"]["CommandId"]
+        _until(
+            lambda: (
+                ssm.list_commands(CommandId=command)["Commands"][0]["Status"] not in ("Pending", "InProgress")
+            )
+        )
+        ec2.terminate_instances(InstanceIds=ids)
+        gone = [{"Name": "instance-state-name", "Values": ["shutting-down", "running"]}]
+        _until(lambda: not ec2.describe_instances(Filters=gone)["Reservations"])
+
+
+def _until(look: Callable[[], bool]) -> None:
+    ends = time.monotonic() + SETTLED_SECONDS
+    while not look():
+        if time.monotonic() > ends:
+            raise TimeoutError("what was asked of the local cloud did not happen")
+        time.sleep(0.2)

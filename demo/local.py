@@ -1,0 +1,180 @@
+"""A yard on this machine: the local cloud by its command, and `scripts/deploy` against it."""
+
+import hashlib
+import os
+import shlex
+import socket
+import subprocess
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import boto3
+
+from demo.say import DemoError, console, quote, say
+from trainyard.client import Session, Yard
+from trainyard.client.errors import YardIncomplete, YardNotFound
+
+ROOT = Path(__file__).resolve().parent.parent
+TOOLS = os.pathsep.join(str(ROOT / folder) for folder in (".tools/bin", ".venv/bin"))
+SOURCES = (
+    "app.py",
+    "cdk.json",
+    "stacks",
+    "lambdas",
+    "training",
+    "trainyard/__init__.py",
+    "trainyard/runtime",
+    "requirements-lambda.txt",
+    "requirements-host.txt",
+    "requirements-host-local.txt",
+    "requirements-host-tf-keras.txt",
+)
+"""What the synthesised assembly is made of."""
+CHOICES = ("-c", "look_seconds=20")
+"""A local cloud's bakes take minutes, so a lost event need not cost ten."""
+
+
+@dataclass(frozen=True)
+class Cloud:
+    """The local cloud of one state folder. Nothing is kept here: whether it is up is what `status` says."""
+
+    state: Path
+    port: int
+    facts: Path | None = None
+
+    def is_up(self) -> bool:
+        """True when the cloud of this state folder answers."""
+        return self._command("status", check=False).returncode == 0
+
+    def up(self) -> None:
+        """Start it in the background, ready for calls when this returns."""
+        facts = ["--facts", str(self.facts)] if self.facts else []
+        self._command("up", "--detach", "--port", str(self.port), *facts)
+
+    def down(self) -> None:
+        """Stop it and everything in it. Twice is fine."""
+        self._command("down")
+
+    def environment(self) -> dict[str, str]:
+        """The variables a client needs, as `python -m localcloud env` prints them."""
+        exports = [shlex.split(line) for line in self._command("env").stdout.splitlines()]
+        pairs = [word.partition("=") for words in exports for word in words if "=" in word]
+        return {name: value for name, _, value in pairs}
+
+    def session(self) -> Session:
+        """A session with this cloud's credentials and endpoint, and with nothing of the person's own."""
+        said = self.environment()
+        boto = boto3.Session(
+            aws_access_key_id=said["AWS_ACCESS_KEY_ID"],
+            aws_secret_access_key=said["AWS_SECRET_ACCESS_KEY"],
+            aws_session_token=said.get("AWS_SESSION_TOKEN"),
+            region_name=said.get("AWS_REGION") or said["AWS_DEFAULT_REGION"],
+        )
+        return Session(boto, said["AWS_ENDPOINT_URL"])
+
+    def fault(self, *words: str) -> str:
+        """`python -m localcloud fault ...`; answers what it printed."""
+        return self._command("fault", *words).stdout
+
+    def deployed(self) -> Yard:
+        """The yard of the sources as they are here. Deploys unless they and the stacks are those of the last time."""
+        fingerprint = fingerprint_of(ROOT / source for source in SOURCES)
+        stamp = self.state / "deployed"
+        try:
+            yard = Yard.find(session=self.session())
+            if stamp.exists() and stamp.read_text() == f"{fingerprint} {dict(yard.stacks)}":
+                say("  deployed already, and nothing of it has changed")
+                return yard
+        except (YardNotFound, YardIncomplete):
+            pass
+        self._deploy()
+        yard = Yard.find(session=self.session())
+        stamp.write_text(f"{fingerprint} {dict(yard.stacks)}")
+        return yard
+
+    def _deploy(self) -> None:
+        """Run the script; its output is shown when it fails."""
+        log = self.state / "deploy.log"
+        settings = {
+            "BAKE": "no",
+            "ASSEMBLY": str(self.state / "cdk.out"),
+            "OUTPUTS": str(self.state / "outputs.json"),
+            "CI": "true",
+        }
+        with console.status("cdk deploy ..."), log.open("w") as lines:
+            done = subprocess.run(
+                [str(ROOT / "scripts" / "deploy"), *CHOICES],
+                cwd=ROOT,
+                env=client_environment(self.environment()) | settings,
+                stdin=subprocess.DEVNULL,
+                stdout=lines,
+                stderr=subprocess.STDOUT,
+                check=False,
+            )
+        if done.returncode != 0:
+            quote("\n".join(log.read_text().splitlines()[-40:]))
+            raise DemoError(
+                f"the deployment failed with exit code {done.returncode}",
+                f"what it printed last is above, all of it in {log}",
+                "mend what it says; `make demo` continues from there",
+            )
+
+    def _command(self, verb: str, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "localcloud", verb, *arguments, "--state", str(self.state)]
+        done = subprocess.run(
+            command, cwd=ROOT, env=client_environment({}), capture_output=True, text=True, check=False
+        )
+        if check and done.returncode != 0:
+            quote(done.stdout + done.stderr)
+            raise DemoError(
+                f"`localcloud {verb}` failed with exit code {done.returncode}",
+                f"what it printed is above, its log in {self.state}/",
+                shlex.join(["python", *command[1:]]),
+            )
+        return done
+
+
+def fingerprint_of(sources: Iterable[Path]) -> str:
+    """One hash over names and contents of every source file; compiled files do not count."""
+    files = sorted(
+        file
+        for source in sources
+        for file in ([source] if source.is_file() else source.rglob("*"))
+        if file.is_file() and "__pycache__" not in file.parts
+    )
+    total = hashlib.sha256()
+    for file in files:
+        total.update(f"{file.relative_to(ROOT)}\0{hashlib.sha256(file.read_bytes()).hexdigest()}\n".encode())
+    return total.hexdigest()
+
+
+def client_environment(cloud: dict[str, str]) -> dict[str, str]:
+    """This process's environment with the pinned commands first and AWS settings only from `cloud`.
+
+    The user's own AWS profile and keys are left out: what is meant for the local cloud must never reach
+    an account.
+    """
+    own = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
+    nothing = str(ROOT / ".tools" / "no-such-file")
+    return own | {
+        "PATH": TOOLS + os.pathsep + own.get("PATH", ""),
+        "AWS_CONFIG_FILE": nothing,
+        "AWS_SHARED_CREDENTIALS_FILE": nothing,
+        "AWS_EC2_METADATA_DISABLED": "true",
+        **cloud,
+    }
+
+
+def port_for(wanted: int) -> int:
+    """`wanted` if nobody listens there, else a free port."""
+    for port in (wanted, 0):
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return int(probe.getsockname()[1])
+    raise DemoError("no free port on 127.0.0.1", "all are taken", "stop something that listens there")

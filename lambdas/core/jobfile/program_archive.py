@@ -1,0 +1,159 @@
+"""A program's archive: what is in it, and why it cannot start at all."""
+
+import gzip
+import io
+import sys
+import tarfile
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from lambdas.core.jobfile.program_code import at_start, imported, reach
+from lambdas.core.jobfile.rules import is_shipped
+from lambdas.core.model.job import Fault, Job
+from lambdas.core.model.validation import did_you_mean
+
+MOST_UNPACKED = 256 * 1024**2
+
+GZIP = b"\x1f\x8b"
+IMAGE_PACKAGES = frozenset(
+    "absl boto3 botocore google grpc h5py keras numpy pip tensorboard tensorflow tf_keras uv".split()  # noqa: SIM905
+)
+"""Packages of the image that a job might name as its module."""
+
+
+@dataclass(frozen=True)
+class Archive:
+    """The path of every file in it, the text of those that are read, and whether any member is a link (which may
+    stand for any path)."""
+
+    paths: frozenset[str]
+    texts: Mapping[str, bytes]
+    links: bool = False
+
+    @property
+    def sources(self) -> dict[str, bytes]:
+        return {path: text for path, text in self.texts.items() if path.endswith(".py")}
+
+    def is_folder(self, path: str) -> bool:
+        return any(each.startswith(f"{path}/") for each in self.paths)
+
+    def is_there(self, module: str) -> bool:
+        """Whether Python finds a module or package of that name in it, as text or compiled."""
+        base = module.replace(".", "/")
+        compiled = any(path.startswith(f"{base}.") and path.endswith((".so", ".pyc")) for path in self.paths)
+        return compiled or f"{base}.py" in self.paths or self.is_folder(base)
+
+    def runs(self, module: str) -> bool:
+        """Whether `python -m` can run it: a module, or a package with a `__main__`."""
+        base = module.replace(".", "/")
+        if self.is_folder(base) and f"{base}.py" not in self.paths:
+            return self.is_there(f"{module}.__main__")
+        return self.is_there(module)
+
+    def entry(self, module: str) -> list[tuple[str, str]]:
+        """(path, dotted name) of every file that `python -m module` runs, in order."""
+        parts = module.split(".")
+        if f"{'/'.join(parts)}/__main__.py" in self.paths:
+            parts.append("__main__")
+        packages = [
+            (f"{'/'.join(parts[:count])}/__init__.py", ".".join(parts[:count]))
+            for count in range(1, len(parts))
+        ]
+        files = [*packages, (f"{'/'.join(parts)}.py", ".".join(parts))]
+        return [(path, name) for path, name in files if path in self.sources]
+
+
+@dataclass(frozen=True)
+class NotWhole:
+    """The archive cannot be unpacked."""
+
+    reason: str
+
+
+def read(content: bytes, *, also: str | None = None) -> Archive | NotWhole | None:
+    """The archive, with the text of its Python files and of `also`. None when it unpacks to too much to look at."""
+    plain = gzip.GzipFile(fileobj=io.BytesIO(content)) if content.startswith(GZIP) else io.BytesIO(content)
+    paths: set[str] = set()
+    texts: dict[str, bytes] = {}
+    links, unpacked = False, 0
+    try:
+        with tarfile.open(fileobj=plain, mode="r|") as tar:
+            for member in tar:
+                unpacked += member.size
+                if unpacked > MOST_UNPACKED:
+                    return None
+                path = "/".join(part for part in member.name.split("/") if part not in ("", "."))
+                links = links or member.issym() or member.islnk()
+                if member.isreg():
+                    paths.add(path)
+                    if path.endswith(".py") or path == also:
+                        held = tar.extractfile(member)
+                        texts[path] = held.read() if held else b""
+    except (tarfile.TarError, OSError, EOFError, zlib.error, ValueError) as error:
+        return NotWhole(str(error))
+    return Archive(frozenset(paths), texts, links)
+
+
+def faults(job: Job, archive: Archive) -> tuple[Fault, ...]:
+    """Why the program cannot start."""
+    found = [*_requirements_faults(job, archive), *_module_faults(job, archive)]
+    return tuple(found or _start_faults(job, archive))
+
+
+def _requirements_faults(job: Job, archive: Archive) -> Iterator[Fault]:
+    wanted = job.program.requirements
+    if wanted and wanted not in archive.paths and not archive.links:
+        near = [
+            path for path in sorted(archive.paths) if path.rpartition("/")[2] == wanted.rpartition("/")[2]
+        ]
+        hint = f"; did you mean {near[0]}?" if near else f"{did_you_mean(wanted, sorted(archive.paths))}"
+        yield Fault("program.requirements", f"{wanted} is not in {job.program.source}{hint}")
+
+
+def _module_faults(job: Job, archive: Archive) -> Iterator[Fault]:
+    """The module is found as a host finds it: in the archive, then in installed packages."""
+    module = job.program.module
+    first = module.partition(".")[0]
+    in_archive = archive.is_there(first)
+    may_be_installed = bool(job.program.requirements) or first in IMAGE_PACKAGES | sys.stdlib_module_names
+    if not archive.links and not archive.runs(module) and (in_archive or not may_be_installed):
+        yield Fault("program.module", _not_found(job, archive))
+
+
+def _not_found(job: Job, archive: Archive) -> str:
+    module = job.program.module
+    where = f"cannot be found in {job.program.source} (unpacked, its top folder is on the path)"
+    if archive.is_folder(module.replace(".", "/")):
+        return f"{module} is a package without a __main__.py in {job.program.source}; name a module inside it"
+    ending = f"/{module.replace('.', '/')}.py"
+    deeper = sorted(path for path in archive.paths if f"/{path}".endswith(ending))
+    if deeper:
+        folder = deeper[0].removesuffix(ending.removeprefix("/")).rstrip("/")
+        return f"{module} {where}, only below {folder}/; pack what is in there: tar czf PROGRAM.tar.gz -C {folder} ."
+    if is_shipped(module):
+        return f"{module} {where}; to run the image's own program of that name, leave program.source out"
+    known = [path.removesuffix(".py").replace("/", ".") for path in sorted(archive.sources)]
+    named = ", ".join(each for each in known if not each.endswith("__init__"))
+    hint = did_you_mean(module, known) or (f"; it holds {named}" if len(named) < 200 else "")
+    return f"{module} {where}{hint}"
+
+
+def _start_faults(job: Job, archive: Archive) -> Iterator[Fault]:
+    """What the program stumbles over before it has decided anything."""
+    modules, broken = reach(archive.sources, archive.entry(job.program.module), at_start)
+    for file in broken:
+        yield Fault("program.source", str(file))
+    if archive.links or job.program.requirements:
+        return
+    for module in modules:
+        for node in at_start(module):
+            name = next(iter(imported(node, module.package)), "")
+            if f"{name}.".startswith("training.") and not archive.is_there(name):
+                problem = (
+                    f"imports {name}, which is not in the archive; what hosts have for programs is trainyard"
+                )
+                where = f"{module.path} line {getattr(node, 'lineno', 0)}"
+                yield Fault(
+                    "program.source", f"{where} {problem}, as in `from trainyard.runtime import start`"
+                )

@@ -1,0 +1,197 @@
+"""The text of a program: what it imports, from the module that is started on, and what its names stand for."""
+
+import ast
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+MOST_SOURCE_BYTES = 1024 * 1024
+"""A longer file is data in Python's clothes; it is not looked into."""
+PYTHON_2 = ("Missing parentheses in call to", "multiple exception types must be parenthesized")
+
+
+@dataclass(frozen=True)
+class Broken:
+    """A file that Python cannot compile: on that line, for that reason."""
+
+    path: str
+    line: int | None
+    reason: str
+
+    def __str__(self) -> str:
+        where = f"{self.path} line {self.line}" if self.line else self.path
+        python_2 = "; this is Python 2, hosts have Python 3" if self.reason.startswith(PYTHON_2) else ""
+        return f"{where} cannot be compiled: {self.reason}{python_2}"
+
+
+@dataclass(eq=False)
+class Module:
+    """One file. `package` is what its relative imports start from; `is_main` when it is what `python -m` runs."""
+
+    path: str
+    package: str
+    text: bytes
+    tree: ast.Module
+    is_main: bool
+
+    @cached_property
+    def imports(self) -> Mapping[str, str]:
+        """What a name stands for, as a dotted name, where the whole module binds it to nothing else: a name that is
+        an argument or is assigned somewhere may be anything, and so may all where `*` was imported."""
+        targets: dict[str, set[str | None]] = {}
+        for node in ast.walk(self.tree):
+            for name, target in _bindings(node, self.package):
+                targets.setdefault(name, set()).add(target)
+        if "*" in targets:
+            return {}
+        return {
+            name: only for name, found in targets.items() if len(found) == 1 and (only := next(iter(found)))
+        }
+
+    def dotted(self, node: ast.AST) -> str | None:
+        """`tf.train.Saver` as `tensorflow.train.Saver`, where `tf` is imported as that."""
+        names: list[str] = []
+        while isinstance(node, ast.Attribute):
+            names.append(node.attr)
+            node = node.value
+        if not isinstance(node, ast.Name) or node.id not in self.imports:
+            return None
+        return ".".join([self.imports[node.id], *reversed(names)])
+
+
+def reach(
+    files: Mapping[str, bytes],
+    entry: Iterable[tuple[str, str]],
+    nodes: Callable[[Module], Iterable[ast.AST]],
+) -> tuple[list[Module], list[Broken]]:
+    """The files that run when `entry` is started, as far as `nodes` import them: (path, dotted name), its packages
+    first and the module to run last. `files`: text by path."""
+    waiting = list(entry)
+    main = waiting[-1:]
+    seen, modules, broken = set(), [], []
+    while waiting:
+        path, name = waiting.pop(0)
+        if path in seen or path not in files:
+            continue
+        seen.add(path)
+        tree = _parse(path, files[path])
+        if isinstance(tree, Broken):
+            broken.append(tree)
+        elif tree is not None:
+            package = name if path.endswith("/__init__.py") else name.rpartition(".")[0]
+            modules.append(Module(path, package, files[path], tree, [(path, name)] == main))
+            for node in nodes(modules[-1]):
+                for each in imported(node, package):
+                    waiting += _files_of(each)
+    return modules, broken
+
+
+def at_start(module: Module) -> Iterator[ast.AST]:
+    """The imports that nothing in the module comes before or stands around."""
+    for statement in module.tree.body:
+        match statement:
+            case ast.Import() | ast.ImportFrom():
+                yield statement
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef() | ast.Assign() | ast.AnnAssign():
+                continue
+            case ast.Expr(value=ast.Constant()):
+                continue
+            case _:
+                return
+
+
+def in_no_branch(module: Module) -> Iterator[ast.AST]:
+    """The nodes that are not there for some case alone: under `if`, under `try`, as an annotation."""
+    waiting: list[ast.AST] = [module.tree]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        waiting += reversed(list(_inside(node, is_main=module.is_main)))
+
+
+def _inside(node: ast.AST, *, is_main: bool) -> Iterable[ast.AST]:
+    match node:
+        case ast.If():
+            return [node.test, *(node.body if _holds(node.test, is_main=is_main) else ())]
+        case ast.IfExp():
+            return [node.test]
+        case ast.BoolOp():
+            return node.values[:1]
+        case ast.Match():
+            return [node.subject]
+        case ast.Try() | ast.TryStar() if node.handlers:
+            return node.finalbody
+        case ast.With() if "suppress" in ast.dump(node.items[0]):
+            return []
+    left_out = {id(value) for name, value in ast.iter_fields(node) if name in ("annotation", "returns")}
+    return (child for child in ast.iter_child_nodes(node) if id(child) not in left_out)
+
+
+def _holds(test: ast.expr, *, is_main: bool) -> bool:
+    """Whether the condition of an `if` holds on a host: that this is the program, that there is a cluster."""
+    text = ast.dump(test)
+    return "'TF_CONFIG'" in text or (is_main and "'__main__'" in text)
+
+
+def imported(node: ast.AST, package: str) -> tuple[str, ...]:
+    """The dotted names an import statement brings in: modules, and for `from` also what it takes out of them."""
+    if isinstance(node, ast.Import):
+        return tuple(alias.name for alias in node.names)
+    if isinstance(node, ast.ImportFrom):
+        base = _base(node, package)
+        return (base, *(f"{base}.{alias.name}" for alias in node.names if alias.name != "*"))
+    return ()
+
+
+def _files_of(name: str) -> Iterator[tuple[str, str]]:
+    """Where an import of this name may lead: every package on the way, then the module itself."""
+    parts = name.split(".")
+    for count in range(1, len(parts) + 1):
+        base, dotted = "/".join(parts[:count]), ".".join(parts[:count])
+        yield from ((f"{base}/__init__.py", dotted), (f"{base}.py", dotted))
+
+
+def _parse(path: str, text: bytes) -> ast.Module | Broken | None:
+    """None for what cannot be judged: too long, or too deep for the parser."""
+    if len(text) > MOST_SOURCE_BYTES:
+        return None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            compile(text, path, "exec", dont_inherit=True)
+            return ast.parse(text, path)
+    except SyntaxError as error:
+        return Broken(path, error.lineno, error.msg)
+    except ValueError as error:
+        return Broken(path, None, str(error))
+    except (RecursionError, MemoryError):
+        return None
+
+
+def _bindings(node: ast.AST, package: str) -> Iterator[tuple[str, str | None]]:
+    """(name, dotted target) of a node that binds names; the target is None when it is no import."""
+    match node:
+        case ast.Import():
+            for alias in node.names:
+                yield (alias.asname, alias.name) if alias.asname else (alias.name.partition(".")[0],) * 2
+        case ast.ImportFrom():
+            base = _base(node, package)
+            for alias in node.names:
+                yield alias.asname or alias.name, f"{base}.{alias.name}"
+        case ast.Name(ctx=ast.Store() | ast.Del()):
+            yield node.id, None
+        case ast.arg():
+            yield node.arg, None
+        case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+            yield node.name, None
+        case ast.ExceptHandler(name=str() as name):
+            yield name, None
+
+
+def _base(node: ast.ImportFrom, package: str) -> str:
+    """The dotted name before `import`, absolute."""
+    if not node.level:
+        return node.module or ""
+    above = package.split(".")[: len(package.split(".")) - node.level + 1]
+    return ".".join([*filter(None, above), *filter(None, [node.module])])

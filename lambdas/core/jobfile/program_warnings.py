@@ -1,0 +1,135 @@
+"""What of a program will probably fail: names that TensorFlow no longer has, a Keras `fit` that cannot span hosts,
+files that cannot be compiled. The run goes on all the same: its program may know better."""
+
+import ast
+import re
+from collections.abc import Iterable, Iterator
+
+from lambdas.core.jobfile import tensorflow_names
+from lambdas.core.jobfile.program_archive import Archive
+from lambdas.core.jobfile.program_code import Module, imported, in_no_branch, reach
+from lambdas.core.model.job import Job
+
+MOST_NAMES_SHOWN = 4
+MULTI_HOST_STRATEGIES = (
+    "MultiWorkerMirroredStrategy",
+    "ParameterServerStrategy",
+    "ParameterServerStrategyV2",
+)
+RUNTIME_START = "trainyard.runtime.start"
+LEGACY_KERAS = "TF_USE_LEGACY_KERAS"
+FIT_ARGUMENTS = frozenset(
+    {"epochs", "steps_per_epoch", "initial_epoch", "validation_data", "validation_steps", "validation_split"}
+)
+"""Arguments that only Keras's `fit` has."""
+PATCHES = re.compile(rb"\bsetattr\(|\bsys\.modules\b")
+"""A program that does this may put any name into TensorFlow."""
+
+Node = tuple[Module, ast.AST]
+
+
+def warnings(job: Job, archive: Archive) -> tuple[str, ...]:
+    """A sentence for each."""
+    modules, broken = reach(archive.sources, archive.entry(job.program.module), in_no_branch)
+    found = [str(file) for file in broken]
+    if archive.is_there("trainyard"):
+        found.append(
+            "it has a trainyard of its own, which hides the one that hosts have: from trainyard.runtime"
+        )
+    if not _brings_tensorflow(job, archive):
+        nodes = [(module, node) for module in modules for node in in_no_branch(module)]
+        keras_2 = _has_keras_2(job, modules)
+        found += _lost_names(job, modules, nodes, keras_2=keras_2)
+        if job.gang > 1 and not keras_2:
+            found += _fit_across_hosts(nodes)
+    return tuple(found)
+
+
+def _brings_tensorflow(job: Job, archive: Archive) -> bool:
+    """Whether the program may run with another TensorFlow or Keras than the image's."""
+    listed = archive.texts.get(job.program.requirements or "", b"").decode("utf-8", "replace")
+    lines = [line.partition("#")[0].strip().lower() for line in listed.splitlines()]
+    brought = any(re.match(r"-|.*(tf|tensorflow|keras|://|@)", line) for line in lines if line)
+    own = any(archive.is_there(name) for name in ("tensorflow", "keras"))
+    unseen = bool(job.program.requirements) and not listed
+    return brought or own or unseen
+
+
+def _lost_names(
+    job: Job, modules: Iterable[Module], nodes: Iterable[Node], *, keras_2: bool
+) -> Iterator[str]:
+    """Per file and advice one sentence, with the first names and where they stand."""
+    if any(PATCHES.search(module.text) for module in modules):
+        return
+    seen: dict[tuple[str, str], dict[str, int]] = {}
+    put_there = set()
+    for module, node in nodes:
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            put_there.add(module.dotted(node))
+        for name in _tensorflow_names(module, node):
+            lost = tensorflow_names.lost(name, keras_2=keras_2, several_hosts=job.gang > 1)
+            if lost and f"tensorflow.{lost.name.removeprefix('tf.')}" not in put_there:
+                names = seen.setdefault((module.path, lost.advice), {})
+                names.setdefault(lost.name, getattr(node, "lineno", 0))
+    for (path, advice), names in seen.items():
+        shown = [f"{name} (line {line})" for name, line in list(names.items())[:MOST_NAMES_SHOWN]]
+        more = f" and {len(names) - len(shown)} more" if len(names) > len(shown) else ""
+        yield f"{path} uses {', '.join(shown)}{more}: {advice}"
+
+
+def _tensorflow_names(module: Module, node: ast.AST) -> Iterator[str]:
+    """What the node names below `tensorflow`, dotted from there."""
+    dotted = module.dotted(node) if isinstance(node, ast.Attribute) else None
+    for name in (dotted, *imported(node, module.package)):
+        if name and name.startswith("tensorflow."):
+            yield name.removeprefix("tensorflow.")
+
+
+def _has_keras_2(job: Job, modules: Iterable[Module]) -> bool:
+    """Whether Keras may be Keras 2: by the job's environment, or because the program mentions it."""
+    chosen = job.program.environment.get(LEGACY_KERAS, "").lower() in ("1", "true")
+    return chosen or any(LEGACY_KERAS.encode() in module.text for module in modules)
+
+
+def _fit_across_hosts(nodes: list[Node]) -> Iterator[str]:
+    """Keras 3's `fit` under a strategy of several hosts."""
+    names = {
+        name for module, node in nodes for name in (module.dotted(node), *imported(node, module.package))
+    }
+    keras_3 = any(f"{name}.".startswith(("tensorflow.keras.", "keras.")) for name in names)
+    if not keras_3 or any(f"{name}.".startswith("tf_keras.") for name in names):
+        return
+    calls = [(module, node) for module, node in nodes if isinstance(node, ast.Call)]
+    strategies = [(m.path, call.lineno, name) for m, call in calls if (name := _strategy(m, call))]
+    fits = [(m.path, call.lineno) for m, call in calls if _is_fit(m, call, calls)]
+    if strategies and fits:
+        (fit_path, fit_line), (path, line, strategy) = fits[0], strategies[0]
+        yield (
+            f"{fit_path} line {fit_line} calls Keras 3's fit under {strategy} ({path} line {line}), which fails across "
+            f'hosts; import tf_keras instead of tf.keras or keras, or (with tf.keras) put {LEGACY_KERAS}: "1" into '
+            "program.environment, or write the loop yourself"
+        )
+
+
+def _strategy(module: Module, call: ast.Call) -> str | None:
+    """The strategy of several hosts that the call makes."""
+    dotted = module.dotted(call.func) or ""
+    if dotted == RUNTIME_START:
+        return "the strategy of trainyard.runtime"
+    name = dotted.rpartition(".")[2]
+    return name if name in MULTI_HOST_STRATEGIES and dotted.startswith("tensorflow.") else None
+
+
+def _is_fit(module: Module, call: ast.Call, calls: Iterable[tuple[Module, ast.Call]]) -> bool:
+    """Whether this is Keras's `fit`: by its own arguments, or on what the same file compiles with a loss."""
+    if not (isinstance(call.func, ast.Attribute) and call.func.attr == "fit"):
+        return False
+    model = ast.dump(call.func.value)
+    return any(keyword.arg in FIT_ARGUMENTS for keyword in call.keywords) or any(
+        other is module
+        and isinstance(each.func, ast.Attribute)
+        and each.func.attr == "compile"
+        and ast.dump(each.func.value) == model
+        and any(keyword.arg in ("loss", "optimizer") for keyword in each.keywords)
+        for other, each in calls
+    )

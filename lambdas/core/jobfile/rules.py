@@ -1,0 +1,187 @@
+"""What no key of a job file shows alone: defaults that hang on other keys, and things that do not go together."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from lambdas.core.model.job import (
+    CPU_TYPES_BY_DEFAULT,
+    MOST_HOSTS,
+    PROGRAMS,
+    SHIPPED,
+    Chief,
+    Cluster,
+    Hardware,
+    Hosts,
+    Job,
+    MarketChoice,
+    Role,
+    Sharding,
+    Strategy,
+)
+from lambdas.core.model.job_fields import WORDS
+from lambdas.core.model.validation import Faults, any_of, did_you_mean, shown
+
+CPU_ROLES_BY_DEFAULT = {Chief.COORDINATOR: (Role.CHIEF, Role.PS), Chief.WORKER: (Role.PS,)}
+SEVERAL_HOSTS = tuple(strategy for strategy in Strategy if strategy.has_several_hosts)
+REPLACED = re.compile(r"\$\$\{|\$\{([^{}]*)(\}?)")
+"""A word to replace, or the `$${` that stands for a plain `${`."""
+
+
+@dataclass(frozen=True)
+class Written:
+    """The file as it was written, and its faults so far."""
+
+    document: Mapping[Any, Any]
+    faults: Faults
+
+    def value(self, section: str, key: str) -> Any:
+        inside = self.document.get(section)
+        return inside.get(key) if isinstance(inside, Mapping) else None
+
+    def gives(self, section: str, key: str) -> bool:
+        return self.value(section, key) is not None
+
+    def fault(self, path: str, problem: str) -> None:
+        self.faults.add(path, problem)
+
+
+def settled(job: Job, written: Written) -> Job:
+    """The job with the defaults that hang on other keys; what does not go together is added to the faults."""
+    cluster = _cluster(job.cluster, written)
+    job = replace(job, cluster=cluster, hardware=_hardware(job.hardware, cluster, written))
+    _check_program(job, written)
+    _check_data(job, written)
+    _check_hosts(job, written)
+    return job
+
+
+def is_shipped(module: str) -> bool:
+    """Whether it is one of the reference programs, which a job without `program.source` may name."""
+    return module.startswith(SHIPPED) and module.removeprefix(SHIPPED) in PROGRAMS
+
+
+def _cluster(cluster: Cluster, written: Written) -> Cluster:
+    if not written.gives("cluster", "strategy"):
+        likely = Strategy.MULTI_WORKER if cluster.workers > 1 else Strategy.SINGLE
+        cluster = replace(cluster, strategy=likely)
+    strategy, workers, servers = cluster.strategy, cluster.workers, cluster.parameter_servers
+    if strategy.is_asynchronous:
+        _check_servers(workers, servers, written)
+        return cluster
+    needs = f"is allowed with the strategy {Strategy.PARAMETER_SERVER} only, found {strategy}"
+    if servers:
+        written.fault("cluster.parameter_servers", f"{servers} {needs}")
+    if written.gives("cluster", "chief"):
+        written.fault("cluster.chief", f"{cluster.chief} {needs}")
+    if cluster.evaluator:
+        written.fault("cluster.evaluator", f"true {needs}")
+    if not strategy.has_several_hosts and workers > 1:
+        problem = f"found {workers}; 1 is allowed with the strategy {strategy} (multi_worker has more)"
+        written.fault("cluster.workers", problem)
+    return cluster
+
+
+def _check_servers(workers: int, servers: int, written: Written) -> None:
+    path, said = "cluster.parameter_servers", written.value("cluster", "parameter_servers")
+    if servers == 0 and said in (0, None):
+        written.fault(
+            path,
+            f"found {'nothing' if said is None else '0'}; 1 or more are required with the strategy "
+            f"{Strategy.PARAMETER_SERVER}: they hold the variables",
+        )
+    if servers > workers:
+        written.fault(
+            path,
+            f"more parameter servers than workers ({servers} for {workers}); up to {workers} are allowed: each "
+            "costs a host, and more than one for every worker has nothing to do",
+        )
+
+
+def _hardware(hardware: Hardware, cluster: Cluster, written: Written) -> Hardware:
+    """With the second gang's types and roles: by default CPU hosts for what needs no GPU, since a GPU under a
+    parameter server costs for nothing. An empty list of either means one gang for all."""
+    types_given, roles_given = (
+        written.gives("hardware", each) for each in ("cpu_instance_types", "cpu_roles")
+    )
+    if not cluster.strategy.is_asynchronous:
+        needs = f"is allowed with the strategy {Strategy.PARAMETER_SERVER} only, found {cluster.strategy}"
+        for key, given in (("cpu_instance_types", types_given), ("cpu_roles", roles_given)):
+            if given:
+                written.fault(f"hardware.{key}", needs)
+        return replace(hardware, cpu_instance_types=(), cpu_roles=())
+    types = hardware.cpu_instance_types if types_given else CPU_TYPES_BY_DEFAULT
+    roles = hardware.cpu_roles if roles_given else CPU_ROLES_BY_DEFAULT[cluster.chief] if types else ()
+    if roles and written.value("hardware", "cpu_instance_types") == []:
+        problem = "needs cpu_instance_types, which is empty: all roles are on instance_types"
+        written.fault("hardware.cpu_roles", problem)
+    if types and types_given and not roles:
+        problem = "is for nobody, since cpu_roles is empty; name a role or leave it out"
+        written.fault("hardware.cpu_instance_types", problem)
+    both = bool(types and roles)
+    return replace(hardware, cpu_instance_types=types if both else (), cpu_roles=roles if both else ())
+
+
+def _check_program(job: Job, written: Written) -> None:
+    program = job.program
+    if not written.gives("program", "source"):
+        if program.requirements is not None:
+            written.fault("program.requirements", "needs program.source: it names a file inside it")
+        if program.module and not is_shipped(program.module):
+            written.fault("program.module", _not_shipped(program.module))
+    data = written.document.get("data")
+    entries = [str(entry) for entry in data] if isinstance(data, Mapping) else []
+    for where, values in (("args", program.args), ("environment", program.environment)):
+        for name, value in values.items():
+            for problem in _word_problems(str(value), entries, job.cluster.strategy):
+                written.fault(f"program.{where}.{name}", problem)
+
+
+def _not_shipped(module: str) -> str:
+    known = [SHIPPED + program for program in PROGRAMS]
+    allowed = f"without it only the image's own programs exist: {any_of(known)}"
+    return f"{shown(module)} needs program.source; {allowed}{did_you_mean(module, known)}"
+
+
+def _word_problems(text: str, entries: list[str], strategy: Strategy) -> Iterator[str]:
+    """What a text asks hosts to fill in that they cannot. `entries` are the data entries that the file names."""
+    for found in REPLACED.finditer(text):
+        if found[0] == "$${":
+            continue
+        word, known = found[1], [*WORDS, *(f"data.{name}" for name in entries)]
+        if not found[2]:
+            yield f'{shown(text)} has a "${{" that no "}}" ends; write "$${{" for a plain "${{"'
+        elif word == "ps_hosts" and not strategy.is_asynchronous:
+            yield f"${{ps_hosts}} needs the strategy {Strategy.PARAMETER_SERVER}, found {strategy}"
+        elif word not in known:
+            yield (
+                f'"${{{word}}}" is nothing that a host can fill in{did_you_mean(word, known)}; allowed are '
+                f'{any_of(known)}; write "$${{" for a plain "${{"'
+            )
+
+
+def _check_data(job: Job, written: Written) -> None:
+    strategy = job.cluster.strategy
+    for name, entry in job.data.items():
+        if entry.sharding is Sharding.FILE and not strategy.has_several_hosts:
+            written.fault(
+                f"data.{name}.sharding",
+                f"found file, which shares the files out among hosts; the strategy {strategy} has one host: none is "
+                f"allowed, or the strategies {any_of(SEVERAL_HOSTS)}",
+            )
+
+
+def _check_hosts(job: Job, written: Written) -> None:
+    market = job.hardware.market
+    if job.after.hosts is Hosts.STOP and market is not MarketChoice.ON_DEMAND:
+        written.fault(
+            "after.hosts",
+            f"stop is allowed with hardware.market on_demand only, found {market}: "
+            "EC2 can terminate spot hosts of a fleet but never stop them",
+        )
+    if job.gang > MOST_HOSTS:
+        counts = ", ".join(f"{job.roles.count(role)} {role}" for role in Role if role in job.roles)
+        written.fault(
+            "cluster", f"makes {job.gang} hosts ({counts}); up to {MOST_HOSTS} hosts are allowed together"
+        )

@@ -1,0 +1,239 @@
+"""What only a job file (and partly a recipe) may hold: instance types, places in the yard's bucket, what a program is
+given, with words that the hosts fill in."""
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from lambdas.core.model.fields import Entries, Kind, whole
+from lambdas.core.model.instance_types import catalogue, cpu_types, gpu_types
+from lambdas.core.model.validation import BareWord, Section, any_of, bare_word, did_you_mean, shown
+
+MOST_TYPES = 10
+MOST_ARG_CHARACTERS = 1024
+SMALLEST_ARG, LARGEST_ARG = 1e-100, 1e18
+"""DynamoDB's numbers have 38 digits and end at 1e126; beyond these a program wants text anyway."""
+PLACEHOLDER = "BUCKET"
+CONTROL = r"\u0000-\u001f\u007f-\u009f"
+
+OURS = ("TF_CONFIG", "PYTHONPATH", "PATH", "HOME")
+OUR_PREFIXES = ("TRAINYARD_", "AWS_", "LD_")
+"""Environment variables that Trainyard or the host sets: a job that changed them would break what it stands on."""
+
+WORDS = (
+    "role", "index", "run", "attempt", "checkpoints", "tensorboard", "model", "metrics", "workers",
+    "job_name", "task_index", "worker_hosts", "ps_hosts", "chief_host",
+)  # fmt: skip
+"""What a host puts in place of `${word}` in arguments and environment values, beside `${data.NAME}`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class InstanceTypes(Kind[tuple[str, ...]]):
+    """Different EC2 instance types, all with GPUs or all without."""
+
+    gpu: bool
+    least: int
+
+    @property
+    def words(self) -> str:
+        what = "with NVIDIA GPUs" if self.gpu else "without a GPU"
+        return f"a list of {self.least} to {MOST_TYPES} different EC2 instance types {what}"
+
+    def schema(self) -> dict[str, Any]:
+        items = {"enum": list(gpu_types() if self.gpu else cpu_types())}
+        return {
+            "type": "array",
+            "items": items,
+            "minItems": self.least,
+            "maxItems": MOST_TYPES,
+            "uniqueItems": True,
+        }
+
+    def read(self, section: Section, key: str, default: Any) -> Any:
+        types = section.values.get(key)
+        if types is None:
+            return default
+        if not isinstance(types, list | tuple) or not self.least <= len(types) <= MOST_TYPES:
+            found = f"a list of {len(types)}" if isinstance(types, list | tuple) else shown(types)
+            allowed = f"a list of {self.least} to {MOST_TYPES} EC2 instance types"
+            section.fault(key, f"found {found}; {allowed} is allowed")
+            return default
+        for index, name in enumerate(types):
+            fault = _gpu_type_problem(name) if self.gpu else _cpu_type_problem(name)
+            if fault:
+                section.fault(f"{key}[{index}]", fault)
+            elif name in types[:index]:
+                section.fault(f"{key}[{index}]", f"{shown(name)} stands in the list twice")
+        return tuple(str(name) for name in types)
+
+
+def _gpu_type_problem(name: object) -> str | None:
+    if name in gpu_types():
+        return None
+    if name in cpu_types():
+        return (
+            f"{shown(name)} has no GPU; it belongs in hardware.cpu_instance_types, for the roles that need none "
+            "(strategy parameter_server)"
+        )
+    hint = did_you_mean(name, gpu_types())
+    return f"{shown(name)} is not an EC2 instance type with an NVIDIA GPU that Trainyard knows{hint}"
+
+
+def _cpu_type_problem(name: object) -> str | None:
+    if name in cpu_types():
+        return None
+    if isinstance(name, str) and name in catalogue().types:
+        return f"{shown(name)} has a GPU, which these roles would pay for and not use; it belongs in instance_types"
+    hint = did_you_mean(name, cpu_types())
+    return f"{shown(name)} is not an EC2 instance type without a GPU that Trainyard knows{hint}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Uri(Kind[str]):
+    """An S3 URI of the yard's bucket, with the placeholder resolved."""
+
+    folder: str
+    ends: tuple[str, ...]
+
+    @property
+    def words(self) -> str:
+        return f"an S3 URI in the yard's bucket, {self.place} ending in {' or '.join(self.ends)}"
+
+    @property
+    def missing(self) -> str:
+        return f"found nothing; s3://{PLACEHOLDER}/{self.folder}/.../ is allowed"
+
+    @property
+    def place(self) -> str:
+        return f"s3://{PLACEHOLDER}/{self.folder}/..."
+
+    def schema(self) -> dict[str, Any]:
+        part = rf"(?!\.{{1,2}}(?:/|$))[^/\\{CONTROL}]+"
+        ends = "|".join(re.escape(end) for end in self.ends)
+        last = "" if self.ends == ("/",) else rf"[^/\\{CONTROL}]*(?:{ends})"
+        return {"type": "string", "pattern": whole(rf"s3://[^/]+/{self.folder}/(?:{part}/)*{last}")}
+
+    def read(self, section: Section, key: str, default: Any) -> Any:
+        uri = section.text(key, pattern=r"(?s).*", allowed=self.words)
+        if uri is None:
+            return default
+        match = re.fullmatch(r"s3://([^/]+)/(.*)", uri, re.DOTALL)
+        problem = self._problem(match[1], match[2], section.bucket) if match else f"is not {self.words}"
+        if problem:
+            section.fault(key, f"{shown(uri)} {problem}")
+        return default if problem or not match else f"s3://{section.bucket}/{match[2]}"
+
+    def _problem(self, bucket: str, path: str, ours: str) -> str | None:
+        folder = f"{self.folder}/"
+        if bucket not in (PLACEHOLDER, ours):
+            return f"is in another bucket; hosts read only s3://{ours}/{folder} ({self.place})"
+        if not path.startswith(folder) or (path == folder and self.ends != ("/",)):
+            return f"is not under {folder}; hosts read only {self.place} here"
+        if not _is_plain_key(path):
+            return "has an empty, . or .. part, a backslash or a control character in its path"
+        if path.endswith(self.ends):
+            return None
+        hint = f"; did you mean {shown(f's3://{bucket}/{path}/')}?" if self.ends == ("/",) else ""
+        return f"does not end in {' or '.join(self.ends)}{hint}"
+
+
+def _is_plain_key(key: str) -> bool:
+    parts = key.removesuffix("/").split("/")
+    return (
+        key.isprintable()
+        and "\\" not in key
+        and len(key.encode()) <= 1024
+        and not {"", ".", ".."} & set(parts)
+    )
+
+
+@dataclass(frozen=True)
+class Argument(Kind[str | int | float | bool]):
+    """One value that a program is given."""
+
+    @property
+    def words(self) -> str:
+        return f"a text (up to {MOST_ARG_CHARACTERS} characters, no control characters), number or boolean"
+
+    def schema(self) -> dict[str, Any]:
+        numbers = [
+            {"const": 0},
+            {"minimum": SMALLEST_ARG, "maximum": LARGEST_ARG},
+            {"minimum": -LARGEST_ARG, "maximum": -SMALLEST_ARG},
+        ]
+        return {"anyOf": [_text_schema(), {"type": "number", "anyOf": numbers}, {"type": "boolean"}]}
+
+    def read(self, section: Section, key: str, default: Any) -> Any:
+        value = section.values.get(key)
+        problem = _argument_problem(value)
+        if problem:
+            section.fault(key, problem)
+        return default if problem else value
+
+
+@dataclass(frozen=True)
+class Variable(Kind[str]):
+    """The value of an environment variable."""
+
+    @property
+    def words(self) -> str:
+        return f'a text (up to {MOST_ARG_CHARACTERS} characters, no control characters; quote numbers: "1")'
+
+    def schema(self) -> dict[str, Any]:
+        return _text_schema()
+
+    def read(self, section: Section, key: str, default: Any) -> Any:
+        value = section.values.get(key)
+        problem = _variable_problem(key, value)
+        if problem:
+            section.fault(key, problem)
+        return default if problem else value
+
+
+@dataclass(frozen=True, kw_only=True)
+class Variables(Entries[str]):
+    """Environment variables."""
+
+    @property
+    def words(self) -> str:
+        return f"{super().words}. Not {_ours()}"
+
+    def schema(self) -> dict[str, Any]:
+        ours = f"(?!(?:{'|'.join(OURS)})$|{'|'.join(OUR_PREFIXES)})"
+        return {**super().schema(), "propertyNames": {"pattern": whole(ours + self.name)}}
+
+
+def _variable_problem(name: str, value: object) -> str | None:
+    if name in OURS or name.startswith(OUR_PREFIXES):
+        return f"is not a job's to set; Trainyard or the host sets {_ours()}"
+    if isinstance(value, bool | int | float):
+        return f"found {shown(value)}; text is allowed: write it in quotes"
+    if not isinstance(value, str):
+        return f"found {shown(value)}; one text is allowed"
+    return _argument_problem(value)
+
+
+def _argument_problem(value: object) -> str | None:
+    if isinstance(value, BareWord):
+        return bare_word(value)
+    if isinstance(value, str):
+        if len(value) > MOST_ARG_CHARACTERS:
+            return f"has {len(value)} characters; up to {MOST_ARG_CHARACTERS} are allowed"
+        if not value.isprintable():
+            return f"found {shown(value)}; text without control characters is allowed"
+    elif not isinstance(value, bool | int | float):
+        return f"found {shown(value)}; one text, number or boolean is allowed"
+    elif value and not SMALLEST_ARG <= abs(value) <= LARGEST_ARG:
+        return f"found {shown(value)}, which the ledger cannot hold as a number; write it in quotes"
+    return None
+
+
+def _ours() -> str:
+    return any_of([*OURS, *(f"{prefix}*" for prefix in OUR_PREFIXES)])
+
+
+def _text_schema() -> dict[str, Any]:
+    """With no `${` but such as a host may fill in."""
+    words = rf"\$\{{(?:{'|'.join(WORDS)}|data\.[a-z][a-z0-9_]*)\}}"
+    text = rf"(?:{words}|\$\$\{{|\$(?!\{{)|[^${CONTROL}])*"
+    return {"type": "string", "maxLength": MOST_ARG_CHARACTERS, "pattern": whole(text)}

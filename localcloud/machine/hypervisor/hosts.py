@@ -1,0 +1,572 @@
+"""Machines: boot, stop, terminate, kill, capture, execute. Every act is asynchronous; `listeners` get what happened.
+
+A host is a process tree under one `boot.py` process, whose child is the host's init. The socket between this server and
+init is the host's only cable to it: when it closes on this side, the host goes down.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from localcloud.base.background import in_background
+from localcloud.machine.hypervisor import host_processes
+from localcloud.machine.hypervisor.disk import Disk, DiskError, Disks
+from localcloud.machine.hypervisor.machine import ENDPOINT_ADDRESS, METADATA_ADDRESS, Machine, MetadataFacts
+from localcloud.machine.hypervisor.metadata import MetadataServer
+from localcloud.machine.hypervisor.network import Network
+from localcloud.machine.hypervisor.usage import Usage, measure
+
+logger = logging.getLogger(__name__)
+
+BOOT = Path(__file__).with_name("boot.py")
+CONSOLE_SHOWN = 64 * 1024  # as much as GetConsoleOutput gives
+
+Change = Literal["running", "stopped", "terminated", "powered-off", "died"]
+
+
+class HostNotRunningError(Exception):
+    """The instance is not running here."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """How a command on a host ended. `exit_code` is None when nobody could see it end."""
+
+    ending: Literal["exited", "timed-out", "cancelled", "vanished"]
+    exit_code: int | None
+
+
+class Execution:
+    """One command on one host. Its output goes straight to two files on this side."""
+
+    def __init__(self, host: _Host, number: int, stdout: Path, stderr: Path, timeout: float) -> None:
+        self.stdout = stdout
+        self.stderr = stderr
+        self._host = host
+        self._number = number
+        self._timeout = timeout
+        self._ended = threading.Event()
+        self._result: Result | None = None
+        self._why_killed: Literal["timed-out", "cancelled"] | None = None
+
+    def wait(self) -> Result:
+        """Until it exits, is cancelled, runs out of time (then its process group is killed) or its host vanishes."""
+        if not self._ended.wait(self._timeout):
+            self._kill("timed-out")
+            self._ended.wait()
+        assert self._result is not None
+        return self._result
+
+    def cancel(self) -> None:
+        """SIGKILL to its whole process group; `wait` then answers `cancelled`. Harmless when it has already ended."""
+        self._kill("cancelled")
+
+    def _kill(self, why: Literal["timed-out", "cancelled"]) -> None:
+        self._why_killed = self._why_killed or why
+        self._host.send(op="kill", id=self._number)
+
+    def _end(self, exit_code: int | None) -> None:
+        if exit_code is None:
+            self._result = Result("vanished", None)
+        else:
+            self._result = Result(self._why_killed or "exited", exit_code)
+        self._ended.set()
+
+
+class Hypervisor:
+    """All hosts of one state folder. Needs the network, process and mount namespaces of the local cloud around it."""
+
+    def __init__(
+        self,
+        state: Path,
+        endpoint_port: int,
+        *,
+        grace: float = 150.0,
+    ) -> None:
+        """`grace`: seconds between asking a host down and killing it; its init has given up long before.
+
+        Once this returns the bridge has the metadata and endpoint addresses, so that a server can listen on them.
+        """
+        self.listeners: list[Callable[[str, str, str], None]] = []
+        """Called with the instance id, what happened (`Change`) and why."""
+        self.metadata: Callable[[str], MetadataFacts] = lambda instance_id: MetadataFacts()
+        self._wheels: dict[str, Path] = {}
+        self._state = state.resolve()
+        self._endpoint = f"http://{ENDPOINT_ADDRESS}:{endpoint_port}"
+        self._grace = grace
+        self._is_closed = False
+        self._hosts: dict[str, _Host] = {}
+        self._lock = threading.RLock()
+        self._disks = Disks(self._state)
+        self._network = Network()
+        self._metadata_server = MetadataServer(
+            self._machine_at, lambda instance_id: self.metadata(instance_id)
+        )
+        self._metadata_server.start()
+
+    def provide_base_image(self, image_id: str, files: Mapping[str, str], wheels: Path | None) -> None:
+        """What hosts of this image, and of images made from it, find on their disk: files by path, and a folder of
+        this machine at /opt/wheels, which need not exist yet. Before the first host boots.
+        """
+        self._disks.provide(image_id, files)
+        if wheels is not None:
+            self._wheels[image_id] = wheels
+
+    # --- for EC2 ---
+
+    def boot(self, machine: Machine) -> None:
+        """Start it; with a clone of its image's disk when it has none of its own. Answers `running` or `died`."""
+        with self._lock:
+            if machine.instance_id in self._hosts:
+                raise ValueError(f"{machine.instance_id} is already up")
+            host = _Host(machine, self._state / "instances" / machine.instance_id)
+            self._hosts[machine.instance_id] = host
+        in_background(f"host {machine.instance_id}", lambda: self._run(host))
+
+    def stop(self, instance_id: str) -> None:
+        """Ask it down, kill it after the grace, keep its disk. Answers `stopped`; at once when it is not up."""
+        self._end(instance_id, "stopped")
+
+    def terminate(self, instance_id: str) -> None:
+        """The same and delete its disk. Answers `terminated`."""
+        self._end(instance_id, "terminated")
+
+    def kill(self, instance_id: str) -> None:
+        """As if its power failed: nothing on it is asked or warned. Answers `died`; nothing when it is not up."""
+        host = self._hosts.get(instance_id)
+        if host is not None:
+            host.kill()
+
+    def reboot(self, instance_id: str) -> None:
+        """Down and up again with the same disk and address, which ends a hang. Answers `running` once more."""
+        self._up(instance_id).reboot()
+
+    def freeze(self, instance_id: str) -> None:
+        """Every process on it stops where it is, init too, and nobody is told: it hangs. For a host that is up."""
+        self._up(instance_id).freeze()
+
+    def thaw(self, instance_id: str) -> None:
+        """The frozen processes go on; nothing when it is gone."""
+        host = self._hosts.get(instance_id)
+        if host is not None:
+            host.thaw()
+
+    def cut(self, instance_id: str) -> None:
+        """No packet reaches it or comes from it, a reboot included. For a host that is up."""
+        host = self._up(instance_id)
+        host.is_cut = True
+        self._network.cut(host.machine)
+
+    def reconnect(self, instance_id: str) -> None:
+        """Its cable carries packets again; nothing when it is gone."""
+        host = self._hosts.get(instance_id)
+        if host is not None:
+            host.is_cut = False
+            self._network.reconnect(host.machine)
+
+    def capture(
+        self, instance_id: str, image_id: str, done: Callable[[str | None], None], *, reboot: bool = False
+    ) -> None:
+        """Copy its disk as a new image, at one instant: a running host is frozen meanwhile or, with `reboot`, taken
+        down, copied and brought up again. `done` is given what went wrong, or None.
+        """
+
+        def copy() -> None:
+            try:
+                with _stopped(host):
+                    self._disks.capture(instance_id, image_id)
+            except (DiskError, OSError) as error:
+                done(str(error))
+                return
+            done(None)
+
+        with self._lock:
+            host = self._hosts.get(instance_id)
+        if reboot and host is not None and host.reboot_around(copy):
+            return
+        in_background(f"capture {instance_id}", copy)
+
+    def delete_image(self, image_id: str) -> None:
+        """Hosts that were launched from it keep working."""
+        self._disks.delete_image(image_id)
+
+    def console(self, instance_id: str) -> str:
+        """What boot, init and units printed since the last boot, the last 64 KiB of it."""
+        path = self._state / "instances" / instance_id / "console.log"
+        if not path.exists():
+            return ""
+        with path.open("rb") as console:
+            console.seek(max(0, path.stat().st_size - CONSOLE_SHOWN))
+            return console.read().decode(errors="replace")
+
+    # --- for the SSM agent ---
+
+    def running(self) -> Mapping[str, Machine]:
+        """The machines whose init is up."""
+        with self._lock:
+            return {name: host.machine for name, host in self._hosts.items() if host.is_up}
+
+    def impairments(self, instance_id: str) -> frozenset[str]:
+        """`frozen`, `cut` or both, when that keeps the software on it from hearing and answering."""
+        with self._lock:
+            host = self._hosts.get(instance_id)
+        if host is None:
+            return frozenset()
+        return frozenset(word for word, holds in (("frozen", host.is_frozen), ("cut", host.is_cut)) if holds)
+
+    def usage(self) -> Mapping[str, Usage]:
+        """What the processes of every host use that is up and neither hangs nor is cut off."""
+        with self._lock:
+            hosts = [host for host in self._hosts.values() if not host.is_frozen and not host.is_cut]
+        boots = {host.machine.instance_id: host.boot_process() for host in hosts}
+        return measure({name: pid for name, pid in boots.items() if pid is not None})
+
+    def execute(
+        self,
+        instance_id: str,
+        argv: Sequence[str],
+        env: Mapping[str, str],
+        timeout: float,
+        *,
+        output: Path | None = None,
+        cwd: str = "/",
+    ) -> Execution:
+        """Run as root in a process group of its own, with the host's environment plus `env`.
+
+        Its output is in `output`/stdout and `output`/stderr (a folder beside the disk when not given).
+        """
+        return self._up(instance_id).execute(argv, env, timeout, output, cwd)
+
+    def close(self) -> None:
+        """Take every host down at once, as at the end of the local cloud; disks stay, and nobody is told."""
+        with self._lock:
+            hosts = list(self._hosts.values())
+            self._is_closed = True
+        for host in hosts:
+            host.kill()
+        for host in hosts:
+            host.gone.wait(10)
+        self._metadata_server.stop()
+
+    # --- inside ---
+
+    def _up(self, instance_id: str) -> _Host:
+        host = self._hosts.get(instance_id)
+        if host is None or not host.is_up:
+            raise HostNotRunningError(f"{instance_id} is not running")
+        return host
+
+    def _machine_at(self, address: str) -> Machine | None:
+        with self._lock:
+            return next((h.machine for h in self._hosts.values() if h.machine.private_ip == address), None)
+
+    def _end(self, instance_id: str, wanted: Literal["stopped", "terminated"]) -> None:
+        with self._lock:
+            host = self._hosts.get(instance_id)
+            if host is not None:
+                host.wanted = wanted
+        if host is None:
+            in_background(f"end {instance_id}", lambda: self._ended(instance_id, wanted, "it was not up"))
+            return
+        host.ask_down(self._grace)
+
+    def _run(self, host: _Host) -> None:
+        """A host's whole life, boot to end; reboots included."""
+        machine = host.machine
+        reason = "did not start"
+        again = True
+        try:
+            while again:
+                self._start(host)
+                reason = self._follow(host)
+                host.do_while_down()
+                again = host.rebooting and host.wanted is None
+        except (OSError, DiskError) as error:
+            logger.exception("host %s", machine.instance_id)
+            reason = str(error)
+            host.kill()
+        finally:
+            host.do_while_down()
+            host.forget_executions()
+            self._network.unplug(machine)
+            self._release(machine.instance_id)
+            with self._lock:
+                self._hosts.pop(machine.instance_id, None)
+                what: Change = host.wanted or ("powered-off" if host.powered_off else "died")
+            host.gone.set()
+            self._ended(machine.instance_id, what, reason)
+
+    def _release(self, instance_id: str) -> None:
+        """What is left lying is taken away before the next boot; a host that has ended is told of whatever happens."""
+        try:
+            self._disks.release(instance_id)
+        except OSError:
+            logger.exception("the disk of %s", instance_id)
+
+    def _start(self, host: _Host) -> None:
+        disk = self._disks.prepare(host.machine.instance_id, host.machine.image_id)
+        host.start(self._specification(host.machine, disk))
+
+    def _follow(self, host: _Host) -> str:
+        """Serve the host's messages until it is gone; why it went."""
+        reason = "its init vanished"
+        for message in host.messages():
+            match message["event"]:
+                case "namespaces":
+                    self._network.plug_in(host.machine, host.pid)
+                    if host.is_cut:
+                        self._network.cut(host.machine)
+                    host.send(op="wired")
+                case "running":
+                    host.is_up = True
+                    self._notify(host.machine.instance_id, "running", "init is up")
+                case "exited" if not host.powered_off:  # going down, a host's agent reports nothing any more
+                    host.finish(message["id"], message["code"])
+                case "powering-off":
+                    host.powered_off = True
+                    host.rebooting = message["reboot"]
+                    reason = message["reason"]
+                case "failed":
+                    reason = message["reason"]
+        host.reap()
+        return reason
+
+    def _ended(self, instance_id: str, what: Change, reason: str) -> None:
+        if what == "terminated":
+            self._disks.delete(instance_id)
+        self._notify(instance_id, what, reason)
+
+    def _notify(self, instance_id: str, what: Change, reason: str) -> None:
+        logger.info("host %s: %s (%s)", instance_id, what, reason)
+        if self._is_closed:
+            return
+        try:
+            for listener in self.listeners:
+                listener(instance_id, what, reason)
+        except Exception:  # a listener's fault must not keep the host from being cleaned up
+            logger.exception("a listener failed at %s: %s", instance_id, what)
+
+    def _specification(self, machine: Machine, disk: Disk) -> dict[str, Any]:
+        wheels = self._wheels.get(disk.base)
+        return {
+            "instance_id": machine.instance_id,
+            "state": str(self._state),
+            "layers": disk.layers,
+            "hostname": machine.hostname,
+            "private_ip": machine.private_ip,
+            "neighbours": [METADATA_ADDRESS, ENDPOINT_ADDRESS],
+            "python": _python(),
+            "python_home": sys.base_prefix,
+            "wheels": str(wheels.resolve()) if wheels and wheels.is_dir() else None,
+            "host": {
+                "environment": {
+                    "PATH": "/run/localcloud/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+                    "LANG": "C.UTF-8",
+                    "AWS_ENDPOINT_URL": self._endpoint,
+                    "AWS_REGION": machine.region,
+                },
+                "user_data": machine.user_data.decode("latin-1") if machine.user_data else None,
+                "instance_id": machine.instance_id,
+            },
+        }
+
+
+class _Host:
+    """One machine that is up or on its way: its boot process, its control socket, its running commands."""
+
+    def __init__(self, machine: Machine, home: Path) -> None:
+        self.machine = machine
+        self.home = home
+        self.wanted: Literal["stopped", "terminated"] | None = None
+        self.is_up = False
+        self.powered_off = False
+        self.rebooting = False
+        self.is_cut = False
+        self.gone = threading.Event()
+        self._lock = threading.Lock()
+        self._killed = False
+        self._process: subprocess.Popen[bytes] | None = None
+        self._control: socket.socket | None = None
+        self._executions: dict[int, Execution] = {}
+        self._numbers = 0
+        self._stopped_pids: list[int] = []
+        self._while_down: list[Callable[[], None]] = []
+
+    @property
+    def is_frozen(self) -> bool:
+        return bool(self._stopped_pids)
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    def boot_process(self) -> int | None:
+        """The process whose child is init; None while it is not up."""
+        with self._lock:
+            return self._process.pid if self.is_up and self._process is not None else None
+
+    def start(self, specification: dict[str, Any]) -> None:
+        self.powered_off = self.rebooting = False
+        control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs, (self.home / "console.log").open("wb") as console:
+            process = subprocess.Popen(
+                [_python(), "-I", "-S", str(BOOT), str(theirs.fileno())],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=console,
+                stderr=console,
+                start_new_session=True,
+            )
+        with self._lock:
+            self._process, self._control = process, control
+            killed = self._killed
+        self.send(**specification)
+        if killed:
+            self.kill()
+
+    def messages(self) -> Iterator[dict[str, Any]]:
+        control = self._control
+        assert control is not None
+        while data := _receive(control):
+            yield json.loads(data)
+
+    def send(self, **message: Any) -> None:
+        """Send init a message; one to a host that is gone is dropped, which is no error."""
+        self._send(json.dumps(message).encode(), [])
+
+    def _send(self, data: bytes, files: list[int]) -> bool:
+        with self._lock:
+            if self._control is None:
+                return False
+            try:
+                socket.send_fds(self._control, [data], files)
+            except (BrokenPipeError, ConnectionResetError):
+                return False
+            return True
+
+    def execute(
+        self, argv: Sequence[str], env: Mapping[str, str], timeout: float, output: Path | None, cwd: str
+    ) -> Execution:
+        with self._lock:
+            self._numbers += 1
+            number = self._numbers
+        folder = output or self.home / "output" / str(number)
+        folder.mkdir(parents=True, exist_ok=True)
+        execution = Execution(self, number, folder / "stdout", folder / "stderr", timeout)
+        with self._lock:
+            self._executions[number] = execution
+        order = {"op": "run", "id": number, "argv": list(argv), "env": dict(env), "cwd": cwd}
+        with execution.stdout.open("wb") as out, execution.stderr.open("wb") as err:
+            if not self._send(json.dumps(order).encode(), [out.fileno(), err.fileno()]):
+                self.finish(number, None)
+        return execution
+
+    def finish(self, number: int, code: int | None) -> None:
+        with self._lock:
+            execution = self._executions.pop(number, None)
+        if execution is not None:
+            execution._end(code)
+
+    def forget_executions(self) -> None:
+        for number in list(self._executions):
+            self.finish(number, None)
+
+    def ask_down(self, grace: float) -> None:
+        """Ask, and kill if it has not gone after the grace; one that is still booting or hangs is killed at once."""
+        if not self.is_up or self.is_frozen:
+            self.kill()
+            return
+        self.send(op="poweroff", reboot=False)
+
+        def insist() -> None:
+            if not self.gone.wait(grace):
+                self.kill()
+
+        in_background(f"down {self.machine.instance_id}", insist)
+
+    def reboot(self) -> None:
+        """Down and up again, which ends a hang."""
+        self.thaw()
+        self.send(op="poweroff", reboot=True)
+
+    def reboot_around(self, work: Callable[[], None]) -> bool:
+        """Reboot it, and do this while it is down; False when it is not up, so that nothing needs to go down."""
+        with self._lock:
+            if not self.is_up:
+                return False
+            self._while_down.append(work)
+        self.reboot()
+        return True
+
+    def do_while_down(self) -> None:
+        """What `reboot_around` was asked for; the host is down now, or over."""
+        with self._lock:
+            asked, self._while_down = self._while_down, []
+        for work in asked:
+            work()
+
+    def kill(self) -> None:
+        """Everything on it ends now. Its boot process ends when all of that is gone, so that `reap` waits for it."""
+        with self._lock:
+            self._killed = True
+            process = self._process
+        if process is not None and process.poll() is None:
+            host_processes.end(process.pid)
+
+    def freeze(self) -> None:
+        with self._lock:
+            self._stopped_pids += host_processes.stop_all(self.pid)
+
+    def thaw(self) -> None:
+        """What `freeze` stopped goes on; what had been stopped before stays so."""
+        with self._lock:
+            host_processes.continue_all(self._stopped_pids)
+            self._stopped_pids.clear()
+
+    def reap(self) -> None:
+        """After the socket closed: the processes are gone or going; wait until they are, and collect them."""
+        with self._lock:
+            self.is_up = False
+            process, self._process = self._process, None
+            control, self._control = self._control, None
+            self._stopped_pids.clear()
+        if control is not None:
+            control.close()
+        if process is not None:
+            process.wait()
+        self.forget_executions()
+
+
+@contextmanager
+def _stopped(host: _Host | None) -> Iterator[None]:
+    """Every process of a host that is up stands still meanwhile; what had been stopped before stays so."""
+    boot = host.boot_process() if host is not None else None
+    held = host_processes.stop_all(boot) if boot is not None else []
+    try:
+        yield
+    finally:
+        host_processes.continue_all(held)
+
+
+def _receive(control: socket.socket) -> bytes:
+    try:
+        return control.recv(1 << 20)
+    except ConnectionResetError:
+        return b""
+
+
+def _python() -> str:
+    """The interpreter itself, which a host sees too; a virtual environment's is a link that a host cannot follow."""
+    return os.path.realpath(sys.executable)

@@ -1,0 +1,115 @@
+"""What is forgotten, so that a local cloud that runs for weeks needs no more memory than one of today.
+
+As AWS: log events after their group's retention, executions 90 days after their end, all versions of a parameter but
+the newest 100. Beyond AWS, because this is one machine's memory: the newest `EVENTS` of every log group, the newest
+`EXECUTIONS` of every state machine that have ended.
+"""
+
+from __future__ import annotations
+
+import logging
+import resource
+import threading
+import time
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from operator import itemgetter
+from pathlib import Path
+from typing import TypeVar
+
+from localcloud.base import descriptors
+
+log = logging.getLogger(__name__)
+
+Key = TypeVar("Key")
+
+PAUSE = 60.0
+DAY = 86400.0
+EXECUTION_DAYS = 90
+EXECUTIONS = 1000
+EVENTS = 10_000
+VERSIONS = 100
+NEARLY = 0.9
+
+
+def install() -> None:
+    """Forget from now on, in a thread of its own."""
+    threading.Thread(target=_forget_forever, name="expiry", daemon=True).start()
+
+
+def _forget_forever() -> None:
+    warned = False
+    while True:
+        time.sleep(PAUSE)
+        for forget in (forget_log_events, forget_executions, forget_versions):
+            try:
+                forget(time.time())
+            except Exception:  # what one cannot forget must not keep the others from it
+                log.exception("nothing was forgotten by %s", forget.__name__)
+        warned = _warn(warned)
+
+
+def _warn(warned: bool) -> bool:
+    """Say once that the descriptors are nearly used up; whether they are."""
+    used, limit = len(list(Path("/proc/self/fd").iterdir())), resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    nearly = limit != resource.RLIM_INFINITY and used > NEARLY * limit
+    if nearly and not warned:
+        log.warning("%s of %s descriptors are in use. %s", used, limit, descriptors.shortage(2 * limit))
+    return nearly
+
+
+def forget_log_events(now: float) -> None:
+    """And streams in which nothing is left; those into which nothing was written yet stay."""
+    from ministack.services import cloudwatch_logs as logs
+
+    oldest: dict[tuple[str, str, str], float] = {}
+    for (account, region, name), group in logs._log_groups.all_items():
+        streams = list(group["streams"].items())
+        times = [event["timestamp"] for _, stream in streams for event in stream["events"]]
+        first = oldest[account, region, name] = first_kept(times, group.get("retentionInDays"), now)
+        for stream_name, stream in streams:
+            with logs._log_events_lock:
+                del stream["events"][: bisect_left(stream["events"], first, key=itemgetter("timestamp"))]
+                if stream["events"]:
+                    stream["firstEventTimestamp"] = stream["events"][0]["timestamp"]
+                elif (stream["lastEventTimestamp"] or first) < first:
+                    group["streams"].pop(stream_name)
+    for (account, region, pointer), record in logs._log_records.all_items():
+        if record["_timestamp_ms"] < oldest.get((account, region, record["@log"]), 0):
+            logs._log_records.pop_scoped(account, region, pointer, None)
+
+
+def first_kept(times: Sequence[float], days: int | None, now: float) -> float:
+    """The time, in milliseconds, before which a log group with events of these times forgets them."""
+    too_old = (now - days * DAY) * 1000 if days else 0.0
+    return max(too_old, sorted(times)[-EVENTS] if len(times) > EVENTS else 0.0)
+
+
+def forget_executions(now: float) -> None:
+    """Those that have ended: after 90 days, and all but the newest of each state machine."""
+    from ministack.services import stepfunctions
+
+    ended: dict[str, dict[tuple[str, str, str], str]] = defaultdict(dict)
+    for key, execution in stepfunctions._executions.all_items():
+        if execution["status"] != "RUNNING" and execution["stopDate"]:
+            ended[execution["stateMachineArn"]][key] = execution["stopDate"]
+    for stopped in ended.values():
+        for key in forgotten(stopped, now):
+            stepfunctions._executions.pop_scoped(*key, None)
+
+
+def forgotten(stopped: Mapping[Key, str], now: float) -> list[Key]:
+    """Of a state machine's executions that ended at these times, as AWS writes them, those that are over."""
+    too_old = datetime.fromtimestamp(now - EXECUTION_DAYS * DAY, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+    newest_first = sorted(stopped, key=lambda key: stopped[key], reverse=True)
+    return [key for place, key in enumerate(newest_first) if place >= EXECUTIONS or stopped[key] < too_old]
+
+
+def forget_versions(now: float) -> None:
+    """All versions of a parameter but the newest."""
+    from ministack.services import ssm
+
+    for _, versions in ssm._parameter_history.all_items():
+        del versions[:-VERSIONS]

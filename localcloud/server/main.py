@@ -1,0 +1,196 @@
+"""The one server process: ministack with every part of ours installed, serving inside the supervisor's namespaces.
+
+Started by `supervisor` as `python -m localcloud.server.main`. The order below matters and is the table of contents:
+the environment (ministack reads it while it is imported), the network, the installs, what was kept, serving.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import os
+import shutil
+import signal
+import threading
+from pathlib import Path
+from typing import Any
+
+from localcloud.base import descriptors
+from localcloud.base.context import ACCOUNT, HOST_ENDPOINT, REGION, Context
+from localcloud.base.facts import Facts
+from localcloud.base.state import Store
+from localcloud.machine.hypervisor import Hypervisor
+from localcloud.patches import MINISTACK
+from localcloud.server import admin
+
+log = logging.getLogger("localcloud.server.main")
+
+DRAIN_SECONDS = 1.0
+WORKERS = 64
+"""Threads that answer; they are there from the start."""
+QUIET_LOGGERS = ("hypercorn.access", "hypercorn.error", "botocore", "urllib3", "persistence", "werkzeug")
+
+
+def main() -> None:
+    """Serve until SIGTERM; returns after everything that is kept was written."""
+    arguments = _arguments()
+    descriptors.raise_limit()
+    set_environment(arguments.state, arguments.port)
+    prepare_network()
+    store = Store(arguments.state / "kept")
+    context = Context(arguments.state, arguments.port, store, Facts.load(arguments.facts))
+    hypervisor = Hypervisor(context.state, context.port)
+    for image_id, image in context.facts.images.items():
+        wheels = Path(image.wheels) if image.wheels else None
+        hypervisor.provide_base_image(image_id, image.files, wheels)
+    install_everything(context, hypervisor)
+    serve(context, hypervisor, listening_socket=arguments.socket)
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description="The local cloud's server; `python -m localcloud up` starts it."
+    )
+    parser.add_argument("--state", type=Path, required=True)
+    parser.add_argument("--port", type=int, required=True)
+    parser.add_argument("--socket", type=int, required=True, help="file descriptor that listens outside")
+    parser.add_argument("--facts", type=Path, default=None)
+    return parser.parse_args()
+
+
+def set_environment(state: Path, port: int) -> None:
+    """Everything ministack and moto read while they are imported. Nothing of it reaches a Lambda or a host."""
+    for name in [name for name in os.environ if name.startswith(("AWS_", "MINISTACK_", "LOCALSTACK_"))]:
+        del os.environ[name]
+    temporary = state / "tmp"
+    shutil.rmtree(temporary, ignore_errors=True)  # what a killed server's functions left
+    temporary.mkdir(parents=True, exist_ok=True)
+    os.environ.update(
+        AUTH="true",
+        BIND_HOST="127.0.0.1",
+        GATEWAY_PORT=str(port),
+        IOT_MTLS_ENABLED="0",
+        SFTP_ENABLED="0",
+        DOCKER_HOST=f"unix://{state}/no-docker-here",
+        LAMBDA_EXECUTOR="local",
+        MINISTACK_ACCOUNT_ID=ACCOUNT,
+        MINISTACK_REGION=REGION,
+        MOTO_EC2_LOAD_DEFAULT_AMIS="false",
+        MOTO_EC2_ENABLE_INSTANCE_TYPE_VALIDATION="true",
+        STATE_DIR=str(state / "ministack"),
+        S3_PERSIST="1",
+        S3_DATA_DIR=str(state / "s3"),
+        TMPDIR=str(temporary),
+        MINISTACK_WORKER_THREADS=str(WORKERS),
+        LOG_LEVEL=os.environ.get("LOCALCLOUD_LOG", "INFO"),
+        # moto's own boto3 never leaves the process, yet botocore insists on a region.
+        AWS_DEFAULT_REGION=REGION,
+        AWS_EC2_METADATA_DISABLED="true",
+    )
+
+
+def prepare_network() -> None:
+    """Loopback up, and the address at which hosts find the endpoint."""
+    from pyroute2 import IPRoute
+
+    with IPRoute() as routes:
+        loopback = routes.link_lookup(ifname="lo")[0]
+        routes.link("set", index=loopback, state="up")
+        routes.addr("replace", index=loopback, address=HOST_ENDPOINT, prefixlen=32)
+
+
+def install_everything(context: Context, hypervisor: Hypervisor) -> None:
+    """Install every part, later ones around earlier ones; what the last server kept is given back once it serves."""
+    from localcloud.server import call_counts, expiry, faults, ministack_state, status, unknown_services
+    from localcloud.services import cloudformation, iam, s3, servicequotas, ssm, stepfunctions
+    from localcloud.services.cloudwatch import gpu_metrics, metrics
+    from localcloud.services.ec2 import install as ec2
+    from localcloud.services.eventbridge import service_events, targets
+    from localcloud.services.lambdas import functions
+
+    for name in QUIET_LOGGERS:
+        logging.getLogger(name).setLevel(logging.WARNING)
+    service_events.install()
+    ministack_state.install(context)
+    iam.install()
+    s3.install(context)
+    cloudformation.install()
+    functions.install(context)
+    targets.install()
+    stepfunctions.install()
+    faults.install(ec2.install(context, hypervisor))
+    metrics.install()
+    gpu_metrics.install(context, hypervisor)
+    servicequotas.install(context)
+    ssm.install(context, hypervisor)
+    unknown_services.install()
+    expiry.install()
+    call_counts.install()
+    status.install(context)
+    MINISTACK.replace("app:PERSIST_STATE", True)
+    MINISTACK.replace("app:_load_persisted_state", lambda: _when_ministack_starts(context))
+    MINISTACK.replace("app:save_all", lambda states: None)
+
+
+def _when_ministack_starts(context: Context) -> None:
+    """In its event loop, whose pool of threads it has made by now."""
+    together = threading.Barrier(WORKERS)
+    for _ in range(WORKERS):  # else the pool grows with every burst of calls, for good
+        asyncio.get_running_loop().run_in_executor(None, together.wait)
+    context.store.restore()
+
+
+def serve(context: Context, hypervisor: Hypervisor, listening_socket: int) -> None:
+    """Answer on the socket made outside, on loopback inside, and on the hosts' address."""
+    from hypercorn.asyncio import serve as hypercorn_serve
+    from hypercorn.config import Config
+    from ministack import app as ministack_app
+
+    from localcloud.server import connections
+
+    connections.install()
+    config = Config()
+    config.bind = [
+        f"fd://{listening_socket}",
+        f"127.0.0.1:{context.port}",
+        f"{HOST_ENDPOINT}:{context.port}",
+    ]
+    config.keep_alive_timeout = connections.IDLE_SECONDS
+    config.graceful_timeout = DRAIN_SECONDS
+    config.shutdown_timeout = DRAIN_SECONDS
+    config.loglevel = "WARNING"
+    threading.Thread(target=context.store.write_forever, name="state", daemon=True).start()
+    application: Any = admin.answers(_noticing_changes(ministack_app.app, context))
+    asyncio.run(_serve_until_terminated(hypercorn_serve, application, config))
+    hypervisor.close()
+    context.store.write()
+    log.info("everything is written; the end")
+    logging.shutdown()
+    # Threads of executions, schedules and hosts are left as they are: the namespaces end with this process.
+    os._exit(0)
+
+
+async def _serve_until_terminated(hypercorn_serve: Any, application: Any, config: Any) -> None:
+    terminated = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, terminated.set)
+    await hypercorn_serve(application, config, shutdown_trigger=terminated.wait)
+
+
+def _noticing_changes(application: admin.Application, context: Context) -> admin.Application:
+    """Every request may change what is kept, and so may what runs on after it: both are written soon."""
+
+    async def noticing(scope: admin.Scope, receive: admin.Receive, send: admin.Send) -> None:
+        try:
+            await application(scope, receive, send)
+        finally:
+            if scope["type"] == "http" and not str(scope["path"]).startswith("/_"):
+                context.store.changed()
+
+    return noticing
+
+
+if __name__ == "__main__":
+    main()

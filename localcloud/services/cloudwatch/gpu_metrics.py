@@ -1,0 +1,103 @@
+"""GPU metrics in CloudWatch, as the agent on a host with GPUs publishes them on AWS.
+
+There is no GPU here, so the host's processes stand for what would run on one: the utilization is the share of the
+interval in which the host computed (`hypervisor.usage.busy`), the memory what its processes hold. A host that is
+frozen or cut off publishes nothing, nor does one whose agent a fault has muted.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+
+from ministack.core.responses import request_scope
+
+from localcloud.base.context import Context
+from localcloud.machine.hypervisor import Hypervisor, Machine
+from localcloud.machine.hypervisor.usage import Usage, busy
+from localcloud.services.cloudwatch import metrics as cloudwatch
+
+log = logging.getLogger(__name__)
+
+UTILIZATION, MEMORY = "nvidia_smi_utilization_gpu", "nvidia_smi_memory_used"
+MEBIBYTE = 1 << 20
+EVERY_HOST = "*"
+
+_lock = threading.Lock()
+_muted_until: dict[str, datetime | None] = {}
+
+
+def install(context: Context, hypervisor: Hypervisor) -> None:
+    """Publish from now on, in a thread of its own."""
+    threading.Thread(
+        target=lambda: _publish_forever(context, hypervisor), name="gpu-metrics", daemon=True
+    ).start()
+
+
+def mute(instance_id: str, seconds: float | None) -> None:
+    """This host (EVERY_HOST: all of them) publishes nothing for so long; None: until all are unmuted."""
+    with _lock:
+        _muted_until[instance_id] = (
+            None if seconds is None else datetime.now(UTC) + timedelta(seconds=seconds)
+        )
+
+
+def unmute_all() -> None:
+    """Every host publishes again."""
+    with _lock:
+        _muted_until.clear()
+
+
+def muted() -> dict[str, str | None]:
+    """Who publishes nothing, and until when (None: without end)."""
+    with _lock:
+        present = datetime.now(UTC)
+        return {
+            who: until.isoformat() if until else None
+            for who, until in _muted_until.items()
+            if until is None or until > present
+        }
+
+
+def measured(before: Mapping[str, Usage], after: Mapping[str, Usage]) -> dict[str, dict[str, float]]:
+    """The metrics of every host that was looked at twice since it booted: percent and MiB by name."""
+    found = {}
+    for host, usage in after.items():
+        share = busy(before[host], usage) if host in before else None
+        if share is not None:
+            found[host] = {
+                UTILIZATION: round(100 * share, 2),
+                MEMORY: round(usage.memory_bytes / MEBIBYTE, 2),
+            }
+    return found
+
+
+def _publish_forever(context: Context, hypervisor: Hypervisor) -> None:
+    before: Mapping[str, Usage] = {}
+    while True:
+        time.sleep(context.facts.metrics.interval_seconds)
+        try:
+            after = hypervisor.usage()
+            _publish(context, hypervisor.running(), measured(before, after))
+            before = after
+        except Exception:  # one failed look must not end all later ones
+            log.exception("GPU metrics were not published")
+
+
+def _publish(
+    context: Context, machines: Mapping[str, Machine], metrics: Mapping[str, Mapping[str, float]]
+) -> None:
+    quiet = muted()
+    for host, values in metrics.items():
+        machine = machines.get(host)
+        if machine is None or not machine.gpus or host in quiet or EVERY_HOST in quiet:
+            continue
+        with request_scope(context.account, machine.region):
+            for name, unit in ((UTILIZATION, "Percent"), (MEMORY, "Megabytes")):
+                dimensions = {"InstanceId": host}
+                cloudwatch.record(context.facts.metrics.namespace, name, values[name], unit, dimensions)
+    with request_scope(context.account, context.region):
+        cloudwatch.evaluate_alarms()

@@ -1,0 +1,344 @@
+"""GetMetricData and GetMetricStatistics as CloudWatch answers them, and metrics that come from inside.
+
+ministack looks at every metric of the account for each query, knows neither pages nor ScanBy nor limits, takes a query
+without dimensions for one of all dimensions, and answers what it cannot compute with an empty result.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ministack.services import cloudwatch
+from moto.core.parse import PROTOCOL_PARSERS
+from moto.core.utils import get_service_model
+
+from localcloud.patches import MINISTACK
+
+Answer = tuple[int, dict[str, str], bytes]
+Point = dict[str, Any]
+
+MOST_QUERIES, MOST_DATAPOINTS = 500, 100_800
+MOST_STATISTICS = 1440
+SHORT_PERIODS = (1, 5, 10, 20, 30)
+STATISTICS = ("SampleCount", "Average", "Sum", "Minimum", "Maximum")
+ID = re.compile(r"[a-z][a-zA-Z0-9_]{0,254}")
+PERCENTILE = re.compile(r"p(100|\d{1,2}(\.\d{1,10})?)")
+KEPT_SECONDS = 14 * 24 * 3600
+SWEEP_SECONDS = 60.0
+
+_lock = threading.Lock()
+_swept: list[float] = [0.0]
+
+
+class RefusedError(Exception):
+    """What is wrong with a request: CloudWatch's error code and its sentence."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+@dataclass(frozen=True)
+class Series:
+    """One query's datapoints, in the order in which they are shown."""
+
+    id: str
+    label: str
+    times: Sequence[float]
+    values: Sequence[float]
+
+
+def install() -> None:
+    """Answer in ministack's place."""
+    MINISTACK.replace("services.cloudwatch:_get_metric_data", _get_metric_data)
+    MINISTACK.replace("services.cloudwatch:_get_metric_statistics", _get_metric_statistics)
+    MINISTACK.replace("services.cloudwatch:_evict_old_metrics", _sweep)
+
+
+def record(namespace: str, name: str, value: float, unit: str, dimensions: Mapping[str, str]) -> None:
+    """One datapoint of now, in the current account and region, as if somebody had put it."""
+    with _lock:
+        cloudwatch.record_metric(namespace, name, value, unit, dict(dimensions))
+
+
+def evaluate_alarms() -> None:
+    """Let the alarms of the current account and region see what was recorded."""
+    cloudwatch._evaluate_all_alarms()
+
+
+def _sweep() -> None:
+    """Forget what is older than two weeks: now and then, not at every request."""
+    present = time.time()
+    if present - _swept[0] < SWEEP_SECONDS:
+        return
+    _swept[0] = present
+    with _lock:
+        for (account, region, key), points in cloudwatch._metrics.all_items():
+            points[:] = [point for point in points if point["Timestamp"] >= present - KEPT_SECONDS]
+            if not points:
+                cloudwatch._metrics.pop_scoped(account, region, key)
+
+
+# ------------------------------------------------------------------------------------------------- GetMetricData
+
+
+def _get_metric_data(params: Any, body: dict[str, Any], is_cbor: bool, is_json: bool = False) -> Answer:
+    request = body if is_cbor or is_json else _from_query("GetMetricData", params)
+    try:
+        answer = metric_data(request)
+    except RefusedError as refused:
+        return _error(refused, is_cbor, is_json)
+    if is_cbor:
+        results = [cloudwatch._cbor_metric_data_result(result) for result in answer["MetricDataResults"]]
+        return _answer(cloudwatch._cbor_ok({**answer, "MetricDataResults": results}))
+    if is_json:
+        return _answer(cloudwatch._json_ok(answer))
+    return _as_xml("GetMetricData", answer)
+
+
+def metric_data(request: Mapping[str, Any]) -> dict[str, Any]:
+    """What GetMetricData answers to this request; times are ISO-8601."""
+    start, end = _span(request)
+    queries = request.get("MetricDataQueries") or []
+    _check_queries(queries)
+    newest_first = (request.get("ScanBy") or "TimestampDescending") == "TimestampDescending"
+    most = int(request.get("MaxDatapoints") or MOST_DATAPOINTS)
+    if not 1 <= most <= MOST_DATAPOINTS:
+        raise RefusedError(
+            "ValidationError", f"The value {most} for parameter MaxDatapoints is not in [1, 100800]."
+        )
+    series = [_series(query, start, end, newest_first) for query in queries if query.get("ReturnData", True)]
+    results, token = page_of(series, _position(request.get("NextToken")), most)
+    return {"MetricDataResults": results, "Messages": [], **({"NextToken": token} if token else {})}
+
+
+def page_of(all_series: Sequence[Series], start: int, most: int) -> tuple[list[dict[str, Any]], str | None]:
+    """The results from datapoint `start` on, `most` datapoints of them, and the next page's token.
+
+    A query whose datapoints go on there is PartialData; one without datapoints is Complete and empty.
+    """
+    results, position = [], 0
+    end, total = start + most, sum(len(series.times) for series in all_series)
+    for series in all_series:
+        first, last = max(start - position, 0), min(end - position, len(series.times))
+        begins_here = start <= position and (position < end or end >= total)
+        if last > first or (not series.times and begins_here):
+            results.append(_shown(series, first, last))
+        position += len(series.times)
+    return results, str(end) if end < total else None
+
+
+def _shown(series: Series, first: int, last: int) -> dict[str, Any]:
+    return {
+        "Id": series.id,
+        "Label": series.label,
+        "Timestamps": [_iso(at) for at in series.times[first:last]],
+        "Values": list(series.values[first:last]),
+        "StatusCode": "Complete" if last == len(series.times) else "PartialData",
+    }
+
+
+def _check_queries(queries: Sequence[Mapping[str, Any]]) -> None:
+    if not queries:
+        raise RefusedError("ValidationError", "The parameter MetricDataQueries is required.")
+    if len(queries) > MOST_QUERIES:
+        raise RefusedError(
+            "ValidationError",
+            f"The collection MetricDataQueries must not have a size greater than {MOST_QUERIES}.",
+        )
+    seen = set()
+    for number, query in enumerate(queries, 1):
+        where, name = f"MetricDataQueries.member.{number}", str(query.get("Id", ""))
+        if not ID.fullmatch(name):
+            raise RefusedError(
+                "ValidationError",
+                f"The value {name} for parameter {where}.Id is not matching the expected pattern "
+                "^[a-z][a-zA-Z0-9_]*$.",
+            )
+        if name in seen:
+            raise RefusedError(
+                "ValidationError", f"The values for parameter Id in MetricDataQueries must be unique: {name}."
+            )
+        seen.add(name)
+        if query.get("Expression") or not query.get("MetricStat"):
+            raise RefusedError(
+                "ValidationError", f"{where}: the local cloud computes no expressions; ask for a MetricStat."
+            )
+        stat = query["MetricStat"]
+        _check_period(int(stat.get("Period") or 0), f"{where}.MetricStat.Period")
+        if stat.get("Stat") not in STATISTICS and not PERCENTILE.fullmatch(str(stat.get("Stat"))):
+            raise RefusedError(
+                "ValidationError",
+                f"The value {stat.get('Stat')} for parameter {where}.MetricStat.Stat is not a statistic.",
+            )
+
+
+def _series(query: Mapping[str, Any], start: float, end: float, newest_first: bool) -> Series:
+    stat = query["MetricStat"]
+    metric, period = stat["Metric"], int(stat["Period"])
+    points = _points(metric, stat.get("Unit"))
+    found = []
+    for at, bucket in buckets(points, start, end, period):
+        value = _value(bucket, stat["Stat"])
+        if value is not None:
+            found.append((at, value))
+    if newest_first:
+        found.reverse()
+    label = query.get("Label") or metric["MetricName"]
+    return Series(str(query["Id"]), str(label), [at for at, _ in found], [value for _, value in found])
+
+
+# -------------------------------------------------------------------------------------------- GetMetricStatistics
+
+
+def _get_metric_statistics(params: Any, body: dict[str, Any], is_cbor: bool, is_json: bool = False) -> Answer:
+    request = body if is_cbor or is_json else _from_query("GetMetricStatistics", params)
+    try:
+        answer = metric_statistics(request)
+    except RefusedError as refused:
+        return _error(refused, is_cbor, is_json)
+    if is_cbor:
+        points = [cloudwatch._cbor_datapoint(point) for point in answer["Datapoints"]]
+        return _answer(cloudwatch._cbor_ok({**answer, "Datapoints": points}))
+    if is_json:
+        return _answer(cloudwatch._json_ok(answer))
+    return _as_xml("GetMetricStatistics", answer)
+
+
+def metric_statistics(request: Mapping[str, Any]) -> dict[str, Any]:
+    """What GetMetricStatistics answers to this request; times are ISO-8601, the oldest first."""
+    start, end = _span(request)
+    period = int(request.get("Period") or 0)
+    _check_period(period, "Period")
+    if math.ceil((end - start) / period) > MOST_STATISTICS:
+        raise RefusedError(
+            "InvalidParameterCombination",
+            f"You have requested up to {math.ceil((end - start) / period)} datapoints, which exceeds the limit of "
+            f"{MOST_STATISTICS}. You may reduce the datapoints requested by increasing Period, or decreasing the time "
+            "range.",
+        )
+    wanted, extended = request.get("Statistics") or [], request.get("ExtendedStatistics") or []
+    if not wanted and not extended:
+        raise RefusedError(
+            "MissingRequiredParameter", "Must specify either Statistics or ExtendedStatistics."
+        )
+    found = [
+        _datapoint(at, bucket, wanted, extended)
+        for at, bucket in buckets(_points(request, request.get("Unit")), start, end, period)
+    ]
+    return {"Label": request["MetricName"], "Datapoints": found}
+
+
+def _datapoint(
+    at: float, bucket: list[Point], wanted: Sequence[str], extended: Sequence[str]
+) -> dict[str, Any]:
+    point: dict[str, Any] = {"Timestamp": _iso(at), "Unit": bucket[0]["Unit"]}
+    point |= {name: _value(bucket, name) for name in wanted}
+    further = {name: value for name in extended if (value := _value(bucket, name)) is not None}
+    return point | ({"ExtendedStatistics": further} if further else {})
+
+
+# --------------------------------------------------------------------------------------------------- what both need
+
+
+def buckets(
+    points: Sequence[Point], start: float, end: float, period: int
+) -> Iterator[tuple[float, list[Point]]]:
+    """The points of [start, end) by period, the oldest first; a period in which nothing was put is not there.
+
+    Periods begin at the start of the request, rounded down to the minute, or to a short period.
+    """
+    begin = math.floor(start / min(period, 60)) * min(period, 60)
+    found: dict[int, list[Point]] = {}
+    for point in points:
+        if begin <= point["Timestamp"] < end:
+            found.setdefault(int((point["Timestamp"] - begin) // period), []).append(point)
+    for number in sorted(found):
+        yield begin + number * period, found[number]
+
+
+def _points(metric: Mapping[str, Any], unit: str | None) -> list[Point]:
+    """What was put for exactly this metric: its namespace, its name and all of its dimensions."""
+    dimensions = cloudwatch._dims_from_list(metric.get("Dimensions") or [])
+    key = (metric["Namespace"], metric["MetricName"], cloudwatch._dims_key(dimensions))
+    points = list(cloudwatch._metrics.get(key) or ())
+    return [point for point in points if unit is None or point["Unit"] == unit]
+
+
+def _value(bucket: list[Point], statistic: str) -> float | None:
+    found: float | None = cloudwatch._stat_value(cloudwatch._calc_stats(bucket), statistic, bucket)
+    return found
+
+
+def _span(request: Mapping[str, Any]) -> tuple[float, float]:
+    start, end = (cloudwatch._parse_ts(request.get(name)) for name in ("StartTime", "EndTime"))
+    if start is None or end is None:
+        raise RefusedError("ValidationError", "The parameters StartTime and EndTime are required.")
+    if start >= end:
+        raise RefusedError(
+            "ValidationError", "The parameter StartTime must be less than the parameter EndTime."
+        )
+    return start, end
+
+
+def _check_period(period: int, where: str) -> None:
+    if period < 1 or (period not in SHORT_PERIODS and period % 60):
+        raise RefusedError(
+            "ValidationError",
+            f"The parameter {where} must be 1, 5, 10, 20, 30 or a multiple of 60, not {period}.",
+        )
+
+
+def _position(token: Any) -> int:
+    if token is None:
+        return 0
+    if not str(token).isdigit():
+        raise RefusedError("InvalidNextToken", f"The token {token} is invalid.")
+    return int(token)
+
+
+def _iso(at: float) -> str:
+    return str(cloudwatch._ts_iso(at))
+
+
+def _from_query(operation: str, params: Mapping[str, Any]) -> dict[str, Any]:
+    """The request of a client that still speaks the query protocol."""
+    from werkzeug.datastructures import MultiDict
+
+    flat = {key: value[0] if isinstance(value, list) else value for key, value in params.items()}
+    request = {
+        "method": "POST", "values": MultiDict(flat), "headers": {}, "body": b"", "url_path": "/", "url_params": {},
+    }  # fmt: skip
+    model = get_service_model("cloudwatch").operation_model(operation)
+    return dict(PROTOCOL_PARSERS["query"](model, map_type=dict).parse(request))
+
+
+def _error(refused: RefusedError, is_cbor: bool, is_json: bool) -> Answer:
+    return _answer(cloudwatch._error(refused.code, str(refused), 400, use_json=is_json, use_cbor=is_cbor))
+
+
+def _answer(given: Any) -> Answer:
+    status, headers, body = given
+    return status, headers, body
+
+
+def _as_xml(operation: str, answer: Mapping[str, Any]) -> Answer:
+    return _answer(
+        cloudwatch._xml(200, f"{operation}Response", f"<{operation}Result>{_xml(answer)}</{operation}Result>")
+    )
+
+
+def _xml(value: Any) -> str:
+    from xml.sax.saxutils import escape
+
+    if isinstance(value, Mapping):
+        return "".join(f"<{name}>{_xml(inner)}</{name}>" for name, inner in value.items())
+    if isinstance(value, list):
+        return "".join(f"<member>{_xml(inner)}</member>" for inner in value)
+    return escape(str(value))

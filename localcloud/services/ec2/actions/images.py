@@ -1,0 +1,353 @@
+"""Images: what exists from the start, CreateImage as a copy of a host's disk, DeregisterImage with its snapshots."""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Any
+
+from ministack.core.responses import get_region, new_uuid, request_scope
+from ministack.services import ssm as ministack_ssm
+from moto.core.responses import ActionResult
+from moto.ec2.exceptions import EC2ClientError
+from moto.ec2.models.amis import Ami
+from moto.ec2.utils import random_ami_id
+
+from localcloud.base.facts import BaseImage
+from localcloud.services.ec2.actions.base import Actions, Ec2, cut, matches, page
+from localcloud.services.ec2.actions.launch import plain, tags_for
+from localcloud.services.ec2.faults import ImageFaults
+from localcloud.services.ec2.instances.lifecycle import wrong_state
+from localcloud.services.ec2.store.records import LOCK, backend, now
+from localcloud.services.eventbridge import service_events
+from localcloud.services.iam.checks import is_skipped
+
+log = logging.getLogger(__name__)
+
+AMAZON = "137112412989"
+NAME = re.compile(r"[A-Za-z0-9()\[\] ./\-'@_]{3,128}")
+
+
+class ImageActions(Actions):
+    """Images and the snapshots they are made of."""
+
+    def create_image(self) -> ActionResult:
+        request = plain(self.params)
+        name, source = request["Name"], self.ec2_backend.get_instance(request["InstanceId"])
+        if not NAME.fullmatch(name):
+            raise EC2ClientError(
+                "InvalidAMIName.Malformed",
+                "AMI names must be between 3 and 128 characters long, and may contain letters, digits, spaces and "
+                "( ) [ ] . / - ' @ _",
+            )
+        for specification in request.get("TagSpecifications") or []:
+            if specification["ResourceType"] not in ("image", "snapshot"):
+                raise EC2ClientError(
+                    "InvalidParameterValue",
+                    f"'{specification['ResourceType']}' is not a valid taggable resource type for this operation.",
+                )
+        if source.state not in ("running", "stopped"):
+            raise wrong_state(source, "imaged")
+        taken = next(
+            (
+                a
+                for a in self.ec2_backend.amis.values()
+                if a.name == name and a.owner_id == self.current_account
+            ),
+            None,
+        )
+        if taken is not None:
+            raise EC2ClientError(
+                "InvalidAMIName.Duplicate", f"AMI name {name} is already in use by AMI {taken.id}"
+            )
+        self.error_on_dryrun()
+        image = _new_image(source, name, request)
+        self.ec2.hypervisor.capture(
+            source.id,
+            image.id,
+            _captured(self.ec2, image, self.current_account, self.region),
+            reboot=source.state == "running" and str(request.get("NoReboot")).lower() != "true",
+        )
+        return ActionResult({"ImageId": image.id})
+
+    def describe_images(self) -> ActionResult:
+        self.error_on_dryrun()
+        ids, store = self._get_param("ImageIds", []), self.ec2_backend
+        for image_id in ids:
+            if image_id not in store.amis:
+                raise EC2ClientError("InvalidAMIID.NotFound", f"The image id '[{image_id}]' does not exist")
+        found = (
+            [store.amis[image_id] for image_id in dict.fromkeys(ids)] if ids else list(store.amis.values())
+        )
+        owners = _accounts(self._get_param("Owners", []), self.current_account)
+        users = set(self._get_param("ExecutableUsers", []))
+        wanted = self._filters_from_querystring()
+        matching = [
+            image
+            for image in found
+            if (not owners or image.owner_id in owners)
+            and (not users or image.is_public)
+            and matches(_facts_of_image(image), wanted)
+        ]
+        shown, token = cut(self, matching)
+        return ActionResult({"Images": shown, "NextToken": token})
+
+    def deregister_image(self) -> ActionResult:
+        """The image; with DeleteAssociatedSnapshots also what it is made of, reported one by one."""
+        image_id = self._get_param("ImageId")
+        image = self.ec2_backend.amis.get(image_id)
+        if image is None:
+            code = (
+                "InvalidAMIID.Unavailable"
+                if image_id in self.ec2_backend.deleted_amis
+                else "InvalidAMIID.NotFound"
+            )
+            raise EC2ClientError(code, f"The image id '[{image_id}]' does not exist")
+        if image.owner_id != self.current_account:
+            raise EC2ClientError("AuthFailure", "Not authorized for images: " + image_id)
+        self.error_on_dryrun()
+        self.ec2_backend.deregister_image(image_id)
+        results = []
+        if str(self._get_param("DeleteAssociatedSnapshots")).lower() == "true":
+            results.append(_delete_snapshot_of(image, self.ec2.image_faults))
+        self.ec2.hypervisor.delete_image(image_id)
+        _announce(image_id, self.region, "deregistered")
+        return ActionResult({"Return": True, "DeleteSnapshotResults": results})
+
+    def describe_snapshots(self) -> ActionResult:
+        """moto does not look at whose they are."""
+        self.error_on_dryrun()
+        owners = _accounts(self._get_param("OwnerIds", []), self.current_account)
+        wanted = self._filters_from_querystring()
+        found = self.ec2_backend.describe_snapshots(snapshot_ids=self._get_param("SnapshotIds", []))
+        matching = [
+            snapshot
+            for snapshot in found
+            if (not owners or snapshot.owner_id in owners) and matches(_facts_of_snapshot(snapshot), wanted)
+        ]
+        return page(self, "Snapshots", matching)
+
+    def delete_snapshot(self) -> ActionResult:
+        """A snapshot that an image stands on stays."""
+        snapshot_id = self._get_param("SnapshotId")
+        user = next((a for a in self.ec2_backend.amis.values() if a.ebs_snapshot.id == snapshot_id), None)
+        if user is not None:
+            raise EC2ClientError(
+                "InvalidSnapshot.InUse", f"The snapshot {snapshot_id} is currently in use by {user.id}"
+            )
+        return super().delete_snapshot()
+
+
+def _accounts(owners: list[str], own: str) -> set[str]:
+    """The accounts that Owners or OwnerIds name."""
+    names = {"self": own, "amazon": AMAZON}
+    return {names.get(owner, owner) for owner in owners}
+
+
+def _facts_of_image(image: Any) -> dict[str, list[str]]:
+    """What filters can ask of an image."""
+    root = image.block_device_mappings[0]["Ebs"]
+    return {
+        "architecture": [image.architecture],
+        "block-device-mapping.snapshot-id": [root["SnapshotId"]],
+        "block-device-mapping.volume-size": [str(root["VolumeSize"])],
+        "creation-date": [stamp(image.creation_date)],
+        "description": [image.description or ""],
+        "image-id": [image.id],
+        "image-type": [image.image_type],
+        "is-public": [str(image.is_public).lower()],
+        "name": [image.name],
+        "owner-alias": [image.owner_alias] if image.owner_alias else [],
+        "owner-id": [image.owner_id],
+        "root-device-name": [image.root_device_name],
+        "root-device-type": [image.root_device_type],
+        "source-instance-id": [image.source_instance_id] if image.source_instance_id else [],
+        "state": [image.state],
+        "virtualization-type": [image.virtualization_type],
+        **_facts_of_tags(image.id),
+    }
+
+
+def _facts_of_snapshot(snapshot: Any) -> dict[str, list[str]]:
+    """What filters can ask of a snapshot."""
+    return {
+        "description": [snapshot.description],
+        "encrypted": [str(snapshot.encrypted).lower()],
+        "owner-id": [snapshot.owner_id],
+        "snapshot-id": [snapshot.id],
+        "start-time": [stamp(snapshot.start_time)],
+        "status": [snapshot.status],
+        "storage-tier": [snapshot.storage_tier],
+        "volume-id": [snapshot.volume_id],
+        "volume-size": [str(snapshot.volume_size)],
+        **_facts_of_tags(snapshot.id),
+    }
+
+
+def _facts_of_tags(resource_id: str) -> dict[str, list[str]]:
+    tags = backend().tags.get(resource_id, {})
+    return {"tag-key": list(tags), **{f"tag:{key}": [value] for key, value in tags.items()}}
+
+
+def _delete_snapshot_of(image: Any, faults: ImageFaults) -> dict[str, str]:
+    """What DeregisterImage says of the snapshot of an image that is gone: a failure is told, not raised."""
+    snapshot_id, code = image.ebs_snapshot.id, faults.take_kept_snapshot()
+    if code is None and is_skipped("ec2:DeleteSnapshot"):
+        code = "missing-permissions"
+    if code is None:
+        backend().delete_snapshot(snapshot_id)
+    return {"SnapshotId": snapshot_id, "ReturnCode": code or "success"}
+
+
+def _new_image(source: Any, name: str, request: dict[str, Any]) -> Ami:
+    """A pending image of the instance, its snapshot one of the instance's root volume."""
+    store, image_id = backend(), random_ami_id()
+    image = Ami(
+        store,
+        image_id,
+        instance=source,
+        name=name,
+        description=request.get("Description") or "",
+        snapshot_description=f"Created by CreateImage({source.id}) for {image_id}",
+        hypervisor="xen",
+        region_name=source.placement.zone,
+        root_device_type="ebs",
+        root_device_name=source.root_device_name,
+        creation_date=_after_all_others(),
+        image_location=f"{source.owner_id}/{name}",
+    )
+    image.virtualization_type, image.public = "hvm", False
+    image.state, image.ebs_snapshot.status = "pending", "pending"
+    root = source.block_device_mapping[source.root_device_name]
+    _size(image, root.size)
+    image.ebs_snapshot.volume.id = root.volume_id
+    image.ebs_snapshot.encrypted = store.get_volume(root.volume_id).encrypted
+    image.add_tags(tags_for(request, "image"))
+    image.ebs_snapshot.add_tags(tags_for(request, "snapshot"))
+    store.amis[image_id] = image
+    return image
+
+
+def _after_all_others() -> datetime:
+    """Now, but in its milliseconds later than any image so far was made, so that dates tell the order."""
+    last: datetime = max(image.creation_date for image in backend().amis.values())
+    return max(now().replace(tzinfo=None), last + timedelta(milliseconds=1))
+
+
+def stamp(moment: datetime) -> str:
+    """As EC2 writes a date, with the milliseconds that moto leaves out."""
+    return moment.strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
+
+
+def _captured(ec2: Ec2, image: Ami, account: str, region: str) -> Callable[[str | None], None]:
+    """What to do when the copy of the disk is finished, or failed with a reason."""
+    foreseen = ec2.image_faults.take_failure()
+    seconds = ec2.facts.latencies.image + ec2.image_faults.extra_seconds
+
+    def finish(error: str | None) -> None:
+        with request_scope(account, region), LOCK:
+            if image.id not in backend().amis:  # deregistered meanwhile
+                ec2.hypervisor.delete_image(image.id)
+            elif image.state == "pending":
+                _finish(ec2, image, region, error)
+
+    def done(error: str | None) -> None:
+        ec2.timers.after(seconds, lambda: finish(foreseen or error))
+
+    return done
+
+
+def _finish(ec2: Ec2, image: Ami, region: str, error: str | None) -> None:
+    if error is None:
+        image.state, image.ebs_snapshot.status = "available", "completed"
+    else:
+        _fail(image, error)
+        ec2.hypervisor.delete_image(image.id)
+    _announce(image.id, region, image.state, error or "")
+    ec2.lifecycle.changed()
+
+
+def _fail(image: Ami, reason: str) -> None:
+    image.state, image.ebs_snapshot.status = "failed", "error"
+    image.state_reason = {"Code": "Server.InternalError", "Message": reason}
+
+
+def resume() -> None:
+    """After a restart of the current region: an image that was being copied is lost."""
+    for image in backend().amis.values():
+        if image.state == "pending":
+            _fail(image, "The local cloud ended while it copied the disk.")
+
+
+def seed(images: dict[str, BaseImage]) -> None:
+    """The facts' images, in the current region; those that exist stay as they are."""
+    store = backend()
+    for image_id, facts in images.items():
+        if image_id in store.amis:
+            continue
+        image = Ami(
+            store,
+            image_id,
+            name=facts.name,
+            description=facts.description,
+            public=True,
+            owner_id=AMAZON,
+            owner_alias="amazon",
+            virtualization_type="hvm",
+            architecture=facts.architecture,
+            hypervisor="xen",
+            root_device_type="ebs",
+            root_device_name=facts.root_device,
+            image_location=f"amazon/{facts.name}",
+            region_name=f"{store.region_name}a",
+        )
+        _size(image, facts.root_gib)
+        store.amis[image_id] = image
+
+
+def publish_parameters(images: dict[str, BaseImage]) -> None:
+    """The public SSM parameters under which AWS publishes its images; users cannot write there."""
+    for image_id, facts in images.items():
+        if facts.parameter is not None:
+            ministack_ssm._parameters[facts.parameter] = {
+                "Name": facts.parameter,
+                "Value": image_id,
+                "OriginalValue": image_id,
+                "Type": "String",
+                "KeyId": "",
+                "Version": 1,
+                "ARN": f"arn:aws:ssm:{get_region()}::parameter{facts.parameter}",
+                "LastModifiedDate": time.time(),
+                "DataType": "aws:ec2:image",
+                "Description": "",
+                "Tier": "Standard",
+                "AllowedPattern": "",
+                "Policies": [],
+                "Labels": [],
+            }
+
+
+def devices(image: Ami) -> list[dict[str, Any]]:
+    """Replaces moto's fixed 15 GiB: the size is that of the snapshot."""
+    ebs = {
+        "SnapshotId": image.ebs_snapshot.id,
+        "VolumeSize": image.ebs_snapshot.volume.size,
+        "DeleteOnTermination": True,
+        "VolumeType": "gp3",
+        "Encrypted": image.ebs_snapshot.encrypted,
+    }
+    return [{"DeviceName": image.root_device_name, "Ebs": ebs}]
+
+
+def _size(image: Ami, gib: int) -> None:
+    image.ebs_snapshot.volume.size = int(gib)
+
+
+def _announce(image_id: str, region: str, state: str, error: str = "") -> None:
+    detail = {"RequestId": new_uuid(), "ImageId": image_id, "State": state, "ErrorMessage": error}
+    service_events.emit(
+        "aws.ec2", "EC2 AMI State Change", detail, [f"arn:aws:ec2:{region}::image/{image_id}"]
+    )

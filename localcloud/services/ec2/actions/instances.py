@@ -1,0 +1,163 @@
+"""Start, stop, reboot, terminate, change, and what an instance printed."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+from moto.core.responses import ActionResult, EmptyResult
+from moto.ec2.exceptions import EC2ClientError
+from moto.ec2.models.instance_types import INSTANCE_TYPES
+from moto.ec2.models.instances import InstanceState
+
+from localcloud.services.ec2.actions.base import Actions
+from localcloud.services.ec2.capacity.pools import pool_of
+from localcloud.services.ec2.instances import spot_requests
+from localcloud.services.ec2.instances.lifecycle import BY_USER, wrong_state
+from localcloud.services.ec2.store.records import GONE, now
+
+
+class InstanceActions(Actions):
+    """What happens to an instance after its launch."""
+
+    def start_instances(self) -> ActionResult:
+        self.error_on_dryrun()
+        chosen = self.ec2_backend.get_multi_instances_by_id(self._get_param("InstanceIds", []))
+        for one in chosen:
+            if one.state not in ("stopped", "pending", "running"):
+                raise wrong_state(one, "started")
+            if one.state == "stopped" and spot_requests.stopped_by_ec2(one):
+                raise EC2ClientError(
+                    "IncorrectSpotRequestState",
+                    f"You can't start the Spot Instance '{one.id}' because it was stopped by Amazon EC2.",
+                )
+        starting = [one for one in chosen if one.state == "stopped"]
+        for one in starting:
+            grant = self.ec2.capacity.grant(pool_of(one), 1)
+            if grant.refusal is not None and grant.count < 1:
+                raise EC2ClientError(grant.refusal.code, grant.refusal.message)
+        rows = []
+        for one in chosen:
+            before = one._state
+            if one in starting:
+                spot_requests.enable_request_of(one)
+                self.ec2.lifecycle.start(one)
+            rows.append(_change(one, before))
+        return ActionResult({"StartingInstances": rows})
+
+    def stop_instances(self) -> ActionResult:
+        self.error_on_dryrun()
+        chosen = self.ec2_backend.get_multi_instances_by_id(self._get_param("InstanceIds", []))
+        for one in chosen:
+            if one.state not in ("running", "stopping", "stopped"):
+                raise wrong_state(one, "stopped")
+            if one.disable_api_stop is True:
+                raise EC2ClientError(
+                    "OperationNotPermitted",
+                    f"The instance '{one.id}' may not be stopped. Modify its 'disableApiStop' instance attribute and "
+                    "try again.",
+                )
+            if one.state == "running":
+                spot_requests.refuse_stop(one)
+        rows = []
+        for one in chosen:
+            before = one._state
+            if one.state == "running":
+                self.ec2.lifecycle.stop(one, BY_USER)
+            rows.append(_change(one, before))
+        return ActionResult({"StoppingInstances": rows})
+
+    def terminate_instances(self) -> ActionResult:
+        self.error_on_dryrun()
+        ids = self._get_param("InstanceIds", [])
+        if not ids:
+            raise EC2ClientError("MissingParameter", "The request must contain the parameter InstanceId")
+        chosen = self.ec2_backend.get_multi_instances_by_id(ids)
+        for one in chosen:
+            if one.disable_api_termination is True:
+                raise EC2ClientError(
+                    "OperationNotPermitted",
+                    f"The instance '{one.id}' may not be terminated. Modify its 'disableApiTermination' instance "
+                    "attribute and try again.",
+                )
+        rows = []
+        for one in chosen:
+            before = one._state
+            if one.state not in GONE:
+                self.ec2.lifecycle.terminate(one, BY_USER)
+            rows.append(_change(one, before))
+        return ActionResult({"TerminatingInstances": rows})
+
+    def reboot_instances(self) -> ActionResult:
+        """The same disk, address and state; one that is going down or gone is passed over, as on AWS."""
+        self.error_on_dryrun()
+        chosen = self.ec2_backend.get_multi_instances_by_id(self._get_param("InstanceIds", []))
+        for one in chosen:
+            if one.state not in ("running", *GONE):
+                raise wrong_state(one, "rebooted")
+        for one in chosen:
+            if one.state == "running":
+                self.ec2.lifecycle.reboot(one)
+        return EmptyResult()
+
+    def get_console_output(self) -> ActionResult:
+        self.error_on_dryrun()
+        one = self.ec2_backend.get_instance(self._get_param("InstanceId"))
+        printed = self.ec2.hypervisor.console(one.id)
+        encoded = base64.b64encode(printed.encode()[-65536:]).decode()
+        return ActionResult({"InstanceId": one.id, "Output": encoded, "Timestamp": now()})
+
+    def modify_instance_attribute(self) -> ActionResult:
+        """moto takes what it does not know for a change of security groups and empties them."""
+        self.error_on_dryrun()
+        one = self.ec2_backend.get_instance(self._get_param("InstanceId"))
+        named = self._get_param("Attribute")
+        if named is not None:
+            self.params[named[0].upper() + named[1:]] = {"Value": self._get_param("Value")}
+        if (behaviour := self._get_param("InstanceInitiatedShutdownBehavior.Value")) is not None:
+            if behaviour not in ("stop", "terminate"):
+                raise EC2ClientError(
+                    "InvalidParameterValue",
+                    f"Value ({behaviour}) for parameter instanceInitiatedShutdownBehavior is invalid.",
+                )
+            one.instance_initiated_shutdown_behavior = behaviour
+            return EmptyResult()
+        for parameter, attribute in FLAGS.items():
+            if (flag := self._get_param(f"{parameter}.Value")) is not None:
+                setattr(one, attribute, str(flag).lower() == "true")
+                return EmptyResult()
+        if (new_type := self._get_param("InstanceType.Value")) is not None:
+            return self._change_type(one, new_type)
+        if self._get_param("Groups") is not None or self._get_param("BlockDeviceMappings") is not None:
+            return super().modify_instance_attribute()
+        raise EC2ClientError("InvalidParameterCombination", "No attributes specified.")
+
+    def _change_type(self, one: Any, new_type: str) -> ActionResult:
+        if one.state != "stopped":
+            raise EC2ClientError(
+                "IncorrectInstanceState", f"The instance '{one.id}' is not in the 'stopped' state."
+            )
+        if one.lifecycle == "spot":
+            raise EC2ClientError("UnsupportedOperation", "You can't change the type of a Spot Instance.")
+        if new_type not in INSTANCE_TYPES:
+            raise EC2ClientError(
+                "InvalidInstanceAttributeValue", f"The instance type '{new_type}' does not exist"
+            )
+        one.instance_type = new_type
+        return EmptyResult()
+
+
+FLAGS = {
+    "DisableApiTermination": "disable_api_termination",
+    "DisableApiStop": "disable_api_stop",
+    "SourceDestCheck": "source_dest_check",
+    "EbsOptimized": "ebs_optimized",
+}
+
+
+def _change(one: Any, before: InstanceState) -> dict[str, Any]:
+    return {
+        "InstanceId": one.id,
+        "CurrentState": {"Code": one.state_code, "Name": one.state},
+        "PreviousState": {"Code": before.code, "Name": before.name},
+    }

@@ -1,0 +1,472 @@
+"""From a RunInstances request to instances: template, image, checks, capacity, moto's launch, and what moto drops.
+
+CreateFleet launches through the same steps, one pool at a time.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import re
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+from ministack.services import iam as ministack_iam
+from ministack.services import ssm as ministack_ssm
+from moto.core.responses import ActionResult
+from moto.core.types import Base64EncodedString
+from moto.ec2.exceptions import EC2ClientError
+from moto.ec2.models.instance_types import INSTANCE_TYPES
+from moto.ec2.models.instances import MetadataOptions, StateReason
+from moto.ec2.responses import EC2Response
+
+from localcloud.services.ec2.actions.base import Actions
+from localcloud.services.ec2.capacity.allocation import Pool
+from localcloud.services.ec2.capacity.pools import offered_in
+from localcloud.services.ec2.instances import spot_requests
+from localcloud.services.ec2.store.records import Answered, backend, here, now
+
+DEFAULT_TYPE = "m1.small"
+METADATA_TAG_KEY = re.compile(r"[A-Za-z0-9+\-=.,_:@]+")
+USER_DATA_LIMIT = 16 * 1024
+INITIALIZATION_RATES = (100, 300)
+"""MiB/s, the least and the most."""
+MERGED_BY_MEMBER = ("MetadataOptions", "Placement", "Monitoring", "InstanceMarketOptions")
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One homogeneous launch, checked: RunInstances parameters with the template folded in, and the pool they need."""
+
+    parameters: dict[str, Any]
+    pool: Pool
+    subnet_id: str
+
+    @property
+    def spot_options(self) -> dict[str, Any]:
+        """SpotOptions of a spot launch."""
+        return (self.parameters.get("InstanceMarketOptions") or {}).get("SpotOptions") or {}
+
+    def tags(self, resource_type: str) -> dict[str, str]:
+        """The tags this launch gives to resources of this type."""
+        return tags_for(self.parameters, resource_type)
+
+
+def plain(parsed: Any) -> Any:
+    """moto's parsed parameters as plain dictionaries, lists and strings."""
+    if hasattr(parsed, "original_dict"):
+        parsed = parsed.original_dict()
+    if isinstance(parsed, Base64EncodedString):
+        return str(parsed)
+    if isinstance(parsed, dict):
+        return {key: plain(value) for key, value in parsed.items()}
+    return [plain(value) for value in parsed] if isinstance(parsed, list) else parsed
+
+
+def tags_for(parameters: dict[str, Any], resource_type: str) -> dict[str, str]:
+    """What TagSpecifications say for this type of resource."""
+    return {
+        tag["Key"]: tag.get("Value", "")
+        for specification in parameters.get("TagSpecifications") or []
+        if specification["ResourceType"] == resource_type
+        for tag in specification.get("Tags") or []
+    }
+
+
+# ------------------------------------------------------------------------------------------ template and image
+
+
+def template_version(specification: dict[str, Any]) -> Any:
+    """The launch template version a request names; $Default when it names none."""
+    store = backend()
+    if specification.get("LaunchTemplateId"):
+        template = store.launch_templates.get(specification["LaunchTemplateId"])
+        if template is None:
+            raise EC2ClientError(
+                "InvalidLaunchTemplateId.NotFound",
+                f"The specified launch template, with template ID {specification['LaunchTemplateId']}, does not exist.",
+            )
+    else:
+        name = specification.get("LaunchTemplateName")
+        template = next((t for t in store.launch_templates.values() if t.name == name), None)
+        if template is None:
+            raise EC2ClientError(
+                "InvalidLaunchTemplateName.NotFoundException",
+                f"The specified launch template, with template name {name}, does not exist.",
+            )
+    return template.get_version(specification.get("Version") or "$Default")
+
+
+def with_template(parameters: dict[str, Any]) -> dict[str, Any]:
+    """The parameters with their launch template folded in: the request wins, tags and metadata options are united."""
+    specification = parameters.get("LaunchTemplate")
+    if not specification:
+        return dict(parameters)
+    version = template_version(specification)
+    template = {key: value for key, value in plain(version.data).items() if value not in (None, "", [], {})}
+    merged = {**template, **parameters}
+    for key in MERGED_BY_MEMBER:
+        if key in template and key in parameters:
+            merged[key] = {**template[key], **parameters[key]}
+    merged["TagSpecifications"] = _united_tags(template, parameters)
+    merged["BlockDeviceMappings"] = _united_devices(template, parameters)
+    merged["LaunchTemplate"] = {"LaunchTemplateId": version.template.id, "Version": str(version.number)}
+    return merged
+
+
+def _united_tags(template: dict[str, Any], request: dict[str, Any]) -> list[dict[str, Any]]:
+    kinds = [
+        s["ResourceType"] for source in (template, request) for s in source.get("TagSpecifications") or []
+    ]
+    united = {kind: {**tags_for(template, kind), **tags_for(request, kind)} for kind in kinds}
+    return [
+        {"ResourceType": kind, "Tags": [{"Key": key, "Value": value} for key, value in tags.items()]}
+        for kind, tags in united.items()
+    ]
+
+
+def _united_devices(template: dict[str, Any], request: dict[str, Any]) -> list[dict[str, Any]]:
+    devices = {d["DeviceName"]: d for d in template.get("BlockDeviceMappings") or []}
+    for device in request.get("BlockDeviceMappings") or []:
+        below = devices.get(device["DeviceName"], {})
+        devices[device["DeviceName"]] = {
+            **below,
+            **device,
+            "Ebs": {**below.get("Ebs", {}), **device.get("Ebs", {})},
+        }
+    return list(devices.values())
+
+
+def resolved_image(image_id: str | None) -> str | None:
+    """The AMI id; `resolve:ssm:NAME[:VERSION]` is looked up now, at launch."""
+    if not image_id or not image_id.startswith("resolve:ssm:"):
+        return image_id
+    name = image_id.removeprefix("resolve:ssm:")
+    if name.startswith("arn:"):
+        name = "/" + name.split(":parameter/", 1)[-1]
+    parameter, value = name.split(":")[0], None
+    found = ministack_ssm._parameters.get(parameter)
+    if found is not None:
+        value = found["Value"]
+    if value is None or not re.fullmatch(r"ami-[0-9a-f]+", value):
+        raise EC2ClientError(
+            "InvalidParameterValue",
+            f"Invalid value '{image_id}' for parameter ImageId: the SSM parameter {parameter} "
+            + ("does not exist." if value is None else f"holds '{value}', which is not an AMI id."),
+        )
+    return str(value)
+
+
+def usable_image(image_id: str | None) -> Any:
+    """The image, if instances can be launched from it."""
+    if not image_id:
+        raise EC2ClientError("MissingParameter", "The request must contain the parameter ImageId")
+    if not re.fullmatch(r"ami-[0-9a-f]{8,17}", image_id):
+        raise EC2ClientError("InvalidAMIID.Malformed", f'Invalid id: "{image_id}" (expecting "ami-...")')
+    image = backend().amis.get(image_id)
+    if image is None:
+        raise EC2ClientError("InvalidAMIID.NotFound", f"The image id '[{image_id}]' does not exist")
+    if image.state != "available":
+        raise EC2ClientError("InvalidAMIID.Unavailable", f"The image ID '{image_id}' is {image.state}")
+    return image
+
+
+# ------------------------------------------------------------------------------------------ a checked launch
+
+
+def prepared(request: dict[str, Any], zones: Collection[str]) -> Launch:
+    """The launch a request asks for, in one of the `zones`; raises AWS's error for whatever is wrong with it."""
+    parameters = with_template(request)
+    instance_type = parameters.setdefault("InstanceType", DEFAULT_TYPE)
+    if instance_type not in INSTANCE_TYPES:
+        raise EC2ClientError("InvalidParameterValue", f"Invalid value '{instance_type}' for InstanceType.")
+    image = usable_image(resolved_image(parameters.get("ImageId")))
+    _check_architecture(instance_type, image)
+    parameters["ImageId"] = image.id
+    parameters["BlockDeviceMappings"] = _devices(image, parameters)
+    subnet = _subnet(parameters, zones)
+    _put_subnet(parameters, subnet.id)
+    market = (parameters.get("InstanceMarketOptions") or {}).get("MarketType") or "on-demand"
+    _check_market(parameters, market)
+    _check_user_data(parameters.get("UserData"))
+    _check_metadata_tags(parameters)
+    profile_of(parameters)
+    pool = Pool(instance_type, subnet.availability_zone, market)
+    if pool.zone not in zones or pool.zone not in offered_in(subnet.ec2_backend.region_name, instance_type):
+        raise EC2ClientError(
+            "Unsupported",
+            f"Your requested instance type ({instance_type}) is not supported in your requested Availability Zone "
+            f"({pool.zone}). Please retry your request by not specifying an Availability Zone or choosing another one.",
+        )
+    return Launch(parameters, pool, subnet.id)
+
+
+def _check_architecture(instance_type: str, image: Any) -> None:
+    supported = INSTANCE_TYPES[instance_type]["ProcessorInfo"]["SupportedArchitectures"]
+    if image.architecture not in supported:
+        raise EC2ClientError(
+            "InvalidParameterValue",
+            f"The architecture '{','.join(supported)}' of the specified instance type does not match the "
+            f"architecture '{image.architecture}' of the specified AMI. Specify an instance type and an AMI that have "
+            "matching architectures, and try again.",
+        )
+
+
+def _devices(image: Any, parameters: dict[str, Any]) -> list[dict[str, Any]]:
+    """The image's root device unless the request says otherwise, and what else the request asks for."""
+    root = image.block_device_mappings[0]
+    given = {d["DeviceName"]: d for d in parameters.get("BlockDeviceMappings") or []}
+    own = given.pop(root["DeviceName"], {})
+    ebs = {
+        "SnapshotId": root["Ebs"]["SnapshotId"],
+        "VolumeType": "gp3",
+        "DeleteOnTermination": True,
+        **own.get("Ebs", {}),
+    }
+    size = int(ebs.get("VolumeSize") or root["Ebs"]["VolumeSize"])
+    if size < int(root["Ebs"]["VolumeSize"]):
+        raise EC2ClientError(
+            "InvalidBlockDeviceMapping",
+            f"Volume of size {size}GB is smaller than snapshot '{ebs['SnapshotId']}', "
+            f"expect size >= {root['Ebs']['VolumeSize']}GB",
+        )
+    whole = {**ebs, "VolumeSize": size}
+    if root["Ebs"]["Encrypted"]:  # what is encrypted stays so
+        whole["Encrypted"] = True
+    devices = [{"DeviceName": root["DeviceName"], "Ebs": whole}, *given.values()]
+    for device in devices:
+        _check_initialization(device.get("Ebs") or {})
+    return devices
+
+
+def _check_initialization(ebs: dict[str, Any]) -> None:
+    rate = ebs.get("VolumeInitializationRate")
+    if rate is None:
+        return
+    if not ebs.get("SnapshotId"):
+        raise EC2ClientError(
+            "InvalidParameterCombination",
+            "The parameter VolumeInitializationRate is only supported for volumes that are created from a snapshot.",
+        )
+    least, most = INITIALIZATION_RATES
+    if not least <= int(rate) <= most:
+        raise EC2ClientError(
+            "InvalidParameterValue",
+            f"Value ({rate}) for parameter VolumeInitializationRate is invalid. Valid range: {least} - {most} MiB/s.",
+        )
+
+
+def _subnet(parameters: dict[str, Any], zones: Collection[str]) -> Any:
+    """Where the launch goes: the named subnet, or the default one of the named zone (or of the first zone)."""
+    cards = parameters.get("NetworkInterfaces") or []
+    named = parameters.get("SubnetId") or next((c["SubnetId"] for c in cards if c.get("SubnetId")), None)
+    if named:
+        if named not in {subnet.id for zone in backend().subnets.values() for subnet in zone.values()}:
+            raise EC2ClientError("InvalidSubnetID.NotFound", f"The subnet ID '{named}' does not exist")
+        return backend().get_subnet(named)
+    zone = (parameters.get("Placement") or {}).get("AvailabilityZone")
+    if zone is not None and zone not in zones:
+        raise EC2ClientError("InvalidParameterValue", f"Invalid availability zone: [{zone}]")
+    defaults = backend().get_default_subnets()
+    for candidate in [zone] if zone else zones:
+        if candidate in defaults:
+            return defaults[candidate]
+    raise EC2ClientError("MissingInput", "No subnets found for the default VPC. Please specify a subnet.")
+
+
+def _put_subnet(parameters: dict[str, Any], subnet_id: str) -> None:
+    """A subnet of the request (or of a fleet's override) goes into the template's network card, where there is one."""
+    cards = [dict(card) for card in parameters.get("NetworkInterfaces") or []]
+    if not cards:
+        parameters["SubnetId"] = subnet_id
+        return
+    cards[0] = {"DeviceIndex": 0, **cards[0], "SubnetId": subnet_id}
+    parameters["NetworkInterfaces"] = cards
+    parameters.pop("SubnetId", None)
+
+
+def _check_market(parameters: dict[str, Any], market: str) -> None:
+    if market not in ("spot", "on-demand"):
+        raise EC2ClientError("UnsupportedOperation", f"The local cloud has no market '{market}'.")
+    options = (parameters.get("InstanceMarketOptions") or {}).get("SpotOptions") or {}
+    stays = options.get("InstanceInterruptionBehavior") in ("stop", "hibernate")
+    if options.get("SpotInstanceType") == "persistent" and not stays:
+        raise EC2ClientError(
+            "InvalidParameterCombination",
+            "A persistent Spot request through RunInstances needs InstanceInterruptionBehavior stop or hibernate.",
+        )
+    if stays and options.get("SpotInstanceType") != "persistent":
+        raise EC2ClientError(
+            "InvalidParameterCombination",
+            f"'{options['InstanceInterruptionBehavior']}' is only supported for persistent Spot requests.",
+        )
+
+
+def _check_user_data(user_data: str | None) -> None:
+    if not user_data:
+        return
+    try:
+        raw = base64.b64decode(user_data, validate=True)
+    except (ValueError, binascii.Error) as wrong:
+        raise EC2ClientError("InvalidUserData.Malformed", "Invalid BASE64 encoding of user data.") from wrong
+    if len(raw) > USER_DATA_LIMIT:
+        raise EC2ClientError("InvalidParameterValue", "User data is limited to 16384 bytes")
+
+
+def _check_metadata_tags(parameters: dict[str, Any]) -> None:
+    """Tags that hosts read from their metadata service are paths there."""
+    if (parameters.get("MetadataOptions") or {}).get("InstanceMetadataTags") != "enabled":
+        return
+    for key in tags_for(parameters, "instance"):
+        if not METADATA_TAG_KEY.fullmatch(key) or key in (".", "..", "_index"):
+            raise EC2ClientError(
+                "InvalidParameterValue",
+                f"'{key}' is not a valid tag key: with instance tags in the metadata service only letters, digits "
+                "and +-=.,_:@ are allowed.",
+            )
+
+
+def profile_of(parameters: dict[str, Any]) -> dict[str, Any] | None:
+    """The instance profile of a launch, from IAM; raises when it names one that does not exist."""
+    named = parameters.get("IamInstanceProfile") or {}
+    if not named:
+        return None
+    return known_profile(named.get("Name"), named.get("Arn"))
+
+
+def known_profile(name: str | None, arn: str | None) -> dict[str, Any]:
+    """An instance profile of ministack's IAM."""
+    profile: dict[str, Any] | None = ministack_iam._lookup_instance_profile(name or "", arn or "")
+    if profile is None:
+        kind = "iamInstanceProfile.name" if name else "iamInstanceProfile.arn"
+        raise EC2ClientError(
+            "InvalidParameterValue",
+            f"Value ({name or arn}) for parameter {kind} is invalid. Invalid IAM Instance Profile",
+        )
+    return profile
+
+
+def moto_profile(account_id: str, partition: str, **named: str | None) -> SimpleNamespace:
+    """What moto's own look-up of an instance profile answers; profiles live in ministack's IAM."""
+    profile = known_profile(named.get("iam_instance_profile_name"), named.get("iam_instance_profile_arn"))
+    return SimpleNamespace(
+        arn=profile["Arn"],
+        id=profile["InstanceProfileId"],
+        name=profile["InstanceProfileName"],
+        instance_profile_id=profile["InstanceProfileId"],
+    )
+
+
+# ------------------------------------------------------------------------------------------ launching
+
+
+def launched(responder: Actions, launch: Launch, count: int, fleet_id: str | None = None) -> Any:
+    """`count` instances through moto's own RunInstances, then everything moto drops. Answers moto's reservation."""
+    given, ec2 = launch.parameters, responder.ec2
+    responder.params = {
+        **given,
+        "MinCount": count,
+        "MaxCount": count,
+        "IamInstanceProfile": {},
+        "DryRun": False,
+    }
+    reservation = EC2Response.run_instances(responder).result
+    for new in reservation.instances:
+        _complete(new, launch)
+        if fleet_id is not None:
+            new.fleet_id = fleet_id
+            new.add_tags({"aws:ec2:fleet-id": fleet_id})
+        if launch.pool.market == "spot":
+            spot_requests.open_request(
+                new,
+                launch.spot_options,
+                launch.tags("spot-instances-request"),
+                fleet_id,
+                ec2.facts.on_demand_price(new.instance_type),
+            )
+        ec2.lifecycle.launch(new)
+    return reservation
+
+
+def _complete(new: Any, launch: Launch) -> None:
+    """What the request said and moto's RunInstances does not keep."""
+    given, store = launch.parameters, backend()
+    profile = profile_of(given)
+    if profile is not None:
+        store.associate_iam_instance_profile(new.id, iam_instance_profile_arn=profile["Arn"])
+        new.iam_instance_profile = {"Arn": profile["Arn"], "Id": profile["InstanceProfileId"]}
+    new.metadata_options = MetadataOptions(given.get("MetadataOptions"))
+    new.lifecycle = new.instance_lifecycle = "spot" if launch.pool.market == "spot" else None
+    new.client_token = given.get("ClientToken") or ""
+    new.instance_initiated_shutdown_behavior = given.get("InstanceInitiatedShutdownBehavior") or "stop"
+    new.disable_api_termination = str(given.get("DisableApiTermination")).lower() == "true"
+    new.monitoring_state = _enabled(given.get("Monitoring"))
+    new.placement.group_name = (given.get("Placement") or {}).get("GroupName") or ""
+    new.hypervisor = "nitro"
+    new.state_reason = StateReason()
+    new.security_groups = list(new.nics[0].group_set)
+    new.spot_instance_request_id = getattr(new, "spot_instance_request_id", None)
+    for index, card in new.nics.items():
+        asked: dict[str, Any] = next(
+            (c for c in given.get("NetworkInterfaces") or [] if int(c.get("DeviceIndex", 0)) == index), {}
+        )
+        card.delete_on_termination = asked.get("DeleteOnTermination", True) in (True, "true")
+        store.create_tags([card.id], launch.tags("network-interface"))
+    for device in given["BlockDeviceMappings"]:
+        attached = new.block_device_mapping.get(device["DeviceName"])
+        if attached is not None and device.get("Ebs", {}).get("VolumeInitializationRate"):
+            volume = store.get_volume(attached.volume_id)
+            volume.volume_initialization_rate = int(device["Ebs"]["VolumeInitializationRate"])
+
+
+def _enabled(monitoring: dict[str, Any] | None) -> str:
+    return "enabled" if (monitoring or {}).get("Enabled") in (True, "true") else "disabled"
+
+
+def idempotent(action: str, token: str | None, parameters: dict[str, Any], make: Callable[[], Any]) -> Any:
+    """`make`'s answer, or the one this client token already got; the same token with other parameters is an error."""
+    if not token:
+        return make()
+    if len(token) > 64:
+        raise EC2ClientError("InvalidParameterValue", "Client token must be at most 64 ASCII characters.")
+    signature = json.dumps(parameters, sort_keys=True, default=str)
+    known = here().tokens.get((action, token))
+    if known is None:
+        answer = make()
+        here().tokens[action, token] = Answered(signature, answer, now())
+        return answer
+    if known.signature != signature:
+        raise EC2ClientError(
+            "IdempotentParameterMismatch",
+            "Arguments on this idempotent request are inconsistent with arguments used in previous request(s).",
+        )
+    return known.answer
+
+
+class LaunchActions(Actions):
+    """RunInstances."""
+
+    def run_instances(self) -> ActionResult:
+        request = plain(self.params)
+        request.pop("DryRun", None)
+        least, most = int(request.get("MinCount", 1)), int(request.get("MaxCount", 1))
+        if least < 1 or most < least:
+            raise EC2ClientError(
+                "InvalidParameterValue",
+                f"Value ({most}) for parameter maxCount is invalid: minCount is {least}.",
+            )
+
+        def make() -> str:
+            launch = prepared(request, self.ec2.facts.zones)
+            self.error_on_dryrun()
+            grant = self.ec2.capacity.grant(launch.pool, most, launch.subnet_id)
+            if grant.count < least:
+                assert grant.refusal is not None
+                raise EC2ClientError(grant.refusal.code, grant.refusal.message)
+            return str(launched(self, launch, grant.count).id)
+
+        reservation = idempotent("RunInstances", request.get("ClientToken"), request, make)
+        return ActionResult(backend().reservations[reservation])

@@ -1,0 +1,179 @@
+"""From an HTTP request to moto's EC2 and back.
+
+moto keeps the store, parses requests and writes answers; `Ec2Response` puts our actions in front of moto's. A request
+holds LOCK all along. Events and calls to other services are made outside of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import logging
+import re
+import urllib.parse
+from collections.abc import Iterator, Mapping
+from typing import Any
+from xml.sax.saxutils import escape
+
+import boto3
+from botocore.awsrequest import AWSRequest, AWSResponse
+from botocore.config import Config
+from ministack.core.responses import get_account_id, get_region, new_uuid
+from moto.core.request import Request
+from moto.core.responses import ActionResult
+from moto.ec2.exceptions import EC2ClientError
+from moto.ec2.responses import EC2Response
+
+from localcloud.services.ec2.actions.base import Ec2
+from localcloud.services.ec2.actions.catalogue import CatalogueActions
+from localcloud.services.ec2.actions.dependencies import DependencyActions
+from localcloud.services.ec2.actions.fleets import FleetActions
+from localcloud.services.ec2.actions.images import ImageActions
+from localcloud.services.ec2.actions.instances import InstanceActions
+from localcloud.services.ec2.actions.launch import LaunchActions
+from localcloud.services.ec2.actions.spot import SpotActions
+from localcloud.services.ec2.store.records import LOCK
+
+log = logging.getLogger(__name__)
+
+Answer = tuple[int, dict[str, str], bytes]
+
+NOT_FORWARDED = {"host", "content-length", "authorization", "content-encoding"}
+"""ministack has judged the signature; moto must not see it and cannot decode twice."""
+
+MOTOS_REQUEST_ID = b"<requestId>request-id</requestId>"
+THROTTLES = {"RequestLimitExceeded", "Unavailable"}
+
+
+class Ec2Response(
+    LaunchActions,
+    FleetActions,
+    InstanceActions,
+    SpotActions,
+    ImageActions,
+    CatalogueActions,
+    DependencyActions,
+    EC2Response,
+):
+    """An action's method of one of the mixins wins over moto's."""
+
+    def call_action(self) -> Any:
+        fault = self.ec2.throttle.take(self._get_action())
+        if fault is None:
+            return super().call_action()
+        error = EC2ClientError(fault.code, fault.message)
+        status, headers, body = self.serialized(ActionResult(error))
+        return status, headers, body
+
+
+class Api:
+    """Answers every EC2 request, over the network or from within the server."""
+
+    def __init__(self, ec2: Ec2) -> None:
+        self._responses: type[Ec2Response] = type("Ec2Response", (Ec2Response,), {"ec2": ec2})
+        self._clients: dict[str, Any] = {}
+
+    def dispatch(
+        self, method: str, path: str, headers: Mapping[str, str], body: bytes, query: str = ""
+    ) -> Answer:
+        """One request of the current account and region; always answers EC2 XML, also for our own faults."""
+        url = f"https://ec2.{get_region()}.amazonaws.com{path}" + (f"?{query}" if query else "")
+        kept = {name: value for name, value in headers.items() if name.lower() not in NOT_FORWARDED}
+        kept["x-moto-account-id"] = get_account_id()
+        try:
+            with LOCK:
+                request = Request.from_primitives(method, url, kept, body)
+                status, answer_headers, answer = self._responses.dispatch(request)
+        except NotImplementedError as missing:
+            return _not_implemented(missing)
+        except Exception as fault:  # an EC2 client cannot read anything but EC2 XML
+            log.exception("an EC2 request failed inside the local cloud")
+            return error_answer("InternalError", f"{type(fault).__name__}: {fault}", 500)
+        if int(status) >= 400:
+            return _error_as_aws_writes_it(int(status), answer)
+        content = answer.encode() if isinstance(answer, str) else answer
+        content = content.replace(MOTOS_REQUEST_ID, f"<requestId>{new_uuid()}</requestId>".encode(), 1)
+        answer_headers = {name: str(value) for name, value in answer_headers.items() if name != "status"}
+        return int(status), answer_headers, content
+
+    async def handle(
+        self, method: str, path: str, headers: Mapping[str, str], body: bytes, query_params: Mapping[str, Any]
+    ) -> Answer:
+        """ministack's handler of service `ec2`."""
+        pairs = [(name, value) for name, given in (query_params or {}).items() for value in _as_list(given)]
+        query = urllib.parse.urlencode(pairs) if method == "GET" else ""
+        return await asyncio.to_thread(self.dispatch, method, path, headers, body, query)
+
+    def client(self) -> Any:
+        """A boto3 client of the current region whose HTTP layer is `dispatch`: no socket, no credentials, any thread.
+
+        The account is the calling context's, so one client serves all.
+        """
+        region = get_region()
+        if region not in self._clients:
+            self._clients[region] = self._make_client(region)
+        return self._clients[region]
+
+    def _make_client(self, region: str) -> Any:
+        ec2 = boto3.client(
+            "ec2",
+            region_name=region,
+            aws_access_key_id="local",
+            aws_secret_access_key="local",  # noqa: S106 - nothing checks it
+            config=Config(
+                parameter_validation=False, ignore_configured_endpoint_urls=True, retries={"max_attempts": 1}
+            ),
+        )
+
+        def send(request: AWSRequest, **_: Any) -> AWSResponse:
+            headers = {k: v.decode() if isinstance(v, bytes) else v for k, v in request.headers.items()}
+            status, answer_headers, body = self.dispatch(request.method, "/", headers, request.body)
+            return AWSResponse(request.url, status, answer_headers, _Body(body))
+
+        ec2.meta.events.register("before-send.ec2", send)
+        return ec2
+
+
+def error_answer(code: str, message: str, status: int = 400) -> Answer:
+    """An EC2 error; without a namespace, as AWS sends it (and as Step Functions' aws-sdk integration reads it)."""
+    document = (
+        '<?xml version="1.0" encoding="UTF-8"?>\n'
+        f"<Response><Errors><Error><Code>{escape(code)}</Code><Message>{escape(message)}</Message></Error></Errors>"
+        f"<RequestID>{new_uuid()}</RequestID></Response>"
+    )
+    return status, {"Content-Type": "text/xml"}, document.encode()
+
+
+def _error_as_aws_writes_it(status: int, answer: str | bytes) -> Answer:
+    text = answer.decode() if isinstance(answer, bytes) else answer
+    code = re.search(r"<Code>([^<]*)</Code>", text)
+    if code is not None and code.group(1) in THROTTLES:
+        status = 503
+    return (
+        status,
+        {"Content-Type": "text/xml"},
+        re.sub(r'<Response xmlns="[^"]*">', "<Response>", text).encode(),
+    )
+
+
+def _not_implemented(missing: NotImplementedError) -> Answer:
+    """moto says so for unknown filters and for unknown actions; AWS has a code for each."""
+    text = " ".join(str(part) for part in missing.args)
+    named = re.search(
+        r"filter (\S+) in|implemented in Moto for '([^']+)'|The filter '([^']+)'|Moto yet.*, '?([\w-]+)", text
+    )
+    if named is not None:
+        name = next(group for group in named.groups() if group)
+        return error_answer("InvalidParameterValue", f"The filter '{name}' is invalid")
+    return error_answer("InvalidAction", f"The local cloud's EC2 does not know this action ({text})")
+
+
+def _as_list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+class _Body(io.BytesIO):
+    """What botocore reads an answer from."""
+
+    def stream(self, *_: Any, **__: Any) -> Iterator[bytes]:
+        yield self.read()

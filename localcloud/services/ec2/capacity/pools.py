@@ -1,0 +1,119 @@
+"""How many instances may start now: room in the pool, the quota, addresses in the subnet."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from moto.ec2.models.instance_types import INSTANCE_TYPE_OFFERINGS, INSTANCE_TYPES
+
+from localcloud.base.facts import Facts, value_for_pool
+from localcloud.services.ec2.capacity.allocation import Grant, Pool, Refusal
+from localcloud.services.ec2.store.records import LIVE, backend, instances
+
+
+@functools.cache
+def vcpus(instance_type: str) -> int:
+    """As the catalogue says."""
+    return int(INSTANCE_TYPES[instance_type]["VCpuInfo"]["DefaultVCpus"])
+
+
+@functools.cache
+def offered_in(region: str, instance_type: str) -> frozenset[str]:
+    """The zones that have the type."""
+    offerings = INSTANCE_TYPE_OFFERINGS["availability-zone"].get(region, [])
+    return frozenset(o["Location"] for o in offerings if o["InstanceType"] == instance_type)
+
+
+class Capacity:
+    """The pools' room: the facts', unless somebody changed it while the cloud runs."""
+
+    def __init__(self, facts: Facts) -> None:
+        self.facts = facts
+        self.changed: dict[str, int | None] = {}
+
+    def set(self, pool: str, slots: int | None) -> None:
+        """From now on pools ("type/zone/market", parts may be patterns) have `slots`; None: room without end."""
+        self.changed[pool] = slots
+
+    def unset(self, pool: str) -> bool:
+        """The facts decide again; False when nothing had been changed for this key."""
+        return self.changed.pop(pool, self) is not self
+
+    def slots(self, pool: Pool) -> int | None:
+        """Room in this pool, taken or not; None is room without end. A change at runtime beats the facts."""
+        parts = (pool.instance_type, pool.zone, pool.market)
+        wrapped = {key: (slots,) for key, slots in self.changed.items()}
+        changed = value_for_pool(wrapped, *parts)
+        return changed[0] if changed is not None else value_for_pool(self.facts.capacity, *parts)
+
+    def grant(self, pool: Pool, wanted: int, subnet_id: str | None = None) -> Grant:
+        """How many of `wanted` can start now. The tightest limit gives the reason."""
+        grant = Grant(wanted)
+        for limit in (self._quota(pool), self._slots_left(pool), self._addresses(subnet_id)):
+            if limit is not None and limit.count < grant.count:
+                grant = Grant(max(0, limit.count), limit.refusal)
+        return grant
+
+    def free(self, pool: Pool) -> float:
+        """Room left in the pool; infinite where nothing limits it."""
+        limit = self._slots_left(pool)
+        return float("inf") if limit is None else limit.count
+
+    def _quota(self, pool: Pool) -> Grant | None:
+        quota = self.facts.quota_of(pool.instance_type, pool.market)
+        if quota is None:
+            return None
+        code, entry = quota
+        used = sum(
+            vcpus(i.instance_type)
+            for i in instances()
+            if i.state in LIVE and entry.covers(i.instance_type, market_of(i))
+        )
+        if pool.market == "spot":
+            refusal = Refusal("MaxSpotInstanceCountExceeded", f"Max spot instance count exceeded ({code})")
+        else:
+            refusal = Refusal(
+                "VcpuLimitExceeded",
+                f"You have requested more vCPU capacity than your current vCPU limit of {entry.value:g} allows for the "
+                "instance bucket that the specified instance type belongs to. Please visit "
+                "http://aws.amazon.com/contact-us/ec2-request to request an adjustment to this limit.",
+            )
+        return Grant(int((entry.value - used) // vcpus(pool.instance_type)), refusal)
+
+    def _slots_left(self, pool: Pool) -> Grant | None:
+        slots = self.slots(pool)
+        if slots is None:
+            return None
+        used = sum(i.state in LIVE and pool_of(i) == pool for i in instances())
+        return Grant(
+            max(0, slots - used),
+            Refusal(
+                "InsufficientInstanceCapacity",
+                f"We currently do not have sufficient {pool.instance_type} capacity in the Availability Zone you "
+                f"requested ({pool.zone}). Our system will be working on provisioning additional capacity.",
+            ),
+        )
+
+    def _addresses(self, subnet_id: str | None) -> Grant | None:
+        if subnet_id is None:
+            return None
+        free = backend().get_subnet(subnet_id).available_ip_address_count
+        return Grant(
+            int(free),
+            Refusal(
+                "InsufficientFreeAddressesInSubnet",
+                f"There are not enough free addresses in subnet '{subnet_id}' to satisfy the requested number of "
+                "instances.",
+            ),
+        )
+
+
+def market_of(instance: Any) -> str:
+    """`spot` or `on-demand`."""
+    return instance.lifecycle or "on-demand"
+
+
+def pool_of(instance: Any) -> Pool:
+    """The pool the instance takes room in."""
+    return Pool(instance.instance_type, instance.placement.zone, market_of(instance))

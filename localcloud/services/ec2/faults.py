@@ -1,0 +1,151 @@
+"""What is made to go wrong in EC2: requests that fail, images that go wrong, hosts that hang or are cut off."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Literal
+
+from localcloud.base.background import Timers
+from localcloud.base.injected import Injected
+from localcloud.machine.hypervisor import Hypervisor
+from localcloud.services.ec2.store.records import now
+
+MESSAGES = {"RequestLimitExceeded": "Request limit exceeded.", "Unavailable": "The server is overloaded."}
+KEPT_SNAPSHOT_CODES = ("internal-error", "missing-permissions", "client-error", "skipped")
+"""What DeregisterImage answers for a snapshot that it did not delete."""
+CREATED, DEREGISTERED = "created", "deregistered"
+
+Impairment = Literal["frozen", "cut"]
+
+
+@dataclass(frozen=True)
+class Fault:
+    """The error an action answers."""
+
+    code: str
+    message: str
+
+
+class Throttle:
+    """Actions whose next so many requests answer an error instead of being done."""
+
+    def __init__(self) -> None:
+        self._faults: Injected[Fault] = Injected()
+
+    def fail(self, action: str, code: str, times: int) -> None:
+        """The next `times` requests of this EC2 action fail with `code`; 0 takes it back."""
+        self._faults.set(action, Fault(code, MESSAGES.get(code, "Injected fault.")), times)
+
+    def take(self, action: str) -> Fault | None:
+        """The error this request must answer, counted as answered; None when it may go on."""
+        return self._faults.take(action)
+
+    def clear(self) -> None:
+        """Nothing is made to fail any more."""
+        self._faults.clear()
+
+    def active(self) -> dict[str, int | None]:
+        """Which actions still fail, and how many times."""
+        return {f"{action} {fault.code}": times for action, (fault, times) in self._faults.active().items()}
+
+
+class ImageFaults:
+    """Images that go wrong: the next so many end failed or leave their snapshot behind, all take longer."""
+
+    def __init__(self) -> None:
+        self._faults: Injected[str] = Injected()
+        self.extra_seconds = 0.0
+        """How much longer an image takes than the facts say."""
+
+    def fail(self, reason: str, times: int) -> None:
+        """The next `times` images end `failed` for this reason; 0 takes it back."""
+        self._faults.set(CREATED, reason, times)
+
+    def keep_snapshots(self, code: str, times: int) -> None:
+        """The next `times` deregistered images leave their snapshot, which is answered with `code`; 0 takes it back."""
+        self._faults.set(DEREGISTERED, code, times)
+
+    def take_failure(self) -> str | None:
+        """Why the image that is being made will end failed, counted; None when it will not."""
+        return self._faults.take(CREATED)
+
+    def take_kept_snapshot(self) -> str | None:
+        """What DeregisterImage must answer instead of deleting the snapshot, counted; None when it deletes it."""
+        return self._faults.take(DEREGISTERED)
+
+    def clear(self) -> None:
+        """Images are made and go as they should."""
+        self._faults.clear()
+        self.extra_seconds = 0.0
+
+    def active(self) -> list[str]:
+        """Which of these faults last, in words."""
+        faults = self._faults.active()
+        found = [f"every image takes {self.extra_seconds:g} s longer"] if self.extra_seconds else []
+        if CREATED in faults:
+            found.append(f"the next {faults[CREATED][1]} images fail: {faults[CREATED][0]}")
+        if DEREGISTERED in faults:
+            found.append(f"the next {faults[DEREGISTERED][1]} snapshots stay: {faults[DEREGISTERED][0]}")
+        return found
+
+
+class Impairments:
+    """Hosts that hang or are cut off though EC2 calls them running: which, and until when.
+
+    A host's impairments end with it: what is kept here only says when one that still lasts shall end.
+    """
+
+    def __init__(self, hypervisor: Hypervisor, timers: Timers) -> None:
+        self._hypervisor = hypervisor
+        self._timers = timers
+        self._lock = threading.RLock()
+        self._until: dict[tuple[str, Impairment], datetime | None] = {}
+
+    def impair(self, instance_id: str, kind: Impairment, seconds: float | None) -> datetime | None:
+        """Freeze the host or cut its cable, for so many seconds or without end; the instant it will end.
+
+        A second time, only the end changes. HostNotRunningError while the host is not up.
+        """
+        until = None if seconds is None else now() + timedelta(seconds=seconds)
+        with self._lock:
+            if kind == "frozen":
+                self._hypervisor.freeze(instance_id)
+            else:
+                self._hypervisor.cut(instance_id)
+            self._until[instance_id, kind] = until
+        if seconds is not None:
+            self._timers.after(seconds, lambda: self._end_if_due(instance_id, kind, until))
+        return until
+
+    def end_all(self) -> list[str]:
+        """Every host is reachable and works again; which ones did not."""
+        with self._lock:
+            ended = [
+                f"{instance_id} {kind}" for instance_id, kinds in self.active().items() for kind in kinds
+            ]
+            for instance_id, kind in list(self._until):
+                self._end(instance_id, kind)
+        return ended
+
+    def active(self) -> dict[str, dict[str, str | None]]:
+        """Instance id -> what it suffers from -> until when (None: without end)."""
+        found: dict[str, dict[str, str | None]] = {}
+        with self._lock:
+            for (instance_id, kind), until in self._until.items():
+                if kind in self._hypervisor.impairments(instance_id):
+                    found.setdefault(instance_id, {})[kind] = until.isoformat() if until else None
+        return found
+
+    def _end_if_due(self, instance_id: str, kind: Impairment, until: datetime | None) -> None:
+        with self._lock:
+            if (instance_id, kind) in self._until and self._until[instance_id, kind] == until:
+                self._end(instance_id, kind)
+
+    def _end(self, instance_id: str, kind: Impairment) -> None:
+        del self._until[instance_id, kind]
+        if kind == "frozen":
+            self._hypervisor.thaw(instance_id)
+        else:
+            self._hypervisor.reconnect(instance_id)

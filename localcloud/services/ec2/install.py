@@ -1,0 +1,81 @@
+"""Puts the local cloud's EC2 together: moto's store and serialising, our actions, lifecycle, network and faults."""
+
+from __future__ import annotations
+
+import pickle
+from functools import partial
+
+from ministack.core.responses import request_scope
+
+from localcloud.base.background import Timers
+from localcloud.base.context import Context
+from localcloud.machine.hypervisor import Hypervisor
+from localcloud.patches import MINISTACK, MOTO
+from localcloud.services.ec2 import cloudformation, permissions
+from localcloud.services.ec2.actions import catalogue, images, launch
+from localcloud.services.ec2.actions.base import Ec2
+from localcloud.services.ec2.api import Api
+from localcloud.services.ec2.capacity.pools import Capacity
+from localcloud.services.ec2.faults import ImageFaults, Impairments, Throttle
+from localcloud.services.ec2.instances import metadata
+from localcloud.services.ec2.instances.lifecycle import Lifecycle
+from localcloud.services.ec2.store import addresses, records, views
+from localcloud.services.iam import expansion
+
+
+def install(context: Context, hypervisor: Hypervisor) -> Ec2:
+    """Answer service `ec2`, provision AWS::EC2::*, keep both over restarts."""
+    facts, timers = context.facts, Timers()
+    lifecycle = Lifecycle(facts, hypervisor, timers, context.store.changed)
+    impairments = Impairments(hypervisor, timers)
+    ec2 = Ec2(facts, hypervisor, Capacity(facts), lifecycle, timers, Throttle(), ImageFaults(), impairments)
+    api = Api(ec2)
+
+    patch_moto()
+    MINISTACK.extend("app:SERVICE_HANDLERS", {"ec2": api.handle})
+    cloudformation.install(api.client)
+    views.install()
+    expansion.EXPANDERS.update(permissions.OF_SYSTEMS_MANAGER)
+    expansion.SERVICE_EXPANDERS["ec2"] = partial(permissions.checks, facts.zones)
+    hypervisor.metadata = metadata.facts_of
+    hypervisor.listeners.append(lifecycle.machine_changed)
+
+    with request_scope(context.account, context.region):
+        records.here()
+        images.seed(facts.images)
+        images.publish_parameters(facts.images)
+
+    _keep(context, lifecycle)
+    return ec2
+
+
+def patch_moto() -> None:
+    """Where moto's EC2 has a function that our facts, or our sense of speed, contradict."""
+    catalogue.add_filters()
+    for module in ("models.iam_instance_profile", "responses.instances"):
+        MOTO.replace(f"ec2.{module}:filter_iam_instance_profiles", launch.moto_profile)
+    MOTO.replace("ec2.models.amis:Ami.block_device_mappings", property(images.devices))
+    MOTO.extend(
+        "ec2.responses._base_response:EC2BaseResponse.RESPONSE_KEY_PATH_TO_TRANSFORMER",
+        {"Image.CreationDate": images.stamp},
+    )
+    MOTO.replace("ec2.models.core:TaggedEC2Resource.get_tags", records.tags_of)
+    MOTO.replace("ec2.models.subnets:Subnet.get_available_subnet_ip", addresses.next_address)
+    MOTO.extend("ec2.utils:EC2_PREFIX_TO_RESOURCE", {"sir": "spot-instances-request"})
+
+
+def _keep(context: Context, lifecycle: Lifecycle) -> None:
+    def save() -> bytes:
+        with records.LOCK:
+            return pickle.dumps(records.snapshot())
+
+    def restore(saved: bytes) -> None:
+        with records.LOCK:
+            records.restore(pickle.loads(saved))  # noqa: S301 - our own file in the state folder
+            with request_scope(context.account, context.region):
+                images.seed(context.facts.images)
+                images.publish_parameters(context.facts.images)
+                images.resume()
+        lifecycle.resume()
+
+    context.store.keep("ec2", save, restore)

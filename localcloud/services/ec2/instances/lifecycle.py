@@ -1,0 +1,314 @@
+"""An instance's states: what moves it from one to the next, how long that takes, and the event that says so.
+
+moto never moves an instance by itself and its start, stop and terminate are instant; here a machine is behind each
+instance and its states follow what the machine does.
+"""
+
+from __future__ import annotations
+
+import base64
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from ministack.core.responses import request_scope
+from ministack.services import iam as ministack_iam
+from moto.ec2.exceptions import EC2ClientError
+from moto.ec2.models import ec2_backends
+from moto.ec2.models.instance_types import INSTANCE_TYPES
+from moto.ec2.models.instances import Instance, InstanceState, StateReason
+
+from localcloud.base.background import Timers
+from localcloud.base.facts import Facts
+from localcloud.machine.hypervisor import HostNotRunningError, Hypervisor, Machine
+from localcloud.services.ec2.capacity.pools import vcpus
+from localcloud.services.ec2.instances import spot_requests
+from localcloud.services.ec2.store.records import (
+    LIVE,
+    LOCK,
+    backend,
+    everything,
+    found_anywhere,
+    here,
+    now,
+)
+from localcloud.services.eventbridge import service_events
+
+log = logging.getLogger(__name__)
+
+CODES = {"pending": 0, "running": 16, "shutting-down": 32, "terminated": 48, "stopping": 64, "stopped": 80}
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why an instance left the running state: `StateReason`, and the sentence `StateTransitionReason`."""
+
+    code: str
+    text: str
+    transition: str
+
+    def state_reason(self) -> StateReason:
+        """As moto keeps it."""
+        return StateReason(f"{self.code}: {self.text}", self.code)
+
+
+BY_USER = Reason("Client.UserInitiatedShutdown", "User initiated shutdown", "User initiated")
+BY_HOST = Reason("Client.InstanceInitiatedShutdown", "Instance initiated shutdown", "")
+BY_SPOT = Reason(
+    "Server.SpotInstanceTermination", "Spot instance termination", "Server.SpotInstanceTermination"
+)
+BY_FAILURE = Reason("Server.InternalError", "The host of the instance failed", "Server.InternalError")
+
+
+def failed_launch(reason: str) -> Reason:
+    """The machine of a pending instance did not come up."""
+    return Reason("Server.InternalError", f"Internal error on launch: {reason}", "Server.InternalError")
+
+
+class Lifecycle:
+    """Moves instances. All methods that change one hold LOCK; the hypervisor never waits for it."""
+
+    def __init__(
+        self, facts: Facts, hypervisor: Hypervisor, timers: Timers, changed: Callable[[], None]
+    ) -> None:
+        self.facts = facts
+        self.hypervisor = hypervisor
+        self.timers = timers
+        self.changed = changed
+
+    # -- asked for by the API
+
+    def launch(self, new: Any) -> None:
+        """A fresh instance: pending now, a machine after the boot latency, running when the machine is."""
+        new.nics[0].mac_address = mac_of(new.private_ip)
+        self._set(new, "pending")
+        self._later(self.facts.latencies.boot, new, "pending", self._boot)
+
+    def start(self, stopped: Any) -> None:
+        """A stopped instance starts again on the disk it had."""
+        Instance.start(stopped)
+        stopped.launch_time = now()
+        self.launch(stopped)
+
+    def stop(self, running: Any, reason: Reason) -> None:
+        """Its processes are asked to end; then it is stopped and keeps its disk."""
+        self._because(running, reason)
+        self._set(running, "stopping")
+        self.hypervisor.stop(running.id)
+
+    def terminate(self, doomed: Any, reason: Reason) -> None:
+        """Its processes are asked to end; then it and its disk are gone."""
+        self._because(doomed, reason)
+        had_a_machine = doomed.state != "pending" or getattr(doomed, "booted", False)
+        self._set(doomed, "shutting-down")
+        here().notices.pop(doomed.id, None)
+        spot_requests.close_request_of(doomed, reason.code)
+        if had_a_machine:
+            self.hypervisor.terminate(doomed.id)
+        else:
+            self._later(self.facts.latencies.terminate, doomed, "shutting-down", self._terminated)
+
+    def fail(self, failing: Any) -> None:
+        """Its power fails; before it has a machine, EC2 cannot bring it up."""
+        if failing.state == "pending" and not getattr(failing, "booted", False):
+            self.terminate(failing, failed_launch("the host failed"))
+        else:
+            self.hypervisor.kill(failing.id)
+
+    def reboot(self, running: Any) -> None:
+        """Down and up again; a machine that is on its way down or up already needs no second reboot."""
+        try:
+            self.hypervisor.reboot(running.id)
+        except HostNotRunningError:
+            log.info("%s is already rebooting", running.id)
+
+    def interrupt_after(self, warned: Any, seconds: float) -> None:
+        """EC2 takes a spot instance back in `seconds`: it is stopped or terminated, as its request says."""
+
+        def take_back() -> None:
+            with request_scope(warned.owner_id, warned.region_name), LOCK:
+                if warned.state not in LIVE or here().notices.pop(warned.id, None) is None:
+                    return
+                behind = spot_requests.request_of(warned)
+                if (
+                    behind is not None
+                    and behind.interruption_behavior == "stop"
+                    and warned.state == "running"
+                ):
+                    self.stop(warned, BY_SPOT)
+                else:
+                    self.terminate(warned, BY_SPOT)
+
+        self.timers.after(seconds, take_back)
+
+    # -- told by the hypervisor
+
+    def machine_changed(self, instance_id: str, what: str, reason: str) -> None:
+        """One of the hypervisor's `listeners`."""
+        found = found_anywhere(instance_id)
+        if found is None:
+            log.warning("a machine of no instance changed: %s %s (%s)", instance_id, what, reason)
+            return
+        with request_scope(found.owner_id, found.region_name), LOCK:
+            self._machine_changed(found, what, reason)
+
+    def _machine_changed(self, changed: Any, what: str, reason: str) -> None:
+        latencies, state = self.facts.latencies, changed.state
+        if what == "running" and state == "pending":
+            self._set(changed, "running")
+        elif what == "stopped" and state == "stopping":
+            self._later(latencies.stop, changed, "stopping", self._stopped)
+        elif what == "terminated" and state == "shutting-down":
+            self._later(latencies.terminate, changed, "shutting-down", self._terminated)
+        elif what == "powered-off" and state in LIVE:
+            self._powered_off(changed)
+        elif what == "died" and state in LIVE:
+            log.info("%s died: %s", changed.id, reason)
+            self.terminate(changed, BY_FAILURE if state == "running" else failed_launch(reason))
+        elif what in ("powered-off", "died") and state in ("stopping", "shutting-down"):
+            log.info("%s ended by itself while %s", changed.id, state)
+
+    def _powered_off(self, off: Any) -> None:
+        """The host shut itself down: InstanceInitiatedShutdownBehavior decides; what cannot stop is terminated."""
+        if off.instance_initiated_shutdown_behavior == "terminate" or not spot_requests.may_stop(off):
+            self.terminate(off, BY_HOST)
+            return
+        self._because(off, BY_HOST)
+        self._set(off, "stopping")
+        self._later(self.facts.latencies.stop, off, "stopping", self._stopped)
+
+    # -- steps
+
+    def _boot(self, pending: Any) -> None:
+        pending.booted = True
+        self.hypervisor.boot(machine_of(pending))
+
+    def _stopped(self, stopping: Any) -> None:
+        because = (stopping._reason, stopping.state_reason)
+        Instance.stop(stopping)
+        stopping._reason, stopping.state_reason = because
+        stopping.booted = False
+        spot_requests.disable_request_of(stopping)
+        self._set(stopping, "stopped")
+
+    def _terminated(self, doomed: Any) -> None:
+        because = (doomed._reason, doomed.state_reason)
+        Instance.terminate(doomed)
+        doomed._reason, doomed.state_reason = because
+        self._set(doomed, "terminated")
+        self._later(self.facts.latencies.terminated_visible, doomed, "terminated", self._forget)
+
+    def _forget(self, terminated: Any) -> None:
+        """DescribeInstances no longer shows it."""
+        reservations = backend().reservations
+        for reservation in list(reservations.values()):
+            if terminated in reservation.instances:
+                reservation.instances.remove(terminated)
+                if not reservation.instances:
+                    del reservations[reservation.id]
+        backend().tags.pop(terminated.id, None)
+
+    def _set(self, changing: Any, state: str) -> None:
+        changing._state = InstanceState(state, CODES[state])
+        if state == "running":
+            changing._reason, changing.state_reason = "", None
+        arn = f"arn:aws:ec2:{changing.region_name}:{changing.owner_id}:instance/{changing.id}"
+        detail = {"instance-id": changing.id, "state": state}
+        service_events.emit("aws.ec2", "EC2 Instance State-change Notification", detail, [arn])
+        self.changed()
+
+    def _because(self, changing: Any, reason: Reason) -> None:
+        stamp = now().strftime("%Y-%m-%d %H:%M:%S GMT")
+        changing._reason = f"{reason.transition} ({stamp})" if reason.transition else ""
+        changing.state_reason = reason.state_reason()
+
+    def _later(self, seconds: float, changing: Any, expected: str, act: Callable[[Any], None]) -> None:
+        """`act` on the instance in a while, if it is still in the `expected` state."""
+
+        def fire() -> None:
+            with request_scope(changing.owner_id, changing.region_name), LOCK:
+                if changing.state == expected:
+                    act(changing)
+
+        self.timers.after(seconds, fire)
+
+    def resume(self) -> None:
+        """After a restart: what was under way goes on; what ran was switched off with the local cloud."""
+        for account, region in list(everything()):
+            with request_scope(account, region), LOCK:
+                for reservation in list(ec2_backends[account][region].reservations.values()):
+                    for restored in list(reservation.instances):
+                        self._resume(restored)
+                        notice = here().notices.get(restored.id)
+                        if notice is not None:
+                            self.interrupt_after(restored, max(0.0, (notice.at - now()).total_seconds()))
+
+    def _resume(self, restored: Any) -> None:
+        latencies = self.facts.latencies
+        if restored.state in LIVE:
+            log.info("%s ran when the local cloud ended: it was switched off", restored.id)
+            self._powered_off(restored)
+        elif restored.state == "stopping":
+            self._later(latencies.stop, restored, "stopping", self._stopped)
+        elif restored.state == "shutting-down":
+            self.hypervisor.terminate(restored.id)
+            self._later(latencies.terminate, restored, "shutting-down", self._terminated)
+        elif restored.state == "terminated":
+            self._later(latencies.terminated_visible, restored, "terminated", self._forget)
+
+
+def role_of(profile: dict[str, Any] | None) -> str | None:
+    """The name of the role in an instance profile, as DescribeInstances shows the profile."""
+    if not profile:
+        return None
+    known = ministack_iam._lookup_instance_profile("", profile["Arn"])
+    roles = known.get("Roles", []) if known else []
+    return next((role if isinstance(role, str) else role["RoleName"] for role in roles), None)
+
+
+def machine_of(instance: Any) -> Machine:
+    """The instance as the hypervisor knows it."""
+    gpus = INSTANCE_TYPES[instance.instance_type].get("GpuInfo", {}).get("Gpus", [])
+    return Machine(
+        instance_id=instance.id,
+        image_id=instance.image_id,
+        instance_type=instance.instance_type,
+        zone=instance.placement.zone,
+        region=instance.region_name,
+        private_ip=instance.private_ip,
+        mac=instance.nics[0].mac_address,
+        vcpus=vcpus(instance.instance_type),
+        gpus=sum(int(gpu.get("Count", 0)) for gpu in gpus),
+        role=role_of(instance.iam_instance_profile),
+        user_data=user_data_of(instance),
+        metadata_tags=instance.metadata_options.instance_metadata_tags == "enabled",
+        launched_at=aware(instance.launch_time),
+    )
+
+
+def mac_of(private_ip: str) -> str:
+    """The hardware address that goes with an address, whoever holds it.
+
+    A VPC tells no host of another's death: were it drawn, hosts would talk to the dead holder's for a minute.
+    """
+    return ":".join(f"{byte:02x}" for byte in (0x02, 0x00, *map(int, private_ip.split("."))))
+
+
+def user_data_of(instance: Any) -> bytes | None:
+    """What the metadata service hands out, decoded."""
+    return base64.b64decode(str(instance.user_data)) if instance.user_data else None
+
+
+def aware(moment: datetime) -> datetime:
+    """moto's times are naive UTC."""
+    return moment if moment.tzinfo else moment.replace(tzinfo=now().tzinfo)
+
+
+def wrong_state(instance: Any, wanted: str) -> EC2ClientError:
+    """AWS's error for an act that the instance's state forbids."""
+    return EC2ClientError(
+        "IncorrectInstanceState",
+        f"The instance '{instance.id}' is not in a state from which it can be {wanted}.",
+    )

@@ -1,0 +1,105 @@
+"""What a host's metadata service may tell now: tags, interruption notice, credentials of the instance role."""
+
+from __future__ import annotations
+
+import threading
+import time
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from ministack.core.responses import request_scope
+from ministack.services import iam as ministack_iam
+from ministack.services import sts as ministack_sts
+
+from localcloud.machine.hypervisor import MetadataFacts
+from localcloud.services.ec2.capacity.pools import market_of
+from localcloud.services.ec2.instances.lifecycle import role_of
+from localcloud.services.ec2.store.records import LOCK, backend, found_anywhere, here
+
+LIFETIME = timedelta(hours=6)
+RENEW_BEFORE = timedelta(minutes=15)
+
+_minting = threading.Lock()
+_minted: dict[str, tuple[str, dict[str, str]]] = {}
+
+
+def facts_of(instance_id: str) -> MetadataFacts:
+    """The hypervisor asks this at every request of a host; an instance that is gone has nothing to tell."""
+    found = found_anywhere(instance_id)
+    if found is None:
+        return MetadataFacts()
+    with request_scope(found.owner_id, found.region_name), LOCK:
+        return _facts(found, found.owner_id)
+
+
+def _facts(found: Any, account: str) -> MetadataFacts:
+    profile = found.iam_instance_profile or {}
+    notice = here().notices.get(found.id)
+    visible = found.metadata_options.instance_metadata_tags == "enabled"
+    tags = dict(backend().tags.get(found.id, {})) if visible else {}
+    return MetadataFacts(
+        tags={key: value for key, value in tags.items() if not key.startswith("aws:")},
+        spot_action=(notice.action, notice.at) if notice is not None else None,
+        credentials=credentials_of(found, account),
+        is_spot=market_of(found) == "spot",
+        account=account,
+        instance_profile_arn=profile.get("Arn"),
+        instance_profile_id=profile.get("Id"),
+    )
+
+
+def credentials_of(found: Any, account: str) -> dict[str, str] | None:
+    """A session of the instance's role, the same until shortly before it ends; None without a role.
+
+    The session's name is the instance id, as on AWS: that is how a policy or a log tells hosts apart.
+    """
+    role = role_of(found.iam_instance_profile)
+    if role is None or ministack_iam._roles.get(role) is None:
+        return None
+    with _minting:
+        known = _minted.get(found.id)
+        if (
+            known is not None
+            and known[0] == role
+            and _fresh(known[1])
+            and known[1]["AccessKeyId"] in ministack_sts._sessions
+        ):
+            return known[1]
+        for over in [name for name, (_, given) in _minted.items() if not _fresh(given)]:
+            del _minted[over]
+        minted = _mint(role, found.id, account)
+        _minted[found.id] = (role, minted)
+        return minted
+
+
+def _fresh(credentials: dict[str, str]) -> bool:
+    ends = datetime.strptime(credentials["Expiration"], "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
+    return ends - datetime.now(UTC) > RENEW_BEFORE
+
+
+def _mint(role: str, instance_id: str, account: str) -> dict[str, str]:
+    now, record = datetime.now(UTC), ministack_iam._roles[role]
+    key, secret, token = (
+        ministack_iam._gen_session_access_key(),
+        ministack_iam._gen_secret(),
+        ministack_iam._gen_session_token(),
+    )
+    ministack_sts.register_session(
+        key,
+        {
+            "Arn": f"arn:aws:sts::{account}:assumed-role/{role}/{instance_id}",
+            "UserId": f"{record.get('RoleId', role)}:{instance_id}",
+            "SecretAccessKey": secret,
+            "SessionToken": token,
+            "Expiration": time.time() + LIFETIME.total_seconds(),
+        },
+    )
+    return {
+        "Code": "Success",
+        "Type": "AWS-HMAC",
+        "LastUpdated": now.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "AccessKeyId": key,
+        "SecretAccessKey": secret,
+        "Token": token,
+        "Expiration": (now + LIFETIME).strftime("%Y-%m-%dT%H:%M:%SZ"),
+    }

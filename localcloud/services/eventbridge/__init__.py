@@ -1,0 +1,1 @@
+"""EventBridge: the events that services send, and whom rules hand them to under which role."""

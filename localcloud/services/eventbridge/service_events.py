@@ -1,0 +1,85 @@
+"""Events that AWS services put on the default bus by themselves (aws.ec2, aws.ssm, ...).
+
+`emit` only queues: callers hold moto's lock, and a target (a Lambda that calls EC2) must never be awaited
+under it. One thread delivers, so events keep the order in which they were emitted.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import json
+import logging
+import queue
+import threading
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ministack.services import eventbridge
+
+from localcloud.base.injected import Injected
+
+log = logging.getLogger(__name__)
+Event = dict[str, Any]
+
+BEST_EFFORT = (
+    "EC2 AMI State Change",
+    "EC2 Command Invocation Status-change Notification",
+    "EC2 Command Status-change Notification",
+    "EC2 Instance Rebalance Recommendation",
+    "EC2 Instance State-change Notification",
+    "EC2 Spot Instance Interruption Warning",
+    "Step Functions Execution Status Change",
+)
+"""The kinds of events that happen here and that AWS may lose; those of S3 always arrive."""
+
+_losing: Injected[bool] = Injected()
+_outbox: queue.Queue[tuple[contextvars.Context, Event]] = queue.Queue()
+
+
+def emit(source: str, detail_type: str, detail: Mapping[str, Any], resources: Iterable[str] = ()) -> None:
+    """Put one event on the default bus of the current request's account and region, later but in order."""
+    event = {
+        "Source": source,
+        "DetailType": detail_type,
+        "Detail": json.dumps(detail),
+        "Resources": list(resources),
+    }
+    _outbox.put((contextvars.copy_context(), event))
+
+
+def lose(detail_type: str, times: int | None) -> None:
+    """The next `times` events of this kind never arrive; None: none arrives any more; 0 takes it back."""
+    _losing.set(detail_type, True, times)
+
+
+def lost(detail_type: str) -> bool:
+    """Whether this event is lost, counted as lost."""
+    return _losing.take(detail_type) is not None
+
+
+def lose_nothing() -> None:
+    """Every event arrives again."""
+    _losing.clear()
+
+
+def losing() -> dict[str, int | None]:
+    """Which kinds of events are lost, and how many yet (None: without end)."""
+    return {detail_type: times for detail_type, (_, times) in _losing.active().items()}
+
+
+def install() -> None:
+    """Start the delivery thread."""
+    threading.Thread(target=_deliver_forever, name="events", daemon=True).start()
+
+
+def _deliver_forever() -> None:
+    while True:
+        request, event = _outbox.get()
+        try:
+            request.run(_deliver, event)
+        except Exception:  # delivery is best effort, as on AWS; the next event must still go out
+            log.exception("event %s of %s was not delivered", event["DetailType"], event["Source"])
+
+
+def _deliver(event: Event) -> None:
+    eventbridge._put_events({"Entries": [event]}, allow_aws_source=True)

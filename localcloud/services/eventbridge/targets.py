@@ -1,0 +1,159 @@
+"""What a rule or a schedule may start, and what happens when it may not or when it fails.
+
+ministack hands events to any target. AWS asks the target's role (state machines, buses, everything of a
+schedule) or the function's own policy, retries functions, and gives what it could not deliver to the
+target's dead-letter queue.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections import deque
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+from ministack.core import iam_evaluator
+from ministack.core.arn import parse_arn
+from ministack.core.responses import get_account_id, get_region, json_response
+from ministack.services import eventbridge, lambda_svc
+
+from localcloud.patches import MINISTACK
+from localcloud.services.eventbridge.service_events import lost
+from localcloud.services.iam.checks import Check
+from localcloud.services.iam.roles import NotAllowedError, Session
+
+log = logging.getLogger(__name__)
+
+RULES, SCHEDULES = "events.amazonaws.com", "scheduler.amazonaws.com"
+ROLE_NEEDS = {
+    "states": "states:StartExecution",
+    "events": "events:PutEvents",
+    "lambda": "lambda:InvokeFunction",
+    "sqs": "sqs:SendMessage",
+    "sns": "sns:Publish",
+}
+
+
+def install() -> None:
+    """Stand between every rule or schedule and its targets."""
+    stock_invoke = MINISTACK.stock("services.eventbridge:_invoke_target")
+
+    def invoke_target(
+        target: Mapping[str, Any], event: Mapping[str, Any], rule: Mapping[str, Any], view: Any = None
+    ) -> None:
+        refusal = why_refused(target, event, rule)
+        if refusal is None:
+            stock_invoke(target, event, rule, view)
+            return
+        log.warning("%s does not reach %s: %s", rule.get("Name"), target.get("Arn"), refusal)
+        _dead_letter(target, event)
+
+    stock_put = MINISTACK.stock("services.eventbridge:_put_events")
+
+    def put_events(data: dict[str, Any], allow_aws_source: bool = False) -> Any:
+        arriving = without_lost(data) if allow_aws_source else data
+        return put_valid_events(stock_put, arriving, allow_aws_source)
+
+    MINISTACK.replace("services.eventbridge:_put_events", put_events)
+    MINISTACK.replace("services.eventbridge:_invoke_target", invoke_target)
+    MINISTACK.replace("services.eventbridge:_dispatch_to_lambda", invoke_function)
+    MINISTACK.replace("services.eventbridge:_events_log_list", partial(deque, maxlen=0))
+
+
+def without_lost(data: dict[str, Any]) -> dict[str, Any]:
+    """What AWS services put, less what a fault makes AWS lose."""
+    arriving = [entry for entry in data["Entries"] if not lost(entry["DetailType"])]
+    return {**data, "Entries": arriving}
+
+
+def put_valid_events(stock_put: Callable[..., Any], data: Mapping[str, Any], allow_aws_source: bool) -> Any:
+    """PutEvents: entries with something missing, or a detail that is no JSON object, fail; the others are put."""
+    entries = data.get("Entries") or []
+    faults = [fault_of(entry) for entry in entries]
+    valid = [entry for entry, fault in zip(entries, faults, strict=True) if fault is None]
+    status, headers, body = stock_put({**data, "Entries": valid}, allow_aws_source=allow_aws_source)
+    if status != 200 or len(valid) == len(entries):
+        return status, headers, body
+    put = iter(json.loads(body)["Entries"])
+    answers = [next(put) if fault is None else fault for fault in faults]
+    failed = sum("ErrorCode" in answer for answer in answers)
+    return json_response({"FailedEntryCount": failed, "Entries": answers})
+
+
+def fault_of(entry: Mapping[str, Any]) -> dict[str, str] | None:
+    """What is wrong with an entry of PutEvents, as its answer says it; None: nothing."""
+    for name in ("Source", "DetailType", "Detail"):
+        if not entry.get(name):
+            reason = f"Parameter {name} is not valid. Reason: {name} is a required argument."
+            return {"ErrorCode": "InvalidArgument", "ErrorMessage": reason}
+    detail = entry["Detail"]
+    try:
+        # a state machine gives the object itself
+        is_object = isinstance(detail if isinstance(detail, dict) else json.loads(detail), dict)
+    except ValueError:
+        is_object = False
+    return None if is_object else {"ErrorCode": "MalformedDetail", "ErrorMessage": "Detail is malformed."}
+
+
+def why_refused(target: Mapping[str, Any], event: Mapping[str, Any], rule: Mapping[str, Any]) -> str | None:
+    """Why this rule or schedule may not call this target; None: it may."""
+    arn = str(target.get("Arn", ""))
+    service = arn.split(":")[2] if arn.count(":") >= 5 else ""
+    is_schedule = event.get("Source") == "aws.scheduler"
+    if service == "lambda" and not is_schedule:
+        return _function_policy_refuses(arn, str(rule.get("Arn", "")))
+    if service not in ROLE_NEEDS or (service in {"sqs", "sns"} and not is_schedule):
+        return None
+    role = target.get("RoleArn") or rule.get("RoleArn")
+    if not role:
+        return f"a target of {service} needs a RoleArn"
+    return _role_refuses(str(role), SCHEDULES if is_schedule else RULES, service, arn, event)
+
+
+def _role_refuses(role: str, principal: str, service: str, arn: str, event: Mapping[str, Any]) -> str | None:
+    session = Session(role, principal.split(".")[0], principal, get_account_id(), get_region())
+    facts = {"events:source": event.get("Source"), "events:detail-type": event.get("DetailType")}
+    try:
+        session.require(service, Check(ROLE_NEEDS[service], arn, facts if service == "events" else {}))
+    except NotAllowedError as denied:
+        return str(denied)
+    return None
+
+
+def _function_policy_refuses(arn: str, rule_arn: str) -> str | None:
+    """A function says itself which rules may invoke it (`AddPermission`)."""
+    found = lambda_svc.function_policy_for_arn(arn)
+    policy = found[0] if found else None
+    asked = iam_evaluator.EvalContext(
+        principal_arn=RULES,
+        principal_type="Service",
+        principal_account=get_account_id(),
+        action="lambda:InvokeFunction",
+        resource_arn=arn,
+        region=get_region(),
+        service_context={"aws:sourcearn": rule_arn, "aws:sourceaccount": get_account_id()},
+    )
+    answer = iam_evaluator.evaluate_resource_policy(policy, asked, service=RULES)
+    if answer.decision == "Allow":
+        return None
+    return f"the function's policy does not let {RULES} invoke it for {rule_arn}"
+
+
+def invoke_function(arn: str, payload: str) -> None:
+    """Invoke asynchronously, as AWS does: two more tries, then the function's own dead-letter queue."""
+    function, config, name = lambda_svc._get_func_record_for_ref(arn)
+    if not function or not config:
+        log.warning("a rule's function does not exist: %s", name)
+        return
+    record = lambda_svc._execution_record_for_config(function, config)
+    kept = {key: function[key] for key in ("event_invoke_config", "event_invoke_configs") if key in function}
+    lambda_svc.invoke_async_with_retry({**kept, **record}, json.loads(payload))
+
+
+def _dead_letter(target: Mapping[str, Any], event: Mapping[str, Any]) -> None:
+    queue = (target.get("DeadLetterConfig") or {}).get("Arn")
+    if queue:
+        whole = eventbridge._pattern_event_view(event).event_with_detail()
+        eventbridge._dispatch_to_sqs(parse_arn(queue), json.dumps(whole))

@@ -1,0 +1,1 @@
+"""Lambda: a process for each concurrent invocation, given what AWS's runtime gives."""

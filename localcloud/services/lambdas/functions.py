@@ -1,0 +1,305 @@
+"""Functions: in a process of their own, with their own environment, credentials and packages, and true errors.
+
+ministack starts one process per concurrent invocation and keeps it warm. Ours are what that process is given
+(nothing of the server's environment, of its packages only what Lambda's runtime brings too) and how a
+function's failure is reported: class name, message, stack trace.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import io
+import json
+import logging
+import os
+import queue
+import re
+import secrets
+import shutil
+import subprocess
+import sys
+import threading
+import time
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from localcloud.patches import MINISTACK
+from localcloud.services.lambdas.worker import END_OF_LOG
+
+if TYPE_CHECKING:
+    from localcloud.base.context import Context
+
+log = logging.getLogger(__name__)
+
+RUNTIME_PACKAGES = ("boto3", "botocore", "s3transfer", "jmespath", "dateutil", "urllib3", "six.py")
+"""What AWS's Python runtime brings; everything else has to come with the function or its layers."""
+WORKER = Path(__file__).with_name("worker.py")
+ARCHIVES = 128
+"""How many archives are known by their content: more than a yard has, so that none is hashed again and again."""
+IDLE_SECONDS = 900.0
+"""How long a process waits for its next invocation; AWS does not say how long it keeps one."""
+DESCRIPTORS = 1024
+"""What a function's process may open at once, as on AWS."""
+START_FAILED = "Worker init failed: "
+PROCESS_GONE = re.compile(r"Worker process (died|exited immediately)")
+TIMED_OUT = re.compile(r"Task timed out after [\d.]+ seconds")
+LAST_LINES_SECONDS = 2.0
+"""How long the log of a process that has gone is waited for: a child of it may hold it open."""
+
+
+def install(context: Context) -> None:
+    """Isolate functions and report their errors as AWS does."""
+    home = context.state / "lambda"
+    Process = process_class(context, home, make_runtime(home / "runtime"))
+    stock_class = MINISTACK.stock("core.lambda_runtime:_worker_class_for")
+
+    def class_for(config: Mapping[str, Any]) -> Any:
+        return Process if str(config.get("Runtime", "")).startswith("python") else stock_class(config)
+
+    MINISTACK.replace("core.lambda_runtime:_worker_class_for", class_for)
+    MINISTACK.replace("services.lambda_svc:_execute_function_warm", execute)
+    MINISTACK.replace("services.lambda_svc:reap_idle_workers", end_idle)
+
+
+def end_idle() -> None:
+    """End the processes that have waited for too long; ministack keeps the first of every function for ever."""
+    from ministack.core import lambda_runtime
+
+    lambda_runtime.reap_idle_workers()
+    since = time.time() - IDLE_SECONDS
+    with lambda_runtime._lock:
+        idle = [
+            (pool, worker)
+            for pool in lambda_runtime._workers.values()
+            for worker in pool
+            if not worker.in_use and worker.last_used < since
+        ]
+        for pool, worker in idle:
+            pool.remove(worker)
+    lambda_runtime.kill_workers([worker for _, worker in idle])
+
+
+def process_class(context: Context, home: Path, interpreter: Path) -> Any:
+    """ministack's worker, started our way. A class made here: its base is there only once ministack is imported."""
+    Worker: Any = MINISTACK.stock("core.lambda_runtime:Worker")
+    unpacked = Unpacked(home / "unpacked")
+
+    class FunctionProcess(Worker):
+        def _spawn(self) -> None:
+            code = unpacked.folder(self.code_zip)
+            layers = [unpacked.folder(content) for content in _layers(self.config)]
+            environment = environment_of(self.config, context, home, code, layers)
+            module, _, handler = str(self.config.get("Handler", "index.handler")).rpartition(".")
+            process = self._proc = subprocess.Popen(
+                [str(interpreter), str(WORKER)],
+                cwd=code,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                bufsize=1,
+                env=environment,
+            )
+            assert process.stdin
+            assert process.stdout
+            self._stderr_queue: queue.Queue[str] = queue.Queue()
+            self._stderr_thread = threading.Thread(target=self._read_stderr, daemon=True)
+            self._stderr_thread.start()
+            start = {
+                "code_dir": str(code),
+                "module": module.replace("/", "."),
+                "handler": handler,
+                "function_name": self.config.get("FunctionName", ""),
+                "memory": self.config.get("MemorySize", 128),
+                "arn": self.config.get("FunctionArn", ""),
+            }
+            process.stdin.write(json.dumps(start) + "\n")
+            process.stdin.flush()
+            line = process.stdout.readline()
+            if not line:
+                raise RuntimeError(f"Worker process exited immediately. {self._drain_stderr_bounded()}")
+            answer = json.loads(line)
+            if answer["status"] != "ready":
+                raise RuntimeError(START_FAILED + answer["error"])
+            self._start_time = time.time()
+
+        def _drain_stderr(self, **_: float) -> str:
+            """All of an invocation's log, where ministack takes what came in some milliseconds."""
+            return printed(self._stderr_queue, self._stderr_thread)
+
+        _drain_stderr_bounded = _drain_stderr
+
+    return FunctionProcess
+
+
+def printed(lines: queue.Queue[str], reader: threading.Thread) -> str:
+    """What an invocation has printed: until its end of the log, or that of its process."""
+    found: list[str] = []
+    ends = time.monotonic() + LAST_LINES_SECONDS
+    while time.monotonic() < ends:
+        try:
+            line = lines.get(timeout=0.05)
+        except queue.Empty:
+            if reader.is_alive():
+                continue
+            break
+        if line.endswith(END_OF_LOG):
+            unfinished = line.removesuffix(END_OF_LOG)
+            return "\n".join([*found, unfinished] if unfinished else found)
+        found.append(line)
+    return "\n".join(found)
+
+
+def _layers(config: Mapping[str, Any]) -> list[bytes]:
+    from ministack.services import lambda_svc
+
+    return [lambda_svc._resolve_layer_zip(layer) for layer in config.get("Layers") or []]
+
+
+class Unpacked:
+    """Uploaded archives, each unpacked once however many processes use it: a cold start is not an unzip."""
+
+    def __init__(self, home: Path) -> None:
+        self._home = home
+        self._lock = threading.Lock()
+        self._digest = functools.lru_cache(ARCHIVES)(lambda archive: hashlib.sha256(archive).hexdigest()[:32])
+
+    def folder(self, archive: bytes) -> Path:
+        """The folder with this archive's files, with the permissions they were packed with."""
+        folder = self._home / self._digest(archive)
+        with self._lock:
+            if not folder.exists():
+                self._unpack(archive, folder)
+        return folder
+
+    def _unpack(self, archive: bytes, folder: Path) -> None:
+        new = folder.with_suffix(".new")
+        shutil.rmtree(new, ignore_errors=True)
+        new.mkdir(parents=True)
+        with zipfile.ZipFile(io.BytesIO(archive)) as packed:
+            packed.extractall(new)
+            for entry in packed.infolist():
+                if mode := entry.external_attr >> 16 & 0o777:
+                    (new / entry.filename).chmod(mode | 0o600)
+        new.rename(folder)
+
+
+def make_runtime(home: Path) -> Path:
+    """A folder with the runtime's packages, and a command that starts the base interpreter with only them."""
+    packages = home / "packages"
+    packages.mkdir(parents=True, exist_ok=True)
+    for name in RUNTIME_PACKAGES:
+        link = packages / name
+        link.unlink(missing_ok=True)
+        link.symlink_to(_location(name))
+    command = home / "python"
+    base = getattr(sys, "_base_executable", sys.executable)
+    limit = f"ulimit -Sn {DESCRIPTORS} 2>/dev/null"
+    command.write_text(f'#!/bin/sh\n{limit}\nexec "{base}" -S -s -P "$@"\n')
+    command.chmod(0o755)
+    return command
+
+
+def _location(package: str) -> Path:
+    from importlib.util import find_spec
+
+    spec = find_spec(package.removesuffix(".py"))
+    if spec is None or spec.origin is None:
+        raise ModuleNotFoundError(f"the server has no {package}, which functions get from their runtime")
+    origin = Path(spec.origin)
+    return origin if package.endswith(".py") else origin.parent
+
+
+def environment_of(
+    config: Mapping[str, Any], context: Context, home: Path, code: Path, layers: list[Path]
+) -> dict[str, str]:
+    """All that a function's process sees: its own variables, its role's credentials, what Lambda sets."""
+    from ministack.core import lambda_runtime
+
+    name = str(config["FunctionName"])
+    group = (config.get("LoggingConfig") or {}).get("LogGroup") or f"/aws/lambda/{name}"
+    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    return {
+        "PATH": "/usr/local/bin:/usr/bin:/bin",
+        "LANG": "en_US.UTF-8",
+        "TZ": ":UTC",
+        "HOME": str(home / "runtime"),  # not the user's: boto3 would read the user's configuration there
+        "TMPDIR": str(context.state / "tmp"),
+        "PYTHONPATH": str(home / "runtime" / "packages"),
+        "AWS_ENDPOINT_URL": context.endpoint,
+        **((config.get("Environment") or {}).get("Variables") or {}),
+        "AWS_EC2_METADATA_DISABLED": "true",
+        "AWS_EXECUTION_ENV": f"AWS_Lambda_{version}",
+        "AWS_REGION": context.region,
+        "AWS_DEFAULT_REGION": context.region,
+        "AWS_LAMBDA_FUNCTION_NAME": name,
+        "AWS_LAMBDA_FUNCTION_VERSION": str(config.get("Version", "$LATEST")),
+        "AWS_LAMBDA_FUNCTION_MEMORY_SIZE": str(config.get("MemorySize", 128)),
+        "AWS_LAMBDA_INITIALIZATION_TYPE": "on-demand",
+        "AWS_LAMBDA_LOG_GROUP_NAME": str(group),
+        "AWS_LAMBDA_LOG_STREAM_NAME": f"{time.strftime('%Y/%m/%d')}/[$LATEST]{secrets.token_hex(16)}",
+        "LAMBDA_TASK_ROOT": str(code),
+        "_HANDLER": str(config.get("Handler", "")),
+        "_LAMBDA_LAYERS_DIRS": os.pathsep.join(map(str, layers)),
+        **lambda_runtime.execution_credentials(config),
+    }
+
+
+def execute(function: dict[str, Any], event: Any, request_id: str) -> dict[str, Any]:
+    """Invoke a function in a warm process; its answer, or its error as Lambda's runtime reports it."""
+    from ministack.core import lambda_runtime
+    from ministack.services import lambda_svc
+
+    config = function.get("config") or function
+    name, version = config["FunctionName"], config.get("Version", "$LATEST")
+    code = function.get("code_zip")
+    if not code:
+        return _failed("Runtime.NoCode", f"function {name} has no code", "")
+    lambda_svc._ensure_reaper_thread()
+    worker, refusal = lambda_runtime.acquire_worker(name, config, code, qualifier=version)
+    if worker is None:
+        return dict(lambda_svc._throttle_response(reason_code=refusal, msg="Rate Exceeded."))
+    try:
+        answer = worker.invoke(
+            event,
+            request_id,
+            trace_id=lambda_svc._xray_trace_id_for_invocation(config),
+            invoked_function_arn=config.get("FunctionArn", ""),
+            depth=lambda_svc._invoke_depth.get(),
+            durable=lambda_svc._durable_env_overlay(),
+        )
+    except RuntimeError as error:
+        return _did_not_start(str(error), request_id)
+    finally:
+        lambda_runtime.release_worker(worker)
+    if answer.get("status") == "ok":
+        return {"body": answer.get("result"), "log": answer.get("log", "")}
+    return _raised(answer, request_id)
+
+
+def _raised(answer: Mapping[str, Any], request_id: str) -> dict[str, Any]:
+    text, printed = str(answer.get("error", "")), str(answer.get("log", ""))
+    if "fault" in answer:
+        return {"body": {**answer["fault"], "requestId": request_id}, "error": True, "log": printed}
+    if TIMED_OUT.search(text):
+        return _failed("Sandbox.Timedout", f"RequestId: {request_id} Error: {text}", printed)
+    if PROCESS_GONE.search(text):
+        message = f"RequestId: {request_id} Error: Runtime exited without providing a reason"
+        return _failed("Runtime.ExitError", message, printed)
+    return _failed("Runtime.HandlerError", text, printed)
+
+
+def _did_not_start(text: str, request_id: str) -> dict[str, Any]:
+    """The module could not be imported, or the process ended while it was."""
+    log.warning("a function did not start: %s", text)
+    if text.startswith(START_FAILED + "{"):
+        fault = json.loads(text.removeprefix(START_FAILED))
+        return {"body": {**fault, "requestId": request_id}, "error": True, "log": json.dumps(fault)}
+    return _failed("Runtime.ExitError", f"RequestId: {request_id} Error: {text}", text)
+
+
+def _failed(kind: str, message: str, printed: str) -> dict[str, Any]:
+    return {"body": {"errorType": kind, "errorMessage": message}, "error": True, "log": printed}

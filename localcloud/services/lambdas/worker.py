@@ -1,0 +1,116 @@
+"""What runs inside a function's process: loads the handler, then answers one invocation per line.
+
+Stands alone: it is started with the base interpreter, without the server's packages. Speaks ministack's
+worker protocol on the original stdout; whatever the function prints goes to its log (stderr).
+"""
+
+import importlib
+import json
+import os
+import sys
+import time
+import traceback
+from typing import Any
+
+FAULT_OF_IMPORT = "Runtime.ImportModuleError"
+END_OF_LOG = "\x1eend of this invocation's log"
+"""The line on stderr after all that an invocation, its children too, have printed."""
+
+
+class Context:
+    """The context object of one invocation."""
+
+    identity = None
+    client_context = None
+
+    def __init__(self, init: dict[str, Any], call: dict[str, Any]) -> None:
+        name = init["function_name"]
+        self.function_name = name
+        self.function_version = os.environ.get("AWS_LAMBDA_FUNCTION_VERSION", "$LATEST")
+        self.memory_limit_in_mb = str(init.get("memory", 128))
+        self.invoked_function_arn = call.get("invoked_function_arn") or init.get("arn", "")
+        self.aws_request_id = call.get("request_id", "")
+        self.log_group_name = os.environ.get("AWS_LAMBDA_LOG_GROUP_NAME", f"/aws/lambda/{name}")
+        self.log_stream_name = os.environ.get("AWS_LAMBDA_LOG_STREAM_NAME", "")
+        self._deadline = time.time() + float(call.get("timeout_ms") or 3000) / 1000
+
+    def get_remaining_time_in_millis(self) -> int:
+        """Milliseconds until the function is ended."""
+        return max(0, int((self._deadline - time.time()) * 1000))
+
+
+def main() -> None:
+    """Load, then answer until stdin ends."""
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # a print, also of a child process, must not mix with the answers
+    sys.stdout = sys.stderr
+    init = json.loads(sys.stdin.readline())
+    make_path(init["code_dir"])
+
+    def send(**answer: Any) -> None:
+        answers.write(json.dumps(answer) + "\n")
+        answers.flush()
+
+    try:
+        handler = getattr(importlib.import_module(init["module"]), init["handler"])
+    except BaseException as error:  # noqa: BLE001 - sys.exit at import fails the start too
+        send(status="error", error=json.dumps(fault_of_start(error, init)))
+        return
+    send(status="ready", cold=True)
+    for line in sys.stdin:
+        message = json.loads(line)
+        call = message.get("ctx") or {}
+        trace = call.get("trace_id")
+        os.environ.update({"_X_AMZN_TRACE_ID": trace} if trace else {})
+        try:
+            result = handler(message["event"], Context(init, call))
+            answer = {"status": "ok", "result": json.loads(json.dumps(result))}
+        except Exception as error:  # noqa: BLE001 - the caller is told what the function raised
+            print(f"[ERROR] {type(error).__name__}: {error}\n{traceback.format_exc()}", flush=True)
+            answer = {"status": "error", "error": str(error), "fault": fault(error), "trace": ""}
+        end_log()
+        send(**answer)
+
+
+def end_log() -> None:
+    """Past sys.stderr, which the handler may have replaced by now."""
+    sys.stderr.flush()
+    os.write(2, f"{END_OF_LOG}\n".encode())
+
+
+def make_path(code: str) -> None:
+    """The function's own code first, then its layers, then what the runtime brings; as on AWS."""
+    import site
+
+    runtime = sys.path[:]
+    sys.path[:] = [code]
+    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    for layer in filter(None, os.environ.get("_LAMBDA_LAYERS_DIRS", "").split(os.pathsep)):
+        for folder in (f"{layer}/python/lib/{version}/site-packages", f"{layer}/python"):
+            if os.path.isdir(folder):  # noqa: PTH112 - no pathlib: a cold start is paid for every import
+                site.addsitedir(folder)
+                if folder not in sys.path:
+                    sys.path.append(folder)
+    sys.path += runtime
+
+
+def fault(error: BaseException) -> dict[str, Any]:
+    """An error as the runtime reports it: the class's own name, which Retry and Catch match."""
+    frames = traceback.format_list(traceback.extract_tb(error.__traceback__)[1:])
+    return {"errorMessage": str(error), "errorType": type(error).__name__, "stackTrace": frames}
+
+
+def fault_of_start(error: BaseException, init: dict[str, Any]) -> dict[str, Any]:
+    """Why the handler could not be loaded, in the runtime's words."""
+    module, name = init["module"], init["handler"]
+    if isinstance(error, ImportError):
+        message = f"Unable to import module '{module}': {error}"
+        return {"errorMessage": message, "errorType": FAULT_OF_IMPORT, "stackTrace": []}
+    if isinstance(error, AttributeError) and str(error).endswith(f"has no attribute '{name}'"):
+        message = f"Handler '{name}' missing on module '{module}'"
+        return {"errorMessage": message, "errorType": "Runtime.HandlerNotFound", "stackTrace": []}
+    return fault(error)
+
+
+if __name__ == "__main__":
+    main()

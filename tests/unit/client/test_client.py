@@ -1,0 +1,161 @@
+"""What the client makes of what AWS says."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+from botocore.stub import Stubber
+
+from trainyard.client import Host, Run, Session, Yard
+from trainyard.client.bucket import Bucket
+from trainyard.client.errors import Denied, FileUnreadable, NoCredentials, StillRunning
+from trainyard.client.records import losses_in, progress_in, timeline_in
+from trainyard.client.submission import content_of, programs_named
+
+NOON = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
+HOST = Host(
+    instance="i-1",
+    attempt=1,
+    role="",
+    type="g6.xlarge",
+    zone="us-east-1a",
+    market="spot",
+    address="",
+    price=0.36,
+    on_demand_price=0.8,
+    launched=NOON,
+    ended=None,
+    state="running",
+)
+MACHINE = "arn:aws:states:us-east-1:123456789012:stateMachine:trainyard-train"
+EXECUTION = "arn:aws:states:us-east-1:123456789012:execution:trainyard-train:digits-1"
+
+
+@contextmanager
+def answering(service: str) -> Iterator[tuple[Yard, Stubber]]:
+    boto = boto3.Session(aws_access_key_id="a", aws_secret_access_key="b", region_name="us-east-1")
+    session = Session(boto)
+    bucket = Bucket(session, "trainyard-bucket")
+    yard = Yard(session, "Trainyard", {}, bucket, "table", "trainyard", "images/gpu.yaml", {"train": MACHINE})
+    with Stubber(session.client(service)) as stub:
+        yield yard, stub
+        stub.assert_no_pending_responses()
+
+
+def described(status: str, **more: Any) -> dict[str, Any]:
+    return {
+        "executionArn": EXECUTION,
+        "stateMachineArn": MACHINE,
+        "status": status,
+        "startDate": NOON,
+        "input": "{}",
+        **more,
+    }
+
+
+def test_a_run_is_found_again_by_its_id() -> None:
+    with answering("stepfunctions") as (yard, stub):
+        run = yard.run("digits-1")
+        assert (run.arn, run.id) == (EXECUTION, "digits-1")
+        assert run == Run(yard, EXECUTION)
+        stub.add_response("describe_execution", described("FAILED", error="NoOffer", cause="no room"))
+        execution = run.execution
+        assert (execution.name, execution.is_over, execution.error) == ("digits-1", True, "NoOffer")
+
+
+def test_waiting_ends_with_the_time_that_was_given() -> None:
+    with answering("stepfunctions") as (yard, stub):
+        stub.add_response("describe_execution", described("RUNNING"))
+        with pytest.raises(StillRunning, match="digits-1 is still running after 0 s"):
+            yard.run("digits-1").wait(seconds=0)
+
+
+def test_only_the_executions_of_the_uploaded_version_are_its_runs() -> None:
+    listed = [
+        {"executionArn": EXECUTION + end, "stateMachineArn": MACHINE, "name": f"digits-1{end}"}
+        | {"status": "RUNNING", "startDate": NOON}
+        for end in ("c", "b", "a")
+    ]
+    with answering("stepfunctions") as (yard, stub):
+        stub.add_response("list_executions", {"executions": listed})
+        for given in ('{"job_key": "jobs/x.yaml", "version_id": "2"}', '"by hand"', '{"job": {}}'):
+            stub.add_response("describe_execution", described("RUNNING") | {"input": given})
+        assert [run.id for run in yard.runs_of("jobs/x.yaml", "2")] == ["digits-1c"]
+
+
+def refused(code: str) -> Exception:
+    """What a call raises that AWS answers with this code."""
+    with answering("stepfunctions") as (yard, stub):
+        stub.add_client_error("start_execution", code, "User: me is not authorized to do this.")
+        with pytest.raises((Denied, NoCredentials)) as raised:
+            yard.start("train", {})
+        return raised.value
+
+
+def test_a_denial_names_the_action() -> None:
+    error = refused("AccessDeniedException")
+    assert isinstance(error, Denied)
+    assert error.what == "states:StartExecution was denied"
+    assert str(error).startswith(
+        "states:StartExecution was denied: User: me is not authorized to do this. Next: "
+    )
+
+
+@pytest.mark.parametrize("code", ["ExpiredToken", "UnrecognizedClientException", "AuthFailure"])
+def test_credentials_that_are_not_accepted_are_another_error(code: str) -> None:
+    assert isinstance(refused(code), NoCredentials)
+
+
+def test_a_profile_that_is_not_there_is_named() -> None:
+    with pytest.raises(NoCredentials, match="no-such-profile"):
+        Session.of(profile="no-such-profile")
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    with pytest.raises(FileUnreadable, match=r"job.yaml cannot be read: No such file"):
+        content_of(tmp_path / "job.yaml")
+
+
+def test_a_program_without_figures_has_no_progress_and_no_curve() -> None:
+    assert progress_in({}) is None
+    assert progress_in({"progress": {"epoch": 1}}) is None
+    assert list(losses_in({"samples": [{"step": 1}, {"step": 2, "loss": 0.5}]})) == [(2, 0.5)]
+
+
+def test_the_timeline_is_in_the_order_of_time_whatever_the_order_of_the_rows() -> None:
+    rows = [
+        {"sk": "event#2", "at": "2026-11-21T12:00:02.000Z", "event": "started", "source": "host"},
+        {"sk": "run"},
+        {"sk": "event#1", "at": "2026-11-21T12:00:01.000Z", "event": "ready", "source": "host"},
+    ]
+    assert [event.event for event in timeline_in(rows)] == ["ready", "started"]
+
+
+def test_a_host_costs_until_it_ended() -> None:
+    now = NOON + timedelta(seconds=100)
+    ended = replace(HOST, ended=NOON + timedelta(seconds=50))
+    assert round(HOST.dollars(now), 4) == 0.01
+    assert round(ended.dollars(now), 4) == 0.005
+
+
+def test_hosts_stand_in_the_order_of_their_roles() -> None:
+    roles = ["ps 0", "worker 10", "worker 2", "evaluator 0", "chief 0", ""]
+    hosts = [replace(HOST, role=role) for role in roles] + [replace(HOST, attempt=0, role="worker 1")]
+    ranked = [host.role for host in sorted(hosts, key=lambda host: host.rank)]
+    assert ranked == ["worker 1", "chief 0", "worker 2", "worker 10", "ps 0", "evaluator 0", ""]
+
+
+def test_only_the_program_that_a_job_names_goes_along(tmp_path: Path) -> None:
+    for folder in ("mine", "other"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "packed.tgz").touch()
+    assert programs_named(tmp_path, "source: s3://BUCKET/programs/mine.tar.gz") == {
+        "programs/mine.tar.gz": tmp_path / "mine"
+    }
+    assert list(programs_named(tmp_path, "s3://b/programs/packed.tgz")) == ["programs/packed.tgz"]
+    assert programs_named(tmp_path, "module: training.programs.mnist") == {}

@@ -1,0 +1,137 @@
+"""What editors and readers know of a job file and a recipe, made from the declarations of their keys.
+
+`python -m tests.unit.core.reference` (part of `make format`) writes it anew: trainyard/*.schema.json and the table in
+docs/job-file.md.
+"""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from lambdas.core.images.recipe import Recipe
+from lambdas.core.model.fields import Entries, Key, Part, Record, keys, plain
+from lambdas.core.model.job import PROGRAMS, SHIPPED, Job
+
+ROOT = Path(__file__).resolve().parents[3]
+PAGE = ROOT / "docs" / "job-file.md"
+BEGIN, END = "<!-- keys: begin -->", "<!-- keys: end -->"
+
+
+def schemas() -> dict[Path, str]:
+    """The text of every schema that ships."""
+    job = Record(Job).schema() | {"title": "A Trainyard job file", "allOf": TOGETHER}
+    recipe = Record(Recipe).schema() | {"title": "The recipe of a Trainyard image"}
+    return {
+        ROOT / "trainyard" / f"{name}.schema.json": _text(each)
+        for name, each in (("job", job), ("recipe", recipe))
+    }
+
+
+def _text(schema: dict[str, Any]) -> str:
+    head = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
+    return json.dumps(head | schema, indent=1) + "\n"
+
+
+def given(section: str, key: str, value: Any) -> dict[str, Any]:
+    """A job whose section says this of the key."""
+    inside = {"type": "object", "required": [key], "properties": {key: value}}
+    return {"required": [section], "properties": {section: inside}}
+
+
+SOMETHING = {"not": {"type": "null"}}
+SERVERS = given("cluster", "strategy", {"const": "parameter_server"})
+SHARED_OUT = {"type": "object", "required": ["sharding"], "properties": {"sharding": {"const": "file"}}}
+TOGETHER = [
+    # what goes with what, as far as a schema can show it: core/jobfile/rules.py has the sentences
+    {
+        "if": SERVERS,
+        "then": given("cluster", "parameter_servers", {"type": "integer", "minimum": 1}),
+        "else": {
+            "not": {
+                "anyOf": [
+                    given("cluster", "parameter_servers", {"not": {"enum": [0, None]}}),
+                    given("cluster", "chief", SOMETHING),
+                    given("cluster", "evaluator", {"const": True}),
+                    given("hardware", "cpu_instance_types", SOMETHING),
+                    given("hardware", "cpu_roles", SOMETHING),
+                ]
+            }
+        },
+    },
+    {
+        "if": given("cluster", "strategy", {"enum": ["single", "mirrored"]}),
+        "then": {"not": given("cluster", "workers", {"minimum": 2})},
+    },
+    {
+        "if": {
+            "not": {
+                "anyOf": [
+                    given("cluster", "strategy", {"enum": ["multi_worker", "parameter_server"]}),
+                    {
+                        **given("cluster", "workers", {"minimum": 2}),
+                        "not": given("cluster", "strategy", SOMETHING),
+                    },
+                ]
+            }
+        },
+        "then": {"properties": {"data": {"additionalProperties": {"not": SHARED_OUT}}}},
+    },
+    {
+        "if": {"not": given("program", "source", SOMETHING)},
+        "then": {
+            **given("program", "module", {"enum": [SHIPPED + program for program in PROGRAMS]}),
+            "not": given("program", "requirements", SOMETHING),
+        },
+    },
+    {
+        "if": given("after", "hosts", {"const": "stop"}),
+        "then": given("hardware", "market", {"const": "on_demand"}),
+    },
+    {
+        "if": given("hardware", "cpu_instance_types", {"maxItems": 0, "type": "array"}),
+        "then": {"not": given("hardware", "cpu_roles", {"minItems": 1, "type": "array"})},
+    },
+    {
+        "if": given("hardware", "cpu_instance_types", {"minItems": 1, "type": "array"}),
+        "then": {"not": given("hardware", "cpu_roles", {"maxItems": 0, "type": "array"})},
+    },
+]
+
+
+def table() -> str:
+    """One line a key of the job file."""
+    lines = ["| key | default | allowed | meaning |", "|---|---|---|---|"]
+    return "\n".join([BEGIN, *lines, *_lines(Job, "", yards=False), END])
+
+
+def _lines(section: type, path: str, *, yards: bool) -> Iterator[str]:
+    for name, each in keys(section).items():
+        if isinstance(each.kind, Record):
+            yield from _lines(each.kind.of, f"{path}{name}.", yards=isinstance(each.kind, Part))
+            continue
+        inner = each.kind.each if isinstance(each.kind, Entries) else None
+        default = "the yard's" if yards else _default(each)
+        allowed = each.kind.words.replace("|", "\\|")
+        yield f"| `{path}{name}` | {default} | {allowed} | {each.meaning} |"
+        if isinstance(inner, Record):
+            yield from _lines(inner.of, f"{path}{name}.NAME.", yards=False)
+
+
+def _default(each: Key) -> str:
+    if each.required or each.usual:
+        return "required" if each.required else each.usual
+    default = plain(each.default)
+    return f"`{json.dumps(default).replace(chr(34), '')}`" if default not in (None, [], {}) else "none"
+
+
+def main() -> None:
+    """Replace the table in the page, and the schemas."""
+    text = PAGE.read_text()
+    PAGE.write_text(f"{text.partition(BEGIN)[0]}{table()}{text.partition(END)[2]}")
+    for path, schema in schemas().items():
+        path.write_text(schema)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,48 @@
+"""Command lines of the reference programs."""
+
+import argparse
+from collections.abc import Callable
+
+SHOWN = "(default: %(default)s)"
+
+
+def training_parser(
+    description: str | None,
+    *,
+    epochs: int,
+    global_batch_size: int,
+    learning_rate: float,
+    checkpoint_every: int | None = None,
+) -> argparse.ArgumentParser:
+    """What every program that trains may be told, with its defaults; `checkpoint_every` None: what the job says."""
+    made = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    made.add_argument("--epochs", type=at_least(1), default=epochs, help=SHOWN)
+    made.add_argument("--global-batch-size", type=at_least(1), default=global_batch_size, help=SHOWN)
+    made.add_argument("--learning-rate", type=float, default=learning_rate, help=SHOWN)
+    made.add_argument("--seed", type=int, default=1, help=SHOWN)
+    made.add_argument(
+        "--checkpoint-every",
+        type=at_least(0),
+        default=checkpoint_every,
+        help=f"steps; 0: by the clock alone (default: {checkpoint_every or 'what the job says'})",
+    )
+    return made
+
+
+def add_step_delay(to: argparse.ArgumentParser) -> None:
+    to.add_argument(
+        "--step-delay", type=float, default=0.0, help=f"seconds to wait after a step, to watch it {SHOWN}"
+    )
+
+
+def at_least(least: int) -> Callable[[str], int]:
+    """An argument's type: a whole number, not below `least`."""
+
+    def whole(text: str) -> int:
+        if not text.isdecimal() or int(text) < least:
+            raise argparse.ArgumentTypeError(f"{text!r} is no whole number from {least} on")
+        return int(text)
+
+    return whole

@@ -1,0 +1,30 @@
+"""The client of a deployed yard, in an account or on a local cloud alike: find it, submit jobs, follow their runs.
+
+    from trainyard.client import Yard
+
+    run = Yard.find().submit("job.yaml")
+    run.result()
+    run.model("model")
+
+It needs boto3 alone, prints nothing, and raises errors of one tree (trainyard.client.errors).
+"""
+
+from trainyard.client.errors import YardError
+from trainyard.client.execution import Execution, State
+from trainyard.client.records import Event, Host, Progress, RunStatus
+from trainyard.client.run import Run
+from trainyard.client.session import Session
+from trainyard.client.yard import Yard
+
+__all__ = [
+    "Event",
+    "Execution",
+    "Host",
+    "Progress",
+    "Run",
+    "RunStatus",
+    "Session",
+    "State",
+    "Yard",
+    "YardError",
+]

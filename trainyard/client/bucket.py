@@ -1,0 +1,62 @@
+"""The yard's bucket: jobs, programs, data, recipes go in; what runs leave comes out."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from trainyard.client.session import Session
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """One bucket of S3."""
+
+    session: Session
+    name: str
+
+    def put(self, key: str, body: bytes) -> str:
+        """Write the object; answers its version."""
+        answer = self.session.client("s3").put_object(Bucket=self.name, Key=key, Body=body)
+        return str(answer.get("VersionId", "null"))
+
+    def put_folder(self, folder: Path, prefix: str) -> list[str]:
+        """Write every file below the folder under the prefix; answers the keys."""
+        client, keys = self.session.client("s3"), []
+        for file in sorted(file for file in folder.rglob("*") if file.is_file()):
+            keys.append(prefix + file.relative_to(folder).as_posix())
+            client.upload_file(str(file), self.name, keys[-1])
+        return keys
+
+    def keys(self, prefix: str) -> dict[str, int]:
+        """Sizes of the objects under the prefix by key."""
+        pages = self.session.client("s3").get_paginator("list_objects_v2")
+        listed = pages.paginate(Bucket=self.name, Prefix=prefix)
+        return {item["Key"]: item["Size"] for page in listed for item in page.get("Contents", [])}
+
+    def read(self, key: str) -> bytes | None:
+        """The object's bytes, or None where there is no such object."""
+        try:
+            return bytes(self.session.client("s3").get_object(Bucket=self.name, Key=key)["Body"].read())
+        except ClientError as error:
+            if error.response["Error"]["Code"] in ("NoSuchKey", "404"):
+                return None
+            raise
+
+    def json(self, key: str) -> dict[str, Any] | None:
+        """The object parsed, or None where there is no such object."""
+        body = self.read(key)
+        return None if body is None else dict(json.loads(body))
+
+    def fetch(self, prefix: str, folder: Path) -> int:
+        """Write every object under the prefix into the folder; answers how many."""
+        client, keys = self.session.client("s3"), self.keys(prefix)
+        for key in keys:
+            target = folder / key.removeprefix(prefix)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            client.download_file(self.name, key, str(target))
+        return len(keys)

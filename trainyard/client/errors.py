@@ -1,0 +1,55 @@
+"""What can go wrong between a person and a yard: every error says what happened, what it means, what to do now."""
+
+# ruff: noqa: N818 - `except RunFailed` is the sentence; the root's name says that they are errors
+
+
+class YardError(Exception):
+    """`what` happened, what it `means`, and the `next_step`: what to type or change now."""
+
+    def __init__(self, what: str, means: str, next_step: str) -> None:
+        super().__init__(f"{what.rstrip('.')}: {means}. Next: {next_step}")
+        self.what, self.means, self.next_step = what, means, next_step
+
+
+class NoCredentials(YardError):
+    """None were found, or AWS did not accept them."""
+
+
+class NoRegion(YardError):
+    """Nothing says in which region the yard is."""
+
+
+class Denied(YardError):
+    """The credentials may not do this."""
+
+
+class NoAnswer(YardError):
+    """The endpoint cannot be reached."""
+
+
+class YardNotFound(YardError):
+    """There is no such yard where the session points."""
+
+
+class YardIncomplete(YardError):
+    """Its stacks are there, and not as `make deploy` leaves them."""
+
+
+class FileUnreadable(YardError):
+    """The job file or the recipe cannot be read."""
+
+
+class RunNotStarted(YardError):
+    """An upload started no run."""
+
+
+class StillRunning(YardError):
+    """The run takes longer than one wanted to wait."""
+
+
+class RunFailed(YardError):
+    """The run has failed, was refused or was stopped; with its own reason."""
+
+
+class NoModel(YardError):
+    """The run has left no model."""

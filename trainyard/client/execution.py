@@ -1,0 +1,58 @@
+"""An execution of a workflow, as Step Functions tells of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, NamedTuple, Self
+
+OVER = ("SUCCEEDED", "FAILED", "TIMED_OUT", "ABORTED")
+
+
+class State(NamedTuple):
+    """A state that was entered."""
+
+    entered: datetime
+    name: str
+
+
+@dataclass(frozen=True)
+class Execution:
+    """What DescribeExecution says."""
+
+    arn: str
+    status: str
+    started: datetime
+    stopped: datetime | None
+    error: str
+    cause: str
+
+    @classmethod
+    def of(cls, described: dict[str, Any]) -> Self:
+        """From the API's answer."""
+        return cls(
+            arn=described["executionArn"],
+            status=described["status"],
+            started=described["startDate"],
+            stopped=described.get("stopDate"),
+            error=described.get("error", ""),
+            cause=described.get("cause", ""),
+        )
+
+    @property
+    def name(self) -> str:
+        """The last part of the ARN: the run's id."""
+        return self.arn.rsplit(":", 1)[-1]
+
+    @property
+    def is_over(self) -> bool:
+        """True in every status that never changes again."""
+        return self.status in OVER
+
+
+def states_of(history: Iterable[dict[str, Any]]) -> Iterator[State]:
+    """Every state entered, in order."""
+    for event in history:
+        if "stateEnteredEventDetails" in event:
+            yield State(event["timestamp"], event["stateEnteredEventDetails"]["name"])

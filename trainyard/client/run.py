@@ -1,0 +1,191 @@
+"""One run: wait for it, follow it, read what it says and what it leaves."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Self
+
+from trainyard.client import records
+from trainyard.client.deployment import Deployment
+from trainyard.client.errors import NoModel, RunFailed, StillRunning
+from trainyard.client.execution import Execution, State, states_of
+from trainyard.client.records import Event, Progress, RunStatus
+
+
+@dataclass(frozen=True)
+class Run:
+    """An execution of one of the yard's workflows: training, a bake, a snapshot, a launch.
+
+    Nothing is kept here: every property asks AWS anew.
+    """
+
+    yard: Deployment = field(compare=False, repr=False)
+    arn: str
+
+    @property
+    def id(self) -> str:
+        """What it is called in the ledger, in tags, and under runs/ in the bucket."""
+        return self.arn.rsplit(":", 1)[-1]
+
+    # --------------------------------------------------------------------------------------------- its execution
+    @property
+    def execution(self) -> Execution:
+        """What DescribeExecution says."""
+        return Execution.of(self._states.describe_execution(executionArn=self.arn))
+
+    @property
+    def history(self) -> list[dict[str, Any]]:
+        """Every event of the execution so far, oldest first."""
+        pages = self._states.get_paginator("get_execution_history").paginate(executionArn=self.arn)
+        return [event for page in pages for event in page["events"]]
+
+    @property
+    def states(self) -> tuple[State, ...]:
+        """The states it has entered, oldest first."""
+        return tuple(states_of(self.history))
+
+    @property
+    def succeeded(self) -> bool:
+        """False also while it runs."""
+        return self.execution.status == "SUCCEEDED"
+
+    def wait(self, seconds: float | None = None, every: float = 1.0) -> Self:
+        """Return when it is over, however it ended. Raises StillRunning when it is not within so many seconds."""
+        ends = time.monotonic() + seconds if seconds is not None else None
+        while not self.execution.is_over:
+            if ends is not None and time.monotonic() >= ends:
+                raise StillRunning(
+                    f"{self.id} is still running after {seconds:.0f} s", "it goes on", "wait, or stop it"
+                )
+            time.sleep(every)
+        return self
+
+    def result(self, seconds: float | None = None) -> dict[str, Any]:
+        """Its summary, once it is over. Raises RunFailed with the run's own reason unless it succeeded."""
+        execution, summary = self.wait(seconds).execution, self.summary
+        if execution.status == "SUCCEEDED":
+            return summary
+        folder = f"s3://{self.yard.bucket.name}/runs/{self.id}/"
+        refused = summary.get("outcome") == "refused"
+        raise RunFailed(
+            f"{self.id} {execution.status.lower()}: {self._reason(execution, summary)}",
+            "nothing was launched" if refused else f"its logs and its timeline are in {folder}",
+            "mend what it was given, and submit it again" if refused else f"aws s3 ls --recursive {folder}",
+        )
+
+    def stop(self) -> None:
+        """End it at once, without a checkpoint; its hosts end and its summary follows."""
+        self._states.stop_execution(executionArn=self.arn)
+
+    def status(self) -> RunStatus:
+        """Everything that is known of it now."""
+        execution, rows = self.execution, self.rows
+        states = {each["InstanceId"]: each["State"]["Name"] for each in self.yard.instances(self.id)}
+        hosts = records.hosts_in(rows, self._roles(rows), states)
+        row = records.run_row(rows)
+        return RunStatus(
+            at=datetime.now(UTC),
+            execution=execution,
+            attempt=int(row.get("attempt") or 0),
+            states=self.states,
+            hosts=tuple(sorted(hosts, key=lambda host: host.rank)),
+            timeline=records.timeline_in(rows),
+            progress=records.progress_in(row),
+            losses=tuple(records.losses_in(self.metrics)),
+        )
+
+    def follow(self, every: float = 2.0) -> Iterator[RunStatus]:
+        """Its status every so many seconds; the last one is of the run when it is over."""
+        while True:
+            status = self.status()
+            yield status
+            if status.execution.is_over:
+                return
+            time.sleep(every)
+
+    def why(self) -> str:
+        """How it stands: status, error, cause, and the timeline below."""
+        execution, events = self.execution, self.timeline
+        lines = [f"{event.at:%H:%M:%S} {event.source} {event.event} {event.reason}" for event in events]
+        return "\n".join([f"{execution.status} {execution.error}: {execution.cause}", *lines])
+
+    # ------------------------------------------------------------------------------------------------ its records
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """Its rows in the ledger."""
+        return self.yard.rows(self.id)
+
+    @property
+    def timeline(self) -> tuple[Event, ...]:
+        """What happened to it, oldest first."""
+        return records.timeline_in(self.rows)
+
+    @property
+    def progress(self) -> Progress | None:
+        """How far the program is; None before it has reported a step."""
+        return records.progress_in(records.run_row(self.rows))
+
+    @property
+    def keys(self) -> list[str]:
+        """What it has left in its folder."""
+        prefix = f"runs/{self.id}/"
+        return [key.removeprefix(prefix) for key in self.yard.bucket.keys(prefix)]
+
+    def text(self, name: str) -> str:
+        """A file of its folder; empty where there is none."""
+        return (self.yard.bucket.read(f"runs/{self.id}/{name}") or b"").decode(errors="replace")
+
+    def json(self, name: str) -> Any:
+        """The same, parsed; an empty mapping where there is none."""
+        return json.loads(self.text(name) or "{}")
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        """How it ended, at what cost; empty while it runs."""
+        return dict(self.json("summary.json"))
+
+    @property
+    def metrics(self) -> dict[str, Any]:
+        """What the program has reported; empty before its first step."""
+        return dict(self.json("metrics.json"))
+
+    def logs(self, host: str = "chief-0", attempt: int | None = None) -> str:
+        """What this host has printed, in the last attempt unless one is named; `builder` is that of a bake."""
+        if host == "builder":
+            return self.text("logs/builder.log")
+        number = attempt or int(records.run_row(self.rows).get("attempt") or 1)
+        return self.text(f"attempts/{number}/logs/{host}.log")
+
+    def model(self, folder: Path | str) -> Path:
+        """Fetch the model it has exported into the folder. Raises NoModel."""
+        prefix = f"runs/{self.id}/model/"
+        if not self.yard.bucket.fetch(prefix, Path(folder)):
+            raise NoModel(
+                f"{prefix} is empty",
+                "the program has exported none (yet)",
+                f"look at the chief's log under s3://{self.yard.bucket.name}/runs/{self.id}/attempts/",
+            )
+        return Path(folder)
+
+    # ----------------------------------------------------------------------------------------------------- parts
+    @property
+    def _states(self) -> Any:
+        return self.yard.session.client("stepfunctions")
+
+    def _roles(self, rows: list[dict[str, Any]]) -> dict[str, str]:
+        """Role of each host by instance, as cluster.json of the latest attempt that has it says."""
+        return {
+            host["instance"]: f"{host['role']} {host['index']}"
+            for attempt in records.attempts_started(rows)
+            for host in self.json(f"attempts/{attempt}/cluster.json").get("hosts", [])
+        }
+
+    @staticmethod
+    def _reason(execution: Execution, summary: dict[str, Any]) -> str:
+        said = summary.get("reason") or f"{execution.error} {execution.cause}".strip()
+        return str(said or "the execution gives no cause")

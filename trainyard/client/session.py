@@ -1,0 +1,99 @@
+"""boto3 as the person has set it up, with AWS's refusals in our words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import boto3
+from botocore import exceptions
+from botocore.config import Config
+
+from trainyard.client.errors import Denied, NoAnswer, NoCredentials, NoRegion
+
+CONFIG = Config(retries={"mode": "standard", "max_attempts": 4})
+NOT_FOUND = (
+    exceptions.NoCredentialsError,
+    exceptions.PartialCredentialsError,
+    exceptions.CredentialRetrievalError,
+)
+NOT_ACCEPTED = (
+    "AuthFailure",
+    "ExpiredToken",
+    "ExpiredTokenException",
+    "InvalidAccessKeyId",
+    "InvalidClientTokenId",
+    "SignatureDoesNotMatch",
+    "UnrecognizedClientException",
+)
+NOT_ALLOWED = ("AccessDenied", "AccessDeniedException", "UnauthorizedOperation")
+SIGN_IN = "aws configure, or aws sso login; which credentials are used: aws configure list"
+
+
+@dataclass(frozen=True)
+class Session:
+    """boto3's session and, where it is not AWS's own, the endpoint. Without one boto3 decides (AWS_ENDPOINT_URL).
+
+    Clients are made once. A session is one thread's, as boto3's is."""
+
+    boto: boto3.Session
+    endpoint: str | None = None
+    _made: dict[tuple[str, str], Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    @classmethod
+    def of(cls, profile: str | None = None, region: str | None = None, endpoint: str | None = None) -> Self:
+        """What is not said is taken from the environment and ~/.aws, as boto3 does. Raises NoCredentials when there is
+        no such profile."""
+        try:
+            return cls(boto3.Session(profile_name=profile, region_name=region), endpoint)
+        except exceptions.ProfileNotFound as error:
+            raise NoCredentials(str(error), "~/.aws/config does not have it", SIGN_IN) from error
+
+    @property
+    def region(self) -> str:
+        """The region's name, empty when nothing says it."""
+        return self.boto.region_name or ""
+
+    def client(self, service: str) -> Any:
+        """A client of this service whose calls raise Denied, NoCredentials, NoAnswer for what these say."""
+        return self._once("client", service)
+
+    def resource(self, service: str) -> Any:
+        """The same, as a resource."""
+        return self._once("resource", service)
+
+    def _once(self, kind: str, service: str) -> Any:
+        if (kind, service) not in self._made:
+            self._made[kind, service] = self._make(kind, service)
+        return self._made[kind, service]
+
+    def _make(self, kind: str, service: str) -> Any:
+        try:
+            made = getattr(self.boto, kind)(service, endpoint_url=self.endpoint, config=CONFIG)
+        except exceptions.NoRegionError as error:
+            next_step = "export AWS_REGION=us-east-1 (or where you have deployed), or aws configure"
+            raise NoRegion("no region is set", "a yard is in one region", next_step) from error
+        events = (made if kind == "client" else made.meta.client).meta.events
+        events.register("after-call-error", _not_sent)
+        events.register("after-call", _refused)
+        return made
+
+
+def _not_sent(exception: Exception, **_: Any) -> None:
+    """What botocore calls when a request has got no answer."""
+    if isinstance(exception, NOT_FOUND):
+        raise NoCredentials("no credentials", str(exception), SIGN_IN) from exception
+    if isinstance(exception, exceptions.ConnectionError | exceptions.HTTPClientError):
+        next_step = "look at AWS_ENDPOINT_URL and the network; a local cloud: python -m localcloud status"
+        raise NoAnswer("no answer", str(exception).rstrip("."), next_step) from exception
+
+
+def _refused(parsed: dict[str, Any], model: Any, **_: Any) -> None:
+    """What botocore calls with every answer."""
+    error = parsed.get("Error") or {}
+    code, said = error.get("Code", ""), str(error.get("Message", "")).rstrip(".")
+    action = f"{model.service_model.signing_name}:{model.name}"
+    if code in NOT_ACCEPTED:
+        raise NoCredentials(f"AWS did not accept the credentials ({code})", said, SIGN_IN)
+    if code in NOT_ALLOWED:
+        raise Denied(f"{action} was denied", said, "ask for this permission, or choose another AWS_PROFILE")

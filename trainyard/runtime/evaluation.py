@@ -1,0 +1,45 @@
+"""What an evaluator does: measure each checkpoint as it comes, while the others go on training."""
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, NoReturn
+
+import tensorflow as tf
+
+from trainyard.runtime.checkpoints import Checkpoints, steps_in
+from trainyard.runtime.leaving import FINISHED, RESTART, leave
+from trainyard.runtime.session import Runtime
+
+LOOK_SECONDS = 0.5
+
+
+def follow(
+    runtime: Runtime, evaluate: Callable[[], Mapping[str, float]], *, model: Any, optimizer: Any, epochs: int
+) -> NoReturn:
+    """Restore each new checkpoint into `model`, `evaluate` it, and write its numbers to TensorBoard until the last one.
+
+    `model` and `optimizer` are those of the training: a checkpoint is only taken when all of it is as it was saved.
+    """
+    if hasattr(optimizer, "build"):  # the state of a Keras optimizer is there only then
+        optimizer.build(model.trainable_variables)
+    checkpoints = Checkpoints.of(runtime.cluster, runtime.environment, model=model, optimizer=optimizer)
+    events = tf.summary.create_file_writer(str(runtime.environment.tensorboard / "evaluation"))
+    evaluated = -1
+    while not runtime.cluster.asked_to_leave:
+        if max(steps_in(runtime.environment.checkpoints), default=-1) <= evaluated:
+            time.sleep(LOOK_SECONDS)
+            continue
+        facts = checkpoints.restore()
+        if facts is None:
+            continue
+        evaluated = int(facts["step"])
+        numbers = evaluate()
+        with events.as_default(evaluated):
+            for name, number in numbers.items():
+                tf.summary.scalar(f"evaluation/{name}", number)
+        events.flush()
+        text = " ".join(f"{name} {number:.4f}" for name, number in numbers.items())
+        print(f"evaluation at step {evaluated}: {text}", flush=True)
+        if evaluated >= facts["steps_per_epoch"] * epochs:
+            leave(FINISHED, f"evaluated to the last step, {evaluated}")
+    leave(RESTART, f"told to leave; evaluated up to step {evaluated}")
