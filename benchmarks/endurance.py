@@ -22,7 +22,7 @@ from typing import Any
 import boto3
 from botocore.config import Config
 
-from demo.cloud import ROOT, Cloud, port_for
+from demo.local import ROOT, Cloud, port_for
 
 STATE = ROOT / "build" / "bench-endurance"
 FACTS = """\
