@@ -1,7 +1,7 @@
 """A training program without TensorFlow: counts steps, keeps checkpoints, reports progress. Standard library only.
 
-It keeps every promise that docs/contracts/programs.md asks of a program, so a run of it shows what Trainyard does and costs,
-and nothing else. `--work` hashes that many kilobytes a step; `--step-delay` sleeps that many seconds a step.
+It keeps every promise that docs/contracts/programs.md asks of a program, so a run of it shows what Trainyard does and
+costs, and nothing else. `--work` hashes that many kilobytes a step; `--step-delay` sleeps that many seconds a step.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""What hosts say: ready, started, progress, checkpointed, finished, stopped, failed, hold (docs/contracts/signals.md)."""
+"""What hosts say: ready, started, progress, checkpointed, finished, stopped, failed, hold (contracts/signals.md)."""
 
 from collections.abc import Callable, Mapping
 from datetime import datetime

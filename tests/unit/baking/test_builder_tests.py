@@ -224,7 +224,7 @@ def test_an_image_that_says_nothing_has_one(tmp_path: Path) -> None:
 
 
 def test_the_agent_publishes_what_patrol_reads() -> None:
-    """docs/contracts/patrol.md, "GPU metrics": two series a host, all GPUs together, with the instance alone as dimension."""
+    """docs/contracts/patrol.md, "GPU metrics": two series a host, all GPUs together, the instance as only dimension."""
     metrics = cloudwatch.configuration()["metrics"]
     gpu = metrics["metrics_collected"]["nvidia_gpu"]
     units = {f"nvidia_smi_{measured['name']}": measured["unit"] for measured in gpu["measurement"]}
