@@ -218,7 +218,7 @@ def test_a_program_that_will_probably_fail_is_run_and_its_end_says_what_was_expe
     run = runs.finish(start(runs, bad), seconds=600)
     assert run.execution.status == "FAILED", run.why()
     assert run.summary["error"] == "ProgramFailed", run.why()
-    (admitted,) = [event["reason"] for event in run.timeline if event["event"] == "admitted"]
+    (admitted,) = [event.reason for event in run.timeline if event.event == "admitted"]
     for word in bad.says:
         assert word in " ".join(run.summary["warnings"])
         assert word in admitted

@@ -138,7 +138,7 @@ def test_a_program_may_call_its_own_modules_as_ours_are_called(
         (tmp_path / f"{module}.py").touch()
     names = (*(f"{folder}.inside" for folder in folders), *modules)
     (tmp_path / "mine.py").write_text(THEIRS.format(names=names))
-    runs.yard.upload("programs/theirs.tar.gz", packed(tmp_path))
+    runs.yard.bucket.put("programs/theirs.tar.gz", packed(tmp_path))
     job = runs.job("theirs", data=None, cluster={"strategy": "multi_worker", "workers": 2})
     job["program"] |= {"source": "s3://BUCKET/programs/theirs.tar.gz", "module": "mine", "args": None}
     run = runs.run(job, seconds=600)
