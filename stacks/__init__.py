@@ -1,1 +1,1 @@
-"""What is deployed: one file per stack, one per construct that several of them use."""
+"""What is deployed: a file for each stack. `workflows` holds what runs, `constructs` what all of it is made of."""

@@ -4,7 +4,7 @@ import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
-from stacks.acknowledge import acknowledge
+from stacks.constructs.acknowledge import acknowledge
 from stacks.settings import YardSettings
 
 TENSORFLOW_PORTS = ec2.Port.tcp_range(1024, 65535)
@@ -50,6 +50,18 @@ class NetworkStack(cdk.Stack):
     def subnets(self) -> list[ec2.ISubnet]:
         """One for each zone."""
         return self.vpc.select_subnets(subnet_group_name="Hosts").subnets
+
+    @property
+    def subnet_ids(self) -> str:
+        """As functions read them: one after the other, by commas."""
+        return cdk.Fn.join(",", [subnet.subnet_id for subnet in self.subnets])
+
+    @property
+    def launch_arns(self) -> list[str]:
+        """The subnets and the security group that a host may be launched into."""
+        named = [("subnet", subnet.subnet_id) for subnet in self.subnets]
+        named.append(("security-group", self.hosts.security_group_id))
+        return [self.format_arn(service="ec2", resource=kind, resource_name=name) for kind, name in named]
 
     def _hosts_security_group(self) -> ec2.SecurityGroup:
         """No way in, but for the members of a gang to each other: they compute together."""

@@ -10,9 +10,9 @@ from constructs import Construct
 
 from lambdas.core.model import names, policy
 from lambdas.core.patrol import verdict
-from stacks import permissions
-from stacks.function import Function
-from stacks.permissions import anywhere, list_objects, read_objects, use_ledger
+from stacks.constructs import permissions
+from stacks.constructs.alarms import FIVE_MINUTES, Alarms
+from stacks.constructs.function import Function
 from stacks.settings import YardSettings
 from stacks.storage import StorageStack
 from stacks.training import TrainingStack
@@ -20,7 +20,7 @@ from stacks.training import TrainingStack
 MACHINES = ("train", "bake", "snapshot", "launch")
 """The state machines whose executions keep hosts."""
 EACH_LINE = 'filter message = "patrol"'
-FIVE_MINUTES = "by bin(5m)"
+EVERY_FIVE_MINUTES = "by bin(5m)"
 
 
 class PatrolStack(cdk.Stack):
@@ -46,36 +46,32 @@ class PatrolStack(cdk.Stack):
         )
         self._dashboard()
 
-    @property
-    def functions(self) -> list[Function]:
-        return [self.patrol]
+    def alarms(self, alarms: Alarms) -> None:
+        alarms.on(
+            "patrol-absent",
+            self.patrol.metric_invocations(period=FIVE_MINUTES),
+            "Patrol has not looked for five minutes: idle and lost hosts run on. Look whether its rule is enabled.",
+            below=True,
+        )
 
     def _patrol(self) -> Function:
         """A pass that fails is not tried again: the next one is a minute away, and looks at newer facts."""
         yard, storage = self.settings.yard, self.storage
         machines = {word: self._arn("states", "stateMachine", word) for word in MACHINES}
-        told = [self._arn("lambda", "function", word) for word in ("signal", *names.CONCLUDES.values())]
-        function = Function(
+        called = [self._arn("lambda", "function", word) for word in ("signal", *names.CONCLUDES.values())]
+        function = self.training.factory.make(
             self,
             "patrol",
-            yard=yard,
-            dependencies=self.training.layer,
             minutes=3,
-            retry_attempts=0,
-            max_event_age=cdk.Duration.minutes(1),
-            environment={
-                "YARD": yard,
-                "TABLE_NAME": storage.table.table_name,
-                "BUCKET_NAME": storage.bucket.bucket_name,
-                "TOPIC_ARN": self.training.topic.topic_arn,
-                "SNAPSHOT_STATE_MACHINE_ARN": machines["snapshot"],
-                "STATE_MACHINE_ARNS": ",".join(machines.values()),
-                "POLICY": json.dumps(policy.to_json(self.settings.policy), sort_keys=True),
-                "MONTHLY_DOLLARS": f"{self.settings.monthly_dollars:g}",
-            },
+            TOPIC_ARN=self.training.topic.topic_arn,
+            SNAPSHOT_STATE_MACHINE_ARN=machines["snapshot"],
+            STATE_MACHINE_ARNS=",".join(machines.values()),
+            POLICY=json.dumps(policy.to_json(self.settings.policy), sort_keys=True),
+            MONTHLY_DOLLARS=f"{self.settings.monthly_dollars:g}",
         )
+        function.configure_async_invoke(retry_attempts=0, max_event_age=cdk.Duration.minutes(1))
         role = function.its_role
-        anywhere(
+        permissions.anywhere(
             role,
             "ec2:DescribeInstances",
             "ec2:DescribeImages",
@@ -85,12 +81,12 @@ class PatrolStack(cdk.Stack):
         )
         permissions.allow(role, ["states:ListExecutions"], list(machines.values()))
         permissions.allow(role, ["states:StartExecution"], [machines["snapshot"]])
-        permissions.allow(role, ["lambda:InvokeFunction"], told)
+        permissions.allow(role, ["lambda:InvokeFunction"], called)
         permissions.end_hosts(role, yard)
         permissions.mark_hosts(role, yard, verdict.TAG)
-        read_objects(role, storage.bucket, "runs/")
-        list_objects(role, storage.bucket, "runs/")
-        use_ledger(role, storage.table, "GetItem", "BatchGetItem", "Query", "PutItem")
+        permissions.read_objects(role, storage.bucket, "runs/")
+        permissions.list_objects(role, storage.bucket, "runs/")
+        permissions.use_ledger(role, storage.table, "GetItem", "BatchGetItem", "Query", "PutItem")
         permissions.allow(role, ["sns:Publish"], [self.training.topic.topic_arn])
         return function
 
@@ -149,6 +145,6 @@ class PatrolStack(cdk.Stack):
             width=12,
             height=6,
             log_group_names=[self.patrol.log.log_group_name],
-            query_string=f"{EACH_LINE}\n| stats {figures} {FIVE_MINUTES}",
+            query_string=f"{EACH_LINE}\n| stats {figures} {EVERY_FIVE_MINUTES}",
             view=view,
         )

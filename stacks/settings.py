@@ -22,7 +22,7 @@ class YardSettings:
     disposable: bool
     """For try-outs: destroying the stacks also deletes the bucket (once empty) and the ledger."""
     notify: str
-    """Mail address that hears of concluded runs and of alarms, or nothing."""
+    """Mail address for concluded runs and alarms, or nothing."""
     base_image_parameter: str
     """Names the image that builders start from where the recipe names none."""
     bake_recipe: str
@@ -38,7 +38,7 @@ class YardSettings:
     keep_days: int
     """... and all that are younger than this."""
     policy: Policy
-    """When patrol calls a host idle, and what it does then; what is not said is the default."""
+    """When patrol calls a host idle, and what it does then; what is not given is the default."""
     monthly_dollars: float
     """What hosts may cost in a month before new runs are refused; 0: no budget."""
 
@@ -149,12 +149,12 @@ def _count(context: dict[str, object], key: str) -> int:
 
 def _policy(context: dict[str, object]) -> Policy:
     """A mapping in cdk.json, JSON on the command line."""
-    said = context["policy"]
+    given = context["policy"]
     try:
-        said = json.loads(said) if isinstance(said, str) else said
+        given = json.loads(given) if isinstance(given, str) else given
     except ValueError as error:
-        raise ValueError(f"context policy: {shown(said)} is no JSON: {error}") from error
-    found = policy.of_mapping(said, path="policy")
+        raise ValueError(f"context policy: {shown(given)} is no JSON: {error}") from error
+    found = policy.of_mapping(given, path="policy")
     if isinstance(found, policy.WrongPolicy):
         raise ValueError(f"context {'; '.join(found.faults)}")  # noqa: TRY004 - of its value, not of its type
     return found

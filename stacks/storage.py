@@ -5,7 +5,7 @@ from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
-from stacks.acknowledge import acknowledge
+from stacks.constructs.acknowledge import acknowledge
 from stacks.settings import YardSettings
 
 

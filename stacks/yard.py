@@ -3,10 +3,10 @@
 import aws_cdk as cdk
 from constructs import Construct
 
+from stacks.constructs.permissions import YARD_TAG
 from stacks.images import ImagesStack
 from stacks.network import NetworkStack
 from stacks.patrol import PatrolStack
-from stacks.permissions import YARD_TAG
 from stacks.settings import YardSettings
 from stacks.storage import StorageStack
 from stacks.training import TrainingStack

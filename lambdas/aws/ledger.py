@@ -7,22 +7,35 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
-from typing import Any
+from typing import Any, Literal
 
 from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
 from botocore.exceptions import ClientError
 
 from lambdas.aws.clients import client
+from lambdas.core.capacity.plan import Plan
 from lambdas.core.model import wire
 from lambdas.core.model.errors import Misconfigured
 from lambdas.core.model.timeline import Entry
 from lambdas.core.run import records
-from lambdas.core.run.records import Records, RunRow, TokenRow
+from lambdas.core.run.records import (
+    AttemptUpdate,
+    HostUpdate,
+    IntentUpdate,
+    Owner,
+    Records,
+    RunRow,
+    RunUpdate,
+    TokenRow,
+    WaitRow,
+)
 
 MOST_WRITES = 100
 LOOK_UPS_LIVE = timedelta(days=90)
 PACK, UNPACK = TypeSerializer(), TypeDeserializer()
 BAKE_LOCK = ("bake", "lock")
+Noun = Literal["instance", "image", "command"]
+"""What a look-up row is about."""
 
 
 @dataclass(frozen=True)
@@ -51,34 +64,47 @@ class AlreadyWrittenError(Exception):
     """A condition of a write did not hold: somebody was here before, which callers expect and handle."""
 
 
-def run_row(run: str, values: Mapping[str, Any], *, unless: str | None = None) -> Write:
+def run_row(run: str, values: RunUpdate, *, unless: Literal["created", "ended"] | None = None) -> Write:
     return Write(f"run#{run}", "run", values, unless=unless)
 
 
-def plan_row(run: str, values: Mapping[str, Any]) -> Write:
-    return Write(f"run#{run}", "plan", values, put=True)
+def plan_row(run: str, plan: Plan) -> Write:
+    return Write(f"run#{run}", "plan", wire.to_json(plan), put=True)
 
 
-def intent_row(run: str, attempt: int, offer: int, round_: int, values: Mapping[str, Any]) -> Write:
+def intent_row(run: str, attempt: int, offer: int, round_: int, values: IntentUpdate) -> Write:
     return Write(f"run#{run}", f"intent#{attempt:04d}#{offer:03d}#{round_:03d}", values)
 
 
-def attempt_row(run: str, attempt: int, values: Mapping[str, Any], *, unless: str | None = None) -> Write:
+def attempt_row(
+    run: str,
+    attempt: int,
+    values: AttemptUpdate,
+    *,
+    unless: Literal["ending", "gang_ready", "asked", "capped"] | None = None,
+) -> Write:
     return Write(f"run#{run}", f"attempt#{attempt:04d}", values, unless=unless)
 
 
-def host_row(run: str, instance: str, values: Mapping[str, Any], *, only: str | None = None) -> Write:
-    return Write(f"run#{run}", f"host#{instance}", values, only=only)
+def launched_row(run: str, instance: str, values: HostUpdate) -> Write:
+    return Write(f"run#{run}", f"host#{instance}", values)
 
 
-def token_row(run: str, attempt: int, wait: str, values: Mapping[str, Any]) -> Write:
+def host_row(run: str, instance: str, values: HostUpdate) -> Write:
+    """News of a host that this run has launched; AlreadyWrittenError where it has not."""
+    return Write(f"run#{run}", f"host#{instance}", values, only="launched")
+
+
+def token_row(run: str, attempt: int, wait: str, token: str, now: datetime) -> Write:
     """Replaces the row: a wait that begins anew has a new token, which nobody has answered."""
-    return Write(f"run#{run}", f"token#{attempt:04d}#{wait}", values, put=True)
+    return Write(f"run#{run}", f"token#{attempt:04d}#{wait}", {"token": token, "stored": now}, put=True)
 
 
-def wait_row(run: str, attempt: int, wait: str, values: Mapping[str, Any]) -> Write:
+def wait_row(run: str, row: WaitRow) -> Write:
     """What the wait is for, once it is sent or asked for."""
-    return Write(f"run#{run}", f"wait#{attempt:04d}#{wait}", values, put=True)
+    values = {"since": row.since, "command": row.command, "image": row.image}
+    known = {name: value for name, value in values.items() if value is not None}
+    return Write(f"run#{run}", f"wait#{row.attempt:04d}#{row.wait}", known, put=True)
 
 
 def answered_row(run: str, token: TokenRow, now: datetime) -> Write:
@@ -89,10 +115,11 @@ def event_row(run: str, entry: Entry) -> Write:
     return Write(f"run#{run}", entry.key, wire.to_json(entry), put=True)
 
 
-def look_up_row(noun: str, name: str, run: str, *, now: datetime, **more: Any) -> Write:
-    """`noun` is instance, image or command: which run that thing belongs to."""
+def look_up_row(noun: Noun, name: str, owner: Owner, now: datetime) -> Write:
+    """Which run that thing belongs to."""
     expires = int((now + LOOK_UPS_LIVE).timestamp())
-    return Write(f"{noun}#{name}", "run", {"run": run, "expires": expires, **more}, put=True)
+    known = {name: value for name, value in wire.to_json(owner).items() if value is not None}
+    return Write(f"{noun}#{name}", "run", known | {"expires": expires}, put=True)
 
 
 class Ledger:
@@ -170,9 +197,10 @@ class Ledger:
         row = self._get(f"run#{run}", "run") or {}
         return row.get("progress") or {}
 
-    def owner(self, noun: str, name: str) -> Mapping[str, Any] | None:
-        """The look-up row of an instance, image or command: its `run` and what else was noted there."""
-        return self._get(f"{noun}#{name}", "run")
+    def owner(self, noun: Noun, name: str) -> Owner | None:
+        """Whose the instance, image or command is, by its look-up row."""
+        row = self._get(f"{noun}#{name}", "run")
+        return wire.from_json(Owner, row) if row else None
 
     def bake_lock(self) -> Lock | None:
         """The lock as somebody holds it; None when it is free."""

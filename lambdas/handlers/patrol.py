@@ -21,7 +21,7 @@ from lambdas.settings import PatrolSettings
 from lambdas.steps.observability import clock, logger
 from lambdas.steps.patrol import missed_events
 from lambdas.steps.patrol.act import Acted, act
-from lambdas.steps.patrol.observe import Look, look, price_of
+from lambdas.steps.patrol.observe import Observation, observe, price_of
 
 SUMMARY_HOUR = 0
 """UTC."""
@@ -33,7 +33,7 @@ def handler(_event: dict[str, Any], _context: object) -> dict[str, Any]:
     troubles: list[Exception] = []
     if _tried(lambda: book.begin(now, apart=TWO_LOOKS), troubles) is False:
         return {"patrol": "another one has begun within half a minute"}
-    seen = look(yard, book, now)
+    seen = observe(yard, book, now)
     allowed = guard.passed(
         seen.verdicts,
         earlier=seen.earlier,
@@ -45,12 +45,14 @@ def handler(_event: dict[str, Any], _context: object) -> dict[str, Any]:
     acted = act(allowed.acts, seen.hosts, yard, now)
     troubles += [trouble for trouble in (seen.trouble, acted.trouble) if trouble]
     entries = _entries(seen, allowed, acted, now)
-    _tried(lambda: instances.keep_disks(_started_again(seen)), troubles)
+    _tried(lambda: instances.keep_disks(_restarted(seen)), troubles)
     _tried(lambda: instances.tag(guard.tag_changes(seen.verdicts, seen.earlier, now), verdict.TAG), troubles)
     _tried(lambda: book.write([wire.to_json(each) for each in entries], now), troubles)
     money = _tried(lambda: _count(book, yard, seen, now), troubles)
-    _tried(lambda: _tell(book, yard, _worth_telling(entries, seen), _warnings(allowed, seen), now), troubles)
-    _tried(lambda: missed_events.relay(seen, book, yard, now), troubles)
+    _tried(
+        lambda: _notify(book, yard, _worth_a_notice(entries, seen), _warnings(allowed, seen), now), troubles
+    )
+    _tried(lambda: missed_events.send(seen, book, yard, now), troubles)
     _tried(lambda: _sum_up_yesterday(book, yard, money, now), troubles)
     figures = report.figures(
         seen.hosts.values(),
@@ -76,7 +78,7 @@ def _tried(do: Callable[[], Any], troubles: list[Exception]) -> Any:
         return None
 
 
-def _started_again(seen: Look) -> list[str]:
+def _restarted(seen: Observation) -> list[str]:
     """Hosts that the patrol before saw stopped: the lease of their launch is over, and they shall keep their disk."""
     return [
         name
@@ -85,7 +87,7 @@ def _started_again(seen: Look) -> list[str]:
     ]
 
 
-def _entries(seen: Look, allowed: Passed, acted: Acted, now: datetime) -> list[VerdictRow]:
+def _entries(seen: Observation, allowed: Passed, acted: Acted, now: datetime) -> list[VerdictRow]:
     """The verdicts that are written down: those that changed, and those that were, or should be, acted on."""
     meant = {**allowed.acts, **allowed.deferred}
     names = guard.changed(seen.verdicts, seen.earlier, acts=meant)
@@ -109,7 +111,7 @@ def _outcome(name: str, allowed: Passed, acted: Acted) -> str | None:
     return "deferred" if name in allowed.deferred else None
 
 
-def _worth_telling(entries: list[VerdictRow], seen: Look) -> list[VerdictRow]:
+def _worth_a_notice(entries: list[VerdictRow], seen: Observation) -> list[VerdictRow]:
     """An act that is refused minute after minute is told once."""
     return [
         each
@@ -119,11 +121,11 @@ def _worth_telling(entries: list[VerdictRow], seen: Look) -> list[VerdictRow]:
     ]
 
 
-def _warnings(allowed: Passed, seen: Look) -> list[str]:
+def _warnings(allowed: Passed, seen: Observation) -> list[str]:
     return [*allowed.warnings, *seen.problems]
 
 
-def _tell(
+def _notify(
     book: Logbook, yard: PatrolSettings, entries: list[VerdictRow], warnings: list[str], now: datetime
 ) -> None:
     """A warning that is still true is told again once an hour."""
@@ -131,9 +133,9 @@ def _tell(
     new = [warning for warning in warnings if book.once(f"{hour}#{_kind_of(warning)}", now)]
     for warning in warnings:
         logger.warning(warning)
-    told = report.notice(entries, new, yard=yard.yard)
-    if told:
-        messages.publish(yard.topic_arn, *told)
+    notice = report.notice(entries, new, yard=yard.yard)
+    if notice:
+        messages.publish(yard.topic_arn, *notice)
 
 
 def _kind_of(warning: str) -> str:
@@ -141,7 +143,7 @@ def _kind_of(warning: str) -> str:
     return "".join(letter for letter in warning if not letter.isdigit())[:200]
 
 
-def _count(book: Logbook, yard: PatrolSettings, seen: Look, now: datetime) -> Money:
+def _count(book: Logbook, yard: PatrolSettings, seen: Observation, now: datetime) -> Money:
     """The month's money goes on, and whoever watches it hears of half, four fifths and all of the budget."""
     before = book.money()
     billed = [

@@ -8,32 +8,37 @@ ledger may fail, so that a broken ledger does not keep hosts running.
 
 from collections.abc import Collection
 from datetime import datetime
-from typing import Any
+from typing import assert_never
 
 from lambdas import settings
 from lambdas.aws import instances
 from lambdas.aws.ledger import Ledger, event_row, host_row, run_row
+from lambdas.core.edges.release import Released, ReleaseInput, Scope
 from lambdas.core.model.job import Hosts
 from lambdas.core.run import release
 from lambdas.core.run.records import Records
+from lambdas.core.run.recovery import Keep
 from lambdas.core.run.release import Act, Disposal
+from lambdas.steps.entry_point import entry_point
 from lambdas.steps.observability import clock, logger, note
 
+MOST_HOSTS = 20
+"""How many of them the answer names."""
 
-def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
-    yard = settings.read(settings.YardSettings)
-    run, attempt = str(event["run"]), event.get("attempt")
-    ledger, now = Ledger(yard.table_name), clock()
-    run_is_over = event["scope"] == "run"
+
+@entry_point
+def handler(given: ReleaseInput) -> Released:
+    run, run_is_over = given.run, given.scope is Scope.RUN
+    ledger, now = Ledger(settings.read(settings.YardSettings).table_name), clock()
     records, unread = _records(ledger, run)
-    if records and not records.run.is_of(event.get("execution")):
-        return {"hosts": [], "reason": f"{run} is another execution's: {records.run.execution_arn}"}
+    if records and not records.run.is_of(given.execution):
+        return Released(hosts=(), reason=f"{run} is another execution's: {records.run.execution_arn}")
     found = instances.of_run(run)
     job = records.run.job if records else None
     disposals = release.dispose(
         [(host.id, host.market) for host in found],
         after=job.after.hosts if job else Hosts.TERMINATE,
-        keep=_kept(records, event) if records and not run_is_over else (),
+        keep=_kept(records, given) if records and not run_is_over else (),
         run_is_over=run_is_over,
     )
     unwritten = _announce(ledger, run, records, disposals, now) if records else None
@@ -44,8 +49,9 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
     if wrong := unread or unwritten:
         raise wrong
     if records:
-        _write(ledger, records, disposals, attempt, now, run_is_over=run_is_over)
-    return {"hosts": [f"{each.act} {each.instance}: {each.reason}" for each in disposals][:20]}
+        _write(ledger, records, disposals, given.attempt, now, run_is_over=run_is_over)
+    done = tuple(f"{each.act} {each.instance}: {each.reason}" for each in disposals)
+    return Released(hosts=done[:MOST_HOSTS])
 
 
 def _records(ledger: Ledger, run: str) -> tuple[Records | None, Exception | None]:
@@ -65,20 +71,23 @@ def _announce(
         each.instance for each in disposals if each.act is not Act.KEEP and each.instance in records.hosts
     ]
     try:
-        ledger.write(*(host_row(run, host, {"releasing": now}, only="launched") for host in going))
+        ledger.write(*(host_row(run, host, {"releasing": now}) for host in going))
     except Exception as error:  # noqa: BLE001 - as above: raised once no host runs
         logger.error("the ledger cannot be written, hosts are ended all the same: %s", error)
         return error
     return None
 
 
-def _kept(records: Records, event: dict[str, Any]) -> frozenset[str]:
+def _kept(records: Records, given: ReleaseInput) -> frozenset[str]:
     """What the next attempt goes on with: the survivors, if it keeps any, without those that are lost."""
-    if event["keep"] != "survivors":
-        return frozenset()
-    return frozenset(host.instance for host in records.hosts.values() if host.stays) - frozenset(
-        event["lost"]
-    )
+    match given.keep:
+        case Keep.NONE:
+            return frozenset()
+        case Keep.SURVIVORS:
+            staying = frozenset(host.instance for host in records.hosts.values() if host.stays)
+            return staying - frozenset(given.lost)
+        case _:
+            assert_never(given.keep)
 
 
 def _write(
@@ -96,9 +105,9 @@ def _write(
     over = [
         host.instance for host in records.hosts.values() if host.ended is None and host.instance not in kept
     ]
-    said = "; ".join(f"{each.act} {each.instance}" for each in disposals) or "no host is left"
-    entry = note("released" if run_is_over else "retired", said, at=now, attempt=attempt)
-    writes = [host_row(run, host, {"ended": now}, only="launched") for host in over]
+    done = "; ".join(f"{each.act} {each.instance}" for each in disposals) or "no host is left"
+    entry = note("released" if run_is_over else "retired", done, at=now, attempt=attempt)
+    writes = [host_row(run, host, {"ended": now}) for host in over]
     ledger.write(
         *writes, event_row(run, entry), *([run_row(run, {"state": "Release"})] if run_is_over else [])
     )

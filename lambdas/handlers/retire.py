@@ -1,6 +1,6 @@
 """Retire: decide which images of the yard go, deregister them with their snapshots, report what is kept and why.
 
-What EC2 refuses is counted and told, and the rest goes on; the next execution tries it again.
+What EC2 refuses is counted and reported, and the rest goes on; the next execution tries it again.
 """
 
 from dataclasses import replace
@@ -9,35 +9,41 @@ from typing import Any
 from lambdas import settings
 from lambdas.aws import images, instances, s3, ssm, states
 from lambdas.aws.ledger import Ledger
+from lambdas.core.edges.retire import Retired, RetireFailed, RetireInput, SomeLeft
 from lambdas.core.images import retention
 from lambdas.core.images.retention import Disposition, Fate, RetentionFacts, RetentionPolicy
 from lambdas.core.model import image
-from lambdas.core.model.errors import AccessDenied, Misconfigured
+from lambdas.core.model.errors import AccessDenied, Misconfigured, Refused
 from lambdas.core.model.image import Image
 from lambdas.settings import RetireSettings
+from lambdas.steps.entry_point import entry_point
 from lambdas.steps.observability import clock, logger
 
 JSON, TEXT = "images/report.json", "images/report.txt"
 
 
-def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
+RetireAnswer = Retired | SomeLeft | RetireFailed | Refused
+
+
+@entry_point
+def handler(given: RetireInput) -> RetireAnswer:
     """What keeps it from deciding at all is answered in words too: a bake goes on, and the workflow fails with them."""
-    report_only = retention.read_input(event["input"])
+    report_only = retention.read_input(given.input)
     if isinstance(report_only, str):
-        return {"kind": "refused", "error": "RetireRefused", "reason": report_only}
+        return Refused("RetireRefused", report_only)
     try:
         return _retire(report_only=report_only)
     except (AccessDenied, Misconfigured) as error:
-        return {"kind": "failed", "error": type(error).__name__, "reason": error.reason}
+        return RetireFailed(error=type(error).__name__, reason=error.reason)
 
 
-def _retire(*, report_only: bool) -> dict[str, Any]:
+def _retire(*, report_only: bool) -> Retired | SomeLeft:
     yard, now = settings.read(RetireSettings), clock()
     policy, facts = RetentionPolicy(yard.keep_images, yard.keep_days), _facts(yard)
     decided, loose = retention.of_images(facts, policy, now=now), retention.of_snapshots(facts)
     if not report_only:
         decided, loose = tuple(map(_retired, decided)), tuple(map(_deleted, loose))
-    return _told(yard, retention.report(decided, loose, policy, yard=yard.yard, now=now))
+    return _report(yard, retention.report(decided, loose, policy, yard=yard.yard, now=now))
 
 
 def _facts(yard: RetireSettings) -> RetentionFacts:
@@ -100,7 +106,7 @@ def _deleted(disposition: Disposition) -> Disposition:
     return replace(disposition, fate=Fate.RETIRED)
 
 
-def _told(yard: RetireSettings, report: dict[str, Any]) -> dict[str, Any]:
+def _report(yard: RetireSettings, report: dict[str, Any]) -> Retired | SomeLeft:
     s3.put_json(yard.bucket_name, JSON, report)
     text = retention.as_text(report).encode()
     s3.put(yard.bucket_name, TEXT, text, media_type="text/plain; charset=utf-8")
@@ -108,5 +114,5 @@ def _told(yard: RetireSettings, report: dict[str, Any]) -> dict[str, Any]:
     left = [row["id"] for row in (*report["images"], *report["snapshots"]) if row["fate"] == Fate.LEFT]
     where = f"s3://{yard.bucket_name}/{TEXT}"
     if left:
-        return {"kind": "left", "error": "RetireIncomplete", "reason": f"{report['summary']} Report: {where}"}
-    return {"kind": "retired", "reason": report["summary"], "report": where}
+        return SomeLeft(error="RetireIncomplete", reason=f"{report['summary']} Report: {where}")
+    return Retired(reason=report["summary"], report=where)

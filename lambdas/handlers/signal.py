@@ -4,71 +4,100 @@ An event about somebody else's instance, or about a run that is over, is logged 
 met on the way ends the run with that error: nobody waits for an event to be retried.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
+from typing import assert_never
 
 from lambdas import settings
 from lambdas.aws.ledger import Ledger
+from lambdas.core.edges import events
+from lambdas.core.edges.events import (
+    CommandStatus,
+    Event,
+    FromHost,
+    FromPatrol,
+    Handled,
+    ImageState,
+    InstanceState,
+    SpotWarning,
+)
+from lambdas.core.model import wire
 from lambdas.core.model.errors import AccessDenied, Misconfigured
-from lambdas.core.run import signal_schema
 from lambdas.settings import SignalSettings
 from lambdas.steps import attempts
 from lambdas.steps.access_denied import end_denied
+from lambdas.steps.entry_point import entry_point
 from lambdas.steps.observability import clock, logger
 from lambdas.steps.signals import from_aws, from_hosts, from_patrol
-from lambdas.steps.signals.context import Hearing
+from lambdas.steps.signals.context import SignalContext
+
+News = FromHost | FromPatrol | events.AwsNews
+NOT_OURS = Handled(result="nothing of ours")
 
 
-def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
+@entry_point
+def handler(event: Event) -> Handled:
     yard = settings.read(SignalSettings)
     ledger, now = Ledger(yard.table_name), clock()
-    hearing: Hearing | None = None
+    news, context = _read(event), None
+    if news is None:
+        return NOT_OURS
     try:
-        hearing = _hearing(event, yard, ledger)
-        if hearing is None:
-            return {"heard": "nothing of ours"}
-        heard = LISTENERS.get(event["source"], from_aws.listen)(hearing, event, now)
+        context = _context(news, yard, ledger)
+        if context is None:
+            return NOT_OURS
+        result = _handle(context, news, event, now)
     except Misconfigured as lost:
-        assert hearing is not None, "only a run's own records can be lost"
-        heard = f"{attempts.give_up(ledger, hearing.run, lost, now)} waits end: {lost.reason}"
+        assert context is not None, "only a run's own records can be lost"
+        result = f"{attempts.give_up(ledger, context.run, lost, now)} waits end: {lost.reason}"
     except AccessDenied as denied:
-        run, attempt = (hearing.run, hearing.attempt) if hearing else _named(event)
+        run, attempt = (context.run, context.attempt) if context else _named(event)
         if run:
             end_denied(ledger, run, attempt, denied, now)
         raise
-    logger.info("%s: %s", event["detail-type"], heard, extra={"run": hearing.run, "attempt": hearing.attempt})
-    return {"heard": heard}
+    logger.info("%s: %s", event.detail_type, result, extra={"run": context.run, "attempt": context.attempt})
+    return Handled(result=result)
 
 
-def _hearing(event: Mapping[str, Any], yard: SignalSettings, ledger: Ledger) -> Hearing | None:
-    """Which run and attempt the event is about: hosts say it, for AWS's events the look-up rows do."""
-    if event["source"] == "trainyard.host":
-        wrong = signal_schema.unreadable(str(event["detail-type"]), event["detail"])
-        if wrong:
-            logger.warning("%s is no signal and is not heard: %s", event["detail-type"], wrong)
-            return None
-        run, attempt = _named(event)
-        return Hearing(yard, ledger, run, attempt, event["detail"])
-    if event["source"] == from_patrol.SOURCE:
-        return Hearing(yard, ledger, *_named(event), event["detail"])
-    noun, name = from_aws.about(event)
-    owner = ledger.owner(noun, name) or from_aws.named_in_parameters(event)
-    if owner is None:
-        logger.info("%s about %s %s: not ours", event["detail-type"], noun, name)
+def _read(event: Event) -> News | None:
+    """What the event says; None for what is no news that anybody here knows."""
+    if event.source == events.OF_HOSTS:
+        signal = events.host_signal(event.detail_type, event.detail)
+        if isinstance(signal, FromHost):
+            return signal
+        logger.warning("%s is no signal and is ignored: %s", event.detail_type, signal)
         return None
-    return Hearing(
-        yard, ledger, str(owner["run"]), int(owner.get("attempt", 1)), event["detail"], owner.get("wait")
-    )
+    if event.source == events.OF_PATROL:
+        return wire.parse(FromPatrol, event.detail, of="signal")
+    kind = events.AWS_NEWS.get(event.detail_type)
+    return wire.parse(kind, event.detail, of="signal") if kind else None
 
 
-def _named(event: Mapping[str, Any]) -> tuple[str, int]:
-    detail = event["detail"]
+def _context(news: News, yard: SignalSettings, ledger: Ledger) -> SignalContext | None:
+    """Which run and attempt the news are about: hosts and patrol say it, for AWS's events the look-up rows do."""
+    if isinstance(news, FromHost | FromPatrol):
+        return SignalContext(yard, ledger, news.run, news.attempt)
+    noun, name = from_aws.about(news)
+    owner = ledger.owner(noun, name) or from_aws.named_in_parameters(news)
+    if owner is None:
+        logger.info("%s %s: not ours", noun, name)
+        return None
+    return SignalContext(yard, ledger, owner.run, owner.attempt, owner.wait)
+
+
+def _handle(context: SignalContext, news: News, event: Event, now: datetime) -> str:
+    match news:
+        case FromHost():
+            return from_hosts.handle(context, event.detail_type, news, now)
+        case FromPatrol():
+            return from_patrol.handle(context, event.detail_type, now)
+        case SpotWarning() | InstanceState() | ImageState() | CommandStatus():
+            return from_aws.handle(context, news, event.time or now, now)
+        case _:
+            assert_never(news)
+
+
+def _named(event: Event) -> tuple[str, int]:
+    """As far as the event itself says it."""
+    detail = event.detail if isinstance(event.detail, Mapping) else {}
     return str(detail.get("run", "")), int(detail.get("attempt", 1))
-
-
-LISTENERS: Mapping[str, Callable[[Hearing, Mapping[str, Any], datetime], str]] = {
-    "trainyard.host": from_hosts.listen,
-    from_patrol.SOURCE: from_patrol.listen,
-}
-"""By the event's source; everything else is AWS's."""

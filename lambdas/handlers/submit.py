@@ -1,23 +1,24 @@
 """An uploaded job file becomes one run, an uploaded recipe one bake: the same object version twice is one execution."""
 
-from typing import Any
-
 from lambdas import settings
 from lambdas.aws import s3, states
+from lambdas.core.edges.events import Submitted, Upload
 from lambdas.core.images import recipe
 from lambdas.core.jobfile import check, document
 from lambdas.core.model import tokens
 from lambdas.core.model.errors import AccessDenied
+from lambdas.steps.entry_point import entry_point
 from lambdas.steps.observability import logger
 
 
-def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
+@entry_point
+def handler(upload: Upload) -> Submitted:
     """Also what cannot be read is started: Admit refuses it, so that the user finds an execution that says why."""
     yard = settings.read(settings.SubmitSettings)
-    uploaded = event["detail"]["object"]
-    key, version, etag = uploaded["key"], uploaded.get("version-id"), uploaded.get("etag", "")
+    uploaded = upload.detail.object
+    key, version, etag = uploaded.key, uploaded.version_id, uploaded.etag
     if key == recipe.REPORT:
-        return {"run": None, "started": False}
+        return Submitted(run=None, started=False)
     bakes = key.startswith("images/")
     denied = None
     try:
@@ -33,4 +34,4 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
     given = {name: value for name, value in execution_input.items() if value}
     started = states.start(machine, run, given)
     logger.info("%s %s", run, "started" if started else "was started before", extra={"key": key})
-    return {"run": run, "started": started}
+    return Submitted(run=run, started=started)

@@ -1,17 +1,15 @@
-"""An access error met while an event was heard: the run ends with it, as far as the role may still act."""
+"""An access error met while an event was handled: the run ends with it, as far as the role may still act."""
 
 from datetime import datetime
-from typing import Any
 
 from lambdas.aws import states
 from lambdas.aws.ledger import AlreadyWrittenError, Ledger, attempt_row
+from lambdas.core.edges.tokens import Denied
+from lambdas.core.model import wire
 from lambdas.core.model.errors import AccessDenied
-from lambdas.core.run.records import WAITING, TokenRow
+from lambdas.core.run.records import WAITING, TokenRow, ended_badly
 from lambdas.core.run.recovery import Trouble
 from lambdas.steps.observability import logger
-
-AT_ONCE = {"train_seconds": 61, "heartbeat_seconds": 60}
-"""What AwaitHosts's answer must hold: Train begins, and finds in the ledger that the attempt has ended."""
 
 
 def end_denied(ledger: Ledger, run: str, attempt: int, denied: AccessDenied, now: datetime) -> None:
@@ -20,7 +18,7 @@ def end_denied(ledger: Ledger, run: str, attempt: int, denied: AccessDenied, now
 
     Each step may itself be what the role lacks, so one that is denied does not keep the others from happening;
     the caller raises the first denial in any case."""
-    trouble = Trouble(error="AccessDenied", reason=denied.reason, final=True)
+    trouble = _trouble(denied)
     tokens = _tokens(ledger, run, attempt)
     for number in sorted({token.attempt for token in tokens}) or [attempt]:
         _note(ledger, run, number, denied, now)
@@ -34,7 +32,7 @@ def end_denied(ledger: Ledger, run: str, attempt: int, denied: AccessDenied, now
 
 def _note(ledger: Ledger, run: str, attempt: int, denied: AccessDenied, now: datetime) -> None:
     try:
-        ledger.write(attempt_row(run, attempt, _ended(denied, now), unless="ending"))
+        ledger.write(attempt_row(run, attempt, ended_badly(_trouble(denied), now), unless="ending"))
     except AlreadyWrittenError:
         logger.info("attempt %s of %s has ended already", attempt, run)
     except AccessDenied as also:
@@ -43,24 +41,17 @@ def _note(ledger: Ledger, run: str, attempt: int, denied: AccessDenied, now: dat
 
 def _go_on_to_fail(ledger: Ledger, run: str, token: TokenRow, denied: AccessDenied, now: datetime) -> None:
     """Who may not fail a task may still end it: what comes next sees the denial, in the answer or in the ledger."""
-    trouble = Trouble(error="AccessDenied", reason=denied.reason, final=True)
-    answer = {"kind": "error", "error": trouble.error, "cause": trouble.to_cause()}
+    trouble = _trouble(denied)
+    answer = Denied(error=trouble.error, cause=trouble.to_cause())
     try:
-        ledger.write(attempt_row(run, token.attempt, _ended(denied, now)))
-        states.succeed(token.token, answer | AT_ONCE)
+        ledger.write(attempt_row(run, token.attempt, ended_badly(trouble, now)))
+        states.succeed(token.token, wire.to_json(answer))
     except AccessDenied as also:
         logger.error("nor may it be ended: %s", also.reason)
 
 
-def _ended(denied: AccessDenied, now: datetime) -> dict[str, Any]:
-    trouble = Trouble(error="AccessDenied", reason=denied.reason, final=True)
-    return {
-        "ending": "failed",
-        "ended": now,
-        "reason": denied.reason,
-        "error": trouble.error,
-        "cause": trouble.to_cause(),
-    }
+def _trouble(denied: AccessDenied) -> Trouble:
+    return Trouble(error=AccessDenied.__name__, reason=denied.reason, final=True)
 
 
 def _tokens(ledger: Ledger, run: str, attempt: int) -> list[TokenRow]:

@@ -1,40 +1,82 @@
-"""The beginning of a run, whatever its kind. The ledger has one run of a name, and it is one execution's."""
+"""How a run begins, whatever its kind. The ledger has one run of a name, and it is one execution's."""
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Protocol
 
-from lambdas.aws.ledger import AlreadyWrittenError, Ledger, Write, run_row
-from lambdas.core.model import names, wire
-from lambdas.core.run.records import RunRow
-from lambdas.steps.observability import logger
+from lambdas.aws.ledger import AlreadyWrittenError, Ledger, Write, event_row, run_row
+from lambdas.aws.logbook import Logbook
+from lambdas.core.edges.common import AdmitInput
+from lambdas.core.edges.conclude import ConcludeInput
+from lambdas.core.model import names
+from lambdas.core.model.errors import AccessDenied, BudgetSpent, Refused, UsersFault
+from lambdas.core.model.job import InputFaults
+from lambdas.core.patrol import budget
+from lambdas.core.run.records import RunRow, RunUpdate
+from lambdas.steps.observability import clock, logger, note
 
 
-def is_its_own(row: RunRow, event: Mapping[str, Any]) -> bool:
-    """Whether the run is the execution's that the event speaks of; a rule's event does not say when that started."""
-    started = event.get("started")
-    return row.is_of(event["execution"], wire.instant(started) if started else None)
+class Decided(Protocol):
+    """What an Admit answers."""
+
+    @property
+    def kind(self) -> str: ...
+    @property
+    def reason(self) -> str: ...
 
 
-def taken(row: RunRow | None, event: Mapping[str, Any]) -> str | None:
-    """Why this execution cannot have the run of its name; None where nobody has it yet, or it has it itself."""
-    if row is None or is_its_own(row, event):
+def is_its_own(row: RunRow, given: AdmitInput | ConcludeInput) -> bool:
+    """Whether the run is the execution's that is given; a rule does not say when that started."""
+    return row.is_of(given.execution, given.started)
+
+
+def over_budget(table_name: str, monthly_dollars: float) -> Refused | None:
+    """The yard's dollars of this month are spent; 0: there is no limit."""
+    spent = budget.refusal(Logbook(table_name).money(), monthly_dollars or None, clock())
+    return Refused(BudgetSpent.__name__, spent) if spent else None
+
+
+def raise_denied(given: AdmitInput) -> None:
+    """Submit may not have been allowed to read the uploaded file: the execution fails with what it was told."""
+    if isinstance(given.input, Mapping) and given.input.get("denied"):
+        raise AccessDenied(str(given.input["denied"]))
+
+
+@dataclass(frozen=True)
+class Admission:
+    """One execution that is about to be admitted; `refusal` is the error of what its user did wrong."""
+
+    ledger: Ledger
+    given: AdmitInput
+    refusal: type[UsersFault]
+
+    def refused(self, faults: InputFaults) -> Refused:
+        return Refused(self.refusal.__name__, faults.reason)
+
+    def misnamed(self) -> InputFaults | None:
+        return names.misnamed(self.given.run)
+
+    def taken(self) -> Refused | None:
+        """Why this execution cannot have the run of its name; None where nobody has it yet, or it has it itself."""
+        row = self.ledger.run(self.given.run)
+        if row is None or is_its_own(row, self.given):
+            return None
+        return Refused(self.refusal.__name__, names.taken(row.run, row.execution_arn))
+
+    def write(self, decided: Decided, values: RunUpdate, *rows: Write) -> Refused | None:
+        """The run, its first rows and what was decided; why not, where another execution of the name was faster."""
+        run, now = self.given.run, clock()
+        begun: RunUpdate = {
+            "state": "Admit",
+            "attempt": 1,
+            "created": self.given.started,
+            "execution_arn": self.given.execution,
+            **values,
+        }
+        entry = event_row(run, note(decided.kind, decided.reason, at=now))
+        try:
+            self.ledger.write(run_row(run, begun, unless="created"), *rows, entry)
+        except AlreadyWrittenError:
+            logger.info("%s is in the ledger already", run)
+            return self.taken()
         return None
-    return names.taken(row.run, row.execution_arn)
-
-
-def write(ledger: Ledger, event: Mapping[str, Any], values: Mapping[str, Any], *rows: Write) -> str | None:
-    """The run with these values, and its first rows; why not, where another execution of the name was faster."""
-    run = str(event["run"])
-    begun = {
-        "state": "Admit",
-        "attempt": 1,
-        "created": wire.instant(event["started"]),
-        "execution_arn": event["execution"],
-        **values,
-    }
-    try:
-        ledger.write(run_row(run, begun, unless="created"), *rows)
-    except AlreadyWrittenError:
-        logger.info("%s is in the ledger already", run)
-        return taken(ledger.run(run), event)
-    return None

@@ -6,7 +6,7 @@ a signal stores its news, then looks whether a token waits. So whichever comes s
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import Any
+from typing import assert_never
 
 from lambdas.aws import ssm, states
 from lambdas.aws.ledger import (
@@ -18,15 +18,18 @@ from lambdas.aws.ledger import (
     run_row,
     token_row,
 )
+from lambdas.core.edges.tokens import Available, Done
+from lambdas.core.edges.train import Finished, GangReady
 from lambdas.core.model import wire
 from lambdas.core.model.errors import AccessDenied, Misconfigured
 from lambdas.core.model.timeline import Entry
 from lambdas.core.run import deadlines, readiness
-from lambdas.core.run.records import ENDED_WITH_IT, Records, TokenRow
+from lambdas.core.run.records import ENDED_WITH_IT, AttemptUpdate, Records, TokenRow, ended_badly
 from lambdas.core.run.recovery import Trouble
-from lambdas.core.run.summary import Ending, ending_of
+from lambdas.core.run.summary import Ending
 from lambdas.steps.observability import logger, note
 
+TokenAnswer = GangReady | Finished | Done | Available
 SSM_PATIENCE = timedelta(minutes=5)
 """How long after its `ready` a host may need to reach Systems Manager: the agent retries every few seconds."""
 DENIED_PATIENCE = timedelta(seconds=15)
@@ -38,16 +41,16 @@ def await_news(
 ) -> Records:
     """Store the token of a wait that begins; the records as they are after that."""
     ledger.write(
-        token_row(run, attempt, wait, {"token": token, "stored": now}),
+        token_row(run, attempt, wait, token, now),
         run_row(run, {"state": state, "attempt": attempt}),
     )
     return ledger.known(run)
 
 
-def end_once(ledger: Ledger, run: str, attempt: int, values: Mapping[str, Any]) -> None:
+def end_once(ledger: Ledger, run: str, attempt: int, values: AttemptUpdate) -> None:
     """Write how the attempt ended (`ending` among the values), unless something has ended it before."""
     try:
-        ledger.write(attempt_row(run, attempt, dict(values), unless="ending"))
+        ledger.write(attempt_row(run, attempt, values, unless="ending"))
     except AlreadyWrittenError:
         logger.info("attempt %s of %s had ended before", attempt, run)
 
@@ -63,7 +66,7 @@ def settle(ledger: Ledger, records: Records, attempt: int, now: datetime) -> boo
         if token and trouble:
             fail(ledger, records.run.run, token, trouble, now)
         elif token and wait == "train":
-            answer = {"kind": "finished", "reason": row.reason or "the program finished", "step": row.to_step}
+            answer = Finished(reason=row.reason or "the program finished", step=row.to_step)
             succeed(ledger, records.run.run, token, answer, now)
     return True
 
@@ -86,14 +89,8 @@ def end(
     step: int | None,
 ) -> None:
     """The attempt ended, well or badly: the first word counts, and its token is answered with it."""
-    values = {
-        "ending": ending_of(trouble.error) if trouble else Ending.FINISHED,
-        "ended": now,
-        "reason": trouble.reason if trouble else entry.reason,
-        "error": trouble.error if trouble else None,
-        "cause": trouble.to_cause() if trouble else None,
-        "to_step": step,
-    }
+    well: AttemptUpdate = {"ending": Ending.FINISHED, "ended": now, "reason": entry.reason}
+    values: AttemptUpdate = {**(ended_badly(trouble, now) if trouble else well), "to_step": step}
     try:
         ledger.write(attempt_row(run, attempt, values, unless="ending"), event_row(run, entry))
     except AlreadyWrittenError:
@@ -125,7 +122,7 @@ def gather(
     verdict = readiness.assess(ids, ready=ready, online=online, lost=lost, now=now, deadline=patience)
     match verdict:
         case readiness.Complete(reason=reason):
-            timeouts = wire.to_json(deadlines.train_timeouts(records, attempt, now))
+            timeouts = deadlines.train_timeouts(records, attempt, now)
             entry = note("gang_ready", reason, at=now, attempt=attempt)
             try:
                 ledger.write(
@@ -133,7 +130,12 @@ def gather(
                 )
             except AlreadyWrittenError:
                 logger.info("%s: two hosts were last at the same time", run)
-            succeed(ledger, run, token, {"kind": "gang_ready", "reason": reason} | timeouts, now)
+            answer = GangReady(
+                reason=reason,
+                train_seconds=timeouts.train_seconds,
+                heartbeat_seconds=timeouts.heartbeat_seconds,
+            )
+            succeed(ledger, run, token, answer, now)
         case readiness.Failed(error=error, lost=gone, reason=reason):
             entry = note("host lost", reason, at=now, attempt=attempt)
             trouble = Trouble(error=error, reason=reason, lost=gone)
@@ -145,6 +147,8 @@ def gather(
                 trouble = unregistered(sorted(set(ids) - online), ssm_denied)
                 entry = note("not registered", trouble.reason, at=now, attempt=attempt)
                 end(ledger, run, attempt, entry, now, trouble=trouble, step=None)
+        case _:
+            assert_never(verdict)
 
 
 def give_up(ledger: Ledger, run: str, lost: Misconfigured, now: datetime) -> int:
@@ -170,8 +174,8 @@ def unregistered(hosts: list[str], denied: str | None = None) -> Trouble:
     )
 
 
-def succeed(ledger: Ledger, run: str, token: TokenRow, output: Mapping[str, Any], now: datetime) -> None:
-    if not states.succeed(token.token, output):
+def succeed(ledger: Ledger, run: str, token: TokenRow, answer: TokenAnswer, now: datetime) -> None:
+    if not states.succeed(token.token, wire.to_json(answer)):
         logger.info("the token %s of %s was answered before", token.wait, run)
     ledger.write(answered_row(run, token, now))
 

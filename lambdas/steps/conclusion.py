@@ -1,59 +1,104 @@
-"""The end of a run, whatever its kind: what it means, what the ledger keeps of it, what lies in the bucket."""
+"""How a run ends, whatever its kind: what it means, what the ledger keeps of it, what lies in the bucket."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
 from lambdas.aws import s3
 from lambdas.aws.ledger import Ledger, event_row, run_row
+from lambdas.core.edges.conclude import Concluded, ConcludedBefore, ConcludeInput
 from lambdas.core.model import timeline, wire
-from lambdas.core.model.timeline import Entry
+from lambdas.core.model.errors import AccessDenied, TrainyardError
 from lambdas.core.run import outcome
 from lambdas.core.run.outcome import Conclusion
-from lambdas.core.run.records import Records
-from lambdas.steps.observability import note
+from lambdas.core.run.records import Records, RunUpdate
+from lambdas.core.run.summary import Outcome
+from lambdas.steps import admission
+from lambdas.steps.observability import clock, note
 
 
-def spoiled(said: Conclusion, event: Mapping[str, Any], records: Records | None) -> Conclusion:
-    """The same, spoiled by a Release or an Undo of which the event says that it failed."""
-    run = str(event["run"])
-    if event.get("unreleased"):
-        hosts = [host.instance for host in records.hosts.values() if host.ended is None] if records else []
-        said = outcome.spoiled(said, outcome.unreleased(run, hosts, event["unreleased"]))
-    if event.get("undone"):
-        said = outcome.spoiled(said, outcome.not_undone(run, event["undone"]))
-    return said
+@dataclass(frozen=True)
+class RunEnd:
+    """How a run ends, before it is written. `records` is None for a run that Admit could not even write."""
+
+    bucket: str
+    ledger: Ledger
+    run: str
+    records: Records | None
+    conclusion: Conclusion
+    now: datetime
+
+    def spoiled(self, error: TrainyardError) -> "RunEnd":
+        return replace(self, conclusion=outcome.spoiled(self.conclusion, error))
+
+    @property
+    def answer(self) -> Concluded:
+        how = self.conclusion
+        return Concluded(kind=how.outcome.value, outcome=how.outcome, error=how.error, reason=how.reason)
+
+    @property
+    def values(self) -> RunUpdate:
+        """What the run's row keeps of it."""
+        how = self.conclusion
+        return {
+            "state": "Conclude",
+            "outcome": how.outcome,
+            "error": how.error,
+            "reason": how.reason,
+            "ended": self.now,
+        }
+
+    def write(self, summary: Mapping[str, Any]) -> None:
+        """summary.json, timeline.jsonl, plan.json with every pool that was asked; then the run's row, and the
+        timeline's last entry."""
+        run, records = self.run, self.records
+        last = note(self.conclusion.outcome.value, self.conclusion.reason, at=self.now)
+        s3.put_json(self.bucket, f"runs/{run}/summary.json", summary)
+        lines = timeline.to_jsonl([*(self.ledger.timeline(run) if records else ()), last])
+        s3.put(self.bucket, f"runs/{run}/timeline.jsonl", lines.encode(), media_type="application/x-ndjson")
+        if records and records.plan:
+            plan = wire.to_json(records.plan) | {"asked": records.asked()}
+            s3.put_json(self.bucket, f"runs/{run}/plan.json", plan)
+        if records:
+            self.ledger.write(run_row(run, self.values), event_row(run, last))
 
 
-def end(ledger: Ledger, run: str, said: Conclusion, now: datetime) -> None:
-    """The run's row and the timeline's last entry."""
-    values = {
-        "state": "Conclude",
-        "outcome": said.outcome,
-        "error": said.error,
-        "reason": said.reason,
-        "ended": now,
-    }
-    ledger.write(run_row(run, values), event_row(run, last_entry(said, now)))
+def end_of(
+    table_name: str,
+    bucket_name: str,
+    given: ConcludeInput,
+    *,
+    has_concluded: Callable[[Records | None], bool] = lambda records: bool(records and records.run.ended),
+) -> RunEnd | Concluded | ConcludedBefore:
+    """How the run ends; or the answer at once, where it had concluded by itself or is another execution's."""
+    ledger, run = Ledger(table_name), given.run
+    records = ledger.read(run)
+    if given.cut_short and has_concluded(records):
+        return ConcludedBefore(reason=f"{run} had concluded by itself")
+    last = given.outcome
+    how = outcome.conclude(last.kind, error=last.error, cause=last.cause, reason=last.reason)
+    end = RunEnd(bucket_name, ledger, run, records, how, clock())
+    if records and not admission.is_its_own(records.run, given):
+        return end.answer
+    for wrong in (_unnoticed(how, records), _unreleased(given, records), _not_undone(given)):
+        end = end.spoiled(wrong) if wrong else end
+    return end
 
 
-def last_entry(said: Conclusion, now: datetime) -> Entry:
-    return note(said.outcome.value, said.reason, at=now)
+def _unnoticed(how: Conclusion, records: Records | None) -> AccessDenied | None:
+    """A denial that signal could only write down: it may not fail tasks, so the workflow went on."""
+    row = records.attempts.get(records.run.attempt) if records else None
+    trouble = row.trouble if row and how.outcome is Outcome.SUCCEEDED else None
+    return AccessDenied(trouble.reason) if trouble and trouble.error == AccessDenied.__name__ else None
 
 
-def write(
-    yard_bucket: str,
-    ledger: Ledger,
-    run: str,
-    records: Records | None,
-    summary: Mapping[str, Any],
-    last: Entry,
-) -> None:
-    """summary.json, timeline.jsonl, and plan.json with every pool that was asked. `last` is the timeline's last entry,
-    whether the ledger has it already or not."""
-    s3.put_json(yard_bucket, f"runs/{run}/summary.json", summary)
-    lines = timeline.to_jsonl([*(ledger.timeline(run) if records else ()), last])
-    s3.put(yard_bucket, f"runs/{run}/timeline.jsonl", lines.encode(), media_type="application/x-ndjson")
-    if records and records.plan:
-        plan = wire.to_json(records.plan) | {"asked": records.asked()}
-        s3.put_json(yard_bucket, f"runs/{run}/plan.json", plan)
+def _unreleased(given: ConcludeInput, records: Records | None) -> TrainyardError | None:
+    if not given.unreleased.error:
+        return None
+    hosts = [host.instance for host in records.hosts.values() if host.ended is None] if records else []
+    return outcome.unreleased(given.run, hosts, given.unreleased.trouble)
+
+
+def _not_undone(given: ConcludeInput) -> TrainyardError | None:
+    return outcome.not_undone(given.run, given.undone.trouble) if given.undone.error else None

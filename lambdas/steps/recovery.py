@@ -1,25 +1,14 @@
-"""What Recover of a workflow with one host does: another host, or stop. Its role may do nothing but write its log."""
+"""What every Recover does: another attempt, or stop. Its role may do nothing but write its log."""
 
-from collections.abc import Callable
-from typing import Any
-
-from lambdas.core.model import wire
-from lambdas.core.run.recovery import Retry, Stop, Trouble
+from lambdas.core.edges.recover import RecoverInput, Retry, Stop
+from lambdas.core.run import recovery
 from lambdas.steps.observability import logger
 
 
-def or_stop(event: dict[str, Any], after: Callable[..., Retry | Stop]) -> dict[str, Any]:
-    """The workflow's answer. `after(trouble, *, attempt, now, deadline)` decides."""
-    failure, attempt = event["failure"], int(event["attempt"])
-    decision = after(
-        Trouble.caught(failure.get("error", "Unknown"), failure.get("cause", "")),
-        attempt=attempt,
-        now=wire.instant(event["now"]),
-        deadline=wire.instant(event["plan"]["deadline"]),
-    )
-    logger.info("%s: %s", decision.kind, decision.reason, extra={"run": event["run"], "attempt": attempt})
+def answer(given: RecoverInput, decision: recovery.Retry | recovery.Stop) -> Retry | Stop:
+    logger.info("%s: %s", decision.kind, decision.reason, extra={"run": given.run, "attempt": given.attempt})
     match decision:
-        case Retry(after=seconds, reason=reason):
-            return {"kind": "retry", "seconds": seconds, "reason": reason, "attempt": attempt + 1}
-        case Stop(error=error, reason=reason):
-            return {"kind": "stop", "error": error, "reason": reason, "attempt": attempt}
+        case recovery.Retry(after=seconds, keep=keep, lost=lost, reason=reason):
+            return Retry(seconds=seconds, keep=keep, lost=lost, reason=reason, attempt=given.attempt + 1)
+        case recovery.Stop(error=error, reason=reason):
+            return Stop(error=error, reason=reason, attempt=given.attempt)

@@ -1,9 +1,9 @@
-"""Waits that a command or an image ends: sent or asked for once, then looked at, wherever news of it is learnt from.
+"""Waits that a command or an image ends: sent or asked for once, then checked, wherever news of it comes from.
 
 A state that waits is entered again whenever it has had no answer for the yard's `look_seconds`, so an event that is
-lost costs that long. Each time it stores its new token first, then looks.
+lost costs that long. Each time it stores its new token first, then checks.
 
-A good end answers the token. A bad one is the caller's to tell: signal fails the task, the state itself raises.
+A good end answers the token. A bad one is the caller's to report: signal fails the task, the state itself raises.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,8 @@ from lambdas.aws.ledger import (
     run_row,
     wait_row,
 )
-from lambdas.core.model.errors import WORDS as ALL_WORDS
+from lambdas.core.edges.tokens import Available, Done
+from lambdas.core.model import errors
 from lambdas.core.model.errors import (
     GeneralizeFailed,
     HostLost,
@@ -33,14 +34,13 @@ from lambdas.core.model.errors import (
 )
 from lambdas.core.model.image import Image
 from lambdas.core.run import deadlines
-from lambdas.core.run.records import Records, WaitRow
+from lambdas.core.run.records import Owner, Records, WaitRow, ended_badly
 from lambdas.core.run.recovery import Trouble
-from lambdas.core.run.summary import ending_of
 from lambdas.steps import attempts
 from lambdas.steps.observability import note
 
 ENDED_BADLY = ("Failed", "TimedOut", "Cancelled", "Cancelling")
-WORDS: Mapping[str, type[TrainyardError]] = {
+FAILS_WITH: Mapping[str, type[TrainyardError]] = {
     "install": InstallFailed,
     "test": TestFailed,
     "generalize": GeneralizeFailed,
@@ -90,7 +90,7 @@ def raise_if_over(entered: Entered, host: str) -> None:
     """Raise what has ended the attempt while nobody waited, or that EC2 says its one host is gone."""
     row = entered.records.attempts.get(entered.attempt)
     if row and row.trouble:
-        raise ALL_WORDS.get(row.trouble.error, Infrastructure)(row.trouble.reason)
+        raise errors.WORDS.get(row.trouble.error, Infrastructure)(row.trouble.reason)
     why = gone(host)
     if why:
         warned = entered.records.hosts[host].warned
@@ -167,10 +167,10 @@ def answer_command(
         return None
     run = records.run.run
     if status == "Success":
-        attempts.succeed(ledger, run, token, {"kind": "done"}, now)
+        attempts.succeed(ledger, run, token, Done(), now)
     elif status in ENDED_BADLY:
         where = "its output: aws ssm list-command-invocations --details"
-        wrong = WORDS[wait](f"the {wait} document ended with {status}; {where}")
+        wrong = FAILS_WITH[wait](f"the {wait} document ended with {status}; {where}")
         _write_down(ledger, records, attempt, f"{wait} failed", wrong, now)
         return wrong
     return None
@@ -186,7 +186,7 @@ def answer_image(
     run = records.run.run
     if image.state == "available":
         ledger.write(event_row(run, note("image available", image.id, at=now, attempt=attempt)))
-        attempts.succeed(ledger, run, token, {"kind": "available", "image": image.id}, now)
+        attempts.succeed(ledger, run, token, Available(image=image.id), now)
         return None
     reason = (
         f"EC2 could not make the image {image.id}: it is {image.state} ({image.reason or 'no reason given'})"
@@ -200,12 +200,13 @@ def answer_image(
 def _send(entered: Entered, host: str, document: str, parameters: Mapping[str, str], doing: str) -> WaitRow:
     run, attempt, wait, now = entered.run, entered.attempt, entered.wait, entered.now
     (command,) = ssm.send(document, [host], parameters, comment=f"{run} {wait}")
+    row = WaitRow(attempt=attempt, wait=wait, since=now, command=command)
     entered.ledger.write(
-        look_up_row("command", command, run, now=now, attempt=attempt, wait=wait),
-        wait_row(run, attempt, wait, {"since": now, "command": command}),
+        look_up_row("command", command, Owner(run=run, attempt=attempt, wait=wait), now),
+        wait_row(run, row),
         event_row(run, note(doing, f"{document} on {host}", at=now, attempt=attempt, command=command)),
     )
-    return WaitRow(attempt=attempt, wait=wait, since=now, command=command)
+    return row
 
 
 def _ask(
@@ -213,21 +214,22 @@ def _ask(
 ) -> WaitRow:
     run, attempt, wait, now = entered.run, entered.attempt, entered.wait, entered.now
     image = images.create(host, name, description=description, tags=tags, reboot=reboot)
+    row = WaitRow(attempt=attempt, wait=wait, since=now, image=image)
     entered.ledger.write(
-        look_up_row("image", image, run, now=now, attempt=attempt, wait=wait),
-        wait_row(run, attempt, wait, {"since": now, "image": image}),
+        look_up_row("image", image, Owner(run=run, attempt=attempt, wait=wait), now),
+        wait_row(run, row),
         run_row(run, {"image": image}),
         event_row(run, note("imaging", f"{image} of {host}", at=now, attempt=attempt)),
     )
-    return WaitRow(attempt=attempt, wait=wait, since=now, image=image)
+    return row
 
 
 def _raise_overdue(entered: Entered, row: WaitRow, what: str) -> None:
     most = deadlines.PATIENCE[entered.wait]
     if entered.now - row.since > most:
-        word = WORDS.get(entered.wait, ImageFailed)
+        error = FAILS_WITH.get(entered.wait, ImageFailed)
         raise _noted(
-            entered, word(f"{what} within {most.total_seconds() / 3600:g} hours, so nobody waits any longer")
+            entered, error(f"{what} within {most.total_seconds() / 3600:g} hours, so nobody waits any longer")
         )
 
 
@@ -244,13 +246,6 @@ def _write_down(
     """On the timeline, and as the attempt's end where it has one and nothing ended it before."""
     run, error = records.run.run, type(wrong).__name__
     ledger.write(event_row(run, note(event, wrong.reason, at=now, attempt=attempt)))
-    if attempt not in records.attempts:
-        return
-    values = {
-        "ending": ending_of(error),
-        "ended": now,
-        "reason": wrong.reason,
-        "error": error,
-        "cause": Trouble(error=error, reason=wrong.reason).to_cause(),
-    }
-    attempts.end_once(ledger, run, attempt, values)
+    if attempt in records.attempts:
+        trouble = Trouble(error=error, reason=wrong.reason)
+        attempts.end_once(ledger, run, attempt, ended_badly(trouble, now))

@@ -8,6 +8,7 @@ the newest 100. Beyond AWS, because this is one machine's memory: the newest `EV
 from __future__ import annotations
 
 import logging
+import math
 import resource
 import threading
 import time
@@ -36,6 +37,10 @@ NEARLY = 0.9
 
 def install() -> None:
     """Forget from now on, in a thread of its own."""
+    from ministack.services import sts
+
+    # it looks through all sessions at every AssumeRole, and fails when another thread adds one meanwhile
+    sts._evict_expired_sessions = lambda: None
     threading.Thread(target=_forget_forever, name="expiry", daemon=True).start()
 
 
@@ -43,7 +48,7 @@ def _forget_forever() -> None:
     warned = False
     while True:
         time.sleep(PAUSE)
-        for forget in (forget_log_events, forget_executions, forget_versions):
+        for forget in (forget_sessions, forget_log_events, forget_executions, forget_versions):
             try:
                 forget(time.time())
             except Exception:  # what one cannot forget must not keep the others from it
@@ -58,6 +63,15 @@ def _warn(warned: bool) -> bool:
     if nearly and not warned:
         log.warning("%s of %s descriptors are in use. %s", used, limit, descriptors.shortage(2 * limit))
     return nearly
+
+
+def forget_sessions(now: float) -> None:
+    """Temporary credentials that are over; those of functions have no end."""
+    from ministack.services import sts
+
+    for key, session in list(sts._sessions.items()):
+        if session.get("Expiration", math.inf) < now:
+            sts._sessions.pop(key, None)
 
 
 def forget_log_events(now: float) -> None:

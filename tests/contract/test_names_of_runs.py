@@ -10,17 +10,19 @@ import pytest
 
 from lambdas import settings
 from lambdas.aws.ledger import Ledger
-from lambdas.core.images.bake import Refused
+from lambdas.core.edges.common import AdmitInput, Admitted
+from lambdas.core.model import wire
+from lambdas.core.model.errors import JobRefused, Refused
 from lambdas.handlers import release
 from lambdas.handlers.bake import admit as bake_admit
 from lambdas.handlers.bake import conclude as bake_conclude
+from lambdas.handlers.launch import admit as launch_admit
+from lambdas.handlers.launch import conclude as launch_conclude
 from lambdas.handlers.snapshot import admit as snapshot_admit
 from lambdas.handlers.snapshot import conclude as snapshot_conclude
 from lambdas.handlers.snapshot import undo
 from lambdas.handlers.train import admit, conclude
-from lambdas.handlers.train import admit as host_admit
-from lambdas.handlers.train import conclude as host_conclude
-from lambdas.steps import admission
+from lambdas.steps.admission import Admission
 from tests.contract.conftest import REGION, Cloud, answering
 
 STATES = f"arn:aws:states:{REGION}:123456789012:execution:yard"
@@ -42,7 +44,7 @@ WORKFLOWS: dict[str, tuple[ModuleType, ModuleType]] = {
     "train": (admit, conclude),
     "bake": (bake_admit, bake_conclude),
     "snapshot": (snapshot_admit, snapshot_conclude),
-    "launch": (host_admit, host_conclude),
+    "launch": (launch_admit, launch_conclude),
 }
 
 
@@ -61,12 +63,16 @@ class Place:
         values = {**NAMES, "table_name": self.name, "bucket_name": self.name}
         return wanted(**{field: values[field] for field in wanted._fields})
 
+    def admission(self, **event: str) -> Admission:
+        given = wire.parse(AdmitInput, {**event, "input": {}}, of="the test")
+        return Admission(Ledger(self.name), given, JobRefused)
+
     def begins(self, workflow: str) -> None:
         """The run, under way."""
         event = {"run": RUN, "execution": f"{STATES}-{workflow}:{RUN}", "started": STARTED}
         host = {"pk": f"run#{RUN}", "sk": "host#i-0123456789abcdef0", "launched": STARTED, "attempt": 1}
         more = {"type": "g6.xlarge", "zone": "us-east-1a", "market": "spot", "price": 1}
-        assert admission.write(Ledger(self.name), event, {"kind": workflow}) is None
+        assert self.admission(**event).write(Admitted(reason="no fault found"), {"kind": workflow}) is None
         self.table.put_item(Item={**host, **more})
         for key in ("job.json", "summary.json", "recipe.json"):
             self.objects.put_object(Bucket=self.name, Key=f"runs/{RUN}/{key}", Body=workflow.encode())
@@ -129,17 +135,17 @@ def test_the_rules_that_clear_up_after_it_touch_nothing_either(place: Place, the
 def test_an_execution_that_finds_its_own_run_goes_on(place: Place) -> None:
     place.begins("train")
     event = {"run": RUN, "execution": f"{STATES}-train:{RUN}", "started": STARTED}
-    row = Ledger(place.name).run(RUN)
-    assert admission.taken(row, event) is None
-    assert admission.write(Ledger(place.name), event, {"kind": "train"}) is None
+    mine = place.admission(**event)
+    assert mine.taken() is None
+    assert mine.write(Admitted(reason="no fault found"), {"kind": "train"}) is None
 
 
 def test_of_two_that_begin_at_once_the_second_learns_it_when_it_writes(place: Place) -> None:
     place.begins("train")
     event = {"run": RUN, "execution": f"{STATES}-bake:{RUN}", "started": STARTED}
-    said = admission.write(Ledger(place.name), event, {"kind": "bake"})
-    assert said is not None
-    assert "belongs to another execution" in said
+    refused = place.admission(**event).write(Admitted(reason="no fault found"), {"kind": "bake"})
+    assert refused is not None
+    assert "belongs to another execution" in refused.reason
 
 
 def test_a_bake_that_learns_it_late_gives_the_lock_back(place: Place) -> None:

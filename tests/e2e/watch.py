@@ -20,7 +20,7 @@ ON_DEMAND = {"instance_types": ["g6.xlarge"], "market": "on_demand"}
 LAUNCHED = 6 * MINUTES
 """How long a launch may take beside a dozen others."""
 GONE = ("shutting-down", "terminated")
-UNCLEARED = ("RunBroken", "RunCutShort", "LaunchCutShort", "BakeCutShort")
+UNCLEARED = ("RunBroken", "TrainCutShort", "LaunchCutShort", "BakeCutShort")
 """The rules by which an execution that was cut short ends its hosts and is concluded."""
 EVER = datetime.fromtimestamp(0, UTC)
 LONG_AGO = "2026-01-01T00:00:00.000Z"

@@ -1,4 +1,4 @@
-"""Events: who is told of what, and what becomes of those that could not be delivered."""
+"""Rules: which function every event goes to, and what becomes of those that could not be delivered."""
 
 import json
 
@@ -18,13 +18,13 @@ def target(rule: Resource) -> str:
     return text(only["Arn"])
 
 
-def heard(yard: Assembly) -> list[Resource]:
+def on_events(yard: Assembly) -> list[Resource]:
     """The rules that events set off; the others go by the clock."""
     return [rule for rule in yard.resources("AWS::Events::Rule") if "EventPattern" in rule.properties]
 
 
 def test_every_rule_tries_again_and_then_keeps_the_event(yard: Assembly, queue: Resource) -> None:
-    rules = heard(yard)
+    rules = on_events(yard)
     assert rules
     for rule in rules:
         for each in rule.properties["Targets"]:
@@ -33,7 +33,7 @@ def test_every_rule_tries_again_and_then_keeps_the_event(yard: Assembly, queue: 
             assert text(each["DeadLetterConfig"]["Arn"]) == f"{{{queue.name}.Arn}}", rule.name
 
 
-def test_every_rule_may_put_into_the_queue_of_lost_events(yard: Assembly, queue: Resource) -> None:
+def test_every_rule_may_put_into_the_dead_letter_queue(yard: Assembly, queue: Resource) -> None:
     (policy,) = yard.resources("AWS::SQS::QueuePolicy")
     allowed = [each for each in policy.properties["PolicyDocument"]["Statement"] if each["Effect"] == "Allow"]
     sources = {text(each["Condition"]["ArnEquals"]["aws:SourceArn"]) for each in allowed}
@@ -42,7 +42,7 @@ def test_every_rule_may_put_into_the_queue_of_lost_events(yard: Assembly, queue:
         for rule in yard.resources("AWS::Events::Rule")
         if "DeadLetterConfig" in rule.properties["Targets"][0]
     ]
-    assert {rule.name for rule in heard(yard)} <= {rule.name for rule in keeping}
+    assert {rule.name for rule in on_events(yard)} <= {rule.name for rule in keeping}
     assert sources == {f"{{{rule.name}.Arn}}" for rule in keeping}
 
 
@@ -56,8 +56,8 @@ def test_a_function_that_fails_on_an_event_leaves_it_in_the_same_queue(
         for each in yard.resources("AWS::Lambda::EventInvokeConfig")
         if "DestinationConfig" in each.properties
     }
-    told = {target(rule) for rule in heard(yard)}
-    assert {f"{name[:-1]}.Arn}}" for name in configured} == told
+    called = {target(rule) for rule in on_events(yard)}
+    assert {f"{name[:-1]}.Arn}}" for name in configured} == called
     assert set(configured.values()) == {f"{{{queue.name}.Arn}}"}
 
 
@@ -66,15 +66,15 @@ def test_every_rule_may_call_its_function(yard: Assembly) -> None:
         (text(each.properties["SourceArn"]), text(each.properties["FunctionName"]))
         for each in yard.resources("AWS::Lambda::Permission")
     }
-    told = [rule for rule in yard.resources("AWS::Events::Rule") if "Function" in target(rule)]
-    assert allowed == {(f"{{{rule.name}.Arn}}", target(rule)) for rule in told}
+    calling = [rule for rule in yard.resources("AWS::Events::Rule") if "Function" in target(rule)]
+    assert allowed == {(f"{{{rule.name}.Arn}}", target(rule)) for rule in calling}
 
 
 @pytest.mark.parametrize(("name", "folder"), [("JobUploaded", "jobs"), ("RecipeUploaded", "images")])
 def test_a_job_file_starts_a_run_a_recipe_a_bake_and_other_objects_nothing(
     yard: Assembly, name: str, folder: str
 ) -> None:
-    (rule,) = [each for each in heard(yard) if each.name.startswith(name)]
+    (rule,) = [each for each in on_events(yard) if each.name.startswith(name)]
     assert rule.properties["EventPattern"]["detail"]["object"]["key"] == [
         {"wildcard": f"{folder}/*.yaml"},
         {"wildcard": f"{folder}/*.yml"},
@@ -83,10 +83,10 @@ def test_a_job_file_starts_a_run_a_recipe_a_bake_and_other_objects_nothing(
     assert "Submit" in target(rule)
 
 
-def test_signal_hears_hosts_spot_instances_images_and_commands(yard: Assembly) -> None:
+def test_signal_gets_events_of_hosts_spot_instances_images_and_commands(yard: Assembly) -> None:
     found = {
         word
-        for rule in heard(yard)
+        for rule in on_events(yard)
         if "Signal" in target(rule)
         for word in rule.properties["EventPattern"].get(
             "detail-type", rule.properties["EventPattern"]["source"]
@@ -109,14 +109,14 @@ def test_an_execution_that_does_not_end_well_is_released_and_one_cut_short_is_co
             target(rule).lstrip("{").partition("Function")[0],
             sorted(rule.properties["EventPattern"]["detail"]["status"]),
         )
-        for rule in heard(yard)
+        for rule in on_events(yard)
         if rule.properties["EventPattern"].get("source") == ["aws.states"]
     }
     assert (
         found.items()
         >= {
             "RunBroken": ("Release", ["ABORTED", "FAILED", "TIMED_OUT"]),
-            "RunCutShort": ("TrainConclude", ["ABORTED", "TIMED_OUT"]),
+            "TrainCutShort": ("TrainConclude", ["ABORTED", "TIMED_OUT"]),
             "BakeCutShort": ("BakeConclude", ["ABORTED", "FAILED", "TIMED_OUT"]),
             "ImageBroken": ("SnapshotUndo", ["ABORTED", "FAILED", "TIMED_OUT"]),
             "SnapshotCutShort": ("SnapshotConclude", ["ABORTED", "TIMED_OUT"]),
@@ -125,21 +125,35 @@ def test_an_execution_that_does_not_end_well_is_released_and_one_cut_short_is_co
     )
 
 
-def test_who_clears_up_is_told_whose_run_it_was(yard: Assembly) -> None:
+@pytest.mark.parametrize(("name", "function"), [("RunBroken", "Release"), ("ImageBroken", "SnapshotUndo")])
+def test_what_cleans_up_does_so_after_every_workflow_that_calls_it(
+    yard: Assembly, name: str, function: str
+) -> None:
+    (rule,) = [each for each in on_events(yard) if each.name.startswith(name)]
+    calling = [
+        each.name
+        for each in yard.resources("AWS::StepFunctions::StateMachine")
+        if f"{function}FunctionArn" in each.properties["DefinitionSubstitutions"]
+    ]
+    after = [text(each) for each in rule.properties["EventPattern"]["detail"]["stateMachineArn"]]
+    assert sorted(after) == sorted(f"{{{machine}}}" for machine in calling)
+
+
+def test_what_cleans_up_knows_whose_run_it_was(yard: Assembly) -> None:
     """Executions of two workflows may have one name; only one of them has a run of it."""
-    for rule in heard(yard):
+    for rule in on_events(yard):
         if rule.name[:-8].endswith(("Broken", "CutShort")):
             (only,) = rule.properties["Targets"]
-            said = text(only["InputTransformer"]["InputTemplate"])
-            assert "detail-executionArn" in said, rule.name
+            given = text(only["InputTransformer"]["InputTemplate"])
+            assert "detail-executionArn" in given, rule.name
 
 
-def test_only_what_hosts_say_is_heard_on_the_yards_bus(yard: Assembly) -> None:
-    on_bus = [rule for rule in heard(yard) if "EventBusName" in rule.properties]
+def test_only_events_of_hosts_are_taken_from_the_yards_bus(yard: Assembly) -> None:
+    on_bus = [rule for rule in on_events(yard) if "EventBusName" in rule.properties]
     (rule,) = on_bus
     assert rule.properties["EventPattern"] == {"source": ["trainyard.host"]}
 
 
 def test_patterns_stay_within_eventbridges_limit(yard: Assembly) -> None:
-    for rule in heard(yard):
+    for rule in on_events(yard):
         assert len(json.dumps(rule.properties["EventPattern"])) <= 2048

@@ -34,10 +34,10 @@ def test_every_handler_is_deployed_and_every_function_has_a_handler(yard: Assemb
     assert sorted({yard.module_of(function) for function in yard.functions}) == HANDLERS
 
 
-def test_a_function_is_told_exactly_what_its_settings_ask_for(yard: Assembly) -> None:
+def test_a_function_is_given_exactly_what_its_settings_ask_for(yard: Assembly) -> None:
     for name, function in yard.functions.items():
-        told = function.properties.get("Environment", {}).get("Variables", {})
-        assert set(told) == wanted_by(yard.module_of(name)), name
+        given = function.properties.get("Environment", {}).get("Variables", {})
+        assert set(given) == wanted_by(yard.module_of(name)), name
 
 
 @pytest.fixture(scope="module")

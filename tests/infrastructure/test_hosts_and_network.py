@@ -8,10 +8,15 @@ import pytest
 from tests.infrastructure.assembly import Assembly, Resource
 
 
+def template_of(yard: Assembly, host: str) -> Resource:
+    templates = yard.resources("AWS::EC2::LaunchTemplate")
+    (found,) = [each for each in templates if each.name.startswith(f"{host}Template")]
+    return found
+
+
 @pytest.fixture(params=["Host", "Builder"])
 def template(yard: Assembly, request: pytest.FixtureRequest) -> Resource:
-    (found,) = [each for each in yard.resources("AWS::EC2::LaunchTemplate") if each.name == request.param]
-    return found
+    return template_of(yard, request.param)
 
 
 def test_metadata_needs_a_token_and_shows_the_tags(template: Resource) -> None:
@@ -45,11 +50,11 @@ def test_there_is_no_key_and_no_market(template: Resource) -> None:
 
 
 def test_a_builder_ends_with_its_lease_by_itself_and_a_host_has_an_agent_for_that(yard: Assembly) -> None:
-    templates = {each.name: each.properties for each in yard.resources("AWS::EC2::LaunchTemplate")}
-    script = base64.b64decode(templates["Builder"]["LaunchTemplateData"]["UserData"]).decode()
+    builder = template_of(yard, "Builder").properties["LaunchTemplateData"]
+    script = base64.b64decode(builder["UserData"]).decode()
     assert "trainyard:lease" in script
     assert subprocess.run(["sh", "-n"], input=script, text=True, check=False).returncode == 0
-    assert "UserData" not in templates["Host"]["LaunchTemplateData"]
+    assert "UserData" not in template_of(yard, "Host").properties["LaunchTemplateData"]
 
 
 def test_all_that_a_launch_creates_is_tagged_as_the_yards(template: Resource) -> None:
@@ -65,7 +70,7 @@ def test_all_that_a_launch_creates_is_tagged_as_the_yards(template: Resource) ->
 
 
 def test_a_host_finds_its_bucket_and_bus_in_its_tags(yard: Assembly) -> None:
-    (host,) = [each for each in yard.resources("AWS::EC2::LaunchTemplate") if each.name == "Host"]
+    host = template_of(yard, "Host")
     (instance,) = [
         each["Tags"]
         for each in host.properties["LaunchTemplateData"]["TagSpecifications"]
@@ -75,7 +80,7 @@ def test_a_host_finds_its_bucket_and_bus_in_its_tags(yard: Assembly) -> None:
 
 
 def test_hosts_start_from_whatever_the_parameter_names_at_that_moment(yard: Assembly) -> None:
-    (host,) = [each for each in yard.resources("AWS::EC2::LaunchTemplate") if each.name == "Host"]
+    host = template_of(yard, "Host")
     assert host.properties["LaunchTemplateData"]["ImageId"] == "resolve:ssm:/trainyard/image"
     parameters = {
         each.properties["Name"]: each.properties["Value"] for each in yard.resources("AWS::SSM::Parameter")
@@ -121,7 +126,9 @@ def test_nothing_costs_while_nothing_happens(yard: Assembly) -> None:
     assert yard.resources("AWS::EC2::EIP") == []
 
 
-def test_a_private_yard_has_no_way_to_the_world_and_a_door_to_each_service(private_yard: Assembly) -> None:
+def test_a_private_yard_has_no_way_to_the_world_and_an_endpoint_of_each_service(
+    private_yard: Assembly,
+) -> None:
     assert private_yard.resources("AWS::EC2::InternetGateway") == []
     assert not any(
         each.properties.get("MapPublicIpOnLaunch") for each in private_yard.resources("AWS::EC2::Subnet")
@@ -134,7 +141,7 @@ def test_a_private_yard_has_no_way_to_the_world_and_a_door_to_each_service(priva
     assert addresses == {"ssm", "ssmmessages", "ec2messages", "events", "logs", "monitoring", "sts"}
 
 
-def test_the_doors_of_a_private_yard_open_for_its_hosts_only(private_yard: Assembly) -> None:
+def test_the_endpoints_of_a_private_yard_are_open_to_its_hosts_only(private_yard: Assembly) -> None:
     sources = {
         (str(rule.properties["SourceSecurityGroupId"]), rule.properties["FromPort"])
         for rule in private_yard.resources("AWS::EC2::SecurityGroupIngress")

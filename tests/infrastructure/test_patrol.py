@@ -68,17 +68,17 @@ def ends(permissions: list[Permission]) -> list[str]:
     return sorted(permission.resource.rsplit(":", 1)[1] for permission in permissions)
 
 
-def test_it_images_by_the_snapshot_workflow_and_tells_signal_and_conclude(yard: Assembly) -> None:
+def test_it_images_by_the_snapshot_workflow_and_calls_signal_and_conclude(yard: Assembly) -> None:
     assert ends(of(yard, "patrol", "states:StartExecution")) == [f"{YARD}-snapshot"]
-    told = ("bake-conclude", "train-conclude", "launch-conclude", "signal")
-    assert ends(of(yard, "patrol", "lambda:InvokeFunction")) == [f"{YARD}-{word}" for word in told]
+    called = ("bake-conclude", "launch-conclude", "signal", "train-conclude")
+    assert ends(of(yard, "patrol", "lambda:InvokeFunction")) == [f"{YARD}-{word}" for word in called]
     machines = [f"{YARD}-{word}" for word in ("bake", "launch", "snapshot", "train")]
     assert ends(of(yard, "patrol", "states:ListExecutions")) == machines
 
 
-def test_the_function_is_told_the_yards_policy(yard: Assembly) -> None:
-    told = yard.functions["patrol"].properties["Environment"]["Variables"]["POLICY"]
-    assert policy.of_mapping(json.loads(told), path="policy") == Policy()
+def test_the_function_is_given_the_yards_policy(yard: Assembly) -> None:
+    given = yard.functions["patrol"].properties["Environment"]["Variables"]["POLICY"]
+    assert policy.of_mapping(json.loads(given), path="policy") == Policy()
 
 
 class Context:
@@ -93,8 +93,8 @@ class Context:
 
 
 def test_a_policy_is_a_mapping_in_cdk_json_or_json_on_the_command_line() -> None:
-    for said in ({"window_minutes": 5}, '{"window_minutes": 5}'):
-        assert YardSettings.of(Context(policy=said)).policy == Policy(window_minutes=5)  # type: ignore[arg-type]
+    for given in ({"window_minutes": 5}, '{"window_minutes": 5}'):
+        assert YardSettings.of(Context(policy=given)).policy == Policy(window_minutes=5)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

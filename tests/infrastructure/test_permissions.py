@@ -162,7 +162,7 @@ def test_a_command_is_a_document_of_the_yard_on_a_host_of_the_yard(yard: Assembl
 def test_images_are_made_of_the_yards_hosts_and_only_the_yards_are_retired(yard: Assembly) -> None:
     assert yard.may("ec2:CreateImage") == {"SnapshotCaptureRole", "BakeCaptureRole"}
     retires = {
-        "RetentionRetireRole",
+        "RetireRole",
         "BakeCaptureRole",
         "BakeConcludeRole",
         "SnapshotCaptureRole",
@@ -185,7 +185,7 @@ def test_only_a_bake_points_the_image_parameter(yard: Assembly) -> None:
 
 
 def test_only_submit_starts_runs_and_the_clock_what_retires_images(yard: Assembly) -> None:
-    starting = {"SubmitRole", "RetentionRetireWorkflowEventsRole", "PatrolRole"}
+    starting = {"SubmitRole", "RetireWorkflowEventsRole", "PatrolRole"}
     assert yard.may("states:StartExecution") == starting
     for permission in of(yard, "submit", "states:StartExecution"):
         assert "*" not in permission.resource

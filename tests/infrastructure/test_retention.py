@@ -60,5 +60,5 @@ def test_images_are_retired_every_day_and_by_hand(yard: Assembly) -> None:
 
 
 def test_retire_knows_what_stays(yard: Assembly) -> None:
-    told = yard.functions["retire"].properties["Environment"]["Variables"]
-    assert (told["KEEP_IMAGES"], told["KEEP_DAYS"]) == ("3", "14")
+    given = yard.functions["retire"].properties["Environment"]["Variables"]
+    assert (given["KEEP_IMAGES"], given["KEEP_DAYS"]) == ("3", "14")

@@ -1,4 +1,4 @@
-"""The templates as a whole: what is promised by name, what runs on hosts, what an operator is told."""
+"""The templates as a whole: what is promised by name, what runs on hosts, what wakes an operator."""
 
 import json
 import re
@@ -124,6 +124,51 @@ def test_a_workflow_ends_by_itself_one_day(yard: Assembly, word: str) -> None:
     assert definition["QueryLanguage"] == "JSONata"
 
 
+OF_LAMBDA = [
+    {
+        "ErrorEquals": [
+            "Lambda.ServiceException",
+            "Lambda.SdkClientException",
+            "Lambda.TooManyRequestsException",
+            "Lambda.ClientExecutionTimeoutException",
+        ],
+        "IntervalSeconds": 2,
+        "MaxAttempts": 5,
+        "BackoffRate": 2,
+        "JitterStrategy": "FULL",
+    },
+    {"ErrorEquals": ["Lambda.AWSLambdaException"], "IntervalSeconds": 1, "MaxAttempts": 1},
+]
+OF_ITS_OWN = {
+    ("train", "Generalize"): ("NotRegistered", 5, 12),
+    ("bake", "Install"): ("NotRegistered", 5, 60),
+    ("launch", "Await"): ("NotRegistered", 5, 240),
+    ("snapshot", "Pause"): ("NotRegistered", 5, 12),
+    ("snapshot", "Stop"): ("StillStopping", 5, 240),
+    ("snapshot", "Undo"): ("StillStopping", 10, 120),
+}
+
+
+@pytest.mark.parametrize("word", [*WORKFLOWS, "retire"])
+def test_every_task_tries_again_what_lambda_failed_at_after_what_is_its_own(
+    yard: Assembly, word: str
+) -> None:
+    (machine,) = [
+        each.properties
+        for each in yard.resources("AWS::StepFunctions::StateMachine")
+        if each.properties["StateMachineName"] == f"trainyard-{word}"
+    ]
+    states = json.loads(text(machine["DefinitionString"]))["States"]
+    assert not [name for name, state in states.items() if {"Branches", "ItemProcessor"} & set(state)]
+    for name, state in states.items():
+        own = [
+            {"ErrorEquals": [error], "IntervalSeconds": seconds, "MaxAttempts": attempts, "BackoffRate": 1}
+            for (workflow, task), (error, seconds, attempts) in OF_ITS_OWN.items()
+            if (workflow, task) == (word, name)
+        ]
+        assert state.get("Retry") == ([*own, *OF_LAMBDA] if state["Type"] == "Task" else None), name
+
+
 # --------------------------------------------------------------------------------------------------- documents
 
 
@@ -191,7 +236,7 @@ def test_the_parameters_that_functions_send_are_the_documents_own(yard: Assembly
 # ------------------------------------------------------------------------------------------------------- watch
 
 
-def test_an_operator_is_told_of_failed_runs_failing_functions_and_lost_events(yard: Assembly) -> None:
+def test_an_operator_gets_alarms_of_failed_runs_failing_functions_and_dead_letters(yard: Assembly) -> None:
     alarms = {each.properties["AlarmName"] for each in yard.resources("AWS::CloudWatch::Alarm")}
     wanted = {
         f"trainyard-{function.replace('_', '-')}-{what}"

@@ -67,7 +67,7 @@ def test_a_run_without_this_permission_fails_and_names_it(runs: Runs, grant: Gra
 def check_the_summary(grant: Grant, seen: Seen) -> None:
     """summary.json says the same, wherever Conclude could still write it."""
     concludes = not re.search(
-        r"^(Conclude|Bake|Builder|Retention|SnapshotConclude|HostConclude)|ConcludeFunction", str(grant)
+        r"^(TrainConclude|Bake|Builder|Retire|SnapshotConclude|LaunchConclude)|ConcludeFunction", str(grant)
     )
     if concludes:
         assert paths.named(grant) in seen.summary.get("reason", ""), seen.summary

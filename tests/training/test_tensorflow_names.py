@@ -1,4 +1,4 @@
-"""What is refused because TensorFlow lacks it, TensorFlow lacks; and what is said to do instead works."""
+"""What runs are warned of because TensorFlow lacks it, TensorFlow lacks; and what to do instead works."""
 
 import importlib.util
 import os
@@ -20,7 +20,7 @@ def found(name: str) -> Any:
 
 
 @pytest.mark.parametrize("name", sorted([*tensorflow_names.GONE, *tensorflow_names.VERSION_1, *BELOW_V1]))
-def test_a_name_that_is_refused_is_not_there(name: str) -> None:
+def test_a_name_that_is_warned_of_is_not_there(name: str) -> None:
     with pytest.raises(AttributeError):
         found(name)
 

@@ -10,10 +10,11 @@ from lambdas.aws import fleet
 from lambdas.aws.clients import TROUBLE
 from lambdas.core.capacity import placement
 from lambdas.core.capacity.plan import RefusalKind
+from lambdas.core.edges import events
 from lambdas.core.model import gang
 from lambdas.core.model.gang import StopReason
 from lambdas.core.model.job import Cluster, Job, Program, Result, Role, Strategy
-from lambdas.core.run import deadlines, signal_schema
+from lambdas.core.run import deadlines
 from lambdas.steps.signals import from_hosts
 from tests.unit.core.facts import NOON
 from training.host.agent import lease
@@ -80,7 +81,7 @@ def test_hosts_form_a_cluster_of_every_strategy(strategy: Strategy) -> None:
 
 def test_hosts_send_the_signals_that_are_listened_to() -> None:
     sent = words_in_calls("Signal", "_say", "_signal")
-    assert sent == set(from_hosts.WORDS) == {*signal_schema.ABOUT_ONE_HOST, "progress"}
+    assert sent == set(from_hosts.BY_WORD) == {*events.ABOUT_ONE_HOST, "progress"}
     assert sent >= signals.ENDINGS
 
 

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any, ClassVar
 
 from lambdas.core.model import errors
+from lambdas.core.model.errors import Refused
 from lambdas.core.model.image import Image
 from lambdas.core.model.job import Fault
 from lambdas.core.run.recovery import Keep, Retry, Stop, Trouble
@@ -36,15 +37,6 @@ class RollbackPlan:
     """Current and previous image may change places."""
 
     kind: ClassVar[str] = "rollback"
-    reason: str
-
-
-@dataclass(frozen=True)
-class Refused:
-    """Nothing is done; `error` is a word of errors.py."""
-
-    kind: ClassVar[str] = "refused"
-    error: str
     reason: str
 
 

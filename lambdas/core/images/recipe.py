@@ -48,9 +48,7 @@ class Builder:
         "`spot_then_on_demand`: every spot pool before any on-demand pool.",
     )
     hours: float = key(
-        3.0,
-        Number(most=24, unit="hours"),
-        "How long a bake may look for an instance and use it.",
+        3.0, Number(most=24, unit="hours"), "How long a bake may look for an instance and use it."
     )
 
     @property

@@ -93,9 +93,9 @@ def check(job: object, *, source: str, bucket: str) -> Job | InputFaults:
 def name_of(text: bytes, *, key: str) -> str:
     """A legal job name for the run id: the one the file says if that is legal, else one made of the key."""
     found = document.read(text, json_only=key.endswith(".json")) if len(text) <= document.MOST_BYTES else None
-    said = found.get("name") if isinstance(found, Mapping) else None
-    if isinstance(said, str) and re.fullmatch(NAME, said):
-        return said
+    name = found.get("name") if isinstance(found, Mapping) else None
+    if isinstance(name, str) and re.fullmatch(NAME, name):
+        return name
     stem = key.rpartition("/")[2].rpartition(".")[0].lower()
     return re.sub(r"[^a-z0-9]+", "-", stem).lstrip("-0123456789")[:40].strip("-") or "job"
 

@@ -145,7 +145,7 @@ def is_tar(head: bytes) -> bool:
 
 def _checksum_holds(header: bytes) -> bool:
     """A tar header sums to what it says at 148, that field counted as blanks. Old tars have no magic word."""
-    said = header[148:156].strip(b" \0")
-    if not said or not all(byte in b"01234567" for byte in said):
+    sum_written = header[148:156].strip(b" \0")
+    if not sum_written or not all(byte in b"01234567" for byte in sum_written):
         return False
-    return int(said, 8) == sum(header) - sum(header[148:156]) + 8 * ord(" ")
+    return int(sum_written, 8) == sum(header) - sum(header[148:156]) + 8 * ord(" ")

@@ -84,11 +84,11 @@ def _cluster(cluster: Cluster, written: Written) -> Cluster:
 
 
 def _check_servers(workers: int, servers: int, written: Written) -> None:
-    path, said = "cluster.parameter_servers", written.value("cluster", "parameter_servers")
-    if servers == 0 and said in (0, None):
+    path, value = "cluster.parameter_servers", written.value("cluster", "parameter_servers")
+    if servers == 0 and value in (0, None):
         written.fault(
             path,
-            f"found {'nothing' if said is None else '0'}; 1 or more are required with the strategy "
+            f"found {'nothing' if value is None else '0'}; 1 or more are required with the strategy "
             f"{Strategy.PARAMETER_SERVER}: they hold the variables",
         )
     if servers > workers:

@@ -38,7 +38,9 @@ SendTaskFailure sends it, Catch routes on it, recovery.py decides on it.
 
 # ruff: noqa: N818 - a class's name is the word that states fail with, and words do not end in Error
 
+from dataclasses import dataclass
 from enum import StrEnum
+from typing import ClassVar
 
 
 class Blame(StrEnum):
@@ -196,3 +198,12 @@ def _words(error: type[TrainyardError]) -> dict[str, type[TrainyardError]]:
 
 WORDS = _words(TrainyardError)
 """Every word of the tree that a state can fail with, and its class: the leaves."""
+
+
+@dataclass(frozen=True)
+class Refused:
+    """A decision not to begin: nothing is done; `error` is a word of this tree, `reason` holds every reason."""
+
+    kind: ClassVar[str] = "refused"
+    error: str
+    reason: str

@@ -1,4 +1,4 @@
-"""The keys of a file, each said once: what it may hold, its default and a sentence. The reader, the JSON Schema for
+"""The keys of a file, each in one place: what it may hold, its default and a sentence. The reader, the JSON Schema for
 editors and the table of the documentation come from that.
 
 A section of a file is a frozen dataclass whose fields are made with `key` (or, where there is no default, with
@@ -196,12 +196,7 @@ class Texts(Kind[tuple[str, ...]]):
 
     def read(self, section: Section, key: str, default: Any) -> Any:
         return section.texts(
-            key,
-            default,
-            pattern=self.pattern,
-            allowed=self.allowed,
-            most=self.most,
-            distinct=self.distinct,
+            key, default, pattern=self.pattern, allowed=self.allowed, most=self.most, distinct=self.distinct
         )
 
 

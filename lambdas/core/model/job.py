@@ -187,11 +187,7 @@ class Program:
         ),
         "Python packages to install on every host before the program starts.",
     )
-    expect: tuple[Result, ...] = key(
-        (),
-        Choices(Result),
-        "Results without which an end with 0 is a failure.",
-    )
+    expect: tuple[Result, ...] = key((), Choices(Result), "Results without which an end with 0 is a failure.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -246,11 +242,7 @@ class Cluster:
         "TensorFlow 1 (`compat.v1`) expect that find their chief by task index.",
         usual="`coordinator` with `parameter_server`",
     )
-    evaluator: bool = key(
-        False,
-        Flag(),
-        "With `parameter_server`: one more host that evaluates checkpoints.",
-    )
+    evaluator: bool = key(False, Flag(), "With `parameter_server`: one more host that evaluates checkpoints.")
 
     @property
     def chief_trains(self) -> bool:
@@ -326,11 +318,7 @@ class Checkpoints:
         Number(least=1, most=86_400, unit="seconds"),
         "However long its steps take, it saves at least this often.",
     )
-    keep: int = key(
-        3,
-        Count(least=1, most=100),
-        "So many checkpoints stay in the bucket.",
-    )
+    keep: int = key(3, Count(least=1, most=100), "So many checkpoints stay in the bucket.")
     resume: str | None = key(
         None,
         Text(RUN_ID, "the id of a run whose last checkpoint is in the bucket"),

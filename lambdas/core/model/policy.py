@@ -33,30 +33,18 @@ class Policy:
         Number(least=1, most=1440, unit="minutes"),
         "A host is idle when no GPU of it was at `idle_percent` or above in all of the last so many minutes.",
     )
-    idle_percent: float = key(
-        5.0,
-        Number(most=100, unit="percent"),
-        "From how much on a GPU counts as used.",
-    )
+    idle_percent: float = key(5.0, Number(most=100, unit="percent"), "From how much on a GPU counts as used.")
     grace_minutes: float = key(
-        15.0,
-        Number(most=1440, unit="minutes"),
-        "A host that has started later than that is left alone.",
+        15.0, Number(most=1440, unit="minutes"), "A host that has started later than that is left alone."
     )
     archive_days: float = key(
-        7.0,
-        Number(most=3650, unit="days"),
-        "A host that has been stopped for so long becomes an image.",
+        7.0, Number(most=3650, unit="days"), "A host that has been stopped for so long becomes an image."
     )
     idle_spot: IdleSpot = key(
-        IdleSpot.TERMINATE,
-        Choice(IdleSpot),
-        "What becomes of an idle spot host, which EC2 cannot stop.",
+        IdleSpot.TERMINATE, Choice(IdleSpot), "What becomes of an idle spot host, which EC2 cannot stop."
     )
     unknown_warn_minutes: float = key(
-        30.0,
-        Number(most=10_080, unit="minutes"),
-        "Without metrics of a host for so long, a notice is sent.",
+        30.0, Number(most=10_080, unit="minutes"), "Without metrics of a host for so long, a notice is sent."
     )
     unknown_stop_minutes: float | None = key(
         None,

@@ -1,20 +1,33 @@
 """How nouns travel: as JSON between states, in the ledger and in the bucket.
 
-A frozen dataclass becomes a mapping and comes back equal. Times are ISO-8601 UTC with milliseconds and Z.
+A frozen dataclass becomes a mapping and comes back equal; a field whose key is no Python name says it in its metadata
+(`field(metadata={"wire_key": "instance-id"})`). Times are ISO-8601 UTC with milliseconds and Z.
 (Written by hand because a library for it would cost a fifth of the import budget of every handler.)
 """
 
 import dataclasses
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
 from enum import Enum
 from functools import cache
-from typing import Any, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
+
+from lambdas.core.model.errors import Misconfigured
 
 Noun = TypeVar("Noun")
+MOST_SHOWN = 80
+
+
+class Key(NamedTuple):
+    """One field of a noun: its name, the key it travels under, its type, whether it must be there."""
+
+    name: str
+    key: str
+    hint: Any
+    required: bool
 
 
 def stamp(at: datetime) -> str:
@@ -36,7 +49,10 @@ def to_json(value: Any) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         kind = getattr(type(value), "kind", None)
         head = {"kind": kind} if isinstance(kind, str) else {}
-        return head | {field.name: to_json(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        return head | {
+            field.metadata.get("wire_key", field.name): to_json(getattr(value, field.name))
+            for field in dataclasses.fields(value)
+        }
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, datetime):
@@ -52,14 +68,94 @@ def to_json(value: Any) -> Any:
 
 def from_json(noun: type[Noun], data: Mapping[str, Any]) -> Noun:
     """The noun that `to_json` wrote; keys it does not know are ignored, missing ones take its defaults."""
-    hints = _hints(cast(type, noun))
-    return noun(**{name: _read(hint, data[name]) for name, hint in hints.items() if name in data})
+    known = keys(cast(type, noun))
+    return noun(**{each.name: _read(each.hint, data[each.key]) for each in known if each.key in data})
+
+
+def parse(noun: type[Noun], data: object, *, of: str) -> Noun:
+    """As `from_json`, for what another part hands over. Raises Misconfigured where it does not fit: it names `of`, to
+    whom it was given, each key that is wrong, what was found there and what is expected."""
+    if wrong := faults(noun, data):
+        raise Misconfigured(
+            f"{of} was given what it does not take ({'; '.join(wrong)}). Whoever calls it is of another version, or "
+            "called it by hand: deploy the stacks again."
+        )
+    return from_json(noun, cast(Mapping[str, Any], data))
+
+
+def faults(noun: type, data: object) -> list[str]:
+    """Every key whose value does not fit the noun, with what was found and what is expected; none: it can be read."""
+    return [f"{path or 'it'}: {problem}" for path, problem in _faults(noun, data, "")]
 
 
 @cache
-def _hints(noun: type) -> dict[str, Any]:
+def keys(noun: type) -> tuple[Key, ...]:
+    """The fields of a noun as they travel."""
     hints = typing.get_type_hints(noun)
-    return {field.name: hints[field.name] for field in dataclasses.fields(noun) if field.init}
+    return tuple(
+        Key(
+            field.name,
+            field.metadata.get("wire_key", field.name),
+            hints[field.name],
+            field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING,
+        )
+        for field in dataclasses.fields(noun)
+        if field.init
+    )
+
+
+def _faults(hint: Any, value: object, path: str) -> Iterator[tuple[str, str]]:
+    """Where the value is not of that type, and how."""
+    origin, inside = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (types.UnionType, typing.Union):
+        if value is None and types.NoneType in inside:
+            return
+        yield from _faults(_the_one(inside), value, path)
+    elif origin is tuple and isinstance(value, list | tuple):
+        for index, item in enumerate(value):
+            yield from _faults(inside[0], item, f"{path}[{index}]")
+    elif dataclasses.is_dataclass(hint) and isinstance(value, Mapping):
+        for each in keys(cast(type, hint)):
+            here = f"{path}.{each.key}" if path else each.key
+            if each.key in value:
+                yield from _faults(each.hint, value[each.key], here)
+            elif each.required:
+                yield here, f"is missing, expected {_expected(each.hint)}"
+    elif not _fits(origin or hint, value):
+        yield path, f"found {value!r:.{MOST_SHOWN}}, expected {_expected(hint)}"
+
+
+def _fits(hint: Any, value: object) -> bool:
+    """Whether a value that holds no others is of that type."""
+    if hint is Any or not isinstance(hint, type):  # Any is a class
+        return True
+    if issubclass(hint, bool) or issubclass(hint, Mapping):
+        return isinstance(value, hint)
+    if issubclass(hint, int):
+        whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
+        return whole and not isinstance(value, bool)
+    if issubclass(hint, float):
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    if issubclass(hint, datetime):
+        return _is_instant(value)
+    if issubclass(hint, Enum):
+        return value in [member.value for member in hint]
+    return isinstance(value, hint)
+
+
+def _is_instant(value: object) -> bool:
+    try:
+        return isinstance(value, str) and bool(instant(value))
+    except ValueError:
+        return False
+
+
+def _expected(hint: Any) -> str:
+    if isinstance(hint, type) and issubclass(hint, Enum):
+        return f"one of {', '.join(str(member.value) for member in hint)}"
+    if dataclasses.is_dataclass(hint):
+        return "a mapping"
+    return getattr(hint, "__name__", str(hint)) if typing.get_origin(hint) is None else str(hint)
 
 
 def _read(hint: Any, value: Any) -> Any:

@@ -1,8 +1,7 @@
 """The conclusion: what the last word of the workflow means for the run."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any
 
 from lambdas.core.model.errors import WORDS, Infrastructure, TrainyardError
 from lambdas.core.run.recovery import Trouble
@@ -21,28 +20,21 @@ class Conclusion:
     error: str | None
     reason: str
 
-    @property
-    def word(self) -> str:
-        """What the workflow routes on: succeeded or failed (a refused run is a failed execution)."""
-        return "succeeded" if self.outcome is Outcome.SUCCEEDED else "failed"
 
-
-def read(said: Mapping[str, Any]) -> Conclusion:
+def conclude(
+    kind: str, *, error: str | None = None, cause: str | None = None, reason: str | None = None
+) -> Conclusion:
     """From the workflow's `outcome`: a decision's answer (`kind`, `error`, `reason`) or a caught error (`cause`)."""
-    kind = str(said.get("kind", "error"))
     if kind in WELL:
-        reason = str(said.get("reason") or "the program finished")
-        return Conclusion(outcome=Outcome.SUCCEEDED, error=None, reason=reason)
-    error = str(said.get("error") or "States.Runtime")
-    trouble = Trouble.caught(error, str(said.get("cause") or ""))
-    reason = str(said.get("reason") or _why(trouble))[:MOST_REASON]
+        return Conclusion(outcome=Outcome.SUCCEEDED, error=None, reason=reason or "the program finished")
+    trouble = Trouble.caught(error or "States.Runtime", cause or "")
+    reason = (reason or _why(trouble))[:MOST_REASON]
     outcome = Outcome.REFUSED if kind == "refused" else Outcome.FAILED
     return Conclusion(outcome=outcome, error=trouble.error, reason=reason)
 
 
-def unreleased(run: str, hosts: Collection[str], failure: Mapping[str, Any]) -> TrainyardError:
+def unreleased(run: str, hosts: Collection[str], trouble: Trouble) -> TrainyardError:
     """Release failed: why, which hosts nobody has seen end, and how a person ends them."""
-    trouble = Trouble.caught(str(failure["error"]), str(failure.get("cause") or ""))
     if hosts:
         ids = " ".join(sorted(hosts))
         what = f"HOSTS MAY STILL RUN AND COST MONEY: {ids}."
@@ -57,9 +49,8 @@ def unreleased(run: str, hosts: Collection[str], failure: Mapping[str, Any]) -> 
     return WORDS.get(trouble.error, Infrastructure)(reason)
 
 
-def not_undone(run: str, failure: Mapping[str, Any]) -> TrainyardError:
+def not_undone(run: str, trouble: Trouble) -> TrainyardError:
     """Undo failed: why, and what a person has to look for."""
-    trouble = Trouble.caught(str(failure["error"]), str(failure.get("cause") or ""))
     reason = (
         f"What an image had begun could not all be undone: {_why(trouble)}\n"
         f"Look for an image that is not available and its snapshots (tag trainyard:execution={run}), and whether the "

@@ -1,9 +1,11 @@
-"""What the ledger knows about one run: its rows, as nouns. The keys are docs/contracts.md's."""
+"""What the ledger knows about one run: its rows as nouns, and what may be set on each. Keys: docs/contracts.md.
 
-from collections.abc import Iterable, Mapping
+Of an update every attribute may be left out, and None is; a unit test holds it to the row that it updates."""
+
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, TypedDict
 
 from lambdas.core.capacity.cost import BilledHost
 from lambdas.core.capacity.plan import Offer, Plan, Refusal, RefusalKind
@@ -13,7 +15,7 @@ from lambdas.core.model.imaging import Imaging
 from lambdas.core.model.instance_types import Market
 from lambdas.core.model.job import Job, Role
 from lambdas.core.run.recovery import Trouble
-from lambdas.core.run.summary import AttemptFacts, Ending
+from lambdas.core.run.summary import AttemptFacts, Ending, Outcome, ending_of
 
 WAITING = ("train", "await_hosts")
 """The tokens an attempt's end can answer."""
@@ -24,7 +26,8 @@ ENDED_WITH_IT: Mapping[str, tuple[str, ...]] = {"train": WAITING, "bake": ("inst
 @dataclass(frozen=True, kw_only=True)
 class RunRow:
     """The run itself. `job` is None where it could not be read, `warnings` what of its program will probably fail.
-    `image_id` is the image that its hosts start from, `image` the one that it has made. Of a bake: `recipe` is
+    `image_id` is the image that its hosts start from,
+    `image` the one that it has made. `outcome`, `error` and `reason` are how it ended. Of a bake: `recipe` is
     recipe.json, `published` how the image parameters were moved (`image`, `before`). `imaging`: the host that becomes
     an image, of a snapshot or at the end of a run."""
 
@@ -44,6 +47,9 @@ class RunRow:
     recipe: Mapping[str, Any] | None = None
     published: Mapping[str, str] | None = None
     imaging: Imaging | None = None
+    outcome: Outcome | None = None
+    error: str | None = None
+    reason: str | None = None
     ended: datetime | None = None
 
     def is_of(self, execution: str | None, started: datetime | None = None) -> bool:
@@ -51,6 +57,28 @@ class RunRow:
         Functions gives a name anew after 90 days, which only `started` tells apart. None asks for nothing."""
         same = execution is None or self.execution_arn == execution
         return same and (started is None or wire.stamp(self.created) == wire.stamp(started))
+
+
+class RunUpdate(TypedDict, total=False):
+    kind: str
+    state: str
+    attempt: int
+    created: datetime
+    execution_arn: str
+    job: Job | None
+    job_key: str | None
+    warnings: tuple[str, ...]
+    deadline: datetime
+    progress: Mapping[str, Any]
+    image_id: str | None
+    image: str
+    recipe: Mapping[str, Any]
+    published: Mapping[str, str]
+    imaging: Imaging | None
+    outcome: Outcome
+    error: str | None
+    reason: str
+    ended: datetime
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,22 +124,60 @@ class HostRow:
         return self.lives and self.going is None
 
 
+class HostUpdate(TypedDict, total=False):
+    attempt: int
+    type: str
+    zone: str
+    market: Market
+    price: float
+    launched: datetime
+    gang: Gang
+    on_demand_price: float | None
+    disk_gib: int
+    address: str | None
+    ready: int
+    ready_at: datetime
+    stopped: int
+    stopped_at: datetime
+    why: str
+    warned: str
+    lost: str
+    releasing: datetime
+    ended: datetime
+
+
 @dataclass(frozen=True, kw_only=True)
 class IntentRow:
     """One ask, written before EC2 was asked. `answer` is None when nobody knows what came of it; `gang` is the one
-    that was refused."""
+    that was refused. `token` is that of the request, `cpu_token` that of the second gang's; `offer_pool` is for
+    people who read the table."""
 
     attempt: int
     offer: int
     round: int
     token: str
     at: datetime
+    cpu_token: str | None = None
+    offer_pool: str | None = None
     answered: datetime | None = None
     answer: str | None = None
     gang: Gang = Gang.GPU
     refusal: str | None = None
     code: str | None = None
     reason: str | None = None
+
+
+class IntentUpdate(TypedDict, total=False):
+    token: str
+    at: datetime
+    cpu_token: str | None
+    offer_pool: str
+    answered: datetime
+    answer: str
+    gang: Gang
+    refusal: RefusalKind
+    code: str
+    reason: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,6 +210,37 @@ class AttemptRow:
         return Trouble.caught(self.error, self.cause or "") if self.error else None
 
 
+class AttemptUpdate(TypedDict, total=False):
+    offer: Mapping[str, Any]
+    hosts: Sequence[str]
+    launched: datetime
+    gang_ready: datetime
+    started: datetime
+    ended: datetime
+    ending: Ending
+    reason: str | None
+    error: str | None
+    cause: str | None
+    from_step: int
+    to_step: int | None
+    resumed: Mapping[str, Any] | None
+    reached_before: int
+    asked: datetime
+    asked_by: Sequence[str]
+    capped: datetime
+
+
+def ended_badly(trouble: Trouble, now: datetime) -> AttemptUpdate:
+    """What an attempt that trouble ended keeps of it."""
+    return {
+        "ending": ending_of(trouble.error),
+        "ended": now,
+        "reason": trouble.reason,
+        "error": trouble.error,
+        "cause": trouble.to_cause(),
+    }
+
+
 @dataclass(frozen=True, kw_only=True)
 class TokenRow:
     attempt: int
@@ -163,6 +260,15 @@ class WaitRow:
     since: datetime
     command: str | None = None
     image: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Owner:
+    """Which run an instance, an image or a command belongs to, and which wait of it the thing answers."""
+
+    run: str
+    attempt: int = 1
+    wait: str | None = None
 
 
 @dataclass(frozen=True)

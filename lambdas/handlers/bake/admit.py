@@ -3,63 +3,79 @@
 Of two bakes at once one gets the lock; a lock whose execution is over counts for nothing."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import Any, assert_never
 
 from lambdas import settings
 from lambdas.aws import images, s3, ssm, states
-from lambdas.aws.ledger import Ledger, Lock, event_row
-from lambdas.aws.logbook import Logbook
+from lambdas.aws.ledger import Ledger, Lock
+from lambdas.core.edges.common import AdmitInput, Admitted
 from lambdas.core.images import bake, recipe
-from lambdas.core.images.bake import Refused, RollbackPlan, Unchanged
-from lambdas.core.images.recipe import BakeRequest, Recipe, RollbackRequest
+from lambdas.core.images.bake import RollbackPlan, Unchanged
+from lambdas.core.images.recipe import BakeRequest, Builder, Recipe, RollbackRequest
 from lambdas.core.jobfile import document
-from lambdas.core.model import names, wire
-from lambdas.core.model.errors import AccessDenied, BudgetSpent, Misconfigured, RecipeRefused
+from lambdas.core.model import wire
+from lambdas.core.model.errors import Misconfigured, RecipeRefused, Refused
 from lambdas.core.model.image import Image
 from lambdas.core.model.job import Fault, InputFaults, one_host_job
-from lambdas.core.patrol import budget
+from lambdas.core.run.records import RunUpdate
 from lambdas.settings import BakeAdmitSettings
 from lambdas.steps import admission
-from lambdas.steps.observability import clock, note
+from lambdas.steps.admission import Admission
+from lambdas.steps.entry_point import entry_point
 
 LONGEST = timedelta(days=3)
 """The workflow's own time limit."""
 WAIT_MINUTES = 30.0
 """How long a search for a builder goes on before the bake ends."""
+AdmitAnswer = Admitted | RollbackPlan | Unchanged | Refused
 
 
-def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
-    yard = settings.read(BakeAdmitSettings)
-    ledger, run = Ledger(yard.table_name), str(event["run"])
-    if taken := admission.taken(ledger.run(run), event):
-        return _said(Refused(RecipeRefused.__name__, taken))
-    if isinstance(event["input"], Mapping) and event["input"].get("denied"):
-        raise AccessDenied(str(event["input"]["denied"]))  # submit's words: it could not read the recipe
-    wanted = names.misnamed(run) or recipe.read_input(event["input"], usual=yard.recipe_key)
-    decision: Refused | Unchanged | RollbackPlan | dict[str, Any]
+@dataclass(frozen=True)
+class AdmittedRecipe:
+    """recipe.json of a bake that begins."""
+
+    recipe: Mapping[str, Any]
+
+    @property
+    def answer(self) -> Admitted:
+        return Admitted(reason="{name} ({hash}) is made of {base}".format(**self.recipe))
+
+
+@entry_point
+def handler(given: AdmitInput) -> AdmitAnswer:
+    yard, run = settings.read(BakeAdmitSettings), given.run
+    ledger = Ledger(yard.table_name)
+    admitting = Admission(ledger, given, RecipeRefused)
+    if taken := admitting.taken():
+        return taken
+    admission.raise_denied(given)
+    decision = _decide(yard, admitting)
+    if isinstance(decision, RollbackPlan | AdmittedRecipe):
+        lock = Lock(run, given.execution, given.started + LONGEST)
+        decision = _take_lock(ledger, lock) or decision
+    if not isinstance(decision, AdmittedRecipe):
+        return admitting.write(decision, {"kind": "bake"}) or decision
+    if taken := admitting.write(decision.answer, _values(decision.recipe)):
+        return taken
+    s3.put_json(yard.bucket_name, f"runs/{run}/recipe.json", decision.recipe)
+    return decision.answer
+
+
+def _decide(
+    yard: BakeAdmitSettings, admitting: Admission
+) -> AdmittedRecipe | RollbackPlan | Unchanged | Refused:
+    wanted = admitting.misnamed() or recipe.read_input(admitting.given.input, usual=yard.recipe_key)
     match wanted:
         case InputFaults():
-            decision = _refused(wanted)
+            return admitting.refused(wanted)
         case RollbackRequest():
-            decision = _rollback(yard)
+            return _rollback(yard)
         case BakeRequest():
-            decision = _recipe(yard, wanted)
-    if isinstance(decision, RollbackPlan | dict):
-        lock = Lock(run, str(event["execution"]), wire.instant(event["started"]) + LONGEST)
-        decision = _take_lock(ledger, lock) or decision
-    answer = _said(decision)
-    values = {"kind": "bake", **(_values(decision) if isinstance(decision, dict) else {})}
-    entry = note(answer["kind"], answer["reason"], at=clock())
-    if taken := admission.write(ledger, event, values, event_row(run, entry)):
-        return _said(Refused(RecipeRefused.__name__, taken))
-    if isinstance(decision, dict):
-        s3.put_json(yard.bucket_name, f"runs/{run}/recipe.json", decision)
-    return answer
-
-
-def _refused(faults: InputFaults) -> Refused:
-    return Refused(RecipeRefused.__name__, faults.reason)
+            return _recipe(yard, wanted, admitting)
+        case _:
+            assert_never(wanted)
 
 
 def _rollback(yard: BakeAdmitSettings) -> RollbackPlan | Refused:
@@ -69,26 +85,23 @@ def _rollback(yard: BakeAdmitSettings) -> RollbackPlan | Refused:
     return bake.roll_back(previous, image, yard=yard.yard, current=current)
 
 
-def _recipe(yard: BakeAdmitSettings, wanted: BakeRequest) -> dict[str, Any] | Unchanged | Refused:
+def _recipe(
+    yard: BakeAdmitSettings, wanted: BakeRequest, admitting: Admission
+) -> AdmittedRecipe | Unchanged | Refused:
     """recipe.json; or every fault, those of the base image too; or that the current image is made from it."""
     source = wanted.key or "the execution's input"
     found = recipe.check(wanted.recipe, source=source) if wanted.key is None else _uploaded(yard, wanted)
     if isinstance(found, InputFaults):
-        return _refused(found)
+        return admitting.refused(found)
     base = _base(yard, found)
     if isinstance(base, Fault):
-        return _refused(InputFaults(source, (base,)))
+        return admitting.refused(InputFaults(source, (base,)))
     if fault := bake.disk_fault(found.root_gib, base):
-        return _refused(InputFaults(source, (fault,)))
+        return admitting.refused(InputFaults(source, (fault,)))
     admitted = recipe.admitted(found, software=yard.software_hash, base=base.id)
     same = None if wanted.force else _unchanged(yard, str(admitted["hash"]))
-    return same or _too_dear(yard) or admitted
-
-
-def _too_dear(yard: BakeAdmitSettings) -> Refused | None:
-    """A builder costs as any host does."""
-    spent = budget.refusal(Logbook(yard.table_name).money(), yard.monthly_dollars or None, clock())
-    return Refused(BudgetSpent.__name__, spent) if spent else None
+    too_dear = same or admission.over_budget(yard.table_name, yard.monthly_dollars)
+    return too_dear or AdmittedRecipe(admitted)
 
 
 def _uploaded(yard: BakeAdmitSettings, wanted: BakeRequest) -> Recipe | InputFaults:
@@ -147,23 +160,14 @@ def _take_lock(ledger: Ledger, mine: Lock) -> Refused | None:
     return bake.under_way(holder.run if holder else "that began this very moment")
 
 
-def _values(admitted: Mapping[str, Any]) -> dict[str, Any]:
+def _values(recipe: Mapping[str, Any]) -> RunUpdate:
     """What later states read of the run; the builder reads recipe.json."""
-    builder = wire.from_json(recipe.Builder, admitted["builder"])
+    builder = wire.from_json(Builder, recipe["builder"])
     job = one_host_job(
-        str(admitted["name"]),
+        str(recipe["name"]),
         builder.hardware,
         hours=builder.hours,
         wait_minutes=WAIT_MINUTES,
         restarts=bake.MOST_BUILDERS - 1,
     )
-    return {"job": job.to_json(), "image_id": admitted["base"], "recipe": admitted}
-
-
-def _said(decision: Refused | Unchanged | RollbackPlan | Mapping[str, Any]) -> dict[str, Any]:
-    """The answer, on which the workflow goes on."""
-    if isinstance(decision, Mapping):
-        reason = f"{decision['name']} ({decision['hash']}) is made of {decision['base']}"
-        return {"kind": "admitted", "reason": reason}
-    answer: dict[str, Any] = wire.to_json(decision)
-    return answer
+    return {"kind": "bake", "job": job, "image_id": str(recipe["base"]), "recipe": recipe}

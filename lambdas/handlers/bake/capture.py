@@ -1,21 +1,21 @@
 """Capture of a bake: an image of the builder, tagged with what it holds and how it was tested."""
 
-from typing import Any
-
 from lambdas import settings
 from lambdas.aws import s3
 from lambdas.aws.ledger import Ledger
+from lambdas.core.edges.common import Nothing, WaitInput
 from lambdas.core.images import bake
 from lambdas.settings import YardSettings
 from lambdas.steps import attempts, waits
-from lambdas.steps.observability import attempt_of, clock
+from lambdas.steps.entry_point import entry_point
+from lambdas.steps.observability import clock
 
 
-def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
-    yard = settings.read(YardSettings)
-    run, attempt = attempt_of(event)
+@entry_point
+def handler(given: WaitInput) -> Nothing:
+    yard, run, attempt = settings.read(YardSettings), given.run, given.attempt
     ledger, now = Ledger(yard.table_name), clock()
-    entered = waits.enter(ledger, run, attempt, "capture", event["token"], now, state="Capture")
+    entered = waits.enter(ledger, run, attempt, "capture", given.token, now, state="Capture")
     attempts.refuse_denied(entered.records, attempt)
     (builder,) = entered.records.attempts[attempt].hosts
     if entered.row is None:
@@ -28,4 +28,4 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
     description = f"Trainyard host, recipe {recipe['name']} {recipe['hash']}"
     waits.for_image(entered, builder, name, description=description, tags=tags)
     waits.retire_if_over(entered)
-    return {}
+    return Nothing()

@@ -5,25 +5,27 @@ a crash in between, does the same. Nothing moves once the bake is over.
 """
 
 from datetime import datetime
-from typing import Any
 
 from lambdas import settings
 from lambdas.aws import images, ssm
 from lambdas.aws.ledger import AlreadyWrittenError, Ledger, event_row, run_row
+from lambdas.core.edges.bake import Baked, RolledBack
+from lambdas.core.edges.common import AttemptInput
 from lambdas.core.images import bake
 from lambdas.core.images.bake import Moved
 from lambdas.core.model import wire
 from lambdas.core.model.errors import ImageFailed
-from lambdas.core.run.records import Records
+from lambdas.core.run.records import Records, RunUpdate
 from lambdas.core.run.summary import Ending
 from lambdas.settings import ImageSettings
 from lambdas.steps import attempts
-from lambdas.steps.observability import attempt_of, clock, note
+from lambdas.steps.entry_point import entry_point
+from lambdas.steps.observability import clock, note
 
 
-def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
-    yard = settings.read(ImageSettings)
-    run, attempt = attempt_of(event)
+@entry_point
+def handler(given: AttemptInput) -> Baked | RolledBack:
+    yard, run, attempt = settings.read(ImageSettings), given.run, given.attempt
     ledger, now = Ledger(yard.table_name), clock()
     records = ledger.known(run)
     attempts.refuse_denied(records, attempt)
@@ -34,9 +36,10 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
     reason = f"{yard.image_parameter} is {moved.image}; it was {moved.before}"
     ledger.write(event_row(run, note("published", reason, at=now, attempt=attempt)))
     if attempt in records.attempts:
-        values = {"ending": Ending.FINISHED, "ended": now, "reason": f"{moved.image} was made"}
-        attempts.end_once(ledger, run, attempt, values)
-    return {"kind": "baked" if records.run.image else "rolled_back", "image": moved.image, "reason": reason}
+        reached = f"{moved.image} was made"
+        attempts.end_once(ledger, run, attempt, {"ending": Ending.FINISHED, "ended": now, "reason": reached})
+    answer = Baked if records.run.image else RolledBack
+    return answer(image=moved.image, reason=reason)
 
 
 def _written(records: Records) -> Moved | None:
@@ -54,7 +57,7 @@ def _decided(yard: ImageSettings, ledger: Ledger, records: Records, now: datetim
             f"the image {image} is {state}, so hosts could not start from it; nothing was moved"
         )
     moved = Moved(image, ssm.parameter(yard.image_parameter) or bake.NO_IMAGE)
-    values = {"state": "Publish", "published": wire.to_json(moved)}
+    values: RunUpdate = {"state": "Publish", "published": wire.to_json(moved)}
     try:
         ledger.write(run_row(run, values, unless="ended"))
     except AlreadyWrittenError as over:

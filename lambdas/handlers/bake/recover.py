@@ -1,10 +1,14 @@
 """Recover of a bake: another builder, or stop."""
 
-from typing import Any
-
+from lambdas.core.edges.recover import RecoverInput, Retry, Stop
 from lambdas.core.images import bake
 from lambdas.steps import recovery
+from lambdas.steps.entry_point import entry_point
 
 
-def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
-    return recovery.or_stop(event, bake.after)
+@entry_point
+def handler(given: RecoverInput) -> Retry | Stop:
+    decision = bake.after(
+        given.failure.trouble, attempt=given.attempt, now=given.now, deadline=given.plan.deadline
+    )
+    return recovery.answer(given, decision)

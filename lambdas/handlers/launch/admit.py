@@ -1,46 +1,35 @@
 """Admit of a launch: which image is meant, and which hosts may come of it."""
 
-from typing import Any
-
 from lambdas import settings
 from lambdas.aws import images, instances, s3
-from lambdas.aws.ledger import Ledger, event_row
-from lambdas.aws.logbook import Logbook
+from lambdas.aws.ledger import Ledger
+from lambdas.core.edges.common import AdmitInput, Admitted
 from lambdas.core.images import launch
-from lambdas.core.model import names
+from lambdas.core.model.errors import LaunchRefused, Refused
 from lambdas.core.model.image import Image
 from lambdas.core.model.job import InputFaults, Job
-from lambdas.core.patrol import budget
+from lambdas.core.run.records import RunUpdate
 from lambdas.settings import HostAdmitSettings
 from lambdas.steps import admission
-from lambdas.steps.observability import clock, note
+from lambdas.steps.admission import Admission
+from lambdas.steps.entry_point import entry_point
 
 
-def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
+@entry_point
+def handler(given: AdmitInput) -> Admitted | Refused:
     yard = settings.read(HostAdmitSettings)
-    ledger, run = Ledger(yard.table_name), str(event["run"])
-    misnamed = names.misnamed(run)
-    if misnamed:
-        return {"kind": "refused", "error": "LaunchRefused", "reason": misnamed.reason}
-    if taken := admission.taken(ledger.run(run), event):
-        return {"kind": "refused", "error": "LaunchRefused", "reason": taken}
-    found = _found(yard, event["input"])
-    spent = budget.refusal(Logbook(yard.table_name).money(), yard.monthly_dollars or None, clock())
-    job, image = found if isinstance(found, tuple) else (None, None)
-    refused = found.reason if isinstance(found, InputFaults) else spent
-    said = f"{image.id} as {' or '.join(job.hardware.instance_types)}" if job and image else ""
-    entry = note("refused" if refused else "admitted", refused or said, at=clock())
-    values = {
-        "kind": "launch",
-        "job": job.to_json() if job else None,
-        "image_id": image.id if image else None,
-    }
-    if taken := admission.write(ledger, event, values, event_row(run, entry)):
-        return {"kind": "refused", "error": "LaunchRefused", "reason": taken}
-    if refused:
-        error = "LaunchRefused" if isinstance(found, InputFaults) else "BudgetSpent"
-        return {"kind": "refused", "error": error, "reason": refused}
-    return {"kind": "admitted"}
+    admitting = Admission(Ledger(yard.table_name), given, LaunchRefused)
+    if taken := admitting.taken():
+        return taken
+    found = admitting.misnamed() or _found(yard, given.input)
+    if isinstance(found, InputFaults):
+        refused = admitting.refused(found)
+        return admitting.write(refused, {"kind": "launch"}) or refused
+    job, image = found
+    values: RunUpdate = {"kind": "launch", "job": job, "image_id": image.id}
+    too_dear = admission.over_budget(yard.table_name, yard.monthly_dollars)
+    answer = too_dear or Admitted(reason=f"{image.id} as {' or '.join(job.hardware.instance_types)}")
+    return admitting.write(answer, values) or answer
 
 
 def _found(yard: HostAdmitSettings, execution_input: object) -> tuple[Job, Image] | InputFaults:

@@ -1,10 +1,14 @@
 """Recover of a launch: another host, or stop."""
 
-from typing import Any
-
+from lambdas.core.edges.recover import RecoverInput, Retry, Stop
 from lambdas.core.images import launch
 from lambdas.steps import recovery
+from lambdas.steps.entry_point import entry_point
 
 
-def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
-    return recovery.or_stop(event, launch.after)
+@entry_point
+def handler(given: RecoverInput) -> Retry | Stop:
+    decision = launch.after(
+        given.failure.trouble, attempt=given.attempt, now=given.now, deadline=given.plan.deadline
+    )
+    return recovery.answer(given, decision)

@@ -1,53 +1,47 @@
-"""Admit of a snapshot: which host is meant, and whether it can be imaged as it was asked for."""
-
-from typing import Any
+"""Admit of a snapshot: which host is meant, and whether it can be imaged as it was request for."""
 
 from lambdas import settings
 from lambdas.aws import images, instances, s3, ssm
 from lambdas.aws.instances import Instance
-from lambdas.aws.ledger import Ledger, attempt_row, event_row
+from lambdas.aws.ledger import Ledger, attempt_row
+from lambdas.core.edges.common import AdmitInput
+from lambdas.core.edges.snapshot import Rest, SnapshotAdmitted
 from lambdas.core.images import snapshot
 from lambdas.core.images.snapshot import HostFacts, SnapshotRequest
-from lambdas.core.model import gang, names
+from lambdas.core.model import gang
+from lambdas.core.model.errors import Refused, SnapshotRefused
 from lambdas.core.model.imaging import Imaging
 from lambdas.core.model.job import InputFaults
-from lambdas.core.run.records import Records
+from lambdas.core.run.records import AttemptUpdate, Records
 from lambdas.settings import YardSettings
-from lambdas.steps import admission
-from lambdas.steps.observability import clock, note
+from lambdas.steps.admission import Admission
+from lambdas.steps.entry_point import entry_point
 
 
-def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
-    yard = settings.read(YardSettings)
-    ledger, run = Ledger(yard.table_name), str(event["run"])
-    misnamed = names.misnamed(run)
-    if misnamed:
-        return {"kind": "refused", "error": "SnapshotRefused", "reason": misnamed.reason}
-    written = ledger.run(run)
-    if taken := admission.taken(written, event):
-        return {"kind": "refused", "error": "SnapshotRefused", "reason": taken}
-    if written and written.imaging:
-        return _admitted(written.imaging)
-    found = _found(yard, ledger, event["input"])
-    imaging, host = found if isinstance(found, tuple) else (found, None)
-    refused = imaging if isinstance(imaging, InputFaults) else None
-    values = {"kind": "snapshot", "imaging": None if refused else imaging}
-    said = note(
-        "refused" if refused else "admitted", refused.reason if refused else "no fault found", at=clock()
-    )
-    rows = [attempt_row(run, 1, _attempt(host))] if host else []
-    if taken := admission.write(ledger, event, values, *rows, event_row(run, said)):
-        return {"kind": "refused", "error": "SnapshotRefused", "reason": taken}
-    if isinstance(imaging, InputFaults):
-        return {"kind": "refused", "error": "SnapshotRefused", "reason": imaging.reason}
-    return _admitted(imaging)
+@entry_point
+def handler(given: AdmitInput) -> SnapshotAdmitted | Refused:
+    yard, run = settings.read(YardSettings), given.run
+    ledger = Ledger(yard.table_name)
+    admitting = Admission(ledger, given, SnapshotRefused)
+    if taken := admitting.taken():
+        return taken
+    admitted = ledger.run(run)
+    if admitted and admitted.imaging:  # a repeated call: the host may be at rest by now, and not as it was
+        return _answer(admitted.imaging)
+    found = admitting.misnamed() or _found(yard, ledger, given.input)
+    if isinstance(found, InputFaults):
+        refused = admitting.refused(found)
+        return admitting.write(refused, {"kind": "snapshot"}) or refused
+    imaging, host = found
+    answer, attempt = _answer(imaging), attempt_row(run, 1, _attempt(host))
+    return admitting.write(answer, {"kind": "snapshot", "imaging": imaging}, attempt) or answer
 
 
-def _admitted(imaging: Imaging) -> dict[str, Any]:
-    return {"kind": "admitted", "rest": imaging.rest, "instance": imaging.instance}
+def _answer(imaging: Imaging) -> SnapshotAdmitted:
+    return SnapshotAdmitted(reason="no fault found", rest=Rest(imaging.rest), instance=imaging.instance)
 
 
-def _attempt(host: Instance) -> dict[str, Any]:
+def _attempt(host: Instance) -> AttemptUpdate:
     pool = f"{host.type} in {host.zone}, {host.market.replace('_', '-')}"
     return {"offer": {"pool": pool}, "hosts": [host.id], "launched": host.launched}
 

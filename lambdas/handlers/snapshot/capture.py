@@ -1,23 +1,23 @@
 """Capture: an image of a host that is at rest, of a snapshot or at the end of a run. A paused program then goes on."""
 
-from typing import Any
-
 from lambdas import settings
 from lambdas.aws import ssm
 from lambdas.aws.ledger import Ledger, event_row
+from lambdas.core.edges.common import Nothing, WaitInput
 from lambdas.core.model import imaging as core
 from lambdas.core.model.errors import HostLost, StartFailed
 from lambdas.settings import SnapshotWakeSettings
 from lambdas.steps import attempts, waits
-from lambdas.steps.observability import attempt_of, clock, note
+from lambdas.steps.entry_point import entry_point
+from lambdas.steps.observability import clock, note
 from lambdas.steps.waits import Entered
 
 
-def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
-    yard = settings.read(SnapshotWakeSettings)
-    run, attempt = attempt_of(event)
+@entry_point
+def handler(given: WaitInput) -> Nothing:
+    yard, run, attempt = settings.read(SnapshotWakeSettings), given.run, given.attempt
     ledger, now = Ledger(yard.table_name), clock()
-    entered = waits.enter(ledger, run, attempt, "capture", event["token"], now, state="Capture")
+    entered = waits.enter(ledger, run, attempt, "capture", given.token, now, state="Capture")
     attempts.refuse_denied(entered.records, attempt)
     imaging, asks = entered.records.run.imaging, entered.row is None
     assert imaging is not None, "Admit or Generalize has said which host"
@@ -37,14 +37,16 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
         _wake(yard, entered, imaging.instance)
     if asks:
         waits.retire_if_over(entered)
-    return {}
+    return Nothing()
 
 
 def _wake(yard: SnapshotWakeSettings, entered: Entered, host: str) -> None:
     """EC2 has taken the order: the program goes on. Where it cannot be told to, it does so by itself."""
     try:
         ssm.send(yard.resume_document, [host], {}, comment=f"{entered.run} resume")
-        said = f"the program on {host} goes on"
-    except StartFailed as unheard:
-        said = f"{host} cannot be told that its program may go on, which it will by itself: {unheard.reason}"
-    entered.ledger.write(event_row(entered.run, note("resumed", said, at=clock(), attempt=entered.attempt)))
+        reason = f"the program on {host} goes on"
+    except StartFailed as unreached:
+        reason = (
+            f"{host} cannot be told that its program may go on, which it will by itself: {unreached.reason}"
+        )
+    entered.ledger.write(event_row(entered.run, note("resumed", reason, at=clock(), attempt=entered.attempt)))

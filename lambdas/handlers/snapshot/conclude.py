@@ -1,35 +1,30 @@
 """Conclude of a snapshot: its outcome and its summary. A rule calls it for executions that never reached it."""
 
-from typing import Any
-
 from lambdas import settings
 from lambdas.aws import images
-from lambdas.aws.ledger import Ledger
+from lambdas.core.edges.conclude import Concluded, ConcludedBefore, ConcludeInput
+from lambdas.core.edges.snapshot import SnapshotConcluded
 from lambdas.core.images import snapshot
 from lambdas.core.model import wire
-from lambdas.core.run import outcome
 from lambdas.core.run.records import RunRow
 from lambdas.settings import YardSettings
-from lambdas.steps import admission, conclusion
-from lambdas.steps.observability import clock
+from lambdas.steps import conclusion
+from lambdas.steps.conclusion import RunEnd
+from lambdas.steps.entry_point import entry_point
 
 
-def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
+@entry_point
+def handler(given: ConcludeInput) -> SnapshotConcluded | Concluded | ConcludedBefore:
     yard = settings.read(YardSettings)
-    ledger, run, now = Ledger(yard.table_name), str(event["run"]), clock()
-    records = ledger.read(run)
-    if event.get("cut_short") and records and records.run.ended:
-        return {"kind": "concluded", "reason": f"{run} had concluded by itself"}
-    concluded = conclusion.spoiled(outcome.read(event["outcome"]), event, records)
-    if records and not admission.is_its_own(records.run, event):
-        return {**wire.to_json(concluded), "kind": concluded.outcome.value}
-    row = records.run if records else None
-    image = _made(row)
-    said = snapshot.summarise(run, row, concluded, bucket=yard.bucket_name, image=image, now=now)
-    if records:
-        conclusion.end(ledger, run, concluded, now)
-    conclusion.write(yard.bucket_name, ledger, run, records, said, conclusion.last_entry(concluded, now))
-    return {**wire.to_json(concluded), **{key: said[key] for key in ("kind", "image", "family", "instance")}}
+    end = conclusion.end_of(yard.table_name, yard.bucket_name, given)
+    if not isinstance(end, RunEnd):
+        return end
+    row = end.records.run if end.records else None
+    summary = snapshot.summarise(
+        end.run, row, end.conclusion, bucket=end.bucket, image=_made(row), now=end.now
+    )
+    end.write(summary)
+    return wire.from_json(SnapshotConcluded, summary)
 
 
 def _made(row: RunRow | None) -> str | None:

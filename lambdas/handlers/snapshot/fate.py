@@ -1,34 +1,40 @@
 """Fate: a host is stopped before it is imaged, and kept, stopped or terminated once its image is available."""
 
-from typing import Any
+from typing import assert_never
 
 from lambdas import settings
 from lambdas.aws import images, instances
 from lambdas.aws.ledger import Ledger, event_row, run_row
+from lambdas.core.edges.snapshot import Fate, FateInput, Imaged, Stopped
 from lambdas.core.model.errors import HostLost, ImageFailed, StillStopping
 from lambdas.core.model.imaging import Imaging, Then
 from lambdas.core.run.records import Records
 from lambdas.settings import YardSettings
+from lambdas.steps.entry_point import entry_point
 from lambdas.steps.observability import clock, note
 
 
-def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
-    yard = settings.read(YardSettings)
-    ledger, run = Ledger(yard.table_name), str(event["run"])
+@entry_point
+def handler(given: FateInput) -> Stopped | Imaged:
+    ledger, run = Ledger(settings.read(YardSettings).table_name), given.run
     records = ledger.known(run)
     imaging = records.run.imaging
     assert imaging is not None, "a snapshot is admitted with its host"
-    if event["step"] == "stop":
-        return _stop(ledger, run, imaging)
-    return _end(ledger, records, imaging)
+    match given.step:
+        case Fate.STOP:
+            return _stop(ledger, run, imaging)
+        case Fate.FATE:
+            return _end(ledger, records, imaging)
+        case _:
+            assert_never(given.step)
 
 
-def _stop(ledger: Ledger, run: str, imaging: Imaging) -> dict[str, Any]:
+def _stop(ledger: Ledger, run: str, imaging: Imaging) -> Stopped:
     """Raises StillStopping until the host is stopped: the workflow asks again."""
     state = _state(imaging.instance)
     if state == "stopped":
         ledger.write(event_row(run, note("stopped", f"{imaging.instance} is stopped", at=clock())))
-        return {"kind": "stopped"}
+        return Stopped()
     if state == "running":
         ledger.write(
             run_row(run, {"state": "Stop"}),
@@ -40,7 +46,7 @@ def _stop(ledger: Ledger, run: str, imaging: Imaging) -> dict[str, Any]:
     raise StillStopping(f"{imaging.instance} was told to stop and is {state} yet, not stopped; EC2 says why")
 
 
-def _end(ledger: Ledger, records: Records, imaging: Imaging) -> dict[str, Any]:
+def _end(ledger: Ledger, records: Records, imaging: Imaging) -> Imaged:
     """Only with an image that EC2 calls available: the host is all there is until then."""
     run, image = records.run.run, images.find(str(records.run.image))
     if image is None or not image.available:
@@ -49,24 +55,28 @@ def _end(ledger: Ledger, records: Records, imaging: Imaging) -> dict[str, Any]:
     done = _done(imaging)
     reason = f"{image.id} is the image of {imaging.instance} ({imaging.family}); {done}"
     ledger.write(run_row(run, {"state": "Fate"}), event_row(run, note("imaged", reason, at=clock())))
-    return {"kind": "imaged", "reason": reason, "image": image.id}
+    return Imaged(image=image.id, reason=reason)
 
 
 def _done(imaging: Imaging) -> str:
     host, state = imaging.instance, _state(imaging.instance)
     if state in ("gone", "shutting-down", "terminated"):
         return "the host has ended"
-    if imaging.then is Then.TERMINATE:
-        instances.all_done(instances.terminate([host]))
-        return "the host is terminated"
-    if imaging.then is Then.STOP:
-        if state == "running":
-            _stop_host(host)
-        return "the host is stopped"
-    if imaging.stops and state == "stopped":
-        instances.all_done(instances.start([host]))
-        return "the host is started again"
-    return "the host is as it was"
+    match imaging.then:
+        case Then.TERMINATE:
+            instances.all_done(instances.terminate([host]))
+            return "the host is terminated"
+        case Then.STOP:
+            if state == "running":
+                _stop_host(host)
+            return "the host is stopped"
+        case Then.KEEP:
+            if imaging.stops and state == "stopped":
+                instances.all_done(instances.start([host]))
+                return "the host is started again"
+            return "the host is as it was"
+        case _:
+            assert_never(imaging.then)
 
 
 def _stop_host(host: str) -> None:

@@ -1,39 +1,52 @@
 """Quiesce: a document brings a disk to rest before it is imaged: pause for a snapshot, generalize after a run."""
 
-from typing import Any
+from collections.abc import Mapping
+from typing import assert_never
 
 from lambdas import settings
 from lambdas.aws import images, s3
 from lambdas.aws.ledger import Ledger, run_row
+from lambdas.core.edges.common import Nothing
+from lambdas.core.edges.snapshot import Quiesce, QuiesceInput
 from lambdas.core.model import gang
 from lambdas.core.model.errors import HostLost, ImageFailed
 from lambdas.core.model.imaging import Imaging, parent_tags
 from lambdas.core.run.records import HostRow, Records
 from lambdas.settings import SnapshotRestSettings
 from lambdas.steps import waits
-from lambdas.steps.observability import attempt_of, clock
+from lambdas.steps.entry_point import entry_point
+from lambdas.steps.observability import clock
 
-DOING = {"pause": "pausing", "generalize": "generalizing"}
+DOING = {Quiesce.PAUSE: "pausing", Quiesce.GENERALIZE: "generalizing"}
 
 
-def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
+@entry_point
+def handler(given: QuiesceInput) -> Nothing:
     """Raises NotRegistered until Systems Manager knows the host, HostLost once EC2 says that it is gone."""
-    yard = settings.read(SnapshotRestSettings)
-    run, attempt, step = *attempt_of(event), str(event["step"])
+    yard, run, attempt, step = settings.read(SnapshotRestSettings), given.run, given.attempt, given.step
     ledger, now = Ledger(yard.table_name), clock()
-    entered = waits.enter(ledger, run, attempt, step, event["token"], now, state=step.capitalize())
+    entered = waits.enter(ledger, run, attempt, step, given.token, now, state=step.capitalize())
     imaging = entered.records.run.imaging
-    if step == "generalize" and entered.row is None:
+    if step is Quiesce.GENERALIZE and entered.row is None:
         imaging = _of_run(yard, entered.records, attempt)
         ledger.write(run_row(run, {"imaging": imaging}))
     assert imaging is not None, "a snapshot is admitted with its host"
     gone = waits.gone(imaging.instance)
     if gone:
         raise HostLost(f"{gone}, before it was imaged")
-    document = yard.generalize_document if step == "generalize" else yard.pause_document
-    parameters = {"Depth": "host"} if step == "generalize" else {}
+    document, parameters = _document(yard, step)
     waits.for_command(entered, imaging.instance, document, parameters, doing=DOING[step])
-    return {}
+    return Nothing()
+
+
+def _document(yard: SnapshotRestSettings, step: Quiesce) -> tuple[str, Mapping[str, str]]:
+    match step:
+        case Quiesce.PAUSE:
+            return yard.pause_document, {}
+        case Quiesce.GENERALIZE:
+            return yard.generalize_document, {"Depth": "host"}
+        case _:
+            assert_never(step)
 
 
 def _of_run(yard: SnapshotRestSettings, records: Records, attempt: int) -> Imaging:

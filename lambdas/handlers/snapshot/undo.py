@@ -3,28 +3,29 @@
 The workflows call it, and a rule for executions that did not end well.
 """
 
-from typing import Any
-
 from lambdas import settings
 from lambdas.aws import images, instances, ssm
 from lambdas.aws.ledger import Ledger, event_row, run_row
+from lambdas.core.edges.snapshot import UndoInput, Undone
 from lambdas.core.model.errors import StartFailed, StillStopping, TrainyardError
 from lambdas.core.model.imaging import Imaging
 from lambdas.core.run.records import Records
 from lambdas.settings import SnapshotWakeSettings
+from lambdas.steps.entry_point import entry_point
 from lambdas.steps.observability import clock, logger, note
 
 
-def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
+@entry_point
+def handler(given: UndoInput) -> Undone:
     """Raises StillStopping while the host cannot be started again yet: the workflow, or Lambda, calls again."""
     yard = settings.read(SnapshotWakeSettings)
-    ledger, run = Ledger(yard.table_name), str(event["run"])
+    ledger, run = Ledger(yard.table_name), given.run
     records = ledger.read(run)
     imaging = records.run.imaging if records else None
-    if records is None or imaging is None or not records.run.is_of(event.get("execution")):
-        return {"kind": "undone", "reason": "no host was touched"}
+    if records is None or imaging is None or not records.run.is_of(given.execution):
+        return Undone(reason="no host was touched")
     done, wrong = [], []
-    for undo in (_wake, _discard, _start_again):
+    for undo in (_wake, _discard, _restart):
         try:
             done += undo(yard, ledger, records, imaging)
         except TrainyardError as error:  # the rest must be undone all the same
@@ -32,7 +33,7 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
     ledger.write(event_row(run, note("undone", "; ".join(done) or "nothing was to be undone", at=clock())))
     if wrong:
         raise wrong[0]
-    return {"kind": "undone", "reason": "; ".join(done)}
+    return Undone(reason="; ".join(done))
 
 
 def _discard(yard: SnapshotWakeSettings, ledger: Ledger, records: Records, imaging: Imaging) -> list[str]:
@@ -52,13 +53,13 @@ def _wake(yard: SnapshotWakeSettings, ledger: Ledger, records: Records, imaging:
         return []
     try:
         ssm.send(yard.resume_document, [imaging.instance], {}, comment=f"{records.run.run} resume")
-    except StartFailed as unheard:
-        logger.warning("the program on %s goes on by itself: %s", imaging.instance, unheard.reason)
+    except StartFailed as unreached:
+        logger.warning("the program on %s goes on by itself: %s", imaging.instance, unreached.reason)
         return []
     return [f"the program on {imaging.instance} goes on"]
 
 
-def _start_again(yard: SnapshotWakeSettings, ledger: Ledger, records: Records, imaging: Imaging) -> list[str]:
+def _restart(yard: SnapshotWakeSettings, ledger: Ledger, records: Records, imaging: Imaging) -> list[str]:
     """A host that was stopped for the image alone."""
     found = instances.of_ids([imaging.instance]) if imaging.stops else ()
     state = found[0].state if found else None

@@ -1,53 +1,56 @@
 """Admit: read and check the job, and what it points to in the bucket; write the run to the ledger."""
 
-from collections.abc import Mapping
-from typing import Any
-
 from lambdas import settings
 from lambdas.aws import s3
-from lambdas.aws.ledger import Ledger, event_row
-from lambdas.aws.logbook import Logbook
+from lambdas.aws.ledger import Ledger
+from lambdas.core.edges.common import AdmitInput, Admitted
 from lambdas.core.jobfile import check, document, references
 from lambdas.core.jobfile.check import Inline, Uploaded
 from lambdas.core.jobfile.references import PrefixFacts, SourceFacts
-from lambdas.core.model import names
-from lambdas.core.model.errors import AccessDenied
+from lambdas.core.model.errors import JobRefused, Refused
 from lambdas.core.model.job import InputFaults, Job
-from lambdas.core.patrol import budget
 from lambdas.settings import AdmitSettings
 from lambdas.steps import admission
-from lambdas.steps.observability import clock, note
+from lambdas.steps.admission import Admission
+from lambdas.steps.entry_point import entry_point
 
 
-def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
-    yard = settings.read(AdmitSettings)
-    ledger, run = Ledger(yard.table_name), str(event["run"])
-    if taken := admission.taken(ledger.run(run), event):
-        return {"kind": "refused", "error": "JobRefused", "reason": taken}
-    if isinstance(event["input"], Mapping) and event["input"].get("denied"):
-        raise AccessDenied(str(event["input"]["denied"]))  # submit's words: it could not read the job file
-    source = check.read_input(event["input"])
-    misnamed = names.misnamed(run)
-    admitted, warnings = (misnamed, ()) if misnamed else _checked(source, yard.bucket_name)
-    spent = budget.refusal(Logbook(yard.table_name).money(), yard.monthly_dollars or None, clock())
-    refused = admitted.reason if isinstance(admitted, InputFaults) else spent
-    entry = note("refused" if refused else "admitted", refused or references.in_words(warnings), at=clock())
-    values = {
-        "kind": "train",
-        "job": None if isinstance(admitted, InputFaults) else admitted.to_json(),
-        "job_key": source.key if isinstance(source, Uploaded) else None,
-        "warnings": warnings,
-    }
-    if taken := admission.write(ledger, event, values, event_row(run, entry)):
-        return {"kind": "refused", "error": "JobRefused", "reason": taken}
-    if isinstance(admitted, Job):
-        s3.put_json(yard.bucket_name, f"runs/{run}/job.json", admitted.to_json())
-    if isinstance(admitted, Job) and admitted.checkpoints.resume and not refused:
-        _go_on_from(admitted.checkpoints.resume, run, yard.bucket_name)
-    if refused:
-        error = "JobRefused" if isinstance(admitted, InputFaults) else "BudgetSpent"
-        return {"kind": "refused", "error": error, "reason": refused}
-    return {"kind": "admitted"}
+@entry_point
+def handler(given: AdmitInput) -> Admitted | Refused:
+    yard, run = settings.read(AdmitSettings), given.run
+    admitting = Admission(Ledger(yard.table_name), given, JobRefused)
+    if taken := admitting.taken():
+        return taken
+    admission.raise_denied(given)
+    source = check.read_input(given.input)
+    misnamed = admitting.misnamed()
+    job, warnings = (misnamed, ()) if misnamed else _checked(source, yard.bucket_name)
+    answer = _answer(admitting, yard, job, warnings)
+    taken = admitting.write(
+        answer,
+        {
+            "kind": "train",
+            "job": None if isinstance(job, InputFaults) else job,
+            "job_key": source.key if isinstance(source, Uploaded) else None,
+            "warnings": warnings,
+        },
+    )
+    if taken:
+        return taken
+    if isinstance(job, Job):
+        s3.put_json(yard.bucket_name, f"runs/{run}/job.json", job.to_json())
+    if isinstance(job, Job) and job.checkpoints.resume and isinstance(answer, Admitted):
+        _go_on_from(job.checkpoints.resume, run, yard.bucket_name)
+    return answer
+
+
+def _answer(
+    admitting: Admission, yard: AdmitSettings, job: Job | InputFaults, warnings: tuple[str, ...]
+) -> Admitted | Refused:
+    if isinstance(job, InputFaults):
+        return admitting.refused(job)
+    too_dear = admission.over_budget(yard.table_name, yard.monthly_dollars)
+    return too_dear or Admitted(reason=references.in_words(warnings))
 
 
 def _checked(

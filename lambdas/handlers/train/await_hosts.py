@@ -1,53 +1,55 @@
 """AwaitHosts: wait until the whole gang is there. Also names who is missing when a wait was too long."""
 
 from datetime import datetime
-from typing import Any
+from typing import assert_never
 
 from lambdas import settings
 from lambdas.aws import instances, ssm
 from lambdas.aws.ledger import AlreadyWrittenError, Ledger, attempt_row, event_row
+from lambdas.core.edges.common import Caught, Nothing
+from lambdas.core.edges.train import AwaitHostsInput, Overdue
 from lambdas.core.run import deadlines, readiness
-from lambdas.core.run.records import Records
+from lambdas.core.run.records import Records, ended_badly
 from lambdas.core.run.recovery import Trouble
-from lambdas.core.run.summary import ending_of
 from lambdas.steps import attempts
-from lambdas.steps.observability import attempt_of, clock, note
+from lambdas.steps.entry_point import entry_point
+from lambdas.steps.observability import clock, note
 
 
-def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
-    yard = settings.read(settings.YardSettings)
-    run, attempt = attempt_of(event)
-    ledger, now = Ledger(yard.table_name), clock()
-    if event.get("overdue"):
-        return _overdue(ledger, run, attempt, str(event["overdue"]), now)
+@entry_point
+def handler(given: AwaitHostsInput) -> Nothing | Caught:
+    ledger, now = Ledger(settings.read(settings.YardSettings).table_name), clock()
+    if given.overdue:
+        return _overdue(ledger, given.run, given.attempt, given.overdue, now)
+    assert given.token is not None, "a wait has the token of its task"
     records = attempts.await_news(
-        ledger, run, attempt, "await_hosts", event["token"], now, state="AwaitHosts"
+        ledger, given.run, given.attempt, "await_hosts", given.token, now, state="AwaitHosts"
     )
-    if not attempts.settle(ledger, records, attempt, now):
-        attempts.gather(ledger, records, attempt, now, lost=_gone(records, attempt))
-    return {}
+    if not attempts.settle(ledger, records, given.attempt, now):
+        attempts.gather(ledger, records, given.attempt, now, lost=_gone(records, given.attempt))
+    return Nothing()
 
 
-def _overdue(ledger: Ledger, run: str, attempt: int, state: str, now: datetime) -> dict[str, Any]:
+def _overdue(ledger: Ledger, run: str, attempt: int, state: Overdue, now: datetime) -> Caught:
     """The failure in facts, in place of a timeout that names nobody: EC2, SSM and the ledger are asked."""
     records = ledger.known(run)
-    row = records.attempts[attempt]
-    trouble = row.trouble or (
-        _late_gang(records, attempt, now) if state == "AwaitHosts" else _silent_gang(records, attempt, now)
-    )
-    values = {
-        "ending": ending_of(trouble.error),
-        "ended": now,
-        "reason": trouble.reason,
-        "error": trouble.error,
-        "cause": trouble.to_cause(),
-    }
+    trouble = records.attempts[attempt].trouble
+    if trouble is None:
+        match state:
+            case Overdue.AWAIT_HOSTS:
+                trouble = _late_gang(records, attempt, now)
+            case Overdue.TRAIN:
+                trouble = _silent_gang(records, attempt, now)
+            case _:
+                assert_never(state)
     entry = note("overdue", trouble.reason, at=now, attempt=attempt, lost=list(trouble.lost))
     try:
-        ledger.write(attempt_row(run, attempt, values, unless="ending"), event_row(run, entry))
+        ledger.write(
+            attempt_row(run, attempt, ended_badly(trouble, now), unless="ending"), event_row(run, entry)
+        )
     except AlreadyWrittenError:
         ledger.write(event_row(run, entry))
-    return {"error": trouble.error, "cause": trouble.to_cause()}
+    return Caught(error=trouble.error, cause=trouble.to_cause())
 
 
 def _late_gang(records: Records, attempt: int, now: datetime) -> Trouble:
@@ -68,8 +70,8 @@ def _silent_gang(records: Records, attempt: int, now: datetime) -> Trouble:
     step = (records.run.progress or {}).get("step")
     lost = _gone(records, attempt)
     if lost:
-        said = "; ".join(f"{host}: {why}" for host, why in lost.items())
-        reason = f"hosts are gone and no event told of it ({said})"
+        each = "; ".join(f"{host}: {why}" for host, why in lost.items())
+        reason = f"hosts are gone and no event told of it ({each})"
         return Trouble(error="HostLost", reason=reason, lost=tuple(lost), step=step)
     over = deadlines.used_up(records, attempt, now, step=step)
     if over:

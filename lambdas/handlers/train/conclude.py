@@ -1,72 +1,52 @@
-"""Conclude: summary, timeline and notice; the word on which the workflow succeeds or fails.
+"""Conclude: summary, timeline and notice; the outcome on which the workflow succeeds or fails.
 
 A rule calls it for executions that were cut short, which never reach their own Conclude.
 """
 
 from dataclasses import replace
-from datetime import datetime
-from typing import Any
 
 from lambdas import settings
 from lambdas.aws import messages, s3
-from lambdas.aws.ledger import Ledger
-from lambdas.core.model import wire
+from lambdas.core.edges.conclude import Concluded, ConcludedBefore, ConcludeInput
 from lambdas.core.model.errors import AccessDenied
-from lambdas.core.run import outcome, summary
-from lambdas.core.run.outcome import Conclusion
-from lambdas.core.run.records import Records
+from lambdas.core.run import summary
 from lambdas.core.run.summary import Outcome, RunFacts
 from lambdas.settings import ConcludeSettings
-from lambdas.steps import admission, conclusion
-from lambdas.steps.observability import clock
+from lambdas.steps import conclusion
+from lambdas.steps.conclusion import RunEnd
+from lambdas.steps.entry_point import entry_point
 
 
-def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
+@entry_point
+def handler(given: ConcludeInput) -> Concluded | ConcludedBefore:
     yard = settings.read(ConcludeSettings)
-    ledger, run, now = Ledger(yard.table_name), str(event["run"]), clock()
-    concluded, records = outcome.read(event["outcome"]), ledger.read(run)
-    if records and not admission.is_its_own(records.run, event):
-        return {**wire.to_json(concluded), "kind": concluded.word}
-    if event.get("cut_short") and records and records.run.ended:
-        return {"kind": "concluded", "reason": f"{run} had concluded by itself"}
-    unnoticed = _denied_unnoticed(concluded, records)
-    if unnoticed:
-        concluded = outcome.spoiled(concluded, unnoticed)
-    concluded = conclusion.spoiled(concluded, event, records)
-    facts = _facts(yard, records, run, concluded, now)
+    end = conclusion.end_of(yard.table_name, yard.bucket_name, given)
+    if not isinstance(end, RunEnd):
+        return end
+    facts = _facts(end)
     try:
         messages.publish(yard.topic_arn, *summary.notice(summary.summarise(facts)))
     except AccessDenied as denied:
         # The summary must say how the execution ends, so the notice goes first and its failure is the run's.
-        concluded = outcome.spoiled(concluded, denied)
-        facts = replace(facts, outcome=concluded.outcome, error=concluded.error, reason=concluded.reason)
-    entry = conclusion.last_entry(concluded, now)
-    conclusion.write(yard.bucket_name, ledger, run, records, summary.summarise(facts), entry)
-    if records:
-        conclusion.end(ledger, run, concluded, now)
-    return {**wire.to_json(concluded), "kind": concluded.word}
+        end = end.spoiled(denied)
+        how = end.conclusion
+        facts = replace(facts, outcome=how.outcome, error=how.error, reason=how.reason)
+    end.write(summary.summarise(facts))
+    return end.answer
 
 
-def _denied_unnoticed(concluded: Conclusion, records: Records | None) -> AccessDenied | None:
-    """A denial that signal could only write down: it may not fail tasks, so the workflow went on."""
-    row = records.attempts.get(records.run.attempt) if records else None
-    trouble = row.trouble if row and concluded.outcome is Outcome.SUCCEEDED else None
-    return AccessDenied(trouble.reason) if trouble and trouble.error == AccessDenied.__name__ else None
-
-
-def _facts(
-    yard: ConcludeSettings, records: Records | None, run: str, concluded: Conclusion, now: datetime
-) -> RunFacts:
-    """All that is known; of a run that Admit could not even write down, that it failed and why."""
-    objects = s3.keys(yard.bucket_name, f"runs/{run}/")
+def _facts(end: RunEnd) -> RunFacts:
+    """All that is known; of a run that Admit could not even write, that it failed and why."""
+    run, records = end.run, end.records
+    objects = s3.keys(end.bucket, f"runs/{run}/")
     facts = RunFacts(
         run=run,
-        bucket=yard.bucket_name,
-        outcome=concluded.outcome,
-        reason=concluded.reason,
-        error=concluded.error,
-        created=records.run.created if records else now,
-        ended=now,
+        bucket=end.bucket,
+        outcome=end.conclusion.outcome,
+        reason=end.conclusion.reason,
+        error=end.conclusion.error,
+        created=records.run.created if records else end.now,
+        ended=end.now,
         objects=objects,
     )
     if records is None:
@@ -81,8 +61,8 @@ def _facts(
         attempts=records.attempt_facts(),
         hosts=records.billed_hosts(),
         progress=records.run.progress,
-        metrics=s3.get_json(yard.bucket_name, metrics)
-        if metrics in objects and concluded.outcome is Outcome.SUCCEEDED
+        metrics=s3.get_json(end.bucket, metrics)
+        if metrics in objects and end.conclusion.outcome is Outcome.SUCCEEDED
         else None,
         image=records.run.image or None,
     )

@@ -6,22 +6,35 @@ gang the first is of no use, and the workflow ends it at once.
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import assert_never
 
 from lambdas import settings
 from lambdas.aws import fleet, instances
 from lambdas.aws.fleet import Launched, Template
-from lambdas.aws.ledger import Ledger, attempt_row, event_row, host_row, intent_row, look_up_row, run_row
+from lambdas.aws.ledger import (
+    Ledger,
+    Write,
+    attempt_row,
+    event_row,
+    intent_row,
+    launched_row,
+    look_up_row,
+    run_row,
+)
 from lambdas.core.capacity import placement
-from lambdas.core.capacity.placement import FleetRefusal, GiveUp, StartOver, Try, Wait
+from lambdas.core.capacity.placement import FleetRefusal, GiveUp, StartOver, Try
 from lambdas.core.capacity.plan import Offer, Part, RefusalKind, parts
+from lambdas.core.edges.common import AttemptInput
+from lambdas.core.edges.train import GaveUp, LaunchAnswer, PoolRefused, RetireFirst, Wait
+from lambdas.core.edges.train import Launched as GangLaunched
 from lambdas.core.model import gang, policy, tokens, wire
 from lambdas.core.model.gang import Gang
 from lambdas.core.model.job import Job
 from lambdas.core.run import deadlines
-from lambdas.core.run.records import HostRow, Records
+from lambdas.core.run.records import HostRow, HostUpdate, IntentUpdate, Owner, Records
 from lambdas.settings import LaunchSettings
-from lambdas.steps.observability import attempt_of, clock, note
+from lambdas.steps.entry_point import entry_point
+from lambdas.steps.observability import clock, note
 
 Launches = list[tuple[Part, Launched]]
 """The parts of an attempt that EC2 launched."""
@@ -72,40 +85,42 @@ class Asking:
             gang=which,
         )
 
-    def intent(self, **values: Any) -> Any:
+    def intent(self, values: IntentUpdate) -> Write:
         return intent_row(self.run, self.attempt, self.step.offer, self.step.round, values)
 
-    def told(self, event: str, reason: str, now: datetime, **detail: Any) -> Any:
+    def event(self, event: str, reason: str, now: datetime, **detail: str | list[str]) -> Write:
         return event_row(
             self.run, note(event, reason, at=now, attempt=self.attempt, pool=self.offer.pool, **detail)
         )
 
 
-def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
-    yard = settings.read(LaunchSettings)
-    run, attempt = attempt_of(event)
+@entry_point
+def handler(given: AttemptInput) -> LaunchAnswer:
+    yard, run, attempt = settings.read(LaunchSettings), given.run, given.attempt
     ledger, now = Ledger(yard.table_name), clock()
     records = ledger.known(run)
     if attempt in records.attempts:
         return _launched("it was launched before this call was repeated")
     if records.stranded(attempt):
-        return {"kind": "retire", "reason": "an earlier call launched a part of what the attempt needs"}
+        return RetireFirst(reason="an earlier call launched a part of what the attempt needs")
     step = _next_step(records, attempt, now)
     match step:
         case Try():
             return _ask(Asking(yard, ledger, records, attempt, step))
-        case Wait(seconds=seconds, reason=reason):
+        case placement.Wait(seconds=seconds, reason=reason):
             ledger.write(event_row(run, note("waiting", reason, at=now, attempt=attempt)))
-            return {"kind": "wait", "seconds": seconds, "reason": reason}
+            return Wait(seconds=seconds, reason=reason)
         case StartOver(reason=reason):
             ledger.write(event_row(run, note("start over", reason, at=now, attempt=attempt)))
-            return {"kind": "retire", "reason": reason}
+            return RetireFirst(reason=reason)
         case GiveUp(error=error, reason=reason):
             ledger.write(event_row(run, note("gave up", reason, at=now, attempt=attempt)))
-            return {"kind": "gave_up", "error": error, "reason": reason}
+            return GaveUp(error=error, reason=reason)
+        case _:
+            assert_never(step)
 
 
-def _next_step(records: Records, attempt: int, now: datetime) -> Try | Wait | StartOver | GiveUp:
+def _next_step(records: Records, attempt: int, now: datetime) -> Try | placement.Wait | StartOver | GiveUp:
     """The ask whose answer got lost, once more; else what placement says."""
     job, plan = records.run.job, records.plan
     assert job is not None
@@ -131,7 +146,7 @@ def _next_step(records: Records, attempt: int, now: datetime) -> Try | Wait | St
     )
 
 
-def _ask(asking: Asking) -> dict[str, Any]:
+def _ask(asking: Asking) -> LaunchAnswer:
     """Write the intent, look for what an earlier call may have launched, ask EC2, write the answer."""
     survivors = [(host.instance, host.gang, host.type) for host in asking.survivors]
     lacking = parts(asking.job, asking.offer, survivors)
@@ -160,18 +175,20 @@ def _intend(asking: Asking, lacking: tuple[Part, ...]) -> None:
         for part in lacking
         if part.gang is Gang.CPU
     ]
-    said = (
+    reason = (
         "".join([f"{gpu_hosts} x {asking.step.reason}", *beside]) if lacking else "nobody: no host is missing"
     )
     asking.ledger.write(
         asking.intent(
-            token=asking.token(Gang.GPU),
-            cpu_token=asking.token(Gang.CPU) if asking.job.cpu_gang else None,
-            offer_pool=asking.offer.pool,
-            at=now,
+            {
+                "token": asking.token(Gang.GPU),
+                "cpu_token": asking.token(Gang.CPU) if asking.job.cpu_gang else None,
+                "offer_pool": asking.offer.pool,
+                "at": now,
+            }
         ),
         run_row(asking.run, {"state": "Launch", "attempt": asking.attempt}),
-        asking.told("asking", said, now),
+        asking.event("asking", reason, now),
     )
 
 
@@ -212,8 +229,8 @@ def _too_few(part: Part, launched: Launched) -> FleetRefusal:
     return FleetRefusal(RefusalKind.CAPACITY, "Partial", reason)
 
 
-def _launched(reason: str) -> dict[str, Any]:
-    return {"kind": "launched", "reason": reason, "ready_seconds": deadlines.ready_seconds()}
+def _launched(reason: str) -> GangLaunched:
+    return GangLaunched(reason=reason, ready_seconds=deadlines.ready_seconds())
 
 
 def _hosts(asking: Asking, launched: Launches) -> str:
@@ -228,17 +245,25 @@ def _hosts(asking: Asking, launched: Launches) -> str:
     return "".join([f"{count} host{'' if count == 1 else 's'} in {asking.offer.pool}", *beside])
 
 
-def _refused(asking: Asking, part: Part, no: FleetRefusal, launched: Launches) -> dict[str, Any]:
-    """EC2 said no to this part. What it has launched of the attempt is written down, and ended at once."""
+def _refused(asking: Asking, part: Part, no: FleetRefusal, launched: Launches) -> RetireFirst | PoolRefused:
+    """EC2 refused this part. What it has launched of the attempt is written to the ledger, and ended at once."""
     now = clock()
     who = f"{gang.called(asking.job, part.gang)}: " if part.gang is Gang.CPU else ""
     reason = f"{who}{no.reason}"
     answer = asking.intent(
-        answer="refused", gang=part.gang, refusal=no.kind, code=no.code, reason=reason, answered=now
+        {
+            "answer": "refused",
+            "gang": part.gang,
+            "refusal": no.kind,
+            "code": no.code,
+            "reason": reason,
+            "answered": now,
+        }
     )
-    entry = asking.told("refused", f"{asking.offer.pool}: {no.code}: {reason}", now, code=no.code)
+    entry = asking.event("refused", f"{asking.offer.pool}: {no.code}: {reason}", now, code=no.code)
     asking.ledger.write(*_host_rows(asking, launched, now), entry, answer)
-    return {"kind": "retire" if launched else "refused", "reason": f"{no.code}: {reason}"}
+    why = f"{no.code}: {reason}"
+    return RetireFirst(reason=why) if launched else PoolRefused(reason=why)
 
 
 def _write_hosts(asking: Asking, launched: Launches) -> None:
@@ -247,20 +272,21 @@ def _write_hosts(asking: Asking, launched: Launches) -> None:
     offer, survivors = asking.offer, [host.instance for host in asking.survivors]
     beside = f" beside {len(survivors)} that stayed" if survivors else ""
     hosts = sorted([*(host for _, answer in launched for host in answer.instances), *survivors])
-    told = wire.to_json(offer) | {"pool": offer.pool}
+    known = wire.to_json(offer) | {"pool": offer.pool}
     asking.ledger.write(
         *_host_rows(asking, launched, now),
-        asking.told("launched", f"{_hosts(asking, launched)}{beside}", now, hosts=hosts),
-        attempt_row(asking.run, asking.attempt, {"offer": told, "hosts": hosts, "launched": now}),
-        asking.intent(answer="launched", answered=now),
+        asking.event("launched", f"{_hosts(asking, launched)}{beside}", now, hosts=hosts),
+        attempt_row(asking.run, asking.attempt, {"offer": known, "hosts": hosts, "launched": now}),
+        asking.intent({"answer": "launched", "answered": now}),
     )
 
 
-def _host_rows(asking: Asking, launched: Launches, now: datetime) -> list[Any]:
-    run, attempt, rows = asking.run, asking.attempt, []
+def _host_rows(asking: Asking, launched: Launches, now: datetime) -> list[Write]:
+    run, attempt = asking.run, asking.attempt
+    rows: list[Write] = []
     for part, answer in launched:
         price = part.price_of(answer.type)
-        values = {
+        values: HostUpdate = {
             "attempt": attempt,
             "gang": part.gang,
             "type": answer.type,
@@ -272,8 +298,8 @@ def _host_rows(asking: Asking, launched: Launches, now: datetime) -> list[Any]:
             "launched": now,
         }
         for host in answer.instances:
-            rows.append(host_row(run, host, values))
-            rows.append(look_up_row("instance", host, run, now=now, attempt=attempt))
+            rows.append(launched_row(run, host, values))
+            rows.append(look_up_row("instance", host, Owner(run=run, attempt=attempt), now))
     return rows
 
 

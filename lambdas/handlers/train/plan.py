@@ -1,52 +1,44 @@
 """Plan: gather quotas, prices, zones and the image; decide which pools to try, in which order, until when."""
 
 from datetime import datetime, timedelta
-from typing import Any
 
 from lambdas import settings
 from lambdas.aws import images, instances, offerings, s3, ssm
 from lambdas.aws.ledger import Ledger, event_row, plan_row, run_row
 from lambdas.core.capacity import offers
-from lambdas.core.capacity.offers import ImageFacts, ImageSource, NoPlan, PlanFacts, Subnet
-from lambdas.core.capacity.plan import Plan
+from lambdas.core.capacity.offers import ImageFacts, ImageSource, PlanFacts, Subnet
+from lambdas.core.edges.common import RunInput
+from lambdas.core.edges.train import Planned
 from lambdas.core.model import image, wire
+from lambdas.core.model.errors import Refused
 from lambdas.core.model.image import Image
 from lambdas.core.model.instance_types import Market
 from lambdas.core.model.job import Job
 from lambdas.core.run.records import RunRow
 from lambdas.settings import PlanSettings
+from lambdas.steps.entry_point import entry_point
 from lambdas.steps.observability import clock, note
 
 
-def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
-    yard = settings.read(PlanSettings)
-    ledger, run, now = Ledger(yard.table_name), str(event["run"]), clock()
+@entry_point
+def handler(given: RunInput) -> Planned | Refused:
+    yard, run = settings.read(PlanSettings), given.run
+    ledger, now = Ledger(yard.table_name), clock()
     records = ledger.known(run)
     job = records.run.job
     assert job is not None, "an admitted run has a job"
     deadline = records.run.created + timedelta(hours=job.limits.hours)
     made = offers.make_plan(job, _facts(records.run, job, yard, now), now=now)
     s3.put_json(yard.bucket_name, f"runs/{run}/plan.json", wire.to_json(made))
-    if isinstance(made, NoPlan):
+    if isinstance(made, offers.NoPlan):
         ledger.write(event_row(run, note("refused", made.reason, at=now)))
-        return {"kind": "refused", "error": made.error, "reason": made.reason}
+        return Refused(made.error, made.reason)
     ledger.write(
-        plan_row(run, wire.to_json(made)),
+        plan_row(run, made),
         run_row(run, {"state": "Plan", "deadline": deadline, "image_id": made.image}),
         event_row(run, note("planned", made.reason, at=now, offers=[offer.pool for offer in made.offers])),
     )
-    return _answer(job, made, deadline)
-
-
-def _answer(job: Job, made: Plan, deadline: datetime) -> dict[str, Any]:
-    """What later states route on and what Recover, which may read nothing, has to know."""
-    return {
-        "kind": "planned",
-        "hosts": made.gang,
-        "restarts": job.limits.restarts,
-        "deadline": wire.stamp(deadline),
-        "snapshot": job.after.image.value,
-    }
+    return Planned(hosts=made.gang, restarts=job.limits.restarts, deadline=deadline, snapshot=job.after.image)
 
 
 def _facts(run: RunRow, job: Job, yard: PlanSettings, now: datetime) -> PlanFacts:

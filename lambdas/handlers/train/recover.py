@@ -1,40 +1,18 @@
-"""Recover: again, and with which hosts, or stop. Its role may do nothing but write its log."""
+"""Recover: another attempt, and with which hosts, or stop."""
 
-from typing import Any
-
-from lambdas.core.model import wire
-from lambdas.core.run import recovery
-from lambdas.core.run.recovery import Retry, Stop, Trouble
-from lambdas.steps.observability import logger
+from lambdas.core.edges.recover import RecoverInput, Retry, Stop
+from lambdas.core.run.recovery import decide
+from lambdas.steps import recovery
+from lambdas.steps.entry_point import entry_point
 
 
-def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
-    failure, plan, attempt = event["failure"], event["plan"], int(event["attempt"])
-    trouble = Trouble.caught(failure.get("error", "Unknown"), failure.get("cause", ""))
-    decision = recovery.decide(
-        trouble,
-        attempt=attempt,
-        restarts=int(plan["restarts"]),
-        now=wire.instant(event["now"]),
-        deadline=wire.instant(plan["deadline"]),
+@entry_point
+def handler(given: RecoverInput) -> Retry | Stop:
+    decision = decide(
+        given.failure.trouble,
+        attempt=given.attempt,
+        restarts=given.plan.restarts,
+        now=given.now,
+        deadline=given.plan.deadline,
     )
-    logger.info("%s: %s", decision.kind, decision.reason, extra={"run": event["run"], "attempt": attempt})
-    match decision:
-        case Retry(after=seconds, keep=keep, lost=lost, reason=reason):
-            return {
-                "kind": "retry",
-                "seconds": seconds,
-                "keep": keep.value,
-                "lost": list(lost),
-                "reason": reason,
-                "attempt": attempt + 1,
-            }
-        case Stop(error=error, reason=reason):
-            return {
-                "kind": "stop",
-                "error": error,
-                "reason": reason,
-                "keep": "none",
-                "lost": [],
-                "attempt": attempt,
-            }
+    return recovery.answer(given, decision)

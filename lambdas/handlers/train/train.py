@@ -6,22 +6,25 @@ from typing import Any
 from lambdas import settings
 from lambdas.aws import s3, ssm
 from lambdas.aws.ledger import Ledger, attempt_row, event_row, look_up_row, run_row
-from lambdas.core.model import gang
+from lambdas.core.edges.common import Nothing, WaitInput
+from lambdas.core.model import gang, wire
 from lambdas.core.run import deadlines
-from lambdas.core.run.records import Records
+from lambdas.core.run.records import Owner, Records
 from lambdas.settings import TrainSettings
 from lambdas.steps import attempts
-from lambdas.steps.observability import attempt_of, clock, note
+from lambdas.steps.entry_point import entry_point
+from lambdas.steps.observability import clock, note
 
 
-def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
-    yard = settings.read(TrainSettings)
-    run, attempt = attempt_of(event)
+@entry_point
+def handler(given: WaitInput) -> Nothing:
+    yard, run, attempt = settings.read(TrainSettings), given.run, given.attempt
     ledger, now = Ledger(yard.table_name), clock()
-    records = attempts.await_news(ledger, run, attempt, "train", event["token"], now, state="Train")
+    records = attempts.await_news(ledger, run, attempt, "train", given.token, now, state="Train")
     if attempts.settle(ledger, records, attempt, now):
-        return {}
+        return Nothing()
     cluster = _cluster(records, attempt, yard.bucket_name, now)
+    deadline = wire.instant(cluster["deadline"])
     hosts = [assignment["instance"] for assignment in cluster["hosts"]]
     resumed = cluster["checkpoint"]["step"] if cluster["checkpoint"] else 0
     commands = ssm.send(
@@ -32,25 +35,25 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
         if resumed
         else f"from the beginning{_missed(ledger, run, attempt)}"
     )
-    said = f"{'one host starts' if len(hosts) == 1 else f'{len(hosts)} hosts start'} {where}"
-    entry = note("starting", said, at=now, attempt=attempt, hosts=hosts, from_step=resumed)
+    reason = f"{'one host starts' if len(hosts) == 1 else f'{len(hosts)} hosts start'} {where}"
+    entry = note("starting", reason, at=now, attempt=attempt, hosts=hosts, from_step=resumed)
+    owner = Owner(run=run, attempt=attempt, wait="train")
     ledger.write(
         attempt_row(run, attempt, {"from_step": resumed}),
-        run_row(run, {"deadline": cluster["deadline"]}),
+        run_row(run, {"deadline": deadline}),
         event_row(run, entry),
-        *(
-            look_up_row("command", command, run, now=now, attempt=attempt, wait="train")
-            for command in commands
-        ),
+        *(look_up_row("command", command, owner, now) for command in commands),
     )
-    return {}
+    return Nothing()
 
 
 def _missed(ledger: Ledger, run: str, attempt: int) -> str:
     """That an earlier attempt has left a checkpoint which nobody finds; a first attempt has none to miss."""
-    said = ledger.timeline(run) if attempt > 1 else ()
+    earlier = ledger.timeline(run) if attempt > 1 else ()
     steps = [
-        entry.detail["step"] for entry in said if entry.event == "checkpointed" and entry.detail.get("step")
+        entry.detail["step"]
+        for entry in earlier
+        if entry.event == "checkpointed" and entry.detail.get("step")
     ]
     if not steps:
         return ""

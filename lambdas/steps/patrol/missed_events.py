@@ -1,32 +1,32 @@
-"""What an event should have said, patrol says: through signal, which hears it as it hears the event itself.
+"""Events that did not come: patrol gives them to signal, which handles them as it handles the events themselves.
 
-Signal takes every word twice without harm, so nothing here asks whether the event came after all.
+Signal takes every event twice without harm, so nothing here asks whether one came after all.
 """
 
 import json
 from collections.abc import Iterator
 from datetime import datetime, timedelta
-from typing import Any
 
 from lambdas.aws import images, messages, s3
 from lambdas.aws.logbook import Logbook
+from lambdas.core.edges import events
+from lambdas.core.edges.conclude import ConcludeInput, LastAnswer
+from lambdas.core.edges.events import Event, FromPatrol, ImageState, InstanceState
 from lambdas.core.model import names, wire
 from lambdas.core.patrol.verdict import Cause, Terminate, Verdict
-from lambdas.core.run import signal_schema
 from lambdas.core.run.records import RunRow
 from lambdas.settings import PatrolSettings
 from lambdas.steps.observability import logger
-from lambdas.steps.patrol.observe import Look
+from lambdas.steps.patrol.observe import Observation
 
-Event = dict[str, Any]
 PATIENCE = timedelta(minutes=1)
-"""How late an event may be before patrol says it."""
+"""How late an event may be before patrol sends it."""
 LONG_AGO = timedelta(minutes=10)
-"""Patrol has said it in each of the minutes before."""
+"""Patrol has sent it in each of the minutes before."""
 SILENT_FOR = timedelta(minutes=2, seconds=30)
-"""A program that goes on is heard of every minute."""
+"""A program that goes on reports every minute."""
 CUT_SHORT = (
-    "The execution is over, and nothing told how it ended: it was stopped by hand or its time was up. Patrol has ended "
+    "The execution is over, and nothing says how it ended: it was stopped by hand or its time was up. Patrol has ended "
     "its hosts. Start it again; a job goes on where it was with checkpoints.resume, if it left a checkpoint."
 )
 CAPTURE = "Capture"
@@ -34,26 +34,30 @@ CAPTURE = "Capture"
 UNDER_WAY = ("AwaitHosts", "Train")
 
 
-def relay(seen: Look, book: Logbook, yard: PatrolSettings, now: datetime) -> None:
-    """Hosts that are gone, images that are there, last words that nobody heard, runs at their cap, runs that the ledger
-    has lost; and runs that were cut short."""
+def send(seen: Observation, book: Logbook, yard: PatrolSettings, now: datetime) -> None:
+    """Hosts that are gone, images that are there, signals that hosts could only leave in the bucket, runs at their cap,
+    runs that the ledger has lost; and runs that were cut short."""
     runs = book.runs(seen.live)
-    told = [
+    missed = [
         *_gone(seen, now),
         *_imaged(runs, book, yard, now),
-        *_unheard(runs, yard, now),
+        *_left_signals(runs, yard, now),
         *_capped(runs, now),
         *_forgotten(seen, runs, now),
     ]
-    for event in told:
-        logger.info("patrol says what no event did: %s %s", event["detail-type"], event["detail"])
-        messages.invoke(f"{yard.yard}-signal", json.dumps(event).encode())
+    for event in missed:
+        logger.info("patrol sends what no event brought: %s %s", event.detail_type, event.detail)
+        _invoke(f"{yard.yard}-signal", event)
     for kind, conclusion in _cut_short(seen, book):
-        logger.info("patrol concludes %s", conclusion["run"])
-        messages.invoke(f"{yard.yard}-{names.CONCLUDES[kind]}", json.dumps(conclusion).encode())
+        logger.info("patrol concludes %s", conclusion.run)
+        _invoke(f"{yard.yard}-{names.CONCLUDES[kind]}", conclusion)
 
 
-def _gone(seen: Look, now: datetime) -> Iterator[Event]:
+def _invoke(function: str, given: Event | ConcludeInput) -> None:
+    messages.invoke(function, json.dumps(wire.to_json(given)).encode())
+
+
+def _gone(seen: Observation, now: datetime) -> Iterator[Event]:
     """Hosts of live runs that EC2 has ended or stopped."""
     went = [(host.id, host.state, host.changed, host.tags.get("trainyard:run")) for host in seen.ended]
     went += [
@@ -63,12 +67,12 @@ def _gone(seen: Look, now: datetime) -> Iterator[Event]:
     ]
     for instance, state, changed, run in went:
         if run in seen.live and (changed is None or PATIENCE <= now - changed <= LONG_AGO):
-            yield {
-                "source": "aws.ec2",
-                "detail-type": "EC2 Instance State-change Notification",
-                "time": wire.stamp(changed or now),
-                "detail": {"instance-id": instance, "state": state},
-            }
+            yield Event(
+                source="aws.ec2",
+                detail_type="EC2 Instance State-change Notification",
+                time=changed or now,
+                detail=InstanceState(instance=instance, state=state),
+            )
 
 
 def _imaged(runs: dict[str, RunRow], book: Logbook, yard: PatrolSettings, now: datetime) -> Iterator[Event]:
@@ -78,43 +82,41 @@ def _imaged(runs: dict[str, RunRow], book: Logbook, yard: PatrolSettings, now: d
     made = images.of_yard(yard.yard) if awaited else ()
     for image in made:
         if image.id in awaited and image.state != "pending":
-            yield {
-                "source": "aws.ec2",
-                "detail-type": "EC2 AMI State Change",
-                "time": wire.stamp(now),
-                "detail": {"ImageId": image.id, "State": image.state, "ErrorMessage": image.reason},
-            }
+            yield Event(
+                source="aws.ec2",
+                detail_type="EC2 AMI State Change",
+                time=now,
+                detail=ImageState(image=image.id, state=image.state, error=image.reason),
+            )
 
 
-def _unheard(runs: dict[str, RunRow], yard: PatrolSettings, now: datetime) -> Iterator[Event]:
-    """What hosts of runs that say nothing any more have left in the bucket when they ended their part."""
+def _left_signals(runs: dict[str, RunRow], yard: PatrolSettings, now: datetime) -> Iterator[Event]:
+    """What hosts of runs without any news have left in the bucket when they ended their part."""
     for run, row in runs.items():
         if row.state != "Train" or not _is_silent(row, now):
             continue
         for key in s3.keys(yard.bucket_name, f"runs/{run}/attempts/{row.attempt}/words/"):
-            word = _word(yard, key)
-            if word and now - wire.instant(word["at"]) >= PATIENCE:
-                yield {
-                    "source": "trainyard.host",
-                    "detail-type": word["signal"],
-                    "time": word["at"],
-                    "detail": word,
-                }
+            event = _left_signal(yard, key)
+            if event and event.time and now - event.time >= PATIENCE:
+                yield event
 
 
-def _word(yard: PatrolSettings, key: str) -> dict[str, Any] | None:
+def _left_signal(yard: PatrolSettings, key: str) -> Event | None:
     """What a host has left there. What cannot be read as that (a run's program can write there, too) is logged, and
-    keeps nothing else from being said."""
+    keeps nothing else from being sent."""
     try:
-        word = s3.get_json(yard.bucket_name, key) or {}
+        left = s3.get_json(yard.bucket_name, key) or {}
     except ValueError as error:
-        logger.warning("%s is no word of a host: %s", key, error)
+        logger.warning("%s is no signal of a host: %s", key, error)
         return None
-    wrong = signal_schema.unreadable(str(word.get("signal")), word)
-    if wrong or not word.get("at"):
-        logger.warning("%s is no word of a host: %s", key, wrong or "it does not say when")
+    word = str(left.get("signal"))
+    signal = events.host_signal(word, left)
+    if isinstance(signal, str) or signal.at is None:
+        logger.warning(
+            "%s is no signal of a host: %s", key, signal if isinstance(signal, str) else "it has no time"
+        )
         return None
-    return word
+    return Event(source=events.OF_HOSTS, detail_type=word, time=signal.at, detail=left)
 
 
 def _is_silent(row: RunRow, now: datetime) -> bool:
@@ -127,28 +129,22 @@ def _capped(runs: dict[str, RunRow], now: datetime) -> Iterator[Event]:
     """Runs whose hours or dollars are used up: the ledger's deadline moves with what their hosts cost."""
     for run, row in runs.items():
         if row.state in UNDER_WAY and row.deadline is not None and now >= row.deadline:
-            yield {
-                "source": "trainyard.patrol",
-                "detail-type": "cap",
-                "time": wire.stamp(now),
-                "detail": {"run": run, "attempt": row.attempt},
-            }
+            yield _from_patrol("cap", FromPatrol(run=run, attempt=row.attempt), now)
 
 
-def _forgotten(seen: Look, runs: dict[str, RunRow], now: datetime) -> Iterator[Event]:
+def _forgotten(seen: Observation, runs: dict[str, RunRow], now: datetime) -> Iterator[Event]:
     """Live runs with hosts, which the ledger knew when these were launched, and knows no more."""
     for run in sorted({host.run for host in seen.hosts.values() if host.run and host.live} - set(runs)):
-        yield {
-            "source": "trainyard.patrol",
-            "detail-type": "forgotten",
-            "time": wire.stamp(now),
-            "detail": {"run": run},
-        }
+        yield _from_patrol("forgotten", FromPatrol(run=run), now)
 
 
-def _cut_short(seen: Look, book: Logbook) -> Iterator[tuple[str, Event]]:
+def _from_patrol(word: str, detail: FromPatrol, now: datetime) -> Event:
+    return Event(source=events.OF_PATROL, detail_type=word, time=now, detail=detail)
+
+
+def _cut_short(seen: Observation, book: Logbook) -> Iterator[tuple[str, ConcludeInput]]:
     """The kind and the end of each run whose hosts are ended as orphans, and that nobody has concluded: its execution
-    is gone, unheard."""
+    is gone, and no event came of that."""
     kinds = {
         host.run: host.kind
         for name, host in seen.hosts.items()
@@ -158,12 +154,12 @@ def _cut_short(seen: Look, book: Logbook) -> Iterator[tuple[str, Event]]:
         if row.ended is None:
             yield (
                 kinds[run],
-                {
-                    "run": run,
-                    "execution": row.execution_arn,
-                    "cut_short": True,
-                    "outcome": {"kind": "error", "error": "Aborted", "reason": CUT_SHORT},
-                },
+                ConcludeInput(
+                    run=run,
+                    execution=row.execution_arn,
+                    cut_short=True,
+                    outcome=LastAnswer(kind="error", error="Aborted", reason=CUT_SHORT),
+                ),
             )
 
 

@@ -27,7 +27,7 @@ PRICE = re.compile(r"[0-9]{1,4}(\.[0-9]{1,9})?")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Look:
+class Observation:
     """`hosts` are those that live, `ended` those that went within the last hour; `live` the names of all executions
     that go on. `verdicts` lacks the hosts that their use decides about and whose metrics were not asked for in this
     pass, or could not be read, which `trouble` says. Of the `asked`, in this pass or when it was their turn, `missing`
@@ -56,7 +56,7 @@ def policy_of(yard: PatrolSettings) -> Policy:
     return found
 
 
-def look(yard: PatrolSettings, book: Logbook, now: datetime) -> Look:
+def observe(yard: PatrolSettings, book: Logbook, now: datetime) -> Observation:
     """Hosts first, executions then: a run that begins in between has no host here yet."""
     found = instances.of_yard(yard.yard)
     running = {machine: states.running([machine]) for machine in sorted(set(yard.state_machine_arns))}
@@ -67,17 +67,19 @@ def look(yard: PatrolSettings, book: Logbook, now: datetime) -> Look:
             hosts, images.being_made(yard.yard), running[yard.snapshot_state_machine_arn], book
         )
     first = {name: verdict.judge(host, now) for name, host in hosts.items() if host.state not in GOING}
-    by_use = {name: hosts[name] for name, said in first.items() if isinstance(said, Ask)}
+    by_use = {name: hosts[name] for name, answer in first.items() if isinstance(answer, Ask)}
     used, trouble = _used(by_use, now)
     windows = {name: host.window for name, host in used.items() if host.window is not None}
     before = [host.earlier.cause for host in used.values() if host.window is None and host.earlier]
     waiting = [cause for cause in before if cause and cause.is_by_metrics]
     second = {name: verdict.judge(host, now) for name, host in used.items()}
-    return Look(
+    return Observation(
         hosts=hosts,
         ended=tuple(host for host in found if host.id not in hosts),
         live=live,
-        verdicts={name: said for name, said in {**first, **second}.items() if isinstance(said, Verdict)},
+        verdicts={
+            name: answer for name, answer in {**first, **second}.items() if isinstance(answer, Verdict)
+        },
         asked=len(windows) + len(waiting),
         missing=sum(window.is_empty for window in windows.values()) + waiting.count(Cause.UNKNOWN),
         problems=problems,

@@ -1,6 +1,6 @@
-"""One event, with the run and the attempt it is about."""
+"""The run and the attempt that an event is about, and what any event may do to them."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -15,17 +15,16 @@ from lambdas.steps.observability import logger
 
 
 @dataclass(frozen=True)
-class Hearing:
-    """`wait` is the token that the event's command or image was to answer."""
+class SignalContext:
+    """`wait` is the wait that the event's command or image was to end."""
 
     yard: SignalSettings
     ledger: Ledger
     run: str
     attempt: int
-    detail: Mapping[str, Any]
     wait: str | None = None
 
-    def going_on(self) -> Records | None:
+    def open_run(self) -> Records | None:
         """The records of the run, if it goes on. Raises Misconfigured where the ledger has lost some of them."""
         records = self.ledger.read(self.run)
         if records is None or records.run.ended is not None:
@@ -36,7 +35,7 @@ class Hearing:
 
     def live(self) -> Records | None:
         """The same, if this attempt is its current one."""
-        records = self.going_on()
+        records = self.open_run()
         if records is None or records.run.attempt != self.attempt:
             logger.info("%s attempt %s is over or unknown", self.run, self.attempt)
             return None
@@ -62,8 +61,8 @@ class Hearing:
             detail={key: value for key, value in detail.items() if value is not None},
         )
 
-    def about(self, attempt: int) -> "Hearing":
-        """The same news, as they concern another attempt."""
+    def about(self, attempt: int) -> "SignalContext":
+        """The same of another attempt."""
         return replace(self, attempt=attempt)
 
     def ask_to_stop(self, records: Records, *, besides: Collection[str]) -> tuple[str, ...]:

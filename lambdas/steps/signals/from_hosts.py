@@ -2,252 +2,248 @@
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import Any
+from typing import assert_never
 
 from lambdas.aws import instances, ssm, states
-from lambdas.aws.ledger import AlreadyWrittenError, attempt_row, event_row, host_row, run_row
+from lambdas.aws.ledger import AlreadyWrittenError, Write, attempt_row, event_row, host_row, run_row
+from lambdas.core.edges.events import FromHost
 from lambdas.core.model import wire
 from lambdas.core.model.errors import AccessDenied, Infrastructure
-from lambdas.core.model.timeline import Source
+from lambdas.core.model.job import Role
+from lambdas.core.model.timeline import Entry, Source
 from lambdas.core.patrol import hold
 from lambdas.core.patrol.hold import Hold, NoHold
 from lambdas.core.run import deadlines, silent_hosts
 from lambdas.core.run import records as ledger_rows
-from lambdas.core.run.records import Records
+from lambdas.core.run.records import AttemptUpdate, HostUpdate, Records
 from lambdas.core.run.recovery import Trouble
 from lambdas.core.run.summary import Ending
 from lambdas.steps import attempts
 from lambdas.steps.observability import logger
-from lambdas.steps.signals.context import Hearing
+from lambdas.steps.signals.context import SignalContext
 
 PROGRESS = ("step", "steps", "epoch", "loss", "accuracy", "steps_per_second")
 
 
-def listen(hearing: Hearing, event: Mapping[str, Any], now: datetime) -> str:
+def handle(context: SignalContext, word: str, signal: FromHost, now: datetime) -> str:
     """Do what the signal asks for; what came of it, for the log."""
-    word = str(event["detail-type"])
-    hear = WORDS.get(word)
-    if hear is None:
-        return f"a word nobody knows: {word}"
-    return hear(hearing, now)
+    act = BY_WORD.get(word)
+    return act(context, signal, now) if act else f"a word nobody knows: {word}"
 
 
-def _ready(hearing: Hearing, now: datetime) -> str:
+def _ready(context: SignalContext, signal: FromHost, now: datetime) -> str:
     """Repeated until the host is started, so also the moment to see whether Systems Manager knows it by now.
 
     A survivor is ready before its next attempt has begun; one that was never started still names an older
     attempt. Both mean: it waits for the next start."""
-    records = hearing.going_on()
-    instance = str(hearing.detail["instance"])
+    records = context.open_run()
+    instance = signal.host
     if records is None or instance not in records.hosts:
         return "not a host of a live run"
-    attempt = max(hearing.attempt, records.run.attempt)
+    attempt = max(context.attempt, records.run.attempt)
     if records.hosts[instance].ready < attempt:
-        said = {"ready": attempt, "ready_at": now, "address": hearing.detail.get("address")}
-        entry = hearing.entry(
+        ready: HostUpdate = {"ready": attempt, "ready_at": now, "address": signal.address}
+        entry = context.entry(
             "ready",
-            at=_at(hearing, now),
+            at=signal.at or now,
             source=Source.HOST,
             instance=instance,
-            boot_seconds=hearing.detail.get("boot_seconds"),
+            boot_seconds=signal.boot_seconds,
         )
-        hearing.ledger.write(
-            host_row(hearing.run, instance, said, only="launched"), event_row(hearing.run, entry)
-        )
-        records = hearing.ledger.known(hearing.run)
-    denied = hearing.detail.get("ssm_denied")
-    attempts.gather(hearing.ledger, records, attempt, now, lost={}, ssm_denied=denied)
+        context.ledger.write(host_row(context.run, instance, ready), event_row(context.run, entry))
+        records = context.ledger.known(context.run)
+    attempts.gather(context.ledger, records, attempt, now, lost={}, ssm_denied=signal.ssm_denied)
     if attempt > records.run.attempt:
-        _look_for_the_silent(hearing.about(records.run.attempt), records, now)
+        _check_silent_hosts(context.about(records.run.attempt), records, now)
     return f"{instance} is ready for attempt {attempt}"
 
 
-def _look_for_the_silent(hearing: Hearing, records: Records, now: datetime) -> None:
+def _check_silent_hosts(context: SignalContext, records: Records, now: datetime) -> None:
     """A host that has left waits for the others: those that neither leave nor take orders are lost."""
-    match silent_hosts.detect(records, hearing.attempt, now):
+    match silent_hosts.detect(records, context.attempt, now):
         case silent_hosts.AskToLeave(hosts=hosts, reason=reason):
-            _ask_the_silent(hearing, records, hosts, reason, now)
+            _ask_the_silent(context, records, hosts, reason, now)
         case silent_hosts.PresumeLost(hosts=hosts, commands=commands):
             well = ssm.succeeded(commands)
             lost = tuple(host for host in hosts if host not in well)
             if lost:
-                _lose(hearing, records, lost, now)
+                _lose(context, records, lost, now)
         case silent_hosts.Wait(reason=reason):
-            logger.info("%s: %s", hearing.run, reason)
+            logger.info("%s: %s", context.run, reason)
+        case decision:
+            assert_never(decision)
 
 
 def _ask_the_silent(
-    hearing: Hearing, records: Records, hosts: tuple[str, ...], reason: str, now: datetime
+    context: SignalContext, records: Records, hosts: tuple[str, ...], reason: str, now: datetime
 ) -> None:
     """Once: all that have left come by here."""
-    asking = hearing.entry("asked to leave", at=now, source=Source.WORKFLOW, reason=reason)
+    asking = context.entry("asked to leave", at=now, source=Source.WORKFLOW, reason=reason)
     try:
-        hearing.ledger.write(
-            attempt_row(hearing.run, hearing.attempt, {"asked": now}, unless="asked"),
-            event_row(hearing.run, asking),
+        context.ledger.write(
+            attempt_row(context.run, context.attempt, {"asked": now}, unless="asked"),
+            event_row(context.run, asking),
         )
     except AlreadyWrittenError:
         return
-    left = {host.instance for host in records.members(hearing.attempt)} - set(hosts)
-    commands = hearing.ask_to_stop(records, besides=left)
+    left = {host.instance for host in records.members(context.attempt)} - set(hosts)
+    commands = context.ask_to_stop(records, besides=left)
     if commands:
-        hearing.ledger.write(attempt_row(hearing.run, hearing.attempt, {"asked_by": commands}))
+        context.ledger.write(attempt_row(context.run, context.attempt, {"asked_by": commands}))
 
 
-def _lose(hearing: Hearing, records: Records, lost: tuple[str, ...], now: datetime) -> None:
+def _lose(context: SignalContext, records: Records, lost: tuple[str, ...], now: datetime) -> None:
     reason, step = silent_hosts.reason_of(lost), (records.run.progress or {}).get("step")
     trouble = Trouble(error="HostLost", reason=reason, lost=lost, step=step)
-    entry = hearing.entry("host lost", at=now, source=Source.WORKFLOW, reason=reason, lost=list(lost))
-    hearing.ledger.write(*(host_row(hearing.run, host, {"lost": reason}, only="launched") for host in lost))
-    attempts.end(hearing.ledger, hearing.run, hearing.attempt, entry, now, trouble=trouble, step=step)
+    entry = context.entry("host lost", at=now, source=Source.WORKFLOW, reason=reason, lost=list(lost))
+    context.ledger.write(*(host_row(context.run, host, {"lost": reason}) for host in lost))
+    attempts.end(context.ledger, context.run, context.attempt, entry, now, trouble=trouble, step=step)
 
 
-def _started(hearing: Hearing, now: datetime) -> str:
-    role = f"{hearing.detail.get('role')}-{hearing.detail.get('index')}"
-    writes = [event_row(hearing.run, _said(hearing, "started", now, role=role))]
-    if hearing.detail.get("role") == "chief":
-        writes.append(attempt_row(hearing.run, hearing.attempt, {"started": _at(hearing, now)}))
-    return _alive(hearing, writes)
+def _started(context: SignalContext, signal: FromHost, now: datetime) -> str:
+    role = f"{signal.role}-{signal.index}"
+    writes = [event_row(context.run, _entry(context, signal, "started", now, role=role))]
+    if signal.role == Role.CHIEF:
+        writes.append(attempt_row(context.run, context.attempt, {"started": signal.at or now}))
+    return _alive(context, writes)
 
 
-def _progress(hearing: Hearing, now: datetime) -> str:
+def _progress(context: SignalContext, signal: FromHost, now: datetime) -> str:
     """The first one of a restart also says where it went on, beside how far the attempts before it had come."""
-    seen = {key: hearing.detail.get(key) for key in PROGRESS}
-    seen |= {"at": _at(hearing, now), "attempt": hearing.attempt}
-    writes = [run_row(hearing.run, {"progress": seen})]
-    if hearing.attempt > 1:
-        before = hearing.ledger.progress(hearing.run)
-        if before.get("attempt") != hearing.attempt:
-            proof = {"resumed": hearing.detail.get("resumed"), "reached_before": before.get("step") or 0}
-            writes.append(attempt_row(hearing.run, hearing.attempt, proof))
-    return _alive(hearing, writes)
+    facts = {key: getattr(signal, key) for key in PROGRESS}
+    progress = facts | {"at": signal.at or now, "attempt": context.attempt}
+    writes = [run_row(context.run, {"progress": progress})]
+    if context.attempt > 1:
+        before = context.ledger.progress(context.run)
+        if before.get("attempt") != context.attempt:
+            proof: AttemptUpdate = {"resumed": signal.resumed, "reached_before": before.get("step") or 0}
+            writes.append(attempt_row(context.run, context.attempt, proof))
+    return _alive(context, writes)
 
 
-def _checkpointed(hearing: Hearing, now: datetime) -> str:
-    step = hearing.detail.get("step")
-    entry = _said(hearing, "checkpointed", now, step=step, key=hearing.detail.get("key"))
-    return _alive(hearing, [event_row(hearing.run, entry)])
+def _checkpointed(context: SignalContext, signal: FromHost, now: datetime) -> str:
+    entry = _entry(context, signal, "checkpointed", now, step=signal.step, key=signal.key)
+    return _alive(context, [event_row(context.run, entry)])
 
 
-def _alive(hearing: Hearing, writes: list[Any]) -> str:
+def _alive(context: SignalContext, writes: list[Write]) -> str:
     """News of a running program: written down, and the heartbeat of Train."""
-    token = hearing.ledger.token(hearing.run, hearing.attempt, "train")
+    token = context.ledger.token(context.run, context.attempt, "train")
     if token is None or token.answered is not None:
         return "news of an attempt that is over"
-    hearing.ledger.write(*writes)
+    context.ledger.write(*writes)
     return "alive" if states.heartbeat(token.token) else "alive, though nobody waits any more"
 
 
-def _finished(hearing: Hearing, now: datetime) -> str:
+def _finished(context: SignalContext, signal: FromHost, now: datetime) -> str:
     """Only the chief's finish counts; it ends the attempt for all."""
-    records = hearing.live()
-    instance = str(hearing.detail["instance"])
-    chief = records.chief(hearing.attempt) if records else None
+    records = context.live()
+    instance = signal.host
+    chief = records.chief(context.attempt) if records else None
     if chief is None or chief.instance != instance:
         return f"{instance} is not the chief of a live attempt"
-    step = hearing.detail.get("step")
+    step = signal.step
     reason = "the program finished" if step is None else f"the program finished at step {step}"
-    entry = _said(hearing, "finished", now, reason=reason, step=step)
-    attempts.end(hearing.ledger, hearing.run, hearing.attempt, entry, now, trouble=None, step=step)
+    entry = _entry(context, signal, "finished", now, reason=reason, step=step)
+    attempts.end(context.ledger, context.run, context.attempt, entry, now, trouble=None, step=step)
     return "finished"
 
 
-def _stopped(hearing: Hearing, now: datetime) -> str:
+def _stopped(context: SignalContext, signal: FromHost, now: datetime) -> str:
     """A host left with the restart code. Once the gang's checkpoint is made, the attempt was interrupted."""
-    records = hearing.live()
-    instance = str(hearing.detail["instance"])
+    records = context.live()
+    instance = signal.host
     if records is None or instance not in records.hosts:
         return "not a host of a live attempt"
-    why, step = str(hearing.detail.get("why", "")), hearing.detail.get("step")
-    entry = _said(hearing, "stopped", now, reason=why, step=step)
-    said = {"stopped": hearing.attempt, "stopped_at": now, "why": why}
-    hearing.ledger.write(
-        host_row(hearing.run, instance, said, only="launched"), event_row(hearing.run, entry)
-    )
-    records = hearing.ledger.known(hearing.run)
-    if records.waiting(hearing.attempt, ("await_hosts",)):
-        attempts.gather(hearing.ledger, records, hearing.attempt, now, lost={})
+    why, step = signal.why or "", signal.step
+    entry = _entry(context, signal, "stopped", now, reason=why, step=step)
+    stopped: HostUpdate = {"stopped": context.attempt, "stopped_at": now, "why": why}
+    context.ledger.write(host_row(context.run, instance, stopped), event_row(context.run, entry))
+    records = context.ledger.known(context.run)
+    if records.waiting(context.attempt, ("await_hosts",)):
+        attempts.gather(context.ledger, records, context.attempt, now, lost={})
         return f"{instance} goes ({why}) before the gang is complete"
-    if ledger_rows.others_must_be_asked(records, hearing.attempt, instance):
-        hearing.ask_to_stop(records, besides=(instance,))
-    if not ledger_rows.gang_has_stopped(records, hearing.attempt):
+    if ledger_rows.others_must_be_asked(records, context.attempt, instance):
+        context.ask_to_stop(records, besides=(instance,))
+    if not ledger_rows.gang_has_stopped(records, context.attempt):
         return f"{instance} stopped ({why}); others have not yet"
-    if ledger_rows.at_its_limit(records, hearing.attempt):
-        return _limit_reached(hearing, records, step, now)
-    trouble = ledger_rows.interruption(records, hearing.attempt, step)
-    over = hearing.entry(
+    if ledger_rows.at_its_limit(records, context.attempt):
+        return _limit_reached(context, records, step, now)
+    trouble = ledger_rows.interruption(records, context.attempt, step)
+    over = context.entry(
         "interrupted", at=now, source=Source.WORKFLOW, reason=trouble.reason, lost=list(trouble.lost)
     )
-    attempts.end(hearing.ledger, hearing.run, hearing.attempt, over, now, trouble=trouble, step=step)
+    attempts.end(context.ledger, context.run, context.attempt, over, now, trouble=trouble, step=step)
     return "the gang has stopped"
 
 
-def _limit_reached(hearing: Hearing, records: Records, step: int | None, now: datetime) -> str:
+def _limit_reached(context: SignalContext, records: Records, step: int | None, now: datetime) -> str:
     """The gang has saved and left since the run may cost or last no more."""
     reached = step if step is not None else (records.run.progress or {}).get("step")
     reason = deadlines.at_its_cap(records, now, step=reached)
     trouble = Trouble(error="LimitReached", reason=reason, step=reached, final=True)
-    over = hearing.entry("capped", at=now, source=Source.WORKFLOW, reason=trouble.reason)
-    attempts.end(hearing.ledger, hearing.run, hearing.attempt, over, now, trouble=trouble, step=reached)
+    over = context.entry("capped", at=now, source=Source.WORKFLOW, reason=trouble.reason)
+    attempts.end(context.ledger, context.run, context.attempt, over, now, trouble=trouble, step=reached)
     return f"the gang has left: {reason}"
 
 
-def _failed(hearing: Hearing, now: datetime) -> str:
-    records = hearing.live()
-    instance = str(hearing.detail["instance"])
+def _failed(context: SignalContext, signal: FromHost, now: datetime) -> str:
+    records = context.live()
+    instance = signal.host
     if records is None or instance not in records.hosts:
         return "not a host of a live attempt"
-    row = records.attempts.get(hearing.attempt)
+    row = records.attempts.get(context.attempt)
     if row is not None and row.ending is Ending.FINISHED:
         return f"{instance} failed after the chief had finished, which is no error"
-    return failed(hearing, hearing.detail, now)
+    return failed(context, signal, now)
 
 
-def failed(hearing: Hearing, detail: Mapping[str, Any], now: datetime) -> str:
-    """A host's `failed`, said by itself or found as its last words: the attempt is over for all, at once."""
-    instance, by_program = str(detail["instance"]), detail.get("kind") == "program"
-    reason = str(detail.get("reason", "no reason given"))
+def failed(context: SignalContext, signal: FromHost, now: datetime) -> str:
+    """A host's `failed`, signalled or found as its last words: the attempt is over for all, at once."""
+    instance, by_program = signal.host, signal.kind == "program"
+    reason = signal.reason or "no reason given"
     trouble = Trouble(
         error="ProgramFailed" if by_program else _host_error(reason),
         reason=reason,
         lost=() if by_program else (instance,),
-        step=detail.get("step"),
-        tail=str(detail.get("tail") or ""),
-        exit_code=detail.get("exit_code"),
-        final=bool(detail.get("final")),
+        step=signal.step,
+        tail=signal.tail or "",
+        exit_code=signal.exit_code,
+        final=bool(signal.final),
     )
     if not by_program:
         try:
-            hearing.ledger.write(host_row(hearing.run, instance, {"lost": reason}, only="launched"))
+            context.ledger.write(host_row(context.run, instance, {"lost": reason}))
         except AlreadyWrittenError:
-            return f"{instance} is not a host of {hearing.run}"
-    records = hearing.ledger.known(hearing.run)
-    entry = hearing.entry(
+            return f"{instance} is not a host of {context.run}"
+    records = context.ledger.known(context.run)
+    entry = context.entry(
         "failed",
-        at=_at(hearing, now),
+        at=signal.at or now,
         source=Source.HOST,
         instance=instance,
         reason=reason,
-        kind=detail.get("kind"),
+        kind=signal.kind,
     )
-    hearing.ask_to_stop(records, besides=(instance,))
-    attempts.end(hearing.ledger, hearing.run, hearing.attempt, entry, now, trouble=trouble, step=trouble.step)
+    context.ask_to_stop(records, besides=(instance,))
+    attempts.end(context.ledger, context.run, context.attempt, entry, now, trouble=trouble, step=trouble.step)
     return f"{trouble.error}: {reason}"
 
 
-def _hold(hearing: Hearing, now: datetime) -> str:
+def _hold(context: SignalContext, signal: FromHost, now: datetime) -> str:
     """Somebody on the host wants it left alone for a while, whatever has become of its run. A permission that is
     missing for that is no trouble of the run's."""
-    instance, until = str(hearing.detail["instance"]), hearing.detail["until"]
+    instance = signal.host
     try:
         found = {host.id: host.tags for host in instances.of_ids([instance]) if host.state in instances.LIVE}
-        asked = wire.instant(until) if until else None
-        match hold.grant(instance, hearing.run, found.get(instance), asked, now):
+        match hold.grant(instance, context.run, found.get(instance), signal.until, now):
             case Hold(until=held):
                 instances.tag({wire.stamp(held): [instance]}, hold.TAG)
                 return f"{instance} is held until {wire.stamp(held)}"
             case NoHold(reason=reason):
                 return f"not held: {reason}"
+            case answer:
+                assert_never(answer)
     except AccessDenied as denied:
         raise Infrastructure(f"{instance} cannot be held: {denied.reason}") from denied
 
@@ -257,18 +253,21 @@ def _host_error(reason: str) -> str:
     return "AccessDenied" if reason.startswith("access denied") else "StartFailed"
 
 
-def _said(hearing: Hearing, word: str, now: datetime, *, reason: str | None = None, **detail: Any) -> Any:
-    instance = str(hearing.detail["instance"])
-    return hearing.entry(
-        word, at=_at(hearing, now), source=Source.HOST, instance=instance, reason=reason, **detail
+def _entry(
+    context: SignalContext,
+    signal: FromHost,
+    event: str,
+    now: datetime,
+    *,
+    reason: str | None = None,
+    **detail: str | int | None,
+) -> Entry:
+    return context.entry(
+        event, at=signal.at or now, source=Source.HOST, instance=signal.host, reason=reason, **detail
     )
 
 
-def _at(hearing: Hearing, now: datetime) -> datetime:
-    return wire.instant(hearing.detail["at"]) if hearing.detail.get("at") else now
-
-
-WORDS: dict[str, Callable[[Hearing, datetime], str]] = {
+BY_WORD: Mapping[str, Callable[[SignalContext, FromHost, datetime], str]] = {
     "ready": _ready,
     "started": _started,
     "progress": _progress,

@@ -49,8 +49,7 @@ def image(yard: Yard) -> Yard:
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("requirements", [None, "needs.txt"])
-@pytest.mark.parametrize("with_init", [True, False])
+@pytest.mark.parametrize(("with_init", "requirements"), [(True, None), (False, "needs.txt")])
 def test_a_program_may_call_its_modules_as_ours_are_called(
     image: Yard, *, with_init: bool, requirements: str | None
 ) -> None:
@@ -65,7 +64,7 @@ def test_a_program_may_call_its_modules_as_ours_are_called(
     image.start_agent()
     image.hear("ready")
     image.order("start", 1)
-    image.hear("finished", within=120)
+    image.hear("finished", within=240)
     log = image.log(1)
     assert [line.rpartition(" ")[2] for line in log.splitlines() if "mine:" in line] == [*FOLDERS, *MODULES]
     assert f"yours: trainyard.runtime.session {__version__}" in log
@@ -78,7 +77,7 @@ def test_a_job_without_a_source_runs_a_shipped_program(image: Yard) -> None:
     image.start_agent()
     image.hear("ready")
     image.order("start", 1)
-    image.hear("finished", within=120)
+    image.hear("finished", within=240)
 
 
 def test_an_archive_with_a_module_trainyard_is_refused(yard: Yard) -> None:

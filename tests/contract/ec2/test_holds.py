@@ -12,7 +12,7 @@ import boto3
 import pytest
 
 from lambdas import settings
-from lambdas.aws import clients
+from lambdas.aws import clients, cloudwatch
 from lambdas.core.model import wire
 from lambdas.core.model.errors import Infrastructure
 from lambdas.handlers import signal
@@ -69,7 +69,7 @@ class Signal:
             "detail-type": entry["DetailType"],
             "detail": json.loads(entry["Detail"]),
         }
-        return str(signal.handler(event, None)["heard"])
+        return str(signal.handler(event, None)["result"])
 
     def host(self, **marks: str) -> str:
         (made,) = self.yard.run(TagSpecifications=tags("instance", **marks))
@@ -154,13 +154,13 @@ def test_what_a_host_publishes_itself_is_what_patrol_reads(
     monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)
     clients.client.cache_clear()
     host, now = "i-0123456789abcde99", datetime.now(UTC)
-    cloudwatch = yard.cloud.client("cloudwatch")
-    metrics = GpuMetrics(cloudwatch, host, born=now - timedelta(minutes=10))
+    service = yard.cloud.client("cloudwatch")
+    metrics = GpuMetrics(service, host, born=now - timedelta(minutes=10))
     for minute in range(-5, 1):
         metrics.turn(now + timedelta(minutes=minute))
     window = cloudwatch.windows([host], minutes=4, now=now)[host]
     assert (window.peak, set(metrics.publishes)) == (97.0, set(UNITS))
     since = now - timedelta(minutes=5)
-    found = gpus.arrived(cloudwatch, host, since=since, now=now + timedelta(minutes=1))
+    found = gpus.arrived(service, host, since=since, now=now + timedelta(minutes=1))
     assert found == {gpus.UTILIZATION: 97.0, gpus.MEMORY: 70123.0}
     clients.client.cache_clear()

@@ -6,7 +6,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from lambdas.core.images import bake, bake_summary
-from lambdas.core.images.bake import Refused, RollbackPlan, Unchanged
+from lambdas.core.images.bake import RollbackPlan, Unchanged
+from lambdas.core.model.errors import Refused
 from lambdas.core.model.image import Image, Snapshot
 from lambdas.core.run.recovery import Retry, Stop, Trouble
 from lambdas.core.run.summary import Outcome, RunFacts

@@ -1,5 +1,7 @@
 """What the ledger's rows say about a run: who survives, who is missing, whether the gang has left."""
 
+import typing
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -596,3 +598,21 @@ def test_a_wait_knows_since_when_and_what_for() -> None:
     assert found is not None
     wait = found.waits[1, "install"]
     assert (wait.since, wait.command, wait.image) == (NOON, "c-1", None)
+
+
+@pytest.mark.parametrize(
+    ("update", "row"),
+    [
+        (records.RunUpdate, records.RunRow),
+        (records.HostUpdate, records.HostRow),
+        (records.IntentUpdate, records.IntentRow),
+        (records.AttemptUpdate, records.AttemptRow),
+    ],
+)
+def test_what_is_set_on_a_row_is_a_field_of_it_of_the_same_type(update: type, row: type) -> None:
+    fields = typing.get_type_hints(row)
+    for name, hint in typing.get_type_hints(update).items():
+        assert name in fields, name
+        allowed = {fields[name], *typing.get_args(fields[name])}
+        same = hint in allowed or (hint == Sequence[str] and fields[name] == tuple[str, ...])
+        assert same or issubclass(hint, str), f"{name}: {hint}, but the row has {fields[name]}"

@@ -15,6 +15,7 @@ from lambdas.core.model.job import InputFaults, Role
 from lambdas.core.run import outcome
 from lambdas.core.run.outcome import Conclusion
 from lambdas.core.run.records import RunRow
+from lambdas.core.run.recovery import Trouble
 from lambdas.core.run.summary import Outcome
 from tests.unit.core.facts import AMI, NOON, after, an_image
 
@@ -264,7 +265,7 @@ def test_the_summary_of_one_that_was_never_written_down_says_why() -> None:
 
 
 def test_what_could_not_be_undone_is_named() -> None:
-    wrong = outcome.not_undone("snap-1", {"error": "AccessDenied", "cause": "ec2:StartInstances"})
+    wrong = outcome.not_undone("snap-1", Trouble(error="AccessDenied", reason="ec2:StartInstances"))
     assert type(wrong).__name__ == "AccessDenied"
     assert "ec2:StartInstances" in wrong.reason
     assert "trainyard:execution=snap-1" in wrong.reason

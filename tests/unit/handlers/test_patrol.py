@@ -480,7 +480,7 @@ def test_a_run_that_the_ledger_has_lost_is_told_to_signal_while_it_has_hosts(yar
     assert (event["source"], event["detail-type"], event["detail"]) == (
         "trainyard.patrol",
         "forgotten",
-        {"run": "live-1"},
+        {"run": "live-1", "attempt": 1},
     )
     yard.account.invoked.clear()
     yard.account.table["run#live-1", "run"] = run_row(progress=progress("2026-11-20T12:01:00.000Z"))

@@ -70,7 +70,7 @@ def test_a_connection_ends_when_its_client_has_gone_or_says_no_more(
     monkeypatch: pytest.MonkeyPatch, request_: bytes, then_closed: bool, answer: bytes
 ) -> None:
     monkeypatch.setattr(run, "TCPServer", TCPServer)
-    monkeypatch.setattr(connections, "QUIET_SECONDS", 1)
-    connections.install_connections()
+    monkeypatch.setattr(connections, "IDLE_SECONDS", 1)
+    connections.install()
     said = asyncio.run(answer_to(request_, then_closed=then_closed))
     assert said.partition(b"\r\n\r\n")[2] == answer

@@ -8,8 +8,11 @@ from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from stacks.acknowledge import acknowledge
-from stacks.permissions import YARD_TAG
+from stacks.constructs.acknowledge import acknowledge
+from stacks.constructs.permissions import YARD_TAG
+
+HOST_SOURCE = "trainyard.host"
+"""What hosts put on the yard's bus comes from here."""
 
 
 class HostRole(iam.Role):
@@ -57,6 +60,7 @@ class HostTemplate(ec2.CfnLaunchTemplate):
         image: str | None = None,
         user_data: str | None = None,
     ) -> None:
+        self.role = role
         yard_tag = cdk.CfnTag(key=YARD_TAG, value=yard)
         super().__init__(
             scope,

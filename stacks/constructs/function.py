@@ -2,16 +2,18 @@
 
 import re
 from collections.abc import Mapping
-from typing import Any
 
 import aws_cdk as cdk
+from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
+from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from stacks import packages
-from stacks.acknowledge import acknowledge
+from stacks.constructs.acknowledge import acknowledge
+from stacks.settings import YardSettings
 
 RUNTIME = lambda_.Runtime.PYTHON_3_13
 
@@ -32,7 +34,8 @@ class Dependencies(lambda_.LayerVersion):
 
 class Function(lambda_.Function):
     """The handler `lambdas.handlers.<word>.handler` (`train.await_hosts`) as `<yard>-train-await-hosts`; or that
-    of another `module`, for a workflow that has functions of its own of the same handlers."""
+    of another `module`, for a workflow that has functions of its own of the same handlers. In `scope`, which is the
+    workflow's, it goes by its own part of the word: `AwaitHosts`."""
 
     def __init__(
         self,
@@ -44,15 +47,15 @@ class Function(lambda_.Function):
         environment: Mapping[str, str],
         minutes: float = 1,
         module: str | None = None,
-        **more: Any,
     ) -> None:
         dashed = word.replace(".", "-").replace("_", "-")
         name = f"{yard}-{dashed}"
-        holder = Construct(scope, camel(word))
-        log = logs.LogGroup(
+        holder = Construct(scope, camel(word.rpartition(".")[2]))
+        self.word, self.dashed, self.log_name = word, dashed, f"/{yard}/functions/{dashed}"
+        self.log = logs.LogGroup(
             holder,
             "Log",
-            log_group_name=f"/{yard}/functions/{dashed}",
+            log_group_name=self.log_name,
             retention=logs.RetentionDays.ONE_MONTH,
             removal_policy=cdk.RemovalPolicy.DESTROY,
         )
@@ -75,12 +78,9 @@ class Function(lambda_.Function):
             memory_size=512,
             timeout=cdk.Duration.minutes(minutes),
             role=role,
-            log_group=log,
-            **more,
+            log_group=self.log,
         )
-        self.word, self.dashed = word, dashed
-        self.log = log
-        log.grant_write(role)
+        self.log.grant_write(role)
         acknowledge(
             self, "L1", "One behind the newest: the version that every pinned package is released for."
         )
@@ -90,6 +90,49 @@ class Function(lambda_.Function):
         role = self.role
         assert isinstance(role, iam.Role)
         return role
+
+
+class FunctionFactory:
+    """Makes functions with the packages of one stack and the settings that all functions of the yard share."""
+
+    def __init__(
+        self, scope: cdk.Stack, settings: YardSettings, bucket: s3.IBucket, table: dynamodb.ITable
+    ) -> None:
+        self.settings, self.bucket, self.table = settings, bucket, table
+        self._dependencies = Dependencies(scope, "Dependencies")
+
+    def make(
+        self,
+        scope: Construct,
+        word: str,
+        *,
+        minutes: float = 1,
+        module: str | None = None,
+        **environment: str,
+    ) -> Function:
+        return Function(
+            scope,
+            word,
+            yard=self.settings.yard,
+            dependencies=self._dependencies,
+            minutes=minutes,
+            module=module,
+            environment={
+                "YARD": self.settings.yard,
+                "TABLE_NAME": self.table.table_name,
+                "BUCKET_NAME": self.bucket.bucket_name,
+                **environment,
+            },
+        )
+
+    def make_pure(self, scope: Construct, word: str) -> Function:
+        """One that decides and does nothing: its role has no permission but to write its log."""
+        return Function(scope, word, yard=self.settings.yard, dependencies=self._dependencies, environment={})
+
+
+def functions_of(*scopes: Construct) -> list[Function]:
+    """All that were made in these."""
+    return [node for scope in scopes for node in scope.node.find_all() if isinstance(node, Function)]
 
 
 def camel(word: str) -> str:

@@ -1,0 +1,49 @@
+"""Edges of the workflow bake. Its Plan and Launch are train's."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import ClassVar
+
+from lambdas.core.edges.common import Failure
+from lambdas.core.edges.conclude import Concluded
+
+
+class Step(StrEnum):
+    """The documents of a bake, in their order."""
+
+    INSTALL = "install"
+    TEST = "test"
+    GENERALIZE = "generalize"
+
+
+@dataclass(frozen=True, kw_only=True)
+class DocumentInput:
+    """Wait for the step's document with this `token`, or `explain` why it failed."""
+
+    run: str
+    attempt: int
+    step: Step
+    token: str | None = None
+    explain: Failure | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Baked:
+    kind: ClassVar[str] = "baked"
+    image: str
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class RolledBack:
+    kind: ClassVar[str] = "rolled_back"
+    image: str
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class BakeConcluded(Concluded):
+    """`image` is the one that hosts start from now, `before` the one until then."""
+
+    image: str | None = None
+    before: str | None = None

@@ -1,0 +1,52 @@
+"""Edges of every Conclude."""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import ClassVar
+
+from lambdas.core.edges.common import Failure
+from lambdas.core.run.summary import Outcome
+
+
+@dataclass(frozen=True, kw_only=True)
+class LastAnswer:
+    """The workflow's `outcome`: what the last state of it answered, or the error that was caught."""
+
+    kind: str = "error"
+    error: str | None = None
+    cause: str | None = None
+    reason: str | None = None
+    image: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConcludeInput:
+    """`unreleased`, `unretired` and `undone` say how Release, the retirement of images or Undo failed. A rule or patrol
+    that concludes an execution which did not (`cut_short`) does not know when that started."""
+
+    run: str
+    execution: str
+    outcome: LastAnswer
+    started: datetime | None = None
+    cut_short: bool = False
+    unreleased: Failure = field(default_factory=Failure)
+    unretired: Failure = field(default_factory=Failure)
+    undone: Failure = field(default_factory=Failure)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Concluded:
+    """How the execution ends, and the answer it ends with."""
+
+    kind: str
+    outcome: Outcome
+    error: str | None
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConcludedBefore:
+    """The run had concluded by itself; for rules and patrol alone."""
+
+    kind: ClassVar[str] = "concluded"
+    reason: str

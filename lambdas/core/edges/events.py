@@ -1,0 +1,153 @@
+"""Events: what signal and submit are given by EventBridge, from hosts, from AWS and from patrol."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, cast
+
+from lambdas.core.model import wire
+
+OF_HOSTS, OF_PATROL = "trainyard.host", "trainyard.patrol"
+"""Their `source`; all else is AWS's."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Event:
+    """`source` and `detail_type` say which class `detail` is."""
+
+    source: str
+    detail_type: str = field(metadata={"wire_key": "detail-type"})
+    detail: Any
+    time: datetime | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpotWarning:
+    instance: str = field(metadata={"wire_key": "instance-id"})
+    action: str = field(default="terminate", metadata={"wire_key": "instance-action"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class InstanceState:
+    instance: str = field(metadata={"wire_key": "instance-id"})
+    state: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImageState:
+    image: str = field(metadata={"wire_key": "ImageId"})
+    state: str = field(metadata={"wire_key": "State"})
+    error: str | None = field(default=None, metadata={"wire_key": "ErrorMessage"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class CommandStatus:
+    """`parameters` are those that the command was sent with, a list of each."""
+
+    command: str = field(metadata={"wire_key": "command-id"})
+    document: str = field(default="", metadata={"wire_key": "document-name"})
+    status: str
+    parameters: Mapping[str, Any] | None = None
+
+
+AwsNews = SpotWarning | InstanceState | ImageState | CommandStatus
+AWS_NEWS: Mapping[str, type[AwsNews]] = {
+    "EC2 Spot Instance Interruption Warning": SpotWarning,
+    "EC2 Instance State-change Notification": InstanceState,
+    "EC2 AMI State Change": ImageState,
+    "EC2 Command Status-change Notification": CommandStatus,
+}
+"""By the event's `detail_type`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FromPatrol:
+    """A run that patrol has found at its cap, or missing in the ledger, where it has no attempt any more."""
+
+    run: str
+    attempt: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class FromHost:
+    """A host's signal, with every fact that some signal has (docs/contracts.md)."""
+
+    run: str
+    attempt: int
+    instance: str | None = None
+    at: datetime | None = None
+    step: int | None = None
+    steps: int | None = None
+    epoch: int | None = None
+    loss: float | None = None
+    accuracy: float | None = None
+    steps_per_second: float | None = None
+    resumed: Mapping[str, Any] | None = None
+    role: str | None = None
+    index: int | None = None
+    key: str | None = None
+    address: str | None = None
+    boot_seconds: float | None = None
+    ssm_denied: str | None = None
+    kind: str | None = None
+    reason: str | None = None
+    why: str | None = None
+    tail: str | None = None
+    exit_code: int | None = None
+    final: bool | None = None
+    until: datetime | None = None
+
+    @property
+    def host(self) -> str:
+        assert self.instance is not None, "host_signal asks for it where it is needed"
+        return self.instance
+
+
+ABOUT_ONE_HOST = ("ready", "started", "finished", "stopped", "failed", "checkpointed", "hold")
+
+
+def host_signal(word: str, detail: object) -> FromHost | str:
+    """The signal; or why this is none, before anybody acts on it: whoever may put events on the bus can say anything,
+    and what is written wrongly would spoil the ledger for every later reader."""
+    wrong = wire.faults(FromHost, detail)
+    if not wrong and isinstance(detail, Mapping):
+        texts = ("run", "instance") if word in ABOUT_ONE_HOST else ("run",)
+        wrong = [f"{name} is missing" for name in texts if not detail.get(name)]
+        wrong += [f"attempt: found {detail['attempt']}, attempts begin with 1"] * (detail["attempt"] < 1)
+        # Left out by mistake, it must not end a hold, which None does.
+        wrong += ["until is missing"] * (word == "hold" and "until" not in detail)
+    return "; ".join(wrong) or wire.from_json(FromHost, cast(Mapping[str, Any], detail))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Handled:
+    """What came of an event, for the log."""
+
+    result: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class UploadedObject:
+    key: str
+    version_id: str | None = field(default=None, metadata={"wire_key": "version-id"})
+    etag: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class UploadDetail:
+    object: UploadedObject
+
+
+@dataclass(frozen=True, kw_only=True)
+class Upload:
+    """An object that was put into the bucket."""
+
+    detail: UploadDetail
+
+
+@dataclass(frozen=True, kw_only=True)
+class Submitted:
+    """`run` is None for an upload that asks for nothing."""
+
+    run: str | None
+    started: bool

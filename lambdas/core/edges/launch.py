@@ -1,0 +1,29 @@
+"""Edges of the workflow launch. Its Plan and Launch are train's."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from lambdas.core.edges.conclude import Concluded
+
+
+@dataclass(frozen=True, kw_only=True)
+class HostReached:
+    """Systems Manager knows the host, so a session on it can begin."""
+
+    kind: ClassVar[str] = "launched"
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class LaunchConcluded(Concluded):
+    """The host, how to reach it, what it costs and until when; nothing of that where there is none."""
+
+    image: str | None = None
+    instance: str | None = None
+    address: str | None = None
+    zone: str | None = None
+    type: str | None = None
+    market: str | None = None
+    price: float | None = None
+    until: str | None = None
+    connect: str | None = None

@@ -1,0 +1,33 @@
+"""Edges of Release, which train, bake and launch share."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from lambdas.core.run.recovery import Keep
+
+
+class Scope(StrEnum):
+    """Whose hosts Release ends."""
+
+    ATTEMPT = "attempt"
+    RUN = "run"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReleaseInput:
+    """`keep` and `lost`: which hosts the next attempt goes on with. A rule names the execution, and no attempt."""
+
+    run: str
+    scope: Scope
+    attempt: int | None = None
+    execution: str | None = None
+    keep: Keep = Keep.NONE
+    lost: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Released:
+    """`hosts`: what became of the first twenty, each with its reason."""
+
+    hosts: tuple[str, ...]
+    reason: str = ""

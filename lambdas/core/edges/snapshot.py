@@ -1,0 +1,84 @@
+"""Edges of the workflow snapshot, and of the states by which a run's end makes an image."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import ClassVar
+
+from lambdas.core.edges.conclude import Concluded
+
+
+class Rest(StrEnum):
+    """What comes before CreateImage."""
+
+    PAUSE = "pause"
+    STOP = "stop"
+    NONE = "none"
+
+
+class Quiesce(StrEnum):
+    """The document that brings a disk to rest: pause for a snapshot, generalize after a run."""
+
+    PAUSE = "pause"
+    GENERALIZE = "generalize"
+
+
+class Fate(StrEnum):
+    """Stop the host before it is imaged, or do with it afterwards what was asked for."""
+
+    STOP = "stop"
+    FATE = "fate"
+
+
+@dataclass(frozen=True, kw_only=True)
+class QuiesceInput:
+    run: str
+    attempt: int
+    step: Quiesce
+    token: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class FateInput:
+    run: str
+    step: Fate
+
+
+@dataclass(frozen=True, kw_only=True)
+class UndoInput:
+    """A rule names the execution, whose run alone is undone."""
+
+    run: str
+    execution: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SnapshotAdmitted:
+    kind: ClassVar[str] = "admitted"
+    reason: str
+    rest: Rest
+    instance: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stopped:
+    kind: ClassVar[str] = "stopped"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Imaged:
+    kind: ClassVar[str] = "imaged"
+    image: str
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Undone:
+    kind: ClassVar[str] = "undone"
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class SnapshotConcluded(Concluded):
+    image: str | None = None
+    family: str | None = None
+    instance: str | None = None

@@ -1,0 +1,101 @@
+"""Edges of the workflow train. Bake and launch plan and launch their host with the same functions."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import ClassVar
+
+from lambdas.core.model.job import ImageWhen
+
+
+class Overdue(StrEnum):
+    """The state whose wait was too long."""
+
+    AWAIT_HOSTS = "AwaitHosts"
+    TRAIN = "Train"
+
+
+@dataclass(frozen=True, kw_only=True)
+class AwaitHostsInput:
+    """Wait with this `token`, or say why the wait of the state that is `overdue` was too long."""
+
+    run: str
+    attempt: int
+    token: str | None = None
+    overdue: Overdue | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Planned:
+    """What later states route on and what Recover, which may read nothing, has to know."""
+
+    kind: ClassVar[str] = "planned"
+    hosts: int
+    restarts: int
+    deadline: datetime
+    snapshot: ImageWhen
+
+
+@dataclass(frozen=True, kw_only=True)
+class Launched:
+    """The gang is there; `ready_seconds` is how long it may need to get ready."""
+
+    kind: ClassVar[str] = "launched"
+    reason: str
+    ready_seconds: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class PoolRefused:
+    """This pool has no room; the next one is asked at once."""
+
+    kind: ClassVar[str] = "refused"
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wait:
+    """Every pool refused: they are asked after so many seconds."""
+
+    kind: ClassVar[str] = "wait"
+    seconds: int
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class RetireFirst:
+    """What there is of the gang must be ended before another pool is asked."""
+
+    kind: ClassVar[str] = "retire"
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class GaveUp:
+    """No pool is left to ask."""
+
+    kind: ClassVar[str] = "gave_up"
+    error: str
+    reason: str
+
+
+LaunchAnswer = Launched | PoolRefused | Wait | RetireFirst | GaveUp
+
+
+@dataclass(frozen=True, kw_only=True)
+class GangReady:
+    """What answers the token of AwaitHosts; the seconds are what Train may take, and may take without progress."""
+
+    kind: ClassVar[str] = "gang_ready"
+    reason: str
+    train_seconds: int
+    heartbeat_seconds: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finished:
+    """What answers the token of Train when the program ended well."""
+
+    kind: ClassVar[str] = "finished"
+    reason: str
+    step: int | None

@@ -1,0 +1,133 @@
+"""Rules that lose nothing in silence: each tries again for a while, then leaves the event in a queue with an alarm."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import aws_cdk as cdk
+from aws_cdk import aws_events as events
+from aws_cdk import aws_events_targets as targets
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_sqs as sqs
+from aws_cdk import aws_stepfunctions as sfn
+from constructs import Construct
+
+from stacks.constructs.acknowledge import acknowledge
+from stacks.constructs.function import Function
+
+BADLY = ("FAILED", "TIMED_OUT", "ABORTED")
+"""How an execution ends that did not succeed."""
+CUT_SHORT = ("TIMED_OUT", "ABORTED")
+"""How one ends that ran no Catch: its own Release and Conclude never came."""
+STATUS = events.EventField.from_path("$.detail.status")
+"""In an input: which of them it was."""
+
+
+class DeadLetterQueue(sqs.Queue):
+    """Where events end up that their target could not be given, or failed on again and again."""
+
+    def __init__(self, scope: Construct, name: str, *, yard: str) -> None:
+        super().__init__(
+            scope,
+            name,
+            queue_name=f"{yard}-dead-letters",
+            encryption=sqs.QueueEncryption.SQS_MANAGED,
+            enforce_ssl=True,
+            retention_period=cdk.Duration.days(14),
+        )
+        acknowledge(self, "SQS3", "This is the dead-letter queue; a person reads it when its alarm goes off.")
+
+    def keep_failures(self, function: Function) -> None:
+        """What events bring and `function` fails on again and again goes here.
+
+        Written out, since Function's own `on_failure` would grant reading the queue too; and here, since a function
+        of a stack below may not refer to this queue.
+        """
+        name = f"{function.dashed}-failures"
+        if self.node.try_find_child(name):
+            return
+        place = Construct(self, name)
+        sends = iam.PolicyStatement(actions=["sqs:SendMessage"], resources=[self.queue_arn])
+        may = iam.Policy(place, "Policy", roles=[function.its_role], statements=[sends])
+        config = lambda_.CfnEventInvokeConfig(
+            place,
+            "Resource",
+            function_name=function.function_name,
+            qualifier="$LATEST",
+            destination_config={"onFailure": {"destination": self.queue_arn}},
+        )
+        config.node.add_dependency(may)  # Lambda looks whether the function may, before it takes the setting
+
+
+def rule(
+    scope: Construct,
+    name: str,
+    *,
+    function: Function,
+    dead_letter_queue: DeadLetterQueue,
+    pattern: events.EventPattern,
+    description: str,
+    bus: events.IEventBus | None = None,
+    input: Mapping[str, Any] | None = None,
+) -> events.Rule:
+    """`function` is called with every event like `pattern`: with the event itself, or with `input` made of it.
+
+    What cannot be delivered goes to the queue, and so does what the function fails on.
+    """
+    dead_letter_queue.keep_failures(function)
+    target = targets.LambdaFunction(
+        function,
+        event=None if input is None else events.RuleTargetInput.from_object(input),
+        **_kept(dead_letter_queue),
+    )
+    return events.Rule(
+        scope, name, event_bus=bus, event_pattern=pattern, description=description, targets=[target]
+    )
+
+
+def after_execution(
+    scope: Construct,
+    name: str,
+    *,
+    of: Sequence[sfn.IStateMachine],
+    ended: Sequence[str],
+    function: Function,
+    dead_letter_queue: DeadLetterQueue,
+    description: str,
+    input: Mapping[str, Any] | None = None,
+) -> events.Rule:
+    """`function` is called with run and execution, and with `input`, when an execution of one of these `ended` so."""
+    run, execution = (events.EventField.from_path(f"$.detail.{each}") for each in ("name", "executionArn"))
+    return rule(
+        scope,
+        name,
+        function=function,
+        dead_letter_queue=dead_letter_queue,
+        description=description,
+        pattern=events.EventPattern(
+            source=["aws.states"],
+            detail_type=["Step Functions Execution Status Change"],
+            detail={"stateMachineArn": [each.state_machine_arn for each in of], "status": list(ended)},
+        ),
+        input={"run": run, "execution": execution, **(input or {})},
+    )
+
+
+def schedule(
+    scope: Construct,
+    name: str,
+    *,
+    machine: sfn.IStateMachine,
+    dead_letter_queue: DeadLetterQueue,
+    schedule: events.Schedule,
+    description: str,
+) -> events.Rule:
+    """An execution of `machine` without an input, by the clock."""
+    target = targets.SfnStateMachine(
+        machine, input=events.RuleTargetInput.from_object({}), **_kept(dead_letter_queue)
+    )
+    return events.Rule(scope, name, description=description, schedule=schedule, targets=[target])
+
+
+def _kept(queue: DeadLetterQueue) -> dict[str, Any]:
+    return {"dead_letter_queue": queue, "max_event_age": cdk.Duration.hours(1), "retry_attempts": 20}

@@ -1,0 +1,120 @@
+"""A state machine from its file under `workflows/`, which may call the functions that it names and nothing else."""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import aws_cdk as cdk
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_logs as logs
+from aws_cdk import aws_stepfunctions as sfn
+from constructs import Construct
+
+from stacks.constructs.acknowledge import acknowledge
+from stacks.constructs.function import Function, camel
+from stacks.constructs.permissions import allow
+
+FOLDER = Path(__file__).parents[1] / "workflows"
+
+RETRY: Sequence[Mapping[str, Any]] = (
+    {
+        "ErrorEquals": [
+            "Lambda.ServiceException",
+            "Lambda.SdkClientException",
+            "Lambda.TooManyRequestsException",
+            "Lambda.ClientExecutionTimeoutException",
+        ],
+        "IntervalSeconds": 2,
+        "MaxAttempts": 5,
+        "BackoffRate": 2,
+        "JitterStrategy": "FULL",
+    },
+    {"ErrorEquals": ["Lambda.AWSLambdaException"], "IntervalSeconds": 1, "MaxAttempts": 1},
+)
+"""What every Task tries again after its own: Lambda itself failed, or was asked too often."""
+
+
+class StateMachine(sfn.StateMachine):
+    """The state machine `<yard>-<word>`, from `workflows/<word>/asl.json`.
+
+    In the file `${XFunctionArn}` stands for a function and, where states wait for events, `${LookSeconds}` for the
+    yard's `look_seconds`. `timeout` is only the last resort against a run that nothing ends: a workflow that hits it
+    releases nothing.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        word: str,
+        *,
+        yard: str,
+        functions: Sequence[Function],
+        timeout: cdk.Duration,
+        look_seconds: int | None = None,
+    ) -> None:
+        text = (FOLDER / word / "asl.json").read_text()
+        arns = {f"{camel(function.word)}FunctionArn": function.function_arn for function in functions}
+        looks = {} if look_seconds is None else {"LookSeconds": str(look_seconds)}
+        _check(word, text, arns | looks)
+        role = iam.Role(
+            scope,
+            "WorkflowRole",
+            assumed_by=iam.ServicePrincipal("states.amazonaws.com"),
+            description=f"What the workflow {yard}-{word} may do",
+        )
+        self.log = logs.LogGroup(
+            scope,
+            "WorkflowLog",
+            log_group_name=f"/aws/vendedlogs/states/{yard}-{word}",
+            retention=logs.RetentionDays.THREE_MONTHS,
+            removal_policy=cdk.RemovalPolicy.DESTROY,
+        )
+        super().__init__(
+            scope,
+            "Workflow",
+            state_machine_name=f"{yard}-{word}",
+            definition_body=sfn.DefinitionBody.from_string(_completed(text, timeout)),
+            definition_substitutions=arns | looks,
+            role=role,
+            logs=sfn.LogOptions(destination=self.log, level=sfn.LogLevel.ALL, include_execution_data=True),
+        )
+        self.functions = functions
+        _tell_linter(self)
+        allow(role, ["lambda:InvokeFunction"], list(arns.values()))
+        acknowledge(
+            role,
+            "IAM5[Resource::*]",
+            "Log delivery knows no resources; functions are named one by one.",
+        )
+        acknowledge(
+            self,
+            "SF2",
+            "Its log holds every step with its data; X-Ray would ask for permissions that no run needs.",
+        )
+
+
+def _completed(text: str, timeout: cdk.Duration) -> str:
+    """The definition with its time limit (CDK ignores its own `timeout` for a definition that is text) and RETRY."""
+    definition = json.loads(text)
+    for state in definition["States"].values():
+        if state["Type"] == "Task":
+            state["Retry"] = [*state.get("Retry", []), *RETRY]
+    return json.dumps({**definition, "TimeoutSeconds": timeout.to_seconds()}, indent=1)
+
+
+def _tell_linter(machine: sfn.StateMachine) -> None:
+    """JSONata may stand where cfn-lint's schema of the language wants a number (TimeoutSeconds, HeartbeatSeconds)."""
+    plain = machine.node.default_child
+    assert isinstance(plain, sfn.CfnStateMachine)
+    plain.cfn_options.metadata = {"cfn-lint": {"config": {"ignore_checks": ["E3601"]}}}
+
+
+def _check(word: str, text: str, given: dict[str, str]) -> None:
+    named = set(re.findall(r"\$\{(\w+)\}", text))
+    if named != set(given):
+        raise ValueError(
+            f"workflows/{word}/asl.json and its stack disagree: the file alone names {sorted(named - set(given))}, "
+            f"the stack alone gives {sorted(set(given) - named)}"
+        )

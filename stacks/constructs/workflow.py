@@ -1,0 +1,99 @@
+"""A workflow with all that is its own: functions and what they may, state machine, rules, clean-up and alarms."""
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import ClassVar
+
+import aws_cdk as cdk
+from constructs import Construct
+
+from stacks.constructs.alarms import FIVE_MINUTES, Alarms
+from stacks.constructs.events import CUT_SHORT, DeadLetterQueue, after_execution
+from stacks.constructs.function import Function, FunctionFactory, functions_of
+from stacks.constructs.machine import StateMachine
+
+
+class Workflow(Construct):
+    """What the workflows share. Each makes its functions, says what they may, and then its `machine`."""
+
+    word: ClassVar[str]
+    machine: StateMachine
+
+    def __init__(self, scope: cdk.Stack, factory: FunctionFactory) -> None:
+        super().__init__(scope, self.word.capitalize())
+        self.factory, self.settings, self.yard = factory, factory.settings, factory.settings.yard
+        self.bucket, self.table = factory.bucket, factory.table
+
+    @abstractmethod
+    def rules(self, scope: Construct, queue: DeadLetterQueue) -> None:
+        """What the workflow makes of events and of the clock, in `scope`: the queue's stack, since the queue's policy
+        names every rule."""
+
+    def alarms(self, alarms: Alarms) -> None:
+        alarms.on(
+            f"{self.word}-failed",
+            self.machine.metric_failed(period=FIVE_MINUTES),
+            "A run failed. Its execution's cause and runs/<id>/summary.json say why.",
+        )
+        for ended, metric in (
+            ("aborted", self.machine.metric_aborted(period=FIVE_MINUTES)),
+            ("timed-out", self.machine.metric_timed_out(period=FIVE_MINUTES)),
+        ):
+            alarms.on(
+                f"{self.word}-{ended}",
+                metric,
+                "An execution was stopped by hand or hit its last resort. Nothing was released: look for hosts with "
+                "its tag trainyard:run and terminate them.",
+            )
+
+    def function(
+        self, state: str, *, minutes: float = 1, module: str | None = None, **environment: str
+    ) -> Function:
+        return self.factory.make(self, f"{self.word}.{state}", minutes=minutes, module=module, **environment)
+
+    def state_machine(
+        self, *, timeout: cdk.Duration, others: Sequence[Function] = (), waits: bool = False
+    ) -> StateMachine:
+        """Of the functions made so far and `others`. `waits`: for events, and looks by itself where none comes."""
+        machine = StateMachine(
+            self,
+            self.word,
+            yard=self.yard,
+            functions=[*functions_of(self), *others],
+            timeout=timeout,
+            look_seconds=self.settings.look_seconds if waits else None,
+        )
+        name = f"{self.word.capitalize()}StateMachineArn"
+        cdk.CfnOutput(cdk.Stack.of(self), name, value=machine.state_machine_arn)
+        return machine
+
+    def _conclude_when_cut_short(
+        self,
+        scope: Construct,
+        queue: DeadLetterQueue,
+        *,
+        function: Function,
+        description: str,
+        reason: str,
+        ended: Sequence[str] = CUT_SHORT,
+    ) -> None:
+        after_execution(
+            scope,
+            f"{self.word.capitalize()}CutShort",
+            of=[self.machine],
+            ended=ended,
+            function=function,
+            dead_letter_queue=queue,
+            description=description,
+            input={"cut_short": True, "outcome": {"kind": "error", "error": "Aborted", "reason": reason}},
+        )
+
+
+def callers(function: Function, workflows: Sequence[Workflow]) -> list[StateMachine]:
+    """The state machines of those that call it."""
+    return [each.machine for each in workflows if function in each.machine.functions]
+
+
+def workflows_of(*stacks: cdk.Stack) -> list[Workflow]:
+    """All that were made in these."""
+    return [node for stack in stacks for node in stack.node.find_all() if isinstance(node, Workflow)]

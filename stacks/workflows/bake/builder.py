@@ -1,0 +1,48 @@
+"""What a host is that an image is made of, and what it may do."""
+
+from pathlib import Path
+
+import aws_cdk as cdk
+from aws_cdk import aws_s3_assets as assets
+from constructs import Construct
+
+from stacks import packages
+from stacks.constructs import permissions
+from stacks.constructs.hosts import HostRole, HostTemplate
+from stacks.network import NetworkStack
+from stacks.settings import YardSettings
+from stacks.storage import StorageStack
+
+END_WITH_THE_LEASE = Path(__file__).with_name("builder.sh")
+
+
+class Builder(Construct):
+    """It installs `software`, and ends itself when its lease is over."""
+
+    def __init__(
+        self, scope: cdk.Stack, settings: YardSettings, network: NetworkStack, storage: StorageStack
+    ) -> None:
+        super().__init__(scope, "Builder")
+        self.software = assets.Asset(
+            self, "Software", path=str(packages.software_folder()), exclude=packages.LEFT_BEHIND
+        )
+        bucket = storage.bucket
+        role = HostRole(self, "Role", description="What the builder of an image may do")
+        permissions.allow(
+            role, ["s3:GetObject"], [self.software.bucket.arn_for_objects(self.software.s3_object_key)]
+        )
+        permissions.read_objects(role, bucket, "runs/*/recipe.json", "runs/*/logs/")
+        permissions.write_objects(role, bucket, "runs/*/logs/", "runs/*/tests.json")
+        permissions.list_objects(role, bucket, "runs/")
+        permissions.publish_metrics(role)
+        permissions.anywhere(role, "cloudwatch:GetMetricData")
+        self.template = HostTemplate(
+            self,
+            "Template",
+            yard=settings.yard,
+            role=role,
+            security_group=network.hosts,
+            initialization_rate=settings.volume_initialization_rate,
+            tags={"trainyard:bucket": bucket.bucket_name},
+            user_data=END_WITH_THE_LEASE.read_text(),
+        )

@@ -1,0 +1,54 @@
+"""Plan and Launch, as each workflow has them that asks EC2 for hosts of its own."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from stacks.constructs import permissions
+from stacks.constructs.function import Function
+from stacks.constructs.hosts import HostTemplate
+from stacks.constructs.workflow import Workflow
+from stacks.network import NetworkStack
+
+
+def plan(workflow: Workflow, network: NetworkStack) -> Function:
+    function = workflow.function(
+        "plan",
+        module="train.plan",
+        IMAGE_PARAMETER=workflow.settings.image_parameter,
+        SUBNET_IDS=network.subnet_ids,
+    )
+    role = function.its_role
+    permissions.plan_launches(role)
+    permissions.write_objects(role, workflow.bucket, "runs/")
+    permissions.use_ledger(role, workflow.table, "Query", "PutItem", "UpdateItem")
+    return function
+
+
+def launch(
+    workflow: Workflow,
+    network: NetworkStack,
+    template: HostTemplate,
+    *,
+    images: Mapping[str, Any] | None = None,
+) -> Function:
+    """`images` is the condition that an image meets; None: hosts start from any."""
+    function = workflow.function(
+        "launch",
+        module="train.launch",
+        minutes=3,
+        LAUNCH_TEMPLATE_ID=template.ref,
+        LAUNCH_TEMPLATE_VERSION=template.attr_latest_version_number,
+    )
+    role = function.its_role
+    permissions.launch_hosts(
+        role,
+        calls=["ec2:CreateFleet", "ec2:RunInstances"],
+        template_id=template.ref,
+        network=network.launch_arns,
+        pass_role=template.role,
+        yard=workflow.yard,
+        images=images,
+    )
+    permissions.anywhere(role, "ec2:DescribeInstances")
+    permissions.use_ledger(role, workflow.table, "Query", "PutItem", "UpdateItem")
+    return function

@@ -1,0 +1,68 @@
+"""launch: a host from any image of the yard."""
+
+import aws_cdk as cdk
+from constructs import Construct
+
+from lambdas.core.patrol import hold
+from stacks.constructs import permissions
+from stacks.constructs.events import STATUS, DeadLetterQueue
+from stacks.constructs.function import Function, FunctionFactory
+from stacks.constructs.workflow import Workflow
+from stacks.network import NetworkStack
+from stacks.workflows.release import Release
+from stacks.workflows.train import Train
+
+CUT_SHORT = f"The execution ended as {STATUS}: it was stopped by hand or its time was up. Its host is ended."
+
+
+class Launch(Workflow):
+    """By the train workflow's own Plan and Launch."""
+
+    word = "launch"
+
+    def __init__(
+        self,
+        scope: cdk.Stack,
+        factory: FunctionFactory,
+        network: NetworkStack,
+        *,
+        train: Train,
+        release: Release,
+    ) -> None:
+        super().__init__(scope, factory)
+        self._admit(network)
+        self._await_host()
+        factory.make_pure(self, "launch.recover")
+        self.conclude = self._conclude()
+        shared = [train.plan, train.launch, release.function]
+        self.machine = self.state_machine(timeout=cdk.Duration.days(31), others=shared)
+
+    def rules(self, scope: Construct, queue: DeadLetterQueue) -> None:
+        self._conclude_when_cut_short(
+            scope,
+            queue,
+            function=self.conclude,
+            description="A launch ended before its Conclude: the summary says so",
+            reason=CUT_SHORT,
+        )
+
+    def _admit(self, network: NetworkStack) -> None:
+        dollars = f"{self.settings.monthly_dollars:g}"
+        role = self.function("admit", SUBNET_IDS=network.subnet_ids, MONTHLY_DOLLARS=dollars).its_role
+        permissions.read_objects(role, self.bucket, "runs/*/recipe.json")
+        permissions.list_objects(role, self.bucket, "runs/")
+        permissions.anywhere(role, "ec2:DescribeImages", "ec2:DescribeSubnets")
+        permissions.use_ledger(role, self.table, "GetItem", "PutItem", "UpdateItem")
+
+    def _await_host(self) -> None:
+        role = self.function("await_host").its_role
+        permissions.anywhere(role, "ec2:DescribeInstances", "ssm:DescribeInstanceInformation")
+        permissions.use_ledger(role, self.table, "Query", "PutItem", "UpdateItem")
+
+    def _conclude(self) -> Function:
+        function = self.function("conclude")
+        role = function.its_role
+        permissions.write_objects(role, self.bucket, "runs/")
+        permissions.mark_hosts(role, self.yard, hold.TAG)
+        permissions.use_ledger(role, self.table, "Query", "PutItem", "UpdateItem")
+        return function

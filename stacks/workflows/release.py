@@ -1,0 +1,35 @@
+"""Release: how every workflow ends its hosts, on every path."""
+
+from collections.abc import Sequence
+
+import aws_cdk as cdk
+from constructs import Construct
+
+from stacks.constructs import permissions
+from stacks.constructs.events import BADLY, DeadLetterQueue, after_execution
+from stacks.constructs.function import FunctionFactory
+from stacks.constructs.workflow import Workflow, callers
+
+
+class Release(Construct):
+    """One function for all workflows: a bake releases its builder by it, so it is made with the bake."""
+
+    def __init__(self, scope: cdk.Stack, factory: FunctionFactory) -> None:
+        super().__init__(scope, "Release")
+        self.function = factory.make(self, "release", minutes=2)
+        role = self.function.its_role
+        permissions.use_ledger(role, factory.table, "Query", "PutItem", "UpdateItem")
+        permissions.end_hosts(role, factory.settings.yard)
+        permissions.anywhere(role, "ec2:DescribeInstances")
+
+    def rules(self, scope: Construct, queue: DeadLetterQueue, workflows: Sequence[Workflow]) -> None:
+        after_execution(
+            scope,
+            "RunBroken",
+            of=callers(self.function, workflows),
+            ended=BADLY,
+            function=self.function,
+            dead_letter_queue=queue,
+            description="An execution has not ended well: no host of it may go on",
+            input={"scope": "run"},
+        )

@@ -1,0 +1,86 @@
+"""Signal: what hosts and AWS report reaches the run that it is about."""
+
+import aws_cdk as cdk
+from aws_cdk import aws_events as events
+from constructs import Construct
+
+from lambdas.core.patrol import hold
+from stacks.constructs import permissions
+from stacks.constructs.events import DeadLetterQueue, rule
+from stacks.constructs.function import FunctionFactory
+from stacks.constructs.hosts import HOST_SOURCE
+from stacks.documents import Document
+
+
+class Signal(Construct):
+    """EC2's events carry no tags: the function looks every instance up and drops strangers'."""
+
+    def __init__(
+        self, scope: cdk.Stack, factory: FunctionFactory, queue: DeadLetterQueue, bus: events.IEventBus
+    ) -> None:
+        super().__init__(scope, "Signal")
+        yard = factory.settings.yard
+        stop = Document(self, "stop", yard=yard)
+        function = factory.make(self, "signal", STOP_DOCUMENT=stop.document_name)
+        role = function.its_role
+        permissions.answer_tasks(role, "Success", "Failure", "Heartbeat")
+        permissions.anywhere(
+            role, "ssm:DescribeInstanceInformation", "ssm:ListCommandInvocations", "ec2:DescribeInstances"
+        )
+        permissions.command_hosts(role, stop.document_arn, yard)
+        permissions.mark_hosts(role, yard, hold.TAG)
+        permissions.read_objects(role, factory.bucket, "runs/")
+        permissions.list_objects(role, factory.bucket, "runs/")
+        permissions.use_ledger(role, factory.table, "GetItem", "Query", "PutItem", "UpdateItem")
+        for name, description, pattern in _reports(yard):
+            rule(
+                scope,
+                name,
+                function=function,
+                dead_letter_queue=queue,
+                description=description,
+                pattern=pattern,
+                bus=bus if name == "HostSignal" else None,
+            )
+
+
+def _reports(yard: str) -> list[tuple[str, str, events.EventPattern]]:
+    """By the rule's name. Hosts report on the yard's own bus, AWS on the account's."""
+    return [
+        ("HostSignal", "A host reports how it is", events.EventPattern(source=[HOST_SOURCE])),
+        (
+            "SpotInterruption",
+            "EC2 takes a spot host back in two minutes",
+            events.EventPattern(source=["aws.ec2"], detail_type=["EC2 Spot Instance Interruption Warning"]),
+        ),
+        (
+            "HostGoing",
+            "An instance is going or gone",
+            events.EventPattern(
+                source=["aws.ec2"],
+                detail_type=["EC2 Instance State-change Notification"],
+                detail={"state": ["shutting-down", "terminated", "stopping", "stopped"]},
+            ),
+        ),
+        (
+            "ImageMade",
+            "An image is ready or has failed",
+            events.EventPattern(
+                source=["aws.ec2"],
+                detail_type=["EC2 AMI State Change"],
+                detail={"State": ["available", "failed"]},
+            ),
+        ),
+        (
+            "CommandEnded",
+            "A document of the yard has ended",
+            events.EventPattern(
+                source=["aws.ssm"],
+                detail_type=["EC2 Command Status-change Notification"],
+                detail={
+                    "document-name": [{"prefix": f"{yard}-"}],
+                    "status": ["Success", "Failed", "TimedOut", "Cancelled"],
+                },
+            ),
+        ),
+    ]

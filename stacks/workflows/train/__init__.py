@@ -1,0 +1,103 @@
+"""train: from a job file to a trained model."""
+
+import aws_cdk as cdk
+from aws_cdk import aws_sns as sns
+from constructs import Construct
+
+from stacks.constructs import permissions
+from stacks.constructs.events import STATUS, DeadLetterQueue
+from stacks.constructs.function import Function, FunctionFactory
+from stacks.constructs.hosts import HostTemplate
+from stacks.constructs.workflow import Workflow
+from stacks.documents import Document
+from stacks.network import NetworkStack
+from stacks.workflows import capacity
+from stacks.workflows.release import Release
+from stacks.workflows.snapshot import Snapshot
+
+LONGEST_RUN = cdk.Duration.days(60)
+"""Above anything a job's limits allow: a run ends by its own rules, and this is for one that nothing ends."""
+CUT_SHORT = (
+    f"The execution ended as {STATUS}: it was stopped by hand or its time was up. Its hosts are ended. "
+    "Start the job again to go on; a new run begins from the start."
+)
+
+
+class Train(Workflow):
+    """`plan` and `launch` are states of the launch workflow too."""
+
+    word = "train"
+
+    def __init__(
+        self,
+        scope: cdk.Stack,
+        factory: FunctionFactory,
+        network: NetworkStack,
+        *,
+        host: HostTemplate,
+        topic: sns.ITopic,
+        release: Release,
+        snapshot: Snapshot,
+    ) -> None:
+        super().__init__(scope, factory)
+        self._admit()
+        self.plan, self.launch = capacity.plan(self, network), self._launch(network, host)
+        self._await_hosts()
+        self._train()
+        factory.make_pure(self, "train.recover")
+        self.conclude = self._conclude(topic)
+        shared = [snapshot.quiesce, snapshot.capture, snapshot.undo, release.function]
+        permissions.read_parameters(self.plan.its_role, self.settings.image_parameter, "ssm:GetParameter")
+        self.machine = self.state_machine(timeout=LONGEST_RUN, others=shared, waits=True)
+
+    def rules(self, scope: Construct, queue: DeadLetterQueue) -> None:
+        self._conclude_when_cut_short(
+            scope,
+            queue,
+            function=self.conclude,
+            description="An execution ended before its Conclude: the summary says so",
+            reason=CUT_SHORT,
+        )
+
+    def _admit(self) -> None:
+        function = self.function("admit", MONTHLY_DOLLARS=f"{self.settings.monthly_dollars:g}")
+        role = function.its_role
+        permissions.read_versions(role, self.bucket, "jobs/")
+        permissions.read_objects(role, self.bucket, "jobs/", "programs/", "runs/*/checkpoints/latest.json")
+        permissions.list_objects(
+            role, self.bucket, "jobs/", "programs/", "data/", "runs/*/checkpoints/latest.json"
+        )
+        permissions.write_objects(role, self.bucket, "runs/")
+        permissions.use_ledger(role, self.table, "GetItem", "PutItem", "UpdateItem")
+
+    def _launch(self, network: NetworkStack, host: HostTemplate) -> Function:
+        """Hosts start from images of the yard alone."""
+        function = capacity.launch(self, network, host, images=permissions.tagged(self.yard))
+        permissions.read_parameters(function.its_role, self.settings.image_parameter, "ssm:GetParameters")
+        return function
+
+    def _await_hosts(self) -> None:
+        role = self.function("await_hosts").its_role
+        permissions.anywhere(role, "ssm:DescribeInstanceInformation", "ec2:DescribeInstances")
+        permissions.answer_tasks(role, "Success", "Failure")
+        permissions.use_ledger(role, self.table, "Query", "PutItem", "UpdateItem")
+
+    def _train(self) -> None:
+        start = Document(self, "start", yard=self.yard)
+        role = self.function("train", START_DOCUMENT=start.document_name).its_role
+        permissions.read_objects(role, self.bucket, "runs/")
+        permissions.list_objects(role, self.bucket, "runs/")
+        permissions.write_objects(role, self.bucket, "runs/")
+        permissions.command_hosts(role, start.document_arn, self.yard)
+        permissions.answer_tasks(role, "Success", "Failure")
+        permissions.use_ledger(role, self.table, "Query", "PutItem", "UpdateItem")
+
+    def _conclude(self, topic: sns.ITopic) -> Function:
+        function = self.function("conclude", TOPIC_ARN=topic.topic_arn)
+        role = function.its_role
+        permissions.read_objects(role, self.bucket, "runs/")
+        permissions.list_objects(role, self.bucket, "runs/")
+        permissions.write_objects(role, self.bucket, "runs/")
+        permissions.allow(role, ["sns:Publish"], [topic.topic_arn])
+        permissions.use_ledger(role, self.table, "Query", "PutItem", "UpdateItem")
+        return function

@@ -1,0 +1,45 @@
+"""What a host is that trains, and what it may do."""
+
+import aws_cdk as cdk
+from aws_cdk import aws_events as events
+from constructs import Construct
+
+from stacks.constructs import permissions
+from stacks.constructs.hosts import HOST_SOURCE, HostRole, HostTemplate
+from stacks.network import NetworkStack
+from stacks.settings import YardSettings
+from stacks.storage import StorageStack
+
+
+class TrainingHost(Construct):
+    """One role for all hosts: runs of one yard trust each other."""
+
+    def __init__(
+        self,
+        scope: cdk.Stack,
+        settings: YardSettings,
+        network: NetworkStack,
+        storage: StorageStack,
+        bus: events.IEventBus,
+    ) -> None:
+        super().__init__(scope, "Host")
+        role, bucket = HostRole(self, "Role", description="What hosts of the yard may do"), storage.bucket
+        permissions.read_objects(role, bucket, "programs/", "data/", "runs/")
+        permissions.write_objects(role, bucket, "runs/")
+        permissions.delete_objects(role, bucket, "runs/*/checkpoints/")
+        permissions.list_objects(role, bucket, "programs/", "data/", "runs/")
+        permissions.allow(
+            role, ["events:PutEvents"], [bus.event_bus_arn], {"StringEquals": {"events:source": HOST_SOURCE}}
+        )
+        permissions.publish_metrics(role)
+        permissions.anywhere(role, "cloudwatch:GetMetricData")
+        self.template = HostTemplate(
+            self,
+            "Template",
+            yard=settings.yard,
+            image=f"resolve:ssm:{settings.image_parameter}",
+            role=role,
+            security_group=network.hosts,
+            initialization_rate=settings.volume_initialization_rate,
+            tags={"trainyard:bucket": bucket.bucket_name, "trainyard:bus": bus.event_bus_name},
+        )

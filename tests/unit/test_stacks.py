@@ -1,0 +1,33 @@
+"""The stacks' files: each can be held at once."""
+
+from pathlib import Path
+
+import pytest
+
+STACKS = Path(__file__).resolve().parents[2] / "stacks"
+WORKFLOWS = ("bake", "launch", "retire", "snapshot", "train")
+
+
+def test_no_file_is_longer_than_200_lines() -> None:
+    lengths = {path: len(path.read_text().splitlines()) for path in STACKS.rglob("*.py")}
+    assert lengths
+    assert not {str(path.relative_to(STACKS)): lines for path, lines in lengths.items() if lines > 200}
+
+
+def test_no_folder_shows_more_than_twelve_things() -> None:
+    for folder in (STACKS, *(path for path in STACKS.rglob("*") if path.is_dir())):
+        seen = [path.name for path in folder.iterdir() if not path.name.startswith("__")]
+        assert len(seen) <= 12, (folder.name, seen)
+
+
+def test_every_definition_has_its_construct_beside_it() -> None:
+    assert {path.parent for path in STACKS.rglob("*asl.json")} == {
+        STACKS / "workflows" / word for word in WORKFLOWS
+    }
+
+
+@pytest.mark.parametrize("word", WORKFLOWS)
+def test_a_workflows_construct_is_named_as_the_workflow(word: str) -> None:
+    text = (STACKS / "workflows" / word / "__init__.py").read_text()
+    assert f"class {word.capitalize()}(Workflow):" in text
+    assert f'word = "{word}"' in text
