@@ -1,3 +1,3 @@
 """Trainyard: what training programs import, and the client of a deployed yard."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
