@@ -57,6 +57,34 @@ def test_no_function_has_a_policy_that_aws_wrote(yard: Assembly) -> None:
         assert "ManagedPolicyArns" not in role.properties, name
 
 
+NEEDED_FOR = {
+    "TOPIC_ARN": "sns:Publish",
+    "IMAGE_PARAMETER": "ssm:GetParameter",
+    "LAUNCH_TEMPLATE_ID": "ec2:CreateFleet",
+    "TRAIN_STATE_MACHINE_ARN": "states:StartExecution",
+    "BAKE_STATE_MACHINE_ARN": "states:StartExecution",
+    "SNAPSHOT_STATE_MACHINE_ARN": "states:StartExecution",
+    "STATE_MACHINE_ARNS": "states:ListExecutions",
+    "START_DOCUMENT": "ssm:SendCommand",
+    "STOP_DOCUMENT": "ssm:SendCommand",
+    "INSTALL_DOCUMENT": "ssm:SendCommand",
+    "TEST_DOCUMENT": "ssm:SendCommand",
+    "GENERALIZE_DOCUMENT": "ssm:SendCommand",
+    "PAUSE_DOCUMENT": "ssm:SendCommand",
+    "RESUME_DOCUMENT": "ssm:SendCommand",
+}
+
+
+def test_a_function_may_use_what_its_settings_name(yard: Assembly) -> None:
+    lacks = [
+        (name, variable, NEEDED_FOR[variable])
+        for name, function in yard.functions.items()
+        for variable in function.properties.get("Environment", {}).get("Variables", {})
+        if variable in NEEDED_FOR and NEEDED_FOR[variable] not in actions(yard, yard.role_of(name))
+    ]
+    assert lacks == [("bake_plan", "IMAGE_PARAMETER", "ssm:GetParameter")]  # a bake's row names its image
+
+
 def test_recover_decides_and_may_do_nothing(yard: Assembly) -> None:
     for function in ("train_recover", "bake_recover", "launch_recover"):
         assert actions(yard, yard.role_of(function)) == LOGGING
