@@ -42,20 +42,20 @@ class DataSet:
 
 
 DIGITS = DataSet(
-    "digits", "data/digits/", "training.programs.digits_data", "scans of handwritten digits as TFRecords"
+    "digits", "data/digits/", "training.programs.datasets.digits", "scans of handwritten digits as TFRecords"
 )
 MNIST = DataSet(
-    "mnist", "data/mnist/", "training.programs.mnist_data", "handwritten digits in MNIST's IDX files"
+    "mnist", "data/mnist/", "training.programs.datasets.mnist", "handwritten digits in MNIST's IDX files"
 )
 MNIST_RECORDS = DataSet(
     "mnist-tfrecords",
     "data/mnist-tfrecords/",
-    "training.programs.mnist_data",
+    "training.programs.datasets.mnist",
     "handwritten digits of 28 x 28 as TFRecords",
     ("--tfrecords",),
 )
 SENTIMENT = DataSet(
-    "sentiment", "data/sentiment/", "training.programs.keras_text_data", "made-up film reviews"
+    "sentiment", "data/sentiment/", "training.programs.datasets.keras_text", "made-up film reviews"
 )
 SHIPPED = (DIGITS, MNIST, MNIST_RECORDS, SENTIMENT)
 

@@ -12,9 +12,9 @@ from typing import Any
 import tensorflow as tf
 
 from trainyard.runtime.checkpoints import Checkpoints
-from trainyard.runtime.cluster import Cluster
 from trainyard.runtime.environment import Environment
-from trainyard.runtime.place import Place
+from trainyard.runtime.processes.cluster import Cluster
+from trainyard.runtime.processes.place import Place
 
 ROUNDS = 5
 

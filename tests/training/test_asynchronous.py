@@ -10,10 +10,10 @@ import tf_keras
 
 from tests.training.parameter_servers import gang
 from tests.training.workers import checkpoint_steps
-from training.programs.mnist_data import write_idx, write_tfrecords
-from trainyard.runtime.asynchronous import refuse_what_cannot_work
+from training.programs.datasets.mnist import write_idx, write_tfrecords
+from trainyard.runtime.loops.asynchronous import refuse_what_cannot_work
 from trainyard.runtime.plan import Plan
-from trainyard.runtime.watch import FIRST_TURN_SECONDS, STALLED_SECONDS, WorkerProgress
+from trainyard.runtime.processes.watch import FIRST_TURN_SECONDS, STALLED_SECONDS, WorkerProgress
 
 DOWNPOUR = "training.programs.downpour"
 EXAMPLES = 7190

@@ -7,8 +7,8 @@ import pytest
 
 from trainyard.runtime.data import Share
 from trainyard.runtime.environment import Environment
-from trainyard.runtime.place import Place, strategy_for
 from trainyard.runtime.plan import Plan, Resumed, resume
+from trainyard.runtime.processes.place import Place, strategy_for
 
 PLAN = Plan(epochs=3, global_batch_size=64, seed=1, checkpoint_every=10, checkpoint_seconds=60)
 

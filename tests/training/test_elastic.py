@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.training.workers import checkpoint_steps, free_ports, gang, weights
-from training.programs.digits_data import write_shards
+from training.programs.datasets.digits import write_shards
 
 ARGS = ["--epochs", "3", "--global-batch-size", "64", "--checkpoint-every", "0"]
 STEPS = 66

@@ -17,8 +17,9 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from tests.training.parameter_servers import gang
 from tests.training.programs import started
-from training.programs import idx, keras_text_data, mnist_data, reviews
-from training.programs.digits_data import write_shards
+from training.programs.datasets import idx, keras_text, reviews
+from training.programs.datasets import mnist as mnist_data
+from training.programs.datasets.digits import write_shards
 from training.programs.matmul import PRECISIONS, Factors, Shape, largest_error
 
 PROGRAMS = Path(__file__).parents[2] / "training" / "programs"
@@ -51,7 +52,7 @@ def records(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def sentiment(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("sentiment")
-    keras_text_data.write_archive(folder)
+    keras_text.write_archive(folder)
     return folder
 
 
@@ -336,7 +337,7 @@ def test_two_workers_learn_sentiment_and_the_model_takes_texts(sentiment: Path, 
 
 
 def test_reviews_are_the_same_from_folders_and_from_an_archive(sentiment: Path, tmp_path: Path) -> None:
-    keras_text_data.write_files(tmp_path)
+    keras_text.write_files(tmp_path)
     found = reviews.read(tmp_path)
     assert found == reviews.read(sentiment)
     assert {part: len(set(texts.texts)) > 0.9 * texts.count for part, texts in found.items()} == {
@@ -346,7 +347,7 @@ def test_reviews_are_the_same_from_folders_and_from_an_archive(sentiment: Path, 
 
 
 def test_test_reviews_have_words_and_sentences_of_their_own() -> None:
-    corpus = keras_text_data.corpus()
+    corpus = keras_text.corpus()
     learnt, evaluated = (
         {word for name, text in corpus.items() if name.startswith(part) for word in re.findall(r"\w+", text)}
         for part in ("train", "test")
@@ -366,7 +367,7 @@ def test_test_reviews_have_words_and_sentences_of_their_own() -> None:
     ],
 )
 def test_spoilt_reviews_get_a_clear_reason(spoil: object, reason: str, tmp_path: Path) -> None:
-    keras_text_data.write_files(tmp_path)
+    keras_text.write_files(tmp_path)
     assert callable(spoil)
     spoil(tmp_path)
     with pytest.raises(SystemExit, match=re.escape(reason)):

@@ -11,7 +11,7 @@ import pytest
 from tests.training.programs import fingerprint, started
 from tests.training.workers import checkpoint_steps
 from training.programs import digits
-from training.programs.digits_data import write_shards
+from training.programs.datasets.digits import write_shards
 
 PROGRAM = Path(digits.__file__)
 TWO = {"worker": 2}

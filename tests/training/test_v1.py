@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from tests.training.parameter_servers import environment, gang_of_flags, launch
-from training.programs.mnist_data import write_idx
+from training.programs.datasets.mnist import write_idx
 
 V1 = "training.programs.parameter_server_v1"
 STEPS = 1500

@@ -50,7 +50,7 @@ def words_in_calls(*functions: str, keyword: str | None = None) -> set[str]:
 
 
 def test_the_runtime_knows_every_strategy() -> None:
-    assert set(runtime_constant("place", "STRATEGIES")) == set(Strategy)
+    assert set(runtime_constant("processes/place", "STRATEGIES")) == set(Strategy)
 
 
 @pytest.mark.parametrize("strategy", Strategy)
@@ -94,7 +94,7 @@ def test_a_failure_is_the_programs_or_the_hosts() -> None:
 
 
 def test_the_runtime_leaves_with_the_code_that_the_agent_takes_for_a_restart() -> None:
-    assert runtime_constant("leaving", "RESTART") == ending.RESTART
+    assert runtime_constant("processes/leaving", "RESTART") == ending.RESTART
 
 
 def test_hosts_know_every_result_that_a_job_may_expect() -> None:

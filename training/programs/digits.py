@@ -1,6 +1,6 @@
 """Classify scans of handwritten digits: a convolutional network, trained by any number of workers.
 
-Reads TFRecord shards from the data entries `train` and `test` (digits_data.py makes them from real scans).
+Reads TFRecord shards from the data entries `train` and `test` (datasets/digits.py makes them from real scans).
 """
 
 import argparse

@@ -19,11 +19,11 @@ from training.programs import mnist
 from training.programs.arguments import SHOWN, add_step_delay, at_least, training_parser
 from training.programs.classification import evaluate, is_right, losses, write_metrics
 from trainyard.runtime import Runtime, evaluation, start
-from trainyard.runtime.asynchronous import Asynchronous
 from trainyard.runtime.data import Examples
 from trainyard.runtime.export import classifier
+from trainyard.runtime.loops.asynchronous import Asynchronous
+from trainyard.runtime.loops.step_statistics import StepStatistics
 from trainyard.runtime.plan import Trained
-from trainyard.runtime.step_statistics import StepStatistics
 
 FIRST_SUM = 0.1
 """What Adagrad's sums of squares begin with: the first steps would be too long otherwise."""

@@ -1,7 +1,7 @@
 """Tell praise from blame: film reviews, learnt by tf_keras `fit` that survives interruptions.
 
 Reads reviews from the data entry `reviews`, laid out as aclImdb is (train/pos/*.txt and so on, in folders or in one
-tar archive); keras_text_data.py makes some. Words and pairs of words are counted in the training texts alone; their
+tar archive); datasets/keras_text.py makes some. Words and pairs of words are counted in the training texts alone; their
 vocabulary is part of the exported model, which takes the texts themselves. Strategies: single, mirrored, multi_worker.
 """
 
@@ -12,9 +12,9 @@ import numpy as np
 import tensorflow as tf
 import tf_keras
 
-from training.programs import reviews
 from training.programs.arguments import SHOWN, at_least, training_parser
-from training.programs.reviews import SENTIMENTS, Reviews
+from training.programs.datasets import reviews
+from training.programs.datasets.reviews import SENTIMENTS, Reviews
 from trainyard.runtime import Runtime, start
 from trainyard.runtime.data import Arrays
 from trainyard.runtime.environment import Environment

@@ -2,7 +2,7 @@
 
 One program for every strategy of the job file: single, mirrored, multi_worker (synchronous) and parameter_server
 (asynchronous). Reads the four IDX files of MNIST (plain or .gz) from the data entry `mnist`, or TFRecord shards with
-{image: 784 bytes, label: int64} from the entries `train` and `test`. mnist_data.py makes either.
+{image: 784 bytes, label: int64} from the entries `train` and `test`. datasets/mnist.py makes either.
 """
 
 import argparse
@@ -13,9 +13,9 @@ from typing import Any
 import tensorflow as tf
 import tf_keras
 
-from training.programs import idx
 from training.programs.arguments import SHOWN, add_step_delay, at_least, training_parser
 from training.programs.classification import evaluate, is_right, losses, write_metrics
+from training.programs.datasets import idx
 from trainyard.runtime import Runtime, evaluation, start
 from trainyard.runtime.data import Arrays, Examples, Records
 from trainyard.runtime.export import classifier

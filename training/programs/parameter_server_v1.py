@@ -23,19 +23,20 @@ from typing import Any, NoReturn
 import numpy as np
 import tensorflow as tf
 
-from training.programs import idx, mnist
+from training.programs import mnist
 from training.programs.arguments import at_least
 from training.programs.classification import evaluate, is_right, losses
+from training.programs.datasets import idx
 from trainyard.runtime import Runtime
-from trainyard.runtime.cluster import Cluster
 from trainyard.runtime.environment import Environment
 from trainyard.runtime.export import classifier
-from trainyard.runtime.forming import answers, use_processors
-from trainyard.runtime.leaving import FINISHED, RESTART, leave, leave_when_a_peer_is_gone
 from trainyard.runtime.metrics import Reporter
-from trainyard.runtime.place import Place
 from trainyard.runtime.plan import Plan, Resumed, Step
-from trainyard.runtime.watch import STALLED_SECONDS, Watch
+from trainyard.runtime.processes.cluster import Cluster
+from trainyard.runtime.processes.forming import answers, use_processors
+from trainyard.runtime.processes.leaving import FINISHED, RESTART, leave, leave_when_a_peer_is_gone
+from trainyard.runtime.processes.place import Place
+from trainyard.runtime.processes.watch import STALLED_SECONDS, Watch
 
 v1 = tf.compat.v1
 

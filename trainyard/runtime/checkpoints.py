@@ -15,8 +15,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from trainyard.runtime.cluster import Cluster
 from trainyard.runtime.environment import Environment
+from trainyard.runtime.processes.cluster import Cluster
 
 VARIABLES = "variables"
 FACTS = "facts.json"

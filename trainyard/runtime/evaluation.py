@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 import tensorflow as tf
 
 from trainyard.runtime.checkpoints import Checkpoints, steps_in
-from trainyard.runtime.leaving import FINISHED, RESTART, leave
+from trainyard.runtime.processes.leaving import FINISHED, RESTART, leave
 from trainyard.runtime.session import Runtime
 
 LOOK_SECONDS = 0.5

@@ -9,8 +9,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from trainyard.runtime.cluster import Cluster
 from trainyard.runtime.environment import Environment
+from trainyard.runtime.processes.cluster import Cluster
 
 BESIDE = "trainyard.json"
 

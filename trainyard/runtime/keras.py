@@ -17,11 +17,11 @@ import tensorflow as tf
 
 from trainyard.runtime.checkpoints import Checkpoints
 from trainyard.runtime.data import Examples
-from trainyard.runtime.feeding import distributed
-from trainyard.runtime.leaving import RESTART, leave
+from trainyard.runtime.loops.feeding import distributed
 from trainyard.runtime.metrics import Reporter
 from trainyard.runtime.models import state_of
 from trainyard.runtime.plan import Resumed, resume
+from trainyard.runtime.processes.leaving import RESTART, leave
 from trainyard.runtime.session import Runtime
 
 

@@ -9,16 +9,17 @@ from typing import Any, NoReturn
 import numpy as np
 import tensorflow as tf
 
-from trainyard.runtime import export, feeding, metrics
-from trainyard.runtime.asynchronous import Asynchronous, OneBatch
-from trainyard.runtime.cluster import Cluster, join
+from trainyard.runtime import export, metrics
 from trainyard.runtime.data import Examples
-from trainyard.runtime.elastic import Elastic
 from trainyard.runtime.environment import Environment
 from trainyard.runtime.export import Signature
-from trainyard.runtime.forming import gpus
-from trainyard.runtime.leaving import FINISHED, leave
+from trainyard.runtime.loops import feeding
+from trainyard.runtime.loops.asynchronous import Asynchronous, OneBatch
+from trainyard.runtime.loops.elastic import Elastic
 from trainyard.runtime.plan import Plan, Step
+from trainyard.runtime.processes.cluster import Cluster, join
+from trainyard.runtime.processes.forming import gpus
+from trainyard.runtime.processes.leaving import FINISHED, leave
 
 
 def start(*, deterministic: bool | None = None, seed: int = 1) -> "Runtime":

@@ -363,7 +363,7 @@ BAD = [
     ("hardware.cpu_instance_types[0]", changed(cluster=SERVERS, hardware={"cpu_instance_types": ["m7i.xlarg"]}), 'did you mean "m7i.xlarge"?'),
     ("hardware.instance_types[0]", changed(hardware={"instance_types": ["m7i.xlarge"]}), "has no GPU; it belongs in hardware.cpu_instance_types"),
     ("program.module", changed(program={"module": "training.programs.mnits"}), 'did you mean "training.programs.mnist"?'),
-    ("program.module", changed(program={"module": "training.programs.digits_data"}), "needs program.source"),
+    ("program.module", changed(program={"module": "training.programs.datasets.digits"}), "needs program.source"),
     ("program.environment", changed(program={"environment": ["A=1"]}), "found a list; a mapping of names to values"),
     ("program.environment.a", changed(program={"environment": {"a": "x"}}), 'the name "a" is not a name of up to 64 capital letters'),
     ("program.environment.N", changed(program={"environment": {"N": 1}}), "found the number 1; text is allowed: write it in quotes"),

@@ -10,8 +10,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from trainyard.runtime.leaving import RESTART, leave
-from trainyard.runtime.place import Place, Strategy
+from trainyard.runtime.processes.leaving import RESTART, leave
+from trainyard.runtime.processes.place import Place, Strategy
 
 LOOK_SECONDS = 0.2
 HANDSHAKE_SECONDS = 60.0

@@ -16,14 +16,14 @@ from typing import Any
 import tensorflow as tf
 
 from trainyard.runtime.checkpoints import Checkpoints
-from trainyard.runtime.cluster import Cluster
 from trainyard.runtime.data import Examples
 from trainyard.runtime.environment import Environment
-from trainyard.runtime.feeding import distributed, steps_per_epoch
-from trainyard.runtime.leaving import RESTART, leave
+from trainyard.runtime.loops.feeding import distributed, steps_per_epoch
 from trainyard.runtime.metrics import History, Reporter
 from trainyard.runtime.models import state_of, trained
 from trainyard.runtime.plan import Plan, Resumed, Trained, resume
+from trainyard.runtime.processes.cluster import Cluster
+from trainyard.runtime.processes.leaving import RESTART, leave
 
 
 @dataclass(frozen=True, slots=True)

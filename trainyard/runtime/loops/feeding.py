@@ -4,9 +4,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from trainyard.runtime.cluster import Cluster
 from trainyard.runtime.data import Examples, Share
 from trainyard.runtime.environment import Environment
+from trainyard.runtime.processes.cluster import Cluster
 
 ENDLESS = 2**31
 

@@ -1,6 +1,6 @@
 """Write scikit-learn's scans of handwritten digits (1,797 real ones, 8 x 8) as TFRecord shards.
 
-    python -m training.programs.digits_data FOLDER
+    python -m training.programs.datasets.digits FOLDER
 
 makes FOLDER/train and FOLDER/test with a fixed split: the same files every time. It needs scikit-learn, not TensorFlow.
 """

@@ -8,10 +8,10 @@ from typing import Any
 import tensorflow as tf
 
 from trainyard.runtime.environment import Environment
-from trainyard.runtime.forming import answers, gpus, make_strategy
-from trainyard.runtime.leaving import leave_when_a_peer_is_gone
-from trainyard.runtime.place import Place, Strategy, strategy_for
-from trainyard.runtime.serving import send_shutdown_notice, serve
+from trainyard.runtime.processes.forming import answers, gpus, make_strategy
+from trainyard.runtime.processes.leaving import leave_when_a_peer_is_gone
+from trainyard.runtime.processes.place import Place, Strategy, strategy_for
+from trainyard.runtime.processes.serving import send_shutdown_notice, serve
 
 LOOK_SECONDS = 0.2
 CHIEF_STAYS_SECONDS = 1.0

@@ -18,15 +18,15 @@ import keras
 import tensorflow as tf
 
 from trainyard.runtime.checkpoints import Checkpoints
-from trainyard.runtime.cluster import Cluster
 from trainyard.runtime.data import Examples, Share
 from trainyard.runtime.environment import Environment
-from trainyard.runtime.leaving import RESTART, leave
+from trainyard.runtime.loops.step_statistics import Snapshot, StepStatistics, worker_here
 from trainyard.runtime.metrics import Reporter
 from trainyard.runtime.models import trained
 from trainyard.runtime.plan import Plan, Resumed, Trained, resume
-from trainyard.runtime.step_statistics import Snapshot, StepStatistics, worker_here
-from trainyard.runtime.watch import Watch, WorkerProgress
+from trainyard.runtime.processes.cluster import Cluster
+from trainyard.runtime.processes.leaving import RESTART, leave
+from trainyard.runtime.processes.watch import Watch, WorkerProgress
 from trainyard.runtime.worker_local import SharedExamples, WorkerLocalExamples, by_worker
 
 LOOK_SECONDS = 0.02

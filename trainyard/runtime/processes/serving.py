@@ -8,9 +8,9 @@ import tensorflow as tf
 
 from trainyard.runtime import worker_local
 from trainyard.runtime.environment import Environment
-from trainyard.runtime.forming import answers, leave_without, use_processors, wait_for
-from trainyard.runtime.leaving import FINISHED, PEER_ERRORS, RESTART, leave
-from trainyard.runtime.place import Place
+from trainyard.runtime.processes.forming import answers, leave_without, use_processors, wait_for
+from trainyard.runtime.processes.leaving import FINISHED, PEER_ERRORS, RESTART, leave
+from trainyard.runtime.processes.place import Place
 
 LOOK_SECONDS = 0.5
 GONE_AFTER_LOOKS = 6

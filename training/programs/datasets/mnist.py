@@ -1,6 +1,6 @@
 """Write handwritten digits in MNIST's format, for machines that cannot fetch MNIST itself.
 
-    python -m training.programs.mnist_data FOLDER
+    python -m training.programs.datasets.mnist FOLDER
 
 makes the four IDX files by their original names from scikit-learn's 1,797 real scans. They are NOT MNIST's images:
 each scan of 8 x 8 is enlarged to 20 x 20 and put in the middle of 28 x 28, as MNIST's digits are; a fifth of the scans
@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 from sklearn.datasets import load_digits
 
-from training.programs import idx
-from training.programs.digits_data import example, tfrecord
+from training.programs.datasets import idx
+from training.programs.datasets.digits import example, tfrecord
 
 SEED = 28
 TEST_SHARE = 0.2

@@ -1,6 +1,6 @@
 """Write made-up film reviews with a sentiment, for machines that cannot fetch real ones.
 
-    python -m training.programs.keras_text_data FOLDER
+    python -m training.programs.datasets.keras_text FOLDER
 
 makes FOLDER/reviews.tar.gz in the layout of the Large Movie Review Dataset (aclImdb): train/pos/*.txt and so on.
 NOBODY WROTE THESE REVIEWS: they are put together from the words and sentence patterns below. The test reviews use

@@ -1,0 +1,1 @@
+"""The training loops: in step, and asynchronous with parameter servers."""

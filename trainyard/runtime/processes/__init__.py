@@ -1,0 +1,1 @@
+"""The processes that train together: who is who, how they form a cluster, how they leave it."""
