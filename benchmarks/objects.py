@@ -133,12 +133,12 @@ def asked_range(head: str) -> tuple[int, int] | None:
 
 def main(folder: str, port: str) -> None:
     objects = Objects(Path(folder))
-    with socket.create_server(("127.0.0.1", int(port)), backlog=1024) as door:
+    with socket.create_server(("127.0.0.1", int(port)), backlog=1024) as server:
         for _ in range(PROCESSES - 1):
             if os.fork() == 0:
                 break
         while True:
-            connection, _ = door.accept()
+            connection, _ = server.accept()
             threading.Thread(target=objects.converse, args=(connection,), daemon=True).start()
 
 

@@ -52,7 +52,7 @@ def measure(yard: Yard) -> Scaling:
     return Scaling(round(max(by_hand), 2), round(max(under), 2))
 
 
-def pace(reports: list[dict[str, float]]) -> float:
+def steps_per_second(reports: list[dict[str, float]]) -> float:
     """The median of `steps_per_second` once it has settled."""
     rates = [report["steps_per_second"] for report in reports if "steps_per_second" in report]
     return statistics.median(rates[SETTLING:])
@@ -75,7 +75,7 @@ def _by_hand(yard: Yard, number: int) -> float:
             for index, each in enumerate(instances)
         ]
         said = [_outcome(ssm, command, instance) for instance, command in sent]
-    return pace([json.loads(line) for line in said[0].splitlines() if line.startswith("{")])
+    return steps_per_second([json.loads(line) for line in said[0].splitlines() if line.startswith("{")])
 
 
 def _commands(yard: Yard, addresses: Sequence[str], index: int) -> list[str]:
@@ -159,4 +159,4 @@ def _under_trainyard(yard: Yard, number: int) -> float:
     job["program"]["args"] = ARGS
     run = yard.start("train", {"job": job})
     run.result(seconds=600)
-    return pace(run.metrics["samples"])
+    return steps_per_second(run.metrics["samples"])
