@@ -5,7 +5,6 @@ absence of an exception.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, assert_never
 
 from botocore.exceptions import ClientError
@@ -14,6 +13,7 @@ from lambdas.aws.clients import TROUBLE, client, denial
 from lambdas.core.capacity.placement import FleetRefusal, answer_of
 from lambdas.core.capacity.plan import Offer, Part, RefusalKind
 from lambdas.core.model.instance_types import Market
+from lambdas.core.model.lazy import dataclass
 
 KINDS = {
     "InsufficientInstanceCapacity": RefusalKind.CAPACITY,

@@ -3,7 +3,6 @@ running."""
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -13,6 +12,7 @@ from lambdas.aws.clients import TROUBLE, client
 from lambdas.core.model.errors import Infrastructure
 from lambdas.core.model.gang import Gang
 from lambdas.core.model.instance_types import Market
+from lambdas.core.model.lazy import dataclass
 
 LIVE = ("pending", "running", "stopping", "stopped")
 PAGE = 1000

@@ -4,7 +4,7 @@ Rows that belong together are written in one transaction: a crash leaves all of 
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any, Literal
@@ -16,6 +16,7 @@ from lambdas.aws.clients import client
 from lambdas.core.capacity.plan import Plan
 from lambdas.core.model import wire
 from lambdas.core.model.errors import Misconfigured
+from lambdas.core.model.lazy import dataclass
 from lambdas.core.model.timeline import Entry
 from lambdas.core.run import records
 from lambdas.core.run.records import (

@@ -2,12 +2,12 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from botocore.exceptions import ClientError
 
 from lambdas.aws.clients import client
+from lambdas.core.model.lazy import dataclass
 
 GONE = ("NoSuchKey", "NoSuchVersion", "404", "MethodNotAllowed")
 """MethodNotAllowed: the version asked for is a delete marker."""

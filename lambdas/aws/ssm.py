@@ -1,12 +1,12 @@
 """Systems Manager: which hosts it knows, documents sent to them, what a command came to, open sessions, parameters."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 
 from botocore.exceptions import ClientError
 
 from lambdas.aws.clients import client
 from lambdas.core.model.errors import StartFailed
+from lambdas.core.model.lazy import dataclass
 
 MOST_IDS = 50
 LAST_LINES = 4000

@@ -1,7 +1,6 @@
 """How a run begins, whatever its kind. The ledger has one run of a name, and it is one execution's."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Protocol
 
 from lambdas.aws.ledger import AlreadyWrittenError, Ledger, Write, event_row, run_row
@@ -11,6 +10,7 @@ from lambdas.core.edges.conclude import ConcludeInput
 from lambdas.core.model import names
 from lambdas.core.model.errors import AccessDenied, BudgetSpent, Refused, UsersFault
 from lambdas.core.model.job import InputFaults
+from lambdas.core.model.lazy import dataclass
 from lambdas.core.patrol import budget
 from lambdas.core.run.records import RunRow, RunUpdate
 from lambdas.steps.observability import clock, logger, note

@@ -1,7 +1,7 @@
 """How a run ends, whatever its kind: what it means, what the ledger keeps of it, what lies in the bucket."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -10,6 +10,7 @@ from lambdas.aws.ledger import Ledger, event_row, run_row
 from lambdas.core.edges.conclude import Concluded, ConcludedBefore, ConcludeInput
 from lambdas.core.model import timeline, wire
 from lambdas.core.model.errors import AccessDenied, TrainyardError
+from lambdas.core.model.lazy import dataclass
 from lambdas.core.run import outcome
 from lambdas.core.run.outcome import Conclusion
 from lambdas.core.run.records import Records, RunUpdate

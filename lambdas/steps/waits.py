@@ -7,7 +7,6 @@ A good end answers the token. A bad one is the caller's to report: signal fails 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 
 from lambdas.aws import images, instances, ssm
@@ -33,6 +32,7 @@ from lambdas.core.model.errors import (
     TrainyardError,
 )
 from lambdas.core.model.image import Image
+from lambdas.core.model.lazy import dataclass
 from lambdas.core.run import deadlines
 from lambdas.core.run.records import Owner, Records, WaitRow, ended_badly
 from lambdas.core.run.recovery import Trouble

@@ -13,10 +13,10 @@ Where the rules are from:
 """
 
 import re
-from dataclasses import dataclass
 
 from lambdas.core.model.image import Image
 from lambdas.core.model.instance_types import Generation, InstanceType, generation_of
+from lambdas.core.model.lazy import dataclass
 
 Version = tuple[int, ...]
 

@@ -1,10 +1,10 @@
 """What hosts cost, by market, beside what they would have cost on demand; and when the money is used up."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from lambdas.core.model.instance_types import Market
+from lambdas.core.model.lazy import dataclass
 
 LEAST_SECONDS = 60.0
 """EC2 bills Linux by the second, and never less than a minute."""

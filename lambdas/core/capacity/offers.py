@@ -6,7 +6,6 @@ The gang of roles without a GPU, where a job has one, is launched beside it: sam
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import ClassVar, assert_never
@@ -17,6 +16,7 @@ from lambdas.core.model.gang import Gang, size
 from lambdas.core.model.image import AMI, Image
 from lambdas.core.model.instance_types import InstanceType, Market, catalogue, instance_type, quota
 from lambdas.core.model.job import Job
+from lambdas.core.model.lazy import dataclass
 
 Reason = tuple[str, str]
 """What speaks against a pool: a word for programs, a sentence for people."""

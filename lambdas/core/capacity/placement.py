@@ -5,13 +5,13 @@ Rounds: every open offer is asked once per round, in order; between rounds the l
 
 import math
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import ClassVar, assert_never
 
 from lambdas.core.capacity.plan import Offer, Refusal, RefusalKind
 from lambdas.core.model.gang import Gang
 from lambdas.core.model.instance_types import Market, instance_type, quota
+from lambdas.core.model.lazy import dataclass
 
 SHORTEST_ROUND_PAUSE = timedelta(seconds=30)
 LONGEST_ROUND_PAUSE = timedelta(minutes=2)

@@ -5,7 +5,6 @@ market.
 """
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import ClassVar, assert_never
@@ -13,6 +12,7 @@ from typing import ClassVar, assert_never
 from lambdas.core.model.gang import Gang, missing
 from lambdas.core.model.instance_types import Market
 from lambdas.core.model.job import Job
+from lambdas.core.model.lazy import dataclass
 
 
 @dataclass(frozen=True)

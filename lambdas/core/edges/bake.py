@@ -1,11 +1,11 @@
 """Edges of the workflow bake. Its Plan and Launch are train's."""
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar
 
 from lambdas.core.edges.common import Failure
 from lambdas.core.edges.conclude import Concluded
+from lambdas.core.model.lazy import dataclass
 
 
 class Step(StrEnum):

@@ -1,9 +1,9 @@
 """What functions of several states and workflows are given and answer."""
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, ClassVar
 
+from lambdas.core.model.lazy import dataclass
 from lambdas.core.run.recovery import Trouble
 
 

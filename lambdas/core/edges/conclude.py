@@ -1,10 +1,11 @@
 """Edges of every Conclude."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import ClassVar
 
 from lambdas.core.edges.common import Failure
+from lambdas.core.model.lazy import dataclass
 from lambdas.core.run.summary import Outcome
 
 

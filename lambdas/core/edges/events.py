@@ -1,11 +1,12 @@
 """Events: what signal and submit are given by EventBridge, from hosts, from AWS and from patrol."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Any, cast
 
 from lambdas.core.model import wire
+from lambdas.core.model.lazy import dataclass
 
 OF_HOSTS, OF_PATROL = "trainyard.host", "trainyard.patrol"
 """Their `source`; all else is AWS's."""

@@ -1,9 +1,9 @@
 """Edges of the workflow launch. Its Plan and Launch are train's."""
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from lambdas.core.edges.conclude import Concluded
+from lambdas.core.model.lazy import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)

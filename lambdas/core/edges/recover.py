@@ -1,10 +1,10 @@
 """Edges of every Recover."""
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar
 
 from lambdas.core.edges.common import Failure
+from lambdas.core.model.lazy import dataclass
 from lambdas.core.run.recovery import Keep
 
 

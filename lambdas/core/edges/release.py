@@ -1,8 +1,8 @@
 """Edges of Release, which train, bake and launch share."""
 
-from dataclasses import dataclass
 from enum import StrEnum
 
+from lambdas.core.model.lazy import dataclass
 from lambdas.core.run.recovery import Keep
 
 

@@ -1,7 +1,8 @@
 """Edges of the workflow retire, and of the state of a bake that calls the same function."""
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
+
+from lambdas.core.model.lazy import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)

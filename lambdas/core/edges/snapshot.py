@@ -1,10 +1,10 @@
 """Edges of the workflow snapshot, and of the states by which a run's end makes an image."""
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar
 
 from lambdas.core.edges.conclude import Concluded
+from lambdas.core.model.lazy import dataclass
 
 
 class Rest(StrEnum):

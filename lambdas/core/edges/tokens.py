@@ -1,7 +1,8 @@
 """What answers the token of a state that waits for a document or an image, or that may not be failed."""
 
-from dataclasses import dataclass
 from typing import ClassVar
+
+from lambdas.core.model.lazy import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,11 +1,11 @@
 """Edges of the workflow train. Bake and launch plan and launch their host with the same functions."""
 
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import ClassVar
 
 from lambdas.core.model.job import ImageWhen
+from lambdas.core.model.lazy import dataclass
 
 
 class Overdue(StrEnum):

@@ -2,7 +2,6 @@
 called and tagged, where the image parameters point afterwards."""
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, ClassVar
 
@@ -10,6 +9,7 @@ from lambdas.core.model import errors
 from lambdas.core.model.errors import Refused
 from lambdas.core.model.image import Image
 from lambdas.core.model.job import Fault
+from lambdas.core.model.lazy import dataclass
 from lambdas.core.run.recovery import Keep, Retry, Stop, Trouble
 
 NO_IMAGE = "none"

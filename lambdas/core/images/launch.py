@@ -1,7 +1,6 @@
 """Launching from an image: what is asked for, which host that means, whether another one follows a host that failed."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Literal, assert_never
 
@@ -11,6 +10,7 @@ from lambdas.core.model.image import AMI, Image, newest
 from lambdas.core.model.instance_types import catalogue
 from lambdas.core.model.job import NAME, RUN_ID, Fault, Hardware, InputFaults, Job, MarketChoice, one_host_job
 from lambdas.core.model.job_fields import MOST_TYPES
+from lambdas.core.model.lazy import dataclass
 from lambdas.core.model.validation import Faults, Section, did_you_mean, shown
 from lambdas.core.run.outcome import Conclusion
 from lambdas.core.run.records import Records

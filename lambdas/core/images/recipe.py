@@ -7,7 +7,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, ClassVar
 
 from lambdas.core.jobfile import document
@@ -16,6 +16,7 @@ from lambdas.core.model.fields import Choice, Count, Number, Record, Text, Texts
 from lambdas.core.model.image import AMI
 from lambdas.core.model.job import Fault, Hardware, InputFaults, MarketChoice
 from lambdas.core.model.job_fields import InstanceTypes
+from lambdas.core.model.lazy import dataclass
 from lambdas.core.model.validation import Faults, Section, any_of, shown
 
 NAME = r"[a-z][a-z0-9-]{0,29}"

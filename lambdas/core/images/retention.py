@@ -5,7 +5,6 @@ of stays too, and so on up its line. `of_snapshots` finds what an image has left
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 from lambdas.core.model import wire
 from lambdas.core.model.image import Image, Stored
 from lambdas.core.model.job import Fault, InputFaults
+from lambdas.core.model.lazy import dataclass
 from lambdas.core.model.validation import Faults, Section
 
 DOLLARS_PER_GIB_MONTH = 0.05

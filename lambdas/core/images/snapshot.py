@@ -1,7 +1,6 @@
 """Snapshots: what one is asked for, and whether the host can be imaged that way."""
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -11,6 +10,7 @@ from lambdas.core.model.image import Image
 from lambdas.core.model.imaging import Imaging, Quiesce, Then, parent_tags
 from lambdas.core.model.instance_types import Market
 from lambdas.core.model.job import NAME, RUN_ID, Fault, InputFaults, Role
+from lambdas.core.model.lazy import dataclass
 from lambdas.core.model.validation import Faults, Section
 from lambdas.core.run.outcome import Conclusion
 from lambdas.core.run.records import RunRow

@@ -7,11 +7,11 @@ writer may have meant either. Aliases, tags and deep nesting are refused: no job
 
 import json
 import re
-from dataclasses import dataclass
 from typing import Any
 
 import yaml
 
+from lambdas.core.model.lazy import dataclass
 from lambdas.core.model.validation import BareWord
 
 MOST_BYTES = 64 * 1024

@@ -3,8 +3,9 @@
 import ast
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property
+
+from lambdas.core.model.lazy import dataclass
 
 MOST_SOURCE_BYTES = 1024 * 1024
 """A longer file is data in Python's clothes; it is not looked into."""

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from lambdas.core.model.job import (
@@ -21,6 +21,7 @@ from lambdas.core.model.job import (
     Strategy,
 )
 from lambdas.core.model.job_fields import WORDS
+from lambdas.core.model.lazy import dataclass
 from lambdas.core.model.validation import Faults, any_of, did_you_mean, shown
 
 CPU_ROLES_BY_DEFAULT = {Chief.COORDINATOR: (Role.CHIEF, Role.PS), Chief.WORKER: (Role.PS,)}

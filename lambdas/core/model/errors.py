@@ -38,9 +38,10 @@ SendTaskFailure sends it, Catch routes on it, recovery.py decides on it.
 
 # ruff: noqa: N818 - a class's name is the word that states fail with, and words do not end in Error
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar
+
+from lambdas.core.model.lazy import dataclass
 
 
 class Blame(StrEnum):

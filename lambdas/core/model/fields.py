@@ -7,10 +7,10 @@ A section of a file is a frozen dataclass whose fields are made with `key` (or, 
 
 import dataclasses
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Generic, TypeVar
 
+from lambdas.core.model.lazy import dataclass
 from lambdas.core.model.validation import Section, any_of, number_of
 
 Value = TypeVar("Value")

@@ -1,13 +1,13 @@
 """The gangs of an attempt: which host has which role, what cluster.json says, which hosts are missing."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from enum import IntEnum, StrEnum
 from typing import Any, Protocol, assert_never
 
 from lambdas.core.model import wire
 from lambdas.core.model.job import Job, Role
+from lambdas.core.model.lazy import dataclass
 
 PORT = 2222
 

@@ -1,7 +1,8 @@
 """An image as EC2 and the yard's tags tell of it, and which one a name means."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+
+from lambdas.core.model.lazy import dataclass
 
 AMI = r"ami-[0-9a-f]{8,17}"
 """What an image's id looks like."""

@@ -1,11 +1,12 @@
 """Imaging: one host becomes an image. How its disk comes to rest, what becomes of it, what the image says of itself."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import assert_never
 
 from lambdas.core.model.image import Image
+from lambdas.core.model.lazy import dataclass
 
 PARENT_TAGS = ("trainyard:driver", "trainyard:cuda", "trainyard:tensorflow")
 """Tags that an image has from the one its host started from: the snapshot changes none of what they say."""

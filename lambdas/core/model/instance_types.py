@@ -6,11 +6,12 @@ The data file ships with the code because the price list has no endpoint in most
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
 from typing import assert_never
+
+from lambdas.core.model.lazy import dataclass
 
 
 class Market(StrEnum):

@@ -3,7 +3,7 @@
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import Any, assert_never
 
@@ -25,6 +25,7 @@ from lambdas.core.model.fields import (
 from lambdas.core.model.image import AMI
 from lambdas.core.model.instance_types import Market
 from lambdas.core.model.job_fields import Argument, InstanceTypes, Uri, Variable, Variables
+from lambdas.core.model.lazy import dataclass
 from lambdas.core.model.policy import Policy
 
 MOST_FAULTS_SHOWN = 40

@@ -6,12 +6,13 @@ are `trainyard:policy-<key>`. What a host says goes before what its job says, an
 
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from datetime import timedelta
 from enum import StrEnum
 from typing import Any
 
 from lambdas.core.model.fields import Choice, Number, Part, key, keys
+from lambdas.core.model.lazy import dataclass
 from lambdas.core.model.validation import Faults, Section
 
 TAG = "trainyard:policy-"

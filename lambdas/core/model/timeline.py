@@ -3,12 +3,13 @@
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
 from lambdas.core.model import wire
+from lambdas.core.model.lazy import dataclass
 
 
 class Source(StrEnum):

@@ -1,8 +1,9 @@
 """The money of the whole yard: what its hosts have cost this month, and what that means for new runs. Pure."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import datetime
+
+from lambdas.core.model.lazy import dataclass
 
 WARN_AT = (50, 80, 100)
 """Percent of the monthly budget."""

@@ -3,9 +3,10 @@
 import math
 import zlib
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 
+from lambdas.core.model.lazy import dataclass
 from lambdas.core.model.policy import Policy
 from lambdas.core.patrol.verdict import ACTS, TWO_LOOKS, Cause, Earlier, Facts, Verdict
 

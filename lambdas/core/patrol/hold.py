@@ -1,10 +1,10 @@
 """A hold that a host asks for: a person or a notebook on it wants it left alone for a while, also after its run."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from lambdas.core.model import wire
+from lambdas.core.model.lazy import dataclass
 
 TAG = "trainyard:hold"
 LONGEST = timedelta(hours=24)

@@ -1,11 +1,11 @@
 """What patrol tells people: the notice of one pass, a day's summary, the line that the dashboard is made of. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from lambdas.core.model import names, wire
+from lambdas.core.model.lazy import dataclass
 from lambdas.core.patrol.verdict import Archive, Facts, Stop, Verdict
 
 MOST_LINES = 40

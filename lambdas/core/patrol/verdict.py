@@ -4,13 +4,14 @@ Missing metrics are unknown, never idle. Who cannot be judged without metrics is
 `docs/patrol.md` shows the decision table that tests/unit/core/test_verdict.py is.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import ClassVar, assert_never
 
 from lambdas.core.model import wire
 from lambdas.core.model.instance_types import Market
+from lambdas.core.model.lazy import dataclass
 from lambdas.core.model.policy import IdleSpot, Policy
 
 TAG = "trainyard:verdict"

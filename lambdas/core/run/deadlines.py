@@ -1,10 +1,10 @@
 """How long things may take, and until when: the clockwork of a run, computed from its records."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from lambdas.core.capacity import cost
+from lambdas.core.model.lazy import dataclass
 from lambdas.core.run import readiness
 from lambdas.core.run.records import Records
 

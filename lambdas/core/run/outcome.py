@@ -1,9 +1,9 @@
 """The conclusion: what the last word of the workflow means for the run."""
 
 from collections.abc import Collection
-from dataclasses import dataclass
 
 from lambdas.core.model.errors import WORDS, Infrastructure, TrainyardError
+from lambdas.core.model.lazy import dataclass
 from lambdas.core.run.recovery import Trouble
 from lambdas.core.run.summary import Outcome
 

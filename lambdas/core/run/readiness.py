@@ -1,9 +1,10 @@
 """AwaitHosts: is the whole gang there? Every host must have signalled ready and be known to SSM."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import ClassVar
+
+from lambdas.core.model.lazy import dataclass
 
 PATIENCE = timedelta(minutes=20)
 """How long hosts may take from launch to ready: boot (10 minutes for the largest types), data, program."""

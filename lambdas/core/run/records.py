@@ -3,7 +3,7 @@
 Of an update every attribute may be left out, and None is; a unit test holds it to the row that it updates."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Any, TypedDict
 
@@ -14,6 +14,7 @@ from lambdas.core.model.gang import Gang, StopReason
 from lambdas.core.model.imaging import Imaging
 from lambdas.core.model.instance_types import Market
 from lambdas.core.model.job import Job, Role
+from lambdas.core.model.lazy import dataclass
 from lambdas.core.run.recovery import Trouble
 from lambdas.core.run.summary import AttemptFacts, Ending, Outcome, ending_of
 

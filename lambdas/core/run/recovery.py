@@ -2,12 +2,12 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, ClassVar, assert_never
 
 from lambdas.core.model import errors
+from lambdas.core.model.lazy import dataclass
 
 MOST_TAIL = 8_000
 MOST_REASON = 4_000

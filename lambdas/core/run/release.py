@@ -1,12 +1,12 @@
 """Release: what happens to each host when an attempt or the run is over."""
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import assert_never
 
 from lambdas.core.model.instance_types import Market
 from lambdas.core.model.job import Hosts
+from lambdas.core.model.lazy import dataclass
 
 
 class Act(StrEnum):

@@ -4,10 +4,10 @@ A host that hangs or is cut off is running to EC2, so no event tells of it. Thos
 and again that they are ready for the next one: each time is the moment to look for the rest.
 """
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from lambdas.core.model import wire
+from lambdas.core.model.lazy import dataclass
 from lambdas.core.run.records import HostRow, Records
 
 ASK_AFTER = timedelta(seconds=15)

@@ -1,13 +1,13 @@
 """summary.json: what a person wants to know about a run when it is over."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
 from lambdas.core.capacity.cost import BilledHost, bill, dollars_of
 from lambdas.core.model import wire
+from lambdas.core.model.lazy import dataclass
 
 
 class Outcome(StrEnum):

@@ -3,7 +3,6 @@
 Of two bakes at once one gets the lock; a lock whose execution is over counts for nothing."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, assert_never
 
@@ -19,6 +18,7 @@ from lambdas.core.model import wire
 from lambdas.core.model.errors import Misconfigured, RecipeRefused, Refused
 from lambdas.core.model.image import Image
 from lambdas.core.model.job import Fault, InputFaults, one_host_job
+from lambdas.core.model.lazy import dataclass
 from lambdas.core.run.records import RunUpdate
 from lambdas.settings import BakeAdmitSettings
 from lambdas.steps import admission

@@ -4,7 +4,6 @@ A job whose roles without a GPU have hosts of their own is launched in two reque
 gang the first is of no use, and the workflow ends it at once.
 """
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import assert_never
 
@@ -30,6 +29,7 @@ from lambdas.core.edges.train import Launched as GangLaunched
 from lambdas.core.model import gang, policy, tokens, wire
 from lambdas.core.model.gang import Gang
 from lambdas.core.model.job import Job
+from lambdas.core.model.lazy import dataclass
 from lambdas.core.run import deadlines
 from lambdas.core.run.records import HostRow, HostUpdate, IntentUpdate, Owner, Records
 from lambdas.settings import LaunchSettings

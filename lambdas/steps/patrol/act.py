@@ -1,11 +1,12 @@
 """Patrol's acts: stop, archive, terminate. Each may happen twice; a refused one keeps no other from happening."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 
 from lambdas.aws import instances, states
 from lambdas.core.model import names
+from lambdas.core.model.lazy import dataclass
 from lambdas.core.patrol.verdict import Archive, Cause, Facts, Stop, Terminate, Verdict
 from lambdas.settings import PatrolSettings
 from lambdas.steps.observability import logger

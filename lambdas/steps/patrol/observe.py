@@ -8,7 +8,7 @@ their use decides about.
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime
 
 from lambdas.aws import cloudwatch, images, instances, ssm, states
@@ -17,6 +17,7 @@ from lambdas.aws.logbook import Logbook
 from lambdas.core.model import names, policy, wire
 from lambdas.core.model.errors import Misconfigured
 from lambdas.core.model.instance_types import catalogue
+from lambdas.core.model.lazy import dataclass
 from lambdas.core.model.policy import Policy
 from lambdas.core.patrol import guard, report, verdict
 from lambdas.core.patrol.verdict import GOING, Ask, Cause, Earlier, Facts, Verdict, Window

@@ -1,13 +1,14 @@
 """The run and the attempt that an event is about, and what any event may do to them."""
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 from lambdas.aws import ssm
 from lambdas.aws.ledger import Ledger
 from lambdas.core.model.errors import StartFailed
+from lambdas.core.model.lazy import dataclass
 from lambdas.core.model.timeline import Entry, Source
 from lambdas.core.run.records import Records
 from lambdas.settings import SignalSettings
