@@ -75,13 +75,13 @@ def end_of(
     """How the run ends; or the answer at once, where it had concluded by itself or is another execution's."""
     ledger, run = Ledger(table_name), given.run
     records = ledger.read(run)
-    if given.cut_short and has_concluded(records):
-        return ConcludedBefore(reason=f"{run} had concluded by itself")
     last = given.outcome
     how = outcome.conclude(last.kind, error=last.error, cause=last.cause, reason=last.reason)
     end = RunEnd(bucket_name, ledger, run, records, how, clock())
     if records and not admission.is_its_own(records.run, given):
         return end.answer
+    if given.cut_short and has_concluded(records):
+        return ConcludedBefore(reason=f"{run} had concluded by itself")
     for wrong in (_unnoticed(how, records), _unreleased(given, records), _not_undone(given)):
         end = end.spoiled(wrong) if wrong else end
     return end

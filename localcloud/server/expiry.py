@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from localcloud.base import descriptors
+from localcloud.patches import MINISTACK
 
 log = logging.getLogger(__name__)
 
@@ -37,10 +38,7 @@ NEARLY = 0.9
 
 def install() -> None:
     """Forget from now on, in a thread of its own."""
-    from ministack.services import sts
-
-    # it looks through all sessions at every AssumeRole, and fails when another thread adds one meanwhile
-    sts._evict_expired_sessions = lambda: None
+    MINISTACK.replace("services.sts:_evict_expired_sessions", lambda: None)
     threading.Thread(target=_forget_forever, name="expiry", daemon=True).start()
 
 

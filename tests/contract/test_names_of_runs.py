@@ -61,7 +61,7 @@ class Place:
 
     def settings(self, wanted: Any) -> Any:
         values = {**NAMES, "table_name": self.name, "bucket_name": self.name}
-        return wanted(**{field: values[field] for field in wanted._fields})
+        return wanted(**{field: values[field] for field in wanted.fields()})
 
     def admission(self, **event: str) -> Admission:
         given = wire.parse(AdmitInput, {**event, "input": {}}, of="the test")
