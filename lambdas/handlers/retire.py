@@ -15,6 +15,7 @@ from lambdas.core.images.retention import Disposition, Fate, RetentionFacts, Ret
 from lambdas.core.model import image
 from lambdas.core.model.errors import AccessDenied, Misconfigured, Refused
 from lambdas.core.model.image import Image
+from lambdas.core.model.validation import InputFaults
 from lambdas.settings import RetireSettings
 from lambdas.steps.entry_point import entry_point
 from lambdas.steps.observability import clock, logger
@@ -28,11 +29,11 @@ RetireAnswer = Retired | SomeLeft | RetireFailed | Refused
 @entry_point
 def handler(given: RetireInput) -> RetireAnswer:
     """What keeps it from deciding at all is answered in words too: a bake goes on, and the workflow fails with them."""
-    report_only = retention.read_input(given.input)
-    if isinstance(report_only, str):
-        return Refused("RetireRefused", report_only)
+    request = retention.read_input(given.input)
+    if isinstance(request, InputFaults):
+        return Refused("RetireRefused", request.reason)
     try:
-        return _retire(report_only=report_only)
+        return _retire(report_only=request.report_only)
     except (AccessDenied, Misconfigured) as error:
         return RetireFailed(error=type(error).__name__, reason=error.reason)
 

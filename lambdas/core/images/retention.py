@@ -11,16 +11,15 @@ from enum import StrEnum
 from typing import Any
 
 from lambdas.core.model import wire
+from lambdas.core.model.fields import Flag, Record, key
 from lambdas.core.model.image import Image, Stored
-from lambdas.core.model.job import Fault, InputFaults
-from lambdas.core.model.validation import Faults, Section
+from lambdas.core.model.validation import InputFaults
 
 DOLLARS_PER_GIB_MONTH = 0.05
 """EBS snapshots, standard tier, us-east-1. EC2 bills the blocks that were written and no snapshot before holds; an
 image's size is that of its whole disks, so this is the most that it can cost."""
 BROKEN = ("failed", "error", "invalid")
 MAKING = ("pending", "transient")
-KEYS = ("report_only",)
 MOST_SHOWN = 10
 """How many of those that are left a sentence names: the cause of an execution holds 32 KB."""
 
@@ -83,15 +82,21 @@ class Disposition:
         return self.fate is Fate.KEPT
 
 
-def read_input(execution_input: object) -> bool | str:
-    """Whether only to report, or every fault of the execution's input."""
-    faults = Faults()
-    section = Section(execution_input, "", KEYS, faults)
-    report_only = section.flag("report_only", default=False)
-    if not faults.found:
-        return report_only
-    found = tuple(Fault(path, problem) for path, problem in faults.found)
-    return InputFaults("The execution's input", found, so="; nothing was retired").reason
+@dataclass(frozen=True, kw_only=True)
+class RetireRequest:
+    """What is asked for."""
+
+    report_only: bool = key(False, Flag(), "Whether to touch nothing.")
+
+
+def read_input(execution_input: object) -> RetireRequest | InputFaults:
+    """What the execution's input asks for, or every fault of it."""
+    record = Record(RetireRequest)
+    section = record.open(execution_input)
+    request = record.take(section)
+    if not section.faults:
+        return request
+    return InputFaults("The execution's input", tuple(section.faults), so="; nothing was retired")
 
 
 def of_images(facts: RetentionFacts, policy: RetentionPolicy, *, now: datetime) -> tuple[Disposition, ...]:

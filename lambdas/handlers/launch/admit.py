@@ -7,7 +7,8 @@ from lambdas.core.edges.common import AdmitInput, Admitted
 from lambdas.core.images import launch
 from lambdas.core.model.errors import LaunchRefused, Refused
 from lambdas.core.model.image import Image
-from lambdas.core.model.job import InputFaults, Job
+from lambdas.core.model.job import Job
+from lambdas.core.model.validation import InputFaults
 from lambdas.core.run.records import RunUpdate
 from lambdas.settings import HostAdmitSettings
 from lambdas.steps import admission

@@ -11,7 +11,8 @@ from lambdas.core.model.gang import Assignment
 from lambdas.core.model.image import Image
 from lambdas.core.model.imaging import Imaging, Quiesce, Then
 from lambdas.core.model.instance_types import Market
-from lambdas.core.model.job import InputFaults, Role
+from lambdas.core.model.job import Role
+from lambdas.core.model.validation import InputFaults
 from lambdas.core.run import outcome
 from lambdas.core.run.outcome import Conclusion
 from lambdas.core.run.records import RunRow
