@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import ClassVar
 
 from lambdas.core.edges.common import Failure
-from lambdas.core.run.summary import Outcome
+from lambdas.core.run.outcome import Outcome
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,9 +13,10 @@ from lambdas.core.model.instance_types import catalogue
 from lambdas.core.model.job import NAME, RUN_ID, Hardware, Job, MarketChoice, one_host_job
 from lambdas.core.model.job_fields import ANY_TYPES
 from lambdas.core.model.validation import Fault, InputFaults, shown
-from lambdas.core.run.outcome import Conclusion
+from lambdas.core.run import summary
 from lambdas.core.run.records import Records
 from lambdas.core.run.recovery import Keep, Retry, Stop, Trouble
+from lambdas.core.run.summary import RunFacts
 
 NamedBy = Literal["image", "run", "latest"]
 SOURCES: tuple[NamedBy, ...] = get_args(NamedBy)
@@ -143,28 +144,16 @@ def after(trouble: Trouble, *, attempt: int, now: datetime, deadline: datetime) 
     return Retry(after=HOST_SECONDS, keep=Keep.NONE, lost=(), reason=reason)
 
 
-def summarise(
-    run: str, records: Records | None, concluded: Conclusion, *, bucket: str, now: datetime
-) -> dict[str, Any]:
+def summarise(facts: RunFacts) -> dict[str, Any]:
     """summary.json of a launch: the host, what it costs and how to reach it; of one that failed, that and why."""
-    row = records.run if records else None
-    created = row.created if row else now
-    well = concluded.error is None
-    return {
-        "run": run,
-        "kind": "launched" if well else concluded.outcome.value,
-        "outcome": concluded.outcome.value,
-        "reason": concluded.reason,
-        "error": concluded.error,
-        "created": wire.stamp(created),
-        "ended": wire.stamp(now),
-        "seconds": round((now - created).total_seconds(), 3),
-        "execution_arn": row.execution_arn if row else None,
+    row, well = facts.row, facts.conclusion.error is None
+    return summary.head(facts) | {
+        "kind": "launched" if well else facts.conclusion.outcome.value,
         "image": row.image_id if row else None,
         "family": row.job.name if row and row.job else None,
-        **(_host(records) if records and well else {}),
-        "attempts": wire.to_json(records.attempt_facts()) if records else [],
-        "where": {"folder": f"s3://{bucket}/runs/{run}/"},
+        **(_host(facts.records) if facts.records and well else {}),
+        "attempts": summary.attempts(facts),
+        "where": {"folder": facts.folder},
     }
 
 

@@ -2,10 +2,8 @@
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
-from lambdas.core.model import wire
 from lambdas.core.model.fields import Choice, Count, Record, Text, key
 from lambdas.core.model.gang import Assignment
 from lambdas.core.model.image import Image
@@ -13,13 +11,14 @@ from lambdas.core.model.imaging import Imaging, Quiesce, Then, parent_tags
 from lambdas.core.model.instance_types import Market
 from lambdas.core.model.job import NAME, RUN_ID, Role
 from lambdas.core.model.validation import Fault, InputFaults
-from lambdas.core.run.outcome import Conclusion
-from lambdas.core.run.records import RunRow
+from lambdas.core.run import summary
+from lambdas.core.run.summary import RunFacts
 
 WHAT, SO = "The snapshot that was asked for", "; no image was made and no host was touched"
 INSTANCE = r"i-[0-9a-f]{8,17}"
 IMAGED = ("running", "stopped")
 """States of an instance that EC2 makes images of."""
+OF_THE_IMAGING = ("family", "instance", "host_run", "parent", "step", "quiesce", "then")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,38 +132,15 @@ def admit(request: SnapshotRequest, host: HostFacts, *, baked: Collection[str]) 
     )
 
 
-def summarise(
-    run: str,
-    row: RunRow | None,
-    concluded: Conclusion,
-    *,
-    bucket: str,
-    image: str | None,
-    now: datetime,
-) -> dict[str, Any]:
+def summarise(facts: RunFacts, *, image: str | None) -> dict[str, Any]:
     """summary.json of a snapshot; of one that was refused, or that Admit could not write down, that and why. `image` is
     the one that there is: also where the host could not be ended as asked."""
-    imaging = row.imaging if row else None
-    created = row.created if row else now
-    return {
-        "run": run,
-        "kind": "imaged" if concluded.error is None else concluded.outcome.value,
-        "outcome": concluded.outcome.value,
-        "reason": concluded.reason,
-        "error": concluded.error,
-        "created": wire.stamp(created),
-        "ended": wire.stamp(now),
-        "seconds": round((now - created).total_seconds(), 3),
-        "execution_arn": row.execution_arn if row else None,
+    how, imaging = facts.conclusion, facts.row.imaging if facts.row else None
+    return summary.head(facts) | {
+        "kind": "imaged" if how.error is None else how.outcome.value,
         "image": image,
-        "family": imaging.family if imaging else None,
-        "instance": imaging.instance if imaging else None,
-        "host_run": imaging.host_run if imaging else None,
-        "parent": imaging.parent if imaging else None,
-        "step": imaging.step if imaging else None,
-        "quiesce": imaging.quiesce if imaging else None,
-        "then": imaging.then if imaging else None,
-        "where": {"folder": f"s3://{bucket}/runs/{run}/"},
+        **{key: getattr(imaging, key, None) for key in OF_THE_IMAGING},
+        "where": {"folder": facts.folder},
     }
 
 

@@ -41,7 +41,7 @@ def deadline(records: Records, attempt: int, now: datetime) -> datetime:
     row = records.attempts.get(attempt)
     members = records.members(attempt) if row else ()
     hourly = sum(host.price + cost.disk(host.disk_gib) for host in members)
-    spent = cost.bill(records.billed_hosts(), now=now).dollars
+    spent = cost.bill(records.hosts.values(), now=now).dollars
     return cost.deadline(
         begun=records.run.created,
         hours=job.limits.hours,
@@ -76,7 +76,7 @@ def at_its_cap(records: Records, now: datetime, *, step: int | None) -> str:
     assert job is not None, "an admitted run has a job"
     hours, dollars = job.limits.hours, job.limits.dollars
     spent, took = (
-        cost.bill(records.billed_hosts(), now=now).dollars,
+        cost.bill(records.hosts.values(), now=now).dollars,
         (now - run.created).total_seconds() / 3600,
     )
     by_dollars = spent / dollars > took / hours
@@ -92,7 +92,7 @@ def at_its_cap(records: Records, now: datetime, *, step: int | None) -> str:
 def out_of_money(records: Records, now: datetime) -> str | None:
     """Why no more may be spent; None while the job's dollars last."""
     job = records.run.job
-    spent = cost.bill(records.billed_hosts(), now=now).dollars
+    spent = cost.bill(records.hosts.values(), now=now).dollars
     if job is None or spent < job.limits.dollars:
         return None
     return (

@@ -14,8 +14,8 @@ from lambdas.core.model.gang import Gang, StopReason
 from lambdas.core.model.imaging import Imaging
 from lambdas.core.model.instance_types import Market
 from lambdas.core.model.job import Job, Role
+from lambdas.core.run.outcome import Ending, Outcome, ending_of
 from lambdas.core.run.recovery import Trouble
-from lambdas.core.run.summary import AttemptFacts, Ending, Outcome, ending_of
 
 WAITING = ("train", "await_hosts")
 """The tokens an attempt's end can answer."""
@@ -82,19 +82,11 @@ class RunUpdate(TypedDict, total=False):
 
 
 @dataclass(frozen=True, kw_only=True)
-class HostRow:
+class HostRow(BilledHost):
     """One host. `ready` and `stopped` are attempt numbers: the last one it said so for."""
 
-    instance: str
     attempt: int
-    type: str
-    zone: str
-    market: Market
-    price: float
-    launched: datetime
     gang: Gang = Gang.GPU
-    on_demand_price: float | None = None
-    disk_gib: int = 0
     address: str | None = None
     ready: int = 0
     ready_at: datetime | None = None
@@ -104,7 +96,6 @@ class HostRow:
     warned: str | None = None
     lost: str | None = None
     releasing: datetime | None = None
-    ended: datetime | None = None
 
     @property
     def lives(self) -> bool:
@@ -182,8 +173,10 @@ class IntentUpdate(TypedDict, total=False):
 
 @dataclass(frozen=True, kw_only=True)
 class AttemptRow:
-    """One attempt. `error` and `cause` are what its token was, or will be, answered with. `capped` is when its gang was
-    asked to leave because the run's hours or dollars are used up."""
+    """One attempt. `error` and `cause` are what its token was, or will be, answered with. `resumed` is what its program
+    found when it restored (`step`, `verified`, ...), None when it said nothing of that; `reached_before` the last step
+    that an earlier attempt had reported when this one first did. `capped` is when its gang was asked to leave because
+    the run's hours or dollars are used up."""
 
     attempt: int
     offer: Mapping[str, Any]
@@ -203,6 +196,11 @@ class AttemptRow:
     asked: datetime | None = None
     asked_by: tuple[str, ...] = ()
     capped: datetime | None = None
+
+    @property
+    def pool(self) -> str:
+        """Its offer in words."""
+        return str(self.offer.get("pool", ""))
 
     @property
     def trouble(self) -> Trouble | None:
@@ -395,44 +393,6 @@ class Records:
             }
             for row in sorted(self.intents, key=lambda row: row.at)
         ]
-
-    def billed_hosts(self) -> tuple[BilledHost, ...]:
-        """What each host's time costs."""
-        return tuple(
-            BilledHost(
-                instance=host.instance,
-                type=host.type,
-                market=host.market,
-                price=host.price,
-                on_demand_price=host.on_demand_price,
-                launched=host.launched,
-                ended=host.ended,
-                zone=host.zone,
-                disk_gib=host.disk_gib,
-            )
-            for host in self.hosts.values()
-        )
-
-    def attempt_facts(self) -> tuple[AttemptFacts, ...]:
-        """The attempts, for the summary."""
-        return tuple(
-            AttemptFacts(
-                attempt=row.attempt,
-                pool=str(row.offer.get("pool", "")),
-                hosts=row.hosts,
-                launched=row.launched,
-                gang_ready=row.gang_ready,
-                started=row.started,
-                ended=row.ended,
-                ending=row.ending,
-                reason=row.reason,
-                from_step=row.from_step,
-                to_step=row.to_step,
-                resumed=row.resumed,
-                reached_before=row.reached_before,
-            )
-            for _, row in sorted(self.attempts.items())
-        )
 
 
 def read(run: str, rows: Iterable[Mapping[str, Any]]) -> Records | None:

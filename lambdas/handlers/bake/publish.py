@@ -15,8 +15,8 @@ from lambdas.core.images import bake
 from lambdas.core.images.bake import Moved
 from lambdas.core.model import wire
 from lambdas.core.model.errors import ImageFailed
+from lambdas.core.run.outcome import Ending
 from lambdas.core.run.records import Records, RunUpdate
-from lambdas.core.run.summary import Ending
 from lambdas.settings import ImageSettings
 from lambdas.steps import attempts
 from lambdas.steps.entry_point import entry_point

@@ -15,9 +15,9 @@ from lambdas.core.patrol import hold
 from lambdas.core.patrol.hold import Hold, NoHold
 from lambdas.core.run import deadlines, silent_hosts
 from lambdas.core.run import records as ledger_rows
+from lambdas.core.run.outcome import Ending
 from lambdas.core.run.records import AttemptUpdate, HostUpdate, Records
 from lambdas.core.run.recovery import Trouble
-from lambdas.core.run.summary import Ending
 from lambdas.steps import attempts
 from lambdas.steps.observability import logger
 from lambdas.steps.signals.context import SignalContext
