@@ -44,7 +44,6 @@ class FleetRefusal:
 class Try:
     """Ask this offer now. (attempt, offer, round) makes the client token."""
 
-    kind: ClassVar[str] = "try"
     offer: int
     round: int
     reason: str
@@ -60,18 +59,18 @@ class Wait:
 
 
 @dataclass(frozen=True)
-class StartOver:
-    """The survivors' pool has no room for the missing hosts: release them, then ask for a whole gang."""
+class RetireFirst:
+    """What there is of the gang must be ended before another pool is asked for a whole one."""
 
-    kind: ClassVar[str] = "start_over"
+    kind: ClassVar[str] = "retire"
     reason: str
 
 
 @dataclass(frozen=True)
 class GiveUp:
-    """Nothing more to try. `error`: NoOffer, QuotaExceeded, AccessDenied or Misconfigured of errors.py."""
+    """No pool is left to ask. `error`: NoOffer, QuotaExceeded, AccessDenied or Misconfigured of errors.py."""
 
-    kind: ClassVar[str] = "give_up"
+    kind: ClassVar[str] = "gave_up"
     error: str
     reason: str
 
@@ -87,7 +86,7 @@ def next_step(
     held: int | None = None,
     first: Market | None = None,
     last: Collection[int] = (),
-) -> Try | Wait | StartOver | GiveUp:
+) -> Try | Wait | RetireFirst | GiveUp:
     """What the launch loop does next.
 
     `refusals` are those of this search (this attempt) only; `since` is when the search began, `ended_by` the
@@ -179,11 +178,11 @@ def _after_round(
     return Wait(seconds, f"all {len(still_open)} open pools refused in {rounds}; asking again in {seconds} s")
 
 
-def _beside_survivors(offers: Sequence[Offer], refusals: Sequence[Refusal], held: int) -> Try | StartOver:
+def _beside_survivors(offers: Sequence[Offer], refusals: Sequence[Refusal], held: int) -> Try | RetireFirst:
     no = next((refusal for refusal in refusals if refusal.offer == held), None)
     if no is None:
         return Try(held, 0, f"the survivors are {offers[held].pool}; the missing hosts must join them there")
-    return StartOver(
+    return RetireFirst(
         f"{offers[held].pool}, where the survivors are, has no room for the missing hosts "
         f"({no.code}: {no.reason}); a gang is one pool, so the survivors are released and a whole gang is asked for"
     )

@@ -5,6 +5,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import ClassVar
 
+from lambdas.core.capacity.placement import GiveUp, RetireFirst, Wait
 from lambdas.core.model.job import ImageWhen
 
 
@@ -53,33 +54,7 @@ class PoolRefused:
     reason: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class Wait:
-    """Every pool refused: they are asked after so many seconds."""
-
-    kind: ClassVar[str] = "wait"
-    seconds: int
-    reason: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class RetireFirst:
-    """What there is of the gang must be ended before another pool is asked."""
-
-    kind: ClassVar[str] = "retire"
-    reason: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class GaveUp:
-    """No pool is left to ask."""
-
-    kind: ClassVar[str] = "gave_up"
-    error: str
-    reason: str
-
-
-LaunchAnswer = Launched | PoolRefused | Wait | RetireFirst | GaveUp
+LaunchAnswer = Launched | PoolRefused | Wait | RetireFirst | GiveUp
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, Literal, assert_never, get_args
 
 from lambdas.core.images.snapshot import INSTANCE
@@ -130,18 +131,19 @@ def admit(
 
 def after(trouble: Trouble, *, attempt: int, now: datetime, deadline: datetime) -> Retry | Stop:
     """Another host from another pool, or the end of the launch."""
+    stop = partial(Stop, attempt=attempt)
     why = f": {trouble.reason.strip()}" if trouble.reason.strip() else ""
     happened = f"Host {attempt} of at most {MOST_HOSTS}: {trouble.error}{why}"
     if trouble.final or not trouble.is_passing:
-        return Stop(error=trouble.error, reason=happened)
+        return stop(error=trouble.error, reason=happened)
     if attempt >= MOST_HOSTS:
-        return Stop(error=trouble.error, reason=f"{happened}. No further host is tried; launch again later.")
+        return stop(error=trouble.error, reason=f"{happened}. No further host is tried; launch again later.")
     if now + timedelta(seconds=HOST_SECONDS) >= deadline:
-        return Stop(
+        return stop(
             error="LimitReached", reason=f"{happened}. The lease (hours) is used up; ask for a longer one."
         )
     reason = f"{happened}. Another host follows, from another pool where one has room."
-    return Retry(after=HOST_SECONDS, keep=Keep.NONE, lost=(), reason=reason)
+    return Retry(seconds=HOST_SECONDS, keep=Keep.NONE, reason=reason, attempt=attempt + 1)
 
 
 def summarise(facts: RunFacts) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
+from functools import partial
 from typing import Any, ClassVar, assert_never
 
 from lambdas.core.model import errors
@@ -98,22 +99,27 @@ class Trouble:
 
 @dataclass(frozen=True, kw_only=True)
 class Retry:
-    """A new attempt after so many seconds."""
+    """Another attempt, of this number, after so many seconds."""
 
     kind: ClassVar[str] = "retry"
-    after: int
+    seconds: int
     keep: Keep
-    lost: tuple[str, ...]
+    lost: tuple[str, ...] = ()
     reason: str
+    attempt: int
 
 
 @dataclass(frozen=True, kw_only=True)
 class Stop:
-    """The run ends here; `error` is the word the execution fails with, `reason` its cause."""
+    """The run ends here, and nothing of this attempt is kept; `error` is the word the execution fails with, `reason`
+    its cause."""
 
     kind: ClassVar[str] = "stop"
     error: str
     reason: str
+    attempt: int
+    keep: Keep = Keep.NONE
+    lost: tuple[str, ...] = ()
 
 
 def decide(
@@ -121,26 +127,28 @@ def decide(
 ) -> Retry | Stop:
     """`attempt` is the one that failed, from 1; `restarts` is the job's limit. A run that stops at its cap says so
     itself: nothing failed."""
+    stop = partial(Stop, attempt=attempt)
     if trouble.error == errors.LimitReached.__name__ and trouble.final:
-        return Stop(error=trouble.error, reason=f"{trouble.reason}.{_last_lines(trouble)}")
+        return stop(error=trouble.error, reason=f"{trouble.reason}.{_last_lines(trouble)}")
     happened = _happened(trouble, attempt)
     hopeless = _hopeless(trouble)
     if hopeless:
-        return Stop(error=trouble.error, reason=f"{happened} {hopeless}{_last_lines(trouble)}")
+        return stop(error=trouble.error, reason=f"{happened} {hopeless}{_last_lines(trouble)}")
     pause = _pause(trouble.error, attempt)
     if now + timedelta(seconds=pause) >= deadline:
-        return Stop(error="LimitReached", reason=f"{happened} {USED_UP}{_last_lines(trouble)}")
+        return stop(error="LimitReached", reason=f"{happened} {USED_UP}{_last_lines(trouble)}")
     if attempt > restarts:
         allowed = f"limits.restarts is {restarts}, so no attempt is left"
         advice = f"{allowed}. Checkpoints and logs are in the bucket; raise the limit if hosts are at fault."
-        return Stop(error=trouble.error, reason=f"{happened} {advice}{_last_lines(trouble)}")
+        return stop(error=trouble.error, reason=f"{happened} {advice}{_last_lines(trouble)}")
     some_stay = trouble.all_well or (trouble.lost and trouble.error in LOST_WITH_NAME)
     keep = Keep.SURVIVORS if some_stay else Keep.NONE
     return Retry(
-        after=pause,
+        seconds=pause,
         keep=keep,
         lost=trouble.lost,
         reason=f"{happened} {_what_next(trouble, keep, attempt, restarts, pause)}",
+        attempt=attempt + 1,
     )
 
 

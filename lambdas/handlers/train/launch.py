@@ -6,7 +6,6 @@ gang the first is of no use, and the workflow ends it at once.
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import assert_never
 
 from lambdas import settings
 from lambdas.aws import fleet, instances
@@ -22,10 +21,10 @@ from lambdas.aws.ledger import (
     run_row,
 )
 from lambdas.core.capacity import placement
-from lambdas.core.capacity.placement import FleetRefusal, GiveUp, StartOver, Try
+from lambdas.core.capacity.placement import FleetRefusal, GiveUp, RetireFirst, Try, Wait
 from lambdas.core.capacity.plan import Offer, Part, RefusalKind, parts
 from lambdas.core.edges.common import AttemptInput
-from lambdas.core.edges.train import GaveUp, LaunchAnswer, PoolRefused, RetireFirst, Wait
+from lambdas.core.edges.train import LaunchAnswer, PoolRefused
 from lambdas.core.edges.train import Launched as GangLaunched
 from lambdas.core.model import gang, policy, tokens, wire
 from lambdas.core.model.gang import Gang
@@ -38,6 +37,8 @@ from lambdas.steps.observability import clock, note
 
 Launches = list[tuple[Part, Launched]]
 """The parts of an attempt that EC2 launched."""
+SAID = {Wait.kind: "waiting", RetireFirst.kind: "start over", GiveUp.kind: "gave up"}
+"""The timeline's words."""
 
 
 @dataclass(frozen=True)
@@ -104,23 +105,13 @@ def handler(given: AttemptInput) -> LaunchAnswer:
     if records.stranded(attempt):
         return RetireFirst(reason="an earlier call launched a part of what the attempt needs")
     step = _next_step(records, attempt, now)
-    match step:
-        case Try():
-            return _ask(Asking(yard, ledger, records, attempt, step))
-        case placement.Wait(seconds=seconds, reason=reason):
-            ledger.write(event_row(run, note("waiting", reason, at=now, attempt=attempt)))
-            return Wait(seconds=seconds, reason=reason)
-        case StartOver(reason=reason):
-            ledger.write(event_row(run, note("start over", reason, at=now, attempt=attempt)))
-            return RetireFirst(reason=reason)
-        case GiveUp(error=error, reason=reason):
-            ledger.write(event_row(run, note("gave up", reason, at=now, attempt=attempt)))
-            return GaveUp(error=error, reason=reason)
-        case _:
-            assert_never(step)
+    if isinstance(step, Try):
+        return _ask(Asking(yard, ledger, records, attempt, step))
+    ledger.write(event_row(run, note(SAID[step.kind], step.reason, at=now, attempt=attempt)))
+    return step
 
 
-def _next_step(records: Records, attempt: int, now: datetime) -> Try | placement.Wait | StartOver | GiveUp:
+def _next_step(records: Records, attempt: int, now: datetime) -> Try | Wait | RetireFirst | GiveUp:
     """The ask whose answer got lost, once more; else what placement says."""
     job, plan = records.run.job, records.plan
     assert job is not None

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from lambdas.core.capacity import placement
-from lambdas.core.capacity.placement import FleetRefusal, GiveUp, StartOver, Try, Wait
+from lambdas.core.capacity.placement import FleetRefusal, GiveUp, RetireFirst, Try, Wait
 from lambdas.core.capacity.plan import Offer, Refusal, RefusalKind
 from lambdas.core.model.gang import Gang
 from lambdas.core.model.instance_types import Market
@@ -44,7 +44,7 @@ def step(
     held: int | None = None,
     first: Market | None = None,
     last: tuple[int, ...] = (),
-) -> Try | Wait | StartOver | GiveUp:
+) -> Try | Wait | RetireFirst | GiveUp:
     return placement.next_step(
         offers, refusals, now=after(now), since=NOON, give_up_at=until, held=held, first=first, last=last
     )
@@ -94,7 +94,7 @@ def test_what_follows(
             assert (Wait, seconds) == expected
         case GiveUp(error=error):
             assert (GiveUp, error) == expected
-        case StartOver():
+        case RetireFirst():
             pytest.fail("nobody survives here")
     assert found.reason
 
@@ -104,7 +104,7 @@ def test_missing_hosts_join_the_survivors_or_all_start_over() -> None:
     assert isinstance(first, Try)
     assert (first.offer, first.round) == (1, 0)
     answer = step([A, B], [no(1)], held=1)
-    assert isinstance(answer, StartOver)
+    assert isinstance(answer, RetireFirst)
     assert B.pool in answer.reason
 
 
