@@ -4,7 +4,7 @@ from datetime import datetime
 
 from lambdas.aws import states
 from lambdas.aws.ledger import AlreadyWrittenError, Ledger, attempt_row
-from lambdas.core.edges.tokens import Denied
+from lambdas.core.edges.common import Denied
 from lambdas.core.model import wire
 from lambdas.core.model.errors import AccessDenied
 from lambdas.core.run.records import WAITING, TokenRow, ended_badly
@@ -42,10 +42,9 @@ def _note(ledger: Ledger, run: str, attempt: int, denied: AccessDenied, now: dat
 def _go_on_to_fail(ledger: Ledger, run: str, token: TokenRow, denied: AccessDenied, now: datetime) -> None:
     """Who may not fail a task may still end it: what comes next sees the denial, in the answer or in the ledger."""
     trouble = _trouble(denied)
-    answer = Denied(error=trouble.error, cause=trouble.to_cause())
     try:
         ledger.write(attempt_row(run, token.attempt, ended_badly(trouble, now)))
-        states.succeed(token.token, wire.to_json(answer))
+        states.succeed(token.token, wire.to_json(Denied.of(trouble)))
     except AccessDenied as also:
         logger.error("nor may it be ended: %s", also.reason)
 

@@ -18,7 +18,7 @@ from lambdas.aws.ledger import (
     run_row,
     token_row,
 )
-from lambdas.core.edges.tokens import Available, Done
+from lambdas.core.edges.common import Available, Done
 from lambdas.core.edges.train import Finished, GangReady
 from lambdas.core.model import wire
 from lambdas.core.model.errors import AccessDenied, Misconfigured
@@ -122,7 +122,7 @@ def gather(
     verdict = readiness.assess(ids, ready=ready, online=online, lost=lost, now=now, deadline=patience)
     match verdict:
         case readiness.Complete(reason=reason):
-            timeouts = deadlines.train_timeouts(records, attempt, now)
+            lasts, silent = deadlines.train_timeouts(records, attempt, now)
             entry = note("gang_ready", reason, at=now, attempt=attempt)
             try:
                 ledger.write(
@@ -130,11 +130,7 @@ def gather(
                 )
             except AlreadyWrittenError:
                 logger.info("%s: two hosts were last at the same time", run)
-            answer = GangReady(
-                reason=reason,
-                train_seconds=timeouts.train_seconds,
-                heartbeat_seconds=timeouts.heartbeat_seconds,
-            )
+            answer = GangReady(reason=reason, train_seconds=lasts, heartbeat_seconds=silent)
             succeed(ledger, run, token, answer, now)
         case readiness.Failed(error=error, lost=gone, reason=reason):
             entry = note("host lost", reason, at=now, attempt=attempt)

@@ -18,7 +18,7 @@ from lambdas.aws.ledger import (
     run_row,
     wait_row,
 )
-from lambdas.core.edges.tokens import Available, Done
+from lambdas.core.edges.common import Available, Done
 from lambdas.core.model import errors
 from lambdas.core.model.errors import (
     GeneralizeFailed,

@@ -96,10 +96,9 @@ def next_step(
     """
     for refusal in refusals:
         if end := _end_at_once(refusal.kind):
-            return GiveUp(
-                end.error,
-                f"{end.advice}. Asked: {offers[refusal.offer].pool}. Answer: {refusal.code}: {refusal.reason}",
-            )
+            error, advice = end
+            answer = f"{refusal.code}: {refusal.reason}"
+            return GiveUp(error, f"{advice}. Asked: {offers[refusal.offer].pool}. Answer: {answer}")
     if held is not None:
         return _beside_survivors(offers, refusals, held)
     in_order = sorted(
@@ -188,21 +187,15 @@ def _beside_survivors(offers: Sequence[Offer], refusals: Sequence[Refusal], held
     )
 
 
-@dataclass(frozen=True)
-class _EndAtOnce:
-    error: str
-    advice: str
-
-
-def _end_at_once(kind: RefusalKind) -> _EndAtOnce | None:
-    """How a refusal that no other pool and no later time can change ends the search; None for any other."""
+def _end_at_once(kind: RefusalKind) -> tuple[str, str] | None:
+    """The error and the advice with which a refusal ends the search that no other pool and no later time can change."""
     match kind:
         case RefusalKind.ACCESS:
             advice = "A role may not launch hosts, which no other pool changes; give it the permission"
-            return _EndAtOnce("AccessDenied", advice)
+            return "AccessDenied", advice
         case RefusalKind.CONFIGURATION:
             advice = "The yard is set up wrongly, for every pool; deploy or bake again"
-            return _EndAtOnce("Misconfigured", advice)
+            return "Misconfigured", advice
         case RefusalKind.QUOTA | RefusalKind.UNSUPPORTED | RefusalKind.CAPACITY | RefusalKind.THROTTLED:
             return None
     assert_never(kind)

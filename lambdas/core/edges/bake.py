@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar
 
-from lambdas.core.edges.common import Failure
+from lambdas.core.edges.common import AttemptInput, Failure
 from lambdas.core.edges.conclude import Concluded
 
 
@@ -17,11 +17,9 @@ class Step(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class DocumentInput:
+class DocumentInput(AttemptInput):
     """Wait for the step's document with this `token`, or `explain` why it failed."""
 
-    run: str
-    attempt: int
     step: Step
     token: str | None = None
     explain: Failure | None = None

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import ClassVar
 
-from lambdas.core.edges.common import Failure
+from lambdas.core.edges.common import Failure, RunInput
 from lambdas.core.run.outcome import Outcome
 
 
@@ -20,11 +20,10 @@ class LastAnswer:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ConcludeInput:
+class ConcludeInput(RunInput):
     """`unreleased`, `unretired` and `undone` say how Release, the retirement of images or Undo failed. A rule or patrol
     that concludes an execution which did not (`cut_short`) does not know when that started."""
 
-    run: str
     execution: str
     outcome: LastAnswer
     started: datetime | None = None

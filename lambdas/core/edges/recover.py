@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from lambdas.core.edges.common import Failure
+from lambdas.core.edges.common import AttemptInput, Failure
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -15,9 +15,7 @@ class Limits:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RecoverInput:
-    run: str
-    attempt: int
+class RecoverInput(AttemptInput):
     failure: Failure
     plan: Limits
     now: datetime

@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import ClassVar
 
 from lambdas.core.capacity.placement import GiveUp, RetireFirst, Wait
+from lambdas.core.edges.common import AttemptInput
 from lambdas.core.model.job import ImageWhen
 
 
@@ -17,11 +18,9 @@ class Overdue(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class AwaitHostsInput:
+class AwaitHostsInput(AttemptInput):
     """Wait with this `token`, or say why the wait of the state that is `overdue` was too long."""
 
-    run: str
-    attempt: int
     token: str | None = None
     overdue: Overdue | None = None
 

@@ -1,11 +1,9 @@
 """How long things may take, and until when: the clockwork of a run, computed from its records."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from lambdas.core.capacity import cost
-from lambdas.core.run import readiness
 from lambdas.core.run.records import Records
 
 HEARTBEAT = timedelta(minutes=15)
@@ -23,14 +21,6 @@ PATIENCE: Mapping[str, timedelta] = {
 TO_SAVE = timedelta(minutes=5)
 """What a gang gets beyond the run's deadline, at which its hosts save and leave, before Train is over without them."""
 LEAST = 60
-
-
-@dataclass(frozen=True)
-class TrainTimeouts:
-    """What the waiting states of one attempt may take, in seconds."""
-
-    train_seconds: int
-    heartbeat_seconds: int
 
 
 def deadline(records: Records, attempt: int, now: datetime) -> datetime:
@@ -52,14 +42,10 @@ def deadline(records: Records, attempt: int, now: datetime) -> datetime:
     )
 
 
-def train_timeouts(records: Records, attempt: int, now: datetime) -> TrainTimeouts:
-    """How long Train may last and be silent. At least a minute each, so that a late start ends as a timeout."""
+def train_timeouts(records: Records, attempt: int, now: datetime) -> tuple[int, int]:
+    """The seconds that Train may last and be silent: at least a minute each, so that a late start ends as a timeout."""
     seconds = max(LEAST + 1, int((deadline(records, attempt, now) + TO_SAVE - now).total_seconds()))
-    return TrainTimeouts(seconds, min(int(HEARTBEAT.total_seconds()), seconds - 1))
-
-
-def ready_seconds() -> int:
-    return int(readiness.PATIENCE.total_seconds())
+    return seconds, min(int(HEARTBEAT.total_seconds()), seconds - 1)
 
 
 def used_up(records: Records, attempt: int, now: datetime, *, step: int | None) -> str | None:

@@ -3,7 +3,6 @@
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import ClassVar
 
 PATIENCE = timedelta(minutes=20)
 """How long hosts may take from launch to ready: boot (10 minutes for the largest types), data, program."""
@@ -11,13 +10,11 @@ PATIENCE = timedelta(minutes=20)
 
 @dataclass(frozen=True)
 class Complete:
-    kind: ClassVar[str] = "complete"
     reason: str
 
 
 @dataclass(frozen=True)
 class Waiting:
-    kind: ClassVar[str] = "waiting"
     missing: tuple[str, ...]
     reason: str
 
@@ -26,7 +23,6 @@ class Waiting:
 class Failed:
     """The gang cannot be complete. `error`: HostLost or HostsNotReady; `lost`: the hosts to replace."""
 
-    kind: ClassVar[str] = "failed"
     error: str
     lost: tuple[str, ...]
     reason: str

@@ -55,11 +55,10 @@ def _explain(
     """The failure, with the failed tests or the document's own last word, and with what it printed last."""
     row = records.waits.get((attempt, step))
     if row is None or row.command is None:
-        return Caught(error=trouble.error, cause=trouble.to_cause())
+        return Caught.of(trouble)
     ended = ssm.result(row.command, records.attempts[attempt].hosts[0])
     results = s3.get_json(yard.bucket_name, f"runs/{records.run.run}/tests.json") or {}
     failed = bake.tests_failed(results) if step is Step.TEST else None
     status = f"{trouble.reason or trouble.error} ({ended.status}, exit code {ended.exit_code})"
     reason = failed or bake.last_word(step, ended.tail) or status
-    full = Trouble(error=trouble.error, reason=reason, tail=ended.tail, exit_code=ended.exit_code)
-    return Caught(error=full.error, cause=full.to_cause())
+    return Caught.of(Trouble(error=trouble.error, reason=reason, tail=ended.tail, exit_code=ended.exit_code))

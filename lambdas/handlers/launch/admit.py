@@ -41,7 +41,7 @@ def _found(yard: HostAdmitSettings, execution_input: object) -> tuple[Job, Image
     if isinstance(image, InputFaults):
         return image
     types = request.instance_types or _types(yard, image)
-    zones = {zone for _, zone in instances.subnets(yard.subnet_ids)}
+    zones = instances.subnets(yard.subnet_ids)
     job = launch.admit(request, image, types=types, zones=zones)
     return job if isinstance(job, InputFaults) else (job, image)
 

@@ -49,7 +49,7 @@ def _overdue(ledger: Ledger, run: str, attempt: int, state: Overdue, now: dateti
         )
     except AlreadyWrittenError:
         ledger.write(event_row(run, entry))
-    return Caught(error=trouble.error, cause=trouble.to_cause())
+    return Caught.of(trouble)
 
 
 def _late_gang(records: Records, attempt: int, now: datetime) -> Trouble:

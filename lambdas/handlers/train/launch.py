@@ -29,7 +29,7 @@ from lambdas.core.edges.train import Launched as GangLaunched
 from lambdas.core.model import gang, policy, tokens, wire
 from lambdas.core.model.gang import Gang
 from lambdas.core.model.job import Job
-from lambdas.core.run import deadlines
+from lambdas.core.run import deadlines, readiness
 from lambdas.core.run.records import HostRow, HostUpdate, IntentUpdate, Owner, Records
 from lambdas.settings import LaunchSettings
 from lambdas.steps.entry_point import entry_point
@@ -221,7 +221,7 @@ def _too_few(part: Part, launched: Launched) -> FleetRefusal:
 
 
 def _launched(reason: str) -> GangLaunched:
-    return GangLaunched(reason=reason, ready_seconds=deadlines.ready_seconds())
+    return GangLaunched(reason=reason, ready_seconds=int(readiness.PATIENCE.total_seconds()))
 
 
 def _hosts(asking: Asking, launched: Launches) -> str:

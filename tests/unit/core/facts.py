@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from lambdas.core.capacity.offers import ImageFacts, ImageSource, PlanFacts, Subnet
+from lambdas.core.capacity.offers import ImageFacts, ImageSource, PlanFacts
 from lambdas.core.capacity.plan import Offer, Priced
 from lambdas.core.jobfile import check
 from lambdas.core.model.image import Image
@@ -95,7 +95,7 @@ def plan_facts(**changes: Any) -> PlanFacts:
     types = ("g6.xlarge", "g5.xlarge", "g4dn.xlarge", "p6-b200.48xlarge", "p5e.48xlarge", *CPU_TYPES)
     known: dict[str, Any] = {
         "region": "us-east-1",
-        "subnets": tuple(Subnet(f"subnet-{zone[-1]}", zone) for zone in ZONES),
+        "subnets": {zone: f"subnet-{zone[-1]}" for zone in ZONES},
         "offered": frozenset((name, zone) for name in types for zone in ZONES),
         "spot_prices": {(name, zone): 0.3 for name in types for zone in ZONES},
         "quotas": {
