@@ -3,6 +3,7 @@
 What EC2 refuses is counted and reported, and the rest goes on; the next execution tries it again.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -43,7 +44,8 @@ def _retire(*, report_only: bool) -> Retired | SomeLeft:
     policy, facts = RetentionPolicy(yard.keep_images, yard.keep_days), _facts(yard)
     decided, loose = retention.of_images(facts, policy, now=now), retention.of_snapshots(facts)
     if not report_only:
-        decided, loose = tuple(map(_retired, decided)), tuple(map(_deleted, loose))
+        decided = tuple(_gone(images.retire, each) for each in decided)
+        loose = tuple(_gone(images.delete_snapshot, each) for each in loose)
     return _report(yard, retention.report(decided, loose, policy, yard=yard.yard, now=now))
 
 
@@ -87,21 +89,11 @@ def _named(ledger: Ledger, runs: frozenset[str], mine: tuple[Image, ...]) -> dic
     return found
 
 
-def _retired(disposition: Disposition) -> Disposition:
+def _gone(retire: Callable[[str], None], disposition: Disposition) -> Disposition:
     if disposition.stays:
         return disposition
     try:
-        images.retire(disposition.id)
-    except (AccessDenied, Misconfigured) as error:
-        return replace(disposition, fate=Fate.LEFT, reason=error.reason)
-    return replace(disposition, fate=Fate.RETIRED)
-
-
-def _deleted(disposition: Disposition) -> Disposition:
-    if disposition.stays:
-        return disposition
-    try:
-        images.delete_snapshot(disposition.id)
+        retire(disposition.id)
     except (AccessDenied, Misconfigured) as error:
         return replace(disposition, fate=Fate.LEFT, reason=error.reason)
     return replace(disposition, fate=Fate.RETIRED)

@@ -79,9 +79,7 @@ class LaunchRequest:
 
 def read_input(execution_input: object) -> LaunchRequest | InputFaults:
     """What the execution's input asks for, or every fault of it."""
-    record = Record(LaunchRequest)
-    section = record.open(execution_input)
-    request = record.take(section)
+    request, section = Record(LaunchRequest).whole(execution_input)
     section.one_of(SOURCES, '{"image": "ami-..."}, {"run": "..."} or {"latest": "NAME"}')
     return _refused(*section.faults) if section.faults else request
 

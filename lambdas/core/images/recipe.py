@@ -151,9 +151,7 @@ class BakeRequest:
 
 def read_input(execution_input: object, *, usual: str) -> BakeRequest | InputFaults:
     """What the execution is to do. `usual` is the key of the yard's own recipe, which an empty input means."""
-    record = Record(BakeRequest)
-    section = record.open(execution_input)
-    request = record.take(section)
+    request, section = Record(BakeRequest).whole(execution_input)
     given = [each for each in ("recipe_key", "recipe") if section.given(each)]
     if len(given) > 1:
         section.fault("", "found both recipe_key and recipe; give one, or neither for the yard's own recipe")
@@ -172,11 +170,11 @@ def parse(text: bytes, *, source: str) -> Recipe | InputFaults:
 
 def check(recipe: object, *, source: str) -> Recipe | InputFaults:
     """The recipe that a mapping says (an inline `{"recipe": {...}}`), or every fault of it."""
-    section = document.opened(recipe, Recipe, source=source, what="a recipe")
-    if isinstance(section, InputFaults):
-        return section
-    found = Record(Recipe).take(section)
-    return InputFaults(source, tuple(section.faults)) if section.faults else found
+    found = document.opened(recipe, Recipe, source=source, what="a recipe")
+    if isinstance(found, InputFaults):
+        return found
+    read, section = found
+    return InputFaults(source, tuple(section.faults)) if section.faults else read
 
 
 def readable(parameter: str, *, usual: str, yard: str) -> bool:

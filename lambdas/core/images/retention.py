@@ -91,9 +91,7 @@ class RetireRequest:
 
 def read_input(execution_input: object) -> RetireRequest | InputFaults:
     """What the execution's input asks for, or every fault of it."""
-    record = Record(RetireRequest)
-    section = record.open(execution_input)
-    request = record.take(section)
+    request, section = Record(RetireRequest).whole(execution_input)
     if not section.faults:
         return request
     return InputFaults("The execution's input", tuple(section.faults), so="; nothing was retired")
@@ -111,7 +109,7 @@ def of_images(facts: RetentionFacts, policy: RetentionPolicy, *, now: datetime) 
         if reason:
             stay[image.id] = reason
     _with_parents(ordered, stay)
-    decided = [_disposition(image, stay.get(image.id), facts, policy) for image in ordered]
+    decided = [_of_image(image, stay.get(image.id), policy) for image in ordered]
     return tuple(sorted(decided, key=lambda disposition: disposition.family))
 
 
@@ -185,9 +183,7 @@ def _with_parents(images: Iterable[Image], stay: dict[str, str]) -> None:
             child = parent
 
 
-def _disposition(
-    image: Image, stays: str | None, facts: RetentionFacts, policy: RetentionPolicy
-) -> Disposition:
+def _of_image(image: Image, stays: str | None, policy: RetentionPolicy) -> Disposition:
     return Disposition(
         id=image.id,
         name=image.name,
@@ -255,18 +251,9 @@ def report(
 
 
 def _row(disposition: Disposition, now: datetime) -> dict[str, Any]:
-    return {
-        "id": disposition.id,
-        "name": disposition.name,
-        "family": disposition.family,
-        "created": disposition.created,
-        "age_days": (now - wire.instant(disposition.created)).days,
-        "gib": disposition.gib,
-        "snapshots": list(disposition.snapshots),
-        "fate": disposition.fate.value,
-        "reason": disposition.reason,
-        "dollars_per_month": disposition.dollars_per_month,
-    }
+    row: dict[str, Any] = wire.to_json(disposition)
+    age = now - wire.instant(disposition.created)
+    return row | {"age_days": age.days, "dollars_per_month": disposition.dollars_per_month}
 
 
 def as_text(report: Mapping[str, Any]) -> str:

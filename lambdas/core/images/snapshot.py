@@ -64,9 +64,7 @@ class HostFacts:
 
 def read_input(execution_input: object) -> SnapshotRequest | InputFaults:
     """What the execution's input asks for, or every fault of it."""
-    record = Record(SnapshotRequest)
-    section = record.open(execution_input)
-    request = record.take(section)
+    request, section = Record(SnapshotRequest).whole(execution_input)
     section.one_of(("instance", "run"), '{"instance": "i-..."} or {"run": "..."}')
     for each in ("role", "index"):
         if section.given(each) and section.given("instance") and not section.given("run"):

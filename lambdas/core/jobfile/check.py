@@ -37,9 +37,7 @@ class JobSource:
 
 def read_input(execution_input: object) -> JobSource | InputFaults:
     """What to run: exactly one of `job_key` (with `version_id`, `etag`) and `job`."""
-    record = Record(JobSource)
-    section = record.open(execution_input)
-    source = record.take(section)
+    source, section = Record(JobSource).whole(execution_input)
     section.one_of(("job_key", "job"), '{"job_key": "jobs/x.yaml"} or {"job": {...}}')
     return InputFaults("The execution's input", tuple(section.faults)) if section.faults else source
 
@@ -53,10 +51,11 @@ def parse(text: bytes, *, source: str, bucket: str) -> Job | InputFaults:
 
 def check(job: object, *, source: str, bucket: str) -> Job | InputFaults:
     """The job a mapping says (an inline `{"job": {...}}`), or every fault of it."""
-    section = document.opened(job, Job, source=source, what="a job", bucket=bucket)
-    if isinstance(section, InputFaults):
-        return section
-    whole = rules.settled(Record(Job).take(section), rules.Written(section.values, section.faults))
+    found = document.opened(job, Job, source=source, what="a job", bucket=bucket)
+    if isinstance(found, InputFaults):
+        return found
+    read, section = found
+    whole = rules.settled(read, rules.Written(section.values, section.faults))
     return InputFaults(source, tuple(section.faults)) if section.faults else whole
 
 

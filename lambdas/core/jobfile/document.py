@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from lambdas.core.model.fields import Record, keys
+from lambdas.core.model.fields import Record, Value, keys
 from lambdas.core.model.validation import BareWord, Fault, InputFaults, Section, any_of, shown
 
 MOST_BYTES = 64 * 1024
@@ -45,10 +45,12 @@ def parse(text: bytes, *, source: str, what: str) -> object | InputFaults:
     return InputFaults(source, (Fault("", found.reason),)) if isinstance(found, NotReadable) else found
 
 
-def opened(document: object, of: type, *, source: str, what: str, bucket: str = "") -> Section | InputFaults:
-    """The document as a section with the keys `of` a record; not one that is no mapping at all."""
+def opened(
+    document: object, of: type[Value], *, source: str, what: str, bucket: str = ""
+) -> tuple[Value, Section] | InputFaults:
+    """What the document says as such a record, and its section; not of one that is no mapping at all."""
     if isinstance(document, Mapping):
-        return Record(of).open(document, bucket=bucket)
+        return Record(of).whole(document, bucket=bucket)
     found = "it is empty" if document is None else f"it is not a mapping but {shown(document)}"
     return InputFaults(source, (Fault("", f"{found}; {what} has the keys {any_of(tuple(keys(of)))}"),))
 

@@ -273,9 +273,10 @@ class Record(Kind[Value]):
     def found(self, section: Section, key: str, default: Any) -> Any:
         return self.take(section.section(key, tuple(keys(self.of))))
 
-    def open(self, document: object, path: str = "", bucket: str = "") -> Section:
-        """A whole document, to be taken."""
-        return Section(document, path, tuple(keys(self.of)), [], bucket)
+    def whole(self, document: object, path: str = "", bucket: str = "") -> tuple[Value, Section]:
+        """What a whole document says, and the section that it is, which has its faults."""
+        section = Section(document, path, tuple(keys(self.of)), [], bucket)
+        return self.take(section), section
 
     def take(self, section: Section) -> Value:
         """What the section says, with every default."""
@@ -299,10 +300,7 @@ class Part(Record[Any]):
             each.pop("default", None)
         return schema
 
-    def found(self, section: Section, key: str, default: Any) -> Any:
-        return self.given(section.section(key, tuple(keys(self.of))))
-
-    def given(self, section: Section) -> dict[str, Any]:
+    def take(self, section: Section) -> dict[str, Any]:
         """What the section says, and no default."""
         return {name: value for name, value in self.values(section).items() if section.given(name)}
 

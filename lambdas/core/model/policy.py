@@ -64,8 +64,7 @@ class Policy:
 
 def of_mapping(given: object, *, path: str) -> Policy | InputFaults:
     """The yard's own policy, from its context."""
-    section = Part(Policy).open(given, path)
-    values = Part(Policy).given(section)
+    values, section = Part(Policy).whole(given, path)
     return InputFaults(path, tuple(section.faults)) if section.faults else replace(Policy(), **values)
 
 
@@ -80,8 +79,7 @@ def of_host(yard: Policy, tagged: Mapping[str, str]) -> tuple[Policy, tuple[str,
     given = {key.removeprefix(TAG): _value(text) for key, text in tagged.items() if key.startswith(TAG)}
     if not given:
         return yard, ()
-    section = Part(Policy).open(given)
-    values = Part(Policy).given(section)
+    values, section = Part(Policy).whole(given)
     wrong = {fault.path for fault in section.faults}
     sound = {key: value for key, value in values.items() if key not in wrong}
     return replace(yard, **sound), tuple(
