@@ -27,7 +27,7 @@ def handler(given: DocumentInput) -> Nothing | Caught:
     if given.explain:
         return _explain(yard, ledger.known(run), attempt, step, given.explain.trouble)
     assert given.token is not None, "a wait has the token of its task"
-    entered = waits.enter(ledger, run, attempt, step, given.token, now, state=step.capitalize())
+    entered = waits.enter(ledger, run, attempt, step, given.token, now)
     (builder,) = entered.records.attempts[attempt].hosts
     waits.raise_if_over(entered, builder)
     document, parameters = _document(yard, run, step)
