@@ -209,12 +209,12 @@ class Ledger(Table):
 
     def token(self, run: str, attempt: int, wait: str) -> TokenRow | None:
         row = self._get(f"run#{run}", f"token#{attempt:04d}#{wait}")
-        return wire.from_json(TokenRow, {**row, "attempt": attempt, "wait": wait}) if row else None
+        return records.of_row(row) if row else None
 
     def waiting(self, run: str) -> tuple[TokenRow, ...]:
         """The tokens of a run that nobody has answered, be the run itself known or not."""
         rows = self._query(run, "begins_with(sk, :edge)", "token#")
-        tokens = (records.token_of(row) for row in rows if "token" in row)
+        tokens: Iterable[TokenRow] = (records.of_row(row) for row in rows if "token" in row)
         return tuple(token for token in tokens if token.answered is None)
 
     def progress(self, run: str) -> Mapping[str, Any]:

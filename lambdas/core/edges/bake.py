@@ -33,10 +33,8 @@ class Baked:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RolledBack:
+class RolledBack(Baked):
     kind: ClassVar[str] = "rolled_back"
-    image: str
-    reason: str
 
 
 @dataclass(frozen=True, kw_only=True)

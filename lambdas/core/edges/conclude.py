@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import ClassVar
 
 from lambdas.core.edges.common import Failure, RunInput
-from lambdas.core.run.outcome import Outcome
+from lambdas.core.run.outcome import Conclusion
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,13 +34,10 @@ class ConcludeInput(RunInput):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Concluded:
+class Concluded(Conclusion):
     """How the execution ends, and the answer it ends with."""
 
     kind: str
-    outcome: Outcome
-    error: str | None
-    reason: str
 
 
 @dataclass(frozen=True, kw_only=True)

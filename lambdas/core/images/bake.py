@@ -41,14 +41,6 @@ class RollbackPlan:
     reason: str
 
 
-@dataclass(frozen=True)
-class Moved:
-    """How the image parameters move: current becomes `image`, previous what was current, `before`."""
-
-    image: str
-    before: str
-
-
 def unchanged(current: Image | None, *, yard: str, recipe_hash: str) -> Unchanged | None:
     """None when there is something to bake."""
     if current is None or not current.is_of(yard) or not current.available:

@@ -2,13 +2,13 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from functools import partial
 from typing import Any, ClassVar, assert_never
 
-from lambdas.core.model import errors
+from lambdas.core.model import errors, wire
 
 MOST_TAIL = 8_000
 MOST_REASON = 4_000
@@ -66,34 +66,17 @@ class Trouble:
     def caught(error: str, cause: str) -> "Trouble":
         """From `$states.errorOutput`: the cause is our JSON facts, a Lambda's error JSON, or what a service says."""
         facts = _facts(cause)
-        if facts is None or not facts.keys() & {"reason", "errorMessage"}:
-            denied = DENIED in cause
-            return Trouble(error="AccessDenied" if denied else error, reason=cause.strip())
-        if "errorMessage" in facts:
+        if facts and "errorMessage" in facts:
             return Trouble(error=error, reason=str(facts["errorMessage"]))
-        step, exit_code = facts.get("step"), facts.get("exit_code")
-        return Trouble(
-            error=error,
-            reason=str(facts.get("reason") or ""),
-            lost=tuple(str(host) for host in facts.get("lost") or ()),
-            step=None if step is None else int(step),
-            tail=str(facts.get("tail") or ""),
-            exit_code=None if exit_code is None else int(exit_code),
-            final=bool(facts.get("final")),
-            all_well=bool(facts.get("all_well")),
-        )
+        ours = {**(facts or {}), "error": error}
+        if "reason" in ours and not wire.faults(Trouble, ours):
+            return wire.from_json(Trouble, ours)
+        return Trouble(error="AccessDenied" if DENIED in cause else error, reason=cause.strip())
 
     def to_cause(self) -> str:
         """What SendTaskFailure sends as cause, within the 32,768 characters that it takes."""
-        facts = {
-            "reason": self.reason[:MOST_REASON],
-            "lost": list(self.lost),
-            "step": self.step,
-            "tail": self.tail[-MOST_TAIL:],
-            "exit_code": self.exit_code,
-            "final": self.final,
-            "all_well": self.all_well,
-        }
+        short = replace(self, reason=self.reason[:MOST_REASON], tail=self.tail[-MOST_TAIL:])
+        facts = {name: value for name, value in wire.to_json(short).items() if name != "error"}
         return json.dumps(facts, ensure_ascii=False)
 
 

@@ -68,7 +68,7 @@ def _discard(yard: ImageSettings, end: RunEnd) -> TrainyardError | None:
     parameters = (yard.image_parameter, yard.previous_image_parameter)
     keep = [ssm.parameter(name) or bake.NO_IMAGE for name in parameters]
     if records and records.run.published:
-        keep.append(records.run.published["image"])
+        keep.append(records.run.published.image)
     wrong: TrainyardError | None = None
     for image in bake.discarded(images.of_yard(yard.yard), run=run, keep=keep):
         try:

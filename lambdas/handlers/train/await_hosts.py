@@ -67,7 +67,7 @@ def _late_gang(records: Records, attempt: int, now: datetime) -> Trouble:
 
 
 def _silent_gang(records: Records, attempt: int, now: datetime) -> Trouble:
-    step = (records.run.progress or {}).get("step")
+    step = records.run.step
     lost = _gone(records, attempt)
     if lost:
         each = "; ".join(f"{host}: {why}" for host, why in lost.items())

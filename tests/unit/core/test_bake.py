@@ -9,6 +9,7 @@ from lambdas.core.images import bake, bake_summary
 from lambdas.core.images.bake import RollbackPlan, Unchanged
 from lambdas.core.model.errors import Refused
 from lambdas.core.model.image import Image, Snapshot
+from lambdas.core.run.records import Moved
 from lambdas.core.run.recovery import Retry, Stop, Trouble
 from tests.unit.core.facts import run_facts
 
@@ -158,7 +159,7 @@ def test_what_a_bake_made_and_nobody_will_use_goes() -> None:
 
 def test_a_summary_tells_the_image_its_tests_and_what_was_left() -> None:
     said = bake_summary.summarise(
-        run_facts("gpu-1", 540, recipe=RECIPE, published={"image": "ami-new", "before": "ami-old"}),
+        run_facts("gpu-1", 540, recipe=RECIPE, published=Moved("ami-new", "ami-old")),
         kind="baked",
         image=None,
         objects=("runs/gpu-1/tests.json", "runs/gpu-1/logs/builder.log"),

@@ -71,7 +71,7 @@ def test_only_the_markets_the_job_allows_are_offered() -> None:
 
 
 def test_the_order_does_not_depend_on_the_order_of_facts() -> None:
-    turned = dict(reversed(plan_facts().subnets.items()))
+    turned = dict(reversed([*plan_facts().subnets.items()]))
     assert planned(job(), subnets=turned).offers == planned(job()).offers
 
 
