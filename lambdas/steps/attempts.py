@@ -12,6 +12,7 @@ from lambdas.aws import ssm, states
 from lambdas.aws.ledger import (
     AlreadyWrittenError,
     Ledger,
+    Write,
     answered_row,
     attempt_row,
     event_row,
@@ -47,12 +48,15 @@ def await_news(
     return ledger.known(run)
 
 
-def end_once(ledger: Ledger, run: str, attempt: int, values: AttemptUpdate) -> None:
-    """Write how the attempt ended (`ending` among the values), unless something has ended it before."""
+def end_once(ledger: Ledger, run: str, attempt: int, values: AttemptUpdate, *also: Write) -> bool:
+    """Write how the attempt ended (`ending` among the values) and `also` these, unless something has ended it before;
+    whether it is written."""
     try:
-        ledger.write(attempt_row(run, attempt, values, unless="ending"))
+        ledger.write(attempt_row(run, attempt, values, unless="ending"), *also)
     except AlreadyWrittenError:
         logger.info("attempt %s of %s had ended before", attempt, run)
+        return False
+    return True
 
 
 def settle(ledger: Ledger, records: Records, attempt: int, now: datetime) -> bool:
@@ -91,10 +95,8 @@ def end(
     """The attempt ended, well or badly: the first word counts, and its token is answered with it."""
     well: AttemptUpdate = {"ending": Ending.FINISHED, "ended": now, "reason": entry.reason}
     values: AttemptUpdate = {**(ended_badly(trouble, now) if trouble else well), "to_step": step}
-    try:
-        ledger.write(attempt_row(run, attempt, values, unless="ending"), event_row(run, entry))
-    except AlreadyWrittenError:
-        logger.info("attempt %s of %s has ended already; %s changes nothing", attempt, run, entry.event)
+    if not end_once(ledger, run, attempt, values, event_row(run, entry)):
+        logger.info("%s changes nothing", entry.event)
     settle(ledger, ledger.known(run), attempt, now)
 
 
