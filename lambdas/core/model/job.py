@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, assert_never
 
-from lambdas.core.model import wire
 from lambdas.core.model.fields import (
     Choice,
     Count,
@@ -420,16 +419,6 @@ class Job:
     def gang(self) -> int:
         """How many hosts one attempt needs, both gangs together."""
         return len(self.roles)
-
-    def to_json(self) -> dict[str, Any]:
-        """As admitted: what job.json, cluster.json and the ledger hold."""
-        document: dict[str, Any] = wire.to_json(self)
-        return document
-
-    @staticmethod
-    def from_json(data: Mapping[str, Any]) -> "Job":
-        """A job that was admitted before; for anything else use `check`."""
-        return wire.from_json(Job, data)
 
 
 def one_host_job(

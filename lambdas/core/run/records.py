@@ -10,7 +10,7 @@ from typing import Any, TypedDict
 from lambdas.core.capacity.cost import BilledHost
 from lambdas.core.capacity.plan import Offer, Plan, Refusal, RefusalKind
 from lambdas.core.model import gang, wire
-from lambdas.core.model.gang import Gang, StopReason
+from lambdas.core.model.gang import Gang, Member, StopReason
 from lambdas.core.model.imaging import Imaging
 from lambdas.core.model.instance_types import Market
 from lambdas.core.model.job import Job, Role
@@ -95,12 +95,10 @@ class RunUpdate(TypedDict, total=False):
 
 
 @dataclass(frozen=True, kw_only=True)
-class HostRow(BilledHost):
+class HostRow(Member, BilledHost):
     """One host. `ready` and `stopped` are attempt numbers: the last one it said so for."""
 
     attempt: int
-    gang: Gang = Gang.GPU
-    address: str | None = None
     ready: int = 0
     ready_at: datetime | None = None
     stopped: int = 0

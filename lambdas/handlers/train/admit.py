@@ -7,6 +7,7 @@ from lambdas.core.edges.common import AdmitInput, Admitted
 from lambdas.core.jobfile import check, references
 from lambdas.core.jobfile.check import JobSource
 from lambdas.core.jobfile.references import PrefixFacts, SourceFacts
+from lambdas.core.model import wire
 from lambdas.core.model.errors import JobRefused, Refused
 from lambdas.core.model.job import Job
 from lambdas.core.model.validation import InputFaults
@@ -39,7 +40,7 @@ def handler(given: AdmitInput) -> Admitted | Refused:
     if taken:
         return taken
     if isinstance(job, Job):
-        s3.put_json(yard.bucket_name, f"runs/{run}/job.json", job.to_json())
+        s3.put_json(yard.bucket_name, f"runs/{run}/job.json", wire.to_json(job))
     if isinstance(job, Job) and job.checkpoints.resume and isinstance(answer, Admitted):
         _go_on_from(job.checkpoints.resume, run, yard.bucket_name)
     return answer

@@ -9,7 +9,7 @@ import pytest
 
 from lambdas.core.jobfile import check
 from lambdas.core.jobfile.check import JobSource
-from lambdas.core.model import names
+from lambdas.core.model import names, wire
 from lambdas.core.model.job import (
     PROGRAMS,
     RUN_ID,
@@ -193,7 +193,7 @@ def test_an_admitted_job_comes_back_equal() -> None:
             "after": {"hosts": "stop", "image": "always"},
         }
     )
-    assert Job.from_json(json.loads(json.dumps(job.to_json()))) == job
+    assert wire.from_json(Job, json.loads(json.dumps(wire.to_json(job)))) == job
 
 
 def test_arguments_are_taken_as_a_person_reads_them() -> None:

@@ -194,7 +194,7 @@ def served(chief: dict[str, Any], worker: dict[str, Any], ps: dict[str, Any]) ->
     """A gang in which the chief has not the lowest id, and the parameter server is of the second gang."""
     hosts = {"i-a": host(gang=2, **ps), "i-b": host(**chief), "i-c": host(**worker)}
     made = served_job({"workers": 1, "parameter_servers": 1})
-    return ledger(hosts=hosts, job=made.to_json())
+    return ledger(hosts=hosts, job=wire.to_json(made))
 
 
 @pytest.mark.parametrize(
