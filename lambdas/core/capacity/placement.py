@@ -19,7 +19,6 @@ MOST_TRIES = 100
 """What a search aims at. An execution's history holds 25,000 events, a try takes about eight of them,
 and a run may search again after every restart."""
 MOST_REASON = 300
-WAIT_MINUTES = "limits.wait_minutes"
 
 GRAVEST = (
     RefusalKind.ACCESS,
@@ -81,16 +80,16 @@ def next_step(
     *,
     now: datetime,
     since: datetime,
-    give_up_at: datetime,
-    ended_by: str = WAIT_MINUTES,
+    wait_minutes: float,
+    deadline: datetime,
     held: int | None = None,
     first: Market | None = None,
     last: Collection[int] = (),
 ) -> Try | Wait | RetireFirst | GiveUp:
     """What the launch loop does next.
 
-    `refusals` are those of this search (this attempt) only; `since` is when the search began, `ended_by` the
-    limit of the job that ends it at `give_up_at`. `held` is the offer in which surviving hosts of the last
+    `refusals` are those of this search (this attempt) only; `since` is when the search began, which ends with the job's
+    patience, and never after the run's `deadline`. `held` is the offer in which surviving hosts of the last
     attempt live: a gang is one pool, so only that one is asked. The pools of the market `first` go before the others,
     the offers `last` after them.
     """
@@ -113,7 +112,10 @@ def next_step(
     for index in still_open:
         if index not in asked:
             return Try(index, round_now, _why_try(offers[index], refusals, round_now))
+    patience = since + timedelta(minutes=wait_minutes)
+    give_up_at = min(patience, deadline)
     if max(refusal.at for refusal in refusals) >= give_up_at:
+        ended_by = "limits.wait_minutes" if patience <= deadline else "limits.hours"
         headline = f"No pool had room within {_minutes(give_up_at - since)} ({ended_by})."
         advice = f"Allow more instance types or a longer {ended_by}"
         return GiveUp("NoOffer", _all_refused(headline, offers, refusals, advice))
@@ -135,16 +137,6 @@ def answer_of(refusals: Sequence[tuple[str, FleetRefusal]]) -> FleetRefusal:
     return FleetRefusal(
         decides.kind, decides.code, "; ".join(f"{name}: {no.reason}" for name, no in of_type.items())
     )
-
-
-def give_up_at(since: datetime, wait_minutes: float, deadline: datetime) -> datetime:
-    """When a search that began at `since` ends: the job's patience, and never after the run's deadline."""
-    return min(since + timedelta(minutes=wait_minutes), deadline)
-
-
-def ended_by(since: datetime, wait_minutes: float, deadline: datetime) -> str:
-    """Which limit of the job ends that search."""
-    return WAIT_MINUTES if since + timedelta(minutes=wait_minutes) <= deadline else "limits.hours"
 
 
 def pause_after(round_over: int, *, patience: timedelta, pools: int) -> timedelta:

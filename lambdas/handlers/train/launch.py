@@ -122,15 +122,13 @@ def _next_step(records: Records, attempt: int, now: datetime) -> Try | Wait | Re
     open_ask = records.unanswered(attempt)
     if open_ask:
         return Try(open_ask.offer, open_ask.round, "an earlier call asked this pool and its answer was lost")
-    since = records.searching_since(attempt, now)
-    deadline = deadlines.deadline(records, attempt, now)
     return placement.next_step(
         plan.offers,
         records.refusals(attempt),
         now=now,
-        since=since,
-        give_up_at=placement.give_up_at(since, job.limits.wait_minutes, deadline),
-        ended_by=placement.ended_by(since, job.limits.wait_minutes, deadline),
+        since=records.searching_since(attempt, now),
+        wait_minutes=job.limits.wait_minutes,
+        deadline=deadlines.deadline(records, attempt, now),
         held=records.held_offer(attempt),
         first=records.first_market(attempt),
         last=records.failed_offers(attempt),
