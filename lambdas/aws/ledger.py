@@ -14,9 +14,11 @@ from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
 from botocore.exceptions import ClientError
 
 from lambdas.aws.clients import client
+from lambdas.core.capacity.cost import BilledHost
 from lambdas.core.capacity.plan import Plan
 from lambdas.core.model import wire
 from lambdas.core.model.errors import Misconfigured
+from lambdas.core.model.gang import Gang
 from lambdas.core.model.timeline import Entry
 from lambdas.core.run import records
 from lambdas.core.run.records import (
@@ -87,8 +89,10 @@ def attempt_row(
     return Write(f"run#{run}", f"attempt#{attempt:04d}", values, unless=unless)
 
 
-def launched_row(run: str, instance: str, values: HostUpdate) -> Write:
-    return Write(f"run#{run}", f"host#{instance}", values)
+def launched_row(run: str, host: BilledHost, *, attempt: int, gang: Gang) -> Write:
+    values = wire.to_json(host) | {"attempt": attempt, "gang": gang}
+    del values["instance"]
+    return Write(f"run#{run}", f"host#{host.instance}", values)
 
 
 def host_row(run: str, instance: str, values: HostUpdate) -> Write:

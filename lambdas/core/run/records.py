@@ -127,15 +127,6 @@ class HostRow(Member, BilledHost):
 
 
 class HostUpdate(TypedDict, total=False):
-    attempt: int
-    type: str
-    zone: str
-    market: Market
-    price: float
-    launched: datetime
-    gang: Gang
-    on_demand_price: float | None
-    disk_gib: int
     address: str | None
     ready: int
     ready_at: datetime

@@ -21,6 +21,7 @@ from lambdas.aws.ledger import (
     run_row,
 )
 from lambdas.core.capacity import placement
+from lambdas.core.capacity.cost import BilledHost
 from lambdas.core.capacity.placement import FleetRefusal, GiveUp, RetireFirst, Try, Wait
 from lambdas.core.capacity.plan import Offer, Part, RefusalKind, parts
 from lambdas.core.edges.common import AttemptInput
@@ -30,7 +31,7 @@ from lambdas.core.model import gang, policy, tokens, wire
 from lambdas.core.model.gang import Gang
 from lambdas.core.model.job import Job
 from lambdas.core.run import deadlines, readiness
-from lambdas.core.run.records import HostRow, HostUpdate, IntentUpdate, Owner, Records
+from lambdas.core.run.records import HostRow, IntentUpdate, Owner, Records
 from lambdas.settings import LaunchSettings
 from lambdas.steps.entry_point import entry_point
 from lambdas.steps.observability import clock, note
@@ -275,20 +276,19 @@ def _host_rows(asking: Asking, launched: Launches, now: datetime) -> list[Write]
     rows: list[Write] = []
     for part, answer in launched:
         price = part.price_of(answer.type)
-        values: HostUpdate = {
-            "attempt": attempt,
-            "gang": part.gang,
-            "type": answer.type,
-            "zone": asking.offer.zone,
-            "market": asking.offer.market,
-            "price": price.price,
-            "on_demand_price": price.on_demand_price,
-            "disk_gib": asking.disk_gib,
-            "launched": now,
-        }
-        for host in answer.instances:
-            rows.append(launched_row(run, host, values))
-            rows.append(look_up_row("instance", host, Owner(run=run, attempt=attempt), now))
+        for instance in answer.instances:
+            host = BilledHost(
+                instance=instance,
+                type=answer.type,
+                zone=asking.offer.zone,
+                market=asking.offer.market,
+                price=price.price,
+                on_demand_price=price.on_demand_price,
+                disk_gib=asking.disk_gib,
+                launched=now,
+            )
+            rows.append(launched_row(run, host, attempt=attempt, gang=part.gang))
+            rows.append(look_up_row("instance", instance, Owner(run=run, attempt=attempt), now))
     return rows
 
 
