@@ -8,7 +8,7 @@ from constructs import Construct
 
 from lambdas.core.model import policy
 from lambdas.core.model.policy import Policy
-from lambdas.core.model.validation import shown
+from lambdas.core.model.validation import InputFaults, shown
 
 
 @dataclass(frozen=True)
@@ -155,8 +155,8 @@ def _policy(context: dict[str, object]) -> Policy:
     except ValueError as error:
         raise ValueError(f"context policy: {shown(given)} is no JSON: {error}") from error
     found = policy.of_mapping(given, path="policy")
-    if isinstance(found, policy.WrongPolicy):
-        raise ValueError(f"context {'; '.join(found.faults)}")  # noqa: TRY004 - of its value, not of its type
+    if isinstance(found, InputFaults):
+        raise ValueError(f"context {'; '.join(map(str, found.faults))}")  # noqa: TRY004 - of its value, not of its type
     return found
 
 

@@ -118,10 +118,10 @@ def tag(hosts: Mapping[str, Sequence[str]], key: str) -> None:
     all_done({host: why for host, why in refused.items() if not why.startswith(GONE)})
 
 
-def subnets(ids: Iterable[str]) -> tuple[tuple[str, str], ...]:
-    """(subnet id, Availability Zone) of each."""
+def subnets(ids: Iterable[str]) -> dict[str, str]:
+    """One of these subnets by Availability Zone."""
     answer = client("ec2").describe_subnets(SubnetIds=list(ids))
-    return tuple((subnet["SubnetId"], subnet["AvailabilityZone"]) for subnet in answer["Subnets"])
+    return {subnet["AvailabilityZone"]: subnet["SubnetId"] for subnet in reversed(answer["Subnets"])}
 
 
 def _tagger(key: str, value: str) -> Callable[..., Any]:

@@ -3,8 +3,9 @@
 Rows that belong together are written in one transaction: a crash leaves all of them or none.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import field
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any, Literal
@@ -13,10 +14,11 @@ from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
 from botocore.exceptions import ClientError
 
 from lambdas.aws.clients import client
+from lambdas.core.capacity.cost import BilledHost
 from lambdas.core.capacity.plan import Plan
 from lambdas.core.model import wire
 from lambdas.core.model.errors import Misconfigured
-from lambdas.core.model.lazy import dataclass
+from lambdas.core.model.gang import Gang
 from lambdas.core.model.timeline import Entry
 from lambdas.core.run import records
 from lambdas.core.run.records import (
@@ -87,8 +89,10 @@ def attempt_row(
     return Write(f"run#{run}", f"attempt#{attempt:04d}", values, unless=unless)
 
 
-def launched_row(run: str, instance: str, values: HostUpdate) -> Write:
-    return Write(f"run#{run}", f"host#{instance}", values)
+def launched_row(run: str, host: BilledHost, *, attempt: int, gang: Gang) -> Write:
+    values = wire.to_json(host) | {"attempt": attempt, "gang": gang}
+    del values["instance"]
+    return Write(f"run#{run}", f"host#{host.instance}", values)
 
 
 def host_row(run: str, instance: str, values: HostUpdate) -> Write:
@@ -123,11 +127,35 @@ def look_up_row(noun: Noun, name: str, owner: Owner, now: datetime) -> Write:
     return Write(f"{noun}#{name}", "run", known | {"expires": expires}, put=True)
 
 
-class Ledger:
+class Table:
+    """The yard's one table."""
+
     def __init__(self, table: str) -> None:
         self.table = table
         self.dynamodb = client("dynamodb")
 
+    def _get(self, pk: str, sk: str) -> dict[str, Any] | None:
+        answer = self.dynamodb.get_item(TableName=self.table, Key=_key(pk, sk), ConsistentRead=True)
+        return unpack(answer["Item"]) if "Item" in answer else None
+
+    def _only_if(
+        self, condition: str, call: Callable[..., Any], values: Mapping[str, Any], **more: Any
+    ) -> bool:
+        """Whether the condition held, so that it is done. `#name` in it is an attribute, `:name` one of `values`."""
+        names = {word: word[1:] for word in re.findall(r"#\w+", condition)}
+        words: dict[str, Any] = {"ExpressionAttributeNames": names} if names else {}
+        if values:
+            words["ExpressionAttributeValues"] = {f":{name}": pack(value) for name, value in values.items()}
+        try:
+            call(TableName=self.table, ConditionExpression=condition, **words, **more)
+        except ClientError as error:
+            if error.response["Error"]["Code"] == "ConditionalCheckFailedException":
+                return False
+            raise
+        return True
+
+
+class Ledger(Table):
     def write(self, *writes: Write) -> None:
         """All rows of a call in one transaction of up to 100 (the conditions belong into the first 100).
 
@@ -185,12 +213,12 @@ class Ledger:
 
     def token(self, run: str, attempt: int, wait: str) -> TokenRow | None:
         row = self._get(f"run#{run}", f"token#{attempt:04d}#{wait}")
-        return wire.from_json(TokenRow, {**row, "attempt": attempt, "wait": wait}) if row else None
+        return records.of_row(row) if row else None
 
     def waiting(self, run: str) -> tuple[TokenRow, ...]:
         """The tokens of a run that nobody has answered, be the run itself known or not."""
         rows = self._query(run, "begins_with(sk, :edge)", "token#")
-        tokens = (records.token_of(row) for row in rows if "token" in row)
+        tokens: Iterable[TokenRow] = (records.of_row(row) for row in rows if "token" in row)
         return tuple(token for token in tokens if token.answered is None)
 
     def progress(self, run: str) -> Mapping[str, Any]:
@@ -210,39 +238,17 @@ class Ledger:
 
     def take_bake_lock(self, lock: Lock, *, instead_of: str | None) -> bool:
         """Whether the lock is this run's now: it was free, its own, or that of `instead_of`, which is over."""
-        free = "attribute_not_exists(pk) OR #run IN (:mine, :over)"
-        item = {key: pack(value) for key, value in wire.to_json(lock).items()}
-        return self._held(
+        return self._only_if(
+            "attribute_not_exists(pk) OR #run IN (:mine, :over)",
             self.dynamodb.put_item,
-            free,
-            {":mine": pack(lock.run), ":over": pack(instead_of or lock.run)},
-            Item=_key(*BAKE_LOCK) | item,
+            {"mine": lock.run, "over": instead_of or lock.run},
+            Item=_key(*BAKE_LOCK) | packed(wire.to_json(lock)),
         )
 
     def give_back_bake_lock(self, run: str) -> bool:
         """Whether the lock was this run's until now."""
-        return self._held(
-            self.dynamodb.delete_item, "#run = :mine", {":mine": pack(run)}, Key=_key(*BAKE_LOCK)
-        )
-
-    def _held(self, call: Any, condition: str, values: Mapping[str, Any], **more: Any) -> bool:
-        try:
-            call(
-                TableName=self.table,
-                ConditionExpression=condition,
-                ExpressionAttributeNames={"#run": "run"},
-                ExpressionAttributeValues=values,
-                **more,
-            )
-        except ClientError as error:
-            if error.response["Error"]["Code"] == "ConditionalCheckFailedException":
-                return False
-            raise
-        return True
-
-    def _get(self, pk: str, sk: str) -> dict[str, Any] | None:
-        answer = self.dynamodb.get_item(TableName=self.table, Key=_key(pk, sk), ConsistentRead=True)
-        return unpack(answer["Item"]) if "Item" in answer else None
+        delete = self.dynamodb.delete_item
+        return self._only_if("#run = :mine", delete, {"mine": run}, Key=_key(*BAKE_LOCK))
 
     def _query(self, run: str, condition: str, edge: str) -> Iterable[dict[str, Any]]:
         pages = self.dynamodb.get_paginator("query").paginate(
@@ -256,9 +262,8 @@ class Ledger:
     def _item(self, write: Write) -> dict[str, Any]:
         key = _key(write.pk, write.sk)
         if write.put:
-            item = {name: pack(value) for name, value in write.values.items()}
-            return {"Put": {"TableName": self.table, "Item": key | item}}
-        values = {name: pack(value) for name, value in write.values.items() if value is not None}
+            return {"Put": {"TableName": self.table, "Item": key | packed(write.values)}}
+        values = packed({name: value for name, value in write.values.items() if value is not None})
         names = {f"#v{n}": name for n, name in enumerate(values)}
         update: dict[str, Any] = {
             "TableName": self.table,
@@ -283,6 +288,10 @@ def pack(value: Any) -> dict[str, Any]:
     """The value as DynamoDB's API has it."""
     packed: dict[str, Any] = PACK.serialize(_exact(wire.to_json(value)))
     return packed
+
+
+def packed(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: pack(value) for name, value in row.items()}
 
 
 def _exact(value: Any) -> Any:

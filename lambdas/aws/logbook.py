@@ -4,10 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from botocore.exceptions import ClientError
-
-from lambdas.aws.clients import client
-from lambdas.aws.ledger import pack, unpack
+from lambdas.aws.ledger import Table, packed, unpack
 from lambdas.core.model import wire
 from lambdas.core.model.errors import Infrastructure
 from lambdas.core.patrol.budget import Money
@@ -26,17 +23,13 @@ class Throttled(Infrastructure):
     """AWS answers less than was asked, again and again: the next patrol asks anew."""
 
 
-class Logbook:
-    def __init__(self, table: str) -> None:
-        self.table = table
-        self.dynamodb = client("dynamodb")
-
+class Logbook(Table):
     def begin(self, now: datetime, *, apart: timedelta) -> bool:
         """Whether this patrol may go on: no other has begun within the time that lies between two."""
         return self._put_if(
-            {"pk": PATROL, "sk": "pass", "at": wire.stamp(now)},
             "attribute_not_exists(pk) OR #at < :soon",
-            {":soon": wire.stamp(now - apart)},
+            {"pk": PATROL, "sk": "pass", "at": wire.stamp(now)},
+            soon=wire.stamp(now - apart),
         )
 
     def money(self) -> Money | None:
@@ -47,13 +40,13 @@ class Logbook:
         """Whether the count is written: nobody else has counted since `before`."""
         row = {"pk": PATROL, "sk": "money", **wire.to_json(money)}
         if before is None:
-            return self._put_if(row, "attribute_not_exists(pk)", {})
-        return self._put_if(row, "#at = :before", {":before": wire.stamp(before.at)})
+            return self._put_if("attribute_not_exists(pk)", row)
+        return self._put_if("#at = :before", row, before=wire.stamp(before.at))
 
     def once(self, what: str, now: datetime) -> bool:
         """Whether this is the first time that anybody asks: for what is said once alone."""
         row = {"pk": PATROL, "sk": f"once#{what}", "at": wire.stamp(now), "expires": _expires(now)}
-        return self._put_if(row, "attribute_not_exists(pk)", {})
+        return self._put_if("attribute_not_exists(pk)", row)
 
     def write(self, verdicts: Sequence[Mapping[str, Any]], now: datetime) -> None:
         """The verdicts that changed or were acted on in this pass; up to 500 in a row."""
@@ -64,7 +57,7 @@ class Logbook:
                 "verdicts": verdicts[first : first + MOST_VERDICTS],
                 "expires": _expires(now),
             }
-            self.dynamodb.put_item(TableName=self.table, Item=_packed(row))
+            self.dynamodb.put_item(TableName=self.table, Item=packed(row))
 
     def day(self, day: datetime) -> list[dict[str, Any]]:
         """Every verdict of that day, in order."""
@@ -109,30 +102,9 @@ class Logbook:
             else:
                 raise Throttled(f"DynamoDB has not read {len(wanted)} rows in {MOST_ROUNDS} calls")
 
-    def _get(self, pk: str, sk: str) -> dict[str, Any] | None:
-        key = {"pk": {"S": pk}, "sk": {"S": sk}}
-        answer = self.dynamodb.get_item(TableName=self.table, Key=key, ConsistentRead=True)
-        return unpack(answer["Item"]) if "Item" in answer else None
-
-    def _put_if(self, row: Mapping[str, Any], condition: str, values: Mapping[str, str]) -> bool:
-        names = {"#at": "at"} if "#at" in condition else {}
-        more: dict[str, Any] = {"ExpressionAttributeNames": names} if names else {}
-        if values:
-            more["ExpressionAttributeValues"] = {key: {"S": value} for key, value in values.items()}
-        try:
-            self.dynamodb.put_item(
-                TableName=self.table, Item=_packed(row), ConditionExpression=condition, **more
-            )
-        except ClientError as error:
-            if error.response["Error"]["Code"] == "ConditionalCheckFailedException":
-                return False
-            raise
-        return True
+    def _put_if(self, condition: str, row: Mapping[str, Any], **values: str) -> bool:
+        return self._only_if(condition, self.dynamodb.put_item, values, Item=packed(row))
 
 
 def _expires(now: datetime) -> int:
     return int((now + KEPT).timestamp())
-
-
-def _packed(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: pack(value) for key, value in row.items()}

@@ -50,7 +50,8 @@ def handler(_event: dict[str, Any], _context: object) -> dict[str, Any]:
     _tried(lambda: book.write([wire.to_json(each) for each in entries], now), troubles)
     money = _tried(lambda: _count(book, yard, seen, now), troubles)
     _tried(
-        lambda: _notify(book, yard, _worth_a_notice(entries, seen), _warnings(allowed, seen), now), troubles
+        lambda: _notify(book, yard, _worth_a_notice(entries, seen), [*allowed.warnings, *seen.problems], now),
+        troubles,
     )
     _tried(lambda: missed_events.send(seen, book, yard, now), troubles)
     _tried(lambda: _sum_up_yesterday(book, yard, money, now), troubles)
@@ -119,10 +120,6 @@ def _worth_a_notice(entries: list[VerdictRow], seen: Observation) -> list[Verdic
         if each.outcome == "done"
         or (each.instance not in seen.earlier or seen.earlier[each.instance].word != each.verdict)
     ]
-
-
-def _warnings(allowed: Passed, seen: Observation) -> list[str]:
-    return [*allowed.warnings, *seen.problems]
 
 
 def _notify(

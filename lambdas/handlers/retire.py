@@ -3,6 +3,7 @@
 What EC2 refuses is counted and reported, and the rest goes on; the next execution tries it again.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -15,6 +16,7 @@ from lambdas.core.images.retention import Disposition, Fate, RetentionFacts, Ret
 from lambdas.core.model import image
 from lambdas.core.model.errors import AccessDenied, Misconfigured, Refused
 from lambdas.core.model.image import Image
+from lambdas.core.model.validation import InputFaults
 from lambdas.settings import RetireSettings
 from lambdas.steps.entry_point import entry_point
 from lambdas.steps.observability import clock, logger
@@ -28,11 +30,11 @@ RetireAnswer = Retired | SomeLeft | RetireFailed | Refused
 @entry_point
 def handler(given: RetireInput) -> RetireAnswer:
     """What keeps it from deciding at all is answered in words too: a bake goes on, and the workflow fails with them."""
-    report_only = retention.read_input(given.input)
-    if isinstance(report_only, str):
-        return Refused("RetireRefused", report_only)
+    request = retention.read_input(given.input)
+    if isinstance(request, InputFaults):
+        return Refused("RetireRefused", request.reason)
     try:
-        return _retire(report_only=report_only)
+        return _retire(report_only=request.report_only)
     except (AccessDenied, Misconfigured) as error:
         return RetireFailed(error=type(error).__name__, reason=error.reason)
 
@@ -42,7 +44,8 @@ def _retire(*, report_only: bool) -> Retired | SomeLeft:
     policy, facts = RetentionPolicy(yard.keep_images, yard.keep_days), _facts(yard)
     decided, loose = retention.of_images(facts, policy, now=now), retention.of_snapshots(facts)
     if not report_only:
-        decided, loose = tuple(map(_retired, decided)), tuple(map(_deleted, loose))
+        decided = tuple(_gone(images.retire, each) for each in decided)
+        loose = tuple(_gone(images.delete_snapshot, each) for each in loose)
     return _report(yard, retention.report(decided, loose, policy, yard=yard.yard, now=now))
 
 
@@ -86,21 +89,11 @@ def _named(ledger: Ledger, runs: frozenset[str], mine: tuple[Image, ...]) -> dic
     return found
 
 
-def _retired(disposition: Disposition) -> Disposition:
+def _gone(retire: Callable[[str], None], disposition: Disposition) -> Disposition:
     if disposition.stays:
         return disposition
     try:
-        images.retire(disposition.id)
-    except (AccessDenied, Misconfigured) as error:
-        return replace(disposition, fate=Fate.LEFT, reason=error.reason)
-    return replace(disposition, fate=Fate.RETIRED)
-
-
-def _deleted(disposition: Disposition) -> Disposition:
-    if disposition.stays:
-        return disposition
-    try:
-        images.delete_snapshot(disposition.id)
+        retire(disposition.id)
     except (AccessDenied, Misconfigured) as error:
         return replace(disposition, fate=Fate.LEFT, reason=error.reason)
     return replace(disposition, fate=Fate.RETIRED)

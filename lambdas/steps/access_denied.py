@@ -3,12 +3,13 @@
 from datetime import datetime
 
 from lambdas.aws import states
-from lambdas.aws.ledger import AlreadyWrittenError, Ledger, attempt_row
-from lambdas.core.edges.tokens import Denied
+from lambdas.aws.ledger import Ledger, attempt_row
+from lambdas.core.edges.common import Denied
 from lambdas.core.model import wire
 from lambdas.core.model.errors import AccessDenied
 from lambdas.core.run.records import WAITING, TokenRow, ended_badly
 from lambdas.core.run.recovery import Trouble
+from lambdas.steps import attempts
 from lambdas.steps.observability import logger
 
 
@@ -32,9 +33,7 @@ def end_denied(ledger: Ledger, run: str, attempt: int, denied: AccessDenied, now
 
 def _note(ledger: Ledger, run: str, attempt: int, denied: AccessDenied, now: datetime) -> None:
     try:
-        ledger.write(attempt_row(run, attempt, ended_badly(_trouble(denied), now), unless="ending"))
-    except AlreadyWrittenError:
-        logger.info("attempt %s of %s has ended already", attempt, run)
+        attempts.end_once(ledger, run, attempt, ended_badly(_trouble(denied), now))
     except AccessDenied as also:
         logger.error("nor may the ledger be written: %s", also.reason)
 
@@ -42,10 +41,9 @@ def _note(ledger: Ledger, run: str, attempt: int, denied: AccessDenied, now: dat
 def _go_on_to_fail(ledger: Ledger, run: str, token: TokenRow, denied: AccessDenied, now: datetime) -> None:
     """Who may not fail a task may still end it: what comes next sees the denial, in the answer or in the ledger."""
     trouble = _trouble(denied)
-    answer = Denied(error=trouble.error, cause=trouble.to_cause())
     try:
         ledger.write(attempt_row(run, token.attempt, ended_badly(trouble, now)))
-        states.succeed(token.token, wire.to_json(answer))
+        states.succeed(token.token, wire.to_json(Denied.of(trouble)))
     except AccessDenied as also:
         logger.error("nor may it be ended: %s", also.reason)
 

@@ -12,21 +12,22 @@ from lambdas.aws import ssm, states
 from lambdas.aws.ledger import (
     AlreadyWrittenError,
     Ledger,
+    Write,
     answered_row,
     attempt_row,
     event_row,
     run_row,
     token_row,
 )
-from lambdas.core.edges.tokens import Available, Done
+from lambdas.core.edges.common import Available, Done
 from lambdas.core.edges.train import Finished, GangReady
 from lambdas.core.model import wire
 from lambdas.core.model.errors import AccessDenied, Misconfigured
 from lambdas.core.model.timeline import Entry
 from lambdas.core.run import deadlines, readiness
+from lambdas.core.run.outcome import Ending
 from lambdas.core.run.records import ENDED_WITH_IT, AttemptUpdate, Records, TokenRow, ended_badly
 from lambdas.core.run.recovery import Trouble
-from lambdas.core.run.summary import Ending
 from lambdas.steps.observability import logger, note
 
 TokenAnswer = GangReady | Finished | Done | Available
@@ -47,12 +48,15 @@ def await_news(
     return ledger.known(run)
 
 
-def end_once(ledger: Ledger, run: str, attempt: int, values: AttemptUpdate) -> None:
-    """Write how the attempt ended (`ending` among the values), unless something has ended it before."""
+def end_once(ledger: Ledger, run: str, attempt: int, values: AttemptUpdate, *also: Write) -> bool:
+    """Write how the attempt ended (`ending` among the values) and `also` these, unless something has ended it before;
+    whether it is written."""
     try:
-        ledger.write(attempt_row(run, attempt, values, unless="ending"))
+        ledger.write(attempt_row(run, attempt, values, unless="ending"), *also)
     except AlreadyWrittenError:
         logger.info("attempt %s of %s had ended before", attempt, run)
+        return False
+    return True
 
 
 def settle(ledger: Ledger, records: Records, attempt: int, now: datetime) -> bool:
@@ -91,10 +95,8 @@ def end(
     """The attempt ended, well or badly: the first word counts, and its token is answered with it."""
     well: AttemptUpdate = {"ending": Ending.FINISHED, "ended": now, "reason": entry.reason}
     values: AttemptUpdate = {**(ended_badly(trouble, now) if trouble else well), "to_step": step}
-    try:
-        ledger.write(attempt_row(run, attempt, values, unless="ending"), event_row(run, entry))
-    except AlreadyWrittenError:
-        logger.info("attempt %s of %s has ended already; %s changes nothing", attempt, run, entry.event)
+    if not end_once(ledger, run, attempt, values, event_row(run, entry)):
+        logger.info("%s changes nothing", entry.event)
     settle(ledger, ledger.known(run), attempt, now)
 
 
@@ -122,7 +124,7 @@ def gather(
     verdict = readiness.assess(ids, ready=ready, online=online, lost=lost, now=now, deadline=patience)
     match verdict:
         case readiness.Complete(reason=reason):
-            timeouts = deadlines.train_timeouts(records, attempt, now)
+            lasts, silent = deadlines.train_timeouts(records, attempt, now)
             entry = note("gang_ready", reason, at=now, attempt=attempt)
             try:
                 ledger.write(
@@ -130,11 +132,7 @@ def gather(
                 )
             except AlreadyWrittenError:
                 logger.info("%s: two hosts were last at the same time", run)
-            answer = GangReady(
-                reason=reason,
-                train_seconds=timeouts.train_seconds,
-                heartbeat_seconds=timeouts.heartbeat_seconds,
-            )
+            answer = GangReady(reason=reason, train_seconds=lasts, heartbeat_seconds=silent)
             succeed(ledger, run, token, answer, now)
         case readiness.Failed(error=error, lost=gone, reason=reason):
             entry = note("host lost", reason, at=now, attempt=attempt)

@@ -1,8 +1,7 @@
 """How a run ends, whatever its kind: what it means, what the ledger keeps of it, what lies in the bucket."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
-from datetime import datetime
+from dataclasses import dataclass, replace
 from typing import Any
 
 from lambdas.aws import s3
@@ -12,23 +11,18 @@ from lambdas.core.model import timeline, wire
 from lambdas.core.model.errors import AccessDenied, TrainyardError
 from lambdas.core.model.lazy import dataclass
 from lambdas.core.run import outcome
-from lambdas.core.run.outcome import Conclusion
+from lambdas.core.run.outcome import Conclusion, Outcome
 from lambdas.core.run.records import Records, RunUpdate
-from lambdas.core.run.summary import Outcome
+from lambdas.core.run.summary import RunFacts
 from lambdas.steps import admission
 from lambdas.steps.observability import clock, note
 
 
-@dataclass(frozen=True)
-class RunEnd:
-    """How a run ends, before it is written. `records` is None for a run that Admit could not even write."""
+@dataclass(frozen=True, kw_only=True)
+class RunEnd(RunFacts):
+    """How a run ends, before it is written."""
 
-    bucket: str
     ledger: Ledger
-    run: str
-    records: Records | None
-    conclusion: Conclusion
-    now: datetime
 
     def spoiled(self, error: TrainyardError) -> "RunEnd":
         return replace(self, conclusion=outcome.spoiled(self.conclusion, error))
@@ -77,7 +71,7 @@ def end_of(
     records = ledger.read(run)
     last = given.outcome
     how = outcome.conclude(last.kind, error=last.error, cause=last.cause, reason=last.reason)
-    end = RunEnd(bucket_name, ledger, run, records, how, clock())
+    end = RunEnd(run=run, bucket=bucket_name, records=records, conclusion=how, now=clock(), ledger=ledger)
     if records and not admission.is_its_own(records.run, given):
         return end.answer
     if given.cut_short and has_concluded(records):

@@ -8,16 +8,18 @@ A good end answers the token. A bad one is the caller's to report: signal fails 
 
 from collections.abc import Mapping
 from datetime import datetime
+from typing import Any
 
 from lambdas.aws import images, instances, ssm
 from lambdas.aws.ledger import (
     Ledger,
+    Write,
     event_row,
     look_up_row,
     run_row,
     wait_row,
 )
-from lambdas.core.edges.tokens import Available, Done
+from lambdas.core.edges.common import Available, Done
 from lambdas.core.model import errors
 from lambdas.core.model.errors import (
     GeneralizeFailed,
@@ -34,7 +36,7 @@ from lambdas.core.model.errors import (
 from lambdas.core.model.image import Image
 from lambdas.core.model.lazy import dataclass
 from lambdas.core.run import deadlines
-from lambdas.core.run.records import Owner, Records, WaitRow, ended_badly
+from lambdas.core.run.records import Owner, Records, TokenRow, WaitRow, ended_badly
 from lambdas.core.run.recovery import Trouble
 from lambdas.steps import attempts
 from lambdas.steps.observability import note
@@ -68,11 +70,18 @@ class Entered:
         """What it waits for; None when nothing was sent or asked for yet."""
         return self.records.waits.get((self.attempt, self.wait))
 
+    @property
+    def token(self) -> TokenRow | None:
+        """Its token; None once it was answered."""
+        return self.records.waiting(self.attempt, (self.wait,))
 
-def enter(
-    ledger: Ledger, run: str, attempt: int, wait: str, token: str, now: datetime, *, state: str
-) -> Entered:
-    records = attempts.await_news(ledger, run, attempt, wait, token, now, state=state)
+    def event(self, event: str, reason: str, **detail: Any) -> Write:
+        return event_row(self.run, note(event, reason, at=self.now, attempt=self.attempt, **detail))
+
+
+def enter(ledger: Ledger, run: str, attempt: int, wait: str, token: str, now: datetime) -> Entered:
+    """Its state's name is the wait's with a capital."""
+    records = attempts.await_news(ledger, run, attempt, wait, token, now, state=wait.capitalize())
     return Entered(ledger, records, attempt, wait, now)
 
 
@@ -115,10 +124,7 @@ def for_command(
         row = _send(entered, host, document, parameters, doing)
     assert row.command is not None, "a wait for a command holds one"
     status = ssm.status(row.command, host)
-    wrong = answer_command(
-        entered.ledger, entered.records, entered.attempt, entered.wait, status, entered.now
-    )
-    if wrong:
+    if wrong := answer_command(entered, status):
         raise wrong
     if status != "Success" and not here:
         raise _noted(
@@ -143,8 +149,7 @@ def for_image(
     row = entered.row or _ask(entered, host, name, description, tags, reboot)
     assert row.image is not None, "a wait for an image holds one"
     found = images.find(row.image)
-    wrong = answer_image(entered.ledger, entered.records, entered.attempt, entered.wait, found, entered.now)
-    if wrong:
+    if wrong := answer_image(entered, found):
         raise wrong
     if found is None or not found.available:
         _raise_overdue(entered, row, f"EC2 has not made the image {row.image} of {host}")
@@ -158,53 +163,44 @@ def retire_if_over(entered: Entered) -> None:
         raise ImageFailed(f"{entered.run} was over before its image {row.image} was made; it is retired")
 
 
-def answer_command(
-    ledger: Ledger, records: Records, attempt: int, wait: str, status: str, now: datetime
-) -> TrainyardError | None:
+def answer_command(entered: Entered, status: str) -> TrainyardError | None:
     """A command that ended well ends its wait, one that runs changes nothing; else what the wait must fail with."""
-    token = records.waiting(attempt, (wait,))
-    if token is None:
+    if entered.token is None:
         return None
-    run = records.run.run
     if status == "Success":
-        attempts.succeed(ledger, run, token, Done(), now)
+        attempts.succeed(entered.ledger, entered.run, entered.token, Done(), entered.now)
     elif status in ENDED_BADLY:
         where = "its output: aws ssm list-command-invocations --details"
-        wrong = FAILS_WITH[wait](f"the {wait} document ended with {status}; {where}")
-        _write_down(ledger, records, attempt, f"{wait} failed", wrong, now)
-        return wrong
+        error = FAILS_WITH[entered.wait]
+        return _noted(entered, error(f"the {entered.wait} document ended with {status}; {where}"))
     return None
 
 
-def answer_image(
-    ledger: Ledger, records: Records, attempt: int, wait: str, image: Image | None, now: datetime
-) -> TrainyardError | None:
+def answer_image(entered: Entered, image: Image | None) -> TrainyardError | None:
     """An image that is available ends its wait, a pending one changes nothing; else what the wait must fail with."""
-    token = records.waiting(attempt, (wait,))
-    if token is None or image is None or image.state == "pending":
+    if entered.token is None or image is None or image.state == "pending":
         return None
-    run = records.run.run
-    if image.state == "available":
-        ledger.write(event_row(run, note("image available", image.id, at=now, attempt=attempt)))
-        attempts.succeed(ledger, run, token, Available(image=image.id), now)
+    if image.available:
+        entered.ledger.write(entered.event("image available", image.id))
+        attempts.succeed(entered.ledger, entered.run, entered.token, Available(image=image.id), entered.now)
         return None
     reason = (
         f"EC2 could not make the image {image.id}: it is {image.state} ({image.reason or 'no reason given'})"
     )
-    going = [f"{host.instance}: {host.going}" for host in records.members(attempt) if host.going]
+    members = entered.records.members(entered.attempt)
+    going = [f"{host.instance}: {host.going}" for host in members if host.going]
     wrong = HostLost(f"{reason}; its host was going ({'; '.join(going)})") if going else ImageFailed(reason)
-    _write_down(ledger, records, attempt, "image failed", wrong, now)
-    return wrong
+    return _noted(entered, wrong, "image failed")
 
 
 def _send(entered: Entered, host: str, document: str, parameters: Mapping[str, str], doing: str) -> WaitRow:
-    run, attempt, wait, now = entered.run, entered.attempt, entered.wait, entered.now
-    (command,) = ssm.send(document, [host], parameters, comment=f"{run} {wait}")
-    row = WaitRow(attempt=attempt, wait=wait, since=now, command=command)
+    (command,) = ssm.send(document, [host], parameters, comment=f"{entered.run} {entered.wait}")
+    row = WaitRow(attempt=entered.attempt, wait=entered.wait, since=entered.now, command=command)
+    owner = Owner(run=entered.run, attempt=entered.attempt, wait=entered.wait)
     entered.ledger.write(
-        look_up_row("command", command, Owner(run=run, attempt=attempt, wait=wait), now),
-        wait_row(run, row),
-        event_row(run, note(doing, f"{document} on {host}", at=now, attempt=attempt, command=command)),
+        look_up_row("command", command, owner, entered.now),
+        wait_row(entered.run, row),
+        entered.event(doing, f"{document} on {host}", command=command),
     )
     return row
 
@@ -212,14 +208,14 @@ def _send(entered: Entered, host: str, document: str, parameters: Mapping[str, s
 def _ask(
     entered: Entered, host: str, name: str, description: str, tags: Mapping[str, str], reboot: bool
 ) -> WaitRow:
-    run, attempt, wait, now = entered.run, entered.attempt, entered.wait, entered.now
     image = images.create(host, name, description=description, tags=tags, reboot=reboot)
-    row = WaitRow(attempt=attempt, wait=wait, since=now, image=image)
+    row = WaitRow(attempt=entered.attempt, wait=entered.wait, since=entered.now, image=image)
+    owner = Owner(run=entered.run, attempt=entered.attempt, wait=entered.wait)
     entered.ledger.write(
-        look_up_row("image", image, Owner(run=run, attempt=attempt, wait=wait), now),
-        wait_row(run, row),
-        run_row(run, {"image": image}),
-        event_row(run, note("imaging", f"{image} of {host}", at=now, attempt=attempt)),
+        look_up_row("image", image, owner, entered.now),
+        wait_row(entered.run, row),
+        run_row(entered.run, {"image": image}),
+        entered.event("imaging", f"{image} of {host}"),
     )
     return row
 
@@ -233,19 +229,11 @@ def _raise_overdue(entered: Entered, row: WaitRow, what: str) -> None:
         )
 
 
-def _noted(entered: Entered, wrong: TrainyardError) -> TrainyardError:
-    _write_down(
-        entered.ledger, entered.records, entered.attempt, f"{entered.wait} failed", wrong, entered.now
-    )
-    return wrong
-
-
-def _write_down(
-    ledger: Ledger, records: Records, attempt: int, event: str, wrong: TrainyardError, now: datetime
-) -> None:
+def _noted(entered: Entered, wrong: TrainyardError, event: str = "") -> TrainyardError:
     """On the timeline, and as the attempt's end where it has one and nothing ended it before."""
-    run, error = records.run.run, type(wrong).__name__
-    ledger.write(event_row(run, note(event, wrong.reason, at=now, attempt=attempt)))
-    if attempt in records.attempts:
-        trouble = Trouble(error=error, reason=wrong.reason)
-        attempts.end_once(ledger, run, attempt, ended_badly(trouble, now))
+    entered.ledger.write(entered.event(event or f"{entered.wait} failed", wrong.reason))
+    if entered.attempt in entered.records.attempts:
+        trouble = Trouble(error=type(wrong).__name__, reason=wrong.reason)
+        ended = ended_badly(trouble, entered.now)
+        attempts.end_once(entered.ledger, entered.run, entered.attempt, ended)
+    return wrong

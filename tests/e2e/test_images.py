@@ -244,7 +244,7 @@ def test_a_job_does_not_write_over_the_run_of_another_workflow(runs: Runs) -> No
 
 
 NOWHERE = [
-    ({}, "found none of image, run and latest"),
+    ({}, "found neither image nor run nor latest"),
     ({"latest": "nothing-of-the-kind"}, "no image belongs to a family nothing-of-the-kind"),
     ({"image": "ami-0123456789abcdef0"}, "the yard has no image ami-0123456789abcdef0"),
     ({"latest": "gpu", "instance_types": ["g6.xlrge"], "hours": -1}, "instance_types[0]"),

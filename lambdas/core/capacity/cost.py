@@ -12,19 +12,19 @@ DISK_GIB_MONTH, HOURS_A_MONTH = 0.08, 730
 """Dollars for a GiB of gp3 (us-east-1), billed by the second too."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class BilledHost:
     """One host's time. `ended` is None while EC2 bills it; prices are dollars per hour, of the instance alone."""
 
     instance: str
     type: str
+    zone: str
     market: Market
     price: float
-    on_demand_price: float | None
-    launched: datetime
-    ended: datetime | None
-    zone: str | None = None
+    on_demand_price: float | None = None
     disk_gib: int = 0
+    launched: datetime
+    ended: datetime | None = None
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,11 @@ import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
-from typing import ClassVar, assert_never
+from typing import assert_never
 
 from lambdas.core.capacity import compatibility
 from lambdas.core.capacity.plan import Excluded, Offer, Plan, Priced
+from lambdas.core.model.errors import Refused
 from lambdas.core.model.gang import Gang, size
 from lambdas.core.model.image import AMI, Image
 from lambdas.core.model.instance_types import InstanceType, Market, catalogue, instance_type, quota
@@ -47,20 +48,14 @@ class ImageFacts:
 
 
 @dataclass(frozen=True)
-class Subnet:
-    id: str
-    zone: str
-
-
-@dataclass(frozen=True)
 class PlanFacts:
     """All that is gathered before deciding.
 
-    `offered`: (type, zone) pairs EC2 offers. `spot_prices`: dollars per hour by (type, zone), now.
-    `quotas`: vCPU limit by quota code. `used`: vCPUs that count against it now, by quota code."""
+    `subnets`: the yard's, by zone. `offered`: (type, zone) pairs EC2 offers. `spot_prices`: dollars per hour by (type,
+    zone), now. `quotas`: vCPU limit by quota code. `used`: vCPUs that count against it now, by quota code."""
 
     region: str
-    subnets: tuple[Subnet, ...]
+    subnets: Mapping[str, str]
     offered: frozenset[tuple[str, str]]
     spot_prices: Mapping[tuple[str, str], float]
     quotas: Mapping[str, float]
@@ -69,13 +64,10 @@ class PlanFacts:
 
 
 @dataclass(frozen=True)
-class NoPlan:
+class NoPlan(Refused):
     """Nothing can be launched for this job; `reason` holds every reason. `error` is a word of errors.py:
     NoOffer, QuotaExceeded, Misconfigured, and JobRefused where hardware.image names no usable image."""
 
-    kind: ClassVar[str] = "refused"
-    error: str
-    reason: str
     excluded: tuple[Excluded, ...]
 
 
@@ -84,7 +76,7 @@ def make_plan(job: Job, facts: PlanFacts, *, now: datetime) -> Plan | NoPlan:
     asks for; ties are broken by the job's order of types, then by zone."""
     offers, excluded = _sort_out(job, facts)
     image = _usable(facts.image)
-    if isinstance(image, _ImageFault):
+    if isinstance(image, Refused):
         reason = " ".join([image.reason, *_no_pool(job, offers, excluded)])
         return NoPlan(image.error, reason, excluded)
     if not offers:
@@ -133,20 +125,21 @@ def _sort_out(job: Job, facts: PlanFacts) -> tuple[tuple[Offer, ...], tuple[Excl
     """Every pool the job allows, once: as an offer, or excluded with every reason against it."""
     offers: list[Offer] = []
     excluded: list[Excluded] = []
-    subnets = {subnet.zone: subnet.id for subnet in reversed(facts.subnets)}
-    zones = sorted({*subnets, *(zone for name, zone in facts.offered if name in job.hardware.instance_types)})
+    zones = sorted(
+        {*facts.subnets, *(zone for name, zone in facts.offered if name in job.hardware.instance_types)}
+    )
     zones = [zone for zone in zones if not job.hardware.zones or zone in job.hardware.zones]
     for market in job.hardware.market.markets:
         of_market: list[tuple[float, int, str, Offer]] = []
         for rank, name in enumerate(job.hardware.instance_types):
             for zone in zones:
                 pool = _Pool(instance_type(name), zone, market)
-                against = _against(job, facts, pool, subnets)
+                against = _against(job, facts, pool)
                 if against:
                     reason = " ".join(text for _, text in against)
                     excluded.append(Excluded(name, zone, market, against[0][0], reason))
                 else:
-                    offer = _offer(job, facts, pool, subnets[zone])
+                    offer = _offer(job, facts, pool, facts.subnets[zone])
                     of_market.append((_dollars(job, offer.price, offer.beside), rank, zone, offer))
         offers += [offer for *_, offer in sorted(of_market, key=lambda row: row[:3])]
     return tuple(offers), tuple(excluded)
@@ -200,10 +193,10 @@ def _dollars(job: Job, price: float, beside: Sequence[Priced]) -> float:
     return size(job, Gang.GPU) * price + (size(job, Gang.CPU) * beside[0].price if beside else 0.0)
 
 
-def _against(job: Job, facts: PlanFacts, pool: _Pool, subnets: Mapping[str, str]) -> list[Reason]:
+def _against(job: Job, facts: PlanFacts, pool: _Pool) -> list[Reason]:
     """All that speaks against a pool. No zone stands in a reason: equal reasons group."""
     incompatible = _incompatible(facts, pool.kind)
-    if pool.zone not in subnets:
+    if pool.zone not in facts.subnets:
         return [*incompatible, ("no_subnet", "The yard has no subnet in that zone.")]
     if (pool.kind.name, pool.zone) not in facts.offered:
         return [*incompatible, NOT_OFFERED]
@@ -300,23 +293,17 @@ def _too_expensive(job: Job, dollars: float) -> Reason | None:
     )
 
 
-@dataclass(frozen=True)
-class _ImageFault:
-    error: str
-    reason: str
-
-
-def _usable(facts: ImageFacts) -> Image | _ImageFault:
+def _usable(facts: ImageFacts) -> Image | Refused:
     """The image, if hosts can start from it."""
     error = "JobRefused" if facts.source is ImageSource.JOB else "Misconfigured"
     if facts.image is None:
-        return _ImageFault(error, _unknown(facts))
+        return Refused(error, _unknown(facts))
     if facts.source is not ImageSource.RUN and not facts.image.is_of(facts.yard):
-        return _ImageFault(error, _foreign(facts, facts.image))
+        return Refused(error, _foreign(facts, facts.image))
     if not facts.image.available:
         why = f" ({facts.image.reason})" if facts.image.reason else ""
         also = "Wait until it is, or take" if facts.image.state == "pending" else "Take"
-        return _ImageFault(error, f"The image {facts.image.id} is {facts.image.state}{why}. {also} another.")
+        return Refused(error, f"The image {facts.image.id} is {facts.image.state}{why}. {also} another.")
     return facts.image
 
 

@@ -19,7 +19,6 @@ MOST_TRIES = 100
 """What a search aims at. An execution's history holds 25,000 events, a try takes about eight of them,
 and a run may search again after every restart."""
 MOST_REASON = 300
-WAIT_MINUTES = "limits.wait_minutes"
 
 GRAVEST = (
     RefusalKind.ACCESS,
@@ -44,7 +43,6 @@ class FleetRefusal:
 class Try:
     """Ask this offer now. (attempt, offer, round) makes the client token."""
 
-    kind: ClassVar[str] = "try"
     offer: int
     round: int
     reason: str
@@ -60,18 +58,18 @@ class Wait:
 
 
 @dataclass(frozen=True)
-class StartOver:
-    """The survivors' pool has no room for the missing hosts: release them, then ask for a whole gang."""
+class RetireFirst:
+    """What there is of the gang must be ended before another pool is asked for a whole one."""
 
-    kind: ClassVar[str] = "start_over"
+    kind: ClassVar[str] = "retire"
     reason: str
 
 
 @dataclass(frozen=True)
 class GiveUp:
-    """Nothing more to try. `error`: NoOffer, QuotaExceeded, AccessDenied or Misconfigured of errors.py."""
+    """No pool is left to ask. `error`: NoOffer, QuotaExceeded, AccessDenied or Misconfigured of errors.py."""
 
-    kind: ClassVar[str] = "give_up"
+    kind: ClassVar[str] = "gave_up"
     error: str
     reason: str
 
@@ -82,25 +80,24 @@ def next_step(
     *,
     now: datetime,
     since: datetime,
-    give_up_at: datetime,
-    ended_by: str = WAIT_MINUTES,
+    wait_minutes: float,
+    deadline: datetime,
     held: int | None = None,
     first: Market | None = None,
     last: Collection[int] = (),
-) -> Try | Wait | StartOver | GiveUp:
+) -> Try | Wait | RetireFirst | GiveUp:
     """What the launch loop does next.
 
-    `refusals` are those of this search (this attempt) only; `since` is when the search began, `ended_by` the
-    limit of the job that ends it at `give_up_at`. `held` is the offer in which surviving hosts of the last
+    `refusals` are those of this search (this attempt) only; `since` is when the search began, which ends with the job's
+    patience, and never after the run's `deadline`. `held` is the offer in which surviving hosts of the last
     attempt live: a gang is one pool, so only that one is asked. The pools of the market `first` go before the others,
     the offers `last` after them.
     """
     for refusal in refusals:
         if end := _end_at_once(refusal.kind):
-            return GiveUp(
-                end.error,
-                f"{end.advice}. Asked: {offers[refusal.offer].pool}. Answer: {refusal.code}: {refusal.reason}",
-            )
+            error, advice = end
+            answer = f"{refusal.code}: {refusal.reason}"
+            return GiveUp(error, f"{advice}. Asked: {offers[refusal.offer].pool}. Answer: {answer}")
     if held is not None:
         return _beside_survivors(offers, refusals, held)
     in_order = sorted(
@@ -115,7 +112,10 @@ def next_step(
     for index in still_open:
         if index not in asked:
             return Try(index, round_now, _why_try(offers[index], refusals, round_now))
+    patience = since + timedelta(minutes=wait_minutes)
+    give_up_at = min(patience, deadline)
     if max(refusal.at for refusal in refusals) >= give_up_at:
+        ended_by = "limits.wait_minutes" if patience <= deadline else "limits.hours"
         headline = f"No pool had room within {_minutes(give_up_at - since)} ({ended_by})."
         advice = f"Allow more instance types or a longer {ended_by}"
         return GiveUp("NoOffer", _all_refused(headline, offers, refusals, advice))
@@ -137,16 +137,6 @@ def answer_of(refusals: Sequence[tuple[str, FleetRefusal]]) -> FleetRefusal:
     return FleetRefusal(
         decides.kind, decides.code, "; ".join(f"{name}: {no.reason}" for name, no in of_type.items())
     )
-
-
-def give_up_at(since: datetime, wait_minutes: float, deadline: datetime) -> datetime:
-    """When a search that began at `since` ends: the job's patience, and never after the run's deadline."""
-    return min(since + timedelta(minutes=wait_minutes), deadline)
-
-
-def ended_by(since: datetime, wait_minutes: float, deadline: datetime) -> str:
-    """Which limit of the job ends that search."""
-    return WAIT_MINUTES if since + timedelta(minutes=wait_minutes) <= deadline else "limits.hours"
 
 
 def pause_after(round_over: int, *, patience: timedelta, pools: int) -> timedelta:
@@ -179,31 +169,25 @@ def _after_round(
     return Wait(seconds, f"all {len(still_open)} open pools refused in {rounds}; asking again in {seconds} s")
 
 
-def _beside_survivors(offers: Sequence[Offer], refusals: Sequence[Refusal], held: int) -> Try | StartOver:
+def _beside_survivors(offers: Sequence[Offer], refusals: Sequence[Refusal], held: int) -> Try | RetireFirst:
     no = next((refusal for refusal in refusals if refusal.offer == held), None)
     if no is None:
         return Try(held, 0, f"the survivors are {offers[held].pool}; the missing hosts must join them there")
-    return StartOver(
+    return RetireFirst(
         f"{offers[held].pool}, where the survivors are, has no room for the missing hosts "
         f"({no.code}: {no.reason}); a gang is one pool, so the survivors are released and a whole gang is asked for"
     )
 
 
-@dataclass(frozen=True)
-class _EndAtOnce:
-    error: str
-    advice: str
-
-
-def _end_at_once(kind: RefusalKind) -> _EndAtOnce | None:
-    """How a refusal that no other pool and no later time can change ends the search; None for any other."""
+def _end_at_once(kind: RefusalKind) -> tuple[str, str] | None:
+    """The error and the advice with which a refusal ends the search that no other pool and no later time can change."""
     match kind:
         case RefusalKind.ACCESS:
             advice = "A role may not launch hosts, which no other pool changes; give it the permission"
-            return _EndAtOnce("AccessDenied", advice)
+            return "AccessDenied", advice
         case RefusalKind.CONFIGURATION:
             advice = "The yard is set up wrongly, for every pool; deploy or bake again"
-            return _EndAtOnce("Misconfigured", advice)
+            return "Misconfigured", advice
         case RefusalKind.QUOTA | RefusalKind.UNSUPPORTED | RefusalKind.CAPACITY | RefusalKind.THROTTLED:
             return None
     assert_never(kind)

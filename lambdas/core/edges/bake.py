@@ -3,7 +3,7 @@
 from enum import StrEnum
 from typing import ClassVar
 
-from lambdas.core.edges.common import Failure
+from lambdas.core.edges.common import AttemptInput, Failure
 from lambdas.core.edges.conclude import Concluded
 from lambdas.core.model.lazy import dataclass
 
@@ -17,11 +17,9 @@ class Step(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class DocumentInput:
+class DocumentInput(AttemptInput):
     """Wait for the step's document with this `token`, or `explain` why it failed."""
 
-    run: str
-    attempt: int
     step: Step
     token: str | None = None
     explain: Failure | None = None
@@ -35,10 +33,8 @@ class Baked:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RolledBack:
+class RolledBack(Baked):
     kind: ClassVar[str] = "rolled_back"
-    image: str
-    reason: str
 
 
 @dataclass(frozen=True, kw_only=True)

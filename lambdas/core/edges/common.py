@@ -1,7 +1,7 @@
 """What functions of several states and workflows are given and answer."""
 
 from datetime import datetime
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from lambdas.core.model.lazy import dataclass
 from lambdas.core.run.recovery import Trouble
@@ -13,25 +13,21 @@ class RunInput:
 
 
 @dataclass(frozen=True, kw_only=True)
-class AttemptInput:
-    run: str
+class AttemptInput(RunInput):
     attempt: int
 
 
 @dataclass(frozen=True, kw_only=True)
-class WaitInput:
+class WaitInput(AttemptInput):
     """`token` is the task's, for whoever learns of its end."""
 
-    run: str
-    attempt: int
     token: str
 
 
 @dataclass(frozen=True, kw_only=True)
-class AdmitInput:
+class AdmitInput(RunInput):
     """An execution at its start: its name, its ARN, when it started, and the input that its caller gave it."""
 
-    run: str
     execution: str
     started: datetime
     input: Any
@@ -62,6 +58,34 @@ class Caught:
     kind: ClassVar[str] = "error"
     error: str
     cause: str
+
+    @classmethod
+    def of(cls, trouble: Trouble) -> Self:
+        return cls(error=trouble.error, cause=trouble.to_cause())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Denied(Caught):
+    """What answers a token that the role may not fail: the next state begins, and finds in the ledger that the attempt
+    has ended."""
+
+    train_seconds: int = 61
+    heartbeat_seconds: int = 60
+
+
+@dataclass(frozen=True, kw_only=True)
+class Done:
+    """A document has ended well: what answers the token of a state that waits for it."""
+
+    kind: ClassVar[str] = "done"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Available:
+    """EC2 has made the image: what answers the token of a state that waits for it."""
+
+    kind: ClassVar[str] = "available"
+    image: str
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,9 +4,8 @@ from dataclasses import field
 from datetime import datetime
 from typing import ClassVar
 
-from lambdas.core.edges.common import Failure
-from lambdas.core.model.lazy import dataclass
-from lambdas.core.run.summary import Outcome
+from lambdas.core.edges.common import Failure, RunInput
+from lambdas.core.run.outcome import Conclusion
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,11 +20,10 @@ class LastAnswer:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ConcludeInput:
+class ConcludeInput(RunInput):
     """`unreleased`, `unretired` and `undone` say how Release, the retirement of images or Undo failed. A rule or patrol
     that concludes an execution which did not (`cut_short`) does not know when that started."""
 
-    run: str
     execution: str
     outcome: LastAnswer
     started: datetime | None = None
@@ -36,13 +34,10 @@ class ConcludeInput:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Concluded:
+class Concluded(Conclusion):
     """How the execution ends, and the answer it ends with."""
 
     kind: str
-    outcome: Outcome
-    error: str | None
-    reason: str
 
 
 @dataclass(frozen=True, kw_only=True)

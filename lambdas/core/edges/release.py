@@ -2,7 +2,7 @@
 
 from enum import StrEnum
 
-from lambdas.core.model.lazy import dataclass
+from lambdas.core.edges.common import RunInput
 from lambdas.core.run.recovery import Keep
 
 
@@ -14,10 +14,9 @@ class Scope(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReleaseInput:
+class ReleaseInput(RunInput):
     """`keep` and `lost`: which hosts the next attempt goes on with. A rule names the execution, and no attempt."""
 
-    run: str
     scope: Scope
     attempt: int | None = None
     execution: str | None = None

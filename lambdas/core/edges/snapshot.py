@@ -3,6 +3,7 @@
 from enum import StrEnum
 from typing import ClassVar
 
+from lambdas.core.edges.common import RunInput, WaitInput
 from lambdas.core.edges.conclude import Concluded
 from lambdas.core.model.lazy import dataclass
 
@@ -30,24 +31,19 @@ class Fate(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class QuiesceInput:
-    run: str
-    attempt: int
+class QuiesceInput(WaitInput):
     step: Quiesce
-    token: str
 
 
 @dataclass(frozen=True, kw_only=True)
-class FateInput:
-    run: str
+class FateInput(RunInput):
     step: Fate
 
 
 @dataclass(frozen=True, kw_only=True)
-class UndoInput:
+class UndoInput(RunInput):
     """A rule names the execution, whose run alone is undone."""
 
-    run: str
     execution: str | None = None
 
 

@@ -4,6 +4,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import ClassVar
 
+from lambdas.core.capacity.placement import GiveUp, RetireFirst, Wait
+from lambdas.core.edges.common import AttemptInput
 from lambdas.core.model.job import ImageWhen
 from lambdas.core.model.lazy import dataclass
 
@@ -16,11 +18,9 @@ class Overdue(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class AwaitHostsInput:
+class AwaitHostsInput(AttemptInput):
     """Wait with this `token`, or say why the wait of the state that is `overdue` was too long."""
 
-    run: str
-    attempt: int
     token: str | None = None
     overdue: Overdue | None = None
 
@@ -53,33 +53,7 @@ class PoolRefused:
     reason: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class Wait:
-    """Every pool refused: they are asked after so many seconds."""
-
-    kind: ClassVar[str] = "wait"
-    seconds: int
-    reason: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class RetireFirst:
-    """What there is of the gang must be ended before another pool is asked."""
-
-    kind: ClassVar[str] = "retire"
-    reason: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class GaveUp:
-    """No pool is left to ask."""
-
-    kind: ClassVar[str] = "gave_up"
-    error: str
-    reason: str
-
-
-LaunchAnswer = Launched | PoolRefused | Wait | RetireFirst | GaveUp
+LaunchAnswer = Launched | PoolRefused | Wait | RetireFirst | GiveUp
 
 
 @dataclass(frozen=True, kw_only=True)

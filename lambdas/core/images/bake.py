@@ -3,13 +3,13 @@ called and tagged, where the image parameters point afterwards."""
 
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, ClassVar
 
 from lambdas.core.model import errors
 from lambdas.core.model.errors import Refused
 from lambdas.core.model.image import Image
-from lambdas.core.model.job import Fault
-from lambdas.core.model.lazy import dataclass
+from lambdas.core.model.validation import Fault
 from lambdas.core.run.recovery import Keep, Retry, Stop, Trouble
 
 NO_IMAGE = "none"
@@ -38,14 +38,6 @@ class RollbackPlan:
 
     kind: ClassVar[str] = "rollback"
     reason: str
-
-
-@dataclass(frozen=True)
-class Moved:
-    """How the image parameters move: current becomes `image`, previous what was current, `before`."""
-
-    image: str
-    before: str
 
 
 def unchanged(current: Image | None, *, yard: str, recipe_hash: str) -> Unchanged | None:
@@ -102,25 +94,26 @@ def under_way(run: str) -> Refused:
 def after(trouble: Trouble, *, attempt: int, now: datetime, deadline: datetime) -> Retry | Stop:
     """Another builder, or the end of the bake. What the recipe, the tests or EC2's image made fail is final: another
     builder would come out alike."""
+    stop = partial(Stop, attempt=attempt)
     happened = f"Builder {attempt} of at most {MOST_BUILDERS}: {_what(trouble)}"
     if trouble.final or not trouble.is_passing:
-        return Stop(error=trouble.error, reason=_what(trouble))
+        return stop(error=trouble.error, reason=_what(trouble))
     pause = BUILDER_SECONDS.get(trouble.error, 10)
     if now + timedelta(seconds=pause) >= deadline:
-        return Stop(
+        return stop(
             error="LimitReached", reason=f"{happened} The recipe's builder.hours are used up; raise them."
         )
     most = MOST_SILENT_BUILDERS if trouble.error == errors.NotRegistered.__name__ else MOST_BUILDERS
     if attempt >= most:
-        return Stop(error=trouble.error, reason=f"{happened} No further builder is tried; bake again later.")
+        return stop(error=trouble.error, reason=f"{happened} No further builder is tried; bake again later.")
     where = (
         "on demand, where a pool has room" if trouble.error == errors.Interrupted.__name__ else "as planned"
     )
     return Retry(
-        after=pause,
+        seconds=pause,
         keep=Keep.NONE,
-        lost=(),
         reason=f"{happened} Another builder follows, {where}, and begins anew.",
+        attempt=attempt + 1,
     )
 
 

@@ -1,6 +1,6 @@
 """summary.json of a bake. Apart from bake.py because only Conclude writes it."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from lambdas.core.images.bake import VERSIONS
@@ -19,19 +19,14 @@ def summarise(
     facts: RunFacts,
     *,
     kind: str,
-    recipe: Mapping[str, Any] | None,
+    image: str | None,
+    objects: Collection[str],
     results: Mapping[str, Any],
-    published: Mapping[str, str] | None,
     retirement: str | None,
 ) -> dict[str, Any]:
     """summary.json of a bake: of a run's summary what a builder has, and the image with its tests."""
-    whole = summary.summarise(facts)
-    folder = f"runs/{facts.run}/"
-    where = {
-        what: f"s3://{facts.bucket}/{folder}{name}"
-        for what, name in LEFT.items()
-        if folder + name in facts.objects
-    }
+    whole, row = summary.summarise(facts, objects=objects), facts.row
+    recipe, published = (row.recipe, row.published) if row else (None, None)
     return {
         **{key: whole[key] for key in OF_A_RUN},
         "attempts": [{key: each[key] for key in OF_AN_ATTEMPT} for each in whole["attempts"]],
@@ -39,10 +34,10 @@ def summarise(
         "recipe": recipe["name"] if recipe else None,
         "hash": recipe["hash"] if recipe else None,
         "base": recipe["base"] if recipe else None,
-        "image": published["image"] if published else facts.image,
-        "before": published["before"] if published else None,
+        "image": published.image if published else image,
+        "before": published.before if published else None,
         "tests": list(results.get("tests", ())),
         "versions": {what: results.get(what) for what in VERSIONS},
         "retirement": retirement,
-        "where": {"folder": f"s3://{facts.bucket}/{folder}"} | where,
+        "where": summary.places(facts, objects, LEFT),
     }

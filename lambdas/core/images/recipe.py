@@ -7,17 +7,27 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import field, replace
-from typing import Any, ClassVar
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from lambdas.core.jobfile import document
 from lambdas.core.model import wire
-from lambdas.core.model.fields import Choice, Count, Number, Record, Text, Texts, key, keys, required
+from lambdas.core.model.fields import (
+    Anything,
+    Choice,
+    Count,
+    Flag,
+    Number,
+    Record,
+    Text,
+    key,
+    required,
+    texts,
+)
 from lambdas.core.model.image import AMI
-from lambdas.core.model.job import Fault, Hardware, InputFaults, MarketChoice
-from lambdas.core.model.job_fields import InstanceTypes
-from lambdas.core.model.lazy import dataclass
-from lambdas.core.model.validation import Faults, Section, any_of, shown
+from lambdas.core.model.job import Hardware, MarketChoice
+from lambdas.core.model.job_fields import GPU_TYPES
+from lambdas.core.model.validation import InputFaults, any_of
 
 NAME = r"[a-z][a-z0-9-]{0,29}"
 PUBLIC = "/aws/service/"
@@ -28,6 +38,7 @@ REQUIREMENTS = rf"{REQUIREMENT}( ?, ?{REQUIREMENT}){{0,4}}"
 SYSTEM_PACKAGE = r"[a-z0-9][a-z0-9+.-]{1,99}(:[a-z0-9]+)?(=[A-Za-z0-9.+~:-]{1,99})?"
 PYTHON_PACKAGE = r"[A-Za-z0-9][ -~]{0,299}"
 LINE = r"(?=[^\u0000]*\S)[^\u0000]+"
+UPLOADED = r"\S{1,1024}"
 MOST_PACKAGES = 200
 MOST_LINES = 100
 REPORT = "images/report.json"
@@ -40,7 +51,7 @@ class Builder:
 
     instance_types: tuple[str, ...] = key(
         ("g4dn.xlarge", "g5.xlarge", "g6.xlarge"),
-        InstanceTypes(gpu=True, least=1),
+        GPU_TYPES,
         "What the image is made and tested on.",
     )
     market: MarketChoice = key(
@@ -88,16 +99,14 @@ class Recipe:
     )
     system_packages: tuple[str, ...] = key(
         (),
-        Texts(
-            pattern=SYSTEM_PACKAGE, allowed="the name of an apt package", most=MOST_PACKAGES, distinct=True
-        ),
+        texts(SYSTEM_PACKAGE, "the name of an apt package", most=MOST_PACKAGES, distinct=True),
         "Installed first.",
     )
     python_packages: tuple[str, ...] = key(
         (),
-        Texts(
-            pattern=PYTHON_PACKAGE,
-            allowed="a package as pip writes it, as in pandas~=2.2 (no options)",
+        texts(
+            PYTHON_PACKAGE,
+            "a package as pip writes it, as in pandas~=2.2 (no options)",
             most=MOST_PACKAGES,
             distinct=True,
         ),
@@ -105,12 +114,12 @@ class Recipe:
     )
     commands: tuple[str, ...] = key(
         (),
-        Texts(pattern=LINE, allowed="a line for the shell", most=MOST_LINES),
+        texts(LINE, "a line for the shell", most=MOST_LINES),
         "Run as root after the packages; one item may be several lines of a script.",
     )
     tests: tuple[str, ...] = key(
         (),
-        Texts(pattern=LINE, allowed="a line for the shell", most=MOST_LINES),
+        texts(LINE, "a line for the shell", most=MOST_LINES),
         "Run at last; an image whose test fails is not published.",
     )
     root_gib: int = key(
@@ -121,83 +130,51 @@ class Recipe:
     builder: Builder = key(Builder(), Record(Builder), "The instance that the image is made of.")
 
 
-KEYS = tuple(keys(Recipe))
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class BakeRequest:
-    """A bake by a recipe: an object's `key` (with its version, where an upload asks) or the recipe itself."""
+    """What is asked for: a bake by a recipe, or that current and previous image change places."""
 
-    kind: ClassVar[str] = "bake"
-    key: str | None
-    version_id: str | None
-    recipe: Mapping[str, Any] | None
-    force: bool
-
-
-@dataclass(frozen=True)
-class RollbackRequest:
-    """Current and previous image change places."""
-
-    kind: ClassVar[str] = "rollback"
-
-
-def read_input(execution_input: object, *, usual: str) -> BakeRequest | RollbackRequest | InputFaults:
-    """What the execution is to do. `usual` is the key of the yard's own recipe, which an empty input means."""
-    faults = Faults()
-    known = ("recipe_key", "version_id", "etag", "recipe", "force", "rollback")
-    section = Section(execution_input, "", known, faults)
-    words = "a key under images/ that ends in .yaml, .yml or .json"
-    key = section.text("recipe_key", pattern=r"images/[^\x00-\x1f]+\.(yaml|yml|json)", allowed=words)
-    version, _ = (
-        section.text(each, pattern=r"\S{1,1024}", allowed="a text") for each in ("version_id", "etag")
+    recipe_key: str | None = key(
+        None,
+        Text(
+            r"images/[^\x00-\x1f]+\.(yaml|yml|json)", "a key under images/ that ends in .yaml, .yml or .json"
+        ),
+        "A recipe in the bucket.",
+        usual="the yard's own recipe",
     )
-    recipe = section.values.get("recipe")
-    if recipe is not None and not isinstance(recipe, Mapping):
-        section.fault("recipe", f"found {shown(recipe)}; a mapping is allowed")
-    force, rollback = section.flag("force", default=False), section.flag("rollback", default=False)
+    version_id: str | None = key(None, Text(UPLOADED, "a text"), "The version that was uploaded.")
+    etag: str | None = key(None, Text(UPLOADED, "a text"), "The same where the bucket keeps no versions.")
+    recipe: Mapping[str, Any] | None = key(None, Anything(), "The recipe itself.")
+    force: bool = key(False, Flag(), "Whether to bake what is there already.")
+    rollback: bool = key(False, Flag(), "Whether to bake nothing, and have the two images change places.")
+
+
+def read_input(execution_input: object, *, usual: str) -> BakeRequest | InputFaults:
+    """What the execution is to do. `usual` is the key of the yard's own recipe, which an empty input means."""
+    request, section = Record(BakeRequest).whole(execution_input)
     given = [each for each in ("recipe_key", "recipe") if section.given(each)]
     if len(given) > 1:
-        faults.add("", "found both recipe_key and recipe; give one, or neither for the yard's own recipe")
-    if rollback and (given or force):
-        faults.add("rollback", f"bakes nothing, so it goes with none of {any_of([*given, 'force'])}")
-    if faults.found:
-        return _faulty("The execution's input", faults)
-    if rollback:
-        return RollbackRequest()
-    return BakeRequest(None if recipe is not None else key or usual, version, recipe, force)
+        section.fault("", "found both recipe_key and recipe; give one, or neither for the yard's own recipe")
+    if request.rollback and (given or request.force):
+        section.fault("rollback", f"bakes nothing, so it goes with none of {any_of([*given, 'force'])}")
+    if section.faults:
+        return InputFaults("The execution's input", tuple(section.faults))
+    return request if given else replace(request, recipe_key=usual)
 
 
 def parse(text: bytes, *, source: str) -> Recipe | InputFaults:
     """The recipe that a file says, or every fault of it."""
-    if len(text) > document.MOST_BYTES:
-        return InputFaults(source, (too_big(len(text)),))
-    found = document.read(text, json_only=source.endswith(".json"))
-    if isinstance(found, document.NotReadable):
-        return InputFaults(source, (Fault("", found.reason),))
-    return check(found, source=source)
+    found = document.parse(text, source=source, what="a recipe")
+    return found if isinstance(found, InputFaults) else check(found, source=source)
 
 
 def check(recipe: object, *, source: str) -> Recipe | InputFaults:
     """The recipe that a mapping says (an inline `{"recipe": {...}}`), or every fault of it."""
-    if not isinstance(recipe, Mapping):
-        what = "it is empty" if recipe is None else f"it is not a mapping but {shown(recipe)}"
-        return InputFaults(source, (Fault("", f"{what}; a recipe has the keys {any_of(KEYS)}"),))
-    faults = Faults()
-    found = Record(Recipe).take(Section(recipe, "", KEYS, faults))
-    return _faulty(source, faults) if faults.found else found
-
-
-def too_big(size: int) -> Fault:
-    return Fault("", f"it has {size} bytes; a recipe has at most {document.MOST_BYTES}")
-
-
-def gone(key: str) -> InputFaults:
-    """There is no such object, or not any more."""
-    problem = (
-        f"it does not exist: it was never uploaded, or deleted; upload it: aws s3 cp {key} s3://BUCKET/{key}"
-    )
-    return InputFaults(key, (Fault("", problem),))
+    found = document.opened(recipe, Recipe, source=source, what="a recipe")
+    if isinstance(found, InputFaults):
+        return found
+    read, section = found
+    return InputFaults(source, tuple(section.faults)) if section.faults else read
 
 
 def readable(parameter: str, *, usual: str, yard: str) -> bool:
@@ -219,7 +196,3 @@ def admitted(recipe: Recipe, *, software: str, base: str) -> dict[str, Any]:
     """recipe.json: every key with its default, the AMI in place of the base's name, and what the hash is made of."""
     document: dict[str, Any] = wire.to_json(replace(recipe, base=base))
     return document | {"software": software, "hash": hash_of(recipe, software=software, base=base)}
-
-
-def _faulty(source: str, faults: Faults) -> InputFaults:
-    return InputFaults(source, tuple(Fault(path, problem) for path, problem in faults.found))

@@ -10,17 +10,15 @@ from enum import StrEnum
 from typing import Any
 
 from lambdas.core.model import wire
+from lambdas.core.model.fields import Flag, Record, key
 from lambdas.core.model.image import Image, Stored
-from lambdas.core.model.job import Fault, InputFaults
-from lambdas.core.model.lazy import dataclass
-from lambdas.core.model.validation import Faults, Section
+from lambdas.core.model.validation import InputFaults
 
 DOLLARS_PER_GIB_MONTH = 0.05
 """EBS snapshots, standard tier, us-east-1. EC2 bills the blocks that were written and no snapshot before holds; an
 image's size is that of its whole disks, so this is the most that it can cost."""
 BROKEN = ("failed", "error", "invalid")
 MAKING = ("pending", "transient")
-KEYS = ("report_only",)
 MOST_SHOWN = 10
 """How many of those that are left a sentence names: the cause of an execution holds 32 KB."""
 
@@ -83,15 +81,19 @@ class Disposition:
         return self.fate is Fate.KEPT
 
 
-def read_input(execution_input: object) -> bool | str:
-    """Whether only to report, or every fault of the execution's input."""
-    faults = Faults()
-    section = Section(execution_input, "", KEYS, faults)
-    report_only = section.flag("report_only", default=False)
-    if not faults.found:
-        return report_only
-    found = tuple(Fault(path, problem) for path, problem in faults.found)
-    return InputFaults("The execution's input", found, so="; nothing was retired").reason
+@dataclass(frozen=True, kw_only=True)
+class RetireRequest:
+    """What is asked for."""
+
+    report_only: bool = key(False, Flag(), "Whether to touch nothing.")
+
+
+def read_input(execution_input: object) -> RetireRequest | InputFaults:
+    """What the execution's input asks for, or every fault of it."""
+    request, section = Record(RetireRequest).whole(execution_input)
+    if not section.faults:
+        return request
+    return InputFaults("The execution's input", tuple(section.faults), so="; nothing was retired")
 
 
 def of_images(facts: RetentionFacts, policy: RetentionPolicy, *, now: datetime) -> tuple[Disposition, ...]:
@@ -106,7 +108,7 @@ def of_images(facts: RetentionFacts, policy: RetentionPolicy, *, now: datetime) 
         if reason:
             stay[image.id] = reason
     _with_parents(ordered, stay)
-    decided = [_disposition(image, stay.get(image.id), facts, policy) for image in ordered]
+    decided = [_of_image(image, stay.get(image.id), policy) for image in ordered]
     return tuple(sorted(decided, key=lambda disposition: disposition.family))
 
 
@@ -180,9 +182,7 @@ def _with_parents(images: Iterable[Image], stay: dict[str, str]) -> None:
             child = parent
 
 
-def _disposition(
-    image: Image, stays: str | None, facts: RetentionFacts, policy: RetentionPolicy
-) -> Disposition:
+def _of_image(image: Image, stays: str | None, policy: RetentionPolicy) -> Disposition:
     return Disposition(
         id=image.id,
         name=image.name,
@@ -250,18 +250,9 @@ def report(
 
 
 def _row(disposition: Disposition, now: datetime) -> dict[str, Any]:
-    return {
-        "id": disposition.id,
-        "name": disposition.name,
-        "family": disposition.family,
-        "created": disposition.created,
-        "age_days": (now - wire.instant(disposition.created)).days,
-        "gib": disposition.gib,
-        "snapshots": list(disposition.snapshots),
-        "fate": disposition.fate.value,
-        "reason": disposition.reason,
-        "dollars_per_month": disposition.dollars_per_month,
-    }
+    row: dict[str, Any] = wire.to_json(disposition)
+    age = now - wire.instant(disposition.created)
+    return row | {"age_days": age.days, "dollars_per_month": disposition.dollars_per_month}
 
 
 def as_text(report: Mapping[str, Any]) -> str:

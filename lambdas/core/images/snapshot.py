@@ -1,38 +1,44 @@
 """Snapshots: what one is asked for, and whether the host can be imaged that way."""
 
-from collections.abc import Collection
-from datetime import datetime
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
 from typing import Any
 
-from lambdas.core.model import wire
+from lambdas.core.model.fields import Choice, Count, Record, Text, key
 from lambdas.core.model.gang import Assignment
 from lambdas.core.model.image import Image
 from lambdas.core.model.imaging import Imaging, Quiesce, Then, parent_tags
 from lambdas.core.model.instance_types import Market
-from lambdas.core.model.job import NAME, RUN_ID, Fault, InputFaults, Role
-from lambdas.core.model.lazy import dataclass
-from lambdas.core.model.validation import Faults, Section
-from lambdas.core.run.outcome import Conclusion
-from lambdas.core.run.records import RunRow
+from lambdas.core.model.job import NAME, RUN_ID, Role
+from lambdas.core.model.validation import Fault, InputFaults
+from lambdas.core.run import summary
+from lambdas.core.run.summary import RunFacts
 
 WHAT, SO = "The snapshot that was asked for", "; no image was made and no host was touched"
-KEYS = ("instance", "run", "role", "index", "name", "quiesce", "then")
 INSTANCE = r"i-[0-9a-f]{8,17}"
 IMAGED = ("running", "stopped")
 """States of an instance that EC2 makes images of."""
+OF_THE_IMAGING = ("family", "instance", "host_run", "parent", "step", "quiesce", "then")
 
 
 @dataclass(frozen=True, kw_only=True)
 class SnapshotRequest:
-    """What was asked for: a snapshot of an instance, or of the host of that role in the run's last attempt."""
+    """What is asked for: a snapshot of an instance, or of the host of that role in the run's last attempt."""
 
-    instance: str | None = None
-    run: str | None = None
-    role: Role = Role.CHIEF
-    index: int = 0
-    name: str | None = None
-    quiesce: Quiesce = Quiesce.PAUSE
-    then: Then = Then.KEEP
+    instance: str | None = key(
+        None, Text(INSTANCE, "an instance's id (i- and 8 to 17 hex digits)"), "The host."
+    )
+    run: str | None = key(None, Text(RUN_ID, "a run's id"), "The run whose host is meant.")
+    role: Role = key(Role.CHIEF, Choice(Role), "Which host of the run.")
+    index: int = key(0, Count(least=0, most=999), "Which host of that role.")
+    name: str | None = key(
+        None,
+        Text(NAME, "a name of 1 to 40 lower-case letters, digits and hyphens that begins with a letter"),
+        "The family of the image.",
+        usual="the job's name",
+    )
+    quiesce: Quiesce = key(Quiesce.PAUSE, Choice(Quiesce), "How the host is brought to rest.")
+    then: Then = key(Then.KEEP, Choice(Then), "What becomes of the host once its image is available.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,30 +64,12 @@ class HostFacts:
 
 def read_input(execution_input: object) -> SnapshotRequest | InputFaults:
     """What the execution's input asks for, or every fault of it."""
-    faults = Faults()
-    section = Section(execution_input, "", KEYS, faults)
-    instance = section.text(
-        "instance", pattern=INSTANCE, allowed="an instance's id (i- and 8 to 17 hex digits)"
-    )
-    run = section.text("run", pattern=RUN_ID, allowed="a run's id")
-    given = [key for key in ("instance", "run") if section.given(key)]
-    if len(given) != 1:
-        found = "both instance and run" if given else "neither instance nor run"
-        faults.add("", f'found {found}; give {{"instance": "i-..."}} or {{"run": "..."}}')
-    for key in ("role", "index"):
-        if section.given(key) and given == ["instance"]:
-            section.fault(key, "says which host of a run is meant; with instance it means nothing")
-    role = Role(section.choice("role", Role.CHIEF, Role))
-    index = section.count("index", 0, least=0, most=999)
-    words = "a name of 1 to 40 lower-case letters, digits and hyphens that begins with a letter"
-    name = section.text("name", pattern=NAME, allowed=words)
-    quiesce = Quiesce(section.choice("quiesce", Quiesce.PAUSE, Quiesce))
-    then = Then(section.choice("then", Then.KEEP, Then))
-    if faults.found:
-        return _refuse(faults)
-    return SnapshotRequest(
-        instance=instance, run=run, role=role, index=index, name=name, quiesce=quiesce, then=then
-    )
+    request, section = Record(SnapshotRequest).whole(execution_input)
+    section.one_of(("instance", "run"), '{"instance": "i-..."} or {"run": "..."}')
+    for each in ("role", "index"):
+        if section.given(each) and section.given("instance") and not section.given("run"):
+            section.fault(each, "says which host of a run is meant; with instance it means nothing")
+    return refused(*section.faults) if section.faults else request
 
 
 def assigned(request: SnapshotRequest, assignments: Collection[Assignment]) -> str | InputFaults:
@@ -93,43 +81,41 @@ def assigned(request: SnapshotRequest, assignments: Collection[Assignment]) -> s
         ", ".join(f"{assignment.role} {assignment.index}" for assignment in assignments)
         or "none, since it has launched no host"
     )
-    return refused("role", f"the run {request.run} has no {request.role} {request.index}; it has {there}")
+    problem = f"the run {request.run} has no {request.role} {request.index}; it has {there}"
+    return refused(Fault("role", problem))
 
 
-def refused(path: str, problem: str) -> InputFaults:
-    """The refusal of one fault."""
-    return InputFaults(WHAT, (Fault(path, problem),), so=SO)
+def refused(*faults: Fault) -> InputFaults:
+    return InputFaults(WHAT, faults, so=SO)
 
 
 def unknown(request: SnapshotRequest, instance: str) -> InputFaults:
     """EC2 does not know the instance, or has forgotten it since its end."""
-    where = "instance" if request.instance else "run"
-    return refused(
-        where,
+    problem = (
         f"EC2 knows no instance {instance}: it never existed in this region, or it ended more than an hour ago; "
-        "only a host that is running or stopped can be imaged",
+        "only a host that is running or stopped can be imaged"
     )
+    return refused(Fault("instance" if request.instance else "run", problem))
 
 
 def admit(request: SnapshotRequest, host: HostFacts, *, baked: Collection[str]) -> Imaging | InputFaults:
     """The snapshot, or every reason against it. `baked` are the names of the families of baked images."""
-    faults = Faults()
     if not host.mine:
-        faults.add(
-            "instance", f"{host.instance} is no host of this yard: it lacks the yard's tag trainyard:yard"
+        return refused(
+            Fault(
+                "instance", f"{host.instance} is no host of this yard: it lacks the yard's tag trainyard:yard"
+            )
         )
-        return _refuse(faults)
-    _check_state(host, request, faults)
-    _check_run(host, request, faults)
+    faults = [*_state_faults(host, request), *_run_faults(host, request)]
     family = request.name or _default_family(host)
     if family in baked:
-        faults.add(
-            "name",
+        problem = (
             f"{family} is the name of a recipe, whose images the bake makes; give another name, so that the newest "
-            f"image of {family} stays a baked one",
+            f"image of {family} stays a baked one"
         )
-    if faults.found:
-        return _refuse(faults)
+        faults.append(Fault("name", problem))
+    if faults:
+        return refused(*faults)
     return Imaging(
         instance=host.instance,
         type=host.type,
@@ -144,38 +130,15 @@ def admit(request: SnapshotRequest, host: HostFacts, *, baked: Collection[str]) 
     )
 
 
-def summarise(
-    run: str,
-    row: RunRow | None,
-    concluded: Conclusion,
-    *,
-    bucket: str,
-    image: str | None,
-    now: datetime,
-) -> dict[str, Any]:
+def summarise(facts: RunFacts, *, image: str | None) -> dict[str, Any]:
     """summary.json of a snapshot; of one that was refused, or that Admit could not write down, that and why. `image` is
     the one that there is: also where the host could not be ended as asked."""
-    imaging = row.imaging if row else None
-    created = row.created if row else now
-    return {
-        "run": run,
-        "kind": "imaged" if concluded.error is None else concluded.outcome.value,
-        "outcome": concluded.outcome.value,
-        "reason": concluded.reason,
-        "error": concluded.error,
-        "created": wire.stamp(created),
-        "ended": wire.stamp(now),
-        "seconds": round((now - created).total_seconds(), 3),
-        "execution_arn": row.execution_arn if row else None,
+    how, imaging = facts.conclusion, facts.row.imaging if facts.row else None
+    return summary.head(facts) | {
+        "kind": "imaged" if how.error is None else how.outcome.value,
         "image": image,
-        "family": imaging.family if imaging else None,
-        "instance": imaging.instance if imaging else None,
-        "host_run": imaging.host_run if imaging else None,
-        "parent": imaging.parent if imaging else None,
-        "step": imaging.step if imaging else None,
-        "quiesce": imaging.quiesce if imaging else None,
-        "then": imaging.then if imaging else None,
-        "where": {"folder": f"s3://{bucket}/runs/{run}/"},
+        **{key: getattr(imaging, key, None) for key in OF_THE_IMAGING},
+        "where": {"folder": facts.folder},
     }
 
 
@@ -189,55 +152,49 @@ def _default_family(host: HostFacts) -> str:
     return host.instance
 
 
-def _check_state(host: HostFacts, request: SnapshotRequest, faults: Faults) -> None:
+def _state_faults(host: HostFacts, request: SnapshotRequest) -> Iterator[Fault]:
     """What the instance itself does not allow."""
     if host.state not in IMAGED:
-        wait = "; wait until it runs" if host.state == "pending" else ""
-        wait = "; wait until it is stopped" if host.state == "stopping" else wait
-        faults.add(
-            "instance", f"{host.instance} is {host.state}; a host that runs or is stopped can be imaged{wait}"
+        wait = {"pending": "; wait until it runs", "stopping": "; wait until it is stopped"}.get(
+            host.state, ""
         )
+        problem = f"{host.instance} is {host.state}; a host that runs or is stopped can be imaged{wait}"
+        yield Fault("instance", problem)
         return
-    if host.market is Market.SPOT:
-        for key, word in (("quiesce", request.quiesce), ("then", request.then)):
-            if word == "stop":
-                instead = (
-                    "pause or reboot" if key == "quiesce" else "terminate, and launch from the image later"
-                )
-                faults.add(
-                    key,
-                    f"found stop, but {host.instance} is a spot host of a fleet, which EC2 can terminate and never "
-                    f"stop; take {instead}",
-                )
+    for path, word, instead in (
+        ("quiesce", request.quiesce, "pause or reboot"),
+        ("then", request.then, "terminate, and launch from the image later"),
+    ):
+        if word == "stop" and not host.market.can_stop:
+            problem = (
+                f"found stop, but {host.instance} is a spot host of a fleet, which EC2 can terminate and never stop; "
+                f"take {instead}"
+            )
+            yield Fault(path, problem)
     if host.state == "running" and request.quiesce is Quiesce.PAUSE and not host.online:
-        faults.add(
+        yield Fault(
             "quiesce",
             f"found pause, but Systems Manager does not know {host.instance}, so that nothing on it can be paused: it "
             "still boots, hangs or is cut off; try again in a minute, or take reboot",
         )
 
 
-def _check_run(host: HostFacts, request: SnapshotRequest, faults: Faults) -> None:
+def _run_faults(host: HostFacts, request: SnapshotRequest) -> Iterator[Fault]:
     """What the run that the host works for does not allow."""
     if not host.busy:
         return
     if host.kind == "bake":
-        faults.add(
-            "instance", f"{host.instance} is the builder of {host.run}, which makes an image of it by itself"
-        )
+        problem = f"{host.instance} is the builder of {host.run}, which makes an image of it by itself"
+        yield Fault("instance", problem)
         return
     what = "is being launched" if host.kind == "launch" else "trains on it"
-    for key, word, harmless in (
+    for path, word, harmless in (
         ("quiesce", request.quiesce, Quiesce.PAUSE),
         ("then", request.then, Then.KEEP),
     ):
         if word != harmless:
-            faults.add(
-                key,
+            yield Fault(
+                path,
                 f"found {word}, but {host.run} {what} and would lose the host; take {harmless}, or wait for the run's "
                 "end (a job's after.image makes an image then)",
             )
-
-
-def _refuse(faults: Faults) -> InputFaults:
-    return InputFaults(WHAT, tuple(Fault(path, problem) for path, problem in faults.found), so=SO)

@@ -5,89 +5,58 @@ Apart from model/job.py, which says its keys, because yaml costs a tenth of boto
 
 import re
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import Any
 
 from lambdas.core.jobfile import document, rules
-from lambdas.core.model.fields import Record, keys
-from lambdas.core.model.job import NAME, Fault, InputFaults, Job
-from lambdas.core.model.lazy import dataclass
-from lambdas.core.model.validation import Faults, Section, any_of, shown
+from lambdas.core.model.fields import Anything, Record, Text, key
+from lambdas.core.model.job import NAME, Job
+from lambdas.core.model.validation import InputFaults
+
+UPLOADED = r"\S{1,1024}"
 
 
-@dataclass(frozen=True)
-class Uploaded:
-    """The execution's input names an object under jobs/."""
+@dataclass(frozen=True, kw_only=True)
+class JobSource:
+    """What the execution's input names: an object under jobs/, or the job itself."""
 
-    kind: ClassVar[str] = "uploaded"
-    key: str
-    version_id: str | None
-    etag: str | None
-
-
-@dataclass(frozen=True)
-class Inline:
-    """The execution's input holds the job itself."""
-
-    kind: ClassVar[str] = "inline"
-    job: Mapping[str, Any]
-
-
-def read_input(execution_input: object) -> Uploaded | Inline | InputFaults:
-    """What to run: exactly one of `job_key` (with `version_id`, `etag`) and `job`."""
-    source, faults = "The execution's input", Faults()
-    section = Section(execution_input, "", ("job_key", "version_id", "etag", "job"), faults)
-    given = [key for key in ("job_key", "job") if section.given(key)]
-    if len(given) != 1 and not faults.found:
-        found = "both job_key and job" if given else "neither job_key nor job"
-        faults.add("", f'found {found}; give {{"job_key": "jobs/x.yaml"}} or {{"job": {{...}}}}')
-    words = "a key under jobs/ that ends in .yaml, .yml or .json"
-    key = section.text("job_key", pattern=r"jobs/[^\x00-\x1f]+\.(yaml|yml|json)", allowed=words)
-    version, etag = (
-        section.text(each, pattern=r"\S{1,1024}", allowed="a text") for each in ("version_id", "etag")
+    job_key: str | None = key(
+        None,
+        Text(r"jobs/[^\x00-\x1f]+\.(yaml|yml|json)", "a key under jobs/ that ends in .yaml, .yml or .json"),
+        "A job file in the bucket.",
     )
-    job = section.values.get("job")
-    if job is not None and not isinstance(job, Mapping):
-        section.fault("job", f"found {shown(job)}; a mapping is allowed")
-    if faults.found:
-        return _refuse(source, faults)
-    return Inline(job) if isinstance(job, Mapping) else Uploaded(str(key), version, etag)
+    version_id: str | None = key(None, Text(UPLOADED, "a text"), "The version that was uploaded.")
+    etag: str | None = key(None, Text(UPLOADED, "a text"), "The same where the bucket keeps no versions.")
+    job: Mapping[str, Any] | None = key(None, Anything(), "The job itself.")
+
+    @property
+    def name(self) -> str:
+        """Whose faults a reason tells."""
+        return self.job_key or "the execution's input"
+
+
+def read_input(execution_input: object) -> JobSource | InputFaults:
+    """What to run: exactly one of `job_key` (with `version_id`, `etag`) and `job`."""
+    source, section = Record(JobSource).whole(execution_input)
+    section.one_of(("job_key", "job"), '{"job_key": "jobs/x.yaml"} or {"job": {...}}')
+    return InputFaults("The execution's input", tuple(section.faults)) if section.faults else source
 
 
 def parse(text: bytes, *, source: str, bucket: str) -> Job | InputFaults:
     """The job an uploaded file says, or every fault of it. `source` is the key, named in the reason;
     `bucket` is the yard's, the only one URIs may name (as itself or as the placeholder BUCKET)."""
-    if len(text) > document.MOST_BYTES:
-        return InputFaults(source, (too_big(len(text)),))
-    found = document.read(text, json_only=source.endswith(".json"))
-    if isinstance(found, document.NotReadable):
-        return InputFaults(source, (Fault("", found.reason),))
-    return check(found, source=source, bucket=bucket)
-
-
-def gone(uploaded: Uploaded) -> InputFaults:
-    """The job file was deleted before it was read."""
-    version = f" (version {uploaded.version_id})" if uploaded.version_id else ""
-    problem = (
-        f"it does not exist{version}: it was deleted before it was read, or never uploaded; upload it again"
-    )
-    return InputFaults(uploaded.key, (Fault("", problem),))
-
-
-def too_big(size: int) -> Fault:
-    """The fault of a file of this size: it need not even be read."""
-    return Fault("", f"it has {size} bytes; a job file has at most {document.MOST_BYTES}")
+    found = document.parse(text, source=source, what="a job file")
+    return found if isinstance(found, InputFaults) else check(found, source=source, bucket=bucket)
 
 
 def check(job: object, *, source: str, bucket: str) -> Job | InputFaults:
     """The job a mapping says (an inline `{"job": {...}}`), or every fault of it."""
-    known = tuple(keys(Job))
-    if not isinstance(job, Mapping):
-        what = "it is empty" if job is None else f"it is not a mapping but {shown(job)}"
-        return InputFaults(source, (Fault("", f"{what}; a job has the keys {any_of(known)}"),))
-    faults = Faults()
-    read = Record(Job).take(Section(job, "", known, faults, bucket))
-    whole = rules.settled(read, rules.Written(job, faults))
-    return _refuse(source, faults) if faults.found else whole
+    found = document.opened(job, Job, source=source, what="a job", bucket=bucket)
+    if isinstance(found, InputFaults):
+        return found
+    read, section = found
+    whole = rules.settled(read, rules.Written(section.values, section.faults))
+    return InputFaults(source, tuple(section.faults)) if section.faults else whole
 
 
 def name_of(text: bytes, *, key: str) -> str:
@@ -98,7 +67,3 @@ def name_of(text: bytes, *, key: str) -> str:
         return name
     stem = key.rpartition("/")[2].rpartition(".")[0].lower()
     return re.sub(r"[^a-z0-9]+", "-", stem).lstrip("-0123456789")[:40].strip("-") or "job"
-
-
-def _refuse(source: str, faults: Faults) -> InputFaults:
-    return InputFaults(source, tuple(Fault(path, problem) for path, problem in faults.found))

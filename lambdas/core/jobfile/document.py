@@ -7,12 +7,14 @@ writer may have meant either. Aliases, tags and deep nesting are refused: no job
 
 import json
 import re
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import yaml
 
-from lambdas.core.model.lazy import dataclass
-from lambdas.core.model.validation import BareWord
+from lambdas.core.model.fields import Record, Value, keys
+from lambdas.core.model.validation import BareWord, Fault, InputFaults, Section, any_of, shown
 
 MOST_BYTES = 64 * 1024
 """Of a job file, and of a recipe."""
@@ -33,6 +35,38 @@ def read(text: bytes, *, json_only: bool) -> object | NotReadable:
     except UnicodeDecodeError as error:
         return NotReadable(f"it is not UTF-8 text (byte {error.start + 1} is not)")
     return _read_json(decoded) if json_only else _read_yaml(decoded)
+
+
+def parse(text: bytes, *, source: str, what: str) -> object | InputFaults:
+    """The document that a file holds. `source` is its key, named in the reason, and `what` it is to be."""
+    if len(text) > MOST_BYTES:
+        return too_big(len(text), source=source, what=what)
+    found = read(text, json_only=source.endswith(".json"))
+    return InputFaults(source, (Fault("", found.reason),)) if isinstance(found, NotReadable) else found
+
+
+def opened(
+    document: object, of: type[Value], *, source: str, what: str, bucket: str = ""
+) -> tuple[Value, Section] | InputFaults:
+    """What the document says as such a record, and its section; not of one that is no mapping at all."""
+    if isinstance(document, Mapping):
+        return Record(of).whole(document, bucket=bucket)
+    found = "it is empty" if document is None else f"it is not a mapping but {shown(document)}"
+    return InputFaults(source, (Fault("", f"{found}; {what} has the keys {any_of(tuple(keys(of)))}"),))
+
+
+def too_big(size: int, *, source: str, what: str) -> InputFaults:
+    """A file of this size need not even be read."""
+    return InputFaults(source, (Fault("", f"it has {size} bytes; {what} has at most {MOST_BYTES}"),))
+
+
+def gone(key: str, version: str | None) -> InputFaults:
+    """The file was deleted before it was read."""
+    problem = (
+        f"it does not exist{f' (version {version})' if version else ''}: it was deleted before it was read, or never "
+        f"uploaded; upload it again: aws s3 cp {key.rpartition('/')[2]} s3://BUCKET/{key}"
+    )
+    return InputFaults(key, (Fault("", problem),))
 
 
 def _read_json(text: str) -> object | NotReadable:

@@ -21,8 +21,7 @@ from lambdas.core.model.job import (
     Strategy,
 )
 from lambdas.core.model.job_fields import WORDS
-from lambdas.core.model.lazy import dataclass
-from lambdas.core.model.validation import Faults, any_of, did_you_mean, shown
+from lambdas.core.model.validation import Fault, any_of, did_you_mean, shown
 
 CPU_ROLES_BY_DEFAULT = {Chief.COORDINATOR: (Role.CHIEF, Role.PS), Chief.WORKER: (Role.PS,)}
 SEVERAL_HOSTS = tuple(strategy for strategy in Strategy if strategy.has_several_hosts)
@@ -35,7 +34,7 @@ class Written:
     """The file as it was written, and its faults so far."""
 
     document: Mapping[Any, Any]
-    faults: Faults
+    faults: list[Fault]
 
     def value(self, section: str, key: str) -> Any:
         inside = self.document.get(section)
@@ -45,7 +44,7 @@ class Written:
         return self.value(section, key) is not None
 
     def fault(self, path: str, problem: str) -> None:
-        self.faults.add(path, problem)
+        self.faults.append(Fault(path, problem))
 
 
 def settled(job: Job, written: Written) -> Job:

@@ -6,12 +6,12 @@ A section of a file is a frozen dataclass whose fields are made with `key` (or, 
 """
 
 import dataclasses
+import re
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Any, Generic, TypeVar
 
-from lambdas.core.model.lazy import dataclass
-from lambdas.core.model.validation import Section, any_of, number_of
+from lambdas.core.model.validation import BareWord, Section, any_of, bare_word, did_you_mean, shown
 
 Value = TypeVar("Value")
 Default = TypeVar("Default")
@@ -35,9 +35,26 @@ class Kind(Generic[Value]):
         """The same as a JSON Schema."""
         raise NotImplementedError
 
+    def problem(self, value: object) -> str | None:
+        """Why it may not be this; None where it may."""
+        raise NotImplementedError
+
+    def taken(self, value: Any) -> Any:
+        """What such a value, without a problem, means."""
+        return value
+
     def read(self, section: Section, key: str, default: Any) -> Any:
         """The value of this key; the default where it is omitted, and after a fault."""
-        raise NotImplementedError
+        return self.found(section, key, default) if section.given(key) else default
+
+    def found(self, section: Section, key: str, default: Any) -> Any:
+        """The same of a key that is there."""
+        value = section.values.get(key)
+        problem = self.problem(value)
+        if problem is None:
+            return self.taken(value)
+        section.fault(key, problem)
+        return default
 
 
 @dataclass(frozen=True)
@@ -80,14 +97,21 @@ class Number(Kind[float]):
 
     @property
     def words(self) -> str:
-        return number_of(self.unit, self.least, self.most)
+        limits = f"from {self.least:g} to {self.most:g}" if self.least else f"above 0 and up to {self.most:g}"
+        return f"a number of {self.unit} {limits}"
 
     def schema(self) -> dict[str, Any]:
         least = {"minimum": self.least} if self.least else {"exclusiveMinimum": 0}
         return {"type": "number", **least, "maximum": plain(self.most)}
 
-    def read(self, section: Section, key: str, default: Any) -> Any:
-        return section.number(key, default, least=self.least, most=self.most, unit=self.unit)
+    def problem(self, value: object) -> str | None:
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        if number and 0 < value <= self.most and value >= self.least:  # type: ignore[operator]
+            return None
+        return f"found {shown(value)}; {self.words} is allowed"
+
+    def taken(self, value: Any) -> float:
+        return float(value)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,8 +129,11 @@ class Count(Kind[int]):
     def schema(self) -> dict[str, Any]:
         return {"type": "integer", "minimum": self.least, "maximum": self.most}
 
-    def read(self, section: Section, key: str, default: Any) -> Any:
-        return section.count(key, default, least=self.least, most=self.most, because=self.because)
+    def problem(self, value: object) -> str | None:
+        if isinstance(value, int) and not isinstance(value, bool) and self.least <= value <= self.most:
+            return None
+        why = f": {self.because}" if self.because else ""
+        return f"found {shown(value)}; {self.words} is allowed{why}"
 
 
 @dataclass(frozen=True)
@@ -118,8 +145,10 @@ class Flag(Kind[bool]):
     def schema(self) -> dict[str, Any]:
         return {"type": "boolean"}
 
-    def read(self, section: Section, key: str, default: Any) -> Any:
-        return section.flag(key, default)
+    def problem(self, value: object) -> str | None:
+        if isinstance(value, BareWord):
+            return bare_word(value)
+        return None if isinstance(value, bool) else f"found {shown(value)}; {self.words} is allowed"
 
 
 @dataclass(frozen=True)
@@ -136,9 +165,12 @@ class Text(Kind[str]):
     def schema(self) -> dict[str, Any]:
         return {"type": "string", "pattern": whole(self.pattern)}
 
-    def read(self, section: Section, key: str, default: Any) -> Any:
-        value = section.text(key, pattern=self.pattern, allowed=self.allowed)
-        return default if value is None else value
+    def problem(self, value: object) -> str | None:
+        if isinstance(value, BareWord):
+            return bare_word(value)
+        if not isinstance(value, str):
+            return f"found {shown(value)}; {self.words} is allowed"
+        return None if re.fullmatch(self.pattern, value, re.ASCII) else f"{shown(value)} is not {self.words}"
 
 
 @dataclass(frozen=True)
@@ -154,50 +186,67 @@ class Choice(Kind[Word]):
     def schema(self) -> dict[str, Any]:
         return {"enum": [str(word) for word in self.among]}
 
-    def read(self, section: Section, key: str, default: Any) -> Any:
-        known = {str(word): word for word in self.among}
-        return known[section.choice(key, str(default), known)]
+    def problem(self, value: object) -> str | None:
+        if isinstance(value, BareWord):
+            return bare_word(value)
+        known = [str(word) for word in self.among]
+        if isinstance(value, str) and value in known:
+            return None
+        return f"found {shown(value)}; allowed are {self.words}{did_you_mean(value, known)}"
 
-
-@dataclass(frozen=True)
-class Choices(Kind[tuple[Word, ...]]):
-    """A list, maybe an empty one, of different words of these."""
-
-    among: Iterable[Word]
-
-    @property
-    def words(self) -> str:
-        return f"a list of {any_of(tuple(self.among))}"
-
-    def schema(self) -> dict[str, Any]:
-        return {"type": "array", "items": {"enum": [str(word) for word in self.among]}, "uniqueItems": True}
-
-    def read(self, section: Section, key: str, default: Any) -> Any:
-        known = {str(word): word for word in self.among}
-        return tuple(known[word] for word in section.choices(key, default, known))
+    def taken(self, value: Any) -> Any:
+        return next(word for word in self.among if word == value)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Texts(Kind[tuple[str, ...]]):
-    """A list of texts, each of which matches the whole pattern; `allowed` says in words what one is."""
+class Several(Kind[tuple[Value, ...]]):
+    """A list of values of one kind; `named` says in words how many of what."""
 
-    pattern: str
-    allowed: str
-    most: int
-    distinct: bool = False
+    each: Kind[Value]
+    named: str
+    least: int = 0
+    most: int | None = None
+    distinct: bool = True
 
     @property
     def words(self) -> str:
-        return f"a list of up to {self.most} texts, each {self.allowed}"
+        return f"a list of {self.named}"
 
     def schema(self) -> dict[str, Any]:
-        items = {"type": "string", "pattern": whole(self.pattern)}
-        return {"type": "array", "items": items, "maxItems": self.most, "uniqueItems": self.distinct}
+        least = {"minItems": self.least} if self.least else {}
+        most = {"maxItems": self.most} if self.most else {}
+        return {"type": "array", "items": self.each.schema(), **least, **most, "uniqueItems": self.distinct}
 
-    def read(self, section: Section, key: str, default: Any) -> Any:
-        return section.texts(
-            key, default, pattern=self.pattern, allowed=self.allowed, most=self.most, distinct=self.distinct
-        )
+    def problem(self, value: object) -> str | None:
+        """Of the list alone: those of its items have a path of their own."""
+        if not isinstance(value, list | tuple):
+            return f"found {shown(value)}; {self.words} is allowed"
+        if self.least <= len(value) <= (self.most or len(value)):
+            return None
+        return f"found a list of {len(value)}; {self.words} is allowed"
+
+    def found(self, section: Section, key: str, default: Any) -> Any:
+        items = super().found(section, key, default)
+        sound: list[Any] = []
+        for index, item in enumerate(items):
+            problem = self.each.problem(item)
+            if problem is None and self.distinct and item in items[:index]:
+                problem = f"{shown(item)} stands in the list twice"
+            if problem is None:
+                sound.append(self.each.taken(item))
+            else:
+                section.fault(f"{key}[{index}]", problem)
+        return tuple(sound)
+
+
+def choices(among: Iterable[Word]) -> Several[Word]:
+    """A list, maybe an empty one, of different words of these."""
+    return Several(each=Choice(among), named=any_of(tuple(among)))
+
+
+def texts(pattern: str, allowed: str, *, most: int, distinct: bool = False) -> Several[str]:
+    """A list of texts, each of which matches the whole pattern; `allowed` says in words what one is."""
+    return Several(each=Text(pattern, allowed), named=f"up to {most} texts", most=most, distinct=distinct)
 
 
 @dataclass(frozen=True)
@@ -217,7 +266,16 @@ class Record(Kind[Value]):
         return {"type": "object", "properties": properties, "additionalProperties": False, "required": must}
 
     def read(self, section: Section, key: str, default: Any) -> Any:
+        """One that is omitted may lack what it must say."""
+        return self.found(section, key, default)
+
+    def found(self, section: Section, key: str, default: Any) -> Any:
         return self.take(section.section(key, tuple(keys(self.of))))
+
+    def whole(self, document: object, path: str = "", bucket: str = "") -> tuple[Value, Section]:
+        """What a whole document says, and the section that it is, which has its faults."""
+        section = Section(document, path, tuple(keys(self.of)), [], bucket)
+        return self.take(section), section
 
     def take(self, section: Section) -> Value:
         """What the section says, with every default."""
@@ -241,10 +299,7 @@ class Part(Record[Any]):
             each.pop("default", None)
         return schema
 
-    def read(self, section: Section, key: str, default: Any) -> Any:
-        return self.given(section.section(key, tuple(keys(self.of))))
-
-    def given(self, section: Section) -> dict[str, Any]:
+    def take(self, section: Section) -> dict[str, Any]:
         """What the section says, and no default."""
         return {name: value for name, value in self.values(section).items() if section.given(name)}
 
@@ -262,9 +317,9 @@ class Short(Record[Value]):
     def schema(self) -> dict[str, Any]:
         return {"anyOf": [keys(self.of)[self.by].kind.schema(), super().schema()]}
 
-    def read(self, section: Section, key: str, default: Any) -> Any:
+    def found(self, section: Section, key: str, default: Any) -> Any:
         if isinstance(section.values.get(key), Mapping):
-            return super().read(section, key, default)
+            return super().found(section, key, default)
         kind = keys(self.of)[self.by].kind
         if not section.given(key):
             section.fault(key, kind.missing)
@@ -292,10 +347,43 @@ class Entries(Kind[Mapping[str, Value]]):
             "maxProperties": self.most,
         }
 
-    def read(self, section: Section, key: str, default: Any) -> Any:
-        inside = section.entries(key, name=self.name, named=self.named, most=self.most)
-        found = {name: self.each.read(inside, name, None) for name in inside.values}
+    def problem(self, value: object) -> str | None:
+        if isinstance(value, Mapping):
+            return None
+        return f"found {shown(value)}; a mapping of names to values is allowed"
+
+    def name_problem(self, name: object) -> str | None:
+        if isinstance(name, str) and re.fullmatch(self.name, name, re.ASCII):
+            return None
+        return f"the name {shown(name)} is not {self.named}"
+
+    def found(self, section: Section, key: str, default: Any) -> Any:
+        values = super().found(section, key, {})
+        if len(values) > self.most:
+            section.fault(key, f"has {len(values)} entries; up to {self.most} are allowed")
+        problems = {name: self.name_problem(name) for name in values}
+        sound = {name: values[name] for name in values if problems[name] is None}
+        inside = Section(sound, section.at(key), tuple(sound), section.faults, section.bucket)
+        for name, problem in problems.items():
+            if problem:
+                inside.fault(name, problem)
+        found = {name: self.each.found(inside, name, None) for name in sound}
         return {name: value for name, value in found.items() if value is not None}
+
+
+@dataclass(frozen=True)
+class Anything(Kind[Mapping[str, Any]]):
+    """A mapping whose keys somebody else knows."""
+
+    @property
+    def words(self) -> str:
+        return "a mapping"
+
+    def schema(self) -> dict[str, Any]:
+        return {"type": "object"}
+
+    def problem(self, value: object) -> str | None:
+        return None if isinstance(value, Mapping) else f"found {shown(value)}; {self.words} is allowed"
 
 
 def whole(pattern: str) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from enum import IntEnum, StrEnum
-from typing import Any, Protocol, assert_never
+from typing import Any, assert_never
 
 from lambdas.core.model import wire
 from lambdas.core.model.job import Job, Role
@@ -30,17 +30,13 @@ class StopReason(StrEnum):
     KILLED = "killed"  # its program was ended by a signal of nobody's that is known
 
 
-class Member(Protocol):
+@dataclass(frozen=True, kw_only=True)
+class Member:
     """What is known of a host that can sit in a cluster; no address before it has said so."""
 
-    @property
-    def instance(self) -> str: ...
-
-    @property
-    def gang(self) -> Gang: ...
-
-    @property
-    def address(self) -> str | None: ...
+    instance: str
+    gang: Gang = Gang.GPU
+    address: str | None = None
 
 
 @dataclass(frozen=True)
@@ -131,7 +127,7 @@ def cluster_document(
         "hosts": wire.to_json(tuple(assignments)),
         "checkpoint": wire.to_json(checkpoint),
         "deadline": wire.stamp(deadline),
-        "job": job.to_json(),
+        "job": wire.to_json(job),
     }
 
 

@@ -103,14 +103,19 @@ def generation_of(kind: InstanceType) -> Generation:
     return catalogue().generations[kind.gpu]
 
 
+def all_types() -> tuple[str, ...]:
+    """Names of every type, sorted."""
+    return tuple(sorted(catalogue().types))
+
+
 def gpu_types() -> tuple[str, ...]:
     """Names of the types with GPUs a job may ask for, sorted; which of them an image serves, compatibility.py knows."""
-    return tuple(sorted(name for name, kind in catalogue().types.items() if kind.gpus))
+    return tuple(name for name in all_types() if catalogue().types[name].gpus)
 
 
 def cpu_types() -> tuple[str, ...]:
     """Names of the types without a GPU that the roles without one may run on, sorted."""
-    return tuple(sorted(name for name, kind in catalogue().types.items() if not kind.gpus))
+    return tuple(name for name in all_types() if not catalogue().types[name].gpus)
 
 
 def quota(kind: InstanceType, market: Market) -> Quota | None:

@@ -7,10 +7,8 @@ from dataclasses import field
 from enum import StrEnum
 from typing import Any, assert_never
 
-from lambdas.core.model import wire
 from lambdas.core.model.fields import (
     Choice,
-    Choices,
     Count,
     Entries,
     Flag,
@@ -19,16 +17,15 @@ from lambdas.core.model.fields import (
     Record,
     Short,
     Text,
+    choices,
     key,
     required,
 )
 from lambdas.core.model.image import AMI
 from lambdas.core.model.instance_types import Market
-from lambdas.core.model.job_fields import Argument, InstanceTypes, Uri, Variable, Variables
-from lambdas.core.model.lazy import dataclass
+from lambdas.core.model.job_fields import CPU_TYPES, GPU_TYPES, Argument, Uri, Variable, Variables
 from lambdas.core.model.policy import Policy
 
-MOST_FAULTS_SHOWN = 40
 MOST_HOSTS = 50
 MOST_ARGS = 100
 MOST_DATA = 16
@@ -188,7 +185,7 @@ class Program:
         ),
         "Python packages to install on every host before the program starts.",
     )
-    expect: tuple[Result, ...] = key((), Choices(Result), "Results without which an end with 0 is a failure.")
+    expect: tuple[Result, ...] = key((), choices(Result), "Results without which an end with 0 is a failure.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -263,19 +260,19 @@ class Hardware:
 
     instance_types: tuple[str, ...] = key(
         ("g6.xlarge", "g5.xlarge", "g4dn.xlarge"),
-        InstanceTypes(gpu=True, least=1),
+        GPU_TYPES,
         "At equal price the order of the list counts. A type that the image does not work on (P2, P3, and arm64 ones "
         "like g5g with an x86_64 image) is not asked, and the plan says why.",
     )
     cpu_instance_types: tuple[str, ...] = key(
         (),
-        InstanceTypes(gpu=False, least=0),
+        CPU_TYPES,
         "For the roles of `cpu_roles`; `parameter_server` only. `[]`: every role is on `instance_types`.",
         usual=f"with `parameter_server` `[{', '.join(CPU_TYPES_BY_DEFAULT)}]`",
     )
     cpu_roles: tuple[Role, ...] = key(
         (),
-        Choices((Role.CHIEF, Role.PS, Role.EVALUATOR)),
+        choices((Role.CHIEF, Role.PS, Role.EVALUATOR)),
         "The roles that run on `cpu_instance_types`.",
         usual="`[chief, ps]` where there are `cpu_instance_types`; `[ps]` with `cluster.chief: worker`, where the "
         "chief trains",
@@ -423,16 +420,6 @@ class Job:
         """How many hosts one attempt needs, both gangs together."""
         return len(self.roles)
 
-    def to_json(self) -> dict[str, Any]:
-        """As admitted: what job.json, cluster.json and the ledger hold."""
-        document: dict[str, Any] = wire.to_json(self)
-        return document
-
-    @staticmethod
-    def from_json(data: Mapping[str, Any]) -> "Job":
-        """A job that was admitted before; for anything else use `check`."""
-        return wire.from_json(Job, data)
-
 
 def one_host_job(
     name: str, hardware: Hardware, *, hours: float, wait_minutes: float, restarts: int = 0
@@ -444,35 +431,3 @@ def one_host_job(
     dollars are the most that a job file may allow: hours and `max_dollars_per_hour` limit it."""
     limits = Limits(hours=hours, dollars=MOST_DOLLARS, restarts=restarts, wait_minutes=wait_minutes)
     return Job(name=name, program=Program(module=""), hardware=hardware, limits=limits)
-
-
-@dataclass(frozen=True)
-class Fault:
-    """One fault: where it is, what was found, what is allowed."""
-
-    path: str
-    problem: str
-
-    def __str__(self) -> str:
-        return f"{self.path}: {self.problem}" if self.path else self.problem
-
-
-@dataclass(frozen=True)
-class InputFaults:
-    """Every fault of a job file, a recipe or an execution's input, in its order.
-
-    `reason` is the text for people, `so` what did not happen because of the faults.
-    """
-
-    source: str
-    faults: tuple[Fault, ...]
-    so: str = " and was not run; nothing was launched"
-
-    @property
-    def reason(self) -> str:
-        count = "a fault" if len(self.faults) == 1 else f"{len(self.faults)} faults"
-        lines = [f"{self.source} has {count}{self.so}."]
-        lines += [f"- {fault}" for fault in self.faults[:MOST_FAULTS_SHOWN]]
-        if len(self.faults) > MOST_FAULTS_SHOWN:
-            lines.append(f"- and {len(self.faults) - MOST_FAULTS_SHOWN} more")
-        return "\n".join(lines).encode("utf-8", "backslashreplace").decode()  # a lone surrogate is no text

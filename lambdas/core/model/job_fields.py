@@ -2,11 +2,12 @@
 given, with words that the hosts fill in."""
 
 import re
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
-from lambdas.core.model.fields import Entries, Kind, whole
-from lambdas.core.model.instance_types import catalogue, cpu_types, gpu_types
-from lambdas.core.model.lazy import dataclass
+from lambdas.core.model.fields import Entries, Kind, Several, Text, whole
+from lambdas.core.model.instance_types import all_types, catalogue, cpu_types, gpu_types
 from lambdas.core.model.validation import BareWord, Section, any_of, bare_word, did_you_mean, shown
 
 MOST_TYPES = 10
@@ -27,65 +28,56 @@ WORDS = (
 """What a host puts in place of `${word}` in arguments and environment values, beside `${data.NAME}`."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class InstanceTypes(Kind[tuple[str, ...]]):
-    """Different EC2 instance types, all with GPUs or all without."""
+@dataclass(frozen=True)
+class TypeName(Kind[str]):
+    """The name of an EC2 instance type; `others` says what of the types that are none of `known`."""
 
-    gpu: bool
-    least: int
+    known: Callable[[], tuple[str, ...]]
+    called: str
+    others: str = ""
 
     @property
     def words(self) -> str:
-        what = "with NVIDIA GPUs" if self.gpu else "without a GPU"
-        return f"a list of {self.least} to {MOST_TYPES} different EC2 instance types {what}"
+        return self.called
 
     def schema(self) -> dict[str, Any]:
-        items = {"enum": list(gpu_types() if self.gpu else cpu_types())}
-        return {
-            "type": "array",
-            "items": items,
-            "minItems": self.least,
-            "maxItems": MOST_TYPES,
-            "uniqueItems": True,
-        }
+        return {"enum": list(self.known())}
 
-    def read(self, section: Section, key: str, default: Any) -> Any:
-        types = section.values.get(key)
-        if types is None:
-            return default
-        if not isinstance(types, list | tuple) or not self.least <= len(types) <= MOST_TYPES:
-            found = f"a list of {len(types)}" if isinstance(types, list | tuple) else shown(types)
-            allowed = f"a list of {self.least} to {MOST_TYPES} EC2 instance types"
-            section.fault(key, f"found {found}; {allowed} is allowed")
-            return default
-        for index, name in enumerate(types):
-            fault = _gpu_type_problem(name) if self.gpu else _cpu_type_problem(name)
-            if fault:
-                section.fault(f"{key}[{index}]", fault)
-            elif name in types[:index]:
-                section.fault(f"{key}[{index}]", f"{shown(name)} stands in the list twice")
-        return tuple(str(name) for name in types)
+    def problem(self, value: object) -> str | None:
+        known = self.known()
+        if value in known:
+            return None
+        if isinstance(value, str) and value in catalogue().types:
+            return f"{shown(value)} {self.others}"
+        return f"{shown(value)} is not {self.words} that Trainyard knows{did_you_mean(value, known)}"
 
 
-def _gpu_type_problem(name: object) -> str | None:
-    if name in gpu_types():
-        return None
-    if name in cpu_types():
-        return (
-            f"{shown(name)} has no GPU; it belongs in hardware.cpu_instance_types, for the roles that need none "
-            "(strategy parameter_server)"
-        )
-    hint = did_you_mean(name, gpu_types())
-    return f"{shown(name)} is not an EC2 instance type with an NVIDIA GPU that Trainyard knows{hint}"
+def instance_types(each: TypeName, *, least: int, named: str) -> Several[str]:
+    """Different ones."""
+    named = f"{least} to {MOST_TYPES} different EC2 instance types{named}"
+    return Several(each=each, named=named, least=least, most=MOST_TYPES)
 
 
-def _cpu_type_problem(name: object) -> str | None:
-    if name in cpu_types():
-        return None
-    if isinstance(name, str) and name in catalogue().types:
-        return f"{shown(name)} has a GPU, which these roles would pay for and not use; it belongs in instance_types"
-    hint = did_you_mean(name, cpu_types())
-    return f"{shown(name)} is not an EC2 instance type without a GPU that Trainyard knows{hint}"
+ANY_TYPES = instance_types(TypeName(all_types, "an EC2 instance type"), least=1, named="")
+GPU_TYPES = instance_types(
+    TypeName(
+        gpu_types,
+        "an EC2 instance type with an NVIDIA GPU",
+        "has no GPU; it belongs in hardware.cpu_instance_types, for the roles that need none (strategy "
+        "parameter_server)",
+    ),
+    least=1,
+    named=" with NVIDIA GPUs",
+)
+CPU_TYPES = instance_types(
+    TypeName(
+        cpu_types,
+        "an EC2 instance type without a GPU",
+        "has a GPU, which these roles would pay for and not use; it belongs in instance_types",
+    ),
+    least=0,
+    named=" without a GPU",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,15 +105,18 @@ class Uri(Kind[str]):
         last = "" if self.ends == ("/",) else rf"[^/\\{CONTROL}]*(?:{ends})"
         return {"type": "string", "pattern": whole(rf"s3://[^/]+/{self.folder}/(?:{part}/)*{last}")}
 
-    def read(self, section: Section, key: str, default: Any) -> Any:
-        uri = section.text(key, pattern=r"(?s).*", allowed=self.words)
+    def problem(self, value: object) -> str | None:
+        return Text(r"(?s)s3://[^/]+/.*", self.words).problem(value)
+
+    def found(self, section: Section, key: str, default: Any) -> Any:
+        uri = super().found(section, key, None)
         if uri is None:
             return default
-        match = re.fullmatch(r"s3://([^/]+)/(.*)", uri, re.DOTALL)
-        problem = self._problem(match[1], match[2], section.bucket) if match else f"is not {self.words}"
+        bucket, _, path = uri.removeprefix("s3://").partition("/")
+        problem = self._problem(bucket, path, section.bucket)
         if problem:
             section.fault(key, f"{shown(uri)} {problem}")
-        return default if problem or not match else f"s3://{section.bucket}/{match[2]}"
+        return default if problem else f"s3://{section.bucket}/{path}"
 
     def _problem(self, bucket: str, path: str, ours: str) -> str | None:
         folder = f"{self.folder}/"
@@ -163,12 +158,16 @@ class Argument(Kind[str | int | float | bool]):
         ]
         return {"anyOf": [_text_schema(), {"type": "number", "anyOf": numbers}, {"type": "boolean"}]}
 
-    def read(self, section: Section, key: str, default: Any) -> Any:
-        value = section.values.get(key)
-        problem = _argument_problem(value)
-        if problem:
-            section.fault(key, problem)
-        return default if problem else value
+    def problem(self, value: object) -> str | None:
+        if isinstance(value, BareWord):
+            return bare_word(value)
+        if isinstance(value, str):
+            return _text_problem(value)
+        if not isinstance(value, bool | int | float):
+            return f"found {shown(value)}; one text, number or boolean is allowed"
+        if value and not SMALLEST_ARG <= abs(value) <= LARGEST_ARG:
+            return f"found {shown(value)}, which the ledger cannot hold as a number; write it in quotes"
+        return None
 
 
 @dataclass(frozen=True)
@@ -182,12 +181,12 @@ class Variable(Kind[str]):
     def schema(self) -> dict[str, Any]:
         return _text_schema()
 
-    def read(self, section: Section, key: str, default: Any) -> Any:
-        value = section.values.get(key)
-        problem = _variable_problem(key, value)
-        if problem:
-            section.fault(key, problem)
-        return default if problem else value
+    def problem(self, value: object) -> str | None:
+        if isinstance(value, bool | int | float):
+            return f"found {shown(value)}; text is allowed: write it in quotes"
+        if not isinstance(value, str):
+            return f"found {shown(value)}; one text is allowed"
+        return bare_word(value) if isinstance(value, BareWord) else _text_problem(value)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -202,30 +201,16 @@ class Variables(Entries[str]):
         ours = f"(?!(?:{'|'.join(OURS)})$|{'|'.join(OUR_PREFIXES)})"
         return {**super().schema(), "propertyNames": {"pattern": whole(ours + self.name)}}
 
-
-def _variable_problem(name: str, value: object) -> str | None:
-    if name in OURS or name.startswith(OUR_PREFIXES):
-        return f"is not a job's to set; Trainyard or the host sets {_ours()}"
-    if isinstance(value, bool | int | float):
-        return f"found {shown(value)}; text is allowed: write it in quotes"
-    if not isinstance(value, str):
-        return f"found {shown(value)}; one text is allowed"
-    return _argument_problem(value)
+    def name_problem(self, name: object) -> str | None:
+        if isinstance(name, str) and (name in OURS or name.startswith(OUR_PREFIXES)):
+            return f"is not a job's to set; Trainyard or the host sets {_ours()}"
+        return super().name_problem(name)
 
 
-def _argument_problem(value: object) -> str | None:
-    if isinstance(value, BareWord):
-        return bare_word(value)
-    if isinstance(value, str):
-        if len(value) > MOST_ARG_CHARACTERS:
-            return f"has {len(value)} characters; up to {MOST_ARG_CHARACTERS} are allowed"
-        if not value.isprintable():
-            return f"found {shown(value)}; text without control characters is allowed"
-    elif not isinstance(value, bool | int | float):
-        return f"found {shown(value)}; one text, number or boolean is allowed"
-    elif value and not SMALLEST_ARG <= abs(value) <= LARGEST_ARG:
-        return f"found {shown(value)}, which the ledger cannot hold as a number; write it in quotes"
-    return None
+def _text_problem(text: str) -> str | None:
+    if len(text) > MOST_ARG_CHARACTERS:
+        return f"has {len(text)} characters; up to {MOST_ARG_CHARACTERS} are allowed"
+    return None if text.isprintable() else f"found {shown(text)}; text without control characters is allowed"
 
 
 def _ours() -> str:

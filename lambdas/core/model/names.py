@@ -3,8 +3,8 @@
 import re
 from datetime import datetime
 
-from lambdas.core.model.job import RUN_ID, Fault, InputFaults
-from lambdas.core.model.validation import shown
+from lambdas.core.model.job import RUN_ID
+from lambdas.core.model.validation import Fault, InputFaults, shown
 
 CONCLUDES = {"train": "train-conclude", "bake": "bake-conclude", "launch": "launch-conclude"}
 """By the kind of run: the function `<yard>-...` that concludes it."""

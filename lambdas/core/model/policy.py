@@ -11,9 +11,8 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import Any
 
-from lambdas.core.model.fields import Choice, Number, Part, key, keys
-from lambdas.core.model.lazy import dataclass
-from lambdas.core.model.validation import Faults, Section
+from lambdas.core.model.fields import Choice, Number, Part, key
+from lambdas.core.model.validation import InputFaults
 
 TAG = "trainyard:policy-"
 
@@ -63,24 +62,10 @@ class Policy:
         return timedelta(days=self.archive_days)
 
 
-KEYS = tuple(keys(Policy))
-
-
-@dataclass(frozen=True)
-class WrongPolicy:
-    """Every fault of a policy, in words for people."""
-
-    faults: tuple[str, ...]
-
-
-def of_mapping(given: object, *, path: str) -> Policy | WrongPolicy:
+def of_mapping(given: object, *, path: str) -> Policy | InputFaults:
     """The yard's own policy, from its context."""
-    faults = Faults()
-    section = Section(given, path, KEYS, faults)
-    values = Part(Policy).given(section)
-    if faults.found:
-        return WrongPolicy(tuple(f"{where}: {problem}" for where, problem in faults.found))
-    return replace(Policy(), **values)
+    values, section = Part(Policy).whole(given, path)
+    return InputFaults(path, tuple(section.faults)) if section.faults else replace(Policy(), **values)
 
 
 def tags(values: Mapping[str, Any]) -> dict[str, str]:
@@ -94,12 +79,12 @@ def of_host(yard: Policy, tagged: Mapping[str, str]) -> tuple[Policy, tuple[str,
     given = {key.removeprefix(TAG): _value(text) for key, text in tagged.items() if key.startswith(TAG)}
     if not given:
         return yard, ()
-    faults = Faults()
-    values = Part(Policy).given(Section(given, "", KEYS, faults))
-    wrong = {where.partition(".")[0].partition("[")[0] for where, _ in faults.found}
+    values, section = Part(Policy).whole(given)
+    wrong = {fault.path for fault in section.faults}
     sound = {key: value for key, value in values.items() if key not in wrong}
-    problems = tuple(f"the tag {TAG}{where}: {problem}" for where, problem in faults.found)
-    return replace(yard, **sound), problems
+    return replace(yard, **sound), tuple(
+        f"the tag {TAG}{fault.path}: {fault.problem}" for fault in section.faults
+    )
 
 
 def to_json(policy: Policy) -> dict[str, Any]:

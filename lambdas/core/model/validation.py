@@ -1,17 +1,18 @@
-"""Reading one mapping of a job file: every wrong value becomes a fault, and reading goes on.
+"""Reading one mapping of a file or an execution's input: every wrong value becomes a fault, and reading goes on.
 
-A `Section` hands out values that have the type asked for. After a fault it hands out the default (or None),
+A `Section` holds the values of the keys it may have; fields.py says what each may be. After a fault the default counts,
 which nobody sees: a document with faults never becomes a job.
 """
 
 import json
 import math
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
 MOST_SHOWN = 80
+MOST_FAULTS_SHOWN = 40
 
 
 class BareWord(str):
@@ -20,36 +21,57 @@ class BareWord(str):
     __slots__ = ()
 
 
-class Faults:
-    """The faults so far, in the order of reading."""
+@dataclass(frozen=True)
+class Fault:
+    """One fault: where it is, what was found, what is allowed."""
 
-    def __init__(self) -> None:
-        self.found: list[tuple[str, str]] = []
+    path: str
+    problem: str
 
-    def add(self, path: str, problem: str) -> None:
-        self.found.append((path, problem))
+    def __str__(self) -> str:
+        return f"{self.path}: {self.problem}" if self.path else self.problem
+
+
+@dataclass(frozen=True)
+class InputFaults:
+    """Every fault of a job file, a recipe or an execution's input, in its order.
+
+    `reason` is the text for people, `so` what did not happen because of the faults.
+    """
+
+    source: str
+    faults: tuple[Fault, ...]
+    so: str = " and was not run; nothing was launched"
+
+    @property
+    def reason(self) -> str:
+        count = "a fault" if len(self.faults) == 1 else f"{len(self.faults)} faults"
+        lines = [f"{self.source} has {count}{self.so}."]
+        lines += [f"- {fault}" for fault in self.faults[:MOST_FAULTS_SHOWN]]
+        if len(self.faults) > MOST_FAULTS_SHOWN:
+            lines.append(f"- and {len(self.faults) - MOST_FAULTS_SHOWN} more")
+        return "\n".join(lines).encode("utf-8", "backslashreplace").decode()  # a lone surrogate is no text
 
 
 class Section:
-    """One mapping of the document. `known` are the keys it may have; every other key is a fault at once. `bucket` is
-    the yard's, the only one that its URIs may name."""
+    """One mapping of the document. `known` are the keys it may have; every other key is a fault at once. `faults` are
+    the whole document's, in the order of reading; `bucket` is the yard's, the only one that its URIs may name."""
 
     def __init__(
-        self, value: object, path: str, known: Sequence[str], faults: Faults, bucket: str = ""
+        self, value: object, path: str, known: Sequence[str], faults: list[Fault], bucket: str = ""
     ) -> None:
         self.path, self.faults, self.bucket = path, faults, bucket
         self.values: Mapping[str, Any] = {}
         if value is None:
             return
         if not isinstance(value, Mapping):
-            faults.add(path, f"found {shown(value)}; a mapping with the keys {any_of(known)} is allowed")
+            problem = f"found {shown(value)}; a mapping with the keys {any_of(known)} is allowed"
+            faults.append(Fault(path, problem))
             return
         self.values = {key: item for key, item in value.items() if key in known}
         for key in value:
             if key not in known:
-                faults.add(
-                    self.at(key), f"unknown key; allowed are {any_of(known)}{did_you_mean(key, known)}"
-                )
+                self.fault(key, f"unknown key; allowed are {any_of(known)}{did_you_mean(key, known)}")
 
     def at(self, key: object) -> str:
         name = key if isinstance(key, str) else json.dumps(key, default=str)
@@ -57,7 +79,7 @@ class Section:
         return f"{self.path}.{name}" if self.path else name
 
     def fault(self, key: object, problem: str) -> None:
-        self.faults.add(self.at(key), problem)
+        self.faults.append(Fault(self.at(key), problem))
 
     def given(self, key: str) -> bool:
         return self.values.get(key) is not None
@@ -66,129 +88,14 @@ class Section:
         """The mapping under this key; an empty one when it is omitted."""
         return Section(self.values.get(key), self.at(key), known, self.faults, self.bucket)
 
-    def text(self, key: str, *, pattern: str, allowed: str) -> str | None:
-        """A text that matches the whole pattern; `allowed` says the pattern in words."""
-        value = self.values.get(key)
-        return None if value is None else self._text(key, value, pattern, allowed)
-
-    def _text(self, key: str, value: object, pattern: str, allowed: str) -> str | None:
-        if isinstance(value, BareWord):
-            self.fault(key, bare_word(value))
-        elif not isinstance(value, str):
-            self.fault(key, f"found {shown(value)}; {allowed} is allowed")
-        elif not re.fullmatch(pattern, value, re.ASCII):
-            self.fault(key, f"{shown(value)} is not {allowed}")
-        else:
-            return value
-        return None
-
-    def texts(
-        self, key: str, default: Sequence[str], *, pattern: str, allowed: str, most: int, distinct: bool
-    ) -> tuple[str, ...]:
-        """A list, maybe an empty one, of such texts."""
-        value = self.values.get(key)
-        if value is None:
-            return tuple(default)
-        if not isinstance(value, list | tuple) or len(value) > most:
-            found = f"a list of {len(value)}" if isinstance(value, list | tuple) else shown(value)
-            self.fault(key, f"found {found}; a list of up to {most} texts is allowed")
-            return tuple(default)
-        found_texts = []
-        for index, item in enumerate(value):
-            text = self._text(f"{key}[{index}]", item, pattern, allowed)
-            if text is not None and distinct and text in found_texts:
-                self.fault(f"{key}[{index}]", f"{shown(text)} stands in the list twice")
-            elif text is not None:
-                found_texts.append(text)
-        return tuple(found_texts)
-
-    def number(self, key: str, default: float, *, most: float, unit: str, least: float = 0) -> float:
-        """A number above zero and not below `least`. Booleans are not numbers, and neither are nan and infinity."""
-        value = self.values.get(key)
-        if value is None:
-            return default
-        if (
-            isinstance(value, bool)
-            or not isinstance(value, int | float)
-            or not (0 < value <= most and value >= least)
-        ):
-            self.fault(key, f"found {shown(value)}; {number_of(unit, least, most)} is allowed")
-            return default
-        return float(value)
-
-    def count(self, key: str, default: int, *, least: int, most: int, because: str = "") -> int:
-        """A whole number. 2.0 is not one, and neither is true. `because` says why it has these limits."""
-        value = self.values.get(key)
-        if value is None:
-            return default
-        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-            why = f": {because}" if because else ""
-            self.fault(key, f"found {shown(value)}; a whole number from {least} to {most} is allowed{why}")
-            return default
-        return value
-
-    def flag(self, key: str, default: bool) -> bool:
-        value = self.values.get(key)
-        if value is None or isinstance(value, bool):
-            return default if value is None else value
-        if isinstance(value, BareWord):
-            self.fault(key, bare_word(value))
-        else:
-            self.fault(key, f"found {shown(value)}; true or false is allowed")
-        return default
-
-    def choice(self, key: str, default: str, choices: Iterable[str]) -> str:
-        value = self.values.get(key)
-        names = [str(choice) for choice in choices]
-        if value is None or (isinstance(value, str) and value in names):
-            return default if value is None else str(value)
-        if isinstance(value, BareWord):
-            self.fault(key, bare_word(value))
-        else:
-            self.fault(key, f"found {shown(value)}; allowed are {any_of(names)}{did_you_mean(value, names)}")
-        return default
-
-    def choices(self, key: str, default: Sequence[str], choices: Iterable[str]) -> tuple[str, ...]:
-        """A list, maybe an empty one, of different words of these."""
-        value = self.values.get(key)
-        names = [str(choice) for choice in choices]
-        if value is None:
-            return tuple(default)
-        if not isinstance(value, list | tuple):
-            self.fault(key, f"found {shown(value)}; a list of {any_of(names)} is allowed")
-            return tuple(default)
-        for index, item in enumerate(value):
-            at = f"{key}[{index}]"
-            if not isinstance(item, str) or item not in names:
-                hint = did_you_mean(item, names)
-                self.fault(at, f"found {shown(item)}; allowed are {any_of(names)}{hint}")
-            elif item in value[:index]:
-                self.fault(at, f"{shown(item)} stands in the list twice")
-        return tuple(item for item in value if isinstance(item, str) and item in names)
-
-    def entries(self, key: str, *, name: str, named: str, most: int) -> "Section":
-        """The mapping under this key, whose keys the user chooses; wrong names are faults and left out."""
-        value = self.values.get(key)
-        inside = Section({}, self.at(key), (), self.faults, self.bucket)
-        if value is None:
-            return inside
-        if not isinstance(value, Mapping):
-            self.fault(key, f"found {shown(value)}; a mapping of names to values is allowed")
-            return inside
-        if len(value) > most:
-            self.fault(key, f"has {len(value)} entries; up to {most} are allowed")
-        wrong = [
-            item for item in value if not isinstance(item, str) or not re.fullmatch(name, item, re.ASCII)
-        ]
-        for item in wrong:
-            inside.fault(item, f"the name {shown(item)} is not {named}")
-        inside.values = {item: value[item] for item in value if item not in wrong}
-        return inside
-
-
-def number_of(unit: str, least: float, most: float) -> str:
-    limits = f"from {least:g} to {most:g}" if least else f"above 0 and up to {most:g}"
-    return f"a number of {unit} {limits}"
+    def one_of(self, names: Sequence[str], how: str) -> str:
+        """Which of these keys is there; none and several are a fault, and `how` says what to write."""
+        given = [name for name in names if self.given(name)]
+        if len(given) != 1:
+            both = "both " if len(given) == 2 else ""
+            found = f"{both}{' and '.join(given)}" if given else f"neither {' nor '.join(names)}"
+            self.fault("", f"found {found}; give {how}")
+        return given[0] if given else names[0]
 
 
 def shown(value: object) -> str:

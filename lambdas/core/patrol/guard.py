@@ -52,7 +52,7 @@ def passed(
     most = max(FEW, math.ceil(SHARE * hosts))
     confirmed = {host for host, verdict in acts.items() if _is_confirmed(verdict, earlier.get(host), now)}
     others = sorted(
-        (host for host in acts if host not in confirmed), key=lambda host: (_seen(acts[host], now), host)
+        (host for host in acts if host not in confirmed), key=lambda host: (acts[host].since or now, host)
     )
     now_too = set(others[: max(0, most - len(confirmed))])
     deferred = {host: acts[host] for host in others if host not in now_too}
@@ -92,10 +92,6 @@ def _is_confirmed(verdict: Verdict, earlier: Earlier | None, now: datetime) -> b
     if earlier is None or now - earlier.since < TWO_LOOKS:
         return False
     return earlier.word == verdict.word or verdict.cause == Cause.ORPHAN == earlier.cause
-
-
-def _seen(verdict: Verdict, now: datetime) -> datetime:
-    return verdict.since or now
 
 
 def tag_changes(

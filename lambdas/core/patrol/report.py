@@ -1,5 +1,6 @@
 """What patrol tells people: the notice of one pass, a day's summary, the line that the dashboard is made of. Pure."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -62,7 +63,9 @@ def notice(rows: Sequence[VerdictRow], warnings: Sequence[str], *, yard: str) ->
     if not notable and not warnings:
         return None
     done = [each for each in notable if each.outcome == "done"]
-    what = _counts(done) or ("a warning" if warnings else f"{len(notable)} to look at")
+    what = _counted(each.verdict for each in done) or (
+        "a warning" if warnings else f"{len(notable)} to look at"
+    )
     savings = sum(each.saves for each in done)
     subject = f"Trainyard {yard}: {what}" + (f", ${savings:.2f} an hour less" if savings else "")
     lines = [*warnings, *(_line(each) for each in notable[:MOST_LINES])]
@@ -78,7 +81,7 @@ def day(
     done = [each for each in verdicts if each.get("outcome") == "done"]
     refused = {each["instance"] for each in verdicts if each.get("outcome") == "refused"}
     savings = sum(float(each.get("saves") or 0) for each in done)
-    counts = _counted(str(each["verdict"]).partition("-")[0] for each in done)
+    counts = _counted(str(each["verdict"]) for each in done)
     lines = [
         f"{date}: {counts or 'patrol ended nothing'}.",
         f"What was ended cost ${savings:.2f} an hour."
@@ -107,17 +110,13 @@ def figures(
 ) -> dict[str, Any]:
     """One pass in numbers, which the dashboard's queries read from the function's log."""
     hosts, rows = list(hosts), list(rows)
-    states: dict[str, int] = {}
-    for host in hosts:
-        states[host.state] = states.get(host.state, 0) + 1
+    states = Counter(host.state for host in hosts)
     done = [each for each in rows if each.outcome == "done"]
     return {
         "at": wire.stamp(now),
-        "running": states.get("running", 0) + states.get("pending", 0),
-        "stopped": states.get("stopped", 0),
-        "going": sum(
-            count for state, count in states.items() if state not in ("running", "pending", "stopped")
-        ),
+        "running": states["running"] + states["pending"],
+        "stopped": states["stopped"],
+        "going": len(hosts) - states["running"] - states["pending"] - states["stopped"],
         "in_runs": sum(host.live for host in hosts),
         "executions": live,
         "dollars_per_hour": round(
@@ -165,17 +164,11 @@ def _way_back(each: VerdictRow, verb: str) -> str:
     return ""
 
 
-def _counts(done: Sequence[VerdictRow]) -> str:
-    return _counted(each.verdict.partition("-")[0] for each in done)
-
-
 PAST = {"stop": "stopped", "archive": "archived", "terminate": "terminated"}
 
 
-def _counted(words: Iterable[str]) -> str:
-    counts: dict[str, int] = {}
-    for word in words:
-        counts[word] = counts.get(word, 0) + 1
+def _counted(verdicts: Iterable[str]) -> str:
+    counts = Counter(verdict.partition("-")[0] for verdict in verdicts)
     return ", ".join(
         f"{count} host{'' if count == 1 else 's'} {PAST[word]}" for word, count in counts.items()
     )

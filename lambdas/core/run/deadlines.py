@@ -4,8 +4,6 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 
 from lambdas.core.capacity import cost
-from lambdas.core.model.lazy import dataclass
-from lambdas.core.run import readiness
 from lambdas.core.run.records import Records
 
 HEARTBEAT = timedelta(minutes=15)
@@ -25,14 +23,6 @@ TO_SAVE = timedelta(minutes=5)
 LEAST = 60
 
 
-@dataclass(frozen=True)
-class TrainTimeouts:
-    """What the waiting states of one attempt may take, in seconds."""
-
-    train_seconds: int
-    heartbeat_seconds: int
-
-
 def deadline(records: Records, attempt: int, now: datetime) -> datetime:
     """When the run must be over if this attempt's gang runs on: by the hours or by the dollars, whichever is first."""
     job = records.run.job
@@ -41,7 +31,7 @@ def deadline(records: Records, attempt: int, now: datetime) -> datetime:
     row = records.attempts.get(attempt)
     members = records.members(attempt) if row else ()
     hourly = sum(host.price + cost.disk(host.disk_gib) for host in members)
-    spent = cost.bill(records.billed_hosts(), now=now).dollars
+    spent = cost.bill(records.hosts.values(), now=now).dollars
     return cost.deadline(
         begun=records.run.created,
         hours=job.limits.hours,
@@ -52,14 +42,10 @@ def deadline(records: Records, attempt: int, now: datetime) -> datetime:
     )
 
 
-def train_timeouts(records: Records, attempt: int, now: datetime) -> TrainTimeouts:
-    """How long Train may last and be silent. At least a minute each, so that a late start ends as a timeout."""
+def train_timeouts(records: Records, attempt: int, now: datetime) -> tuple[int, int]:
+    """The seconds that Train may last and be silent: at least a minute each, so that a late start ends as a timeout."""
     seconds = max(LEAST + 1, int((deadline(records, attempt, now) + TO_SAVE - now).total_seconds()))
-    return TrainTimeouts(seconds, min(int(HEARTBEAT.total_seconds()), seconds - 1))
-
-
-def ready_seconds() -> int:
-    return int(readiness.PATIENCE.total_seconds())
+    return seconds, min(int(HEARTBEAT.total_seconds()), seconds - 1)
 
 
 def used_up(records: Records, attempt: int, now: datetime, *, step: int | None) -> str | None:
@@ -76,7 +62,7 @@ def at_its_cap(records: Records, now: datetime, *, step: int | None) -> str:
     assert job is not None, "an admitted run has a job"
     hours, dollars = job.limits.hours, job.limits.dollars
     spent, took = (
-        cost.bill(records.billed_hosts(), now=now).dollars,
+        cost.bill(records.hosts.values(), now=now).dollars,
         (now - run.created).total_seconds() / 3600,
     )
     by_dollars = spent / dollars > took / hours
@@ -92,7 +78,7 @@ def at_its_cap(records: Records, now: datetime, *, step: int | None) -> str:
 def out_of_money(records: Records, now: datetime) -> str | None:
     """Why no more may be spent; None while the job's dollars last."""
     job = records.run.job
-    spent = cost.bill(records.billed_hosts(), now=now).dollars
+    spent = cost.bill(records.hosts.values(), now=now).dollars
     if job is None or spent < job.limits.dollars:
         return None
     return (

@@ -1,15 +1,33 @@
 """The conclusion: what the last word of the workflow means for the run."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
 
 from lambdas.core.model.errors import WORDS, Infrastructure, TrainyardError
 from lambdas.core.model.lazy import dataclass
 from lambdas.core.run.recovery import Trouble
-from lambdas.core.run.summary import Outcome
 
 WELL = ("finished", "baked", "unchanged", "rolled_back", "imaged", "launched")
 MOST_REASON = 30_000
 """A cause may have 32,768 characters."""
+
+
+class Outcome(StrEnum):
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    REFUSED = "refused"
+
+
+class Ending(StrEnum):
+    """How an attempt ended (ledger: attempt#<n>.ending)."""
+
+    FINISHED = "finished"
+    FAILED = "failed"
+    INTERRUPTED = "interrupted"
+    LOST = "lost"
+    START_FAILED = "start_failed"
+    TIMED_OUT = "timed_out"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,6 +37,22 @@ class Conclusion:
     outcome: Outcome
     error: str | None
     reason: str
+
+
+def ending_of(error: str) -> Ending:
+    """The ending of an attempt that failed with this error word."""
+    return ENDINGS.get(error, Ending.FAILED)
+
+
+ENDINGS: Mapping[str, Ending] = {
+    "Interrupted": Ending.INTERRUPTED,
+    "HostLost": Ending.LOST,
+    "StartFailed": Ending.START_FAILED,
+    "HostsNotReady": Ending.TIMED_OUT,
+    "States.HeartbeatTimeout": Ending.TIMED_OUT,
+    "States.Timeout": Ending.TIMED_OUT,
+    "LimitReached": Ending.TIMED_OUT,
+}
 
 
 def conclude(

@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
-from typing import ClassVar
 
 from lambdas.core.model.lazy import dataclass
 
@@ -12,13 +11,11 @@ PATIENCE = timedelta(minutes=20)
 
 @dataclass(frozen=True)
 class Complete:
-    kind: ClassVar[str] = "complete"
     reason: str
 
 
 @dataclass(frozen=True)
 class Waiting:
-    kind: ClassVar[str] = "waiting"
     missing: tuple[str, ...]
     reason: str
 
@@ -27,7 +24,6 @@ class Waiting:
 class Failed:
     """The gang cannot be complete. `error`: HostLost or HostsNotReady; `lost`: the hosts to replace."""
 
-    kind: ClassVar[str] = "failed"
     error: str
     lost: tuple[str, ...]
     reason: str

@@ -10,13 +10,12 @@ from typing import Any, TypedDict
 from lambdas.core.capacity.cost import BilledHost
 from lambdas.core.capacity.plan import Offer, Plan, Refusal, RefusalKind
 from lambdas.core.model import gang, wire
-from lambdas.core.model.gang import Gang, StopReason
+from lambdas.core.model.gang import Gang, Member, StopReason
 from lambdas.core.model.imaging import Imaging
 from lambdas.core.model.instance_types import Market
 from lambdas.core.model.job import Job, Role
-from lambdas.core.model.lazy import dataclass
+from lambdas.core.run.outcome import Ending, Outcome, ending_of
 from lambdas.core.run.recovery import Trouble
-from lambdas.core.run.summary import AttemptFacts, Ending, Outcome, ending_of
 
 WAITING = ("train", "await_hosts")
 """The tokens an attempt's end can answer."""
@@ -24,12 +23,20 @@ ENDED_WITH_IT: Mapping[str, tuple[str, ...]] = {"train": WAITING, "bake": ("inst
 """The same by the kind of the run. An image that EC2 makes goes on when its host is gone: its own end answers."""
 
 
+@dataclass(frozen=True)
+class Moved:
+    """How the image parameters move: current becomes `image`, previous what was current, `before`."""
+
+    image: str
+    before: str
+
+
 @dataclass(frozen=True, kw_only=True)
 class RunRow:
     """The run itself. `job` is None where it could not be read, `warnings` what of its program will probably fail.
     `image_id` is the image that its hosts start from,
     `image` the one that it has made. `outcome`, `error` and `reason` are how it ended. Of a bake: `recipe` is
-    recipe.json, `published` how the image parameters were moved (`image`, `before`). `imaging`: the host that becomes
+    recipe.json, `published` how the image parameters were moved. `imaging`: the host that becomes
     an image, of a snapshot or at the end of a run."""
 
     run: str
@@ -46,12 +53,17 @@ class RunRow:
     image_id: str | None = None
     image: str | None = None
     recipe: Mapping[str, Any] | None = None
-    published: Mapping[str, str] | None = None
+    published: Moved | None = None
     imaging: Imaging | None = None
     outcome: Outcome | None = None
     error: str | None = None
     reason: str | None = None
     ended: datetime | None = None
+
+    @property
+    def step(self) -> int | None:
+        """The last one that its chief has reported."""
+        return (self.progress or {}).get("step")
 
     def is_of(self, execution: str | None, started: datetime | None = None) -> bool:
         """Whether it is this execution's: executions of two workflows may have one name, and with it one run; and Step
@@ -74,7 +86,7 @@ class RunUpdate(TypedDict, total=False):
     image_id: str | None
     image: str
     recipe: Mapping[str, Any]
-    published: Mapping[str, str]
+    published: Moved
     imaging: Imaging | None
     outcome: Outcome
     error: str | None
@@ -83,20 +95,10 @@ class RunUpdate(TypedDict, total=False):
 
 
 @dataclass(frozen=True, kw_only=True)
-class HostRow:
+class HostRow(Member, BilledHost):
     """One host. `ready` and `stopped` are attempt numbers: the last one it said so for."""
 
-    instance: str
     attempt: int
-    type: str
-    zone: str
-    market: Market
-    price: float
-    launched: datetime
-    gang: Gang = Gang.GPU
-    on_demand_price: float | None = None
-    disk_gib: int = 0
-    address: str | None = None
     ready: int = 0
     ready_at: datetime | None = None
     stopped: int = 0
@@ -105,7 +107,6 @@ class HostRow:
     warned: str | None = None
     lost: str | None = None
     releasing: datetime | None = None
-    ended: datetime | None = None
 
     @property
     def lives(self) -> bool:
@@ -126,15 +127,6 @@ class HostRow:
 
 
 class HostUpdate(TypedDict, total=False):
-    attempt: int
-    type: str
-    zone: str
-    market: Market
-    price: float
-    launched: datetime
-    gang: Gang
-    on_demand_price: float | None
-    disk_gib: int
     address: str | None
     ready: int
     ready_at: datetime
@@ -183,8 +175,10 @@ class IntentUpdate(TypedDict, total=False):
 
 @dataclass(frozen=True, kw_only=True)
 class AttemptRow:
-    """One attempt. `error` and `cause` are what its token was, or will be, answered with. `capped` is when its gang was
-    asked to leave because the run's hours or dollars are used up."""
+    """One attempt. `error` and `cause` are what its token was, or will be, answered with. `resumed` is what its program
+    found when it restored (`step`, `verified`, ...), None when it said nothing of that; `reached_before` the last step
+    that an earlier attempt had reported when this one first did. `capped` is when its gang was asked to leave because
+    the run's hours or dollars are used up."""
 
     attempt: int
     offer: Mapping[str, Any]
@@ -204,6 +198,11 @@ class AttemptRow:
     asked: datetime | None = None
     asked_by: tuple[str, ...] = ()
     capped: datetime | None = None
+
+    @property
+    def pool(self) -> str:
+        """Its offer in words."""
+        return str(self.offer.get("pool", ""))
 
     @property
     def trouble(self) -> Trouble | None:
@@ -397,85 +396,51 @@ class Records:
             for row in sorted(self.intents, key=lambda row: row.at)
         ]
 
-    def billed_hosts(self) -> tuple[BilledHost, ...]:
-        """What each host's time costs."""
-        return tuple(
-            BilledHost(
-                instance=host.instance,
-                type=host.type,
-                market=host.market,
-                price=host.price,
-                on_demand_price=host.on_demand_price,
-                launched=host.launched,
-                ended=host.ended,
-                zone=host.zone,
-                disk_gib=host.disk_gib,
-            )
-            for host in self.hosts.values()
-        )
 
-    def attempt_facts(self) -> tuple[AttemptFacts, ...]:
-        """The attempts, for the summary."""
-        return tuple(
-            AttemptFacts(
-                attempt=row.attempt,
-                pool=str(row.offer.get("pool", "")),
-                hosts=row.hosts,
-                launched=row.launched,
-                gang_ready=row.gang_ready,
-                started=row.started,
-                ended=row.ended,
-                ending=row.ending,
-                reason=row.reason,
-                from_step=row.from_step,
-                to_step=row.to_step,
-                resumed=row.resumed,
-                reached_before=row.reached_before,
-            )
-            for _, row in sorted(self.attempts.items())
-        )
+ROWS: Mapping[str, tuple[type, tuple[str, ...], str]] = {
+    "host": (HostRow, ("instance",), "launched"),
+    "attempt": (AttemptRow, ("attempt",), "launched"),
+    "intent": (IntentRow, ("attempt", "offer", "round"), "token"),
+    "token": (TokenRow, ("attempt", "wait"), "token"),
+    "wait": (WaitRow, ("attempt", "wait"), "since"),
+}
+"""By the first word of a row's key: its noun, what the other words of the key are, and the attribute without which it
+was deleted, and a late word wrote a piece of it again."""
 
 
 def read(run: str, rows: Iterable[Mapping[str, Any]]) -> Records | None:
     """The records these rows hold; None when the run itself is not among them."""
     found: RunRow | None = None
     plan: Plan | None = None
-    hosts: dict[str, HostRow] = {}
-    attempts: dict[int, AttemptRow] = {}
-    intents: list[IntentRow] = []
-    tokens: dict[tuple[int, str], TokenRow] = {}
-    waits: dict[tuple[int, str], WaitRow] = {}
+    others: dict[str, dict[Any, Any]] = {kind: {} for kind in ROWS}
     for row in rows:
-        kind, _, rest = str(row["sk"]).partition("#")
-        match kind:
-            case "run" if "created" in row:  # else it was deleted, and a late word wrote a piece of it again
-                found = wire.from_json(RunRow, {**row, "run": run})
-            case "plan":
-                plan = wire.from_json(Plan, row)
-            case "host":
-                hosts[rest] = wire.from_json(HostRow, {**row, "instance": rest})
-            case "attempt" if "launched" in row:  # as above
-                attempts[int(rest)] = wire.from_json(AttemptRow, {**row, "attempt": int(rest)})
-            case "intent" if "token" in row:  # as above
-                attempt, offer, round_ = (int(part) for part in rest.split("#"))
-                intent = {**row, "attempt": attempt, "offer": offer, "round": round_}
-                intents.append(wire.from_json(IntentRow, intent))
-            case "token":
-                token = token_of(row)
-                tokens[token.attempt, token.wait] = token
-            case "wait":
-                attempt_text, _, wait = rest.partition("#")
-                begun = {**row, "attempt": int(attempt_text), "wait": wait}
-                waits[int(attempt_text), wait] = wire.from_json(WaitRow, begun)
-            case _:
-                continue
-    return Records(found, plan, hosts, attempts, tuple(intents), tokens, waits) if found else None
+        kind = str(row["sk"]).partition("#")[0]
+        if kind == "run" and "created" in row:  # else as in ROWS
+            found = wire.from_json(RunRow, {**row, "run": run})
+        elif kind == "plan":
+            plan = wire.from_json(Plan, row)
+        elif kind in ROWS and ROWS[kind][2] in row:
+            noun = of_row(row)
+            key = tuple(getattr(noun, name) for name in ROWS[kind][1])
+            others[kind][key if len(key) > 1 else key[0]] = noun
+    if found is None:
+        return None
+    return Records(
+        found,
+        plan,
+        hosts=others["host"],
+        attempts=others["attempt"],
+        intents=tuple(others["intent"].values()),
+        tokens=others["token"],
+        waits=others["wait"],
+    )
 
 
-def token_of(row: Mapping[str, Any]) -> TokenRow:
-    """The token that this row holds."""
-    _, attempt, wait = str(row["sk"]).split("#")
-    return wire.from_json(TokenRow, {**row, "attempt": int(attempt), "wait": wait})
+def of_row(row: Mapping[str, Any]) -> Any:
+    """The noun of a row, of which its key says a part."""
+    kind, *words = str(row["sk"]).split("#")
+    noun, names, _ = ROWS[kind]
+    return wire.from_json(noun, {**row, **dict(zip(names, words, strict=True))})
 
 
 def _is_of(host: HostRow, offer: Offer) -> bool:

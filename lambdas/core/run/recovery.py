@@ -2,12 +2,13 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
+from functools import partial
 from typing import Any, ClassVar, assert_never
 
-from lambdas.core.model import errors
-from lambdas.core.model.lazy import dataclass
+from lambdas.core.model import errors, wire
 
 MOST_TAIL = 8_000
 MOST_REASON = 4_000
@@ -65,55 +66,43 @@ class Trouble:
     def caught(error: str, cause: str) -> "Trouble":
         """From `$states.errorOutput`: the cause is our JSON facts, a Lambda's error JSON, or what a service says."""
         facts = _facts(cause)
-        if facts is None or not facts.keys() & {"reason", "errorMessage"}:
-            denied = DENIED in cause
-            return Trouble(error="AccessDenied" if denied else error, reason=cause.strip())
-        if "errorMessage" in facts:
+        if facts and "errorMessage" in facts:
             return Trouble(error=error, reason=str(facts["errorMessage"]))
-        step, exit_code = facts.get("step"), facts.get("exit_code")
-        return Trouble(
-            error=error,
-            reason=str(facts.get("reason") or ""),
-            lost=tuple(str(host) for host in facts.get("lost") or ()),
-            step=None if step is None else int(step),
-            tail=str(facts.get("tail") or ""),
-            exit_code=None if exit_code is None else int(exit_code),
-            final=bool(facts.get("final")),
-            all_well=bool(facts.get("all_well")),
-        )
+        ours = {**(facts or {}), "error": error}
+        if "reason" in ours and not wire.faults(Trouble, ours):
+            return wire.from_json(Trouble, ours)
+        return Trouble(error="AccessDenied" if DENIED in cause else error, reason=cause.strip())
 
     def to_cause(self) -> str:
         """What SendTaskFailure sends as cause, within the 32,768 characters that it takes."""
-        facts = {
-            "reason": self.reason[:MOST_REASON],
-            "lost": list(self.lost),
-            "step": self.step,
-            "tail": self.tail[-MOST_TAIL:],
-            "exit_code": self.exit_code,
-            "final": self.final,
-            "all_well": self.all_well,
-        }
+        short = replace(self, reason=self.reason[:MOST_REASON], tail=self.tail[-MOST_TAIL:])
+        facts = {name: value for name, value in wire.to_json(short).items() if name != "error"}
         return json.dumps(facts, ensure_ascii=False)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Retry:
-    """A new attempt after so many seconds."""
+    """Another attempt, of this number, after so many seconds."""
 
     kind: ClassVar[str] = "retry"
-    after: int
+    seconds: int
     keep: Keep
-    lost: tuple[str, ...]
+    lost: tuple[str, ...] = ()
     reason: str
+    attempt: int
 
 
 @dataclass(frozen=True, kw_only=True)
 class Stop:
-    """The run ends here; `error` is the word the execution fails with, `reason` its cause."""
+    """The run ends here, and nothing of this attempt is kept; `error` is the word the execution fails with, `reason`
+    its cause."""
 
     kind: ClassVar[str] = "stop"
     error: str
     reason: str
+    attempt: int
+    keep: Keep = Keep.NONE
+    lost: tuple[str, ...] = ()
 
 
 def decide(
@@ -121,26 +110,28 @@ def decide(
 ) -> Retry | Stop:
     """`attempt` is the one that failed, from 1; `restarts` is the job's limit. A run that stops at its cap says so
     itself: nothing failed."""
+    stop = partial(Stop, attempt=attempt)
     if trouble.error == errors.LimitReached.__name__ and trouble.final:
-        return Stop(error=trouble.error, reason=f"{trouble.reason}.{_last_lines(trouble)}")
+        return stop(error=trouble.error, reason=f"{trouble.reason}.{_last_lines(trouble)}")
     happened = _happened(trouble, attempt)
     hopeless = _hopeless(trouble)
     if hopeless:
-        return Stop(error=trouble.error, reason=f"{happened} {hopeless}{_last_lines(trouble)}")
+        return stop(error=trouble.error, reason=f"{happened} {hopeless}{_last_lines(trouble)}")
     pause = _pause(trouble.error, attempt)
     if now + timedelta(seconds=pause) >= deadline:
-        return Stop(error="LimitReached", reason=f"{happened} {USED_UP}{_last_lines(trouble)}")
+        return stop(error="LimitReached", reason=f"{happened} {USED_UP}{_last_lines(trouble)}")
     if attempt > restarts:
         allowed = f"limits.restarts is {restarts}, so no attempt is left"
         advice = f"{allowed}. Checkpoints and logs are in the bucket; raise the limit if hosts are at fault."
-        return Stop(error=trouble.error, reason=f"{happened} {advice}{_last_lines(trouble)}")
+        return stop(error=trouble.error, reason=f"{happened} {advice}{_last_lines(trouble)}")
     some_stay = trouble.all_well or (trouble.lost and trouble.error in LOST_WITH_NAME)
     keep = Keep.SURVIVORS if some_stay else Keep.NONE
     return Retry(
-        after=pause,
+        seconds=pause,
         keep=keep,
         lost=trouble.lost,
         reason=f"{happened} {_what_next(trouble, keep, attempt, restarts, pause)}",
+        attempt=attempt + 1,
     )
 
 

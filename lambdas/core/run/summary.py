@@ -1,124 +1,101 @@
 """summary.json: what a person wants to know about a run when it is over."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from datetime import datetime
-from enum import StrEnum
 from typing import Any
 
 from lambdas.core.capacity.cost import BilledHost, bill, dollars_of
 from lambdas.core.model import wire
-from lambdas.core.model.lazy import dataclass
+from lambdas.core.run.outcome import Conclusion
+from lambdas.core.run.records import AttemptRow, HostRow, Records, RunRow
 
-
-class Outcome(StrEnum):
-    SUCCEEDED = "succeeded"
-    FAILED = "failed"
-    REFUSED = "refused"
-
-
-class Ending(StrEnum):
-    """How an attempt ended (ledger: attempt#<n>.ending)."""
-
-    FINISHED = "finished"
-    FAILED = "failed"
-    INTERRUPTED = "interrupted"
-    LOST = "lost"
-    START_FAILED = "start_failed"
-    TIMED_OUT = "timed_out"
-
-
-@dataclass(frozen=True, kw_only=True)
-class AttemptFacts:
-    """One attempt as the ledger knows it. `pool` is the offer in words; `resumed` what its program found when it
-    restored (`step`, `verified`, ...), None when it said nothing of that; `reached_before` the last step that an
-    earlier attempt had reported when this one first did."""
-
-    attempt: int
-    pool: str
-    hosts: tuple[str, ...]
-    launched: datetime | None = None
-    gang_ready: datetime | None = None
-    started: datetime | None = None
-    ended: datetime | None = None
-    ending: Ending | None = None
-    reason: str | None = None
-    from_step: int | None = None
-    to_step: int | None = None
-    resumed: Mapping[str, Any] | None = None
-    reached_before: int | None = None
+LONG_METRICS = ("history", "samples")
+"""What of metrics.json a summary leaves out."""
+OF_AN_ATTEMPT = (
+    "attempt", "pool", "hosts", "launched", "gang_ready", "started", "ended", "ending", "reason",
+)  # fmt: skip
+"""The rest of the ledger's row the summary says under `resume`."""
+PLACES = {
+    "model": "model/",
+    "metrics": "metrics.json",
+    "checkpoints": "checkpoints/",
+    "tensorboard": "tensorboard/",
+    "plan": "plan.json",
+    "attempts": "attempts/",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunFacts:
-    """All that is known about a run when it is over. `job` is the job as admitted (None: refused), `warnings` what was
-    expected of its program when it was;
-    `objects` are the keys the run left in the bucket; `metrics` is metrics.json."""
+    """A run that is over. `records` is None for a run that Admit could not even write."""
 
     run: str
     bucket: str
-    outcome: Outcome
-    reason: str
-    created: datetime
-    ended: datetime
-    error: str | None = None
-    job: Mapping[str, Any] | None = None
-    job_key: str | None = None
-    warnings: tuple[str, ...] = ()
-    execution_arn: str | None = None
-    attempts: tuple[AttemptFacts, ...] = ()
-    hosts: tuple[BilledHost, ...] = ()
-    progress: Mapping[str, Any] | None = None
-    metrics: Mapping[str, Any] | None = None
-    objects: tuple[str, ...] = ()
-    image: str | None = None
+    records: Records | None
+    conclusion: Conclusion
+    now: datetime
+
+    @property
+    def row(self) -> RunRow | None:
+        return self.records.run if self.records else None
+
+    @property
+    def attempts(self) -> tuple[AttemptRow, ...]:
+        """In their order."""
+        return tuple(row for _, row in sorted(self.records.attempts.items())) if self.records else ()
+
+    @property
+    def hosts(self) -> tuple[HostRow, ...]:
+        return tuple(self.records.hosts.values()) if self.records else ()
+
+    @property
+    def folder(self) -> str:
+        return f"s3://{self.bucket}/runs/{self.run}/"
 
 
-def ending_of(error: str) -> Ending:
-    """The ending of an attempt that failed with this error word."""
-    return ENDINGS.get(error, Ending.FAILED)
-
-
-ENDINGS: Mapping[str, Ending] = {
-    "Interrupted": Ending.INTERRUPTED,
-    "HostLost": Ending.LOST,
-    "StartFailed": Ending.START_FAILED,
-    "HostsNotReady": Ending.TIMED_OUT,
-    "States.HeartbeatTimeout": Ending.TIMED_OUT,
-    "States.Timeout": Ending.TIMED_OUT,
-    "LimitReached": Ending.TIMED_OUT,
-}
-
-
-def summarise(facts: RunFacts) -> dict[str, Any]:
-    """The content of summary.json. Its keys are part of docs/contracts/bucket.md."""
+def head(facts: RunFacts) -> dict[str, Any]:
+    """What the summary of any run says."""
+    row, how = facts.row, facts.conclusion
+    created = row.created if row else facts.now
     return {
         "run": facts.run,
-        "outcome": facts.outcome.value,
-        "reason": facts.reason,
-        "error": facts.error,
-        "created": wire.stamp(facts.created),
-        "ended": wire.stamp(facts.ended),
-        "seconds": _seconds(facts.created, facts.ended),
-        "job": facts.job.get("name") if facts.job else None,
-        "job_key": facts.job_key,
-        "warnings": list(facts.warnings),
-        "execution_arn": facts.execution_arn,
-        "restarts": max(0, len(facts.attempts) - 1),
-        "attempts": _attempts(facts),
-        "steps": _steps(facts),
-        "metrics": {key: value for key, value in (facts.metrics or {}).items() if key not in LONG_METRICS},
-        "resume": resume(facts.attempts),
-        "cost": _cost(facts),
-        "hosts": [_host(host, facts.ended) for host in sorted(facts.hosts, key=lambda host: host.launched)],
-        "image": facts.image,
-        "where": places(facts.run, facts.bucket, facts.objects),
+        "outcome": how.outcome.value,
+        "reason": how.reason,
+        "error": how.error,
+        "created": wire.stamp(created),
+        "ended": wire.stamp(facts.now),
+        "seconds": _seconds(created, facts.now),
+        "execution_arn": row.execution_arn if row else None,
     }
 
 
-def resume(attempts: Iterable[AttemptFacts]) -> dict[str, Any]:
+def summarise(
+    facts: RunFacts, *, objects: Collection[str], metrics: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """The content of summary.json. Its keys are part of docs/contracts/bucket.md. `objects` are the keys that the run
+    left in the bucket; `metrics` is metrics.json."""
+    row, hosts, metrics = facts.row, sorted(facts.hosts, key=lambda host: host.launched), metrics or {}
+    steps = _steps(row, metrics)
+    return head(facts) | {
+        "job": row.job.name if row and row.job else None,
+        "job_key": row.job_key if row else None,
+        "warnings": list(row.warnings) if row else [],
+        "restarts": max(0, len(facts.attempts) - 1),
+        "attempts": attempts(facts, reached=steps["done"]),
+        "steps": steps,
+        "metrics": {key: value for key, value in metrics.items() if key not in LONG_METRICS},
+        "resume": resume(facts.attempts),
+        "cost": _cost(hosts, facts.now),
+        "hosts": [_host(host, facts.now) for host in hosts],
+        "image": (row.image or None) if row else None,
+        "where": places(facts, objects),
+    }
+
+
+def resume(ordered: Sequence[AttemptRow]) -> dict[str, Any]:
     """The proof of resume: where each restart went on, how many steps were trained twice for that, and whether the
     checkpoints were found whole (None where there was none to find, or a program did not say)."""
-    ordered = sorted(attempts, key=lambda attempt: attempt.attempt)
     restarts = [attempt for attempt in ordered[1:] if attempt.started]
     restored = [attempt for attempt in restarts if attempt.resumed or attempt.from_step]
     verified = [attempt.resumed.get("verified") if attempt.resumed else None for attempt in restored]
@@ -131,13 +108,13 @@ def resume(attempts: Iterable[AttemptFacts]) -> dict[str, Any]:
     }
 
 
-def _resumed_at(attempt: AttemptFacts) -> int:
+def _resumed_at(attempt: AttemptRow) -> int:
     """The step the program says, else that of the checkpoint it was given; 0 from the beginning."""
     step = attempt.resumed.get("step") if attempt.resumed else None
     return int(step if step is not None else attempt.from_step or 0)
 
 
-def _steps_lost(ordered: Sequence[AttemptFacts], attempt: AttemptFacts) -> int:
+def _steps_lost(ordered: Sequence[AttemptRow], attempt: AttemptRow) -> int:
     """What was trained before this attempt and had to be trained again in it; one that was lost before its first
     word leaves that to the next."""
     if attempt.reached_before is None:
@@ -170,32 +147,17 @@ def _steps_in_words(steps: Mapping[str, Any], proof: Mapping[str, Any]) -> str:
     return f"{done}, resumed at step {resumed}; steps lost: {proof['steps_lost']}"
 
 
-def places(run: str, bucket: str, objects: Iterable[str]) -> dict[str, str]:
+def places(facts: RunFacts, objects: Collection[str], below: Mapping[str, str] = PLACES) -> dict[str, str]:
     """Where things are: s3 URIs by what they are, only those that exist."""
-    keys = tuple(objects)
-    folder = f"runs/{run}/"
-    found = {"folder": f"s3://{bucket}/{folder}"}
-    for what, below in PLACES.items():
-        if any(key.startswith(f"{folder}{below}") for key in keys):
-            found[what] = f"s3://{bucket}/{folder}{below}"
-    logs = sorted(key for key in keys if key.startswith(f"{folder}attempts/") and key.endswith(".log"))
+    folder = f"runs/{facts.run}/"
+    found = {"folder": facts.folder}
+    for what, name in below.items():
+        if any(key.startswith(f"{folder}{name}") for key in objects):
+            found[what] = f"{facts.folder}{name}"
+    logs = sorted(key for key in objects if key.startswith(f"{folder}attempts/") and key.endswith(".log"))
     if logs:
-        found["last_log"] = f"s3://{bucket}/{_last_log(logs)}"
+        found["last_log"] = f"s3://{facts.bucket}/{_last_log(logs)}"
     return found
-
-
-LONG_METRICS = ("history", "samples")
-"""What of metrics.json a summary leaves out."""
-OF_THE_PROOF = ("resumed", "reached_before")
-"""What of an attempt the summary says under `resume`."""
-PLACES = {
-    "model": "model/",
-    "metrics": "metrics.json",
-    "checkpoints": "checkpoints/",
-    "tensorboard": "tensorboard/",
-    "plan": "plan.json",
-    "attempts": "attempts/",
-}
 
 
 def _last_log(logs: Sequence[str]) -> str:
@@ -205,32 +167,31 @@ def _last_log(logs: Sequence[str]) -> str:
     )
 
 
-def _attempts(facts: RunFacts) -> list[dict[str, Any]]:
+def attempts(facts: RunFacts, *, reached: int | None = None) -> list[dict[str, Any]]:
     """Each attempt with where it began and how far it got: at least to where the next one resumed."""
-    ordered = sorted(facts.attempts, key=lambda attempt: attempt.attempt)
-    following = [*(each.from_step for each in ordered[1:]), _steps(facts)["done"]]
+    following = [*(each.from_step for each in facts.attempts[1:]), reached]
     rows = []
-    for each, reached in zip(ordered, following, strict=False):
-        row = {key: value for key, value in wire.to_json(each).items() if key not in OF_THE_PROOF}
+    for each, at_least in zip(facts.attempts, following, strict=False):
+        row = {key: wire.to_json(getattr(each, key)) for key in OF_AN_ATTEMPT}
         row["from_step"] = each.from_step or 0
-        row["to_step"] = max((step for step in (each.to_step, reached) if step is not None), default=None)
-        row["seconds"] = _seconds(each.launched, each.ended or facts.ended) if each.launched else None
+        row["to_step"] = max((step for step in (each.to_step, at_least) if step is not None), default=None)
+        row["seconds"] = _seconds(each.launched, each.ended or facts.now)
         rows.append(row)
     return rows
 
 
-def _steps(facts: RunFacts) -> dict[str, int | None]:
+def _steps(row: RunRow | None, metrics: Mapping[str, Any]) -> dict[str, int | None]:
     """Steps done and planned: what the program wrote last, else what it last signalled."""
     known = {
-        **(facts.progress or {}),
-        **{key: value for key, value in (facts.metrics or {}).items() if value is not None},
+        **((row.progress if row else None) or {}),
+        **{key: value for key, value in metrics.items() if value is not None},
     }
     return {"done": known.get("step"), "planned": known.get("steps")}
 
 
-def _cost(facts: RunFacts) -> dict[str, Any]:
+def _cost(hosts: Iterable[HostRow], now: datetime) -> dict[str, Any]:
     """Dollars and hours, by market, beside what the same hours cost on demand."""
-    total = bill(facts.hosts, now=facts.ended)
+    total = bill(hosts, now=now)
     percent = None
     if total.saved_dollars is not None and total.on_demand_dollars:
         percent = round(100 * total.saved_dollars / total.on_demand_dollars, 1)
@@ -248,8 +209,8 @@ def _cost(facts: RunFacts) -> dict[str, Any]:
     }
 
 
-def _host(host: BilledHost, now: datetime) -> dict[str, Any]:
-    row: dict[str, Any] = wire.to_json(host)
+def _host(host: HostRow, now: datetime) -> dict[str, Any]:
+    row = {each.name: wire.to_json(getattr(host, each.name)) for each in fields(BilledHost)}
     return row | {"seconds": _seconds(host.launched, host.ended or now), "dollars": dollars_of(host, now=now)}
 
 

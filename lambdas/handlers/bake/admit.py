@@ -4,7 +4,7 @@ Of two bakes at once one gets the lock; a lock whose execution is over counts fo
 
 from collections.abc import Mapping
 from datetime import timedelta
-from typing import Any, assert_never
+from typing import Any
 
 from lambdas import settings
 from lambdas.aws import images, s3, ssm, states
@@ -12,16 +12,15 @@ from lambdas.aws.ledger import Ledger, Lock
 from lambdas.core.edges.common import AdmitInput, Admitted
 from lambdas.core.images import bake, recipe
 from lambdas.core.images.bake import RollbackPlan, Unchanged
-from lambdas.core.images.recipe import BakeRequest, Builder, Recipe, RollbackRequest
-from lambdas.core.jobfile import document
+from lambdas.core.images.recipe import BakeRequest, Builder, Recipe
 from lambdas.core.model import wire
 from lambdas.core.model.errors import Misconfigured, RecipeRefused, Refused
 from lambdas.core.model.image import Image
-from lambdas.core.model.job import Fault, InputFaults, one_host_job
-from lambdas.core.model.lazy import dataclass
+from lambdas.core.model.job import one_host_job
+from lambdas.core.model.validation import Fault, InputFaults
 from lambdas.core.run.records import RunUpdate
 from lambdas.settings import BakeAdmitSettings
-from lambdas.steps import admission
+from lambdas.steps import admission, uploads
 from lambdas.steps.admission import Admission
 from lambdas.steps.entry_point import entry_point
 
@@ -67,15 +66,9 @@ def _decide(
     yard: BakeAdmitSettings, admitting: Admission
 ) -> AdmittedRecipe | RollbackPlan | Unchanged | Refused:
     wanted = admitting.misnamed() or recipe.read_input(admitting.given.input, usual=yard.recipe_key)
-    match wanted:
-        case InputFaults():
-            return admitting.refused(wanted)
-        case RollbackRequest():
-            return _rollback(yard)
-        case BakeRequest():
-            return _recipe(yard, wanted, admitting)
-        case _:
-            assert_never(wanted)
+    if isinstance(wanted, InputFaults):
+        return admitting.refused(wanted)
+    return _rollback(yard) if wanted.rollback else _recipe(yard, wanted, admitting)
 
 
 def _rollback(yard: BakeAdmitSettings) -> RollbackPlan | Refused:
@@ -89,8 +82,8 @@ def _recipe(
     yard: BakeAdmitSettings, wanted: BakeRequest, admitting: Admission
 ) -> AdmittedRecipe | Unchanged | Refused:
     """recipe.json; or every fault, those of the base image too; or that the current image is made from it."""
-    source = wanted.key or "the execution's input"
-    found = recipe.check(wanted.recipe, source=source) if wanted.key is None else _uploaded(yard, wanted)
+    source = wanted.recipe_key or "the execution's input"
+    found = _uploaded(yard, wanted) if wanted.recipe_key else recipe.check(wanted.recipe, source=source)
     if isinstance(found, InputFaults):
         return admitting.refused(found)
     base = _base(yard, found)
@@ -105,14 +98,9 @@ def _recipe(
 
 
 def _uploaded(yard: BakeAdmitSettings, wanted: BakeRequest) -> Recipe | InputFaults:
-    """An older version stays readable behind a delete marker: a recipe that was deleted is not baked."""
-    assert wanted.key is not None
-    found = s3.get_start(yard.bucket_name, wanted.key, most=document.MOST_BYTES, version=wanted.version_id)
-    if found is None or s3.get_start(yard.bucket_name, wanted.key, most=1) is None:
-        return recipe.gone(wanted.key)
-    if found.size > document.MOST_BYTES:
-        return InputFaults(wanted.key, (recipe.too_big(found.size),))
-    return recipe.parse(found.start, source=wanted.key)
+    key = str(wanted.recipe_key)
+    text = uploads.read(yard.bucket_name, key, wanted.version_id, what="a recipe")
+    return text if isinstance(text, InputFaults) else recipe.parse(text, source=key)
 
 
 def _base(yard: BakeAdmitSettings, wanted: Recipe) -> Image | Fault:

@@ -14,8 +14,7 @@ from lambdas.steps.observability import clock
 @entry_point
 def handler(given: WaitInput) -> Nothing:
     yard, run, attempt = settings.read(YardSettings), given.run, given.attempt
-    ledger, now = Ledger(yard.table_name), clock()
-    entered = waits.enter(ledger, run, attempt, "capture", given.token, now, state="Capture")
+    entered = waits.enter(Ledger(yard.table_name), run, attempt, "capture", given.token, clock())
     attempts.refuse_denied(entered.records, attempt)
     (builder,) = entered.records.attempts[attempt].hosts
     if entered.row is None:

@@ -3,6 +3,7 @@
 A rule calls it for executions that did not reach this, or failed in it.
 """
 
+from dataclasses import replace
 from typing import Any
 
 from lambdas import settings
@@ -13,8 +14,8 @@ from lambdas.core.edges.conclude import Concluded, ConcludedBefore, ConcludeInpu
 from lambdas.core.images import bake, bake_summary
 from lambdas.core.model import wire
 from lambdas.core.model.errors import TrainyardError
+from lambdas.core.run.outcome import ending_of
 from lambdas.core.run.records import AttemptUpdate
-from lambdas.core.run.summary import RunFacts, ending_of
 from lambdas.settings import ImageSettings
 from lambdas.steps import attempts, conclusion
 from lambdas.steps.conclusion import RunEnd
@@ -67,7 +68,7 @@ def _discard(yard: ImageSettings, end: RunEnd) -> TrainyardError | None:
     parameters = (yard.image_parameter, yard.previous_image_parameter)
     keep = [ssm.parameter(name) or bake.NO_IMAGE for name in parameters]
     if records and records.run.published:
-        keep.append(records.run.published["image"])
+        keep.append(records.run.published.image)
     wrong: TrainyardError | None = None
     for image in bake.discarded(images.of_yard(yard.yard), run=run, keep=keep):
         try:
@@ -83,27 +84,12 @@ def _discard(yard: ImageSettings, end: RunEnd) -> TrainyardError | None:
 
 def _summary(end: RunEnd, given: ConcludeInput) -> dict[str, Any]:
     """All that is known; of a bake that Admit could not even write, that it failed and why."""
-    run, how, last, unretired = end.run, end.conclusion, given.outcome, given.unretired
-    records = end.ledger.read(run)
-    facts = RunFacts(
-        run=run,
-        bucket=end.bucket,
-        outcome=how.outcome,
-        reason=how.reason,
-        error=how.error,
-        created=records.run.created if records else end.now,
-        ended=end.now,
-        execution_arn=records.run.execution_arn if records else None,
-        attempts=records.attempt_facts() if records else (),
-        hosts=records.billed_hosts() if records else (),
-        objects=s3.keys(end.bucket, f"runs/{run}/"),
-        image=last.image if how.error is None else None,
-    )
+    how, last, unretired = end.conclusion, given.outcome, given.unretired
     return bake_summary.summarise(
-        facts,
+        replace(end, records=end.ledger.read(end.run)),
         kind=last.kind if how.error is None else how.outcome.value,
-        recipe=records.run.recipe if records else None,
-        results=s3.get_json(end.bucket, f"runs/{run}/tests.json") or {},
-        published=records.run.published if records else None,
+        image=last.image if how.error is None else None,
+        objects=s3.keys(end.bucket, f"runs/{end.run}/"),
+        results=s3.get_json(end.bucket, f"runs/{end.run}/tests.json") or {},
         retirement=(unretired.cause or unretired.error) if unretired.error else None,
     )

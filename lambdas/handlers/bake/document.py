@@ -27,7 +27,7 @@ def handler(given: DocumentInput) -> Nothing | Caught:
     if given.explain:
         return _explain(yard, ledger.known(run), attempt, step, given.explain.trouble)
     assert given.token is not None, "a wait has the token of its task"
-    entered = waits.enter(ledger, run, attempt, step, given.token, now, state=step.capitalize())
+    entered = waits.enter(ledger, run, attempt, step, given.token, now)
     (builder,) = entered.records.attempts[attempt].hosts
     waits.raise_if_over(entered, builder)
     document, parameters = _document(yard, run, step)
@@ -55,11 +55,10 @@ def _explain(
     """The failure, with the failed tests or the document's own last word, and with what it printed last."""
     row = records.waits.get((attempt, step))
     if row is None or row.command is None:
-        return Caught(error=trouble.error, cause=trouble.to_cause())
+        return Caught.of(trouble)
     ended = ssm.result(row.command, records.attempts[attempt].hosts[0])
     results = s3.get_json(yard.bucket_name, f"runs/{records.run.run}/tests.json") or {}
     failed = bake.tests_failed(results) if step is Step.TEST else None
     status = f"{trouble.reason or trouble.error} ({ended.status}, exit code {ended.exit_code})"
     reason = failed or bake.last_word(step, ended.tail) or status
-    full = Trouble(error=trouble.error, reason=reason, tail=ended.tail, exit_code=ended.exit_code)
-    return Caught(error=full.error, cause=full.to_cause())
+    return Caught.of(Trouble(error=trouble.error, reason=reason, tail=ended.tail, exit_code=ended.exit_code))

@@ -12,11 +12,9 @@ from lambdas.aws.ledger import AlreadyWrittenError, Ledger, event_row, run_row
 from lambdas.core.edges.bake import Baked, RolledBack
 from lambdas.core.edges.common import AttemptInput
 from lambdas.core.images import bake
-from lambdas.core.images.bake import Moved
-from lambdas.core.model import wire
 from lambdas.core.model.errors import ImageFailed
-from lambdas.core.run.records import Records, RunUpdate
-from lambdas.core.run.summary import Ending
+from lambdas.core.run.outcome import Ending
+from lambdas.core.run.records import Moved, Records
 from lambdas.settings import ImageSettings
 from lambdas.steps import attempts
 from lambdas.steps.entry_point import entry_point
@@ -29,7 +27,7 @@ def handler(given: AttemptInput) -> Baked | RolledBack:
     ledger, now = Ledger(yard.table_name), clock()
     records = ledger.known(run)
     attempts.refuse_denied(records, attempt)
-    moved = _written(records) or _decided(yard, ledger, records, now)
+    moved = records.run.published or _decided(yard, ledger, records, now)
     if moved.before != bake.NO_IMAGE:
         ssm.set_parameter(yard.previous_image_parameter, moved.before)
     ssm.set_parameter(yard.image_parameter, moved.image)
@@ -40,10 +38,6 @@ def handler(given: AttemptInput) -> Baked | RolledBack:
         attempts.end_once(ledger, run, attempt, {"ending": Ending.FINISHED, "ended": now, "reason": reached})
     answer = Baked if records.run.image else RolledBack
     return answer(image=moved.image, reason=reason)
-
-
-def _written(records: Records) -> Moved | None:
-    return wire.from_json(Moved, records.run.published) if records.run.published else None
 
 
 def _decided(yard: ImageSettings, ledger: Ledger, records: Records, now: datetime) -> Moved:
@@ -57,9 +51,8 @@ def _decided(yard: ImageSettings, ledger: Ledger, records: Records, now: datetim
             f"the image {image} is {state}, so hosts could not start from it; nothing was moved"
         )
     moved = Moved(image, ssm.parameter(yard.image_parameter) or bake.NO_IMAGE)
-    values: RunUpdate = {"state": "Publish", "published": wire.to_json(moved)}
     try:
-        ledger.write(run_row(run, values, unless="ended"))
+        ledger.write(run_row(run, {"state": "Publish", "published": moved}, unless="ended"))
     except AlreadyWrittenError as over:
         raise ImageFailed(f"the bake {run} is over, so its image {image} is not published") from over
     return moved

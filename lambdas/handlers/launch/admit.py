@@ -7,7 +7,8 @@ from lambdas.core.edges.common import AdmitInput, Admitted
 from lambdas.core.images import launch
 from lambdas.core.model.errors import LaunchRefused, Refused
 from lambdas.core.model.image import Image
-from lambdas.core.model.job import InputFaults, Job
+from lambdas.core.model.job import Job
+from lambdas.core.model.validation import InputFaults
 from lambdas.core.run.records import RunUpdate
 from lambdas.settings import HostAdmitSettings
 from lambdas.steps import admission
@@ -40,7 +41,7 @@ def _found(yard: HostAdmitSettings, execution_input: object) -> tuple[Job, Image
     if isinstance(image, InputFaults):
         return image
     types = request.instance_types or _types(yard, image)
-    zones = {zone for _, zone in instances.subnets(yard.subnet_ids)}
+    zones = instances.subnets(yard.subnet_ids)
     job = launch.admit(request, image, types=types, zones=zones)
     return job if isinstance(job, InputFaults) else (job, image)
 

@@ -19,7 +19,7 @@ def handler(given: ConcludeInput) -> LaunchConcluded | Concluded | ConcludedBefo
     end = conclusion.end_of(yard.table_name, yard.bucket_name, given)
     if not isinstance(end, RunEnd):
         return end
-    summary = launch.summarise(end.run, end.records, end.conclusion, bucket=end.bucket, now=end.now)
+    summary = launch.summarise(end)
     answer = wire.from_json(LaunchConcluded, summary)
     if answer.error is None:
         # Before the execution is over: patrol would take the host for one that nobody wants.

@@ -1,7 +1,8 @@
 """Recover of a launch: another host, or stop."""
 
-from lambdas.core.edges.recover import RecoverInput, Retry, Stop
+from lambdas.core.edges.recover import RecoverInput
 from lambdas.core.images import launch
+from lambdas.core.run.recovery import Retry, Stop
 from lambdas.steps import recovery
 from lambdas.steps.entry_point import entry_point
 
@@ -11,4 +12,4 @@ def handler(given: RecoverInput) -> Retry | Stop:
     decision = launch.after(
         given.failure.trouble, attempt=given.attempt, now=given.now, deadline=given.plan.deadline
     )
-    return recovery.answer(given, decision)
+    return recovery.logged(given, decision)

@@ -11,7 +11,7 @@ from lambdas.core.images.snapshot import HostFacts, SnapshotRequest
 from lambdas.core.model import gang
 from lambdas.core.model.errors import Refused, SnapshotRefused
 from lambdas.core.model.imaging import Imaging
-from lambdas.core.model.job import InputFaults
+from lambdas.core.model.validation import Fault, InputFaults
 from lambdas.core.run.records import AttemptUpdate, Records
 from lambdas.settings import YardSettings
 from lambdas.steps.admission import Admission
@@ -71,7 +71,7 @@ def _assigned(ledger: Ledger, request: SnapshotRequest) -> str | InputFaults:
     """The instance that the run's last attempt has in this assignment; a run without a job's roles has one host."""
     records = ledger.read(str(request.run))
     if records is None or records.run.job is None:
-        return snapshot.refused("run", f"the yard knows no run {request.run} that has launched hosts")
+        return snapshot.refused(Fault("run", f"the yard knows no run {request.run} that has launched hosts"))
     last = max(records.attempts, default=0)
     return snapshot.assigned(request, gang.assignments(records.run.job, records.members(last)))
 

@@ -16,8 +16,7 @@ from lambdas.steps.waits import Entered
 @entry_point
 def handler(given: WaitInput) -> Nothing:
     yard, run, attempt = settings.read(SnapshotWakeSettings), given.run, given.attempt
-    ledger, now = Ledger(yard.table_name), clock()
-    entered = waits.enter(ledger, run, attempt, "capture", given.token, now, state="Capture")
+    entered = waits.enter(Ledger(yard.table_name), run, attempt, "capture", given.token, clock())
     attempts.refuse_denied(entered.records, attempt)
     imaging, asks = entered.records.run.imaging, entered.row is None
     assert imaging is not None, "Admit or Generalize has said which host"

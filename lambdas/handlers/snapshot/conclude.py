@@ -19,10 +19,7 @@ def handler(given: ConcludeInput) -> SnapshotConcluded | Concluded | ConcludedBe
     end = conclusion.end_of(yard.table_name, yard.bucket_name, given)
     if not isinstance(end, RunEnd):
         return end
-    row = end.records.run if end.records else None
-    summary = snapshot.summarise(
-        end.run, row, end.conclusion, bucket=end.bucket, image=_made(row), now=end.now
-    )
+    summary = snapshot.summarise(end, image=_made(end.row))
     end.write(summary)
     return wire.from_json(SnapshotConcluded, summary)
 

@@ -25,7 +25,7 @@ def handler(given: QuiesceInput) -> Nothing:
     """Raises NotRegistered until Systems Manager knows the host, HostLost once EC2 says that it is gone."""
     yard, run, attempt, step = settings.read(SnapshotRestSettings), given.run, given.attempt, given.step
     ledger, now = Ledger(yard.table_name), clock()
-    entered = waits.enter(ledger, run, attempt, step, given.token, now, state=step.capitalize())
+    entered = waits.enter(ledger, run, attempt, step, given.token, now)
     imaging = entered.records.run.imaging
     if step is Quiesce.GENERALIZE and entered.row is None:
         imaging = _of_run(yard, entered.records, attempt)

@@ -4,13 +4,15 @@ from lambdas import settings
 from lambdas.aws import s3
 from lambdas.aws.ledger import Ledger
 from lambdas.core.edges.common import AdmitInput, Admitted
-from lambdas.core.jobfile import check, document, references
-from lambdas.core.jobfile.check import Inline, Uploaded
+from lambdas.core.jobfile import check, references
+from lambdas.core.jobfile.check import JobSource
 from lambdas.core.jobfile.references import PrefixFacts, SourceFacts
+from lambdas.core.model import wire
 from lambdas.core.model.errors import JobRefused, Refused
-from lambdas.core.model.job import InputFaults, Job
+from lambdas.core.model.job import Job
+from lambdas.core.model.validation import InputFaults
 from lambdas.settings import AdmitSettings
-from lambdas.steps import admission
+from lambdas.steps import admission, uploads
 from lambdas.steps.admission import Admission
 from lambdas.steps.entry_point import entry_point
 
@@ -31,14 +33,14 @@ def handler(given: AdmitInput) -> Admitted | Refused:
         {
             "kind": "train",
             "job": None if isinstance(job, InputFaults) else job,
-            "job_key": source.key if isinstance(source, Uploaded) else None,
+            "job_key": source.job_key if isinstance(source, JobSource) else None,
             "warnings": warnings,
         },
     )
     if taken:
         return taken
     if isinstance(job, Job):
-        s3.put_json(yard.bucket_name, f"runs/{run}/job.json", job.to_json())
+        s3.put_json(yard.bucket_name, f"runs/{run}/job.json", wire.to_json(job))
     if isinstance(job, Job) and job.checkpoints.resume and isinstance(answer, Admitted):
         _go_on_from(job.checkpoints.resume, run, yard.bucket_name)
     return answer
@@ -53,25 +55,18 @@ def _answer(
     return too_dear or Admitted(reason=references.in_words(warnings))
 
 
-def _checked(
-    source: Uploaded | Inline | InputFaults, yard_bucket: str
-) -> tuple[Job | InputFaults, tuple[str, ...]]:
+def _checked(source: JobSource | InputFaults, yard_bucket: str) -> tuple[Job | InputFaults, tuple[str, ...]]:
     """The job without faults, also without those that only the bucket shows; and what of it will probably fail."""
-    match source:
-        case InputFaults():
-            return source, ()
-        case Uploaded():
-            parsed = _uploaded(source, yard_bucket)
-        case Inline(job=document):
-            parsed = check.check(document, source="the execution's input", bucket=yard_bucket)
+    if isinstance(source, InputFaults):
+        return source, ()
+    parsed = _parsed(source, yard_bucket)
     if isinstance(parsed, InputFaults):
         return parsed, ()
     findings = references.findings(parsed, _source_facts(parsed), _data_facts(parsed))
     resume = parsed.checkpoints.resume
     fault = references.resume_fault(resume, s3.get_json(yard_bucket, _latest(resume))) if resume else None
     faults = (*findings.faults, fault) if fault else findings.faults
-    where = source.key if isinstance(source, Uploaded) else "the execution's input"
-    return InputFaults(where, faults) if faults else parsed, findings.warnings
+    return InputFaults(source.name, faults) if faults else parsed, findings.warnings
 
 
 def _go_on_from(earlier: str, run: str, yard_bucket: str) -> None:
@@ -85,14 +80,15 @@ def _latest(run: str) -> str:
     return f"runs/{run}/checkpoints/latest.json"
 
 
-def _uploaded(source: Uploaded, yard_bucket: str) -> Job | InputFaults:
-    """An older version stays readable behind a delete marker: a job file that was deleted is not run."""
-    found = s3.get_start(yard_bucket, source.key, most=document.MOST_BYTES, version=source.version_id)
-    if found is None or s3.get_start(yard_bucket, source.key, most=1) is None:
-        return check.gone(source)
-    if found.size > document.MOST_BYTES:
-        return InputFaults(source.key, (check.too_big(found.size),))
-    return check.parse(found.start, source=source.key, bucket=yard_bucket)
+def _parsed(source: JobSource, yard_bucket: str) -> Job | InputFaults:
+    if source.job_key is None:
+        return check.check(source.job, source=source.name, bucket=yard_bucket)
+    text = uploads.read(yard_bucket, source.job_key, source.version_id, what="a job file")
+    return (
+        text
+        if isinstance(text, InputFaults)
+        else check.parse(text, source=source.job_key, bucket=yard_bucket)
+    )
 
 
 def _source_facts(admitted: Job) -> SourceFacts | None:

@@ -5,7 +5,7 @@ from typing import assert_never
 
 from lambdas import settings
 from lambdas.aws import instances, ssm
-from lambdas.aws.ledger import AlreadyWrittenError, Ledger, attempt_row, event_row
+from lambdas.aws.ledger import Ledger, event_row
 from lambdas.core.edges.common import Caught, Nothing
 from lambdas.core.edges.train import AwaitHostsInput, Overdue
 from lambdas.core.run import deadlines, readiness
@@ -43,13 +43,9 @@ def _overdue(ledger: Ledger, run: str, attempt: int, state: Overdue, now: dateti
             case _:
                 assert_never(state)
     entry = note("overdue", trouble.reason, at=now, attempt=attempt, lost=list(trouble.lost))
-    try:
-        ledger.write(
-            attempt_row(run, attempt, ended_badly(trouble, now), unless="ending"), event_row(run, entry)
-        )
-    except AlreadyWrittenError:
+    if not attempts.end_once(ledger, run, attempt, ended_badly(trouble, now), event_row(run, entry)):
         ledger.write(event_row(run, entry))
-    return Caught(error=trouble.error, cause=trouble.to_cause())
+    return Caught.of(trouble)
 
 
 def _late_gang(records: Records, attempt: int, now: datetime) -> Trouble:
@@ -67,7 +63,7 @@ def _late_gang(records: Records, attempt: int, now: datetime) -> Trouble:
 
 
 def _silent_gang(records: Records, attempt: int, now: datetime) -> Trouble:
-    step = (records.run.progress or {}).get("step")
+    step = records.run.step
     lost = _gone(records, attempt)
     if lost:
         each = "; ".join(f"{host}: {why}" for host, why in lost.items())

@@ -5,7 +5,6 @@ gang the first is of no use, and the workflow ends it at once.
 """
 
 from datetime import datetime
-from typing import assert_never
 
 from lambdas import settings
 from lambdas.aws import fleet, instances
@@ -21,23 +20,25 @@ from lambdas.aws.ledger import (
     run_row,
 )
 from lambdas.core.capacity import placement
-from lambdas.core.capacity.placement import FleetRefusal, GiveUp, StartOver, Try
+from lambdas.core.capacity.cost import BilledHost
+from lambdas.core.capacity.placement import FleetRefusal, GiveUp, RetireFirst, Try, Wait
 from lambdas.core.capacity.plan import Offer, Part, RefusalKind, parts
 from lambdas.core.edges.common import AttemptInput
-from lambdas.core.edges.train import GaveUp, LaunchAnswer, PoolRefused, RetireFirst, Wait
+from lambdas.core.edges.train import LaunchAnswer, PoolRefused
 from lambdas.core.edges.train import Launched as GangLaunched
 from lambdas.core.model import gang, policy, tokens, wire
 from lambdas.core.model.gang import Gang
 from lambdas.core.model.job import Job
-from lambdas.core.model.lazy import dataclass
-from lambdas.core.run import deadlines
-from lambdas.core.run.records import HostRow, HostUpdate, IntentUpdate, Owner, Records
+from lambdas.core.run import deadlines, readiness
+from lambdas.core.run.records import HostRow, IntentUpdate, Owner, Records
 from lambdas.settings import LaunchSettings
 from lambdas.steps.entry_point import entry_point
 from lambdas.steps.observability import clock, note
 
 Launches = list[tuple[Part, Launched]]
 """The parts of an attempt that EC2 launched."""
+SAID = {Wait.kind: "waiting", RetireFirst.kind: "start over", GiveUp.kind: "gave up"}
+"""The timeline's words."""
 
 
 @dataclass(frozen=True)
@@ -104,23 +105,13 @@ def handler(given: AttemptInput) -> LaunchAnswer:
     if records.stranded(attempt):
         return RetireFirst(reason="an earlier call launched a part of what the attempt needs")
     step = _next_step(records, attempt, now)
-    match step:
-        case Try():
-            return _ask(Asking(yard, ledger, records, attempt, step))
-        case placement.Wait(seconds=seconds, reason=reason):
-            ledger.write(event_row(run, note("waiting", reason, at=now, attempt=attempt)))
-            return Wait(seconds=seconds, reason=reason)
-        case StartOver(reason=reason):
-            ledger.write(event_row(run, note("start over", reason, at=now, attempt=attempt)))
-            return RetireFirst(reason=reason)
-        case GiveUp(error=error, reason=reason):
-            ledger.write(event_row(run, note("gave up", reason, at=now, attempt=attempt)))
-            return GaveUp(error=error, reason=reason)
-        case _:
-            assert_never(step)
+    if isinstance(step, Try):
+        return _ask(Asking(yard, ledger, records, attempt, step))
+    ledger.write(event_row(run, note(SAID[step.kind], step.reason, at=now, attempt=attempt)))
+    return step
 
 
-def _next_step(records: Records, attempt: int, now: datetime) -> Try | placement.Wait | StartOver | GiveUp:
+def _next_step(records: Records, attempt: int, now: datetime) -> Try | Wait | RetireFirst | GiveUp:
     """The ask whose answer got lost, once more; else what placement says."""
     job, plan = records.run.job, records.plan
     assert job is not None
@@ -131,15 +122,13 @@ def _next_step(records: Records, attempt: int, now: datetime) -> Try | placement
     open_ask = records.unanswered(attempt)
     if open_ask:
         return Try(open_ask.offer, open_ask.round, "an earlier call asked this pool and its answer was lost")
-    since = records.searching_since(attempt, now)
-    deadline = deadlines.deadline(records, attempt, now)
     return placement.next_step(
         plan.offers,
         records.refusals(attempt),
         now=now,
-        since=since,
-        give_up_at=placement.give_up_at(since, job.limits.wait_minutes, deadline),
-        ended_by=placement.ended_by(since, job.limits.wait_minutes, deadline),
+        since=records.searching_since(attempt, now),
+        wait_minutes=job.limits.wait_minutes,
+        deadline=deadlines.deadline(records, attempt, now),
         held=records.held_offer(attempt),
         first=records.first_market(attempt),
         last=records.failed_offers(attempt),
@@ -230,7 +219,7 @@ def _too_few(part: Part, launched: Launched) -> FleetRefusal:
 
 
 def _launched(reason: str) -> GangLaunched:
-    return GangLaunched(reason=reason, ready_seconds=deadlines.ready_seconds())
+    return GangLaunched(reason=reason, ready_seconds=int(readiness.PATIENCE.total_seconds()))
 
 
 def _hosts(asking: Asking, launched: Launches) -> str:
@@ -286,20 +275,19 @@ def _host_rows(asking: Asking, launched: Launches, now: datetime) -> list[Write]
     rows: list[Write] = []
     for part, answer in launched:
         price = part.price_of(answer.type)
-        values: HostUpdate = {
-            "attempt": attempt,
-            "gang": part.gang,
-            "type": answer.type,
-            "zone": asking.offer.zone,
-            "market": asking.offer.market,
-            "price": price.price,
-            "on_demand_price": price.on_demand_price,
-            "disk_gib": asking.disk_gib,
-            "launched": now,
-        }
-        for host in answer.instances:
-            rows.append(launched_row(run, host, values))
-            rows.append(look_up_row("instance", host, Owner(run=run, attempt=attempt), now))
+        for instance in answer.instances:
+            host = BilledHost(
+                instance=instance,
+                type=answer.type,
+                zone=asking.offer.zone,
+                market=asking.offer.market,
+                price=price.price,
+                on_demand_price=price.on_demand_price,
+                disk_gib=asking.disk_gib,
+                launched=now,
+            )
+            rows.append(launched_row(run, host, attempt=attempt, gang=part.gang))
+            rows.append(look_up_row("instance", instance, Owner(run=run, attempt=attempt), now))
     return rows
 
 

@@ -6,7 +6,7 @@ from lambdas import settings
 from lambdas.aws import images, instances, offerings, s3, ssm
 from lambdas.aws.ledger import Ledger, event_row, plan_row, run_row
 from lambdas.core.capacity import offers
-from lambdas.core.capacity.offers import ImageFacts, ImageSource, PlanFacts, Subnet
+from lambdas.core.capacity.offers import ImageFacts, ImageSource, PlanFacts
 from lambdas.core.edges.common import RunInput
 from lambdas.core.edges.train import Planned
 from lambdas.core.model import image, wire
@@ -47,7 +47,7 @@ def _facts(run: RunRow, job: Job, yard: PlanSettings, now: datetime) -> PlanFact
     limits = {code: offerings.vcpu_quota(code) for code in codes}
     return PlanFacts(
         region=yard.aws_region,
-        subnets=tuple(Subnet(*found) for found in instances.subnets(yard.subnet_ids)),
+        subnets=instances.subnets(yard.subnet_ids),
         offered=offerings.offered(types),
         spot_prices=offerings.spot_prices(types, now=now)
         if Market.SPOT in job.hardware.market.markets

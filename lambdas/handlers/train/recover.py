@@ -1,7 +1,7 @@
 """Recover: another attempt, and with which hosts, or stop."""
 
-from lambdas.core.edges.recover import RecoverInput, Retry, Stop
-from lambdas.core.run.recovery import decide
+from lambdas.core.edges.recover import RecoverInput
+from lambdas.core.run.recovery import Retry, Stop, decide
 from lambdas.steps import recovery
 from lambdas.steps.entry_point import entry_point
 
@@ -15,4 +15,4 @@ def handler(given: RecoverInput) -> Retry | Stop:
         now=given.now,
         deadline=given.plan.deadline,
     )
-    return recovery.answer(given, decision)
+    return recovery.logged(given, decision)

@@ -19,6 +19,7 @@ from lambdas.core.model.errors import Misconfigured
 from lambdas.core.model.instance_types import catalogue
 from lambdas.core.model.lazy import dataclass
 from lambdas.core.model.policy import Policy
+from lambdas.core.model.validation import InputFaults
 from lambdas.core.patrol import guard, report, verdict
 from lambdas.core.patrol.verdict import GOING, Ask, Cause, Earlier, Facts, Verdict, Window
 from lambdas.settings import PatrolSettings
@@ -52,8 +53,10 @@ class Observation:
 def policy_of(yard: PatrolSettings) -> Policy:
     """The yard's own."""
     found = policy.of_mapping(json.loads(yard.policy), path="policy")
-    if isinstance(found, policy.WrongPolicy):
-        raise Misconfigured(f"The yard's policy cannot be read ({'; '.join(found.faults)}). Deploy it again.")
+    if isinstance(found, InputFaults):
+        raise Misconfigured(
+            f"The yard's policy cannot be read ({'; '.join(map(str, found.faults))}). Deploy it again."
+        )
     return found
 
 

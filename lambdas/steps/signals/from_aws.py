@@ -17,6 +17,7 @@ from lambdas.steps import attempts, waits
 from lambdas.steps.observability import logger
 from lambdas.steps.signals import from_hosts
 from lambdas.steps.signals.context import SignalContext
+from lambdas.steps.waits import Entered
 
 IMAGING = "noted: EC2 goes on making its image, whose own end counts"
 LAUNCHING = "noted: the gang is being launched, and AwaitHosts counts it without this host"
@@ -125,7 +126,7 @@ def _changed(context: SignalContext, change: InstanceState, at: datetime, now: d
     last = _last_words(member, instance)
     if last:
         return from_hosts.failed(member, last, now)
-    host, step = records.hosts[instance], (records.run.progress or {}).get("step")
+    host, step = records.hosts[instance], records.run.step
     error = "Interrupted" if host.warned else "HostLost"
     trouble = Trouble(error=error, reason=reason, lost=(instance,), step=step)
     member.ask_to_stop(records, besides=(instance,))
@@ -159,16 +160,17 @@ def _imaged(context: SignalContext, change: ImageState, now: datetime) -> str:
     if records is None or wait is None:
         return "an image that nobody waits for"
     image = Image(change.image, "", change.state, change.error or "", "", {})
-    _fail(context, wait, waits.answer_image(context.ledger, records, context.attempt, wait, image, now), now)
+    entered = Entered(context.ledger, records, context.attempt, wait, now)
+    _fail(entered, waits.answer_image(entered, image))
     return f"{image.id} is {image.state}"
 
 
-def _fail(context: SignalContext, wait: str, wrong: TrainyardError | None, now: datetime) -> None:
+def _fail(entered: Entered, wrong: TrainyardError | None) -> None:
     """The wait of a command or an image that ended badly."""
-    token = context.ledger.token(context.run, context.attempt, wait)
+    token = entered.ledger.token(entered.run, entered.attempt, entered.wait)
     if wrong and token:
         trouble = Trouble(error=type(wrong).__name__, reason=wrong.reason)
-        attempts.fail(context.ledger, context.run, token, trouble, now)
+        attempts.fail(entered.ledger, entered.run, token, trouble, entered.now)
 
 
 def _commanded(context: SignalContext, ended: CommandStatus, at: datetime, now: datetime) -> str:
@@ -178,12 +180,8 @@ def _commanded(context: SignalContext, ended: CommandStatus, at: datetime, now: 
     if records is None or wait is None:
         return f"{document}: {status}, and nobody waits for it"
     if wait != "train":
-        _fail(
-            context,
-            wait,
-            waits.answer_command(context.ledger, records, context.attempt, wait, status, now),
-            now,
-        )
+        entered = Entered(context.ledger, records, context.attempt, wait, now)
+        _fail(entered, waits.answer_command(entered, status))
     elif status in waits.ENDED_BADLY:
         reason = f"the document {document} ended with {status} on a host: the gang did not start whole"
         entry = context.entry("start failed", at=at, source=Source.AWS, reason=reason)

@@ -15,9 +15,9 @@ from lambdas.core.patrol import hold
 from lambdas.core.patrol.hold import Hold, NoHold
 from lambdas.core.run import deadlines, silent_hosts
 from lambdas.core.run import records as ledger_rows
+from lambdas.core.run.outcome import Ending
 from lambdas.core.run.records import AttemptUpdate, HostUpdate, Records
 from lambdas.core.run.recovery import Trouble
-from lambdas.core.run.summary import Ending
 from lambdas.steps import attempts
 from lambdas.steps.observability import logger
 from lambdas.steps.signals.context import SignalContext
@@ -93,7 +93,7 @@ def _ask_the_silent(
 
 
 def _lose(context: SignalContext, records: Records, lost: tuple[str, ...], now: datetime) -> None:
-    reason, step = silent_hosts.reason_of(lost), (records.run.progress or {}).get("step")
+    reason, step = silent_hosts.reason_of(lost), records.run.step
     trouble = Trouble(error="HostLost", reason=reason, lost=lost, step=step)
     entry = context.entry("host lost", at=now, source=Source.WORKFLOW, reason=reason, lost=list(lost))
     context.ledger.write(*(host_row(context.run, host, {"lost": reason}) for host in lost))
@@ -179,7 +179,7 @@ def _stopped(context: SignalContext, signal: FromHost, now: datetime) -> str:
 
 def _limit_reached(context: SignalContext, records: Records, step: int | None, now: datetime) -> str:
     """The gang has saved and left since the run may cost or last no more."""
-    reached = step if step is not None else (records.run.progress or {}).get("step")
+    reached = step if step is not None else records.run.step
     reason = deadlines.at_its_cap(records, now, step=reached)
     trouble = Trouble(error="LimitReached", reason=reason, step=reached, final=True)
     over = context.entry("capped", at=now, source=Source.WORKFLOW, reason=trouble.reason)

@@ -33,7 +33,7 @@ def _capped(context: SignalContext, now: datetime) -> str:
     row = records.attempts.get(context.attempt) if records else None
     if records is None or row is None or row.ending is not None:
         return "the attempt is over"
-    step = (records.run.progress or {}).get("step")
+    step = records.run.step
     reason = deadlines.used_up(records, context.attempt, now, step=step)
     if reason is None:
         return "its hours and dollars last"

@@ -1,14 +1,18 @@
 """Small builders of facts for the tests of the core."""
 
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from lambdas.core.capacity.offers import ImageFacts, ImageSource, PlanFacts, Subnet
+from lambdas.core.capacity.offers import ImageFacts, ImageSource, PlanFacts
 from lambdas.core.capacity.plan import Offer, Priced
 from lambdas.core.jobfile import check
 from lambdas.core.model.image import Image
 from lambdas.core.model.instance_types import Market
 from lambdas.core.model.job import Job
+from lambdas.core.run.outcome import Conclusion, Outcome
+from lambdas.core.run.records import AttemptRow, HostRow, Records, RunRow
+from lambdas.core.run.summary import RunFacts
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 BUCKET = "yard-bucket"
@@ -44,6 +48,35 @@ def served_job(cluster: dict[str, Any] | None = None, **hardware: Any) -> Job:
     )
 
 
+WELL = Conclusion(outcome=Outcome.SUCCEEDED, error=None, reason="done")
+
+
+def run_facts(
+    run: str,
+    seconds: float = 0,
+    how: Conclusion = WELL,
+    *,
+    attempts: Iterable[AttemptRow] = (),
+    hosts: Iterable[HostRow] = (),
+    **row: Any,
+) -> RunFacts:
+    """A run that ended so many seconds after noon; of one without any `row` Admit could not write it."""
+    usual: dict[str, Any] = {
+        "kind": "train",
+        "state": "Train",
+        "attempt": 1,
+        "created": NOON,
+        "execution_arn": "arn",
+    }
+    records = Records(
+        RunRow(**{"run": run} | usual | row),
+        None,
+        hosts={each.instance: each for each in hosts},
+        attempts={each.attempt: each for each in attempts},
+    )
+    return RunFacts(run=run, bucket="b", records=records if row else None, conclusion=how, now=after(seconds))
+
+
 AMI = "ami-0123456789abcdef0"
 
 
@@ -62,7 +95,7 @@ def plan_facts(**changes: Any) -> PlanFacts:
     types = ("g6.xlarge", "g5.xlarge", "g4dn.xlarge", "p6-b200.48xlarge", "p5e.48xlarge", *CPU_TYPES)
     known: dict[str, Any] = {
         "region": "us-east-1",
-        "subnets": tuple(Subnet(f"subnet-{zone[-1]}", zone) for zone in ZONES),
+        "subnets": {zone: f"subnet-{zone[-1]}" for zone in ZONES},
         "offered": frozenset((name, zone) for name in types for zone in ZONES),
         "spot_prices": {(name, zone): 0.3 for name in types for zone in ZONES},
         "quotas": {

@@ -9,8 +9,9 @@ from lambdas.core.images import bake, bake_summary
 from lambdas.core.images.bake import RollbackPlan, Unchanged
 from lambdas.core.model.errors import Refused
 from lambdas.core.model.image import Image, Snapshot
+from lambdas.core.run.records import Moved
 from lambdas.core.run.recovery import Retry, Stop, Trouble
-from lambdas.core.run.summary import Outcome, RunFacts
+from tests.unit.core.facts import run_facts
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 RECIPE = {"name": "gpu", "hash": "0123456789abcdef", "base": "ami-base"}
@@ -157,21 +158,12 @@ def test_what_a_bake_made_and_nobody_will_use_goes() -> None:
 
 
 def test_a_summary_tells_the_image_its_tests_and_what_was_left() -> None:
-    facts = RunFacts(
-        run="gpu-1",
-        bucket="b",
-        outcome=Outcome.SUCCEEDED,
-        reason="done",
-        created=NOW,
-        ended=NOW + timedelta(minutes=9),
-        objects=("runs/gpu-1/tests.json", "runs/gpu-1/logs/builder.log"),
-    )
     said = bake_summary.summarise(
-        facts,
+        run_facts("gpu-1", 540, recipe=RECIPE, published=Moved("ami-new", "ami-old")),
         kind="baked",
-        recipe=RECIPE,
+        image=None,
+        objects=("runs/gpu-1/tests.json", "runs/gpu-1/logs/builder.log"),
         results=TESTS,
-        published={"image": "ami-new", "before": "ami-old"},
         retirement=None,
     )
     assert (said["kind"], said["image"], said["before"], said["seconds"]) == (

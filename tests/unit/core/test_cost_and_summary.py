@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from lambdas.core.capacity import cost
-from lambdas.core.capacity.cost import BilledHost
 from lambdas.core.model.instance_types import Market
-from lambdas.core.run import summary
-from lambdas.core.run.summary import AttemptFacts, Ending, Outcome, RunFacts
-from tests.unit.core.facts import NOON, after, job
+from lambdas.core.run import outcome, summary
+from lambdas.core.run.outcome import Conclusion, Ending, Outcome
+from lambdas.core.run.records import AttemptRow, HostRow
+from tests.unit.core.facts import NOON, after, job, run_facts
 
 
 def life(
@@ -22,15 +22,23 @@ def life(
     begin: float = 0,
     end: float | None = 3600,
     on_demand_price: float | None = 0.8,
-) -> BilledHost:
-    price = 0.3 if market is Market.SPOT else 0.8
-    ended = None if end is None else after(end)
-    return BilledHost(instance, "g6.xlarge", market, price, on_demand_price, after(begin), ended)
+) -> HostRow:
+    return HostRow(
+        instance=instance,
+        attempt=1,
+        type="g6.xlarge",
+        zone="us-east-1a",
+        market=market,
+        price=0.3 if market is Market.SPOT else 0.8,
+        on_demand_price=on_demand_price,
+        launched=after(begin),
+        ended=None if end is None else after(end),
+    )
 
 
 def test_a_root_disk_costs_as_long_as_its_host() -> None:
     """73 GiB of gp3 at 0.08 a month are 0.8 cents an hour."""
-    host = BilledHost("i-1", "g6.xlarge", Market.SPOT, 0.25, 0.80, NOON, after(3600), disk_gib=73)
+    host = replace(life(), price=0.25, disk_gib=73)
     total = cost.bill([host], now=after(7200))
     assert total.dollars == 0.258
     assert total.on_demand_dollars == 0.808
@@ -92,40 +100,42 @@ def test_the_deadline(
     assert found == after(end)
 
 
-def attempt(
-    number: int, ending: Ending, from_step: int | None = None, ended: datetime = NOON
-) -> AttemptFacts:
-    return AttemptFacts(
-        attempt=number, pool="g6.xlarge in us-east-1a, spot", hosts=("i-1",), launched=NOON, ended=ended,
+def attempt(number: int, ending: Ending, from_step: int | None = None, ended: datetime = NOON) -> AttemptRow:
+    return AttemptRow(
+        attempt=number, offer={"pool": "g6.xlarge in us-east-1a, spot"}, hosts=("i-1",), launched=NOON, ended=ended,
         ending=ending, reason="why", from_step=from_step,
     )  # fmt: skip
 
 
-RUN = RunFacts(
-    run="digits-1a2b3c4d",
-    bucket="yard",
-    outcome=Outcome.SUCCEEDED,
-    reason="the chief finished at step 300",
-    created=NOON,
-    ended=after(600),
-    job=job().to_json(),
-    job_key="jobs/digits.yaml",
-    attempts=(attempt(2, Ending.FINISHED, 120, after(600)), attempt(1, Ending.INTERRUPTED, None, after(300))),
-    hosts=(life(end=300), life("i-2", begin=300, end=None)),
-    progress={"step": 290, "steps": 300},
-    metrics={"step": 300, "steps": 300, "accuracy": 0.98, "history": [1, 2], "samples": [{"step": 10}]},
-    objects=(
-        "runs/digits-1a2b3c4d/model/saved_model.pb",
-        "runs/digits-1a2b3c4d/plan.json",
-        "runs/digits-1a2b3c4d/attempts/1/logs/chief-0.log",
-        "runs/digits-1a2b3c4d/attempts/10/logs/chief-0.log",
-        "runs/digits-1a2b3c4d/attempts/10/logs/worker-1.log",
-    ),
+RUN = "digits-1a2b3c4d"
+ATTEMPTS = (attempt(2, Ending.FINISHED, 120, after(600)), attempt(1, Ending.INTERRUPTED, None, after(300)))
+OBJECTS = (
+    "runs/digits-1a2b3c4d/model/saved_model.pb",
+    "runs/digits-1a2b3c4d/plan.json",
+    "runs/digits-1a2b3c4d/attempts/1/logs/chief-0.log",
+    "runs/digits-1a2b3c4d/attempts/10/logs/chief-0.log",
+    "runs/digits-1a2b3c4d/attempts/10/logs/worker-1.log",
 )
+METRICS = {"step": 300, "steps": 300, "accuracy": 0.98, "history": [1, 2], "samples": [{"step": 10}]}
+
+
+def told(attempts: tuple[AttemptRow, ...] = ATTEMPTS, **row: Any) -> dict[str, Any]:
+    """The summary of a run of ten minutes."""
+    facts = run_facts(
+        RUN,
+        600,
+        job=job(),
+        job_key="jobs/digits.yaml",
+        attempts=attempts,
+        hosts=(life(end=300), life("i-2", begin=300, end=None)),
+        progress={"step": 290, "steps": 300},
+        **row,
+    )
+    return summary.summarise(facts, objects=OBJECTS, metrics=METRICS)
 
 
 def test_the_summary_tells_the_whole_story() -> None:
-    found = summary.summarise(RUN)
+    found = told()
     assert (found["outcome"], found["job"], found["seconds"], found["restarts"]) == (
         "succeeded",
         "digits",
@@ -142,13 +152,17 @@ def test_the_summary_tells_the_whole_story() -> None:
     assert found["cost"]["saved_percent"] == 62.5
     assert [host["seconds"] for host in found["hosts"]] == [300.0, 300.0]
     assert found["where"] == {
-        "folder": "s3://yard/runs/digits-1a2b3c4d/",
-        "model": "s3://yard/runs/digits-1a2b3c4d/model/",
-        "plan": "s3://yard/runs/digits-1a2b3c4d/plan.json",
-        "attempts": "s3://yard/runs/digits-1a2b3c4d/attempts/",
-        "last_log": "s3://yard/runs/digits-1a2b3c4d/attempts/10/logs/chief-0.log",
+        "folder": "s3://b/runs/digits-1a2b3c4d/",
+        "model": "s3://b/runs/digits-1a2b3c4d/model/",
+        "plan": "s3://b/runs/digits-1a2b3c4d/plan.json",
+        "attempts": "s3://b/runs/digits-1a2b3c4d/attempts/",
+        "last_log": "s3://b/runs/digits-1a2b3c4d/attempts/10/logs/chief-0.log",
     }
     json.dumps(found)
+
+
+def again(number: int, **row: Any) -> AttemptRow:
+    return AttemptRow(attempt=number, offer={"pool": "p"}, hosts=("i-1",), launched=NOON, **row)
 
 
 def restart(
@@ -196,8 +210,8 @@ RESUMES: list[tuple[str, list[dict[str, Any]], list[int], int, bool | None]] = [
 def test_the_proof_of_resume(
     rows: list[dict[str, Any]], resumed_at: list[int], lost: int, verified: bool | None
 ) -> None:
-    attempts = [AttemptFacts(attempt=n, pool="p", hosts=("i-1",), **row) for n, row in enumerate(rows, 1)]
-    found = summary.resume(reversed(attempts))
+    attempts = [again(n, **row) for n, row in enumerate(rows, 1)]
+    found = summary.resume(run_facts(RUN, attempts=reversed(attempts), job=job()).attempts)
     assert found == {
         "attempts": len(rows),
         "resumed_at": resumed_at,
@@ -208,42 +222,30 @@ def test_the_proof_of_resume(
 
 
 def test_the_notice_says_what_an_interruption_cost() -> None:
-    assert (
-        "Steps: 300 of 300.\n"
-        in summary.notice(summary.summarise(replace(RUN, attempts=RUN.attempts[1:])))[1]
+    assert "Steps: 300 of 300.\n" in summary.notice(told(ATTEMPTS[1:]))[1]
+    attempts = (
+        again(1, started=NOON),
+        again(2, started=NOON, from_step=120, reached_before=131, resumed=WHOLE),
     )
-    facts = AttemptFacts(attempt=1, pool="p", hosts=(), started=NOON)
-    again = AttemptFacts(
-        attempt=2, pool="p", hosts=(), started=NOON, from_step=120, reached_before=131, resumed=WHOLE
-    )
-    text = summary.notice(summary.summarise(replace(RUN, attempts=(facts, again))))[1]
+    text = summary.notice(told(attempts))[1]
     assert "Attempts: 2. Steps: 300 of 300, resumed at step 120; steps lost: 11." in text
 
 
 def test_what_was_expected_to_fail_stands_in_summary_and_notice() -> None:
-    found = summary.summarise(replace(RUN, warnings=("train.py uses tf.Session (line 3)",)))
+    found = told(warnings=("train.py uses tf.Session (line 3)",))
     assert found["warnings"] == ["train.py uses tf.Session (line 3)"]
     assert "\nWarning: train.py uses tf.Session (line 3)\n" in summary.notice(found)[1]
-    assert "Warning" not in summary.notice(summary.summarise(RUN))[1]
+    assert "Warning" not in summary.notice(told())[1]
 
 
 def test_an_attempt_got_at_least_as_far_as_the_next_one_resumed_from() -> None:
-    lost, last = RUN.attempts
-    silent = replace(RUN, attempts=(replace(lost, to_step=1), last))
-    assert summary.summarise(silent)["attempts"][0]["to_step"] == 120
+    last, lost = ATTEMPTS
+    assert told((replace(lost, to_step=1), last))["attempts"][0]["to_step"] == 120
 
 
 def test_a_refused_run_has_a_summary_too() -> None:
-    facts = RunFacts(
-        run="x",
-        bucket="yard",
-        outcome=Outcome.REFUSED,
-        reason="r",
-        error="JobRefused",
-        created=NOON,
-        ended=NOON,
-    )
-    found = summary.summarise(facts)
+    refused = Conclusion(outcome=Outcome.REFUSED, error="JobRefused", reason="r")
+    found = summary.summarise(run_facts("x", how=refused), objects=())
     assert (found["outcome"], found["error"], found["attempts"], found["job"]) == (
         "refused",
         "JobRefused",
@@ -258,7 +260,7 @@ def test_a_refused_run_has_a_summary_too() -> None:
 
 
 def test_a_notice_fits_sns() -> None:
-    subject, text = summary.notice(summary.summarise(RUN) | {"run": "\u00fc" * 200})
+    subject, text = summary.notice(told() | {"run": "\u00fc" * 200})
     assert len(subject) <= 100
     assert subject.isascii()
     assert "$0.0500 for 0.167 host hours, on demand $0.1333" in text
@@ -276,4 +278,4 @@ def test_a_notice_fits_sns() -> None:
     ],
 )
 def test_every_error_is_an_ending(error: str, ending: Ending) -> None:
-    assert summary.ending_of(error) is ending
+    assert outcome.ending_of(error) is ending

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from lambdas.core.edges import bake, common, conclude, snapshot, tokens, train
+from lambdas.core.edges import bake, common, conclude, snapshot, train
 from lambdas.core.model import wire
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -41,12 +41,12 @@ def name_of(module: str) -> str:
 HANDLERS = {name_of(module): importlib.import_module(module).handler for module in MODULES}
 HANDLERS |= {"BakePlan": HANDLERS["TrainPlan"], "BakeLaunch": HANDLERS["TrainLaunch"]}
 TOKENS: Mapping[str, tuple[type, ...]] = {
-    "TrainAwaitHosts": (train.GangReady, tokens.Denied),
-    "TrainTrain": (train.Finished, tokens.Denied),
-    "BakeDocument": (tokens.Done, tokens.Denied),
-    "BakeCapture": (tokens.Available, tokens.Denied),
-    "SnapshotQuiesce": (tokens.Done, tokens.Denied),
-    "SnapshotCapture": (tokens.Available, tokens.Denied),
+    "TrainAwaitHosts": (train.GangReady, common.Denied),
+    "TrainTrain": (train.Finished, common.Denied),
+    "BakeDocument": (common.Done, common.Denied),
+    "BakeCapture": (common.Available, common.Denied),
+    "SnapshotQuiesce": (common.Done, common.Denied),
+    "SnapshotCapture": (common.Available, common.Denied),
 }
 """What answers the token of a state that waits."""
 NOT_TO_A_STATE = {common.Nothing, conclude.ConcludedBefore}

@@ -1,26 +1,18 @@
 """Who sits where in the cluster, and whether everybody is there."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
-from lambdas.core.model import gang
-from lambdas.core.model.gang import Checkpoint, Gang
+from lambdas.core.model import gang, wire
+from lambdas.core.model.gang import Checkpoint, Gang, Member
 from lambdas.core.model.job import Job
 from lambdas.core.run import readiness
 from tests.unit.core.facts import after, job, served_job
 
 
-@dataclass(frozen=True)
-class Host:
-    instance: str
-    gang: Gang = Gang.GPU
-    address: str | None = "10.0.0.1"
-
-
 def assigned(made: Job, hosts: dict[str, int]) -> list[tuple[str, str, int]]:
-    found = gang.assignments(made, [Host(name, Gang(which)) for name, which in hosts.items()])
+    found = gang.assignments(made, [Member(instance=name, gang=Gang(which)) for name, which in hosts.items()])
     return [(assignment.instance, assignment.role.value, assignment.index) for assignment in found]
 
 
@@ -69,7 +61,7 @@ def test_cluster_json_is_the_contract() -> None:
         run="digits-1a2b3c4d",
         attempt=2,
         assignments=gang.assignments(
-            made, [Host("i-1", address="10.0.1.5"), Host("i-2", address="10.0.1.6")]
+            made, [Member(instance="i-1", address="10.0.1.5"), Member(instance="i-2", address="10.0.1.6")]
         ),
         checkpoint=Checkpoint(120, "runs/digits-1a2b3c4d/checkpoints/00000120/"),
         deadline=after(3600),
@@ -85,7 +77,7 @@ def test_cluster_json_is_the_contract() -> None:
         ],
         "checkpoint": {"step": 120, "key": "runs/digits-1a2b3c4d/checkpoints/00000120/"},
         "deadline": "2026-11-20T13:00:00.000Z",
-        "job": made.to_json(),
+        "job": wire.to_json(made),
     }
 
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from lambdas.core.model import wire
 from lambdas.core.model.gang import Gang, size
 from lambdas.core.model.image import Image, meant
 from lambdas.core.model.job import Hardware, Job, MarketChoice, one_host_job
@@ -45,4 +46,4 @@ def test_a_job_of_one_host_has_one_gang_of_one_and_survives_the_ledger() -> None
     made = one_host_job("gpu", hardware, hours=3, wait_minutes=30, restarts=2)
     assert (made.gang, size(made, Gang.GPU), made.cpu_gang) == (1, 1, 0)
     assert (made.limits.hours, made.limits.wait_minutes, made.limits.restarts) == (3, 30, 2)
-    assert Job.from_json(made.to_json()) == made
+    assert wire.from_json(Job, wire.to_json(made)) == made

@@ -8,15 +8,14 @@ from typing import Any
 import pytest
 
 from lambdas.core.jobfile import check
-from lambdas.core.jobfile.check import Inline, Uploaded
-from lambdas.core.model import names
+from lambdas.core.jobfile.check import JobSource
+from lambdas.core.model import names, wire
 from lambdas.core.model.job import (
     PROGRAMS,
     RUN_ID,
     Checkpoints,
     Data,
     Hosts,
-    InputFaults,
     Job,
     MarketChoice,
     Result,
@@ -24,6 +23,7 @@ from lambdas.core.model.job import (
     Sharding,
     Strategy,
 )
+from lambdas.core.model.validation import InputFaults
 from tests.unit.core.facts import BUCKET
 
 SMALLEST: dict[str, Any] = {"name": "digits", "program": {"module": "training.programs.digits"}}
@@ -193,7 +193,7 @@ def test_an_admitted_job_comes_back_equal() -> None:
             "after": {"hosts": "stop", "image": "always"},
         }
     )
-    assert Job.from_json(json.loads(json.dumps(job.to_json()))) == job
+    assert wire.from_json(Job, json.loads(json.dumps(wire.to_json(job)))) == job
 
 
 def test_arguments_are_taken_as_a_person_reads_them() -> None:
@@ -495,9 +495,12 @@ def test_what_is_shown_of_a_long_value_is_short() -> None:
 
 
 INPUTS: list[tuple[object, object]] = [
-    ({"job_key": "jobs/x.yaml"}, Uploaded("jobs/x.yaml", None, None)),
-    ({"job_key": "jobs/a/b.json", "version_id": "v", "etag": "e"}, Uploaded("jobs/a/b.json", "v", "e")),
-    ({"job": {"name": "x"}}, Inline({"name": "x"})),
+    ({"job_key": "jobs/x.yaml"}, JobSource(job_key="jobs/x.yaml")),
+    (
+        {"job_key": "jobs/a/b.json", "version_id": "v", "etag": "e"},
+        JobSource(job_key="jobs/a/b.json", version_id="v", etag="e"),
+    ),
+    ({"job": {"name": "x"}}, JobSource(job={"name": "x"})),
     ({}, "found neither job_key nor job"),
     (None, "found neither job_key nor job"),
     ("jobs/x.yaml", "a mapping with the keys"),

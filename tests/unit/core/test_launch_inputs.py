@@ -7,7 +7,8 @@ import pytest
 from lambdas.core.images import launch
 from lambdas.core.images.launch import LaunchRequest
 from lambdas.core.model.image import Image
-from lambdas.core.model.job import InputFaults, Job, MarketChoice
+from lambdas.core.model.job import Job, MarketChoice
+from lambdas.core.model.validation import InputFaults
 from lambdas.core.run.recovery import Retry, Stop, Trouble
 from tests.unit.core.facts import NOON, ZONES, after, an_image
 
@@ -26,8 +27,7 @@ def asked(**given: Any) -> LaunchRequest:
 
 def test_defaults_are_twelve_hours_in_any_zone_and_spot_first() -> None:
     assert asked() == LaunchRequest(
-        source="latest",
-        name="digits",
+        latest="digits",
         market=MarketChoice.SPOT_THEN_ON_DEMAND,
         hours=12.0,
         wait_minutes=30.0,
@@ -35,8 +35,8 @@ def test_defaults_are_twelve_hours_in_any_zone_and_spot_first() -> None:
 
 
 FAULTS = [
-    ({}, ["found none of image, run and latest"]),
-    ({"run": "a", "latest": "b"}, ["found run and latest; give one"]),
+    ({}, ["found neither image nor run nor latest"]),
+    ({"run": "a", "latest": "b"}, ["found both run and latest; give"]),
     ({"image": "ubuntu"}, ["image: "]),
     (
         {

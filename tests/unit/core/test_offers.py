@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lambdas.core.capacity import offers
-from lambdas.core.capacity.offers import ImageSource, NoPlan, Subnet
+from lambdas.core.capacity.offers import ImageSource, NoPlan
 from lambdas.core.capacity.plan import Excluded, Offer, Plan
 from lambdas.core.model import wire
 from lambdas.core.model.image import Image
@@ -71,7 +71,7 @@ def test_only_the_markets_the_job_allows_are_offered() -> None:
 
 
 def test_the_order_does_not_depend_on_the_order_of_facts() -> None:
-    turned = tuple(reversed(plan_facts().subnets))
+    turned = dict(reversed([*plan_facts().subnets.items()]))
     assert planned(job(), subnets=turned).offers == planned(job()).offers
 
 
@@ -171,7 +171,7 @@ def test_cpu_hosts_of_other_processors_cannot_stand_beside() -> None:
 
 
 def test_a_zone_without_subnet_is_said() -> None:
-    plan = planned(one_type(), subnets=(Subnet("subnet-a", "us-east-1a"),))
+    plan = planned(one_type(), subnets={"us-east-1a": "subnet-a"})
     assert [each.zone for each in plan.offers] == ["us-east-1a"]
     assert {each.zone: each.code for each in plan.excluded} == dict.fromkeys(ZONES[1:], "no_subnet")
 
@@ -345,7 +345,7 @@ def test_a_pool_must_hold_both_gangs(
         ("c7i.large", "us-east-1a"): 0.05,
         ("m7i.xlarge", "us-east-1a"): 0.1,
     }
-    known = {"subnets": (Subnet("subnet-a", "us-east-1a"),), "spot_prices": prices} | facts
+    known = {"subnets": {"us-east-1a": "subnet-a"}, "spot_prices": prices} | facts
     answer = offers.make_plan(made, plan_facts(**known), now=NOON)
     if code is None:
         assert isinstance(answer, Plan)

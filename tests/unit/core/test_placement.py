@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from lambdas.core.capacity import placement
-from lambdas.core.capacity.placement import FleetRefusal, GiveUp, StartOver, Try, Wait
+from lambdas.core.capacity.placement import FleetRefusal, GiveUp, RetireFirst, Try, Wait
 from lambdas.core.capacity.plan import Offer, Refusal, RefusalKind
 from lambdas.core.model.gang import Gang
 from lambdas.core.model.instance_types import Market
@@ -19,6 +19,7 @@ C = offer("g5.xlarge", "us-east-1a")
 D = offer("g6.xlarge", "us-east-1a", Market.ON_DEMAND)
 BIG = offer("g6.12xlarge", "us-east-1a")
 HOUR = after(3600)
+DAY = after(86_400 * 2)
 S = offer("g6.xlarge", "us-east-1a", beside=("c7i.xlarge", "c7i.2xlarge"))
 S_NO_LESS = offer("g6.xlarge", "us-east-1b", beside=("m7i.xlarge",))
 S_LESS = offer("g6.xlarge", "us-east-1c", beside=("c7i.large", "c7i.2xlarge"))
@@ -41,12 +42,21 @@ def step(
     *,
     now: float = 0.0,
     until: datetime = HOUR,
+    deadline: datetime = DAY,
     held: int | None = None,
     first: Market | None = None,
     last: tuple[int, ...] = (),
-) -> Try | Wait | StartOver | GiveUp:
+) -> Try | Wait | RetireFirst | GiveUp:
     return placement.next_step(
-        offers, refusals, now=after(now), since=NOON, give_up_at=until, held=held, first=first, last=last
+        offers,
+        refusals,
+        now=after(now),
+        since=NOON,
+        wait_minutes=(until - NOON) / timedelta(minutes=1),
+        deadline=deadline,
+        held=held,
+        first=first,
+        last=last,
     )
 
 
@@ -94,7 +104,7 @@ def test_what_follows(
             assert (Wait, seconds) == expected
         case GiveUp(error=error):
             assert (GiveUp, error) == expected
-        case StartOver():
+        case RetireFirst():
             pytest.fail("nobody survives here")
     assert found.reason
 
@@ -104,7 +114,7 @@ def test_missing_hosts_join_the_survivors_or_all_start_over() -> None:
     assert isinstance(first, Try)
     assert (first.offer, first.round) == (1, 0)
     answer = step([A, B], [no(1)], held=1)
-    assert isinstance(answer, StartOver)
+    assert isinstance(answer, RetireFirst)
     assert B.pool in answer.reason
 
 
@@ -122,16 +132,17 @@ def test_giving_up_says_every_pools_last_reason() -> None:
 
 
 def test_patience_never_outlives_the_run() -> None:
-    assert placement.give_up_at(NOON, 60, after(600)) == after(600)
-    assert placement.give_up_at(NOON, 5, after(600)) == after(300)
+    full = [no(0, at=60)]
+    assert isinstance(step([A], full, now=61, deadline=after(61)), Try)
+    assert isinstance(step([A], full, now=61, deadline=after(60)), GiveUp)
+    assert isinstance(step([A], full, now=61, until=after(60), deadline=after(600)), GiveUp)
 
 
 def test_giving_up_names_the_limit_that_ended_the_search() -> None:
-    assert placement.ended_by(NOON, 60, after(600)) == "limits.hours"
-    assert placement.ended_by(NOON, 5, after(600)) == "limits.wait_minutes"
-    answer = placement.next_step(
-        [A], [no(0, at=60)], now=after(61), since=NOON, give_up_at=after(60), ended_by="limits.hours"
-    )
+    impatient = step([A], [no(0, at=60)], now=61, until=after(60), deadline=after(600))
+    assert isinstance(impatient, GiveUp)
+    assert "within 1 minute (limits.wait_minutes)" in impatient.reason
+    answer = step([A], [no(0, at=60)], now=61, deadline=after(60))
     assert isinstance(answer, GiveUp)
     assert "within 1 minute (limits.hours)" in answer.reason
     assert "a longer limits.hours" in answer.reason
@@ -144,7 +155,7 @@ def test_a_search_ends_in_time_with_few_tries(minutes: float, pools: int) -> Non
     until, now = NOON + timedelta(minutes=minutes), NOON
     refusals: list[Refusal] = []
     while True:
-        found = placement.next_step(offers, refusals, now=now, since=NOON, give_up_at=until)
+        found = placement.next_step(offers, refusals, now=now, since=NOON, wait_minutes=minutes, deadline=DAY)
         match found:
             case Try(offer=index, round=round_):
                 assert (index, round_) not in {(no.offer, no.round) for no in refusals}

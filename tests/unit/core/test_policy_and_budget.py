@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from lambdas.core.model import policy
-from lambdas.core.model.policy import IdleSpot, Policy, WrongPolicy
+from lambdas.core.model.policy import IdleSpot, Policy
+from lambdas.core.model.validation import InputFaults
 from lambdas.core.patrol import budget
 from lambdas.core.patrol.budget import Billed, Money
 from tests.unit.core.facts import NOON, after
@@ -37,8 +38,8 @@ def test_a_policy_says_what_differs() -> None:
 )
 def test_every_fault_of_a_policy_is_named(given: Any, says: str) -> None:
     found = policy.of_mapping(given, path="policy")
-    assert isinstance(found, WrongPolicy)
-    assert says in " ".join(found.faults)
+    assert isinstance(found, InputFaults)
+    assert says in found.reason
 
 
 def test_a_job_s_policy_travels_by_tags() -> None:

@@ -5,8 +5,10 @@ from typing import Any
 import pytest
 
 from lambdas.core.images import recipe
-from lambdas.core.images.recipe import BakeRequest, Builder, Recipe, RollbackRequest
-from lambdas.core.model.job import InputFaults, MarketChoice
+from lambdas.core.images.recipe import BakeRequest, Builder, Recipe
+from lambdas.core.model.fields import keys
+from lambdas.core.model.job import MarketChoice
+from lambdas.core.model.validation import InputFaults
 
 WHOLE = b"""
 name: torchless
@@ -86,21 +88,21 @@ def test_all_faults_are_told_at_once() -> None:
 
 
 INPUTS: list[tuple[str, Any, object]] = [
-    ("the yard's own recipe", {}, BakeRequest("images/gpu.yaml", None, None, False)),
-    ("one of the bucket", {"recipe_key": "images/a.yml"}, BakeRequest("images/a.yml", None, None, False)),
+    ("the yard's own recipe", {}, BakeRequest(recipe_key="images/gpu.yaml")),
+    ("one of the bucket", {"recipe_key": "images/a.yml"}, BakeRequest(recipe_key="images/a.yml")),
     (
         "the version that was uploaded",
         {"recipe_key": "images/a.yml", "version_id": "v1", "etag": "e"},
-        BakeRequest("images/a.yml", "v1", None, False),
+        BakeRequest(recipe_key="images/a.yml", version_id="v1", etag="e"),
     ),
     (
         "one that is given",
         {"recipe": {"name": "x"}, "force": True},
-        BakeRequest(None, None, {"name": "x"}, True),
+        BakeRequest(recipe={"name": "x"}, force=True),
     ),
-    ("forced", {"force": True}, BakeRequest("images/gpu.yaml", None, None, True)),
-    ("back", {"rollback": True}, RollbackRequest()),
-    ("not back", {"rollback": False}, BakeRequest("images/gpu.yaml", None, None, False)),
+    ("forced", {"force": True}, BakeRequest(recipe_key="images/gpu.yaml", force=True)),
+    ("back", {"rollback": True}, BakeRequest(recipe_key="images/gpu.yaml", rollback=True)),
+    ("not back", {"rollback": False}, BakeRequest(recipe_key="images/gpu.yaml")),
 ]
 
 
@@ -141,7 +143,7 @@ def test_the_hash_changes_with_recipe_software_and_base_and_with_nothing_else() 
 
 def test_recipe_json_has_every_key_the_ami_and_the_hash() -> None:
     found = recipe.admitted(Recipe(name="gpu"), software="s", base="ami-1")
-    assert set(found) == {*recipe.KEYS, "software", "hash"}
+    assert set(found) == {*keys(Recipe), "software", "hash"}
     assert found["base"] == "ami-1"
     assert found["builder"]["market"] == "spot_then_on_demand"
 

@@ -11,10 +11,10 @@ from lambdas.core.model import wire
 from lambdas.core.model.instance_types import Market
 from lambdas.core.model.job import Hosts
 from lambdas.core.run import deadlines, records
+from lambdas.core.run.outcome import Ending
 from lambdas.core.run.records import Records
 from lambdas.core.run.recovery import Trouble
 from lambdas.core.run.release import Act, dispose
-from lambdas.core.run.summary import Ending
 from tests.unit.core.facts import NOON, after, offer, served_job
 
 AT = "2026-11-20T12:00:00.000Z"
@@ -194,7 +194,7 @@ def served(chief: dict[str, Any], worker: dict[str, Any], ps: dict[str, Any]) ->
     """A gang in which the chief has not the lowest id, and the parameter server is of the second gang."""
     hosts = {"i-a": host(gang=2, **ps), "i-b": host(**chief), "i-c": host(**worker)}
     made = served_job({"workers": 1, "parameter_servers": 1})
-    return ledger(hosts=hosts, job=made.to_json())
+    return ledger(hosts=hosts, job=wire.to_json(made))
 
 
 @pytest.mark.parametrize(
@@ -446,8 +446,8 @@ def test_a_run_may_spend_what_its_job_says() -> None:
 
 
 def test_the_heartbeat_is_shorter_than_the_wait() -> None:
-    spent = deadlines.train_timeouts(ledger(hosts={"i-a": host()}), 1, after(3 * 3600))
-    assert spent.heartbeat_seconds < spent.train_seconds == 61
+    lasts, silent = deadlines.train_timeouts(ledger(hosts={"i-a": host()}), 1, after(3 * 3600))
+    assert silent < lasts == 61
 
 
 DISPOSALS = [

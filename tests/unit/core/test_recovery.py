@@ -48,7 +48,7 @@ AGAIN = [
 def test_a_new_attempt_follows(trouble: Trouble, attempt: int, seconds: int, keep: Keep) -> None:
     found = decide(trouble, attempt)
     assert isinstance(found, Retry)
-    assert (found.after, found.keep, found.lost) == (seconds, keep, trouble.lost)
+    assert (found.seconds, found.keep, found.lost) == (seconds, keep, trouble.lost)
     assert f"Attempt {attempt} failed" in found.reason
     assert f"Attempt {attempt + 1} of at most 4 follows" in found.reason
 

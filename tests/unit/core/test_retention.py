@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from lambdas.core.images import retention
-from lambdas.core.images.retention import Disposition, Fate, RetentionFacts, RetentionPolicy
+from lambdas.core.images.retention import Disposition, Fate, RetentionFacts, RetentionPolicy, RetireRequest
 from lambdas.core.model import wire
 from lambdas.core.model.image import Image, Snapshot, Stored
+from lambdas.core.model.validation import InputFaults
 from tests.unit.core.facts import NOON
 
 POLICY = RetentionPolicy(keep_images=2, keep_days=14)
@@ -232,4 +233,8 @@ def test_a_sentence_names_ten_of_many_that_are_left() -> None:
 )  # fmt: skip
 def test_the_input_says_whether_only_to_report(said: Any, answer: bool | str) -> None:
     read = retention.read_input(said)
-    assert read is answer if isinstance(answer, bool) else answer in str(read)
+    if isinstance(answer, bool):
+        assert read == RetireRequest(report_only=answer)
+    else:
+        assert isinstance(read, InputFaults)
+        assert answer in read.reason

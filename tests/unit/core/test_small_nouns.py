@@ -91,7 +91,15 @@ def test_a_timeline_line_has_no_empty_keys() -> None:
 
 
 def test_a_noun_survives_dynamodb_numbers_and_unknown_keys() -> None:
-    host = BilledHost("i-1", "g6.xlarge", Market.SPOT, 0.25, None, NOON, after(1))
+    host = BilledHost(
+        instance="i-1",
+        type="g6.xlarge",
+        zone="z",
+        market=Market.SPOT,
+        price=0.25,
+        launched=NOON,
+        ended=after(1),
+    )
     row = wire.to_json(host) | {"price": Decimal("0.25"), "extra": Decimal(7)}
     assert wire.from_json(BilledHost, row) == host
 

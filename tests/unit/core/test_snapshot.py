@@ -11,13 +11,12 @@ from lambdas.core.model.gang import Assignment
 from lambdas.core.model.image import Image
 from lambdas.core.model.imaging import Imaging, Quiesce, Then
 from lambdas.core.model.instance_types import Market
-from lambdas.core.model.job import InputFaults, Role
+from lambdas.core.model.job import Role
+from lambdas.core.model.validation import InputFaults
 from lambdas.core.run import outcome
-from lambdas.core.run.outcome import Conclusion
-from lambdas.core.run.records import RunRow
+from lambdas.core.run.outcome import Conclusion, Outcome
 from lambdas.core.run.recovery import Trouble
-from lambdas.core.run.summary import Outcome
-from tests.unit.core.facts import AMI, NOON, after, an_image
+from tests.unit.core.facts import AMI, an_image, run_facts
 
 HOST = "i-0123456789abcdef0"
 
@@ -228,22 +227,13 @@ def test_its_name_is_one_that_ec2_takes_and_another_for_every_execution(family: 
     )
 
 
-WELL = Conclusion(outcome=Outcome.SUCCEEDED, error=None, reason="done")
 REFUSAL = Conclusion(outcome=Outcome.REFUSED, error="SnapshotRefused", reason="no")
 
 
 def test_the_summary_says_which_host_became_which_image() -> None:
-    row = RunRow(
-        run="snap-1",
-        kind="snapshot",
-        state="Fate",
-        attempt=1,
-        created=NOON,
-        execution_arn="arn",
-        image="ami-1",
-        imaging=admitted(SnapshotRequest(instance=HOST), host()),
-    )
-    said = snapshot.summarise("snap-1", row, WELL, bucket="b", image="ami-1", now=after(12.5))
+    imaging = admitted(SnapshotRequest(instance=HOST), host())
+    facts = run_facts("snap-1", 12.5, kind="snapshot", image="ami-1", imaging=imaging)
+    said = snapshot.summarise(facts, image="ami-1")
     assert said["kind"] == "imaged"
     assert (said["image"], said["instance"], said["family"]) == ("ami-1", HOST, "digits")
     assert (said["parent"], said["step"], said["host_run"], said["seconds"]) == (
@@ -255,7 +245,7 @@ def test_the_summary_says_which_host_became_which_image() -> None:
 
 
 def test_the_summary_of_one_that_was_never_written_down_says_why() -> None:
-    said = snapshot.summarise("snap-1", None, REFUSAL, bucket="b", image=None, now=NOON)
+    said = snapshot.summarise(run_facts("snap-1", how=REFUSAL), image=None)
     assert (said["kind"], said["error"], said["reason"], said["image"]) == (
         "refused",
         "SnapshotRefused",

@@ -1,0 +1,15 @@
+"""The files that users upload, as Admit reads them."""
+
+from lambdas.aws import s3
+from lambdas.core.jobfile import document
+from lambdas.core.model.validation import InputFaults
+
+
+def read(bucket: str, key: str, version: str | None, *, what: str) -> bytes | InputFaults:
+    """The text of the file. An older version stays readable behind a delete marker: what was deleted is not read."""
+    found = s3.get_start(bucket, key, most=document.MOST_BYTES, version=version)
+    if found is None or s3.get_start(bucket, key, most=1) is None:
+        return document.gone(key, version)
+    if found.size > document.MOST_BYTES:
+        return document.too_big(found.size, source=key, what=what)
+    return found.start
