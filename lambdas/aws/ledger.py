@@ -5,7 +5,7 @@ Rows that belong together are written in one transaction: a crash leaves all of 
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any, Literal
@@ -19,6 +19,7 @@ from lambdas.core.capacity.plan import Plan
 from lambdas.core.model import wire
 from lambdas.core.model.errors import Misconfigured
 from lambdas.core.model.gang import Gang
+from lambdas.core.model.lazy import dataclass
 from lambdas.core.model.timeline import Entry
 from lambdas.core.run import records
 from lambdas.core.run.records import (

@@ -1,7 +1,7 @@
 """How a run ends, whatever its kind: what it means, what the ledger keeps of it, what lies in the bucket."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from lambdas.aws import s3

@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import ClassVar
 
 from lambdas.core.edges.common import Failure, RunInput
+from lambdas.core.model.lazy import dataclass
 from lambdas.core.run.outcome import Conclusion
 
 

@@ -3,6 +3,7 @@
 from enum import StrEnum
 
 from lambdas.core.edges.common import RunInput
+from lambdas.core.model.lazy import dataclass
 from lambdas.core.run.recovery import Keep
 
 

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from lambdas.core.model import errors
 from lambdas.core.model.errors import Refused
 from lambdas.core.model.image import Image
+from lambdas.core.model.lazy import dataclass
 from lambdas.core.model.validation import Fault
 from lambdas.core.run.recovery import Keep, Retry, Stop, Trouble
 

@@ -12,6 +12,7 @@ from lambdas.core.model.image import AMI, Image, newest
 from lambdas.core.model.instance_types import catalogue
 from lambdas.core.model.job import NAME, RUN_ID, Hardware, Job, MarketChoice, one_host_job
 from lambdas.core.model.job_fields import ANY_TYPES
+from lambdas.core.model.lazy import dataclass
 from lambdas.core.model.validation import Fault, InputFaults, shown
 from lambdas.core.run import summary
 from lambdas.core.run.records import Records

@@ -7,7 +7,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from lambdas.core.jobfile import document
@@ -27,6 +27,7 @@ from lambdas.core.model.fields import (
 from lambdas.core.model.image import AMI
 from lambdas.core.model.job import Hardware, MarketChoice
 from lambdas.core.model.job_fields import GPU_TYPES
+from lambdas.core.model.lazy import dataclass
 from lambdas.core.model.validation import InputFaults, any_of
 
 NAME = r"[a-z][a-z0-9-]{0,29}"

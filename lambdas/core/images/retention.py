@@ -12,6 +12,7 @@ from typing import Any
 from lambdas.core.model import wire
 from lambdas.core.model.fields import Flag, Record, key
 from lambdas.core.model.image import Image, Stored
+from lambdas.core.model.lazy import dataclass
 from lambdas.core.model.validation import InputFaults
 
 DOLLARS_PER_GIB_MONTH = 0.05

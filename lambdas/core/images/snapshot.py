@@ -1,7 +1,6 @@
 """Snapshots: what one is asked for, and whether the host can be imaged that way."""
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from lambdas.core.model.fields import Choice, Count, Record, Text, key
@@ -10,6 +9,7 @@ from lambdas.core.model.image import Image
 from lambdas.core.model.imaging import Imaging, Quiesce, Then, parent_tags
 from lambdas.core.model.instance_types import Market
 from lambdas.core.model.job import NAME, RUN_ID, Role
+from lambdas.core.model.lazy import dataclass
 from lambdas.core.model.validation import Fault, InputFaults
 from lambdas.core.run import summary
 from lambdas.core.run.summary import RunFacts

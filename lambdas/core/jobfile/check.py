@@ -5,12 +5,12 @@ Apart from model/job.py, which says its keys, because yaml costs a tenth of boto
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from lambdas.core.jobfile import document, rules
 from lambdas.core.model.fields import Anything, Record, Text, key
 from lambdas.core.model.job import NAME, Job
+from lambdas.core.model.lazy import dataclass
 from lambdas.core.model.validation import InputFaults
 
 UPLOADED = r"\S{1,1024}"

@@ -8,12 +8,12 @@ writer may have meant either. Aliases, tags and deep nesting are refused: no job
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import yaml
 
 from lambdas.core.model.fields import Record, Value, keys
+from lambdas.core.model.lazy import dataclass
 from lambdas.core.model.validation import BareWord, Fault, InputFaults, Section, any_of, shown
 
 MOST_BYTES = 64 * 1024

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from lambdas.core.model.job import Job, Sharding
+from lambdas.core.model.lazy import dataclass
 from lambdas.core.model.validation import Fault
 
 HEAD_BYTES = 32 * 1024**2

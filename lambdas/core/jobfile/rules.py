@@ -21,6 +21,7 @@ from lambdas.core.model.job import (
     Strategy,
 )
 from lambdas.core.model.job_fields import WORDS
+from lambdas.core.model.lazy import dataclass
 from lambdas.core.model.validation import Fault, any_of, did_you_mean, shown
 
 CPU_ROLES_BY_DEFAULT = {Chief.COORDINATOR: (Role.CHIEF, Role.PS), Chief.WORKER: (Role.PS,)}

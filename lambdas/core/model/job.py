@@ -24,6 +24,7 @@ from lambdas.core.model.fields import (
 from lambdas.core.model.image import AMI
 from lambdas.core.model.instance_types import Market
 from lambdas.core.model.job_fields import CPU_TYPES, GPU_TYPES, Argument, Uri, Variable, Variables
+from lambdas.core.model.lazy import dataclass
 from lambdas.core.model.policy import Policy
 
 MOST_HOSTS = 50

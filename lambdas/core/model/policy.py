@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import Any
 
 from lambdas.core.model.fields import Choice, Number, Part, key
+from lambdas.core.model.lazy import dataclass
 from lambdas.core.model.validation import InputFaults
 
 TAG = "trainyard:policy-"

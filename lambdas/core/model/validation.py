@@ -7,9 +7,10 @@ which nobody sees: a document with faults never becomes a job.
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import date
 from typing import Any
+
+from lambdas.core.model.lazy import dataclass
 
 MOST_SHOWN = 80
 MOST_FAULTS_SHOWN = 40

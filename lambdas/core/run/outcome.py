@@ -1,7 +1,6 @@
 """The conclusion: what the last word of the workflow means for the run."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 
 from lambdas.core.model.errors import WORDS, Infrastructure, TrainyardError

@@ -14,6 +14,7 @@ from lambdas.core.model.gang import Gang, Member, StopReason
 from lambdas.core.model.imaging import Imaging
 from lambdas.core.model.instance_types import Market
 from lambdas.core.model.job import Job, Role
+from lambdas.core.model.lazy import dataclass
 from lambdas.core.run.outcome import Ending, Outcome, ending_of
 from lambdas.core.run.recovery import Trouble
 

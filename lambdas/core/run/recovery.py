@@ -2,13 +2,14 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from functools import partial
 from typing import Any, ClassVar, assert_never
 
 from lambdas.core.model import errors, wire
+from lambdas.core.model.lazy import dataclass
 
 MOST_TAIL = 8_000
 MOST_REASON = 4_000

@@ -1,12 +1,13 @@
 """summary.json: what a person wants to know about a run when it is over."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from datetime import datetime
 from typing import Any
 
 from lambdas.core.capacity.cost import BilledHost, bill, dollars_of
 from lambdas.core.model import wire
+from lambdas.core.model.lazy import dataclass
 from lambdas.core.run.outcome import Conclusion
 from lambdas.core.run.records import AttemptRow, HostRow, Records, RunRow
 

@@ -17,6 +17,7 @@ from lambdas.core.model import wire
 from lambdas.core.model.errors import Misconfigured, RecipeRefused, Refused
 from lambdas.core.model.image import Image
 from lambdas.core.model.job import one_host_job
+from lambdas.core.model.lazy import dataclass
 from lambdas.core.model.validation import Fault, InputFaults
 from lambdas.core.run.records import RunUpdate
 from lambdas.settings import BakeAdmitSettings

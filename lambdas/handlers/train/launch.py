@@ -29,6 +29,7 @@ from lambdas.core.edges.train import Launched as GangLaunched
 from lambdas.core.model import gang, policy, tokens, wire
 from lambdas.core.model.gang import Gang
 from lambdas.core.model.job import Job
+from lambdas.core.model.lazy import dataclass
 from lambdas.core.run import deadlines, readiness
 from lambdas.core.run.records import HostRow, IntentUpdate, Owner, Records
 from lambdas.settings import LaunchSettings
