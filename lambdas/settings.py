@@ -69,16 +69,16 @@ class SignalSettings(YardSettings):
     stop_document: str
 
 
-class SnapshotRestSettings(YardSettings):
+class QuiesceSettings(YardSettings):
     generalize_document: str
     pause_document: str
 
 
-class SnapshotWakeSettings(YardSettings):
+class ResumeSettings(YardSettings):
     resume_document: str
 
 
-class HostAdmitSettings(AdmitSettings):
+class LaunchAdmitSettings(AdmitSettings):
     subnet_ids: tuple[str, ...]
 
 

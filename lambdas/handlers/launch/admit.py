@@ -10,7 +10,7 @@ from lambdas.core.model.image import Image
 from lambdas.core.model.job import Job
 from lambdas.core.model.validation import InputFaults
 from lambdas.core.run.records import RunUpdate
-from lambdas.settings import HostAdmitSettings
+from lambdas.settings import LaunchAdmitSettings
 from lambdas.steps import admission
 from lambdas.steps.admission import Admission
 from lambdas.steps.entry_point import entry_point
@@ -18,7 +18,7 @@ from lambdas.steps.entry_point import entry_point
 
 @entry_point
 def handler(given: AdmitInput) -> Admitted | Refused:
-    yard = settings.read(HostAdmitSettings)
+    yard = settings.read(LaunchAdmitSettings)
     admitting = Admission(Ledger(yard.table_name), given, LaunchRefused)
     if taken := admitting.taken():
         return taken
@@ -33,7 +33,7 @@ def handler(given: AdmitInput) -> Admitted | Refused:
     return admitting.write(answer, values) or answer
 
 
-def _found(yard: HostAdmitSettings, execution_input: object) -> tuple[Job, Image] | InputFaults:
+def _found(yard: LaunchAdmitSettings, execution_input: object) -> tuple[Job, Image] | InputFaults:
     request = launch.read_input(execution_input)
     if isinstance(request, InputFaults):
         return request
@@ -46,7 +46,7 @@ def _found(yard: HostAdmitSettings, execution_input: object) -> tuple[Job, Image
     return job if isinstance(job, InputFaults) else (job, image)
 
 
-def _types(yard: HostAdmitSettings, image: Image) -> tuple[str, ...]:
+def _types(yard: LaunchAdmitSettings, image: Image) -> tuple[str, ...]:
     """The type of the host that was imaged; of a baked image those that its builder could have."""
     host = image.tags.get("trainyard:type")
     if host:

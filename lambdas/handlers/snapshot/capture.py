@@ -6,7 +6,7 @@ from lambdas.aws.ledger import Ledger, event_row
 from lambdas.core.edges.common import Nothing, WaitInput
 from lambdas.core.model import imaging as core
 from lambdas.core.model.errors import HostLost, StartFailed
-from lambdas.settings import SnapshotWakeSettings
+from lambdas.settings import ResumeSettings
 from lambdas.steps import attempts, waits
 from lambdas.steps.entry_point import entry_point
 from lambdas.steps.observability import clock, note
@@ -15,7 +15,7 @@ from lambdas.steps.waits import Entered
 
 @entry_point
 def handler(given: WaitInput) -> Nothing:
-    yard, run, attempt = settings.read(SnapshotWakeSettings), given.run, given.attempt
+    yard, run, attempt = settings.read(ResumeSettings), given.run, given.attempt
     entered = waits.enter(Ledger(yard.table_name), run, attempt, "capture", given.token, clock())
     attempts.refuse_denied(entered.records, attempt)
     imaging, asks = entered.records.run.imaging, entered.row is None
@@ -39,7 +39,7 @@ def handler(given: WaitInput) -> Nothing:
     return Nothing()
 
 
-def _wake(yard: SnapshotWakeSettings, entered: Entered, host: str) -> None:
+def _wake(yard: ResumeSettings, entered: Entered, host: str) -> None:
     """EC2 has taken the order: the program goes on. Where it cannot be told to, it does so by itself."""
     try:
         ssm.send(yard.resume_document, [host], {}, comment=f"{entered.run} resume")

@@ -12,7 +12,7 @@ from lambdas.core.model import gang
 from lambdas.core.model.errors import HostLost, ImageFailed
 from lambdas.core.model.imaging import Imaging, parent_tags
 from lambdas.core.run.records import HostRow, Records
-from lambdas.settings import SnapshotRestSettings
+from lambdas.settings import QuiesceSettings
 from lambdas.steps import waits
 from lambdas.steps.entry_point import entry_point
 from lambdas.steps.observability import clock
@@ -23,7 +23,7 @@ DOING = {Quiesce.PAUSE: "pausing", Quiesce.GENERALIZE: "generalizing"}
 @entry_point
 def handler(given: QuiesceInput) -> Nothing:
     """Raises NotRegistered until Systems Manager knows the host, HostLost once EC2 says that it is gone."""
-    yard, run, attempt, step = settings.read(SnapshotRestSettings), given.run, given.attempt, given.step
+    yard, run, attempt, step = settings.read(QuiesceSettings), given.run, given.attempt, given.step
     ledger, now = Ledger(yard.table_name), clock()
     entered = waits.enter(ledger, run, attempt, step, given.token, now)
     imaging = entered.records.run.imaging
@@ -39,7 +39,7 @@ def handler(given: QuiesceInput) -> Nothing:
     return Nothing()
 
 
-def _document(yard: SnapshotRestSettings, step: Quiesce) -> tuple[str, Mapping[str, str]]:
+def _document(yard: QuiesceSettings, step: Quiesce) -> tuple[str, Mapping[str, str]]:
     match step:
         case Quiesce.PAUSE:
             return yard.pause_document, {}
@@ -49,7 +49,7 @@ def _document(yard: SnapshotRestSettings, step: Quiesce) -> tuple[str, Mapping[s
             assert_never(step)
 
 
-def _of_run(yard: SnapshotRestSettings, records: Records, attempt: int) -> Imaging:
+def _of_run(yard: QuiesceSettings, records: Records, attempt: int) -> Imaging:
     """What `after.image` asks for: the chief becomes an image of its job's family."""
     run, job, host = records.run.run, records.run.job, _chief(records, attempt)
     assert job is not None, "an admitted run has a job"

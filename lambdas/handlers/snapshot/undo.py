@@ -10,7 +10,7 @@ from lambdas.core.edges.snapshot import UndoInput, Undone
 from lambdas.core.model.errors import StartFailed, StillStopping, TrainyardError
 from lambdas.core.model.imaging import Imaging
 from lambdas.core.run.records import Records
-from lambdas.settings import SnapshotWakeSettings
+from lambdas.settings import ResumeSettings
 from lambdas.steps.entry_point import entry_point
 from lambdas.steps.observability import clock, logger, note
 
@@ -18,7 +18,7 @@ from lambdas.steps.observability import clock, logger, note
 @entry_point
 def handler(given: UndoInput) -> Undone:
     """Raises StillStopping while the host cannot be started again yet: the workflow, or Lambda, calls again."""
-    yard = settings.read(SnapshotWakeSettings)
+    yard = settings.read(ResumeSettings)
     ledger, run = Ledger(yard.table_name), given.run
     records = ledger.read(run)
     imaging = records.run.imaging if records else None
@@ -36,7 +36,7 @@ def handler(given: UndoInput) -> Undone:
     return Undone(reason="; ".join(done))
 
 
-def _discard(yard: SnapshotWakeSettings, ledger: Ledger, records: Records, imaging: Imaging) -> list[str]:
+def _discard(yard: ResumeSettings, ledger: Ledger, records: Records, imaging: Imaging) -> list[str]:
     """Every image of this execution that nobody can start from."""
     run, done = records.run.run, []
     for image in images.of_yard(yard.yard):
@@ -47,7 +47,7 @@ def _discard(yard: SnapshotWakeSettings, ledger: Ledger, records: Records, imagi
     return done
 
 
-def _wake(yard: SnapshotWakeSettings, ledger: Ledger, records: Records, imaging: Imaging) -> list[str]:
+def _wake(yard: ResumeSettings, ledger: Ledger, records: Records, imaging: Imaging) -> list[str]:
     """A program that was paused goes on; where it cannot be told to, it does so by itself."""
     if not imaging.pauses or (records.run.attempt, "pause") not in records.waits:
         return []
@@ -59,7 +59,7 @@ def _wake(yard: SnapshotWakeSettings, ledger: Ledger, records: Records, imaging:
     return [f"the program on {imaging.instance} goes on"]
 
 
-def _restart(yard: SnapshotWakeSettings, ledger: Ledger, records: Records, imaging: Imaging) -> list[str]:
+def _restart(yard: ResumeSettings, ledger: Ledger, records: Records, imaging: Imaging) -> list[str]:
     """A host that was stopped for the image alone."""
     found = instances.of_ids([imaging.instance]) if imaging.stops else ()
     state = found[0].state if found else None
