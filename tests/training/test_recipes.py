@@ -309,6 +309,16 @@ def test_records_of_another_size_are_refused(tmp_path: Path) -> None:
         mnist.records(tmp_path / "train")
 
 
+def test_a_step_that_crossing_updates_read_twice_is_printed_once(capsys: pytest.CaptureFixture[str]) -> None:
+    from training.programs import mnist
+    from trainyard.runtime.metrics import Step
+
+    diary = mnist.Diary(frequency=100)
+    for step in (285, 286, 286, 285):
+        diary.note(Step(step, 286, 2, step - 143, 143, 0.5, 0.9))
+    assert [line.split(",")[0] for line in capsys.readouterr().out.splitlines()] == ["Step: 285", "Step: 286"]
+
+
 def test_mnist_without_data_says_what_it_needs(tmp_path: Path) -> None:
     code, said = alone("mnist", folder=tmp_path)
     assert code == 1

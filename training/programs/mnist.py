@@ -47,7 +47,7 @@ class Classifier(tf.Module):
 
 
 class Diary:
-    """The lines of a run: every `frequency` steps and at the end of an epoch. `cost` is the last one printed."""
+    """The lines of a run: every `frequency` steps and at the end of an epoch, none twice. `cost` is the last noted."""
 
     def __init__(self, frequency: int) -> None:
         self._frequency = frequency
@@ -63,7 +63,13 @@ class Diary:
 
     def _is_due(self, done: Step) -> bool:
         told = self._told
-        if told is None or done.batch == done.batches:
+        if told is None:
+            return True
+        if (
+            done.step <= told.step
+        ):  # of two asynchronous updates that cross, both may read the later one's step
+            return False
+        if done.batch == done.batches:
             return True
         missed_the_end = done.epoch > told.epoch and told.batch < told.batches
         return missed_the_end or done.step // self._frequency > told.step // self._frequency
