@@ -1,13 +1,18 @@
-"""Clients that all retry alike and that all say AccessDenied, with the action's name, when IAM says no."""
+"""Clients that all retry alike, and the one place where AWS's errors get a word: AccessDenied, with the action's name,
+when IAM says no; ServiceUnavailable when AWS is in trouble, be it throttling, its own fault, a conflict or the network.
+What is left is a ClientError, for whoever asked to know."""
 
+import random
 import re
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
 import boto3
 from botocore.config import Config
+from botocore.exceptions import HTTPClientError
 
-from lambdas.core.model.errors import AccessDenied
+from lambdas.core.model.errors import AccessDenied, ServiceUnavailable
 
 NO = frozenset(
     {
@@ -20,19 +25,31 @@ NO = frozenset(
         "403",
     }
 )
-TROUBLE = frozenset(
+THROTTLED = frozenset(
     {
-        "InternalError",
-        "InternalFailure",
-        "InternalServerError",
+        "EC2ThrottledException",
+        "LimitExceededException",
+        "PriorRequestNotComplete",
+        "ProvisionedThroughputExceededException",
         "RequestLimitExceeded",
-        "ServiceUnavailable",
+        "RequestThrottled",
+        "RequestThrottledException",
+        "SlowDown",
         "Throttling",
         "ThrottlingException",
+        "ThrottledException",
+        "TooManyRequestsException",
+        "TransactionInProgressException",
         "Unavailable",
     }
 )
+"""AWS has done nothing, for now."""
+TROUBLE = THROTTLED | {"InternalError", "InternalFailure", "InternalServerError", "ServiceUnavailable"}
 """A service's own trouble: whatever else it is asked now fares no better."""
+CONFLICT = "TransactionConflict"
+CONFLICT_TRIES = 8
+CONFLICT_SECONDS = 0.05
+"""Before the second try of a transaction that met another, doubled each time."""
 ACTION = re.compile(r"not authorized to perform:? ([a-z0-9-]+:[A-Za-z]+)")
 PREFIXES = {"stepfunctions": "states", "service-quotas": "servicequotas"}
 """IAM's names of services, where they are not the client's."""
@@ -45,7 +62,10 @@ def client(service: str) -> Any:
     """The client of this process for that service; botocore does the retries that AWS's hiccups need."""
     config = Config(retries={"mode": "standard", "total_max_attempts": 5}, connect_timeout=5, read_timeout=30)
     made = boto3.client(service, config=config)
-    made.meta.events.register("after-call", _raise_denial)
+    made.meta.events.register("after-call", _raise_known)
+    made.meta.events.register("after-call-error", _raise_network)
+    if service == "dynamodb":
+        made.meta.events.register("needs-retry.dynamodb.TransactWriteItems", _wait_for_the_other)
     return made
 
 
@@ -61,12 +81,37 @@ def denial(code: str, message: str, *, action: str) -> AccessDenied | None:
     )
 
 
-def _raise_denial(parsed: dict[str, Any], model: Any, **_: Any) -> None:
+def _raise_known(http_response: Any, parsed: dict[str, Any], model: Any, **_: Any) -> None:
     error = parsed.get("Error")
     if not error:
         return
+    code, message = str(error.get("Code", "")), str(error.get("Message", ""))
     service = model.service_model.service_name
-    action = f"{PREFIXES.get(service, service)}:{model.name}"
-    denied = denial(str(error.get("Code", "")), str(error.get("Message", "")), action=action)
+    denied = denial(code, message, action=f"{PREFIXES.get(service, service)}:{model.name}")
     if denied:
         raise denied
+    if code in TROUBLE or http_response.status_code >= 500 or _met_another(parsed):
+        raise ServiceUnavailable(f"{service} does not do {model.name} now ({code}: {message})", code)
+
+
+def _raise_network(exception: Exception, **_: Any) -> None:
+    """No answer at all: what was asked may have been done."""
+    if isinstance(exception, HTTPClientError):
+        raise ServiceUnavailable(
+            f"AWS could not be asked: {exception}", type(exception).__name__
+        ) from exception
+
+
+def _met_another(parsed: Mapping[str, Any]) -> bool:
+    """Whether a transaction failed for nothing but another one that wrote the same rows."""
+    codes = {str(reason.get("Code")) for reason in parsed.get("CancellationReasons", [])}
+    return CONFLICT in codes and "ConditionalCheckFailed" not in codes
+
+
+def _wait_for_the_other(
+    response: tuple[Any, Mapping[str, Any]] | None, attempts: int, **_: Any
+) -> float | None:
+    """Seconds until botocore tries a transaction again; None where its own rules decide."""
+    if response is None or not _met_another(response[1]) or attempts >= CONFLICT_TRIES:
+        return None
+    return random.uniform(0.5, 1.0) * CONFLICT_SECONDS * 2**attempts

@@ -9,9 +9,10 @@ from typing import Any, assert_never
 
 from botocore.exceptions import ClientError
 
-from lambdas.aws.clients import TROUBLE, client, denial
+from lambdas.aws.clients import THROTTLED, client, denial
 from lambdas.core.capacity.placement import FleetRefusal, answer_of
 from lambdas.core.capacity.plan import Offer, Part, RefusalKind
+from lambdas.core.model.errors import ServiceUnavailable
 from lambdas.core.model.instance_types import Market
 from lambdas.core.model.lazy import dataclass
 
@@ -30,7 +31,7 @@ KINDS = {
     "Unsupported": RefusalKind.UNSUPPORTED,
     "UnsupportedOperation": RefusalKind.UNSUPPORTED,
     "InvalidInstanceType": RefusalKind.UNSUPPORTED,
-    **dict.fromkeys(TROUBLE, RefusalKind.THROTTLED),
+    **dict.fromkeys(THROTTLED, RefusalKind.THROTTLED),
 }
 """What kind of no each of EC2's codes is. Any other code means the yard is set up wrongly."""
 ROOT_DEVICE = "/dev/sda1"
@@ -100,6 +101,10 @@ def launch(
     }
     try:
         answer = client("ec2").create_fleet(**request)
+    except ServiceUnavailable as error:
+        if error.code not in THROTTLED:
+            raise  # it may have launched them: the same ask, with the same token, is made again
+        return _fleet_refusal(error.code, error.reason)
     except ClientError as error:
         return _fleet_refusal(error.response["Error"]["Code"], error.response["Error"].get("Message", ""))
     groups = answer.get("Instances", [])

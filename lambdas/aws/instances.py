@@ -8,8 +8,8 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from lambdas.aws.clients import TROUBLE, client
-from lambdas.core.model.errors import Infrastructure
+from lambdas.aws.clients import client
+from lambdas.core.model.errors import Infrastructure, ServiceUnavailable
 from lambdas.core.model.gang import Gang
 from lambdas.core.model.instance_types import Market
 from lambdas.core.model.lazy import dataclass
@@ -140,9 +140,11 @@ def _each(call: Callable[..., Any], ids: Sequence[str], chunk: int = CHUNK) -> d
         some = waiting.pop()
         try:
             call(InstanceIds=some)
+        except ServiceUnavailable as error:
+            refused |= dict.fromkeys(some, f"{error.code}: {error.reason}")
         except ClientError as error:
             answer = error.response["Error"]
-            if len(some) == 1 or answer["Code"] in TROUBLE:
+            if len(some) == 1:
                 refused |= dict.fromkeys(some, f"{answer['Code']}: {answer.get('Message', '')}")
             else:
                 middle = len(some) // 2

@@ -17,8 +17,6 @@ from stacks.constructs.function import Function
 
 BADLY = ("FAILED", "TIMED_OUT", "ABORTED")
 """How an execution ends that did not succeed."""
-CUT_SHORT = ("TIMED_OUT", "ABORTED")
-"""How one ends that ran no Catch: its own Release and Conclude never came."""
 STATUS = events.EventField.from_path("$.detail.status")
 """In an input: which of them it was."""
 
@@ -90,13 +88,12 @@ def after_execution(
     name: str,
     *,
     of: Sequence[sfn.IStateMachine],
-    ended: Sequence[str],
     function: Function,
     dead_letter_queue: DeadLetterQueue,
     description: str,
     input: Mapping[str, Any] | None = None,
 ) -> events.Rule:
-    """`function` is called with run and execution, and with `input`, when an execution of one of these `ended` so."""
+    """`function` is called with run and execution, and with `input`, when an execution of one of these ends badly."""
     run, execution = (events.EventField.from_path(f"$.detail.{each}") for each in ("name", "executionArn"))
     return rule(
         scope,
@@ -107,7 +104,7 @@ def after_execution(
         pattern=events.EventPattern(
             source=["aws.states"],
             detail_type=["Step Functions Execution Status Change"],
-            detail={"stateMachineArn": [each.state_machine_arn for each in of], "status": list(ended)},
+            detail={"stateMachineArn": [each.state_machine_arn for each in of], "status": list(BADLY)},
         ),
         input={"run": run, "execution": execution, **(input or {})},
     )

@@ -32,8 +32,23 @@ RETRY: Sequence[Mapping[str, Any]] = (
         "JitterStrategy": "FULL",
     },
     {"ErrorEquals": ["Lambda.AWSLambdaException"], "IntervalSeconds": 1, "MaxAttempts": 1},
+    {
+        "ErrorEquals": ["Runtime.ExitError", "Runtime.OutOfMemory", "Lambda.Unknown", "Sandbox.Timedout"],
+        "IntervalSeconds": 2,
+        "MaxAttempts": 3,
+        "BackoffRate": 2,
+    },
+    {
+        "ErrorEquals": ["ServiceUnavailable"],
+        "IntervalSeconds": 4,
+        "MaxAttempts": 10,
+        "BackoffRate": 2,
+        "MaxDelaySeconds": 60,
+        "JitterStrategy": "FULL",
+    },
 )
-"""What every Task tries again after its own: Lambda itself failed, or was asked too often."""
+"""What every Task tries again after its own: Lambda itself failed or was asked too often, the function's process ended,
+AWS did not answer the function (for some minutes; about seven at most)."""
 
 
 class StateMachine(sfn.StateMachine):

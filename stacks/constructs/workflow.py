@@ -8,9 +8,14 @@ import aws_cdk as cdk
 from constructs import Construct
 
 from stacks.constructs.alarms import FIVE_MINUTES, Alarms
-from stacks.constructs.events import CUT_SHORT, DeadLetterQueue, after_execution
+from stacks.constructs.events import STATUS, DeadLetterQueue, after_execution
 from stacks.constructs.function import Function, FunctionFactory, functions_of
 from stacks.constructs.machine import StateMachine
+
+CUT_SHORT = (
+    f"The execution ended as {STATUS} before it could conclude: it was stopped by hand, its time was up, or its "
+    "Conclude failed."
+)
 
 
 class Workflow(Construct):
@@ -75,17 +80,19 @@ class Workflow(Construct):
         function: Function,
         description: str,
         reason: str,
-        ended: Sequence[str] = CUT_SHORT,
     ) -> None:
+        """`reason` ends the sentence that says what happened: what has become of the hosts and images."""
         after_execution(
             scope,
             f"{self.word.capitalize()}CutShort",
             of=[self.machine],
-            ended=ended,
             function=function,
             dead_letter_queue=queue,
             description=description,
-            input={"cut_short": True, "outcome": {"kind": "error", "error": "Aborted", "reason": reason}},
+            input={
+                "cut_short": True,
+                "outcome": {"kind": "error", "error": "Aborted", "reason": f"{CUT_SHORT} {reason}"},
+            },
         )
 
 

@@ -6,7 +6,7 @@ import aws_cdk as cdk
 from constructs import Construct
 
 from stacks.constructs import permissions
-from stacks.constructs.events import BADLY, DeadLetterQueue, after_execution
+from stacks.constructs.events import DeadLetterQueue, after_execution
 from stacks.constructs.function import FunctionFactory
 from stacks.constructs.workflow import Workflow, callers
 
@@ -27,7 +27,6 @@ class Release(Construct):
             scope,
             "RunBroken",
             of=callers(self.function, workflows),
-            ended=BADLY,
             function=self.function,
             dead_letter_queue=queue,
             description="An execution has not ended well: no host of it may go on",

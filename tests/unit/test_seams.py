@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from lambdas.aws import fleet
-from lambdas.aws.clients import TROUBLE
+from lambdas.aws.clients import THROTTLED
 from lambdas.core.capacity import placement
 from lambdas.core.capacity.plan import RefusalKind
 from lambdas.core.edges import events
@@ -108,4 +108,4 @@ def test_a_lease_is_as_long_as_the_control_plane_tags_it() -> None:
 def test_every_kind_of_refusal_has_a_rank_and_a_code() -> None:
     assert sorted(placement.GRAVEST) == sorted(RefusalKind)
     assert set(fleet.KINDS.values()) == set(RefusalKind) - {RefusalKind.ACCESS, RefusalKind.CONFIGURATION}
-    assert set(fleet.KINDS) >= TROUBLE
+    assert set(fleet.KINDS) >= THROTTLED

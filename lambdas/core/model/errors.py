@@ -30,7 +30,8 @@
         ├── StartFailed         a host could not start the program
         ├── HostLost            a host is gone without warning
         ├── NotRegistered       Systems Manager does not know a host (yet)
-        └── HostsNotReady       a host did not get ready in time
+        ├── HostsNotReady       a host did not get ready in time
+        └── ServiceUnavailable  AWS does not answer now; the workflow asks again for some minutes
 
 The name of a class is the error's word everywhere: a Lambda that raises one fails its state with that name,
 SendTaskFailure sends it, Catch routes on it, recovery.py decides on it.
@@ -190,6 +191,15 @@ class StillStopping(Infrastructure):
 
 class HostsNotReady(Infrastructure):
     """A host was launched but did not get ready in time."""
+
+
+class ServiceUnavailable(Infrastructure):
+    """AWS does not do what it is asked now: it throttles, has trouble of its own, or cannot be reached. `code` is its
+    own word."""
+
+    def __init__(self, reason: str, code: str = "") -> None:
+        super().__init__(reason)
+        self.code = code
 
 
 def _words(error: type[TrainyardError]) -> dict[str, type[TrainyardError]]:

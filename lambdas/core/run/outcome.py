@@ -1,6 +1,7 @@
 """The conclusion: what the last word of the workflow means for the run."""
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from enum import StrEnum
 
 from lambdas.core.model.errors import WORDS, Infrastructure, TrainyardError
@@ -8,6 +9,7 @@ from lambdas.core.model.lazy import dataclass
 from lambdas.core.run.recovery import Trouble
 
 WELL = ("finished", "baked", "unchanged", "rolled_back", "imaged", "launched")
+RESUME = "checkpoints.resume"
 MOST_REASON = 30_000
 """A cause may have 32,768 characters."""
 
@@ -99,6 +101,14 @@ def spoiled(conclusion: Conclusion, error: TrainyardError) -> Conclusion:
         return Conclusion(outcome=conclusion.outcome, error=conclusion.error, reason=reason[:MOST_REASON])
     reason = f"What was to be done is done, but the run did not end as it must: {error.reason}"
     return Conclusion(outcome=Outcome.FAILED, error=type(error).__name__, reason=reason)
+
+
+def resumable(conclusion: Conclusion, run: str) -> Conclusion:
+    """The same, with how to go on from the checkpoint that the run has left."""
+    if conclusion.outcome is Outcome.SUCCEEDED or RESUME in conclusion.reason:
+        return conclusion
+    reason = f"{conclusion.reason}\nTo go on from its last checkpoint, start a job with {RESUME}: {run}"
+    return replace(conclusion, reason=reason)
 
 
 def _why(trouble: Trouble) -> str:

@@ -20,8 +20,8 @@ LOST_WITH_NAME = ("Interrupted", "HostLost", "StartFailed", "HostsNotReady")
 RESTART_SECONDS = {"Interrupted": 0, "HostLost": 5}
 """Seconds before the second attempt, doubled each time; 10 for every other trouble."""
 NOBODY_KNOWS = ("States.HeartbeatTimeout", "States.Timeout")
-SERVICE_TROUBLE = ("Lambda.", "Sandbox.")
-"""Beginnings of the error names by which AWS says that it, not our code, failed."""
+SERVICE_TROUBLE = ("Lambda.", "Sandbox.", "Runtime.ExitError", "Runtime.OutOfMemory")
+"""Beginnings of the error names by which AWS says that it, or a function's process, failed; none of our own words."""
 DENIED = "is not authorized to perform"
 """In a plain cause: the state machine's own role lacks something, which AWS calls an error of the service it called."""
 WHAT_HAPPENED = {

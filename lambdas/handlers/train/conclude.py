@@ -4,13 +4,14 @@ A rule calls it for executions that were cut short, which never reach their own 
 """
 
 from collections.abc import Collection
+from dataclasses import replace
 from typing import Any
 
 from lambdas import settings
 from lambdas.aws import messages, s3
 from lambdas.core.edges.conclude import Concluded, ConcludedBefore, ConcludeInput
 from lambdas.core.model.errors import AccessDenied
-from lambdas.core.run import summary
+from lambdas.core.run import outcome, summary
 from lambdas.core.run.outcome import Outcome
 from lambdas.settings import ConcludeSettings
 from lambdas.steps import conclusion
@@ -25,6 +26,8 @@ def handler(given: ConcludeInput) -> Concluded | ConcludedBefore:
     if not isinstance(end, RunEnd):
         return end
     objects = s3.keys(end.bucket, f"runs/{end.run}/")
+    if f"runs/{end.run}/checkpoints/latest.json" in objects:
+        end = replace(end, conclusion=outcome.resumable(end.conclusion, end.run))
     metrics = _metrics(end, objects)
     try:
         notice = summary.notice(summary.summarise(end, objects=objects, metrics=metrics))

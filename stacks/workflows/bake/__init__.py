@@ -7,7 +7,7 @@ from constructs import Construct
 
 from stacks import packages
 from stacks.constructs import permissions
-from stacks.constructs.events import BADLY, STATUS, DeadLetterQueue, schedule
+from stacks.constructs.events import DeadLetterQueue, schedule
 from stacks.constructs.function import Function, FunctionFactory
 from stacks.constructs.workflow import Workflow
 from stacks.documents import Document, text_of
@@ -20,10 +20,7 @@ from stacks.workflows.retire import Retire
 BUILDING = ("install", "test", "generalize")
 """The documents that a builder is given, in this order."""
 BAKES = "Executions exist only later; the name binds them to this yard's bake."
-CUT_SHORT = (
-    f"The execution ended as {STATUS} before it could conclude: it was stopped by hand, its time was up, or "
-    "its Conclude failed. Its builder is ended; what it had not published is retired. Bake again."
-)
+CUT_SHORT = "Its builder is ended; what it had not published is retired. Bake again."
 
 
 class Bake(Workflow):
@@ -64,7 +61,6 @@ class Bake(Workflow):
             function=self.conclude,
             description="A bake ended before its Conclude, or in it: no image of it is left, the next may begin",
             reason=CUT_SHORT,
-            ended=BADLY,
         )
         if self.settings.bake_schedule:
             schedule(

@@ -5,14 +5,14 @@ from constructs import Construct
 
 from lambdas.core.patrol import hold
 from stacks.constructs import permissions
-from stacks.constructs.events import STATUS, DeadLetterQueue
+from stacks.constructs.events import DeadLetterQueue
 from stacks.constructs.function import Function, FunctionFactory
 from stacks.constructs.workflow import Workflow
 from stacks.network import NetworkStack
 from stacks.workflows.release import Release
 from stacks.workflows.train import Train
 
-CUT_SHORT = f"The execution ended as {STATUS}: it was stopped by hand or its time was up. Its host is ended."
+CUT_SHORT = "Its host is ended."
 
 
 class Launch(Workflow):

@@ -6,14 +6,14 @@ import aws_cdk as cdk
 from constructs import Construct
 
 from stacks.constructs import permissions
-from stacks.constructs.events import BADLY, STATUS, DeadLetterQueue, after_execution
+from stacks.constructs.events import DeadLetterQueue, after_execution
 from stacks.constructs.function import Function, FunctionFactory
 from stacks.constructs.workflow import Workflow, callers
 from stacks.documents import Document
 
 CUT_SHORT = (
-    f"The execution ended as {STATUS}: it was stopped by hand or its time was up. An image that was not "
-    "available is gone, a paused program goes on, a host that was stopped to be imaged runs again."
+    "An image that was not available is gone, a paused program goes on, "
+    "a host that was stopped to be imaged runs again."
 )
 
 
@@ -47,7 +47,6 @@ class Snapshot(Workflow):
             scope,
             "ImageBroken",
             of=callers(self.undo, workflows),
-            ended=BADLY,
             function=self.undo,
             dead_letter_queue=queue,
             description="An execution has not ended well: the host that it imaged is as it was",

@@ -5,7 +5,7 @@ from aws_cdk import aws_sns as sns
 from constructs import Construct
 
 from stacks.constructs import permissions
-from stacks.constructs.events import STATUS, DeadLetterQueue
+from stacks.constructs.events import DeadLetterQueue
 from stacks.constructs.function import Function, FunctionFactory
 from stacks.constructs.hosts import HostTemplate
 from stacks.constructs.workflow import Workflow
@@ -17,10 +17,7 @@ from stacks.workflows.snapshot import Snapshot
 
 LONGEST_RUN = cdk.Duration.days(60)
 """Above anything a job's limits allow: a run ends by its own rules, and this is for one that nothing ends."""
-CUT_SHORT = (
-    f"The execution ended as {STATUS}: it was stopped by hand or its time was up. Its hosts are ended. "
-    "Start the job again to go on; a new run begins from the start."
-)
+CUT_SHORT = "Its hosts are ended."
 
 
 class Train(Workflow):
