@@ -1,0 +1,39 @@
+"""How a service of the simulated AWS is asked: by whom, for what, and how it refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+ACCOUNT, REGION, PARTITION = "123456789012", "us-east-1", "aws"
+
+
+class ServiceError(Exception):
+    """What AWS says instead of an answer. `more` stands beside `Error` in what boto3 shows (CancellationReasons)."""
+
+    def __init__(
+        self, code: str, message: str, *, status: int = 400, more: Mapping[str, Any] | None = None
+    ) -> None:
+        super().__init__(f"{code}: {message}")
+        self.code, self.message, self.status, self.more = code, message, status, dict(more or {})
+
+
+@dataclass(frozen=True)
+class Caller:
+    """Who asks: a role's ARN, and the name that the trace shows (`train-launch`, `i-0001`)."""
+
+    name: str
+    role: str
+    """ARN of the role; `root` for the person whose account it is."""
+    instance: str | None = None
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that a role must be allowed for a request to be answered."""
+
+    action: str
+    resource: str
+    context: Mapping[str, str | list[str]] = field(default_factory=dict)
+    """Condition keys (lower case) and their values."""

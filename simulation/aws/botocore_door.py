@@ -1,0 +1,115 @@
+"""botocore's clients, unchanged down to HTTP: what they would send goes to the gateway of the current world.
+
+Parameters are taken as botocore has validated and completed them; the answer is written in the service's own protocol by
+moto's serializers, so that botocore reads it with its own parser, errors and all, and tries again as it would on AWS.
+"""
+
+from __future__ import annotations
+
+import io
+import random
+from collections.abc import Callable, Iterator, Mapping
+from types import SimpleNamespace
+from typing import Any
+
+import boto3
+import botocore.endpoint
+from botocore import xform_name
+from botocore.awsrequest import AWSResponse
+from botocore.exceptions import ConnectionClosedError
+from moto.core.serialize import get_serializer_class
+from moto.core.utils import get_service_model
+
+from simulation.aws.api import REGION, ServiceError
+from simulation.aws.gateway import Broken
+
+Send = Callable[[str, str, Mapping[str, Any], int], dict[str, Any]]
+"""(service, operation, request, number of the try) -> answer; raises ServiceError or Broken."""
+
+
+class Door:
+    """Of this process: clients are cached by the product, so worlds come and go behind one door."""
+
+    def __init__(self) -> None:
+        self.send: Send = _nobody
+        self.sleep: Callable[[float], None] = _no_sleep
+        self._asked: dict[int, tuple[Any, Mapping[str, Any], int]] = {}
+        self._serializers: dict[tuple[str, str], Any] = {}
+
+    def install(self) -> None:
+        """Make every client of boto3's default session ask here, and botocore sleep in virtual time."""
+        boto3.setup_default_session(
+            region_name=REGION,
+            aws_access_key_id="simulated",
+            aws_secret_access_key="simulated",  # noqa: S106 - nothing checks it
+        )
+        session = boto3.DEFAULT_SESSION
+        assert session is not None
+        session.events.register("before-parameter-build", self._remember)
+        session.events.register("before-call", self._begin)
+        session.events.register("before-send", self._answer)
+        botocore.endpoint.time = SimpleNamespace(sleep=lambda seconds: self.sleep(seconds))  # type: ignore[attr-defined]
+
+    def serve(self, send: Send, sleep: Callable[[float], None], *, seed: int) -> None:
+        """From now on that world answers; botocore's jitter comes from its seed."""
+        self.send, self.sleep = send, sleep
+        self._asked.clear()
+        random.seed(seed)
+
+    def _remember(self, params: Mapping[str, Any], context: dict[str, Any], **_: Any) -> None:
+        context["parameters"] = params
+
+    def _begin(self, model: Any, context: dict[str, Any], params: dict[str, Any], **_: Any) -> None:
+        params["headers"]["X-Simulated"] = str(id(context))
+        self._asked[id(context)] = (model, context["parameters"], 0)
+
+    def _answer(self, request: Any, **_: Any) -> AWSResponse:
+        key = int(request.headers["X-Simulated"])
+        model, parameters, tries = self._asked[key]
+        self._asked[key] = (model, parameters, tries + 1)
+        service = model.service_model.service_name
+        try:
+            answer = self.send(service, xform_name(model.name), parameters, tries)
+        except Broken as broken:
+            raise ConnectionClosedError(endpoint_url=request.url) from broken
+        except ServiceError as refused:
+            return _response(request, *self._refusal(model, refused))
+        return _response(request, *self._serialized(model, answer))
+
+    def _serialized(self, model: Any, answer: Any) -> tuple[int, Mapping[str, str], bytes]:
+        service = model.service_model
+        key = (service.service_name, model.name)
+        if key not in self._serializers:
+            kind = get_serializer_class(service.service_name, service.resolved_protocol)
+            shown = get_service_model(service.service_name).operation_model(model.name)
+            self._serializers[key] = kind(operation_model=shown)
+        written = self._serializers[key].serialize(answer)
+        body = written["body"]
+        return written["status_code"], written["headers"], body.encode() if isinstance(body, str) else body
+
+    def _refusal(self, model: Any, refused: ServiceError) -> tuple[int, Mapping[str, str], bytes]:
+        error = type("Refusal", (Exception,), {"code": refused.code, "message": refused.message, **refused.more})
+        _, headers, body = self._serialized(model, error(refused.message))
+        return refused.status, headers, body
+
+
+def _response(request: Any, status: int, headers: Mapping[str, str], body: bytes) -> AWSResponse:
+    return AWSResponse(request.url, status, {str(k): str(v) for k, v in headers.items()}, _Body(body))
+
+
+class _Body(io.BytesIO):
+    """What botocore reads an answer from."""
+
+    def stream(self, *_: Any, **__: Any) -> Iterator[bytes]:
+        yield self.read()
+
+
+def _nobody(*_: Any) -> dict[str, Any]:
+    raise RuntimeError("no simulated world answers now")
+
+
+def _no_sleep(_: float) -> None:
+    raise RuntimeError("no simulated world runs now")
+
+
+DOOR = Door()

@@ -1,0 +1,33 @@
+"""What EC2's resources are called."""
+
+from collections.abc import Mapping
+
+from simulation.aws.api import ACCOUNT, PARTITION, REGION
+
+UNOWNED = ("image", "snapshot")
+"""Their ARNs have no account."""
+KINDS = {
+    "i": "instance",
+    "ami": "image",
+    "snap": "snapshot",
+    "subnet": "subnet",
+    "sg": "security-group",
+    "vol": "volume",
+}
+
+
+def of(kind: str, resource: str = "*") -> str:
+    account = "" if kind in UNOWNED else ACCOUNT
+    return f"arn:{PARTITION}:ec2:{REGION}:{account}:{kind}/{resource}"
+
+
+def kind_of(resource: str) -> str:
+    prefix = resource.partition("-")[0]
+    return KINDS.get(prefix, prefix)
+
+
+def resource_tags(tags: Mapping[str, str], service: str = "ec2") -> dict[str, str]:
+    """The condition keys that a resource's tags are."""
+    return {
+        f"{of}:resourcetag/{key}".lower(): value for key, value in tags.items() for of in ("aws", service)
+    }

@@ -1,0 +1,50 @@
+"""The world's own books: what instances were really billed for, whatever anybody was told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from lambdas.core.capacity.cost import disk
+from simulation.aws.ec2.model import BY_SPOT, Instance
+
+FREE_SECONDS = 3600.0
+"""A spot host that EC2 itself takes back in its first hour costs nothing."""
+
+
+@dataclass
+class Bill:
+    """Hours and dollars of instances; their disks beside, which cost from launch to termination, also while stopped."""
+
+    hours: float = 0.0
+    dollars: float = 0.0
+    disk_dollars: float = 0.0
+    forgiven: float = 0.0
+    """Dollars that EC2 does not ask for: they are in `dollars`."""
+    hours_by_market: dict[str, float] = field(default_factory=dict)
+
+
+def bill(instances: Iterable[Instance], now: datetime) -> Bill:
+    """From running to leaving running, by the second, a minute at least each time."""
+    whole = Bill()
+    for instance in instances:
+        market = instance.pool.market
+        for interval in instance.intervals:
+            hours = interval.seconds(now) / 3600
+            whole.hours += hours
+            whole.dollars += hours * interval.price
+            whole.hours_by_market[market] = whole.hours_by_market.get(market, 0.0) + hours
+        lived = ((instance.ended or now) - instance.created).total_seconds() / 3600
+        whole.disk_dollars += lived * disk(instance.disk_gib)
+        whole.forgiven += _forgiven(instance)
+    return whole
+
+
+def _forgiven(instance: Instance) -> float:
+    if not instance.spot or instance.reason is not BY_SPOT or len(instance.intervals) != 1:
+        return 0.0
+    interval = instance.intervals[0]
+    if interval.ended is None or (interval.ended - interval.began).total_seconds() >= FREE_SECONDS:
+        return 0.0
+    return interval.seconds(interval.ended) / 3600 * interval.price

@@ -1,0 +1,62 @@
+"""What EC2 sells: types with their processors, where they are offered, what they cost on either market."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from functools import cache
+
+from lambdas.core.model.instance_types import InstanceType, catalogue
+from localcloud.base.facts import Facts, Quota
+from localcloud.services.ec2.capacity.allocation import Pool
+
+
+@cache
+def shipped() -> Facts:
+    """The local cloud's facts: one truth of zones, prices and quotas for both."""
+    return Facts.load()
+
+
+class Catalogue:
+    """Of one world: prices change and offers end while it runs."""
+
+    def __init__(self, facts: Facts | None = None) -> None:
+        self.facts = facts or shipped()
+        self.zones = dict(self.facts.zones)
+        self.types = catalogue().types
+        self.not_offered: set[tuple[str, str]] = set()
+        """(type, zone)."""
+        self._changes: dict[tuple[str, str], list[tuple[datetime, float]]] = {}
+        self._quotas: dict[tuple[str, str], tuple[str, Quota] | None] = {}
+
+    def type(self, name: str) -> InstanceType | None:
+        return self.types.get(name)
+
+    def offered(self, name: str, zone: str) -> bool:
+        return name in self.types and zone in self.zones and (name, zone) not in self.not_offered
+
+    def set_spot_price(self, name: str, zone: str, dollars: float, at: datetime) -> None:
+        self._changes.setdefault((name, zone), []).append((at, dollars))
+
+    def spot_price(self, name: str, zone: str) -> float | None:
+        changes = self._changes.get((name, zone))
+        return changes[-1][1] if changes else self.facts.spot_price(name, zone)
+
+    def spot_changes(self, name: str, zone: str, beginning: datetime) -> list[tuple[datetime, float]]:
+        """Every price there was, oldest first; the first one stands since the beginning."""
+        first = self.facts.spot_price(name, zone)
+        return [(beginning, first), *self._changes.get((name, zone), [])] if first is not None else []
+
+    def price(self, pool: Pool) -> float | None:
+        """Dollars an hour now."""
+        if pool.market == "spot":
+            return self.spot_price(pool.instance_type, pool.zone)
+        return (
+            self.facts.on_demand_price(pool.instance_type) or self.types[pool.instance_type].on_demand_price
+        )
+
+    def quota(self, pool: Pool) -> tuple[str, Quota] | None:
+        """Code and facts of the vCPU quota that counts this pool's instances."""
+        key = (pool.instance_type, pool.market)
+        if key not in self._quotas:
+            self._quotas[key] = self.facts.quota_of(*key)
+        return self._quotas[key]

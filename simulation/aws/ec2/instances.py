@@ -1,0 +1,280 @@
+"""DescribeInstances, and what is done to instances after their launch."""
+
+from __future__ import annotations
+
+import bisect
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from simulation.aws.api import ACCOUNT, Caller, ServiceError
+from simulation.aws.ec2 import arns
+from simulation.aws.ec2.lifecycle import Lifecycle
+from simulation.aws.ec2.model import BY_USER, CODES, Image, Instance, Snapshot
+from simulation.aws.ec2.requests import (
+    MOST_TAGS,
+    all_fit,
+    check_tags,
+    exact,
+    expect,
+    filters_of,
+    listed,
+    named,
+    with_token,
+)
+
+FILTERS = frozenset(
+    {
+        "availability-zone",
+        "image-id",
+        "instance-id",
+        "instance-lifecycle",
+        "instance-state-name",
+        "instance-type",
+        "private-ip-address",
+        "subnet-id",
+    }
+)
+MOST_TAGGED = 1000
+
+
+class InstanceCalls(Lifecycle):
+    """EC2's operations on instances."""
+
+    def describe_instances(self, caller: Caller, request: dict[str, Any]) -> dict[str, Any]:
+        expect(request, "InstanceIds", "Filters", "MaxResults", "NextToken")
+        ids, size = request.get("InstanceIds"), request.get("MaxResults")
+        if ids and size is not None:
+            raise ServiceError(
+                "InvalidParameterCombination",
+                "The parameter instancesSet cannot be used with the parameter maxResults",
+            )
+        if size is not None and not 5 <= int(size) <= 1000:
+            raise ServiceError(
+                "InvalidParameterValue",
+                f"Value ( {size} ) for parameter maxResults is invalid. Expecting a value greater than 5.",
+            )
+        wanted = filters_of(request, FILTERS)
+        found = self._known(ids) if ids else self._candidates(wanted)
+        matching = [each for each in found if self._is_wanted(each, wanted)]
+        shown, token = _after(matching, request.get("NextToken"), int(size or self.settings.page))
+        return with_token({"Reservations": self._reservations(shown)}, token)
+
+    def stop_instances(self, caller: Caller, request: dict[str, Any]) -> dict[str, Any]:
+        expect(request, "InstanceIds")
+        chosen = self._known(request["InstanceIds"])
+        for each in chosen:
+            if each.state not in ("running", "stopping", "stopped"):
+                raise _wrong_state(each, "stopped")
+            if each.spot:
+                raise ServiceError(
+                    "UnsupportedOperation",
+                    f"You can't stop the Spot Instance '{each.id}' because it is associated with a one-time Spot "
+                    "Instance request. You can only stop Spot Instances associated with persistent Spot Instance "
+                    "requests.",
+                )
+        before = [each.state for each in chosen]
+        for each in chosen:
+            if each.state == "running":
+                self._halt(each, BY_USER)
+        return {"StoppingInstances": _changes(chosen, before)}
+
+    def start_instances(self, caller: Caller, request: dict[str, Any]) -> dict[str, Any]:
+        expect(request, "InstanceIds")
+        chosen = self._known(request["InstanceIds"])
+        for each in chosen:
+            if each.state not in ("stopped", "pending", "running"):
+                raise _wrong_state(each, "started")
+        starting = [each for each in chosen if each.state == "stopped"]
+        before = [each.state for each in chosen]
+        for pool, count in Counter(each.pool for each in starting).items():
+            refusal = self.pools.grant(pool, count).refusal
+            if refusal is not None:
+                raise ServiceError(refusal.code, refusal.message)
+        for each in starting:
+            self._begin(each)
+        return {"StartingInstances": _changes(chosen, before)}
+
+    def terminate_instances(self, caller: Caller, request: dict[str, Any]) -> dict[str, Any]:
+        expect(request, "InstanceIds")
+        chosen = self._known(request["InstanceIds"])
+        before = [each.state for each in chosen]
+        for each in chosen:
+            if each.state not in ("shutting-down", "terminated"):
+                self._end(each, BY_USER)
+        return {"TerminatingInstances": _changes(chosen, before)}
+
+    def modify_instance_attribute(self, caller: Caller, request: dict[str, Any]) -> dict[str, Any]:
+        expect(request, "InstanceId", "InstanceInitiatedShutdownBehavior")
+        (instance,) = self._known([request["InstanceId"]])
+        behavior = request["InstanceInitiatedShutdownBehavior"]["Value"]
+        if behavior not in ("stop", "terminate"):
+            raise ServiceError(
+                "InvalidParameterValue",
+                f"Value ({behavior}) for parameter instanceInitiatedShutdownBehavior is invalid.",
+            )
+        instance.shutdown_behavior = behavior
+        return {}
+
+    def create_tags(self, caller: Caller, request: dict[str, Any]) -> dict[str, Any]:
+        expect(request, "Resources", "Tags")
+        ids, tags = request["Resources"], {tag["Key"]: tag.get("Value", "") for tag in request["Tags"]}
+        check_tags(tags)
+        if len(ids) > MOST_TAGGED:
+            raise ServiceError(
+                "InvalidParameterValue", f"At most {MOST_TAGGED} resources can be tagged at once."
+            )
+        chosen = [self._taggable(each) for each in ids]
+        for each in chosen:
+            own = {key for key in each.tags if not key.startswith("aws:")}
+            if len(own | set(tags)) > MOST_TAGS:
+                raise ServiceError(
+                    "TagLimitExceeded", f"The maximum number of tags for a resource is {MOST_TAGS}."
+                )
+        for each in chosen:
+            if isinstance(each, Instance):
+                self._tag(each, tags)
+            else:
+                each.tags |= tags
+        return {}
+
+    def _taggable(self, resource: str) -> Instance | Image | Snapshot:
+        kind = arns.kind_of(resource)
+        if kind == "instance":
+            return self._known([resource])[0]
+        store: Mapping[str, Image | Snapshot] = self.images if kind == "image" else self.snapshots
+        if kind not in ("image", "snapshot"):
+            raise ServiceError("NotSimulated", f"EC2 does not simulate tagging {resource}")
+        if resource not in store:
+            raise named(kind, [resource])
+        return store[resource]
+
+    # ------------------------------------------------------------------------- choosing
+
+    def _candidates(self, wanted: Mapping[str, list[str]]) -> Iterable[Instance]:
+        """As few as the indexes allow; EC2 knows them by now."""
+        self._forget()
+        now = self.world.now
+        found: Iterable[Instance]
+        if "instance-id" in wanted and exact(wanted["instance-id"]):
+            chosen = (self.instances.get(each) for each in sorted(set(wanted["instance-id"])))
+            found = [each for each in chosen if each is not None]
+        else:
+            tags = [
+                (name[4:], values[0])
+                for name, values in wanted.items()
+                if name.startswith("tag:") and len(values) == 1 and exact(values)
+            ]
+            groups = [self._tagged.get(tag, {}) for tag in tags] or [self.instances]
+            found = min(groups, key=len).values()
+        return [each for each in found if each.known_at <= now]
+
+    def _is_wanted(self, instance: Instance, wanted: Mapping[str, list[str]]) -> bool:
+        states = wanted.get("instance-state-name")
+        if states is not None and exact(states) and instance.state not in states:
+            return False
+        tags = instance.tags if instance.tags_known_at <= self.world.now else {}
+        facts = {
+            "availability-zone": instance.zone,
+            "image-id": instance.image,
+            "instance-id": instance.id,
+            "instance-lifecycle": "spot" if instance.spot else None,
+            "instance-state-name": instance.state,
+            "instance-type": instance.type,
+            "private-ip-address": instance.address,
+            "subnet-id": instance.subnet,
+        }
+        return all_fit(facts, tags, wanted)
+
+    # ------------------------------------------------------------------------- showing
+
+    def _reservations(self, chosen: Iterable[Instance]) -> list[dict[str, Any]]:
+        groups: dict[str, list[dict[str, Any]]] = {}
+        for each in chosen:
+            groups.setdefault(each.reservation, []).append(self._shown(each))
+        return [
+            {"ReservationId": reservation, "OwnerId": ACCOUNT, "Instances": members}
+            for reservation, members in groups.items()
+        ]
+
+    def _shown(self, instance: Instance) -> dict[str, Any]:
+        """Made once for every change of the instance: to be read only."""
+        if self.world.now < instance.tags_known_at:
+            return _described(instance, {})
+        if instance.shown is None:
+            instance.shown = _described(instance, instance.tags)
+        return instance.shown
+
+
+def _described(instance: Instance, tags: Mapping[str, str]) -> dict[str, Any]:
+    shown: dict[str, Any] = {
+        "InstanceId": instance.id,
+        "InstanceType": instance.type,
+        "ImageId": instance.image,
+        "State": {"Code": CODES[instance.state], "Name": instance.state},
+        "StateTransitionReason": instance.transition,
+        "LaunchTime": instance.launched.replace(microsecond=0),
+        "Placement": {"AvailabilityZone": instance.zone, "Tenancy": "default"},
+        "Architecture": instance.architecture,
+        "RootDeviceName": "/dev/sda1",
+        "RootDeviceType": "ebs",
+        "ClientToken": instance.token,
+        "MetadataOptions": {"State": "applied", **instance.metadata_options},
+    }
+    if tags:
+        shown["Tags"] = listed(tags)
+    if instance.spot:
+        shown |= {"InstanceLifecycle": "spot", "SpotInstanceRequestId": instance.spot_request}
+    if instance.reason is not None:
+        code = instance.reason.code
+        shown["StateReason"] = {"Code": code, "Message": f"{code}: {instance.reason.text}"}
+    elif instance.state == "pending":
+        shown["StateReason"] = {"Code": "pending", "Message": "pending"}
+    return shown if instance.state == "terminated" else shown | _attached(instance)
+
+
+def _attached(instance: Instance) -> dict[str, Any]:
+    """What an instance has until it is terminated."""
+    disk = {
+        "VolumeId": instance.volume,
+        "Status": "attached",
+        "DeleteOnTermination": True,
+        "AttachTime": instance.created.replace(microsecond=0),
+    }
+    attached: dict[str, Any] = {
+        "PrivateIpAddress": instance.address,
+        "PrivateDnsName": f"ip-{instance.address.replace('.', '-')}.ec2.internal",
+        "SubnetId": instance.subnet,
+        "VpcId": instance.vpc,
+        "BlockDeviceMappings": [{"DeviceName": "/dev/sda1", "Ebs": disk}],
+        "SecurityGroups": [{"GroupId": group, "GroupName": group} for group in instance.security_groups],
+    }
+    if instance.profile:
+        attached["IamInstanceProfile"] = {"Arn": instance.profile, "Id": "AIPASIMULATED"}
+    return attached
+
+
+def _after(found: list[Instance], token: str | None, size: int) -> tuple[list[Instance], str | None]:
+    """The page after the instance that the token names, also when that one is gone by now."""
+    ranked = sorted(found, key=lambda each: each.id)
+    first = bisect.bisect_right(ranked, token, key=lambda each: each.id) if token else 0
+    shown = ranked[first : first + size]
+    return shown, shown[-1].id if first + size < len(ranked) else None
+
+
+def _changes(chosen: list[Instance], before: list[str]) -> list[dict[str, Any]]:
+    return [
+        {
+            "InstanceId": each.id,
+            "CurrentState": {"Code": CODES[each.state], "Name": each.state},
+            "PreviousState": {"Code": CODES[state], "Name": state},
+        }
+        for each, state in zip(chosen, before, strict=True)
+    ]
+
+
+def _wrong_state(instance: Instance, wanted: str) -> ServiceError:
+    return ServiceError(
+        "IncorrectInstanceState",
+        f"The instance '{instance.id}' is not in a state from which it can be {wanted}.",
+    )

@@ -1,0 +1,494 @@
+"""EventBridge: events, the rules they match, the schedules, and what is handed to a target, perhaps late or not at all.
+
+A rule's retries are about handing over only: a function that was given an event and fails on it is Lambda's business.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import operator
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from simulation.aws.api import ACCOUNT, PARTITION, REGION, Caller, Check, ServiceError
+from simulation.world.world import World
+
+Event = Mapping[str, Any]
+Matcher = Callable[[Any], bool]
+"""Of an event, or of a part of it."""
+COMPARED = {"=": operator.eq, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
+_MISSING = object()
+DEFAULT_BUS = "default"
+DELIVERY_SECONDS = (0.05, 0.5)
+MOST_ENTRIES, MOST_BYTES = 10, 262_144
+ENTRY_FIELDS = frozenset({"Source", "DetailType", "Detail", "EventBusName", "Time", "Resources"})
+RETRIED = frozenset(
+    {"ThrottlingException", "TooManyRequestsException", "ServiceException", "InternalFailure"}
+)
+"""Besides every 5xx: what a target refuses for now. All else goes to the dead letters at once."""
+LONGEST_PAUSE = 600.0
+SECONDS = {"minute": 60, "hour": 3600, "day": 86_400}
+VARIABLE = re.compile(r"<([^<>]+)>")
+
+
+@dataclass(frozen=True)
+class Target:
+    """`paths` and `template` are those of an InputTransformer; `input` stands in the event's place."""
+
+    id: str
+    arn: str
+    role: str | None = None
+    input: str | None = None
+    paths: Mapping[str, str] = field(default_factory=dict)
+    template: str | None = None
+    max_retries: int = 185
+    max_age: float = 86_400.0
+    dead_letters: str | None = None
+    """ARN of the queue."""
+
+    @property
+    def is_function(self) -> bool:
+        return ":lambda:" in self.arn
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A rule as its template has it: `pattern` or `schedule`."""
+
+    name: str
+    arn: str
+    bus: str = DEFAULT_BUS
+    pattern: Mapping[str, Any] | None = None
+    schedule: str | None = None
+    targets: tuple[Target, ...] = ()
+    enabled: bool = True
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """What a target is handed."""
+
+    rule: Rule
+    target: Target
+    event: Event
+    payload: Any
+
+
+@dataclass(frozen=True)
+class DeadLetter:
+    """What could not be handed over; `queue` None: it is lost."""
+
+    at: datetime
+    queue: str | None
+    rule: str
+    target: str
+    event: Event
+    error: str
+
+
+class EventBridge:
+    """`deliver` invokes a function without waiting for it; `start` starts an execution, asked as the rule's role.
+    Both raise ServiceError where the target does not take it."""
+
+    def __init__(
+        self,
+        world: World,
+        rules: Iterable[Rule],
+        deliver: Callable[[Delivery], object],
+        start: Callable[[Caller, dict[str, Any]], object] | None = None,
+        *,
+        buses: Iterable[str] = (),
+    ) -> None:
+        self.world = world
+        self.rules = [rule for rule in rules if rule.enabled]
+        self.dead_letters: list[DeadLetter] = []
+        self.fate: Callable[[Event, Rule, Target], Sequence[float] | None] = _as_usual
+        """The fault plan's: after how many seconds the event is delivered, each time; None: as usual."""
+        self._deliver, self._start = deliver, start
+        self._buses = {DEFAULT_BUS, *buses, *(rule.bus for rule in self.rules)}
+        self._inputs = {
+            (rule.arn, target.id): _input(target) for rule in self.rules for target in rule.targets
+        }
+        self._matchers: dict[tuple[str, str], list[tuple[Rule, Matcher]]] = {}
+        for rule in self.rules:
+            self._remember(rule)
+
+    # --------------------------------------------------------------------------------------------------- operations
+
+    def checks(self, caller: Caller, operation: str, request: Mapping[str, Any]) -> list[Check]:
+        if operation != "put_events":
+            raise ServiceError("NotSimulated", f"events has no {operation} in the simulator")
+        return [
+            Check(
+                "events:PutEvents",
+                f"arn:{PARTITION}:events:{REGION}:{ACCOUNT}:event-bus/{_bus_of(entry)}",
+                {
+                    "events:source": str(entry.get("Source", "")),
+                    "events:detail-type": str(entry.get("DetailType", "")),
+                },
+            )
+            for entry in request["Entries"]
+        ]
+
+    def put_events(self, caller: Caller, request: dict[str, Any]) -> dict[str, Any]:
+        """An entry with something wrong fails, the others are put."""
+        if set(request) != {"Entries"}:
+            raise ServiceError(
+                "NotSimulated", f"the simulator knows no {sorted(set(request) - {'Entries'})} there"
+            )
+        entries = request["Entries"]
+        if not 0 < len(entries) <= MOST_ENTRIES:
+            raise ServiceError("ValidationException", "Member must have length between 1 and 10 at 'entries'")
+        if sum(_size(entry) for entry in entries) >= MOST_BYTES:
+            raise ServiceError(
+                "ValidationException", "Total size of the entries in the request is over the limit."
+            )
+        answers = [self._put(entry) for entry in entries]
+        return {"FailedEntryCount": sum("ErrorCode" in answer for answer in answers), "Entries": answers}
+
+    def emit(
+        self, source: str, detail_type: str, detail: Mapping[str, Any], resources: Sequence[str] = ()
+    ) -> None:
+        """An event of a service of AWS, on the account's default bus."""
+        self._route(self._event(source, detail_type, detail, resources), DEFAULT_BUS)
+
+    def begin_schedules(self, phases: Mapping[str, float] | None = None) -> None:
+        """Every schedule goes off for the first time within its period, at a moment by chance or of `phases` (seconds
+        by rule), and again and again."""
+        for rule in self.rules:
+            if rule.schedule is not None:
+                period = _period(rule.schedule)
+                drawn = self.world.chance(f"events/{rule.name}").uniform(0, period)
+                self._plan_schedule(rule, period, (phases or {}).get(rule.name, drawn))
+
+    # ------------------------------------------------------------------------------------------------ events to rules
+
+    def _put(self, entry: Mapping[str, Any]) -> dict[str, str]:
+        unknown = sorted(set(entry) - ENTRY_FIELDS)
+        if unknown:
+            raise ServiceError("NotSimulated", f"the simulator knows no {unknown} in an entry")
+        fault = _fault(entry)
+        if fault:
+            return fault
+        bus = _bus_of(entry)
+        if bus not in self._buses:
+            raise ServiceError("ResourceNotFoundException", f"Event bus {bus} does not exist.")
+        event = self._event(
+            entry["Source"],
+            entry["DetailType"],
+            json.loads(entry["Detail"]),
+            entry.get("Resources", ()),
+            entry.get("Time"),
+        )
+        self._route(event, bus)
+        return {"EventId": event["id"]}
+
+    def _event(
+        self,
+        source: str,
+        detail_type: str,
+        detail: Mapping[str, Any],
+        resources: Sequence[str],
+        time: datetime | None = None,
+    ) -> Event:
+        number = self.world.new_id("event/", 12).removeprefix("event/")
+        return {
+            "version": "0",
+            "id": f"00000000-0000-4000-8000-{number}",
+            "detail-type": detail_type,
+            "source": source,
+            "account": ACCOUNT,
+            "time": _to_seconds(time or self.world.now),
+            "region": REGION,
+            "resources": list(resources),
+            "detail": detail,
+        }
+
+    def _remember(self, rule: Rule) -> None:
+        if any(not target.is_function and self._start is None for target in rule.targets):
+            raise ValueError(f"{rule.name} starts executions: EventBridge needs `start`")
+        if rule.pattern is None:
+            return
+        matcher = matcher_of(rule.pattern)
+        sources = rule.pattern.get("source", [""])
+        plain = [source for source in sources if isinstance(source, str)]
+        for source in plain if len(plain) == len(sources) else [""]:
+            self._matchers.setdefault((rule.bus, source), []).append((rule, matcher))
+
+    def _route(self, event: Event, bus: str) -> None:
+        for source in (event["source"], ""):
+            for rule, matches in self._matchers.get((bus, source), ()):
+                if matches(event):
+                    self._plan(rule, event)
+
+    def _plan_schedule(self, rule: Rule, period: float, seconds: float) -> None:
+        def goes_off() -> None:
+            self._plan_schedule(rule, period, period)
+            event = self._event("aws.events", "Scheduled Event", {}, [rule.arn])
+            self._plan(rule, event, standing=True)
+
+        self.world.after(seconds, goes_off, what=f"{rule.name} goes off", standing=True)
+
+    # ---------------------------------------------------------------------------------------------- rules to targets
+
+    def _plan(self, rule: Rule, event: Event, *, standing: bool = False) -> None:
+        for target in rule.targets:
+            delays = self.fate(event, rule, target)
+            if delays is None:
+                delays = (self.world.chance("events").uniform(*DELIVERY_SECONDS),)
+            for delay in delays:
+                self._plan_delivery(rule, target, event, delay, standing=standing)
+
+    def _plan_delivery(
+        self, rule: Rule, target: Target, event: Event, delay: float, *, standing: bool
+    ) -> None:
+        def deliver() -> None:
+            self._try(rule, target, event, since=self.world.now, tries=0)
+
+        self.world.after(delay, deliver, what=f"{rule.name} delivers", standing=standing)
+
+    def _try(self, rule: Rule, target: Target, event: Event, *, since: datetime, tries: int) -> None:
+        try:
+            payload = self._inputs[rule.arn, target.id](event)
+            self._hand_over(Delivery(rule, target, event, payload))
+        except ServiceError as error:
+            self._refused(rule, target, event, error, since=since, tries=tries)
+
+    def _hand_over(self, delivery: Delivery) -> None:
+        if delivery.target.is_function:
+            self._deliver(delivery)
+            return
+        assert self._start is not None
+        assert delivery.target.role is not None
+        caller = Caller(delivery.rule.name, delivery.target.role)
+        self._start(caller, {"stateMachineArn": delivery.target.arn, "input": json.dumps(delivery.payload)})
+
+    def _refused(
+        self, rule: Rule, target: Target, event: Event, error: ServiceError, *, since: datetime, tries: int
+    ) -> None:
+        pause = self.world.chance("events").uniform(0.5, 1) * min(2.0**tries, LONGEST_PAUSE)
+        age = (self.world.now - since).total_seconds() + pause
+        passes = error.status >= 500 or error.code in RETRIED
+        if passes and tries < target.max_retries and age <= target.max_age:
+            again = tries + 1
+            self.world.after(
+                pause,
+                lambda: self._try(rule, target, event, since=since, tries=again),
+                what=f"{rule.name} delivers again",
+            )
+            return
+        self.world.note(rule.name, "cannot deliver an event", error=str(error))
+        letter = DeadLetter(self.world.now, target.dead_letters, rule.name, target.arn, event, str(error))
+        self.dead_letters.append(letter)
+
+
+def _as_usual(event: Event, rule: Rule, target: Target) -> Sequence[float] | None:
+    return None
+
+
+def _to_seconds(when: datetime) -> str:
+    return when.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def _period(schedule: str) -> float:
+    """Of `rate(1 minute)`."""
+    found = re.fullmatch(r"rate\((\d+) (minute|hour|day)s?\)", schedule)
+    if not found:
+        raise ServiceError("NotSimulated", f"the simulator has no schedule {schedule!r}")
+    return timedelta(seconds=int(found[1]) * SECONDS[found[2]]).total_seconds()
+
+
+def _bus_of(entry: Mapping[str, Any]) -> str:
+    """The name, of a name or an ARN."""
+    return str(entry.get("EventBusName") or DEFAULT_BUS).rpartition("event-bus/")[2]
+
+
+def _size(entry: Mapping[str, Any]) -> int:
+    """As AWS counts: 14 bytes for a time, and all texts."""
+    texts = [entry.get("Source"), entry.get("DetailType"), entry.get("Detail"), *entry.get("Resources", ())]
+    return 14 * ("Time" in entry) + sum(len(text.encode()) for text in texts if text)
+
+
+def _fault(entry: Mapping[str, Any]) -> dict[str, str] | None:
+    """What is wrong with it, as the answer says it."""
+    for name in ("Source", "DetailType", "Detail"):
+        if not entry.get(name):
+            reason = f"Parameter {name} is not valid. Reason: {name} is a required argument."
+            return {"ErrorCode": "InvalidArgument", "ErrorMessage": reason}
+    if entry["Source"].startswith("aws."):
+        return {
+            "ErrorCode": "NotAuthorizedForSourceException",
+            "ErrorMessage": f"Not authorized for the source {entry['Source']}.",
+        }
+    try:
+        is_object = isinstance(json.loads(entry["Detail"]), dict)
+    except ValueError:
+        is_object = False
+    return None if is_object else {"ErrorCode": "MalformedDetail", "ErrorMessage": "Detail is malformed."}
+
+
+def _input(target: Target) -> Callable[[Event], Any]:
+    """What the target is given of an event. Raises ServiceError for a transformer that is not simulated."""
+    if target.input is not None:
+        constant = target.input
+        return lambda _: json.loads(constant)
+    if target.template is None:
+        return lambda event: event
+    return _transformer(target.template, target.paths)
+
+
+def _transformer(template: str, paths: Mapping[str, str]) -> Callable[[Event], Any]:
+    """A variable in quotes becomes a part of that string, any other the JSON of what it stands for."""
+    parts = VARIABLE.split(template)
+    ways = {name: _way(path) for name, path in paths.items()}
+    names = parts[1::2]
+    unknown = sorted(set(names) - set(ways))
+    if unknown:
+        raise ServiceError("NotSimulated", f"an input template has the variables {unknown}")
+    texts = parts[0::2]
+    quoted = [
+        "".join(texts[: number + 1]).replace('\\"', "").count('"') % 2 == 1 for number in range(len(names))
+    ]
+
+    def transform(event: Event) -> Any:
+        pieces = [texts[0]]
+        for name, in_quotes, text in zip(names, quoted, texts[1:], strict=True):
+            pieces += [_written(_at(event, ways[name]), in_quotes=in_quotes), text]
+        try:
+            return json.loads("".join(pieces))
+        except ValueError as error:
+            raise ServiceError("INVALID_JSON", f"the input is no JSON: {error}") from error
+
+    return transform
+
+
+def _way(path: str) -> list[str]:
+    if not re.fullmatch(r"\$(\.[\w-]+)*", path):
+        raise ServiceError("NotSimulated", f"an input path {path!r}")
+    return path.split(".")[1:]
+
+
+def _at(event: Any, way: Sequence[str]) -> Any:
+    """None where there is nothing."""
+    for step in way:
+        event = event.get(step) if isinstance(event, Mapping) else None
+    return event
+
+
+def _written(value: Any, *, in_quotes: bool) -> str:
+    if value is None:
+        return ""
+    if not in_quotes:
+        return json.dumps(value)
+    return json.dumps(value if isinstance(value, str) else json.dumps(value))[1:-1]
+
+
+# ----------------------------------------------------------------------------------------------- patterns
+
+
+def matcher_of(pattern: Mapping[str, Any]) -> Matcher:
+    """Whether an event matches. Raises ServiceError for a pattern with a comparison that is not simulated."""
+    fields: dict[str, Matcher] = {}
+    for name, wanted in pattern.items():
+        if isinstance(wanted, Mapping):
+            fields[name] = _object(matcher_of(wanted))
+        elif (
+            isinstance(wanted, Sequence)
+            and not isinstance(wanted, str)
+            and wanted
+            and not name.startswith("$")
+        ):
+            fields[name] = _any_of([_leaf(each) for each in wanted])
+        else:
+            raise ServiceError(
+                "InvalidEventPatternException", f"Event pattern is not valid at {name}: {wanted!r}"
+            )
+
+    def matches(event: Any) -> bool:
+        if not isinstance(event, Mapping):
+            return False
+        return all(matcher(event.get(name, _MISSING)) for name, matcher in fields.items())
+
+    return matches
+
+
+def _object(inner: Matcher) -> Matcher:
+    def matches(value: Any) -> bool:
+        if isinstance(value, list):
+            return any(inner(each) for each in value)
+        return inner({} if value is _MISSING else value)  # a pattern may ask that something does not exist
+
+    return matches
+
+
+def _any_of(leaves: Sequence[Matcher]) -> Matcher:
+    def matches(value: Any) -> bool:
+        values = value if isinstance(value, list) and value else [value]
+        return any(leaf(each) for leaf in leaves for each in values)
+
+    return matches
+
+
+def _leaf(wanted: Any) -> Matcher:
+    if not isinstance(wanted, Mapping):
+        return functools.partial(_equal, wanted)
+    if len(wanted) != 1:
+        raise ServiceError("InvalidEventPatternException", "Only one key allowed in match expression")
+    [(kind, given)] = wanted.items()
+    match kind, given:
+        case "exists", bool():
+            return lambda value: _is_leaf(value) == given
+        case "prefix", str():
+            return lambda value: isinstance(value, str) and value.startswith(given)
+        case "suffix", str():
+            return lambda value: isinstance(value, str) and value.endswith(given)
+        case "equals-ignore-case", str():
+            return lambda value: isinstance(value, str) and value.lower() == given.lower()
+        case "wildcard", str():
+            return _wildcard(given)
+        case "anything-but", _:
+            return _anything_but(given)
+        case "numeric", list():
+            return _numeric(given)
+        case _:
+            raise ServiceError("NotSimulated", f"an event pattern with {wanted!r}")
+
+
+def _is_leaf(value: Any) -> bool:
+    return value is not _MISSING and not isinstance(value, Mapping)
+
+
+def _equal(wanted: Any, value: Any) -> bool:
+    """Types count: "1" is not 1, true is not 1."""
+    if isinstance(wanted, bool) or isinstance(value, bool):
+        return wanted is value
+    return bool(wanted == value)
+
+
+def _wildcard(given: str) -> Matcher:
+    if "**" in given or "\\" in given:
+        raise ServiceError("NotSimulated", f"a wildcard {given!r}")
+    whole = re.compile(".*".join(re.escape(part) for part in given.split("*")), re.DOTALL)
+    return lambda value: isinstance(value, str) and whole.fullmatch(value) is not None
+
+
+def _anything_but(given: Any) -> Matcher:
+    leaves = [_leaf(each) for each in (given if isinstance(given, list) else [given])]
+    return lambda value: _is_leaf(value) and not any(leaf(value) for leaf in leaves)
+
+
+def _numeric(given: Sequence[Any]) -> Matcher:
+    if len(given) % 2 or not set(given[::2]) <= set(COMPARED):
+        raise ServiceError("InvalidEventPatternException", f"Event pattern is not valid: numeric {given}")
+    pairs = [(COMPARED[sign], number) for sign, number in zip(given[::2], given[1::2], strict=True)]
+
+    def matches(value: Any) -> bool:
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return False
+        return all(compare(value, number) for compare, number in pairs)
+
+    return matches

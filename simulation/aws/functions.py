@@ -1,0 +1,229 @@
+"""Lambda: the yard's real handlers, called in this process, one after the other in one thread, in turns at every request.
+
+What a process of its own would have is kept apart: the environment, the settings read from it. What a kill would end ends.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from lambdas import settings
+from simulation.aws.api import Caller, Check, ServiceError
+from simulation.world.world import Planned, Process, World
+
+ASYNC_RETRY_SECONDS = (60.0, 120.0)
+"""AWS waits a minute before the first and two before the second retry of an asynchronous invocation."""
+COLD_SECONDS, WARM_SECONDS = 0.9, 0.03
+
+
+@dataclass(frozen=True)
+class FunctionFacts:
+    """A function as its template has it."""
+
+    name: str
+    module: str
+    environment: Mapping[str, str]
+    timeout: float
+    memory: int
+    role: str
+    retries: int = 2
+    max_age: float = 21600.0
+
+
+@dataclass(frozen=True)
+class LambdaFailure:
+    """How an invocation failed, as Step Functions names it."""
+
+    error: str
+    cause: str
+
+
+@dataclass
+class Invocation:
+    """One call of a function, from its start to its end."""
+
+    function: FunctionFacts
+    number: int
+    payload: Mapping[str, Any]
+    on_done: Callable[[Any], None]
+    process: Process | None = None
+    timeout: Planned | None = None
+    requests: int = 0
+    over: bool = False
+
+    @property
+    def name(self) -> str:
+        return f"{self.function.name.partition('-')[2]}#{self.number}"
+
+
+@dataclass
+class Functions:
+    """Every function of a yard. `on_begin` is the fault plan's: called as an invocation begins."""
+
+    world: World
+    facts: Mapping[str, FunctionFacts]
+    on_begin: Callable[[Invocation], None] = lambda invocation: None
+    on_end: list[Callable[[], None]] = field(default_factory=list)
+    running: dict[str, Invocation] = field(default_factory=dict)
+    counts: Counter[str] = field(default_factory=Counter)
+    dead_letters: list[tuple[str, Mapping[str, Any]]] = field(default_factory=list)
+    most_at_once: int = 0
+    _warm: Counter[str] = field(default_factory=Counter)
+
+    def call(self, function: str, payload: Mapping[str, Any], on_done: Callable[[Any], None]) -> Invocation:
+        """Synchronously, as Step Functions does: `on_done(answer | LambdaFailure)` follows, once."""
+        facts = self.facts[named(function)]
+        self.counts[facts.name] += 1
+        invocation = Invocation(facts, self.counts[facts.name], json.loads(json.dumps(payload)), on_done)
+        invocation.process = self.world.spawn(invocation.name, lambda: self._work(invocation))
+        self.running[invocation.name] = invocation
+        self.most_at_once = max(self.most_at_once, len(self.running))
+        invocation.timeout = self.world.after(facts.timeout, lambda: self.time_out(invocation))
+        self.on_begin(invocation)
+        return invocation
+
+    def event(
+        self, function: str, payload: Mapping[str, Any], *, retries: int | None = None, tries: int = 0
+    ) -> None:
+        """Asynchronously: tried again by Lambda, then a dead letter."""
+        facts = self.facts[named(function)]
+        most = facts.retries if retries is None else retries
+
+        def done(answer: Any) -> None:
+            if not isinstance(answer, LambdaFailure):
+                return
+            if tries >= most:
+                self.dead_letters.append((facts.name, payload))
+                self.world.note(facts.name, "gives up an event", error=answer.error, cause=answer.cause[:300])
+                return
+            self.world.after(
+                ASYNC_RETRY_SECONDS[min(tries, 1)],
+                lambda: self.event(function, payload, retries=retries, tries=tries + 1),
+                what=f"{facts.name} is tried again",
+            )
+
+        self.call(function, payload, done)
+
+    def kill(self, invocation: Invocation, error: str = "Runtime.ExitError") -> None:
+        """The process of this invocation ends where it stands."""
+        cause = {"errorType": error, "errorMessage": f"RequestId: {invocation.name} Error: Runtime exited"}
+        self._warm[invocation.function.name] = 0
+        self._end(invocation, LambdaFailure(error, json.dumps(cause)))
+
+    def hang(self, invocation: Invocation) -> None:
+        """It does nothing more, until its time is up."""
+        if invocation.process:
+            invocation.process.kill()
+
+    def refuse(self, invocation: Invocation, why: LambdaFailure) -> None:
+        """Lambda does not even start it."""
+        self._end(invocation, why)
+
+    def time_out(self, invocation: Invocation) -> None:
+        seconds = invocation.function.timeout
+        cause = {
+            "errorType": "Sandbox.Timedout",
+            "errorMessage": f"RequestId: {invocation.name} Error: Task timed out after {seconds:.2f} seconds",
+        }
+        self._end(invocation, LambdaFailure("Sandbox.Timedout", json.dumps(cause)))
+
+    def current(self) -> Invocation | None:
+        """Whose code runs now."""
+        process = self.world.current()
+        return self.running.get(process.name) if process else None
+
+    def checks(self, caller: Caller, operation: str, request: Mapping[str, Any]) -> list[Check]:
+        name = named(str(request["FunctionName"]))
+        return [Check("lambda:InvokeFunction", f"arn:aws:lambda:us-east-1:123456789012:function:{name}")]
+
+    def invoke(self, caller: Caller, request: Mapping[str, Any]) -> dict[str, Any]:
+        """The API's Invoke, as functions use it: without waiting."""
+        if request.get("InvocationType") != "Event":
+            raise ServiceError("NotSimulated", "Invoke waits for no answer in the simulator")
+        if named(str(request["FunctionName"])) not in self.facts:
+            raise ServiceError("ResourceNotFoundException", f"Function not found: {request['FunctionName']}", status=404)
+        self.event(str(request["FunctionName"]), json.loads(request.get("Payload") or b"{}"))
+        return {"StatusCode": 202, "Payload": b""}
+
+    def _work(self, invocation: Invocation) -> None:
+        name = invocation.function.name
+        cold = self._warm[name] <= 0
+        self._warm[name] += 0 if cold else -1
+        self.world.sleep(COLD_SECONDS if cold else WARM_SECONDS)
+        try:
+            answer = handler_of(invocation.function.module)(invocation.payload, None)
+            answered = json.loads(json.dumps(answer))
+        except Exception as error:  # what a runtime does with whatever a handler raises
+            self._end(invocation, failure(error))
+        else:
+            self._end(invocation, answered)
+
+    def _end(self, invocation: Invocation, answer: Any) -> None:
+        if invocation.over:
+            return
+        invocation.over = True
+        self.running.pop(invocation.name, None)
+        if not isinstance(answer, LambdaFailure) or answer.error not in ("Runtime.ExitError", "Sandbox.Timedout"):
+            self._warm[invocation.function.name] += 1
+        if invocation.timeout:
+            invocation.timeout.cancel()
+        if isinstance(answer, LambdaFailure):
+            self.world.note(invocation.name, "fails", error=answer.error, cause=answer.cause[:300])
+        self.world.after(0, lambda: invocation.on_done(answer))
+        for told in self.on_end:
+            told()
+        if invocation.process and self.world.current() is not invocation.process:
+            invocation.process.kill()
+
+
+def failure(error: Exception) -> LambdaFailure:
+    """As Lambda reports an exception."""
+    kind = type(error).__name__
+    return LambdaFailure(kind, json.dumps({"errorMessage": str(error), "errorType": kind}))
+
+
+def named(function: str) -> str:
+    """The function's name, of a name or an ARN."""
+    return function.rpartition(":function:")[2].partition(":")[0]
+
+
+_HANDLERS: dict[str, Callable[[Mapping[str, Any], object], Any]] = {}
+
+
+def handler_of(module: str) -> Callable[[Mapping[str, Any], object], Any]:
+    if module not in _HANDLERS:
+        _HANDLERS[module] = importlib.import_module(module).handler
+    return _HANDLERS[module]
+
+
+class Environments:
+    """Settings by function: what `lambdas.settings.read` finds is the environment of the function that runs."""
+
+    def __init__(self) -> None:
+        self.current: Callable[[], Mapping[str, str]] = dict
+        self._found: dict[tuple[int, type[Any]], Any] = {}
+        self._stock = settings.read.__wrapped__  # type: ignore[attr-defined]
+
+    def install(self) -> None:
+        settings.os = self  # type: ignore[attr-defined,assignment]
+        settings.read = self.read  # type: ignore[assignment]
+
+    @property
+    def environ(self) -> Mapping[str, str]:
+        return self.current()
+
+    def read(self, kind: type[Any]) -> Any:
+        key = (id(self.current()), kind)
+        if key not in self._found:
+            self._found[key] = self._stock(kind)
+        return self._found[key]
+
+
+ENVIRONMENTS = Environments()
+FOR_EVER = math.inf

@@ -1,0 +1,93 @@
+"""Every request to the simulated AWS passes here: whoever asks, its permission, its fate, its answer.
+
+A request of a function has a *place*: which function, its how-manieth invocation, the how-manieth request in it. The
+fault plan decides by place what becomes of it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Protocol
+
+from simulation.aws.api import Caller, Check, ServiceError
+from simulation.world.world import World
+
+
+class Service(Protocol):
+    """Operations are methods in snake case: `(caller, request) -> answer`."""
+
+    def checks(self, caller: Caller, operation: str, request: Mapping[str, Any]) -> list[Check]: ...
+
+
+class Permissions(Protocol):
+    def first_denied(self, caller: Caller, checks: list[Check]) -> Check | None: ...
+
+    def denial(self, check: Check, caller: Caller, service: str) -> ServiceError: ...
+
+
+class Fate(StrEnum):
+    """What may become of one request; botocore tries again where it would on AWS."""
+
+    THROTTLED = "throttled once"
+    THROTTLED_FOR_LONG = "throttled until botocore gives up"
+    SERVER_ERROR = "5xx once"
+    SERVER_ERRORS = "5xx until botocore gives up"
+    LOST_BEFORE = "connection lost before the effect"
+    LOST_AFTER = "connection lost after the effect"
+    DENIED = "access denied"
+    SLOW = "slow by 20 s"
+    CONFLICT = "transaction conflict once"
+    CONFLICTS = "transaction conflicts for 10 s"
+    KILLED_BEFORE = "function killed before the request"
+    KILLED_AFTER = "function killed after the request"
+
+
+@dataclass(frozen=True, order=True)
+class Place:
+    """Of one request of a function."""
+
+    function: str
+    invocation: int
+    request: int
+    operation: str
+    """`ec2.create_fleet`."""
+
+    def __str__(self) -> str:
+        return f"{self.function}#{self.invocation}/{self.request} {self.operation}"
+
+
+class Broken(Exception):
+    """The connection broke: botocore sees a connection error."""
+
+
+class Gateway:
+    """`fate_of` is the fault plan's: called once for every HTTP request of a function, with the number of its try."""
+
+    def __init__(self, world: World, services: Mapping[str, Service], iam: Permissions) -> None:
+        self.world = world
+        self.services = services
+        self.iam = iam
+        self.calls: Counter[str] = Counter()
+        self.throttle: Callable[[Caller, str], ServiceError | None] = lambda caller, operation: None
+        """Token buckets, where the world has any."""
+
+    def answer(self, caller: Caller, service: str, operation: str, request: Mapping[str, Any]) -> dict[str, Any]:
+        """The answer of a healthy AWS. Raises ServiceError, AWS's no."""
+        self.calls[f"{service}.{operation}"] += 1
+        refused = self.throttle(caller, f"{service}.{operation}")
+        if refused:
+            raise refused
+        asked = self.services[service]
+        if caller.role != "root":
+            denied = self.iam.first_denied(caller, asked.checks(caller, operation, request))
+            if denied:
+                self.world.note(caller.name, "is denied", action=denied.action, resource=denied.resource)
+                raise self.iam.denial(denied, caller, service)
+        method = getattr(asked, operation, None)
+        if method is None:
+            raise ServiceError("NotSimulated", f"{service} has no {operation} in the simulator")
+        answered: dict[str, Any] = method(caller, dict(request))
+        return answered

@@ -1,0 +1,254 @@
+"""IAM: what each role may do, by the policies as synthesised; judged by the evaluator that the local cloud uses.
+
+ministack's evaluator has explicit denies, wildcards, conditions, NotAction and resource policies. Added here: of a
+role only the statements on the action are looked at, the same question is answered once, and what the evaluator would
+pass over in silence is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from ministack.core.iam_evaluator import (
+    EvalContext,
+    EvalResult,
+    ParsedStatement,
+    combine_resource_policy,
+    evaluate,
+    evaluate_resource_policy,
+    fnmatch_iam,
+    parse_policy_document,
+)
+
+from simulation.aws.api import ACCOUNT, REGION, Caller, Check, ServiceError
+from simulation.aws.parameters import not_simulated
+
+Document = Mapping[str, Any]
+"""A policy as JSON, without any Ref or Fn:: left in it."""
+MOST_REMEMBERED = 200_000
+
+OPERATORS = frozenset(
+    {
+        "StringEquals", "StringNotEquals", "StringEqualsIgnoreCase", "StringNotEqualsIgnoreCase",
+        "StringLike", "StringNotLike", "ArnEquals", "ArnNotEquals", "ArnLike", "ArnNotLike", "Bool", "Null",
+        "NumericEquals", "NumericNotEquals", "NumericLessThan", "NumericLessThanEquals",
+        "NumericGreaterThan", "NumericGreaterThanEquals",
+    }
+)  # fmt: skip
+"""What the evaluator knows and does not ask the wall clock for."""
+STATEMENT = frozenset(
+    {"Sid", "Effect", "Action", "NotAction", "Resource", "NotResource", "Condition", "Principal"}
+)
+
+
+class Verdict(StrEnum):
+    ALLOWED = "allowed"
+    NOT_ALLOWED = "no policy allows it"
+    DENIED = "an identity policy denies it"
+    DENIED_BY_RESOURCE = "the resource's policy denies it"
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """How a service words it that somebody may not do something."""
+
+    code: str
+    status: int
+    opening: str = ""
+    quote: str = ""
+
+
+JSON = Refusal("AccessDeniedException", 400)
+REFUSALS: Mapping[str, Refusal] = {
+    "ec2": Refusal(
+        "UnauthorizedOperation", 403, opening="You are not authorized to perform this operation. "
+    ),
+    "s3": Refusal("AccessDenied", 403, quote='"'),
+    "sns": Refusal("AuthorizationError", 403),
+    "sqs": Refusal("AccessDenied", 403),
+    "iam": Refusal("AccessDenied", 403),
+    "cloudwatch": Refusal("AccessDenied", 403),
+    "cloudformation": Refusal("AccessDenied", 403),
+    "lambda": Refusal("AccessDeniedException", 403),
+}
+"""By the service's name in boto3; those that speak JSON are alike."""
+
+
+class Iam:
+    """`roles`: policy documents by role ARN. `trusts`: who may assume them, by role ARN. `resources`: the policies of
+    buckets, topics and queues, by their ARNs."""
+
+    def __init__(
+        self,
+        roles: Mapping[str, Sequence[Document]],
+        *,
+        trusts: Mapping[str, Document] | None = None,
+        resources: Mapping[str, Document] | None = None,
+    ) -> None:
+        self._trusts = dict(trusts or {})
+        self._resources = dict(resources or {})
+        for document in (*self._resources.values(), *self._trusts.values()):
+            _check_understood(document)
+        self._roles = {role: _statements(documents) for role, documents in roles.items()}
+        self._naming: dict[tuple[str, str], list[ParsedStatement]] = {}
+        self._verdicts: dict[tuple[Any, ...], Verdict] = {}
+
+    def first_denied(self, caller: Caller, checks: Iterable[Check]) -> Check | None:
+        """The first that the caller may not, or None."""
+        if caller.role == "root":
+            return None
+        return next((each for each in checks if self.verdict(caller, each) is not Verdict.ALLOWED), None)
+
+    def may(self, caller: Caller, check: Check) -> bool:
+        """For what a service leaves out instead of refusing the request."""
+        return self.first_denied(caller, (check,)) is None
+
+    def denial(self, check: Check, caller: Caller, service: str) -> ServiceError:
+        """As AWS words it. `service` is its name in boto3."""
+        words = REFUSALS.get(service, JSON)
+        return ServiceError(words.code, self._sentence(check, caller, words), status=words.status)
+
+    def trusts(self, role: str, service: str) -> bool:
+        """Whether the role lets this AWS service (`states.amazonaws.com`) assume it."""
+        return any(
+            statement["Effect"] == "Allow"
+            and service in _listed((statement.get("Principal") or {}).get("Service"))
+            and "sts:AssumeRole" in _listed(statement.get("Action"))
+            for statement in _listed((self._trusts.get(role) or {}).get("Statement"))
+        )
+
+    def lets_in(self, service: str, check: Check) -> bool:
+        """Whether the resource's own policy lets that AWS service (`events.amazonaws.com`) do it."""
+        document = self._policy_of(check.resource)
+        context = _context(f"service:{service}", check)
+        found: EvalResult = evaluate_resource_policy(document, context, service=service)
+        return bool(found.decision == "Allow")
+
+    def verdict(self, caller: Caller, check: Check) -> Verdict:
+        """Of a role; the same question is answered once."""
+        asked = (caller.role, check.action, check.resource, _frozen(check.context))
+        found = self._verdicts.get(asked)
+        if found is None:
+            if len(self._verdicts) >= MOST_REMEMBERED:
+                self._verdicts.clear()
+            found = self._verdicts[asked] = self._judge(caller, check)
+        return found
+
+    def _judge(self, caller: Caller, check: Check) -> Verdict:
+        context = _context(session_arn(caller), check)
+        answer: EvalResult = evaluate(context, [self._that_name(caller.role, check.action)])
+        document = self._policy_of(check.resource)
+        if document is not None:
+            answer = combine_resource_policy(answer, context, document, ACCOUNT)
+        if answer.decision == "Allow":
+            return Verdict.ALLOWED
+        if answer.decision == "ImplicitDeny":
+            return Verdict.NOT_ALLOWED
+        return Verdict.DENIED_BY_RESOURCE if answer.resource_policy_arn else Verdict.DENIED
+
+    def _that_name(self, role: str, action: str) -> list[ParsedStatement]:
+        """The role's statements on that action, in order."""
+        if (role, action) not in self._naming:
+            if role not in self._roles:
+                raise not_simulated(f"the role {role}")
+            self._naming[role, action] = [each for each in self._roles[role] if _is_about(each, action)]
+        return self._naming[role, action]
+
+    def _policy_of(self, resource: str) -> Document | None:
+        if resource.startswith("arn:aws:s3:::"):
+            resource = resource.partition("/")[0]
+        return self._resources.get(resource)
+
+    def _sentence(self, check: Check, caller: Caller, words: Refusal) -> str:
+        verdict = Verdict.DENIED if caller.role == "root" else self.verdict(caller, check)
+        reason = {
+            Verdict.DENIED: "with an explicit deny in an identity-based policy",
+            Verdict.DENIED_BY_RESOURCE: "with an explicit deny in a resource-based policy",
+        }.get(verdict, f"because no identity-based policy allows the {check.action} action")
+        return (
+            f"{words.opening}User: {session_arn(caller)} is not authorized to perform: {check.action} "
+            f"on resource: {words.quote}{check.resource}{words.quote} {reason}"
+        )
+
+
+def session_arn(caller: Caller) -> str:
+    """Who somebody is that has assumed the role."""
+    if caller.role == "root":
+        return f"arn:aws:iam::{ACCOUNT}:root"
+    role = caller.role.rpartition("/")[2]
+    return f"arn:aws:sts::{ACCOUNT}:assumed-role/{role}/{caller.instance or caller.name}"
+
+
+def _context(principal: str, check: Check) -> EvalContext:
+    # A request that names no tags has no aws:TagKeys.
+    asked = {"aws:tagkeys": None, **check.context}
+    return EvalContext(
+        principal_arn=principal,
+        principal_type="AssumedRole",
+        principal_account=ACCOUNT,
+        action=check.action,
+        resource_arn=check.resource,
+        region=REGION,
+        source_ip="203.0.113.9",
+        secure_transport=str(asked.get("aws:securetransport", "true")) == "true",
+        service_context=asked,
+    )
+
+
+def _statements(documents: Sequence[Document]) -> list[ParsedStatement]:
+    for document in documents:
+        _check_understood(document)
+    return [statement for document in documents for statement in parse_policy_document(dict(document))]
+
+
+def _is_about(statement: ParsedStatement, action: str) -> bool:
+    if statement.actions:
+        return any(fnmatch_iam(action, pattern) for pattern in statement.actions)
+    return not any(fnmatch_iam(action, pattern) for pattern in statement.not_actions)
+
+
+def _check_understood(document: Document) -> None:
+    """Raises NotSimulated for what the evaluator would pass over in silence."""
+    for statement in _listed(document.get("Statement")):
+        unknown = sorted(set(statement) - STATEMENT)
+        if unknown:
+            raise not_simulated(f"a policy with {unknown[0]}")
+        for operator, facts in (statement.get("Condition") or {}).items():
+            word = operator.removesuffix("IfExists").rpartition(":")[2]
+            if word not in OPERATORS:
+                raise not_simulated(f"the condition operator {operator}")
+            if any(key.lower() in ("aws:currenttime", "aws:epochtime", "aws:sourceip") for key in facts):
+                raise not_simulated(f"a condition on {', '.join(sorted(facts))}")
+        for text in _texts(statement):
+            if "${" in text:
+                raise not_simulated(f"the policy variable in {text}")
+            if text.startswith("{") or "Fn::" in text:
+                raise not_simulated(f"a policy that is not resolved: {text}")
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for key, each in value.items():
+            if key in ("Ref", "Fn::GetAtt", "Fn::Join", "Fn::Sub", "Fn::ImportValue"):
+                raise not_simulated(f"a policy that is not resolved: {value}")
+            yield from _texts(each)
+    elif isinstance(value, list | tuple):
+        for each in value:
+            yield from _texts(each)
+
+
+def _frozen(context: Mapping[str, str | list[str]]) -> tuple[tuple[str, Any], ...]:
+    if not context:
+        return ()
+    return tuple(
+        sorted((key, value if isinstance(value, str) else tuple(value)) for key, value in context.items())
+    )
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [] if value is None else [value]

@@ -1,0 +1,56 @@
+"""SNS: a topic keeps what was published, for whoever wants to know what a person would have read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from simulation.aws.api import Caller, Check, ServiceError
+from simulation.aws.parameters import not_simulated, only
+from simulation.world.world import World
+
+MOST_SUBJECT = 100
+MOST_BYTES = 256 * 1024
+
+
+@dataclass(frozen=True)
+class Notice:
+    at: datetime
+    sender: str
+    topic: str
+    subject: str
+    text: str
+
+
+class Notices:
+    """See the module."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.published: list[Notice] = []
+        self._topics: set[str] = set()
+
+    def create_topic(self, arn: str) -> None:
+        self._topics.add(arn)
+
+    def checks(self, caller: Caller, operation: str, request: Mapping[str, Any]) -> list[Check]:
+        if operation != "publish":
+            raise not_simulated(f"sns.{operation}")
+        return [Check("sns:Publish", str(request["TopicArn"]), {"aws:securetransport": "true"})]
+
+    def publish(self, caller: Caller, request: dict[str, Any]) -> dict[str, Any]:
+        only(request, ("TopicArn", "Subject", "Message"), "Publish")
+        topic, subject, text = request["TopicArn"], request.get("Subject", ""), request["Message"]
+        if topic not in self._topics:
+            raise ServiceError("NotFound", "Topic does not exist", status=404)
+        if len(subject) > MOST_SUBJECT or not subject.isprintable() or ("Subject" in request and not subject):
+            raise ServiceError("InvalidParameter", "Invalid parameter: Subject")
+        if not text:
+            raise ServiceError("InvalidParameter", "Invalid parameter: Empty message")
+        if len(text.encode()) > MOST_BYTES:
+            raise ServiceError("InvalidParameter", "Invalid parameter: Message too long")
+        self.published.append(Notice(self.world.now, caller.name, topic, subject, text))
+        self.world.note(caller.name, "publishes a notice", subject=subject)
+        return {"MessageId": self.world.new_id("notice-")}

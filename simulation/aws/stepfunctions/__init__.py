@@ -1,0 +1,352 @@
+"""Step Functions: the yard's documents walked in virtual time, task tokens, and executions as they are shown."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import bisect
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from simulation.aws.api import Caller, Check, ServiceError
+from simulation.aws.stepfunctions.document import Document
+from simulation.aws.stepfunctions.execution import (
+    MOST_BYTES,
+    MOST_CAUSE,
+    MOST_ERROR,
+    Attempt,
+    Execution,
+    Machine,
+    Permissions,
+    Status,
+    size_of,
+)
+from simulation.world.world import World
+
+__all__ = ["Execution", "Machine", "Status", "StepFunctions"]
+
+Invoke = Callable[[str, Any, Callable[[Any], None]], object]
+"""(function, payload, on_done): on_done(answer | LambdaFailure) follows once, in this step or a later one."""
+Emit = Callable[[str, str, Mapping[str, Any], Sequence[str]], None]
+"""(source, detail type, detail, resources)."""
+
+TOKEN = "AQCEAAAAKgAAAAMAAAAA"  # noqa: S105 - how AWS's begin, more or less; one without it is none
+LAG_SECONDS = (0.0, 1.0)
+"""Describe and List are eventually consistent: for so long they may show what was before."""
+MOST_INCLUDED = 248 * 1024
+"""Bytes of input or output that an event carries."""
+PAGE, MOST_PAGE = 100, 1000
+NAME = re.compile(r"[0-9A-Za-z_-]{1,80}")
+ON_MACHINE = {"start_execution": "StartExecution", "list_executions": "ListExecutions"}
+ON_EXECUTION = {"describe_execution": "DescribeExecution", "stop_execution": "StopExecution"}
+ON_TOKEN = {
+    "send_task_success": "SendTaskSuccess",
+    "send_task_failure": "SendTaskFailure",
+    "send_task_heartbeat": "SendTaskHeartbeat",
+}
+
+
+class StepFunctions:
+    """Machines come by `create`. `iam`, where there is one, is asked whether a machine's role may call a function."""
+
+    def __init__(self, world: World, invoke: Invoke, emit: Emit, *, iam: Permissions | None = None) -> None:
+        self.world, self.iam = world, iam
+        self.machines: dict[str, Machine] = {}
+        self.executions: dict[str, Execution] = {}
+        """By ARN, in the order of their start."""
+        self.transitions = 0
+        """Of all executions."""
+        self.on_state: Callable[[Execution, str, str], None] = _nobody_looks
+        """The fault plan's: called as an execution has `entered` or `exited` a state."""
+        self._invoke, self._emit = invoke, emit
+        self._of_machine: dict[str, list[Execution]] = {}
+        self._running: dict[str, dict[str, Execution]] = {}
+        """By machine: those that are shown as running; those that ended leave when a list is asked for."""
+        self._shown_from: dict[str, datetime] = {}
+        """By execution: when its last change is seen by everybody."""
+        self._waits: dict[str, Attempt] = {}
+        self._tokens = 0
+
+    def create(self, machine: Machine) -> None:
+        """A machine of the templates. Raises ServiceError for a document with anything in it that is not known."""
+        Document.of(machine.definition)
+        self.machines[machine.arn] = machine
+        self._of_machine.setdefault(machine.arn, [])
+        self._running.setdefault(machine.arn, {})
+
+    def stuck(self) -> list[Execution]:
+        """Executions that wait for what is not planned: nothing but their last limit will move them."""
+        return [
+            execution
+            for machine in self.machines.values()
+            for execution in self._shown_as_running(machine)
+            if execution.waits_for_nothing()
+        ]
+
+    # --------------------------------------------------------------------------------------------------- operations
+
+    def checks(self, caller: Caller, operation: str, request: Mapping[str, Any]) -> list[Check]:
+        if operation in ON_MACHINE:
+            return [Check(f"states:{ON_MACHINE[operation]}", str(request["stateMachineArn"]))]
+        if operation in ON_EXECUTION:
+            return [Check(f"states:{ON_EXECUTION[operation]}", str(request["executionArn"]))]
+        if operation in ON_TOKEN:
+            return [Check(f"states:{ON_TOKEN[operation]}", "*")]  # these know no resources
+        raise ServiceError("NotSimulated", f"stepfunctions has no {operation} in the simulator")
+
+    def start_execution(self, caller: Caller, request: dict[str, Any]) -> dict[str, Any]:
+        _only(request, "stateMachineArn", "name", "input")
+        machine = self._machine(request["stateMachineArn"])
+        given = request.get("input", "{}")
+        _check_json("input", given, "InvalidExecutionInput", "Invalid State Machine Execution Input")
+        name = request.get("name") or self.world.new_id("", 32)
+        if not NAME.fullmatch(name):
+            raise ServiceError("InvalidName", f"Invalid Name: '{name}'")
+        known = self.executions.get(f"{machine.arn.replace(':stateMachine:', ':execution:')}:{name}")
+        if known is not None:
+            if known.status is Status.RUNNING and known.input == given:
+                return {"executionArn": known.arn, "startDate": known.started}
+            raise ServiceError("ExecutionAlreadyExists", f"Execution Already Exists: '{known.arn}'")
+        execution = self._start(machine, name, given)
+        return {"executionArn": execution.arn, "startDate": execution.started}
+
+    def stop_execution(self, caller: Caller, request: dict[str, Any]) -> dict[str, Any]:
+        _only(request, "executionArn", "error", "cause")
+        execution = self._execution(request["executionArn"])
+        error, cause = request.get("error"), request.get("cause")
+        _check_length("error", error, MOST_ERROR)
+        _check_length("cause", cause, MOST_CAUSE)
+        if execution.status is Status.RUNNING:
+            self.world.note(caller.name, "stops the execution", execution=execution.label)
+        execution.end(Status.ABORTED, error=error, cause=cause)
+        return {"stopDate": execution.stopped}
+
+    def describe_execution(self, caller: Caller, request: dict[str, Any]) -> dict[str, Any]:
+        _only(request, "executionArn")
+        execution = self._execution(request["executionArn"])
+        shown = {
+            **self._row(execution),
+            "input": execution.input,
+            "inputDetails": {"included": True},
+            "redriveCount": 0,
+        }
+        if shown["status"] != Status.RUNNING:
+            if execution.output is not None:
+                shown |= {"output": execution.output, "outputDetails": {"included": True}}
+            told = {"error": execution.error, "cause": execution.cause}
+            shown |= {name: value for name, value in told.items() if value is not None}
+        return shown
+
+    def list_executions(self, caller: Caller, request: dict[str, Any]) -> dict[str, Any]:
+        """The youngest first."""
+        _only(request, "stateMachineArn", "statusFilter", "maxResults", "nextToken")
+        machine, wanted = self._machine(request["stateMachineArn"]), request.get("statusFilter")
+        most = request.get("maxResults") or PAGE
+        if wanted is not None and wanted not in set(Status):
+            raise ServiceError("NotSimulated", f"no execution is ever {wanted} in the simulator")
+        if not 0 < most <= MOST_PAGE:
+            raise ServiceError(
+                "ValidationException", f"Member must have value less than or equal to {MOST_PAGE}"
+            )
+        candidates = (
+            self._shown_as_running(machine) if wanted == Status.RUNNING else self._of_machine[machine.arn]
+        )
+        end = len(candidates)
+        if "nextToken" in request:
+            end = bisect.bisect_left(candidates, _number(request["nextToken"]), key=lambda each: each.number)
+        page: list[Execution] = []
+        for index in range(end - 1, -1, -1):
+            execution = candidates[index]
+            if self._is_listed(execution) and wanted in (None, self._shown_status(execution)):
+                if len(page) == most:
+                    rows = [self._row(each) for each in page]
+                    return {"executions": rows, "nextToken": _page_token(page[-1].number)}
+                page.append(execution)
+        return {"executions": [self._row(each) for each in page]}
+
+    def send_task_success(self, caller: Caller, request: dict[str, Any]) -> dict[str, Any]:
+        _only(request, "taskToken", "output")
+        output = request["output"]
+        _check_length("output", output, MOST_BYTES)
+        _check_json("output", output, "InvalidOutput", "Invalid Output")
+        self._wait_of(request["taskToken"]).succeed(json.loads(output))
+        return {}
+
+    def send_task_failure(self, caller: Caller, request: dict[str, Any]) -> dict[str, Any]:
+        _only(request, "taskToken", "error", "cause")
+        error, cause = request.get("error") or "", request.get("cause") or ""
+        _check_length("error", error, MOST_ERROR)
+        _check_length("cause", cause, MOST_CAUSE)
+        self._wait_of(request["taskToken"]).fail(error, cause)
+        return {}
+
+    def send_task_heartbeat(self, caller: Caller, request: dict[str, Any]) -> dict[str, Any]:
+        _only(request, "taskToken")
+        self._wait_of(request["taskToken"]).beat()
+        return {}
+
+    # -------------------------------------------------------------------------------------------- for the executions
+
+    def call(self, function: str, payload: Any, on_done: Callable[[Any], None]) -> object:
+        return self._invoke(function, payload, on_done)
+
+    def open_wait(self, attempt: Attempt) -> str:
+        """A fresh token: its answers go to that attempt until it is closed."""
+        self._tokens += 1
+        content = f"{attempt.execution.machine.arn}#{self._tokens}"
+        token = TOKEN + base64.b64encode(content.encode()).decode()
+        self._waits[token] = attempt
+        return token
+
+    def close_wait(self, token: str) -> None:
+        self._waits.pop(token, None)
+
+    def changed(self, execution: Execution) -> None:
+        """It began or it ended: everybody who listens is told, and lists show it, later."""
+        lag = self.world.chance("stepfunctions").uniform(*LAG_SECONDS)
+        self._shown_from[execution.arn] = self.world.now + timedelta(seconds=lag)
+        self._emit(
+            "aws.states", "Step Functions Execution Status Change", _detail(execution), [execution.arn]
+        )
+
+    # ------------------------------------------------------------------------------------------------------- inside
+
+    def _start(self, machine: Machine, name: str, given: str) -> Execution:
+        document = Document.of(machine.definition)
+        execution = Execution(self, machine, name, len(self.executions), given, document)
+        self.executions[execution.arn] = execution
+        self._of_machine[machine.arn].append(execution)
+        self._running[machine.arn][execution.arn] = execution
+        self.world.note(execution.label, "starts")
+        execution.begin()
+        self.changed(execution)
+        return execution
+
+    def _machine(self, arn: str) -> Machine:
+        if arn not in self.machines:
+            raise ServiceError("StateMachineDoesNotExist", f"State Machine Does Not Exist: '{arn}'")
+        return self.machines[arn]
+
+    def _execution(self, arn: str) -> Execution:
+        if arn not in self.executions:
+            raise ServiceError("ExecutionDoesNotExist", f"Execution Does Not Exist: '{arn}'")
+        return self.executions[arn]
+
+    def _wait_of(self, token: str) -> Attempt:
+        """Raises what AWS says to a token that nobody waits for any more, or that never was one."""
+        attempt = self._waits.get(token)
+        if attempt is not None:
+            return attempt
+        number = _number_of(token)
+        if number is None:
+            raise ServiceError("InvalidToken", "Invalid Token: 'Invalid token'")
+        if number > self._tokens:
+            raise ServiceError("TaskDoesNotExist", "Task Does Not Exist: 'Provided task does not exist'")
+        raise ServiceError("TaskTimedOut", "Task Timed Out: 'Provided task does not exist anymore'")
+
+    def _shown_as_running(self, machine: Machine) -> list[Execution]:
+        running = self._running[machine.arn]
+        over = [arn for arn, each in running.items() if self._shown_status(each) is not Status.RUNNING]
+        for arn in over:
+            del running[arn]
+        return list(running.values())
+
+    def _is_listed(self, execution: Execution) -> bool:
+        """A list may not know yet what has just begun."""
+        return execution.status is not Status.RUNNING or self.world.now >= self._shown_from[execution.arn]
+
+    def _shown_status(self, execution: Execution) -> Status:
+        return execution.status if self.world.now >= self._shown_from[execution.arn] else Status.RUNNING
+
+    def _row(self, execution: Execution) -> dict[str, Any]:
+        status = self._shown_status(execution)
+        row = {
+            "executionArn": execution.arn,
+            "stateMachineArn": execution.machine.arn,
+            "name": execution.name,
+            "status": status,
+            "startDate": execution.started,
+        }
+        return row if status is Status.RUNNING else {**row, "stopDate": execution.stopped}
+
+
+def _nobody_looks(execution: Execution, state: str, what: str) -> None:
+    pass
+
+
+def _detail(execution: Execution) -> dict[str, Any]:
+    """Of the event."""
+    output = execution.output
+    return {
+        "executionArn": execution.arn,
+        "stateMachineArn": execution.machine.arn,
+        "name": execution.name,
+        "status": str(execution.status),
+        "startDate": _epoch_ms(execution.started),
+        "stopDate": None if execution.stopped is None else _epoch_ms(execution.stopped),
+        **_carried("input", execution.input),
+        **({"output": None, "outputDetails": None} if output is None else _carried("output", output)),
+        "error": execution.error,
+        "cause": execution.cause,
+        "stateMachineVersionArn": None,
+        "stateMachineAliasArn": None,
+        "redriveCount": 0,
+        "redriveDate": None,
+    }
+
+
+def _carried(name: str, text: str) -> dict[str, Any]:
+    included = size_of(text) <= MOST_INCLUDED
+    return {name: text if included else None, f"{name}Details": {"included": included}}
+
+
+def _epoch_ms(when: datetime) -> int:
+    return round(when.timestamp() * 1000)
+
+
+def _number_of(token: str) -> int | None:
+    """Which token of this world it would be; None where it is none."""
+    if not token.startswith(TOKEN):
+        return None
+    try:
+        number = base64.b64decode(token.removeprefix(TOKEN), validate=True).decode().rpartition("#")[2]
+    except (binascii.Error, UnicodeDecodeError):
+        return None
+    return int(number) if number.isdigit() else None
+
+
+def _page_token(number: int) -> str:
+    return base64.b64encode(f"before {number}".encode()).decode()
+
+
+def _number(token: str) -> int:
+    try:
+        return int(base64.b64decode(token, validate=True).decode().removeprefix("before "))
+    except (binascii.Error, ValueError) as error:
+        raise ServiceError("InvalidToken", "Invalid Token: 'Invalid token'") from error
+
+
+def _only(request: Mapping[str, Any], *known: str) -> None:
+    unknown = sorted(set(request) - set(known))
+    if unknown:
+        raise ServiceError("NotSimulated", f"the simulator knows no {unknown} there")
+
+
+def _check_json(name: str, text: str, code: str, words: str) -> None:
+    _check_length(name, text, MOST_BYTES)
+    try:
+        json.loads(text)
+    except ValueError as error:
+        raise ServiceError(code, f"{words}: '{error}'") from error
+
+
+def _check_length(name: str, text: str | None, most: int) -> None:
+    if text is not None and size_of(text) > most:
+        raise ServiceError(
+            "ValidationException",
+            f"1 validation error detected: Value at '{name}' failed to satisfy constraint: "
+            f"Member must have length less than or equal to {most}",
+        )

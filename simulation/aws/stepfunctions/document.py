@@ -1,0 +1,305 @@
+"""An ASL document, checked and compiled: what the yard's workflows speak of the language, and nothing beside it."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, NoReturn
+
+from simulation.aws.api import ServiceError
+from simulation.aws.stepfunctions.expressions import Template, compiled, is_expression
+
+CALLBACK = "arn:aws:states:::lambda:invoke.waitForTaskToken"
+FUNCTION = "arn:aws:lambda:"
+ALL, TASK_FAILED = "States.ALL", "States.TaskFailed"
+TIMEOUT, HEARTBEAT_TIMEOUT = "States.Timeout", "States.HeartbeatTimeout"
+RUNTIME, TOO_LARGE = "States.Runtime", "States.DataLimitExceeded"
+NEVER_IN_ALL = frozenset({RUNTIME, TOO_LARGE})
+
+MACHINE_FIELDS = frozenset({"Comment", "QueryLanguage", "StartAt", "States", "TimeoutSeconds", "Version"})
+GOING_ON = frozenset({"Assign", "Output", "Next", "End"})
+FIELDS: Mapping[str, frozenset[str]] = {
+    "Task": GOING_ON | {"Resource", "Arguments", "TimeoutSeconds", "HeartbeatSeconds", "Retry", "Catch"},
+    "Choice": frozenset({"Choices", "Default", "Assign", "Output"}),
+    "Wait": GOING_ON | {"Seconds"},
+    "Pass": GOING_ON,
+    "Succeed": frozenset({"Output"}),
+    "Fail": frozenset({"Error", "Cause"}),
+}
+RULE_FIELDS = frozenset({"Condition", "Next", "Assign", "Output", "Comment"})
+CATCHER_FIELDS = frozenset({"ErrorEquals", "Next", "Assign", "Output", "Comment"})
+RETRIER_FIELDS = frozenset(
+    {
+        "ErrorEquals",
+        "IntervalSeconds",
+        "MaxAttempts",
+        "BackoffRate",
+        "MaxDelaySeconds",
+        "JitterStrategy",
+        "Comment",
+    }
+)
+AWS_HAS_TOO = frozenset({"Parallel", "Map"})
+
+
+class Type(StrEnum):
+    TASK = "Task"
+    CHOICE = "Choice"
+    WAIT = "Wait"
+    PASS = "Pass"  # noqa: S105 - a type of state
+    SUCCEED = "Succeed"
+    FAIL = "Fail"
+
+
+@dataclass(frozen=True)
+class Leaving:
+    """How a state is left: what is assigned, what comes out, what comes next (None: the end)."""
+
+    assign: Template | None
+    output: Template | None
+    next: str | None
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One choice."""
+
+    condition: Template
+    leaving: Leaving
+
+
+@dataclass(frozen=True)
+class Catcher:
+    errors: tuple[str, ...]
+    leaving: Leaving
+
+
+@dataclass(frozen=True)
+class Retrier:
+    errors: tuple[str, ...]
+    interval: float
+    most: int
+    backoff: float
+    max_delay: float | None
+    jitter: bool
+
+    def pause(self, already: int) -> float:
+        """Seconds, before jitter, after so many tries again by this retrier."""
+        pause = self.interval * self.backoff**already
+        return pause if self.max_delay is None else min(pause, self.max_delay)
+
+
+@dataclass(frozen=True)
+class State:
+    """`function` and `arguments` of a Task, `seconds` of a Wait, `error` and `cause` of a Fail."""
+
+    name: str
+    type: Type
+    leaving: Leaving
+    waits_for_token: bool = False
+    function: Template | None = None
+    payload: Template | None = None
+    timeout: Template | None = None
+    heartbeat: Template | None = None
+    retriers: tuple[Retrier, ...] = ()
+    catchers: tuple[Catcher, ...] = ()
+    rules: tuple[Rule, ...] = ()
+    has_default: bool = False
+    seconds: Template | None = None
+    error: Template | None = None
+    cause: Template | None = None
+
+
+@dataclass(frozen=True)
+class Document:
+    start: str
+    states: Mapping[str, State]
+    timeout: float | None
+
+    @staticmethod
+    def of(definition: Mapping[str, Any]) -> Document:
+        """Raises ServiceError: InvalidDefinition as AWS would, or NotSimulated. Compiled once for each definition."""
+        return _document(json.dumps(definition))
+
+
+def matches(wanted: Sequence[str], error: str) -> bool:
+    """Whether an `ErrorEquals` covers this error: States.Timeout covers a missed heartbeat too, States.TaskFailed all
+    but timeouts, States.ALL all but what always ends an execution."""
+    if error in wanted:
+        return True
+    if error in NEVER_IN_ALL:
+        return False
+    if ALL in wanted or (error == HEARTBEAT_TIMEOUT and TIMEOUT in wanted):
+        return True
+    return TASK_FAILED in wanted and error != TIMEOUT
+
+
+@functools.cache
+def _document(text: str) -> Document:
+    machine = json.loads(text)
+    _check_fields(machine, MACHINE_FIELDS, "")
+    if machine.get("QueryLanguage") != "JSONata":
+        _not_simulated("a document in JSONPath")
+    states = machine.get("States")
+    if not isinstance(states, dict) or not states:
+        _invalid("SCHEMA_VALIDATION_FAILED: These fields are required: [States] at /")
+    compiled_states = {name: _state(name, state) for name, state in states.items()}
+    _check_targets(str(machine.get("StartAt")), states)
+    limit = machine.get("TimeoutSeconds")
+    if limit is not None and (not isinstance(limit, int) or limit <= 0):
+        _invalid("SCHEMA_VALIDATION_FAILED: Expected value of type positive Integer at /TimeoutSeconds")
+    return Document(str(machine["StartAt"]), compiled_states, limit)
+
+
+def _state(name: str, state: Mapping[str, Any]) -> State:
+    where, kind = f"/States/{name}", str(state.get("Type"))
+    if kind in AWS_HAS_TOO:
+        _not_simulated(f"a state of type {kind}")
+    if kind not in FIELDS:
+        _invalid(f"SCHEMA_VALIDATION_FAILED: Value is not a valid type of state at {where}/Type")
+    _check_fields(state, FIELDS[kind] | {"Type", "Comment"}, where)
+    if "Next" in FIELDS[kind] and ("Next" in state) == bool(state.get("End")):
+        _invalid(f"SCHEMA_VALIDATION_FAILED: These fields are required: [Next or End] at {where}")
+    match Type(kind):
+        case Type.TASK:
+            return _task(name, state, where)
+        case Type.CHOICE:
+            return _choice(name, state, where)
+        case Type.WAIT:
+            return State(name, Type.WAIT, _leaving(state), seconds=_required(state, "Seconds", where))
+        case Type.FAIL:
+            return State(
+                name, Type.FAIL, _leaving({}), error=_given(state, "Error"), cause=_given(state, "Cause")
+            )
+        case other:
+            return State(name, other, _leaving(state))
+
+
+def _task(name: str, state: Mapping[str, Any], where: str) -> State:
+    resource, arguments = str(state.get("Resource", "")), state.get("Arguments")
+    is_callback = resource == CALLBACK
+    if is_callback:
+        if not isinstance(arguments, dict) or set(arguments) != {"FunctionName", "Payload"}:
+            _not_simulated(f"Arguments other than FunctionName and Payload at {where}")
+        function, payload = compiled(arguments["FunctionName"]), compiled(arguments["Payload"])
+    elif resource.startswith(FUNCTION):
+        function = compiled(resource)
+        payload = compiled("{% $states.input %}" if arguments is None else arguments)
+    else:
+        _not_simulated(f"the resource {resource!r} at {where}")
+    catchers = state.get("Catch", [])
+    retriers = state.get("Retry", [])
+    _check_all_is_last(catchers, f"{where}/Catch")
+    _check_all_is_last(retriers, f"{where}/Retry")
+    return State(
+        name,
+        Type.TASK,
+        _leaving(state),
+        waits_for_token=is_callback,
+        function=function,
+        payload=payload,
+        timeout=_given(state, "TimeoutSeconds"),
+        heartbeat=_given(state, "HeartbeatSeconds"),
+        retriers=tuple(_retrier(each, f"{where}/Retry") for each in retriers),
+        catchers=tuple(_catcher(each, f"{where}/Catch") for each in catchers),
+    )
+
+
+def _choice(name: str, state: Mapping[str, Any], where: str) -> State:
+    if not state.get("Choices"):
+        _invalid(f"SCHEMA_VALIDATION_FAILED: These fields are required: [Choices] at {where}")
+    rules = []
+    for rule in state["Choices"]:
+        _check_fields(rule, RULE_FIELDS, f"{where}/Choices")
+        rules.append(Rule(_required(rule, "Condition", f"{where}/Choices"), _leaving(rule)))
+    leaving = _leaving({**state, "Next": state.get("Default")})
+    return State(name, Type.CHOICE, leaving, rules=tuple(rules), has_default="Default" in state)
+
+
+def _catcher(catcher: Mapping[str, Any], where: str) -> Catcher:
+    _check_fields(catcher, CATCHER_FIELDS, where)
+    return Catcher(tuple(catcher["ErrorEquals"]), _leaving(catcher))
+
+
+def _retrier(retrier: Mapping[str, Any], where: str) -> Retrier:
+    _check_fields(retrier, RETRIER_FIELDS, where)
+    jitter = retrier.get("JitterStrategy", "NONE")
+    if jitter not in ("FULL", "NONE"):
+        _invalid(f"SCHEMA_VALIDATION_FAILED: Value is not a valid JitterStrategy at {where}")
+    return Retrier(
+        tuple(retrier["ErrorEquals"]),
+        interval=float(retrier.get("IntervalSeconds", 1)),
+        most=int(retrier.get("MaxAttempts", 3)),
+        backoff=float(retrier.get("BackoffRate", 2.0)),
+        max_delay=retrier.get("MaxDelaySeconds"),
+        jitter=jitter == "FULL",
+    )
+
+
+def _leaving(fields: Mapping[str, Any]) -> Leaving:
+    return Leaving(_given(fields, "Assign"), _given(fields, "Output"), fields.get("Next"))
+
+
+def _given(fields: Mapping[str, Any], name: str) -> Template | None:
+    return compiled(fields[name]) if name in fields else None
+
+
+def _required(fields: Mapping[str, Any], name: str, where: str) -> Template:
+    if name not in fields:
+        _invalid(f"SCHEMA_VALIDATION_FAILED: These fields are required: [{name}] at {where}")
+    if name == "Condition" and not is_expression(fields[name]):
+        _not_simulated(f"a Condition that is no expression at {where}")
+    return compiled(fields[name])
+
+
+def _check_fields(fields: Mapping[str, Any], known: frozenset[str], where: str) -> None:
+    for name in fields:
+        if name not in known:
+            _invalid(f"SCHEMA_VALIDATION_FAILED: Field is not supported (here at least) at {where}/{name}")
+
+
+def _check_all_is_last(rules: Sequence[Mapping[str, Any]], where: str) -> None:
+    for number, rule in enumerate(rules):
+        names = rule.get("ErrorEquals")
+        if not names:
+            _invalid(f"SCHEMA_VALIDATION_FAILED: These fields are required: [ErrorEquals] at {where}")
+        if ALL in names and (len(names) > 1 or number < len(rules) - 1):
+            _invalid(
+                f"SCHEMA_VALIDATION_FAILED: States.ALL must appear alone, and in the last rule, at {where}"
+            )
+
+
+def _check_targets(start: str, states: Mapping[str, Mapping[str, Any]]) -> None:
+    if start not in states:
+        _invalid(f"MISSING_TRANSITION_TARGET: Missing 'Next' target: {start} at /StartAt")
+    for name, state in states.items():
+        for target in _targets(state):
+            if target not in states:
+                _invalid(f"MISSING_TRANSITION_TARGET: Missing 'Next' target: {target} at /States/{name}")
+    reached, ahead = {start}, [start]
+    while ahead:
+        for target in _targets(states[ahead.pop()]):
+            if target not in reached:
+                reached.add(target)
+                ahead.append(target)
+    for name in states:
+        if name not in reached:
+            _invalid(f'MISSING_TRANSITION_TARGET: State "{name}" is not reachable. at /States/{name}')
+
+
+def _targets(state: Mapping[str, Any]) -> Iterator[str]:
+    rules = [state, *state.get("Choices", []), *state.get("Catch", [])]
+    yield from (rule["Next"] for rule in rules if "Next" in rule)
+    if "Default" in state:
+        yield state["Default"]
+
+
+def _invalid(fault: str) -> NoReturn:
+    raise ServiceError("InvalidDefinition", f"Invalid State Machine Definition: '{fault}'")
+
+
+def _not_simulated(what: str) -> NoReturn:
+    raise ServiceError("NotSimulated", f"the simulator has no {what}")

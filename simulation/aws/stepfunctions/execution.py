@@ -1,0 +1,501 @@
+"""One execution: from state to state, each step planned in the world, so that anything may happen between two."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from typing import Any, Protocol
+
+from simulation.aws.api import Caller, Check, ServiceError
+from simulation.aws.functions import LambdaFailure
+from simulation.aws.stepfunctions.document import (
+    HEARTBEAT_TIMEOUT,
+    RUNTIME,
+    TIMEOUT,
+    TOO_LARGE,
+    Document,
+    Leaving,
+    Retrier,
+    State,
+    Type,
+    matches,
+)
+from simulation.aws.stepfunctions.expressions import Bindings, QueryError, Template, bound, type_of
+from simulation.world.world import Planned, World
+
+MOST_BYTES = 262_144
+"""Of what goes into a task, a state or an execution and of what comes out of it; and of one Assign."""
+MOST_EVENTS = 25_000
+MOST_ERROR, MOST_CAUSE = 256, 32_768
+LONGEST_EXECUTION = 365 * 86_400.0
+LONGEST_WAIT = 99_999_999
+STEP_SECONDS = (0.01, 0.05)
+"""What Step Functions itself needs from one state to the next."""
+QUERY_ERROR = "States.QueryEvaluationError"
+JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+
+
+class Status(StrEnum):
+    RUNNING = "RUNNING"
+    SUCCEEDED = "SUCCEEDED"
+    FAILED = "FAILED"
+    TIMED_OUT = "TIMED_OUT"
+    ABORTED = "ABORTED"
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A state machine as its template has it."""
+
+    arn: str
+    name: str
+    definition: Mapping[str, Any]
+    role: str
+
+
+class StateError(Exception):
+    """A state failed, with AWS's name for it."""
+
+    def __init__(self, error: str, cause: str) -> None:
+        super().__init__(f"{error}: {cause}")
+        self.error, self.cause = error, cause
+
+
+class Permissions(Protocol):
+    def first_denied(self, caller: Caller, checks: list[Check]) -> Check | None: ...
+
+    def denial(self, check: Check, caller: Caller, service: str) -> ServiceError: ...
+
+
+class Surroundings(Protocol):
+    """What an execution needs of the service it belongs to."""
+
+    world: World
+    iam: Permissions | None
+    transitions: int
+    on_state: Callable[[Execution, str, str], None]
+
+    def call(self, function: str, payload: Any, on_done: Callable[[Any], None]) -> object: ...
+
+    def open_wait(self, attempt: Attempt) -> str: ...
+
+    def close_wait(self, token: str) -> None: ...
+
+    def changed(self, execution: Execution) -> None: ...
+
+
+class Attempt:
+    """One try of a Task. Whatever ends it first counts: its call, its token's answer, the clock."""
+
+    def __init__(self, execution: Execution, timeout: float | None, heartbeat: float | None) -> None:
+        self.execution, self.world = execution, execution.service.world
+        self.token: str | None = None
+        self.is_called = True
+        """Until the function has answered."""
+        self.is_over = False
+        self.timeout = self._after(timeout, self._time_out)
+        self.heartbeat, self._last_beat = heartbeat, self.world.now
+        self.silence = self._after(heartbeat, self._listen)
+
+    def answered(self, answer: Any, *, ends: bool) -> None:
+        """What the function said; it ends the attempt unless a token is waited for and all went well."""
+        self.is_called = False
+        if isinstance(answer, LambdaFailure):
+            self.fail(answer.error, answer.cause)
+        elif ends:
+            self.succeed(answer)
+
+    def succeed(self, result: Any) -> None:
+        if self._end():
+            self.execution.then(lambda: self.execution.task_done(result), "succeeded")
+
+    def fail(self, error: str, cause: str) -> None:
+        if self._end():
+            self.execution.then(
+                lambda: self.execution.task_failed(StateError(error, cause)), f"failed: {error}"
+            )
+
+    def beat(self) -> None:
+        self._last_beat = self.world.now
+
+    def abandon(self) -> None:
+        """The execution has ended: nobody wants the answer any more."""
+        self._end()
+
+    def _time_out(self) -> None:
+        self.fail(TIMEOUT, "")
+
+    def _listen(self) -> None:
+        assert self.heartbeat is not None
+        due = self._last_beat + timedelta(seconds=self.heartbeat)
+        if due <= self.world.now:
+            self.fail(HEARTBEAT_TIMEOUT, "")
+        else:
+            self.silence = self.world.at(
+                due, self._listen, what=f"{self.execution.label} must hear of its task"
+            )
+
+    def _after(self, seconds: float | None, do: Callable[[], None]) -> Planned | None:
+        if seconds is None:
+            return None
+        return self.world.after(
+            seconds, do, what=f"{self.execution.label}: time is up for {self.execution.at}"
+        )
+
+    def _end(self) -> bool:
+        """Whether this was the first end."""
+        if self.is_over:
+            return False
+        self.is_over = True
+        for planned in (self.timeout, self.silence):
+            if planned:
+                planned.cancel()
+        if self.token:
+            self.execution.service.close_wait(self.token)
+        return True
+
+
+class Execution:
+    """See the module."""
+
+    def __init__(
+        self, service: Surroundings, machine: Machine, name: str, number: int, given: str, document: Document
+    ) -> None:
+        self.service, self.machine, self.name, self.number, self.document = (
+            service,
+            machine,
+            name,
+            number,
+            document,
+        )
+        self.arn = f"{machine.arn.replace(':stateMachine:', ':execution:')}:{name}"
+        self.label = f"{machine.name} {name}"
+        self.input, self._given = given, json.loads(given)
+        self.started = _to_ms(service.world.now)
+        self.stopped: datetime | None = None
+        self.status = Status.RUNNING
+        self.output: str | None = None
+        self.error: str | None = None
+        self.cause: str | None = None
+        self.transitions = 0
+        """States entered and tried again: what AWS bills."""
+        self.events = 1
+        """How long AWS's history would be."""
+        self.history: list[tuple[datetime, str, str]] = []
+        """When, which state, what: for the story."""
+        self.variables: dict[str, Any] = {}
+        self.at = ""
+        """The state that it is in."""
+        self.attempt: Attempt | None = None
+        self._state: State | None = None
+        self._state_input: Any = None
+        self._entered = self.started
+        self._retries: dict[Retrier, int] = {}
+        self._next: Planned | None = None
+        limit = document.timeout or LONGEST_EXECUTION
+        what = f"{self.label}: its time is up"
+        self._limit = service.world.after(limit, lambda: self.end(Status.TIMED_OUT), what=what)
+
+    # ------------------------------------------------------------------------------------------- from state to state
+
+    def begin(self) -> None:
+        self.then(lambda: self._enter(self.document.start, self._given), "started")
+
+    def then(self, do: Callable[[], None], what: str) -> None:
+        """The next step, in a moment, should it still run then."""
+        world = self.service.world
+        self.history.append((world.now, self.at, what))
+        self._plan(do, world.chance("stepfunctions").uniform(*STEP_SECONDS))
+
+    def _plan(self, do: Callable[[], None], seconds: float) -> None:
+        self._next = self.service.world.after(seconds, lambda: self._step(do), what=f"{self.label} goes on")
+
+    def _step(self, do: Callable[[], None]) -> None:
+        self._next = None
+        try:
+            do()
+        except QueryError as error:
+            self._fail(QUERY_ERROR, str(error))
+        except StateError as failure:
+            self._fail(failure.error, failure.cause)
+
+    def _enter(self, name: str, given: Any) -> None:
+        world, state = self.service.world, self.document.states[name]
+        self.at, self._state, self._state_input, self._entered = name, state, given, _to_ms(world.now)
+        self._retries = {}
+        self._count_transition()
+        self._count_events(1)
+        self.history.append((world.now, name, "entered"))
+        if state.type in (Type.TASK, Type.WAIT):
+            world.note(self.label, f"enters {name}")
+        self.service.on_state(self, name, "entered")
+        if self.status is not Status.RUNNING:
+            return
+        match state.type:
+            case Type.TASK:
+                self._try()
+            case Type.CHOICE:
+                self._choose(state)
+            case Type.WAIT:
+                self._plan(
+                    lambda: self._leave(state.leaving, self._bindings(), given), self._wait_seconds(state)
+                )
+            case Type.PASS:
+                self._leave(state.leaving, self._bindings(), given)
+            case Type.SUCCEED:
+                self._leave(state.leaving, self._bindings(), given)
+            case Type.FAIL:
+                bindings = self._bindings()
+                self._fail(_text("Error", state.error, bindings), _text("Cause", state.cause, bindings))
+
+    def _leave(self, leaving: Leaving, bindings: Bindings, result: Any) -> None:
+        """`result` comes out where the document says nothing else."""
+        assert self._state is not None
+        output = leaving.output(bindings) if leaving.output else result
+        assigned = leaving.assign(bindings) if leaving.assign else {}
+        _check_size(assigned, f"The Assign of the state '{self.at}'")
+        text = _check_size(output, f"The state '{self.at}'")
+        self.variables = {**self.variables, **assigned}
+        self._count_events(1)
+        self.history.append((self.service.world.now, self.at, "exited"))
+        self.service.on_state(self, self.at, "exited")
+        if self.status is not Status.RUNNING:
+            return
+        following = leaving.next
+        if following is None:
+            self.end(Status.SUCCEEDED, output=text)
+        else:
+            self._plan(
+                lambda: self._enter(following, output),
+                self.service.world.chance("stepfunctions").uniform(*STEP_SECONDS),
+            )
+
+    def _choose(self, state: State) -> None:
+        bindings = self._bindings()
+        for rule in state.rules:
+            answer = rule.condition(bindings)
+            if not isinstance(answer, bool):
+                raise QueryError(_unexpected("Condition", "boolean", answer))
+            if answer:
+                self._leave(rule.leaving, bindings, self._state_input)
+                return
+        if not state.has_default:
+            raise StateError(
+                "States.NoChoiceMatched",
+                f"No choice of the state '{self.at}' matched, and it has no Default.",
+            )
+        self._leave(state.leaving, bindings, self._state_input)
+
+    def _wait_seconds(self, state: State) -> float:
+        assert state.seconds is not None
+        return _whole("Seconds", state.seconds(self._bindings()), least=0)
+
+    # ------------------------------------------------------------------------------------------------------- a Task
+
+    def _try(self) -> None:
+        """One more attempt. What goes wrong before the call is the task's failure too."""
+        assert self._state is not None
+        self._count_events(2)
+        try:
+            self._call(self._state)
+        except QueryError as error:
+            self.task_failed(StateError(QUERY_ERROR, str(error)))
+        except StateError as failure:
+            self.task_failed(failure)
+
+    def _call(self, state: State) -> None:
+        assert state.function is not None
+        assert state.payload is not None
+        token = self.service.open_wait if state.waits_for_token else None
+        before = self._bindings()
+        attempt = Attempt(self, *self._limits(state, before))
+        self.attempt = attempt
+        try:
+            attempt.token = token(attempt) if token else None
+            bindings = self._bindings(token=attempt.token) if attempt.token else before
+            function = state.function(bindings)
+            payload = json.loads(_check_size(state.payload(bindings), f"The input of the task '{self.at}'"))
+            self._require_permission(function)
+        except (QueryError, StateError):
+            attempt.abandon()
+            raise
+        ends = not state.waits_for_token
+        self.service.call(function, payload, lambda answer: attempt.answered(answer, ends=ends))
+
+    def _limits(self, state: State, bindings: Bindings) -> tuple[float | None, float | None]:
+        timeout = _whole("TimeoutSeconds", state.timeout(bindings), least=1) if state.timeout else None
+        heartbeat = (
+            _whole("HeartbeatSeconds", state.heartbeat(bindings), least=1) if state.heartbeat else None
+        )
+        if heartbeat is not None and timeout is not None and heartbeat >= timeout:
+            raise StateError(RUNTIME, "The HeartbeatSeconds must be smaller than the TimeoutSeconds.")
+        return timeout, heartbeat if state.waits_for_token else None
+
+    def _require_permission(self, function: str) -> None:
+        if self.service.iam is None:
+            return
+        caller = Caller(self.label, self.machine.role)
+        denied = self.service.iam.first_denied(caller, [Check("lambda:InvokeFunction", function)])
+        if denied:
+            raise StateError(
+                "Lambda.AWSLambdaException", self.service.iam.denial(denied, caller, "lambda").message
+            )
+
+    def task_done(self, result: Any) -> None:
+        """The attempt has a result."""
+        assert self._state is not None
+        self._count_events(1)
+        try:
+            plain = json.loads(_check_size(result, f"The task '{self.at}'"))
+            self._leave(self._state.leaving, self._bindings(result=plain), plain)
+        except QueryError as error:
+            self.task_failed(StateError(QUERY_ERROR, str(error)))
+        except StateError as failure:
+            self.task_failed(failure)
+
+    def task_failed(self, error: StateError) -> None:
+        """Again, or on where it is caught, or the execution fails."""
+        assert self._state is not None
+        self._count_events(1)
+        retrier = next((each for each in self._state.retriers if matches(each.errors, error.error)), None)
+        if retrier and self._retries.get(retrier, 0) < retrier.most:
+            self._retry(retrier, error)
+            return
+        catcher = next((each for each in self._state.catchers if matches(each.errors, error.error)), None)
+        if catcher is None:
+            raise error
+        self.service.world.note(self.label, f"catches {error.error}", state=self.at, cause=error.cause[:300])
+        caught = {"Error": error.error, "Cause": error.cause}
+        self._leave(catcher.leaving, self._bindings(errorOutput=caught), caught)
+
+    def _retry(self, retrier: Retrier, error: StateError) -> None:
+        already = self._retries.get(retrier, 0)
+        self._retries[retrier] = already + 1
+        self._count_transition()
+        world, pause = self.service.world, retrier.pause(already)
+        if retrier.jitter:
+            pause = world.chance("stepfunctions").uniform(0, pause)
+        self.history.append((world.now, self.at, f"tried again after {error.error}"))
+        self._plan(self._try, pause)
+
+    # ------------------------------------------------------------------------------------------------------ the end
+
+    def end(
+        self, status: Status, *, output: str | None = None, error: str | None = None, cause: str | None = None
+    ) -> None:
+        """The first end counts. Nothing of it runs on; functions that it called do."""
+        if self.status is not Status.RUNNING:
+            return
+        world = self.service.world
+        self.status, self.stopped = status, _to_ms(world.now)
+        self.output, self.error, self.cause = output, error, cause
+        self._limit.cancel()
+        if self._next:
+            self._next.cancel()
+        if self.attempt:
+            self.attempt.abandon()
+        self.history.append((world.now, self.at, status if error is None else f"{status}: {error}"))
+        told = {"error": error, "cause": cause and cause[:300]} if error else {}
+        world.note(self.label, f"ends: {status}", **told)
+        self.service.changed(self)
+
+    def waits_for_nothing(self) -> bool:
+        """Whether nothing is planned that could move it, but its own last limit."""
+        if self.status is not Status.RUNNING or (self._next and self._next.do):
+            return False
+        attempt = self.attempt
+        if attempt is None or attempt.is_over:
+            return True
+        limits = [each for each in (attempt.timeout, attempt.silence) if each and each.do]
+        return not limits and not attempt.is_called
+
+    def _fail(self, error: str, cause: str) -> None:
+        self.end(Status.FAILED, error=error[:MOST_ERROR], cause=cause[:MOST_CAUSE])
+
+    # ------------------------------------------------------------------------------------------------- bookkeeping
+
+    def _bindings(self, *, token: str | None = None, **states: Any) -> Bindings:
+        return bound(self.variables, {"input": self._state_input, "context": self._context(token), **states})
+
+    def _context(self, token: str | None) -> dict[str, Any]:
+        """The context object."""
+        execution = {
+            "Id": self.arn,
+            "Input": self._given,
+            "Name": self.name,
+            "RoleArn": self.machine.role,
+            "StartTime": _iso(self.started),
+            "RedriveCount": 0,
+        }
+        state = {
+            "EnteredTime": _iso(self._entered),
+            "Name": self.at,
+            "RetryCount": sum(self._retries.values()),
+        }
+        machine = {"Id": self.machine.arn, "Name": self.machine.name}
+        context = {"Execution": execution, "State": state, "StateMachine": machine}
+        return context if token is None else {**context, "Task": {"Token": token}}
+
+    def _count_transition(self) -> None:
+        self.transitions += 1
+        self.service.transitions += 1
+
+    def _count_events(self, number: int) -> None:
+        self.events += number
+        if self.events >= MOST_EVENTS:
+            raise StateError(
+                RUNTIME, f"The execution reached the maximum number of history events ({MOST_EVENTS})."
+            )
+
+
+def _check_size(value: Any, whose: str) -> str:
+    """Its JSON."""
+    text = JSON.encode(value)
+    if 4 * len(text) > MOST_BYTES and size_of(text) > MOST_BYTES:
+        raise StateError(
+            TOO_LARGE, f"{whose} has a size exceeding the maximum number of bytes service limit."
+        )
+    return text
+
+
+def size_of(text: str) -> int:
+    """In bytes, as AWS counts."""
+    return len(text.encode(errors="surrogatepass"))
+
+
+def _whole(field: str, value: Any, *, least: int) -> float:
+    if type_of(value) != "number":
+        raise QueryError(_unexpected(field, "number", value))
+    if not float(value).is_integer():
+        raise QueryError(f"The {field} field cannot be parsed as an integer: {json.dumps(value)}")
+    if not least <= value <= LONGEST_WAIT:
+        raise QueryError(f"{field} must be between {least} and {LONGEST_WAIT} but was: {json.dumps(value)}")
+    return float(value)
+
+
+def _text(field: str, template: Template | None, bindings: Bindings) -> str:
+    if template is None:
+        return ""
+    value = template(bindings)
+    if not isinstance(value, str):
+        raise QueryError(_unexpected(field, "string", value))
+    return value
+
+
+def _unexpected(field: str, wanted: str, value: Any) -> str:
+    return (
+        f"The JSONata expression specified for the field '{field}' returned an unexpected result type. "
+        f"Expected '{wanted}', but was '{type_of(value)}' for value: {json.dumps(value)}"
+    )
+
+
+def _to_ms(when: datetime) -> datetime:
+    """AWS keeps milliseconds."""
+    return when.replace(microsecond=when.microsecond // 1000 * 1000)
+
+
+def _iso(when: datetime) -> str:
+    return when.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

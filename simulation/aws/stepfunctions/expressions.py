@@ -1,0 +1,124 @@
+"""JSONata as Step Functions has it: `{% ... %}` is an expression where it is the whole string."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from jsonata.jsonata import Jsonata
+from jsonata.utils import Utils
+
+from simulation.aws.api import ServiceError
+
+Bindings = Mapping[str, Any]
+Template = Callable[[Bindings], Any]
+"""A value of a document, compiled: given the variables and `states`, the plain value."""
+
+NOT_SIMULATED = re.compile(
+    r"\$(now|millis|random|shuffle|uuid|eval|parse|hash|partition|range|toMillis|replace)\b"
+)
+"""Of the clock and of chance, or not as AWS has them in the library."""
+
+
+class QueryError(Exception):
+    """States.QueryEvaluationError: the message is its cause."""
+
+
+def compiled(value: Any) -> Template:
+    """Raises ServiceError for an expression that is none, or that asks for what is not simulated."""
+    if isinstance(value, str):
+        return _expression(value) if is_expression(value) else _constant(value)
+    if not _has_expression(value):
+        return _constant(value)
+    if isinstance(value, dict):
+        fields = {key: compiled(each) for key, each in value.items()}
+        return lambda bindings: {key: template(bindings) for key, template in fields.items()}
+    items = [compiled(each) for each in value]
+    return lambda bindings: [template(bindings) for template in items]
+
+
+def is_expression(value: Any) -> bool:
+    return isinstance(value, str) and value.startswith("{%") and value.endswith("%}")
+
+
+def bound(variables: Mapping[str, Any], states: Mapping[str, Any]) -> Bindings:
+    """What expressions see: JSON's null is not JSONata's undefined."""
+    shown = {name: Utils.NULL_VALUE if value is None else value for name, value in variables.items()}
+    return {**shown, "states": states}
+
+
+def type_of(value: Any) -> str:
+    """JSON's name for it."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "boolean"
+        case int() | float():
+            return "number"
+        case str():
+            return "string"
+        case list():
+            return "array"
+        case _:
+            return "object"
+
+
+def _constant(value: Any) -> Template:
+    return lambda _: value
+
+
+def _has_expression(value: Any) -> bool:
+    match value:
+        case dict():
+            return any(_has_expression(each) for each in value.values())
+        case list():
+            return any(_has_expression(each) for each in value)
+        case _:
+            return is_expression(value)
+
+
+@functools.cache
+def _expression(text: str) -> Template:
+    source = text[2:-2].strip()
+    unknown = NOT_SIMULATED.search(source)
+    if unknown:
+        raise ServiceError("NotSimulated", f"the expression {source!r} uses {unknown[0]}")
+    try:
+        parsed = Jsonata(source)
+    except Exception as error:  # the library raises whatever
+        raise ServiceError(
+            "InvalidDefinition", f"Invalid State Machine Definition: '{error} in {text}'"
+        ) from error
+    parsed.set_validate_input(False)
+    parsed.set_output_convert_nulls(False)
+
+    def evaluate(bindings: Bindings) -> Any:
+        Jsonata.CURRENT.jsonata = parsed  # what its higher functions refer to
+        try:
+            value = parsed.evaluate(None, bindings)
+        except Exception as error:  # the library raises whatever
+            code = getattr(error, "error", None)
+            raise QueryError(f"{code}: {error}" if code else str(error)) from error
+        if value is None:
+            raise QueryError(f"The JSONata expression '{source}' returned nothing (undefined).")
+        return _plain(value)
+
+    return evaluate
+
+
+def _plain(value: Any) -> Any:
+    """JSON's types only: the library has a list and a null of its own."""
+    match value:
+        case dict():
+            return {key: _plain(each) for key, each in value.items()}
+        case list():
+            return [_plain(each) for each in value]
+        case Utils.NULL_VALUE:
+            return None
+        case None | bool() | int() | float() | str():
+            return value
+        case _:
+            raise QueryError(f"The JSONata expression returned a {type(value).__name__}, which is no JSON.")

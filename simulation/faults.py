@@ -1,0 +1,166 @@
+"""What can go wrong, by name and place; a plan says what does in one world.
+
+A place is a text that the same seed makes again: `train-launch#1/3 ec2.create_fleet` (the third request of the first
+invocation), `HostSignal ready i-1 #2` (an event), `chief finished` (a word of a host), `Train` (a state that is entered).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from simulation.aws.gateway import Fate
+
+
+class Kind(StrEnum):
+    """What a place is a place of."""
+
+    REQUEST = "request"
+    INVOCATION = "invocation"
+    EVENT = "event"
+    HOST = "host"
+    STATE = "state"
+    POOL = "pool"
+
+
+class InvocationFault(StrEnum):
+    OUT_OF_MEMORY = "out of memory"
+    TIMED_OUT = "timed out"
+    TWICE = "run twice at the same time"
+    REFUSED = "Lambda itself fails to start it"
+
+
+class EventFault(StrEnum):
+    LOST = "lost"
+    TWICE = "twice"
+    LATE = "late by 10 s"
+    VERY_LATE = "late by 5 minutes"
+    MUCH_TOO_LATE = "late by an hour"
+
+
+class HostFault(StrEnum):
+    """At a word of the contract, before it is said or after."""
+
+    DIES = "dies"
+    HANGS = "hangs"
+    IS_CUT_OFF = "is cut off"
+    WARNED_120 = "is interrupted with 120 s of notice"
+    WARNED_30 = "is interrupted with 30 s of notice"
+    WARNED_0 = "is interrupted without notice"
+    PROGRAM_ERROR = "its program fails"
+    DISK_FULL = "its disk is full"
+    SAYS_TWICE = "says it twice"
+    SAYS_LATE = "says it a minute late"
+    GANG_HANGS = "the whole gang hangs"
+
+
+class BootFault(StrEnum):
+    """As a host is to boot."""
+
+    NEVER_BOOTS = "never boots"
+    NEVER_REGISTERS = "never registers with Systems Manager"
+    BOOTS_LATE = "boots after an hour"
+    CLOCK_OFF = "has a clock that is a minute off"
+
+
+class PoolFault(StrEnum):
+    """Of the pool that is asked."""
+
+    REFUSES = "refuses once"
+    REFUSES_LONG = "refuses for ten minutes"
+    TOO_FEW = "grants too few"
+    QUOTA = "is beyond the quota"
+
+
+class PersonFault(StrEnum):
+    """As a state is entered."""
+
+    STOPS_IT = "somebody stops the execution"
+    UPLOADS_AGAIN = "the job is uploaded again"
+    DELETES_JOB = "the job file is deleted"
+    DELETES_CHECKPOINTS = "the checkpoints are deleted"
+    DELETES_ROWS = "the run's rows are deleted"
+    DELETES_IMAGE = "the image is deregistered"
+    TERMINATES_HOST = "somebody terminates a host"
+
+
+What = Fate | InvocationFault | EventFault | HostFault | BootFault | PoolFault | PersonFault
+WHATS: dict[Kind, tuple[type[StrEnum], ...]] = {
+    Kind.REQUEST: (Fate,),
+    Kind.INVOCATION: (InvocationFault,),
+    Kind.EVENT: (EventFault,),
+    Kind.HOST: (HostFault, BootFault),
+    Kind.STATE: (PersonFault,),
+    Kind.POOL: (PoolFault,),
+}
+READS = ("get_", "describe_", "list_", "query", "batch_get", "head_")
+BOOTS = "boots"
+"""The first word of every host: what BootFault is about."""
+
+
+@dataclass(frozen=True, order=True)
+class Fault:
+    """One thing that goes wrong at one place."""
+
+    kind: Kind
+    place: str
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.place}: {self.what}"
+
+    @classmethod
+    def parse(cls, text: str) -> Fault:
+        """The reverse of str(). Raises ValueError for a text that names no fault."""
+        kind, _, rest = text.strip().partition(" ")
+        place, _, what = rest.rpartition(": ")
+        if kind not in set(Kind) or not place or not any(what in set(names) for names in WHATS[Kind(kind)]):
+            raise ValueError(f"{text!r} names no fault: write it as the table does, `request PLACE: WHAT`")
+        return cls(Kind(kind), place, what)
+
+
+@dataclass
+class Plan:
+    """The faults of one world. It also records every place that the world passes: the space of the next worlds."""
+
+    faults: Sequence[Fault] = ()
+    places: dict[tuple[Kind, str], None] = field(default_factory=dict)
+    struck: list[Fault] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._by_place: dict[tuple[Kind, str], list[Fault]] = {}
+        for fault in self.faults:
+            self._by_place.setdefault((fault.kind, fault.place), []).append(fault)
+
+    def at(self, kind: Kind, place: str) -> list[Fault]:
+        """What goes wrong there."""
+        self.places.setdefault((kind, place))
+        found = self._by_place.get((kind, place), [])
+        self.struck += [fault for fault in found if fault not in self.struck]
+        return found
+
+
+def singles(places: Iterable[tuple[Kind, str]]) -> Iterator[Fault]:
+    """Every fault at every place."""
+    for kind, place in places:
+        for names in WHATS[kind]:
+            for what in names:
+                fault = Fault(kind, place, str(what))
+                if makes_sense(fault):
+                    yield fault
+
+
+def makes_sense(fault: Fault) -> bool:
+    """Whether it is another world than without it, or than with another of these faults."""
+    if fault.kind is Kind.REQUEST:
+        operation = fault.place.rpartition(" ")[2].partition(".")[2]
+        if fault.what in (Fate.CONFLICT, Fate.CONFLICTS):
+            return operation == "transact_write_items"
+        if fault.what in (Fate.LOST_AFTER, Fate.KILLED_AFTER):
+            return not operation.startswith(READS)
+        return True
+    if fault.kind is Kind.HOST:
+        boots = fault.place.endswith(BOOTS)
+        return boots == (fault.what in set(BootFault))
+    return True

@@ -1,0 +1,318 @@
+"""The agent of a host that trains (training/host/agent/agent.py): fetch, say ready, train when ordered, be ready
+again, and never outlive the lease."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from simulation.hosts import checkpoints
+from simulation.hosts.attempt import Attempt
+from simulation.hosts.bucket import bucket_of
+from simulation.hosts.faults import DiskFull, ProgramEnds
+from simulation.hosts.flow import Flow, Nap, Steps
+from simulation.hosts.gang import KILLED, Program
+from simulation.hosts.outbox import UNREACHABLE_SECONDS, Outbox
+from simulation.hosts.watchdog import Watchdog
+from training.host.agent import lease
+from training.host.agent.agent import (
+    FLUSH_SECONDS,
+    READY_EVERY_SECONDS,
+    TRY_AGAIN_SECONDS,
+    RunTags,
+    run_tags,
+)
+from training.host.agent.attempt import Outcome
+from training.host.agent.lease import Lease
+from training.host.agent.state import State
+from training.host.cluster import Assignment, Cluster
+from training.host.errors import HostTrouble, ProgramFault
+from training.host.metadata import Identity
+from training.host.orders import Order
+from training.host.program.ending import Failed, Finished, Stopped
+from training.host.reporting.signals import Signal, failed
+
+if TYPE_CHECKING:
+    from simulation.hosts.machine import Machine
+
+READY_EVERY = timedelta(seconds=READY_EVERY_SECONDS)
+
+
+def with_a_lease(identity: Identity, now: datetime) -> Identity:
+    """A host that is started after its lease had ended gets an hour."""
+    tag = identity.tags.get("trainyard:lease")
+    if tag is None or not lease.at_launch(tag).is_over(now):
+        return identity
+    again = (now + lease.RESTARTED).isoformat()
+    return replace(identity, tags={**identity.tags, "trainyard:lease": again})
+
+
+class Agent:
+    """`tags` say which run it is for."""
+
+    def __init__(self, machine: Machine, identity: Identity, tags: RunTags) -> None:
+        self.machine = machine
+        self.bucket = bucket_of(machine.ask, tags.bucket)
+        self.orders: dict[str, Order] = {}
+        self.going_down = False
+        self._identity, self._tags = identity, tags
+        self._began = machine.world.now
+        self._main: Flow | None = None
+        self._attempt: Attempt | None = None
+        self._trouble: HostTrouble | None = None
+        self._is_down = False
+        self._outbox = Outbox(machine, tags.bus, self.bucket, run=tags.run)
+        self.watchdog = Watchdog(machine, tags.lease, changed=self.wake, leave=self._leave)
+        self._state = self._recalled()
+        machine.attempt = self._state.attempt
+
+    @staticmethod
+    def of(machine: Machine, identity: Identity) -> Agent | None:
+        """None for a host that is not for a training run."""
+        tags = run_tags(identity, now=machine.now())
+        return Agent(machine, identity, tags) if tags else None
+
+    @property
+    def is_down(self) -> bool:
+        return self._is_down
+
+    def live(self) -> Steps:
+        self._main = self.machine.flow(self._work(), f"agent {self.machine.instance}")
+        yield Nap()
+
+    def wake(self) -> None:
+        if self._main:
+            self._main.wake()
+
+    def look(self) -> None:
+        self.watchdog.look()
+
+    def hurry(self) -> None:
+        self._outbox.hurry()
+
+    def go_down(self) -> None:
+        if self._state.phase in ("new", "fetching"):
+            self._is_down = True
+            if self._main:
+                self._main.end()
+        self.going_down = True
+        self.wake()
+
+    def order(self, word: str, run: str, attempt: int) -> bool:
+        self.orders[word] = Order(word, run, attempt)
+        self.machine.note(f"takes the order {word}", attempt=attempt)
+        self.wake()
+        return True
+
+    def trouble(self, fault: ProgramEnds | DiskFull) -> None:
+        """What is found out before the program runs."""
+        if isinstance(fault, DiskFull):
+            self._trouble = HostTrouble("the disk of this host is full", final=True)
+        else:
+            self._trouble = ProgramFault(fault.lines[-1])
+        self.wake()
+
+    # ---- for the attempt
+
+    def say(self, signal: Signal) -> None:
+        self._outbox.put(signal)
+
+    def note_checkpoint(self, step: int) -> None:
+        self._change(checkpoint_step=step)
+
+    def enter(self, attempt: Attempt, *, step: int) -> Program:
+        """The program's process begins; it looks for its peers once it has loaded what it needs."""
+        gang = self.machine.machines.gang(attempt.cluster, step=step)
+        program = Program(gang, attempt.assignment, self.machine, changed=attempt.news, saved=attempt.saved)
+        self.machine.program = program
+        seconds = self.machine.draw(self.machine.delays.program)
+
+        def join() -> None:
+            if self.machine.program is program:
+                gang.join(program)
+
+        self.machine.world.after(
+            seconds, join, what=f"{program.name} of {attempt.cluster.run} looks for peers"
+        )
+        return program
+
+    # ---- its life
+
+    def _work(self) -> Steps:
+        if self._state.phase == "new":
+            self._change(phase="fetching")
+        while self._state.phase != "done":
+            try:
+                yield from self._one_attempt()
+            except HostTrouble as trouble:
+                yield from self._report_trouble(trouble)
+        while not self.watchdog.lease_over:
+            if self.going_down:
+                yield from self._outbox.flush(FLUSH_SECONDS)
+                self._is_down = True
+                return
+            yield Nap()
+        over = Failed("host", self.watchdog.lease.reason, None)
+        self.say(failed(self._state.attempt, over, tail=""))
+
+    def _one_attempt(self) -> Steps:
+        job = yield from self._fetch()
+        if self._state.phase == "running":
+            attempt = self._recalled_attempt()
+        else:
+            order = yield from self._await_start()
+            if order is None:
+                self._change(phase="done")
+                return
+            self._change(attempt=order.attempt)
+            yield from self.machine.stage("join")
+            attempt = self._new_attempt(*self._join(order))
+            self._attempt = attempt
+            self.watchdog.renew(lease.while_training(attempt.cluster.deadline))
+            yield from attempt.start()
+            self._change(phase="running")
+        yield from attempt.watch()
+        self.machine.program = None
+        assert attempt.outcome is not None, "watch has seen its end"
+        self._after(attempt.outcome, attempt.cluster, attempt.assignment, job)
+
+    def _fetch(self) -> Any:
+        """Job, program and data on disk; once per host."""
+        disk = self.machine.disk
+        if self._state.phase != "fetching":
+            return disk.job
+        yield from self.machine.stage("fetch")
+        job: dict[str, Any] = json.loads(self.bucket.read(f"runs/{self._tags.run}/job.json"))
+        source = (job.get("program") or {}).get("source")
+        if source:
+            self.bucket.read(self.bucket.key_of(source))
+        for entry in (job.get("data") or {}).values():
+            named = entry["source"] if isinstance(entry, dict) else entry
+            next(self.bucket.list(self.bucket.key_of(named)), None)
+        yield self.machine.draw(self.machine.delays.fetch)
+        checkpoints.fetch_ahead(self.bucket, self._tags.run, disk)
+        yield from self.machine.stage("fetch", "after")
+        self._raise_trouble()
+        disk.job = job
+        self._change(phase="waiting")
+        return job
+
+    def _await_start(self) -> Any:
+        """Say ready until ordered. None when this host will not be part of anything any more."""
+        boot_seconds = round((self.machine.world.now - self._began).total_seconds(), 1)
+        run, ready_at, said = self._tags.run, self.machine.world.now, False
+        while True:
+            if self.watchdog.notice:
+                self._say("stopped", step=None, why="interrupted")
+                return None
+            if self.watchdog.lease_over or self.going_down:
+                return None
+            self._raise_trouble()
+            stop, start = self.orders.get("stop"), self.orders.get("start")
+            if stop and stop.run == run and stop.attempt >= self._state.attempt:
+                self._change(attempt=stop.attempt + 1)
+                ready_at = self.machine.world.now
+                said = False
+            if start and start.run == run and start.attempt >= self._state.attempt:
+                return start
+            left = (ready_at - self.machine.world.now).total_seconds()
+            if left <= 0:
+                if said:
+                    checkpoints.fetch_ahead(self.bucket, run, self.machine.disk)
+                said = True
+                self._say("ready", address=self._identity.address, boot_seconds=boot_seconds)
+                left = READY_EVERY_SECONDS
+                ready_at = self.machine.world.now + READY_EVERY
+            yield Nap(left)
+
+    def _join(self, order: Order) -> tuple[Cluster, Assignment]:
+        text = self.bucket.read(f"runs/{order.run}/attempts/{order.attempt}/cluster.json")
+        cluster = Cluster.from_json(json.loads(text))
+        self.machine.disk.clusters = {order.attempt: cluster}
+        return cluster, self._assignment_in(cluster)
+
+    def _assignment_in(self, cluster: Cluster) -> Assignment:
+        assignment = cluster.assignment(self.machine.instance)
+        if assignment is None:
+            raise HostTrouble(
+                f"cluster.json of attempt {cluster.attempt} has no assignment for {self.machine.instance}"
+            )
+        self.machine.role = f"{assignment.role.value}-{assignment.index}"
+        return assignment
+
+    def _new_attempt(self, cluster: Cluster, assignment: Assignment) -> Attempt:
+        return Attempt(self, cluster, assignment, last=self._state.checkpoint_step)
+
+    def _recalled_attempt(self) -> Attempt:
+        """Of before a reboot, which its program did not survive."""
+        cluster = self.machine.disk.clusters[self._state.attempt]
+        attempt = self._new_attempt(cluster, self._assignment_in(cluster))
+        self.watchdog.renew(lease.while_training(cluster.deadline))
+        gang = self.machine.machines.gang(cluster, step=max(0, self._state.checkpoint_step))
+        program = Program(gang, attempt.assignment, self.machine, changed=lambda: None, saved=attempt.saved)
+        program.exit_code = KILLED
+        attempt.recall(program)
+        return attempt
+
+    def _after(self, outcome: Outcome, cluster: Cluster, assignment: Assignment, job: dict[str, Any]) -> None:
+        if outcome.signal:
+            self.say(outcome.signal)
+        now = self.machine.now()
+        match outcome.ending:
+            case Stopped(why):
+                goes_on = why != "interrupted"
+            case Failed(kind="host", final=final):
+                goes_on = not final
+            case _:
+                goes_on = isinstance(outcome.ending, Finished) and not assignment.is_chief
+        if goes_on:
+            self._wait_for_next(cluster.deadline, now, job)
+        else:
+            self._change(phase="done")
+            self.watchdog.renew(lease.when_done(now))
+
+    def _wait_for_next(self, deadline: datetime, now: datetime, job: dict[str, Any]) -> None:
+        self._change(phase="waiting", attempt=self._state.attempt + 1)
+        minutes = float((job.get("limits") or {}).get("wait_minutes", 60))
+        waiting: Lease = lease.while_waiting(now, wait_minutes=minutes, deadline=deadline)
+        self.watchdog.renew(waiting)
+
+    def _report_trouble(self, trouble: HostTrouble) -> Steps:
+        """Say what is wrong. Final: that was all. Otherwise try again for the next attempt after a while."""
+        if self.machine.is_cut_off:
+            yield UNREACHABLE_SECONDS
+        ended = Failed(trouble.kind, trouble.reason, None, trouble.final)
+        self.say(failed(self._state.attempt, ended, tail=""))
+        yield from self._outbox.flush(FLUSH_SECONDS)
+        if trouble.final or self.watchdog.notice or self.watchdog.lease_over:
+            self._change(phase="done")
+            return
+        if self._state.phase == "running":
+            self._change(phase="waiting")
+        yield TRY_AGAIN_SECONDS
+        self._change(attempt=self._state.attempt + 1)
+
+    def _raise_trouble(self) -> None:
+        trouble, self._trouble = self._trouble, None
+        if trouble:
+            raise trouble
+
+    def _leave(self, reason: str) -> Steps:
+        """The watchdog's last act: send what is still to be sent, then power off."""
+        yield from self._outbox.flush(FLUSH_SECONDS)
+        self._is_down = True
+        self.machine.power_off(reason)
+
+    def _recalled(self) -> State:
+        """What an earlier boot of this very instance left; else the beginning."""
+        left = self.machine.disk.state
+        return left or State(run=self._tags.run, instance=self.machine.instance, attempt=self._tags.attempt)
+
+    def _change(self, **changes: Any) -> None:
+        self._state = self.machine.disk.state = self._state.but(**changes)
+        self.machine.attempt = self._state.attempt
+
+    def _say(self, word: str, **facts: object) -> None:
+        self.say(Signal(word, self._state.attempt, facts))

@@ -1,0 +1,448 @@
+"""One program's life on a host (training/host/agent/attempt.py): what it leaves, when it is told to leave, what its
+end means. The judgements are the real agent's own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from simulation.hosts import checkpoints
+from simulation.hosts.flow import Flow, Nap, Steps
+from simulation.hosts.gang import Phase, Program
+from simulation.world.world import BEGINNING
+from training.host.agent.attempt import Outcome
+from training.host.agent.notice import Leaving, leave_for_trouble, order_to_leave
+from training.host.bucket import Bucket
+from training.host.checkpoints import in_bucket
+from training.host.cluster import Assignment, Cluster, Role
+from training.host.disk import FULL_BELOW, Room
+from training.host.errors import HostTrouble
+from training.host.program import ending
+from training.host.program.ending import End, Failed, Finished, Stopped
+from training.host.reporting import signals
+from training.host.reporting.metrics import Metrics, for_signal
+from training.host.reporting.progress import (
+    ALIVE_SECONDS,
+    EVERY_SECONDS,
+    Progress,
+    facts_in,
+    resumed_in,
+)
+from training.host.reporting.signals import Signal, stamp
+
+if TYPE_CHECKING:
+    from simulation.hosts.agent import Agent
+
+LOOK_SECONDS = 0.2
+UPLOAD_LOOK_SECONDS = 1.0
+LOG_SECONDS, METRICS_SECONDS, EVALUATOR_SECONDS = 3.0, 5.0, 5.0
+DISK_BYTES = 100 * 1024**3
+VARIABLES_IN_MODEL = {"saved_model.pb": b"a model", "variables/variables.index": b"an index"}
+
+
+class Reports(Progress):
+    """What the program has reported, without a file in between."""
+
+    def take(self, report: dict[str, Any]) -> None:
+        self.facts = facts_in(report)
+        self.resumed = resumed_in(report) or self.resumed
+        self._fresh = True
+
+    def wait(self, now: float, next_report: float | None) -> float:
+        """Seconds until there may be something to signal."""
+        quiet = now - (self.started if self._sent_at is None else self._sent_at)
+        looked = now - self._looked_at
+        alive = max(ALIVE_SECONDS - quiet, ALIVE_SECONDS - looked)
+        if next_report is None:
+            return max(LOOK_SECONDS, alive)
+        new = next_report if self._sent_at is None else max(EVERY_SECONDS - quiet, next_report)
+        return max(LOOK_SECONDS, min(new + 0.01, alive))
+
+
+class Curve(Metrics):
+    """metrics.json, without a file of the program's."""
+
+    def lay_over(self, own: dict[str, Any] | None) -> dict[str, Any] | None:
+        self._own = own or {}
+        self.send()
+        return None if own is None else self._document()
+
+
+@dataclass(slots=True)
+class Uploaded:
+    """The last checkpoint that is whole in the bucket, or was restored; the newest that lies on the disk."""
+
+    step: int
+    saved: int
+    busy: bool = False
+    trouble: HostTrouble | None = None
+
+
+class Attempt:
+    def __init__(self, agent: Agent, cluster: Cluster, assignment: Assignment, *, last: int) -> None:
+        self.cluster, self.assignment = cluster, assignment
+        self.program: Program | None = None
+        self.outcome: Outcome | None = None
+        self._agent, self._machine = agent, agent.machine
+        self._bucket: Bucket = agent.bucket
+        self._name = f"{assignment.role.value}-{assignment.index}"
+        self._reports = Reports(Path("progress"), started=self._seconds())
+        self._curve = Curve(self._bucket, f"runs/{cluster.run}/metrics.json")
+        self._upload = Uploaded(last, last)
+        self._log: list[str] = []
+        self._logged = ""
+        self._flows: list[Flow] = []
+        self._reporter: Flow | None = None
+        self._uploader: Flow | None = None
+
+    # ---- start
+
+    def start(self) -> Steps:
+        with self._heartbeat():
+            yield from self._machine.stage("prepare")
+            yield self._machine.draw(self._machine.delays.prepare)
+            instead = self._prepare()
+            yield from self._machine.stage("prepare", "after")
+        if self._machine.disk.is_full:
+            raise HostTrouble(f"the program could not be started: {self._room().advice}", final=True)
+        self.program = self._agent.enter(self, step=max(0, self._upload.step))
+        hint = {"instead": instead} if instead else {}
+        role, index = self.assignment.role, self.assignment.index
+        self._agent.say(self._signal("started", role=role, index=index, **hint))
+
+    def recall(self, program: Program | None) -> None:
+        """After a reboot: the program did not outlive it."""
+        self.program = program
+        if self.assignment.is_chief:
+            self._curve.begin()
+
+    def _prepare(self) -> str | None:
+        asked, alone = self.cluster.checkpoint, self.cluster.restores_alone(self.assignment)
+        disk = self._machine.disk
+        step, instead = checkpoints.restore(self._bucket, self.cluster.run, asked, disk, alone=alone)
+        self._upload.step = self._upload.saved = step
+        self._agent.note_checkpoint(step)
+        self._fetch_shares()
+        if self.assignment.is_chief:
+            self._curve.begin(up_to=step)
+        what = f"restore the checkpoint of step {step}" if asked else "a fresh start"
+        self._say_in_log(*([instead] if instead else []))
+        self._say_in_log(f"attempt {self.cluster.attempt} on {self._machine.instance}: {what}")
+        self._send_log()
+        return instead
+
+    def _fetch_shares(self) -> None:
+        """Data that are shared out are looked at only now."""
+        for entry in (self.cluster.job.get("data") or {}).values():
+            if isinstance(entry, dict) and entry.get("sharding") == "file":
+                next(self._bucket.list(self._bucket.key_of(entry["source"])), None)
+
+    # ---- while it runs
+
+    def watch(self) -> Steps:
+        """Until the program's end; `outcome` is there then."""
+        program, leaving, is_killed = self.program, None, False
+        assert program is not None, "start comes before watch"
+        self._begin_to_carry_away(program)
+        while program.exit_code is None:
+            if leaving is None:
+                leaving = self._reason_to_leave()
+                if leaving:
+                    self._say_in_log(f"{ending.ASKING}: {leaving.why}")
+                    program.ask_to_leave()
+            elif not is_killed and self._machine.now() >= leaving.kill_at:
+                self._say_in_log("the program did not leave in time and is killed")
+                program.kill()
+                is_killed = True
+            if program.exit_code is None:
+                yield Nap(self._until_next_look(leaving))
+        self._machine.is_busy(False)
+        for flow in self._flows:
+            flow.end()
+        with self._heartbeat():
+            yield LOOK_SECONDS
+            yield from self._conclude(program.exit_code, leaving, is_killed=is_killed)
+
+    def _begin_to_carry_away(self, program: Program) -> None:
+        self._machine.is_busy(self.assignment.role is not Role.PS)
+        if self.assignment.is_chief:
+            self._reporter = self._carry(self._report(program), "reports")
+            self._uploader = self._carry(self._upload_when_saved(), "checkpoints")
+        if self.assignment.role is Role.EVALUATOR:
+            self._carry(self._follow_checkpoints(), "evaluator's checkpoints")
+        if self._machine.machines.is_exact:
+            self._carry(self._send_log_often(), "log")
+
+    def _carry(self, steps: Steps, what: str) -> Flow:
+        flow = self._machine.flow(steps, f"{what} {self._machine.instance}")
+        if what != "checkpoints":  # an upload that is under way comes to its end
+            self._flows.append(flow)
+        return flow
+
+    def _until_next_look(self, leaving: Leaving | None) -> float:
+        now = self._machine.now()
+        if leaving:
+            return max(LOOK_SECONDS, (leaving.kill_at - now).total_seconds())
+        end = min(self.cluster.deadline, self._agent.watchdog.lease.until)
+        return max(LOOK_SECONDS, (end - now).total_seconds())
+
+    def _reason_to_leave(self) -> Leaving | None:
+        stop, now = self._agent.orders.get("stop"), self._machine.now()
+        leaving = order_to_leave(
+            notice=self._agent.watchdog.notice,
+            going_down=self._agent.going_down,
+            stop_ordered=bool(stop and stop.run == self.cluster.run and stop.attempt >= self.cluster.attempt),
+            deadline=self.cluster.deadline,
+            lease=self._agent.watchdog.lease,
+            now=now,
+        )
+        trouble = self._upload.trouble
+        return leaving or (leave_for_trouble(trouble, now) if trouble else None)
+
+    def news(self) -> None:
+        """The training has begun, or the program has ended."""
+        if self._reporter:
+            self._reporter.wake()
+        self._agent.wake()
+
+    def saved(self, step: int) -> None:
+        """A checkpoint lies on this host's disk."""
+        self._upload.saved = step
+        self._machine.disk.checkpoints.add(step)
+        if self._uploader:
+            self._uploader.wake()
+
+    def _report(self, program: Program) -> Steps:
+        while True:
+            self._listen(program)
+            facts = self._reports.due(self._seconds(), lambda: self._signs_of_life(program))
+            if facts is not None:
+                self._agent.say(self._signal("progress", **facts))
+                if self._machine.machines.is_exact:
+                    self._send_curve()
+            yield Nap(self._reports.wait(self._seconds(), self._next_report(program)))
+
+    def _listen(self, program: Program) -> None:
+        """Take in what the program has reported since the last time."""
+        gang = program.gang
+        step = gang.step
+        if gang.work.silent or step <= gang.restored or step == self._reports.facts.get("step"):
+            return
+        resumed = gang.work.resumed(gang.restored)
+        self._reports.take(gang.work.facts(step) | ({"resumed": resumed} if resumed else {}))
+        self._curve.add(self._reports.facts, self._machine.now())
+
+    def _next_report(self, program: Program) -> float | None:
+        return None if program.gang.work.silent else program.gang.until_next_step()
+
+    def _signs_of_life(self, program: Program) -> tuple[int, int]:
+        """A program that is silent uses its processor, unless it stands still."""
+        runs = program.gang.phase is Phase.TRAINING
+        printed = 0 if program.gang.work.silent else program.gang.step
+        return printed, 0 if self._reports.reports or not runs else int(self._seconds())
+
+    def _upload_when_saved(self) -> Steps:
+        while True:
+            if self._upload.saved <= self._upload.step:
+                yield Nap()
+                continue
+            yield self._machine.draw((0.0, UPLOAD_LOOK_SECONDS))
+            if self.program is None or self.program.exit_code is not None:
+                return
+            self._upload.busy = True
+            try:
+                yield from self._bring_checkpoint()
+            except HostTrouble as trouble:
+                self._machine.note("cannot bring a checkpoint away", reason=trouble.reason)
+                if trouble.final:
+                    self._upload.trouble = trouble
+                    self._agent.wake()
+                    return
+            finally:
+                self._upload.busy = False
+            yield UPLOAD_LOOK_SECONDS
+
+    def _bring_checkpoint(self) -> Steps:
+        """The newest that lies on the disk, if it is not in the bucket yet."""
+        step = self._upload.saved
+        if step <= self._upload.step:
+            return
+        run, keep = self.cluster.run, self.cluster.job["checkpoints"]["keep"]
+        yield from self._machine.stage("upload")
+        yield self._machine.draw(self._machine.delays.upload)
+        manifest = checkpoints.upload(self._bucket, run, step, self._machine.now())
+        yield from self._machine.stage("catalogue")
+        catalogue = in_bucket.make_newest(self._bucket, run, manifest, keep=keep)
+        self._upload.step = step
+        self._agent.say(self._signal("checkpointed", step=manifest.step, key=manifest.key))
+        self._agent.note_checkpoint(step)
+        in_bucket.prune(self._bucket, run, catalogue)
+        self._machine.disk.checkpoints = set(sorted(self._machine.disk.checkpoints)[-keep:])
+
+    def _follow_checkpoints(self) -> Steps:
+        """An evaluator's folder gets every new latest one."""
+        have = self._upload.step
+        while True:
+            yield EVALUATOR_SECONDS if self._machine.machines.is_exact else 60.0
+            try:
+                known = in_bucket.catalogue_of(self._bucket, self.cluster.run)
+                if known and known.newest.step != have:
+                    checkpoints.fetch(self._bucket, known.newest, self._machine.disk)
+                    have = known.newest.step
+            except HostTrouble as trouble:
+                self._machine.note("cannot follow the checkpoints", reason=trouble.reason)
+
+    def _send_log_often(self) -> Steps:
+        while True:
+            yield LOG_SECONDS
+            self._send_log()
+
+    # ---- its end
+
+    def _conclude(self, code: int, leaving: Leaving | None, *, is_killed: bool) -> Steps:
+        program = self.program
+        assert program is not None, "who has ended was started"
+        self._say_in_log(f"the program ended with exit code {code}")
+        self._listen(program)
+        tail = "".join(f"{line}\n" for line in [*self._log, *program.tail])
+        end = End(
+            code=code,
+            tail=tail,
+            asked=leaving.why if leaving else None,
+            killed=is_killed,
+            gang=len(self.cluster.assignments),
+            serves=self.cluster.serves(self.assignment),
+            room=self._room(),
+        )
+        trouble = yield from self._finish_upload()
+        ended = ending.decide(replace(end, missing=self._missing(program)))
+        metrics: dict[str, Any] = {}
+        try:
+            if isinstance(ended, Finished) and self.assignment.is_chief:
+                yield from self._machine.stage("results")
+                yield self._machine.draw(self._machine.delays.results)
+                metrics = self._bring_results(program)
+                yield from self._machine.stage("results", "after")
+            self._send_log()
+            if self.assignment.is_chief:
+                self._bucket.write(f"runs/{self.cluster.run}/tensorboard/events.out.tfevents", b"events")
+                self._curve.send()
+        except HostTrouble as problem:
+            trouble = trouble or problem
+        if leaving and leaving.trouble and isinstance(ended, Stopped):
+            trouble = leaving.trouble
+        if trouble and not isinstance(ended, Failed):
+            ended = Failed(trouble.kind, trouble.reason, code, trouble.final)
+        self.outcome = self._outcome(ended, metrics, tail)
+
+    def _finish_upload(self) -> Generator[float | Nap, None, HostTrouble | None]:
+        """What keeps the last checkpoint from its place, if anything does."""
+        if not self.assignment.is_chief:
+            return None
+        while self._upload.busy:
+            yield LOOK_SECONDS
+        if self._upload.trouble:
+            return self._upload.trouble
+        try:
+            yield from self._bring_checkpoint()
+        except HostTrouble as trouble:
+            return trouble
+        return None
+
+    def _outcome(self, ended: Finished | Stopped | Failed, metrics: dict[str, Any], tail: str) -> Outcome:
+        match ended:
+            case Finished():
+                said = self._signal("finished", step=self._step(), metrics=metrics)
+                return Outcome(ended, said if self.assignment.is_chief else None)
+            case Stopped(why):
+                return Outcome(ended, self._signal("stopped", step=self._step(), why=why))
+            case Failed():
+                last = ending.last_lines(tail.encode())
+                return Outcome(ended, signals.failed(self.cluster.attempt, ended, last))
+
+    def _missing(self, program: Program) -> tuple[str, ...]:
+        """Of what the job expects, what the program has not left."""
+        if not self.assignment.is_chief:
+            return ()
+        expected = tuple((self.cluster.job.get("program") or {}).get("expect") or ())
+        lacks = {program.gang.work.lacks} | ({"checkpoint"} if self._upload.step < 0 else set())
+        return tuple(word for word in expected if word in lacks)
+
+    def _bring_results(self, program: Program) -> dict[str, Any]:
+        run, work = self.cluster.run, program.gang.work
+        step = program.gang.step
+        beside = {
+            "run": run,
+            "job": self.cluster.job.get("name"),
+            "step": step,
+            "image": self._machine.host.metadata.image,
+            "tensorflow": "2.21.0",
+            "signatures": ["serving_default"],
+        }
+        files = VARIABLES_IN_MODEL | {"trainyard.json": json.dumps(beside).encode()}
+        for name, content in sorted(files.items()) if work.lacks != "model" else ():
+            self._bucket.write(f"runs/{run}/model/{name}", content)
+        document = self._curve.lay_over(None if work.lacks == "metrics" else work.metrics(step))
+        return for_signal(document or self._reports.facts)
+
+    # ---- small things
+
+    def _step(self) -> int | None:
+        known = [step for step in (self._upload.step, self._reports.step) if step is not None]
+        return max((step for step in known if step >= 0), default=None)
+
+    def _room(self) -> Room:
+        free = FULL_BELOW // 2 if self._machine.disk.is_full else DISK_BYTES // 2
+        return Room(Path("/var/lib/trainyard"), free, DISK_BYTES)
+
+    def _say_in_log(self, *lines: str) -> None:
+        self._log += [f"{ending.AGENTS_OWN}{line}" for line in lines]
+
+    def _send_log(self) -> None:
+        program = self.program
+        stepped = [f"step {program.gang.step}/{program.gang.work.steps}"] if program else []
+        lines = [*self._log, *(program.tail if program else ()), *stepped]
+        who = f"{self._name} {self._machine.instance}"
+        text = "\n".join(lines)
+        if text == self._logged:
+            return
+        self._logged = text
+        at = stamp(self._machine.now())
+        body = "".join(f"{at} {who} | {line}\n" for line in lines)
+        self._bucket.write(
+            f"runs/{self.cluster.run}/attempts/{self.cluster.attempt}/logs/{self._name}.log", body.encode()
+        )
+
+    def _send_curve(self) -> None:
+        try:
+            self._curve.send()
+        except HostTrouble as trouble:
+            self._machine.note("cannot send metrics.json", reason=trouble.reason)
+
+    @contextmanager
+    def _heartbeat(self) -> Iterator[None]:
+        """Inside, the agent itself works, and says so where the chief's program would."""
+        if not self.assignment.is_chief:
+            yield
+            return
+        beat = self._machine.flow(self._beat(), f"heartbeat {self._machine.instance}")
+        try:
+            yield
+        finally:
+            beat.end()
+
+    def _beat(self) -> Steps:
+        while True:
+            yield ALIVE_SECONDS
+            self._agent.say(self._signal("progress", **self._reports.all))
+
+    def _signal(self, word: str, **facts: object) -> Signal:
+        return Signal(word, self.cluster.attempt, facts)
+
+    def _seconds(self) -> float:
+        return (self._machine.now() - BEGINNING) / timedelta(seconds=1)

@@ -1,0 +1,26 @@
+"""How long things take on a host: ranges in seconds, from which each host draws."""
+
+from dataclasses import dataclass
+
+Range = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Delays:
+    boot: Range = (20.0, 60.0)
+    register: Range = (5.0, 25.0)
+    agent: Range = (1.0, 3.0)
+    fetch: Range = (2.0, 8.0)
+    order: Range = (0.3, 1.5)
+    """From SendCommand to the document's end on the host."""
+    prepare: Range = (0.5, 2.0)
+    program: Range = (4.0, 10.0)
+    """From the program's process to the point where it looks for its peers."""
+    peer_gone: Range = (7.0, 15.0)
+    """Until a program sees that a peer is gone."""
+    upload: Range = (0.5, 3.0)
+    results: Range = (1.0, 3.0)
+    install: Range = (200.0, 500.0)
+    test: Range = (100.0, 250.0)
+    generalize: Range = (3.0, 10.0)
+    shut_down: Range = (2.0, 8.0)

@@ -1,0 +1,152 @@
+"""What Systems Manager's documents do on a host (stacks and training/host, training/baking: what they call)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Generator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from simulation.hosts.bucket import bucket_of
+from simulation.hosts.flow import Nap
+from simulation.hosts.surroundings import CommandEnd
+from training.baking.results import Outcome, Result, Versions, counted, failure, to_json
+from training.baking.tests import TESTS
+from training.host.bucket import Bucket
+from training.host.errors import HostTrouble, ProgramFault
+from training.host.image.pause import ALONE_SECONDS, IN_GANG_SECONDS
+from training.host.reporting.signals import stamp
+
+if TYPE_CHECKING:
+    from simulation.hosts.machine import Machine
+
+Parameters = Mapping[str, Sequence[str]]
+Ending = Generator["float | Nap", None, CommandEnd]
+
+BREAKS = ("false", "exit 1", "/bin/false")
+"""A line of a recipe that is one of these fails, in `commands` as in `tests`."""
+VERSIONS = Versions(driver="580.95.05", cuda="12.5.1", tensorflow="2.21.0", architecture="x86_64")
+NO_SUCH = CommandEnd(1, errors="this host knows no such document")
+NO_AGENT, PATIENCE_SECONDS = 69, 10.0
+
+
+def run(machine: Machine, word: str, parameters: Parameters) -> Ending:
+    """`word` is the document's name without the yard's."""
+    match word:
+        case "start" | "stop":
+            return _order(machine, word, parameters)
+        case "pause" | "resume":
+            return _stand_still(machine, word)
+        case "generalize":
+            return _generalize(machine, parameters)
+        case "install" | "test":
+            return _bake(machine, word, parameters)
+        case _:
+            return _refuse()
+
+
+def _refuse() -> Ending:
+    yield 0.0
+    return NO_SUCH
+
+
+def _order(machine: Machine, word: str, parameters: Parameters) -> Ending:
+    run_id, attempt = parameters["Run"][0], int(parameters["Attempt"][0])
+    if machine.life and machine.life.order(word, run_id, attempt):
+        yield 0.0
+        return CommandEnd(0, f"{word} of attempt {attempt} of {run_id} is ordered\n")
+    yield PATIENCE_SECONDS
+    return CommandEnd(NO_AGENT, errors="no agent runs on this host: look at `journalctl -u trainyard-host`\n")
+
+
+def _stand_still(machine: Machine, word: str) -> Ending:
+    yield 0.0
+    program = machine.program
+    if program is None or not program.lives:
+        synced = ": its disks are synced" if word == "pause" else ""
+        return CommandEnd(0, f"no program of a run runs on this host{synced}\n")
+    if word == "resume":
+        program.gang.resume()
+        return CommandEnd(0, "the program goes on\n")
+    seconds = ALONE_SECONDS if program.gang.is_alone else IN_GANG_SECONDS
+    program.gang.pause(seconds)
+    return CommandEnd(0, f"the program stands still, for {seconds:g} s at most; the disks are synced\n")
+
+
+def _generalize(machine: Machine, parameters: Parameters) -> Ending:
+    depth = parameters.get("Depth", ["host"])[0]
+    yield machine.draw(machine.delays.generalize)
+    machine.disk.generalized = True
+    machine.disk.state = None
+    return CommandEnd(0, f"{machine.instance} is generalized ({depth}): 12 files and folders removed\n")
+
+
+def _bake(machine: Machine, word: str, parameters: Parameters) -> Ending:
+    """Once for a bake on one builder: the second time it ends as it did."""
+    run_id, uri = parameters["Run"][0], parameters["Recipe"][0]
+    bucket = bucket_of(machine.ask, uri.removeprefix("s3://").partition("/")[0])
+    try:
+        recipe = json.loads(bucket.read(bucket.key_of(uri)))
+        known = machine.disk.done.get((word, run_id))
+        if known is None:
+            does = _install if word == "install" else _test
+            said = yield from does(machine, bucket, recipe, run_id, parameters)
+            known = machine.disk.done[word, run_id] = CommandEnd(0, said)
+    except ProgramFault as fault:
+        ended = CommandEnd(1, errors=f"{word} failed: {fault.reason}\n")
+        machine.disk.done[word, run_id] = ended
+        return ended
+    except HostTrouble as trouble:
+        return CommandEnd(1, errors=f"{word} failed: {trouble.reason}\n")
+    return known
+
+
+Saying = Generator["float | Nap", None, str]
+
+
+def _install(
+    machine: Machine, bucket: Bucket, recipe: dict[str, Any], run_id: str, parameters: Parameters
+) -> Saying:
+    _log(machine, bucket, run_id, f"install {run_id} on {machine.instance}")
+    for uri in parameters.get("Software", ()):
+        name, _, key = uri.removeprefix("s3://").partition("/")
+        bucket_of(machine.ask, name).read(key)
+    yield machine.draw(machine.delays.install)
+    if machine.disk.is_full:
+        raise HostTrouble("this builder's disk or network is in trouble: [Errno 28] No space left on device")
+    for index, line in enumerate(recipe.get("commands") or ()):
+        if line.strip() in BREAKS:
+            reason = f"commands[{index}]: `{line}` failed (exit code 1)"
+            _log(machine, bucket, run_id, f"install failed: {reason}")
+            raise ProgramFault(reason)
+    _log(machine, bucket, run_id, "install is done")
+    machine.publish()
+    return "install is done\n"
+
+
+def _test(
+    machine: Machine, bucket: Bucket, recipe: dict[str, Any], run_id: str, parameters: Parameters
+) -> Saying:
+    yield machine.draw(machine.delays.test)
+    lines = [(f"tests[{index}]", line) for index, line in enumerate(recipe.get("tests") or ())]
+    results = [Result(name, Outcome.PASSED, "it works", 1.0) for name, _ in TESTS]
+    results += [
+        Result(name, Outcome.FAILED, f"`{line}` failed (exit code 1)", 1.0)
+        if line.strip() in BREAKS
+        else Result(name, Outcome.PASSED, f"`{line}` exited with 0", 1.0)
+        for name, line in lines
+    ]
+    found = json.dumps(to_json(results, VERSIONS), indent=2)
+    bucket.write(f"runs/{run_id}/tests.json", found.encode())
+    _log(machine, bucket, run_id, counted(results))
+    wrong = failure(results)
+    if wrong:
+        raise ProgramFault(wrong)
+    return f"{counted(results)}\ntest is done\n"
+
+
+def _log(machine: Machine, bucket: Bucket, run_id: str, text: str) -> None:
+    """Goes on with what is there, as another builder of the same bake does."""
+    key = f"runs/{run_id}/logs/builder.log"
+    before = bucket.read_if_there(key) or b""
+    line = f"{stamp(machine.now())} builder {machine.instance} | {text}\n"
+    bucket.write(key, before + line.encode())

@@ -1,0 +1,98 @@
+"""What a host does one after another, as a generator that yields how long to wait: driven by the world's events."""
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+
+from simulation.world.world import Planned, World
+
+
+@dataclass(frozen=True)
+class Nap:
+    """Until somebody wakes the flow, at most so many seconds. A plain number of seconds cannot be cut short."""
+
+    seconds: float | None = None
+
+
+Steps = Generator["float | Nap", None, None]
+
+
+class Gone(Exception):  # noqa: N818 - no error: the machine is
+    """The machine that this flow belongs to is gone: nothing of it goes on."""
+
+
+class Flow:
+    """A wake-up that comes while the flow is busy is not lost: the next nap ends at once. One that is due while
+    `is_frozen` goes on after `thaw`."""
+
+    def __init__(self, world: World, steps: Steps, is_frozen: Callable[[], bool], what: str) -> None:
+        self.ended = False
+        self._world = world
+        self._steps = steps
+        self._is_frozen = is_frozen
+        self._what = what
+        self._planned: Planned | None = None
+        self._naps = False
+        self._woken = False
+        self._running = False
+        self._due = False
+        self._plan(0.0)
+
+    def wake(self) -> None:
+        if self.ended:
+            return
+        if not self._naps:
+            self._woken = True
+        elif not self._due:
+            self._plan(0.0)
+
+    def thaw(self) -> None:
+        if self._due and not self.ended:
+            self._due = False
+            self._plan(0.0)
+
+    def end(self) -> None:
+        self.ended = True
+        if self._planned:
+            self._planned.cancel()
+        if not self._running:
+            self._steps.close()
+
+    def _plan(self, seconds: float) -> None:
+        if self._planned:
+            self._planned.cancel()
+        self._naps = False
+        self._planned = self._world.after(seconds, self._go_on, what=self._what)
+
+    def _go_on(self) -> None:
+        self._planned, self._naps = None, False
+        if self.ended:
+            return
+        if self._is_frozen():
+            self._due = True
+            return
+        self._running = True
+        try:
+            wish = next(self._steps)
+        except (StopIteration, Gone):
+            self.ended = True
+            return
+        finally:
+            self._running = False
+        self._wait(wish)
+
+    def _wait(self, wish: float | Nap) -> None:
+        if self.ended:  # by its own doing
+            self._steps.close()
+        elif isinstance(wish, Nap):
+            self._nap(wish)
+        else:
+            self._plan(wish)
+
+    def _nap(self, wish: Nap) -> None:
+        if self._woken:
+            self._woken = False
+            self._plan(0.0)
+            return
+        if wish.seconds is not None:
+            self._plan(max(0.0, wish.seconds))
+        self._naps = True

@@ -1,0 +1,427 @@
+"""The programs of one attempt, which train together. Nothing of it is worked out step by step: where the training
+stands follows from when it began, and only steps at which something happens are planned.
+
+What the real ones do: trainyard/runtime (loops/elastic.py, loops/asynchronous.py, processes/).
+"""
+
+from collections.abc import Callable
+from datetime import timedelta
+from enum import Enum
+from typing import Protocol
+
+from simulation.hosts.work import Work
+from simulation.world.world import Planned, World
+from training.host.cluster import Assignment, Cluster, Role
+
+FINISHED, FAILED, RESTART, TERMINATED, KILLED = 0, 1, 75, 143, 137
+LEAVE_SECONDS = 0.3
+CHIEF_STAYS_SECONDS = 1.0
+SERVER_SEES = (3.0, 5.0)
+"""How long a parameter server or a worker of one takes to see that the chief's port is closed."""
+CHIEF_SEES = (2.0, 4.0)
+EVALUATION_SECONDS = 8.0
+FORMS_SECONDS = 1.0
+TAIL_LINES = 60
+
+
+class Phase(Enum):
+    FORMING = "forming"
+    TRAINING = "training"
+    STALLED = "stalled"
+    HUNG = "hung"
+    ENDING = "ending"
+    OVER = "over"
+
+
+class Seat(Protocol):
+    """The machine that a program runs on."""
+
+    def draw(self, seconds: tuple[float, float]) -> float: ...
+
+    @property
+    def runs(self) -> bool:
+        """Whether its processes run: neither off nor hanging."""
+        ...
+
+
+class Program:
+    """One host's process. `changed` is called when it ends and when the training begins, `saved` when a checkpoint
+    lies on this host's disk."""
+
+    def __init__(
+        self,
+        gang: "Gang",
+        assignment: Assignment,
+        seat: Seat,
+        *,
+        changed: Callable[[], None],
+        saved: Callable[[int], None],
+    ) -> None:
+        self.exit_code: int | None = None
+        self.asked = False
+        self.is_lost = False
+        self.tail: list[str] = []
+        self.assignment = assignment
+        self.seat = seat
+        self.gang = gang
+        self.saved = saved
+        self._changed = changed
+        self._leaving: Planned | None = None
+
+    @property
+    def name(self) -> str:
+        return f"{self.assignment.role.value}-{self.assignment.index}"
+
+    @property
+    def lives(self) -> bool:
+        return self.exit_code is None and not self.is_lost
+
+    def end(self, code: int, *lines: str) -> None:
+        if self.exit_code is not None:
+            return
+        self.exit_code = code
+        self.print(*lines)
+        self.gang.ended(self)
+        self._changed()
+
+    def end_after(self, seconds: float, code: int, *lines: str) -> None:
+        """Unless it ends before; a process that stands still by then does not end."""
+
+        def end() -> None:
+            self._leaving = None
+            if self.seat.runs:
+                self.end(code, *lines)
+
+        if self._leaving is None:
+            self._leaving = self.gang.world.after(seconds, end, what=f"program {self.assignment.instance}")
+
+    def ask_to_leave(self) -> None:
+        """SIGTERM."""
+        self.asked = True
+        self.gang.asked(self)
+
+    def kill(self) -> None:
+        self.end(KILLED)
+
+    def print(self, *lines: str) -> None:
+        self.tail = [*self.tail, *lines][-TAIL_LINES:]
+
+    def heard(self) -> None:
+        self._changed()
+
+
+class Gang:
+    """`step` is where the attempt began."""
+
+    def __init__(self, world: World, cluster: Cluster, *, step: int, peer_gone: tuple[float, float]) -> None:
+        self.world = world
+        self.work = Work.of(cluster.job)
+        self.cluster = cluster
+        self.phase = Phase.FORMING
+        self.others_hang = False
+        self.restored = step
+        self._peer_gone = peer_gone
+        self._programs: dict[str, Program] = {}
+        self._base, self._base_at = step, world.now
+        self._saved, self._saved_at = step, world.now
+        self._somebody_leaves = False
+        self._next: Planned | None = None
+        self._pause: Planned | None = None
+
+    @property
+    def is_alone(self) -> bool:
+        return len(self.cluster.assignments) == 1
+
+    @property
+    def in_step(self) -> bool:
+        return not self.cluster.has_servers
+
+    @property
+    def chief(self) -> Program | None:
+        return self._programs.get(self.cluster.chief.instance)
+
+    @property
+    def step(self) -> int:
+        """The last step that is done."""
+        if self.phase is not Phase.TRAINING or self._pause:
+            return self._base
+        return min(self._base + self._done_since_base(), max(self.work.steps, self._base))
+
+    def until_next_step(self) -> float | None:
+        """Seconds; None while nobody trains."""
+        if self.phase is not Phase.TRAINING or self._pause:
+            return None
+        done = self._done_since_base() + 1
+        at = self._base_at + timedelta(seconds=done * self.work.step_seconds)
+        return max(0.0, (at - self.world.now).total_seconds())
+
+    # ---- what the programs do
+
+    def join(self, program: Program) -> None:
+        """It looks for its peers from now on."""
+        if not program.lives:
+            return
+        self._programs[program.assignment.instance] = program
+        if self.phase is not Phase.FORMING:
+            self._misses_a_peer(program)
+            return
+        seconds = self.work.form_seconds
+        if not self.is_alone and program.assignment.role is not Role.EVALUATOR:
+            said = f"the cluster did not form in {seconds:g} seconds"
+            self.world.after(seconds, lambda: self._give_up_forming(program, said), what="forming")
+        self._form()
+
+    def asked(self, program: Program) -> None:
+        role = program.assignment.role
+        if self.work.deaf or self.phase is Phase.HUNG:
+            return
+        if role is Role.EVALUATOR:
+            program.end_after(LEAVE_SECONDS, RESTART, "told to leave")
+        elif self.phase is Phase.FORMING:
+            program.end_after(LEAVE_SECONDS, TERMINATED)
+        elif self.cluster.serves(program.assignment):
+            pass  # SIGTERM is ignored there: the chief gets the interruption too
+        elif self.phase is Phase.TRAINING:
+            self._somebody_leaves = True
+            self._plan()
+
+    def ended(self, program: Program) -> None:
+        self._do_without(program)
+
+    # ---- what befalls them
+
+    def lose(self, program: Program) -> None:
+        """Its host is gone, stands still, or cannot be reached."""
+        if not program.is_lost and program.exit_code is None:
+            program.is_lost = True
+            self._do_without(program)
+            if not (self.in_step or self.phase is Phase.FORMING):
+                program.end_after(program.seat.draw(SERVER_SEES), RESTART, "nobody answers any more")
+
+    def find(self, program: Program) -> None:
+        """Its host is back."""
+        if not program.is_lost:
+            return
+        program.is_lost = False
+        if self.phase is Phase.FORMING:
+            self._form()
+        elif self.is_alone and self.phase is Phase.STALLED and program.lives:
+            self._go_on_from(self._base)
+        elif program.exit_code is None and not self.is_alone:
+            self._misses_a_peer(program)
+
+    def hang(self) -> None:
+        if self.phase in (Phase.FORMING, Phase.TRAINING, Phase.ENDING):
+            self._stand_still(Phase.HUNG)
+
+    def pause(self, seconds: float) -> None:
+        """SIGSTOP of one program: the others wait for it."""
+        if self.phase is Phase.TRAINING and not self._pause:
+            self._base = self.step
+            self._cancel()
+            self._pause = self.world.after(seconds, self.resume, what="a paused program goes on")
+
+    def resume(self) -> None:
+        if self._pause:
+            self._pause.cancel()
+            self._pause = None
+            if self.phase is Phase.TRAINING:
+                self._go_on_from(self._base)
+
+    # ---- training
+
+    def _is_complete(self) -> bool:
+        there = {instance for instance, program in self._programs.items() if program.lives}
+        return all(
+            assignment.instance in there
+            for assignment in self.cluster.assignments
+            if assignment.role is not Role.EVALUATOR
+        )
+
+    def _form(self) -> None:
+        if self._is_complete():
+            self.world.after(FORMS_SECONDS, self._begin, what=f"gang of {self.cluster.run} forms")
+
+    def _begin(self) -> None:
+        if self.phase is Phase.FORMING and self._is_complete():
+            began = f"resumed from step {self._base}" if self._base else "starting at step 0"
+            for program in self._programs.values():
+                program.print(began)
+            self._saved_at = self.world.now
+            self._go_on_from(self._base)
+
+    def _go_on_from(self, step: int) -> None:
+        self.phase = Phase.TRAINING
+        self._base, self._base_at = step, self.world.now
+        self._plan()
+        if self.chief:
+            self.chief.heard()
+
+    def _done_since_base(self) -> int:
+        past = (self.world.now - self._base_at).total_seconds()
+        if not self.work.step_seconds:
+            return self.work.steps
+        return int(past / self.work.step_seconds + 1e-6)
+
+    def _plan(self) -> None:
+        """The next step at which something happens."""
+        self._cancel()
+        step = min(self._next_steps(self.step))
+        at = self._base_at + timedelta(seconds=(step - self._base) * self.work.step_seconds)
+        self._next = self.world.at(at, lambda: self._reached(step), what=f"{self.cluster.run} step {step}")
+
+    def _next_steps(self, step: int) -> list[int]:
+        work = self.work
+        steps = [max(work.steps, step)]
+        steps += [at for at in (work.error_at, work.hang_at) if at > step]
+        if self._somebody_leaves:
+            steps.append(step + 1)
+        if not work.hoards:
+            if work.save_steps:
+                steps.append((step // work.save_steps + 1) * work.save_steps)
+            due = self._saved_at + timedelta(seconds=work.save_seconds) - self._base_at
+            if work.step_seconds:
+                steps.append(max(step + 1, self._base - int(-due.total_seconds() // work.step_seconds)))
+        return steps
+
+    def _reached(self, step: int) -> None:
+        self._next = None
+        work, is_last = self.work, step >= self.work.steps
+        if step == work.hang_at:
+            self._stand_still(Phase.HUNG)
+            return
+        if step == work.error_at and self._err(step):
+            return
+        by_clock = (self.world.now - self._saved_at).total_seconds() >= work.save_seconds
+        by_steps = bool(work.save_steps) and step % work.save_steps == 0
+        if is_last or self._somebody_leaves or by_clock or by_steps:
+            self._save(step)
+        if is_last:
+            self._export()
+        elif self._somebody_leaves:
+            self._leave(step)
+        else:
+            self._plan()
+
+    def _save(self, step: int) -> None:
+        if step > self._saved and not self.work.hoards:
+            self._saved = step
+            if self.chief and self.chief.lives:
+                self.chief.saved(step)
+        self._saved_at = self.world.now
+
+    def _err(self, step: int) -> bool:
+        """Whether anybody ends at this step."""
+        struck = [
+            program
+            for program in self._programs.values()
+            if program.lives
+            and (
+                program.name == self.work.error_on
+                or not (self.work.error_on or self.cluster.serves(program.assignment))
+            )
+        ]
+        if struck:
+            self._stand_still(Phase.STALLED)
+        lines = ("Traceback (most recent call last):", f"ValueError: a fault of the program at step {step}")
+        for program in struck:
+            program.end(self.work.exit_code, *lines)
+        return bool(struck)
+
+    def _export(self) -> None:
+        self._stand_still(Phase.ENDING)
+        self.world.after(self.work.export_seconds, self._finish, what=f"{self.cluster.run} exports")
+
+    def _finish(self) -> None:
+        chief = self.chief
+        if self.phase is not Phase.ENDING or chief is None or not chief.lives:
+            return
+        self._stand_still(Phase.OVER)
+        chief.end(FINISHED)
+        if self.others_hang:
+            return
+        for program in self._others(chief):
+            if program.assignment.role is Role.EVALUATOR:
+                program.end_after(EVALUATION_SECONDS, FINISHED, "evaluated to the last step")
+            elif self.in_step:
+                program.end_after(CHIEF_STAYS_SECONDS, FINISHED)
+            else:
+                program.end_after(program.seat.draw(SERVER_SEES), FINISHED, "is not needed any more")
+
+    def _leave(self, step: int) -> None:
+        said = f"leaving at step {step} of {self.work.steps}, which is saved, to be started again"
+        self._stand_still(Phase.STALLED)
+        going = [p for p in self._programs.values() if self.in_step or p is self.chief]
+        for program in going:
+            program.end_after(LEAVE_SECONDS, RESTART, said)
+
+    # ---- one is missing
+
+    def _do_without(self, gone: Program) -> None:
+        if self.phase in (Phase.FORMING, Phase.HUNG, Phase.OVER) or gone.assignment.role is Role.EVALUATOR:
+            return  # who waits for others, or stands still, sees nothing
+        if self.is_alone:
+            self._stand_still(Phase.STALLED)
+        elif self.in_step:
+            self._all_miss_a_peer(gone)
+        elif gone is self.chief:
+            self._servers_miss_the_chief(gone)
+        else:
+            self._chief_misses(gone)
+
+    def _all_miss_a_peer(self, gone: Program) -> None:
+        self._stand_still(Phase.STALLED)
+        for program in self._others(gone):
+            self._misses_a_peer(program)
+        self._misses_a_peer(gone)
+
+    def _servers_miss_the_chief(self, chief: Program) -> None:
+        self._stand_still(Phase.OVER)
+        for program in self._others(chief):
+            if program.assignment.role is not Role.EVALUATOR:
+                said = "a peer is gone (nobody answers as the chief); leaving to be started again"
+                program.end_after(program.seat.draw(SERVER_SEES), RESTART, said)
+
+    def _chief_misses(self, gone: Program) -> None:
+        chief = self.chief
+        if chief is None or not chief.lives or self.phase is not Phase.TRAINING:
+            return
+        said = f"a peer is gone (nobody answers as {gone.name}); leaving to be started again"
+        saves = gone.assignment.role is Role.WORKER
+        step = self.step
+        self._stand_still(Phase.STALLED)
+
+        def leave() -> None:
+            if chief.lives and self.phase is Phase.STALLED:
+                if saves:
+                    self._save(step)
+                chief.end(RESTART, said)
+
+        self.world.after(chief.seat.draw(CHIEF_SEES), leave, what=f"{chief.name} misses {gone.name}")
+
+    def _misses_a_peer(self, program: Program) -> None:
+        if program.assignment.role is Role.EVALUATOR:
+            return
+        program.end_after(
+            program.seat.draw(self._peer_gone), RESTART, "a peer is gone; leaving to be started again"
+        )
+
+    def _give_up_forming(self, program: Program, said: str) -> None:
+        if self.phase is Phase.FORMING and program.lives and program.seat.runs:
+            program.end(RESTART, said)
+
+    def _others(self, program: Program) -> list[Program]:
+        return [other for other in self._programs.values() if other is not program and other.lives]
+
+    def _stand_still(self, phase: Phase) -> None:
+        self._base = self.step
+        if self._pause:
+            self._pause.cancel()
+            self._pause = None
+        self.phase = phase
+        self._cancel()
+
+    def _cancel(self) -> None:
+        if self._next:
+            self._next.cancel()
+            self._next = None

@@ -1,0 +1,407 @@
+"""One machine: boots, registers with Systems Manager, takes documents, goes down; and what can befall it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Protocol
+
+from simulation.aws.api import ServiceError
+from simulation.hosts import gpus
+from simulation.hosts.bucket import Unreachable, patient
+from simulation.hosts.delays import Range
+from simulation.hosts.faults import (
+    ClockOff,
+    Dies,
+    DiskFull,
+    Fault,
+    GangHangs,
+    GoesDown,
+    Hangs,
+    IsCutOff,
+    Late,
+    NeverRegisters,
+    OthersHang,
+    ProgramEnds,
+    When,
+)
+from simulation.hosts.flow import Flow, Gone, Nap, Steps
+from simulation.hosts.gang import Program
+from simulation.hosts.surroundings import CommandEnd, Done, Host
+from simulation.world.world import Planned
+from training.host.agent.state import State
+from training.host.cluster import Cluster
+from training.host.metadata import Identity
+from training.host.reporting.gpus import INTERVAL_SECONDS
+
+if TYPE_CHECKING:
+    from simulation.hosts.machines import Machines
+
+FORCED_SECONDS = 120.0
+"""After which EC2 takes the power from a machine that does not shut down."""
+AGENT_STOPS_SECONDS = 90.0
+LOOK_SECONDS = 5.0
+HEALED = (0.0, 35.0)
+"""Until a client of a host that was cut off tries again."""
+
+
+class Life(Protocol):
+    """What runs on a machine: an agent, or less."""
+
+    def live(self) -> Steps: ...
+
+    def look(self) -> None:
+        """The metadata service may say something new."""
+        ...
+
+    def go_down(self) -> None:
+        """SIGTERM, when the machine goes down."""
+        ...
+
+    @property
+    def is_down(self) -> bool:
+        """Whether nothing need be waited for any more."""
+        ...
+
+    def order(self, word: str, run: str, attempt: int) -> bool:
+        """Whether an agent took it."""
+        ...
+
+    def trouble(self, fault: ProgramEnds | DiskFull) -> None: ...
+
+    def hurry(self) -> None:
+        """The host was cut off, and is not any more."""
+        ...
+
+
+@dataclass
+class Disk:
+    """What outlives a reboot, and a stop."""
+
+    state: State | None = None
+    job: dict[str, Any] = field(default_factory=dict)
+    clusters: dict[int, Cluster] = field(default_factory=dict)
+    checkpoints: set[int] = field(default_factory=set)
+    restores: set[int] = field(default_factory=set)
+    done: dict[tuple[str, str], CommandEnd] = field(default_factory=dict)
+    """What a bake's documents came to, by word and run."""
+    generalized: bool = False
+    is_full: bool = False
+
+
+class Machine:
+    """`number`: the how-manieth of all. Everything it does is drawn from its own chance."""
+
+    def __init__(self, machines: Machines, host: Host, number: int) -> None:
+        self.machines, self.world, self.delays = machines, machines.world, machines.delays
+        self.host = host
+        self.instance = host.metadata.instance
+        self.number = number
+        self.disk = Disk()
+        self.load = gpus.Load()
+        self.is_on = False
+        self.is_frozen = False
+        self.is_cut_off = False
+        self.is_registered = False
+        self.is_up = False
+        self.role = ""
+        self.attempt = 0
+        self.program: Program | None = None
+        self.life: Life | None = None
+        self._chance = machines.world.chance(f"host/{self.instance}")
+        self._flows: list[Flow] = []
+        self._kept: dict[str, tuple[str, Mapping[str, Sequence[str]], Done]] = {}
+        self._ahead = timedelta()
+        self._ask = patient(host.aws)
+        self._never_registers = False
+        self._looks = False
+        self._metrics: Planned | None = None
+
+    # ---- for what runs on it
+
+    @property
+    def runs(self) -> bool:
+        return self.is_on and not self.is_frozen
+
+    def draw(self, seconds: Range) -> float:
+        return round(self._chance.uniform(*seconds), 3)
+
+    def now(self) -> datetime:
+        """By the machine's own clock."""
+        return (self.world.now + self._ahead).astimezone(UTC)
+
+    def ask(self, service: str, operation: str, **request: Any) -> dict[str, Any]:
+        """AWS, as the host's role. Raises Unreachable while nothing gets out."""
+        if self.is_cut_off:
+            raise Unreachable
+        return self._ask(service, operation, **request)
+
+    def flow(self, steps: Steps, what: str) -> Flow:
+        self._flows = [flow for flow in self._flows if not flow.ended]
+        flow = Flow(self.world, steps, lambda: self.is_frozen, what)
+        self._flows.append(flow)
+        return flow
+
+    def note(self, what: str, **details: Any) -> None:
+        self.world.note(self.instance, what, **details)
+
+    def identity(self) -> Identity:
+        seen = self.host.metadata
+        return Identity(self.instance, seen.region, seen.address, seen.image, dict(seen.tags()))
+
+    def struck(self, word: str, when: When) -> Fault | None:
+        """What befalls it here; whoever asks sees to what is about a word alone. Raises Gone when it is gone."""
+        fault = self.machines.fault(self, word, when)
+        if fault is not None:
+            self.note(f"fault {type(fault).__name__}", at=f"{when} {word}")
+            self.befall(fault)
+            if not self.is_on:
+                raise Gone
+        return fault
+
+    def stage(self, name: str, when: When = "before") -> Steps:
+        """A place at which a fault may strike."""
+        fault = self.struck(name, when)
+        if isinstance(fault, Late):
+            yield fault.seconds
+        elif fault is not None:
+            yield 0.0
+
+    def power_off(self, reason: str) -> None:
+        """By itself; the rest is EC2's."""
+        self.note("powers off", reason=reason)
+        self.flow(self._going_down(self.host.power_off), f"{self.instance} powers off")
+
+    def is_busy(self, busy: bool) -> None:
+        if self.load.at(self.world.now) is not None:
+            self.load.change(self.world.now, gpus.BUSY if busy else gpus.IDLE)
+
+    def publish(self) -> None:
+        """The CloudWatch agent runs from now on, and after every boot."""
+        if not gpus.has_gpus(self.host.metadata.instance_type) or self.load.at(self.world.now) is not None:
+            return
+        self.load.change(self.world.now, gpus.IDLE)
+        if self.machines.puts_metrics:
+            self._put_metrics()
+
+    # ---- from outside
+
+    def boot(self) -> None:
+        if self.is_on:
+            return
+        self.is_on, self.is_frozen, self.is_up = True, False, False
+        self.note("boots")
+        self.flow(self._boot(), f"{self.instance} boots")
+
+    def shut_down(self, down: Callable[[], None]) -> None:
+        """In good order; `down` is called when its power is off, as EC2 takes it after two minutes at the latest."""
+        if not self.is_on:
+            down()
+            return
+        self.world.after(FORCED_SECONDS, lambda: self._off(down), what=f"{self.instance} is forced off")
+        self.flow(self._going_down(down), f"{self.instance} goes down")
+
+    def cut_power(self) -> None:
+        self._off(lambda: None)
+
+    def look(self) -> None:
+        """Its metadata has changed: it sees that at its next look, five seconds from now at most."""
+        if self.life and not self._looks:
+            self._looks = True
+            self.world.after(self.draw((0.0, LOOK_SECONDS)), self._look, what=f"{self.instance} looks")
+
+    def command(
+        self, command_id: str, document: str, parameters: Mapping[str, Sequence[str]], done: Done
+    ) -> None:
+        """A document of Systems Manager. Nobody is answered by a host that hangs or is cut off for good."""
+        self._kept[command_id] = (document, parameters, done)
+        if self.is_registered and not self.is_cut_off:
+            self.flow(self._obey(command_id), f"{self.instance} {document}")
+
+    def withdraw(self, command_id: str) -> None:
+        """Systems Manager has given it up."""
+        self._kept.pop(command_id, None)
+
+    # ---- what befalls it
+
+    def befall(self, fault: Fault) -> None:
+        match fault:
+            case Dies():
+                self.die()
+            case Hangs(seconds):
+                self.hang(seconds)
+            case IsCutOff(seconds):
+                self.cut_off(seconds)
+            case ProgramEnds():
+                self._program_ends(fault)
+            case DiskFull():
+                self.disk.is_full = True
+                full = "OSError: [Errno 28] No space left on device"
+                self._program_ends(replace(ProgramEnds(), lines=(full,)), said=fault)
+            case ClockOff(seconds):
+                self._ahead += timedelta(seconds=seconds)
+            case NeverRegisters():
+                self._never_registers = True
+            case GangHangs() if self.program:
+                self.program.gang.hang()
+            case OthersHang() if self.program:
+                self.program.gang.others_hang = True
+            case GoesDown():
+                self.power_off("somebody shut it down")
+            case _:
+                pass  # of a word alone, or of a program where none runs
+
+    def die(self) -> None:
+        self.note("dies")
+        self._off(self.host.crash)
+
+    def hang(self, seconds: float | None) -> None:
+        self.is_frozen = True
+        self._lose_program()
+        if seconds is not None:
+            self.world.after(seconds, self._thaw, what=f"{self.instance} goes on")
+
+    def cut_off(self, seconds: float | None) -> None:
+        self.is_cut_off = True
+        if self.program and not self.program.gang.is_alone:
+            self._lose_program()
+        if seconds is not None:
+            self.world.after(seconds, self._join_again, what=f"{self.instance} is reached again")
+
+    # ---- inside
+
+    def _boot(self) -> Steps:
+        yield from self.stage("boot")
+        yield self.draw(self.delays.boot)
+        self.is_up = True
+        if gpus.has_gpus(self.host.metadata.instance_type) and self.machines.has_agent(self.host):
+            self.publish()
+        if self.machines.knows_systems_manager(self.host):
+            self.flow(self._register(), f"{self.instance} registers")
+        yield self.draw(self.delays.agent)
+        self.life = self.machines.life_of(self)
+        yield from self.stage("boot", "after")
+        yield from self.life.live()
+
+    def _register(self) -> Steps:
+        yield from self.stage("register")
+        yield self.draw(self.delays.register)
+        if self._never_registers:
+            return
+        yield from self._until_reached()
+        self.is_registered = True
+        self.host.register()
+        yield from self.stage("register", "after")
+        self._deliver_kept()
+
+    def _obey(self, command_id: str) -> Steps:
+        yield self.draw(self.delays.order)
+        yield from self._until_reached()
+        kept = self._kept.pop(command_id, None)
+        if kept is None:
+            return
+        document, parameters, done = kept
+        word = document.rpartition("-")[2]
+        yield from self.stage(word)
+        end = yield from self.machines.document(self, word, parameters)
+        yield from self.stage(word, "after")
+        yield from self._until_reached()
+        done(end)
+
+    def _until_reached(self) -> Steps:
+        while self.is_cut_off:
+            yield Nap()
+
+    def _deliver_kept(self) -> None:
+        for command_id, (document, _, _) in self._kept.items():
+            self.flow(self._obey(command_id), f"{self.instance} {document}")
+
+    def _going_down(self, down: Callable[[], None]) -> Steps:
+        if self.life:
+            self.life.go_down()
+            left = AGENT_STOPS_SECONDS
+            while not self.life.is_down and left > 0:
+                yield 0.5
+                left -= 0.5
+        yield self.draw(self.delays.shut_down)
+        self._off(down)
+
+    def _off(self, down: Callable[[], None]) -> None:
+        if not self.is_on:
+            return
+        self.is_on = self.is_registered = self.is_up = False
+        self._lose_program()
+        self.program = self.life = None
+        for flow in self._flows:
+            flow.end()
+        self._flows = []
+        self._kept.clear()
+        self.load.change(self.world.now, None)
+        if self._metrics:
+            self._metrics.cancel()
+        down()
+
+    def _look(self) -> None:
+        self._looks = False
+        if self.life and self.runs:
+            self.life.look()
+
+    def _lose_program(self) -> None:
+        if self.program:
+            self.program.gang.lose(self.program)
+
+    def _program_ends(self, fault: ProgramEnds, said: DiskFull | None = None) -> None:
+        if self.program and self.program.lives:
+            self.program.end(fault.code, *fault.lines)
+        elif self.life:
+            self.life.trouble(said or fault)
+
+    def _thaw(self) -> None:
+        if not self.is_on:
+            return
+        self.is_frozen = False
+        self.note("goes on")
+        if self.program:
+            self.program.gang.find(self.program)
+        for flow in self._flows:
+            flow.thaw()
+
+    def _join_again(self) -> None:
+        if not self.is_on:
+            return
+        self.is_cut_off = False
+        self.note("is reached again")
+        if self.program:
+            self.program.gang.find(self.program)
+        self._deliver_kept()
+        self.world.after(self.draw(HEALED), self._hurry, what=f"{self.instance} tries again")
+
+    def _hurry(self) -> None:
+        if self.is_on and not self.is_cut_off:
+            for flow in self._flows:
+                flow.wake()
+
+    def _put_metrics(self) -> None:
+        """Once a minute for as long as the machine is on: a schedule, that nothing is waited for."""
+
+        def put() -> None:
+            percent = self.load.at(self.world.now)
+            if percent is None:
+                return
+            if self.runs and not self.is_cut_off:
+                try:
+                    self.ask(
+                        "cloudwatch",
+                        "put_metric_data",
+                        **gpus.put_request(self.instance, percent, self.now()),
+                    )
+                except ServiceError as error:
+                    self.note("cannot put metrics", reason=error.code)
+            self._plan_metrics(put)
+
+        self._plan_metrics(put)
+
+    def _plan_metrics(self, put: Callable[[], None]) -> None:
+        seconds, what = INTERVAL_SECONDS, f"{self.instance} metrics"
+        self._metrics = self.world.after(seconds, put, what=what, standing=True)

@@ -1,0 +1,153 @@
+"""What a host says on the bus: in order, late rather than never (training/host/reporting/signals.py)."""
+
+import json
+from datetime import datetime
+from typing import Any, Protocol
+
+from simulation.aws.api import ServiceError
+from simulation.hosts.bucket import Unreachable
+from simulation.hosts.faults import Fault, Late, SaysTwice, When
+from simulation.hosts.flow import Flow, Nap, Steps
+from training.host.bucket import Bucket
+from training.host.errors import HostTrouble
+from training.host.reporting.signals import (
+    DENIED,
+    ENDINGS,
+    RETRY_SECONDS,
+    SOURCE,
+    SUPERSEDED,
+    Signal,
+    detail,
+    last_words,
+)
+
+LOOK_SECONDS = 0.2
+UNREACHABLE_SECONDS = 30.0
+"""What the agent's client takes to give a call up."""
+SHOWN = ("step", "why", "kind", "reason", "role", "index", "final")
+
+
+class Mouth(Protocol):
+    """The machine that speaks."""
+
+    @property
+    def instance(self) -> str: ...
+
+    @property
+    def is_cut_off(self) -> bool: ...
+
+    def now(self) -> datetime: ...
+
+    def ask(self, service: str, operation: str, **request: Any) -> dict[str, Any]: ...
+
+    def flow(self, steps: Steps, what: str) -> Flow: ...
+
+    def struck(self, word: str, when: When) -> Fault | None: ...
+
+    def note(self, what: str, **details: Any) -> None: ...
+
+    def power_off(self, reason: str) -> None: ...
+
+
+class Outbox:
+    def __init__(self, mouth: Mouth, bus: str, bucket: Bucket, *, run: str) -> None:
+        self._mouth = mouth
+        self._bus = bus
+        self._bucket = bucket
+        self._run = run
+        self._waiting: list[tuple[Signal, dict[str, Any]]] = []
+        self._sending = False
+        self._mute = False
+        self._flow = mouth.flow(self._send_all(), f"outbox {mouth.instance}")
+
+    def put(self, signal: Signal) -> None:
+        event = detail(signal, run=self._run, instance=self._mouth.instance, at=self._mouth.now())
+        if signal.word in SUPERSEDED:
+            self._waiting = [(old, it) for old, it in self._waiting if old.word != signal.word]
+        self._waiting.append((signal, event))
+        self._flow.wake()
+
+    def flush(self, seconds: float) -> Steps:
+        """Until everything is sent, at most so long."""
+        left = seconds
+        while (self._waiting or self._sending) and left > 0:
+            yield LOOK_SECONDS
+            left -= LOOK_SECONDS
+
+    def hurry(self) -> None:
+        """Somebody may hear this host again."""
+        self._flow.wake()
+
+    def _send_all(self) -> Steps:
+        while True:
+            while not self._waiting:
+                yield Nap()
+            signal, event = self._waiting.pop(0)
+            self._sending = True
+            fault = self._mouth.struck(signal.word, "before")
+            yield fault.seconds if isinstance(fault, Late) else 0.0
+            is_sent = self._deliver(signal, event)
+            if is_sent and isinstance(fault, SaysTwice):
+                self._deliver(signal, event)
+            self._sending = False
+            if is_sent:
+                self._mouth.struck(signal.word, "after")
+                continue
+            if not self._is_superseded(signal):
+                self._waiting.insert(0, (signal, event))
+            yield from self._pause()
+
+    def _pause(self) -> Steps:
+        yield Nap() if self._mouth.is_cut_off else RETRY_SECONDS
+
+    def _is_superseded(self, signal: Signal) -> bool:
+        return signal.word in SUPERSEDED and any(newer.word == signal.word for newer, _ in self._waiting)
+
+    def _deliver(self, signal: Signal, event: dict[str, Any]) -> bool:
+        """Whether nothing more is to be done about this signal."""
+        try:
+            answer = self._mouth.ask("events", "put_events", Entries=[self._entry(signal, event)])
+        except Unreachable:
+            return False
+        except ServiceError as error:
+            if error.code in DENIED:
+                self._say_last_words(event)
+                return True
+            return False
+        if not answer.get("FailedEntryCount"):
+            shown = {key: event[key] for key in SHOWN if event.get(key) is not None}
+            self._mouth.note(f"says {signal.word}", attempt=signal.attempt, **shown)
+            if signal.word in ENDINGS:
+                self._leave(event, "words", event)
+            return True
+        if answer["Entries"][0].get("ErrorCode") in DENIED:
+            self._say_last_words(event)
+            return True
+        return False
+
+    def _entry(self, signal: Signal, event: dict[str, Any]) -> dict[str, Any]:
+        return {
+            "Source": SOURCE,
+            "DetailType": signal.word,
+            "EventBusName": self._bus,
+            "Detail": json.dumps(event),
+        }
+
+    def _leave(self, event: dict[str, Any], name: str, words: dict[str, Any]) -> None:
+        key = f"runs/{self._run}/attempts/{event['attempt']}/{name}/{self._mouth.instance}.json"
+        try:
+            self._bucket.write(key, json.dumps(words).encode())
+        except HostTrouble as trouble:
+            self._mouth.note(f"cannot leave {name}", reason=trouble.reason)
+
+    def _say_last_words(self, event: dict[str, Any]) -> None:
+        if self._mute:
+            return
+        self._mute = True
+        reason = (
+            f"access denied: the host role lacks events:PutEvents on the bus {self._bus}, so nobody can hear "
+            "this host; allow it in the host role and start again"
+        )
+        self._mouth.note("leaves its last words", reason=reason)
+        self._leave(event, "last-words", last_words(event, reason, exit_code=None))
+        self._mouth.power_off(reason)

@@ -1,0 +1,72 @@
+"""What may end a host's work at any time: AWS's notice, the lease, a hold (training/host/agent/watchdog.py).
+
+The real one asks the metadata service every five seconds; here the machine looks when something there has changed.
+"""
+
+from collections.abc import Callable
+from datetime import datetime
+
+from simulation.hosts.flow import Nap, Steps
+from simulation.hosts.machine import Machine
+from training.host.agent.hold import held_until
+from training.host.agent.lease import Lease
+from training.host.agent.watchdog import TIME_TO_LEAVE
+from training.host.metadata import Notice
+
+
+class Watchdog:
+    """`changed` is called when there is a notice, and when the lease is over; `leave` is the host's last act."""
+
+    def __init__(
+        self,
+        machine: Machine,
+        lease: Lease,
+        *,
+        changed: Callable[[], None],
+        leave: Callable[[str], Steps],
+    ) -> None:
+        self.notice: Notice | None = None
+        self._machine = machine
+        self._lease = lease
+        self._held: datetime | None = None
+        self._changed = changed
+        self._leave = leave
+        self.look()
+        self._flow = machine.flow(self._watch(), f"watchdog {machine.instance}")
+
+    @property
+    def lease(self) -> Lease:
+        return self._lease.held(self._held)
+
+    @property
+    def lease_over(self) -> bool:
+        return self.lease.is_over(self._machine.now())
+
+    def renew(self, lease: Lease) -> None:
+        self._lease = lease
+        self._flow.wake()
+
+    def look(self) -> None:
+        metadata = self._machine.host.metadata
+        at = metadata.spot_notice()
+        if at and not self.notice:
+            self._machine.note("sees an interruption notice", at=at.isoformat())
+            self.notice = Notice("terminate", at)
+            self._changed()
+        held = held_until(metadata.tags())
+        if held != self._held:
+            self._held = held
+            self._flow.wake()
+
+    def _watch(self) -> Steps:
+        while True:
+            left = (self.lease.until - self._machine.now()).total_seconds()
+            if left > 0:
+                yield Nap(left)
+                continue
+            self._changed()
+            left += TIME_TO_LEAVE.total_seconds()
+            if left <= 0:
+                break
+            yield Nap(left)
+        yield from self._leave(self.lease.reason)

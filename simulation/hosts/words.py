@@ -1,0 +1,52 @@
+"""Each word of the contract, and each stage on the way there: where a fault can strike, and who says it in truth.
+
+For the conformance test: the right column is the function of the real agent whose doing the actor repeats.
+"""
+
+from collections.abc import Mapping
+
+WORDS: Mapping[str, str] = {
+    "ready": "training.host.agent.agent.Agent._await_start",
+    "started": "training.host.agent.attempt.Attempt.start",
+    "progress": "training.host.agent.attempt.Attempt._report",
+    "checkpointed": "training.host.agent.attempt.Attempt._checkpointed",
+    "finished": "training.host.agent.attempt.Attempt._conclude",
+    "stopped": "training.host.agent.attempt.Attempt._conclude",
+    "failed": "training.host.agent.attempt.Attempt._conclude",
+    "hold": "training.host.agent.hold._ask",
+}
+"""What goes on the bus, all by training.host.reporting.signals.Outbox but `hold`."""
+
+ALSO_SAID: Mapping[str, tuple[str, ...]] = {
+    "progress": ("training.host.agent.attempt.Attempt._heartbeat",),
+    "stopped": ("training.host.agent.agent.Agent._await_start",),
+    "failed": (
+        "training.host.agent.agent.Agent._report_trouble",
+        "training.host.agent.agent.Agent._say_lease_is_over",
+    ),
+}
+"""A word that is said in another place, too."""
+
+STAGES: Mapping[str, str] = {
+    "boot": "",
+    "register": "",
+    "fetch": "training.host.agent.agent.Agent._fetch",
+    "join": "training.host.agent.membership.join",
+    "prepare": "training.host.agent.attempt.Attempt._prepare",
+    "upload": "training.host.checkpoints.in_bucket.upload_files",
+    "catalogue": "training.host.checkpoints.in_bucket.make_newest",
+    "results": "training.host.agent.attempt.Attempt._bring_results",
+    "install": "training.baking.install.install",
+    "test": "training.baking.tests.run_all",
+    "generalize": "training.host.image.generalize.generalize",
+    "pause": "training.host.image.pause.pause",
+    "resume": "training.host.image.pause.resume",
+    "start": "training.host.orders.give",
+    "stop": "training.host.orders.give",
+}
+"""What a host does in silence; the first two are the machine's and the Systems Manager agent's."""
+
+LEFT_IN_BUCKET: Mapping[str, str] = {
+    "words": "training.host.reporting.signals.Outbox._leave_word",
+    "last-words": "training.host.reporting.signals.Outbox._say_last_words",
+}

@@ -1,0 +1,87 @@
+"""What the program of a simulated job does: read from `program.args` and the section `checkpoints` of its job."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, kw_only=True)
+class Work:
+    """Arguments of the same names, with hyphens: `--steps 40 --step-seconds 1 --error-at 7`.
+
+    A program that is `silent` neither reports nor prints; one that is `deaf` does not hear SIGTERM; one that `hoards`
+    saves nothing. At `error_at` it ends with `exit_code` everywhere, or on `error_on` (`worker-1`) alone; at `hang_at`
+    it stands still everywhere. `lacks` names a result that it does not leave."""
+
+    steps: int = 40
+    step_seconds: float = 1.0
+    export_seconds: float = 2.0
+    error_at: int = 0
+    error_on: str = ""
+    exit_code: int = 1
+    hang_at: int = 0
+    silent: bool = False
+    deaf: bool = False
+    hoards: bool = False
+    lacks: str = ""
+    save_steps: int = 0
+    save_seconds: float = 120.0
+    form_seconds: float = 180.0
+    batch_size: int = 32
+
+    @staticmethod
+    def of(job: Mapping[str, Any]) -> "Work":
+        """Arguments that it does not know are another program's."""
+        given = (job.get("program") or {}).get("args") or {}
+        known = {
+            name: value
+            for key, value in given.items()
+            if (name := key.replace("-", "_")) in Work.__dataclass_fields__
+        }
+        asked = job.get("checkpoints") or {}
+        sharded = any(
+            isinstance(entry, Mapping) and entry.get("sharding") == "file"
+            for entry in (job.get("data") or {}).values()
+        )
+        return Work(
+            **{
+                "save_steps": int(asked.get("steps", 0)),
+                "save_seconds": float(asked.get("seconds", 120)),
+                "form_seconds": 1800.0 if sharded else 180.0,
+            }
+            | known
+        )
+
+    def facts(self, step: int) -> dict[str, Any]:
+        """What the program reports of a step."""
+        return {
+            "step": step,
+            "steps": self.steps,
+            "epoch": 1,
+            "loss": round(2.0 / (step + 1), 6),
+            "accuracy": round(step / (step + 10), 6),
+            "steps_per_second": round(1 / self.step_seconds, 2) if self.step_seconds else 1000.0,
+        }
+
+    def resumed(self, step: int) -> dict[str, Any] | None:
+        """What it reports beside, where it has restored; None on a fresh start."""
+        if step <= 0:
+            return None
+        return {
+            "step": step,
+            "global_batch_size": self.batch_size,
+            "epoch": 1,
+            "batch": step,
+            "verified": True,
+        }
+
+    def metrics(self, step: int) -> dict[str, Any]:
+        """The metrics.json that it writes at its end."""
+        facts = self.facts(step)
+        return {
+            "steps": step,
+            "epochs": 1,
+            "loss": facts["loss"],
+            "accuracy": facts["accuracy"],
+            "history": [{"epoch": 1, "loss": facts["loss"], "accuracy": facts["accuracy"]}],
+        }

@@ -1,0 +1,210 @@
+"""What must hold, always: nine promises, each checked on what a user could see beside the world's own books."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from simulation.aws.gateway import Fate
+from simulation.aws.stepfunctions import Execution, Status
+from simulation.faults import BootFault, EventFault, Fault, HostFault, InvocationFault, PersonFault, PoolFault
+
+if TYPE_CHECKING:
+    from simulation.scenarios import Scenario
+    from simulation.yard import Yard
+
+PASSES = 4
+"""Of patrol, after a run's end: no host of it lives longer."""
+MOST_TRANSITIONS = {"train": (15, 14), "servers": (15, 14)}
+"""Of an execution: without any trouble, and for each attempt more."""
+RETRIED = 24
+"""Transitions that one fault may add by being tried again."""
+BILL_SECONDS, BILL_SHARE = 90.0, 0.03
+"""How far the bill of a host may be from EC2's: the looks are a minute apart."""
+
+
+class Promise(StrEnum):
+    ONE_END = "one end"
+    NO_ORPHAN = "no orphan"
+    ONE_MODEL = "one model"
+    TRUE_BOOKS = "true books"
+    WHOLE_GANG = "a whole gang, and one"
+    SURVIVES = "survives any fault of infrastructure"
+    ENDS_IN_TIME = "ends in time"
+    NEVER_STUCK = "never waits for what cannot come"
+    WITHIN_BUDGETS = "within budgets"
+
+
+@dataclass(frozen=True)
+class Broken:
+    """A promise that did not hold: when that was seen, and what was seen."""
+
+    promise: Promise
+    what: str
+    at: datetime
+
+
+TRAINS_ON: frozenset[str] = frozenset(
+    {str(each) for names in (Fate, InvocationFault, EventFault, HostFault, BootFault, PoolFault) for each in names}
+    | {str(PersonFault.TERMINATES_HOST), str(PersonFault.UPLOADS_AGAIN)}
+) - {str(Fate.DENIED), str(HostFault.PROGRAM_ERROR), str(HostFault.DISK_FULL)}
+"""Faults of infrastructure, by their names: whichever strikes, the run succeeds where restarts are left."""
+
+
+class Oracle:
+    """Watches one yard from its begin. `broken` grows; a promise is said to be broken once."""
+
+    def __init__(self, yard: Yard, scenario: Scenario, faults: Sequence[Fault] = ()) -> None:
+        self.yard, self.scenario, self.faults = yard, scenario, faults
+        self.broken: dict[Promise, Broken] = {}
+        self._ended: dict[str, str] = {}
+        yard.ec2.on_change.append(lambda instance: self._look_at_gang(instance.tags.get("trainyard:run")))
+        yard.functions.on_end.append(self._look_at_rows)
+
+    def breaks(self, promise: Promise, what: str) -> None:
+        if promise not in self.broken:
+            now = self.yard.world.now
+            self.broken[promise] = Broken(promise, what, now)
+            self.yard.world.note("oracle", f"sees a broken promise: {promise}", because=what)
+
+    # ------------------------------------------------------------------------------------------------- while it goes
+
+    def _look_at_gang(self, run: str | None) -> None:
+        """Never two gangs of a run at once."""
+        if not run or not self.scenario.gang:
+            return
+        live = [each for each in self.yard.ec2.tagged("trainyard:run", run) if each.live]
+        if len(live) > self.scenario.gang:
+            names = ", ".join(each.id for each in live)
+            self.breaks(Promise.WHOLE_GANG, f"{run} has {len(live)} hosts at once ({names}): it asked for {self.scenario.gang}")
+
+    def _look_at_rows(self) -> None:
+        """`ended` never changes once it is written."""
+        for execution in self.yard.runs():
+            row = self.yard.run_row(execution.name)
+            ended = row and row.get("ended")
+            if not ended:
+                continue
+            end = json.dumps([ended, row.get("outcome"), row.get("error")])
+            before = self._ended.setdefault(execution.name, end)
+            if before != end:
+                self.breaks(Promise.ONE_END, f"{execution.name} had ended as {before}, and then as {end}")
+
+    # --------------------------------------------------------------------------------------------------- at the end
+
+    def conclude(self) -> list[Broken]:
+        """All promises, now that everything is over or ought to be."""
+        for execution in self.yard.runs():
+            self._end_of(execution)
+        self._orphans()
+        self._stuck()
+        return list(self.broken.values())
+
+    def _end_of(self, execution: Execution) -> None:
+        run = execution.name
+        if execution.status is Status.RUNNING:
+            self.breaks(Promise.ENDS_IN_TIME, f"{run} still is in {execution.at} after {self.scenario.longest}")
+            return
+        summary = self.yard.summary(run)
+        if summary is None:
+            if execution.machine.name.endswith("retire"):
+                return
+            self.breaks(Promise.ONE_END, f"{run} is {execution.status}, and there is no summary that says why")
+            return
+        well = execution.status is Status.SUCCEEDED
+        if well != (summary["outcome"] == "succeeded"):
+            self.breaks(Promise.ONE_END, f"{run} is {execution.status}, its summary says {summary['outcome']}")
+        self._survival(execution, summary)
+        self._cause(execution, summary)
+        if self.scenario.gang:
+            self._model(execution, summary)
+            self._gangs(run)
+            self._steps(run, summary)
+            self._bill(run, summary)
+        self._budgets(execution, summary)
+
+    def _survival(self, execution: Execution, summary: Mapping[str, Any]) -> None:
+        if not all(fault.what in TRAINS_ON for fault in self.faults) or len(self.faults) > 3:
+            return
+        if execution.status is not Status.SUCCEEDED:
+            self.breaks(
+                Promise.SURVIVES,
+                f"{execution.name} ended as {summary['error']} though nothing but infrastructure failed: "
+                f"{str(summary['reason'])[:400]}",
+            )
+
+    def _cause(self, execution: Execution, summary: Mapping[str, Any]) -> None:
+        """A summary names the true cause, and says what to do about it."""
+        if execution.status is Status.SUCCEEDED:
+            return
+        reason = str(summary.get("reason") or "")
+        if len(reason) < 20 or "Trainyard does not know this error" in reason:
+            self.breaks(Promise.ONE_END, f"{execution.name} ended as {summary['error']} without a cause: {reason!r}")
+        denied = [fault for fault in self.faults if fault.what == Fate.DENIED]
+        if denied and len(self.faults) == 1 and "may not" not in reason and summary["error"] != "AccessDenied":
+            self.breaks(Promise.ONE_END, f"{execution.name}: a permission was missing, the summary says {reason[:300]!r}")
+
+    def _model(self, execution: Execution, summary: Mapping[str, Any]) -> None:
+        models = self.yard.versions(f"runs/{execution.name}/model/trainyard.json")
+        well = execution.status is Status.SUCCEEDED
+        if len(models) > 1:
+            self.breaks(Promise.ONE_MODEL, f"{execution.name} has written its model {len(models)} times")
+        if well and not models:
+            self.breaks(Promise.ONE_MODEL, f"{execution.name} succeeded without a model")
+
+    def _gangs(self, run: str) -> None:
+        for attempt, cluster in self.yard.clusters(run).items():
+            if len(cluster["hosts"]) != self.scenario.gang:
+                count = len(cluster["hosts"])
+                self.breaks(Promise.WHOLE_GANG, f"attempt {attempt} of {run} began with {count} hosts")
+
+    def _steps(self, run: str, summary: Mapping[str, Any]) -> None:
+        """Steps only go back to a checkpoint that was confirmed."""
+        confirmed = self.yard.confirmed(run)
+        for step in summary.get("resume", {}).get("resumed_at", ()):
+            if step and step not in confirmed:
+                self.breaks(Promise.TRUE_BOOKS, f"{run} says it resumed at {step}; confirmed are {sorted(confirmed)}")
+
+    def _bill(self, run: str, summary: Mapping[str, Any]) -> None:
+        """The summary's hours are EC2's."""
+        seconds, hosts = self.yard.hours(run)
+        billed = float(summary["cost"]["hours"]) * 3600
+        if abs(billed - seconds) > max(BILL_SECONDS * max(hosts, 1), BILL_SHARE * seconds):
+            self.breaks(
+                Promise.TRUE_BOOKS, f"{run} is billed for {billed:.0f} s of hosts, EC2 says {seconds:.0f} s of {hosts}"
+            )
+
+    def _budgets(self, execution: Execution, summary: Mapping[str, Any]) -> None:
+        budget = MOST_TRANSITIONS.get(self.scenario.name)
+        if budget is None:
+            return
+        clean, each = budget
+        attempts = max(1, len(summary.get("attempts", ())))
+        most = clean + each * (attempts - 1) + RETRIED * len(self.faults)
+        if execution.transitions > most:
+            self.breaks(
+                Promise.WITHIN_BUDGETS,
+                f"{execution.name} took {execution.transitions} transitions in {attempts} attempts: more than {most}",
+            )
+
+    def _orphans(self) -> None:
+        now = self.yard.world.now
+        allowed = self.scenario.stays
+        living = [each for each in self.yard.ec2.ever.values() if each.state not in ("terminated", "shutting-down")]
+        overdue = [each for each in living if now - self.yard.over_since(each) > timedelta(minutes=PASSES)]
+        if len(overdue) > allowed:
+            names = ", ".join(f"{each.id} ({each.state})" for each in overdue)
+            self.breaks(Promise.NO_ORPHAN, f"{names}: still there {PASSES} patrol passes after the end")
+
+    def _stuck(self) -> None:
+        for execution in self.yard.stepfunctions.stuck():
+            self.breaks(Promise.NEVER_STUCK, f"{execution.label} waits in {execution.at}, and nothing is to come")
+
+
+def in_words(broken: Sequence[Broken]) -> Iterator[str]:
+    for each in broken:
+        yield f"{each.promise}: {each.what}"

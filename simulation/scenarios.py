@@ -1,0 +1,96 @@
+"""What a world is made to do: the runs that faults are tried on, each with what must come of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from simulation.yard import Yard
+
+STEPS, STEP_SECONDS, CHECKPOINT_STEPS = 40, 2.0, 10
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """`begin` sets it going. A run that nothing disturbs is over within `clean`; whatever happens, every run is over
+    within `longest` of the begin."""
+
+    name: str
+    what: str
+    begin: Callable[[Yard], None]
+    clean: timedelta
+    longest: timedelta = timedelta(hours=3)
+    gang: int = 0
+    """Hosts that each attempt must have; 0: it trains nothing."""
+    stays: int = 0
+    """Hosts that live on when it has succeeded."""
+
+
+def job(name: str, cluster: Mapping[str, Any], **more: Any) -> bytes:
+    """A job file of a program that takes 40 steps of two seconds and saves every tenth."""
+    args = {"steps": STEPS, "step-seconds": STEP_SECONDS}
+    document = {
+        "name": name,
+        "program": {"module": "training.programs.digits", "args": args},
+        "cluster": cluster,
+        "hardware": {
+            "instance_types": ["g6.xlarge", "g5.xlarge", "g4dn.xlarge"],
+            "market": "spot_then_on_demand",
+            "max_dollars_per_hour": 8.0,
+        },
+        "checkpoints": {"steps": CHECKPOINT_STEPS},
+        "limits": {"hours": 2, "dollars": 20, "restarts": 3, "wait_minutes": 20},
+        "after": {"hosts": "terminate", "image": "never"},
+    }
+    return json.dumps(document | more).encode()
+
+
+def _train(yard: Yard) -> None:
+    yard.upload("jobs/two.json", job("two", {"strategy": "multi_worker", "workers": 2}))
+
+
+def _parameter_servers(yard: Yard) -> None:
+    cluster = {"strategy": "parameter_server", "workers": 2, "parameter_servers": 1}
+    yard.upload("jobs/servers.json", job("servers", cluster))
+
+
+def _bake(yard: Yard) -> None:
+    yard.upload("images/gpu.yaml", yard.recipe)
+
+
+def _launch(yard: Yard) -> None:
+    yard.start("launch", "sit", {"latest": "gpu", "hours": 2})
+
+
+def _snapshot(yard: Yard) -> None:
+    host = yard.launch_by_hand()
+    yard.person_after(120, lambda: yard.start("snapshot", "keep", {"instance": host}))
+
+
+def _retire(yard: Yard) -> None:
+    yard.old_images(6)
+    yard.start("retire", "old", {})
+
+
+def _patrol(yard: Yard) -> None:
+    yard.launch_by_hand()
+
+
+SCENARIOS: Mapping[str, Scenario] = {
+    each.name: each
+    for each in (
+        Scenario("train", "two workers", _train, timedelta(minutes=10), gang=2),
+        Scenario(
+            "servers", "chief, two workers, a parameter server", _parameter_servers, timedelta(minutes=10), gang=4
+        ),
+        Scenario("bake", "an image from its recipe", _bake, timedelta(minutes=60), timedelta(hours=6)),
+        Scenario("snapshot", "an image of a host that works", _snapshot, timedelta(minutes=40), stays=1),
+        Scenario("launch", "a host from the yard's image", _launch, timedelta(minutes=10), stays=1),
+        Scenario("retire", "old images go", _retire, timedelta(minutes=5)),
+        Scenario("patrol", "a host that nobody uses", _patrol, timedelta(minutes=60)),
+    )
+}

@@ -1,0 +1,210 @@
+"""How the faults of a plan come about in a yard, at their places."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from localcloud.services.ec2.capacity.allocation import Refusal
+from simulation.aws.eventbridge import Event, Rule, Target
+from simulation.aws.functions import Invocation, LambdaFailure
+from simulation.aws.stepfunctions import Execution
+from simulation.faults import (
+    BOOTS,
+    BootFault,
+    EventFault,
+    HostFault,
+    InvocationFault,
+    Kind,
+    PersonFault,
+    PoolFault,
+)
+from simulation.hosts import faults as hosts
+from simulation.hosts.faults import Struck, When
+from simulation.hosts.words import WORDS
+
+if TYPE_CHECKING:
+    from simulation.yard import Yard
+
+LATENESS = {
+    EventFault.LOST: (),
+    EventFault.TWICE: (0.2, 0.3),
+    EventFault.LATE: (10.0,),
+    EventFault.VERY_LATE: (300.0,),
+    EventFault.MUCH_TOO_LATE: (3600.0,),
+}
+AT_HOSTS: dict[str, hosts.Fault] = {
+    HostFault.DIES: hosts.Dies(),
+    HostFault.HANGS: hosts.Hangs(),
+    HostFault.IS_CUT_OFF: hosts.IsCutOff(),
+    HostFault.PROGRAM_ERROR: hosts.ProgramEnds(),
+    HostFault.DISK_FULL: hosts.DiskFull(),
+    HostFault.SAYS_TWICE: hosts.SaysTwice(),
+    HostFault.SAYS_LATE: hosts.Late(60.0),
+    HostFault.GANG_HANGS: hosts.GangHangs(),
+    BootFault.NEVER_BOOTS: hosts.NEVER_BOOTS,
+    BootFault.NEVER_REGISTERS: hosts.NeverRegisters(),
+    BootFault.BOOTS_LATE: hosts.Late(3600.0),
+    BootFault.CLOCK_OFF: hosts.ClockOff(60.0),
+}
+NOTICES = {HostFault.WARNED_120: 120.0, HostFault.WARNED_30: 30.0, HostFault.WARNED_0: 0.0}
+ONE_AFTER_ANOTHER = 3
+"""Of what is said again and again (progress, ready) only the first few are places."""
+RULE = re.compile(r"([A-Z][A-Za-z]+?)[0-9A-F]{8}")
+
+
+class Strikes:
+    """Listens at every place of a yard."""
+
+    def __init__(self, yard: Yard) -> None:
+        self.yard, self.plan, self.world = yard, yard.plan, yard.world
+        self._counts: Counter[str] = Counter()
+
+    def listen(self) -> None:
+        self.yard.functions.on_begin = self._invocation
+        self.yard.events.fate = self._event
+        self.yard.stepfunctions.on_state = self._state
+        self.yard.machines.on_word = self._word
+        self.yard.gateway.throttle = self._asked
+
+    def _place(self, kind: Kind, place: str, who: str) -> list[str]:
+        """What the plan has for it, which is noted."""
+        found = [fault.what for fault in self.plan.at(kind, place)]
+        for what in found:
+            self.world.note(who, f"meets a fault: {what}", place=place)
+        return found
+
+    def _numbered(self, word: str) -> str | None:
+        """`word #2` the second time; None when it has been said often enough."""
+        self._counts[word] += 1
+        number = self._counts[word]
+        return f"{word} #{number}" if number <= ONE_AFTER_ANOTHER else None
+
+    # ------------------------------------------------------------------------------------------------------ functions
+
+    def _invocation(self, invocation: Invocation) -> None:
+        if invocation.function.name.endswith("-patrol") and invocation.number > ONE_AFTER_ANOTHER:
+            return
+        functions = self.yard.functions
+        for what in self._place(Kind.INVOCATION, invocation.name, invocation.name):
+            match what:
+                case InvocationFault.OUT_OF_MEMORY:
+                    self.world.after(0.2, lambda: functions.kill(invocation))
+                case InvocationFault.TIMED_OUT:
+                    self.world.after(0.2, lambda: functions.hang(invocation))
+                case InvocationFault.TWICE:
+                    again, payload = invocation.function.name, dict(invocation.payload)
+                    self.world.after(0.05, lambda: functions.call(again, payload, lambda _: None) and None)
+                case InvocationFault.REFUSED:
+                    failure = LambdaFailure("Lambda.ServiceException", "Lambda could not start the function")
+                    functions.refuse(invocation, failure)
+
+    # --------------------------------------------------------------------------------------------------------- events
+
+    def _event(self, event: Event, rule: Rule, target: Target) -> Sequence[float] | None:
+        if rule.schedule is not None:
+            return None
+        place = self._numbered(f"{short(rule.name)} {self._about(event)}")
+        for what in self._place(Kind.EVENT, place, "events") if place else ():
+            return LATENESS[EventFault(what)]
+        return None
+
+    def _about(self, event: Event) -> str:
+        detail: dict[str, Any] = event["detail"]
+        instance = detail.get("instance") or detail.get("instance-id") or detail.get("InstanceId")
+        what = detail.get("signal") or detail.get("state") or detail.get("status") or detail.get("State") or ""
+        return " ".join(str(part) for part in (what, self._number_of(instance)) if part)
+
+    def _number_of(self, instance: str | None) -> str:
+        ever = list(self.yard.ec2.ever)
+        return f"host-{ever.index(instance) + 1}" if instance in ever else ""
+
+    # ---------------------------------------------------------------------------------------------------------- hosts
+
+    def _word(self, host: Struck, word: str, when: When) -> hosts.Fault | None:
+        if word == "boot" and when == "before":
+            return self._host_fault(host, f"host-{host.number + 1} {BOOTS}")
+        if word not in WORDS:
+            return None
+        place = self._numbered(f"host-{host.number + 1} {when} {word}")
+        return self._host_fault(host, place) if place else None
+
+    def _host_fault(self, host: Struck, place: str) -> hosts.Fault | None:
+        for what in self._place(Kind.HOST, place, host.instance):
+            if what in NOTICES:
+                self._take_back(host.instance, NOTICES[HostFault(what)])
+            else:
+                return AT_HOSTS[what]
+        return None
+
+    def _take_back(self, instance_id: str, notice: float) -> None:
+        ec2 = self.yard.ec2
+        if not ec2.instance(instance_id).spot:
+            ec2.kill(instance_id)
+        elif notice:
+            ec2.interrupt(instance_id, notice)
+            self.yard.machines.look(instance_id)
+        else:
+            ec2.kill(instance_id, by_spot=True)
+
+    # ------------------------------------------------------------------------------------------------ pools and people
+
+    def _asked(self, caller: Any, operation: str) -> None:
+        """Before a fleet is asked for: what its pool will answer."""
+        if operation != "ec2.create_fleet":
+            return
+        ec2 = self.yard.ec2
+        place = self._numbered("ask")
+        for what in self._place(Kind.POOL, place, "ec2") if place else ():
+            match what:
+                case PoolFault.REFUSES:
+                    ec2.refusals.append(
+                        Refusal("InsufficientInstanceCapacity", "We currently do not have sufficient capacity")
+                    )
+                case PoolFault.REFUSES_LONG:
+                    ec2.pools.leave(0)
+                    self.world.after(600, lambda: ec2.pools.leave(None), what="there is room again")
+                case PoolFault.TOO_FEW:
+                    ec2.short.append(1)
+                case PoolFault.QUOTA:
+                    ec2.refusals.append(Refusal("VcpuLimitExceeded", "You have requested more vCPU capacity than"))
+
+    def _state(self, execution: Execution, state: str, what: str) -> None:
+        if what != "entered":
+            return
+        place = self._numbered(f"{execution.machine.name.partition('-')[2]} {state}")
+        for what in self._place(Kind.STATE, place, "somebody") if place else ():
+            self._do(PersonFault(what), execution)
+
+    def _do(self, what: PersonFault, execution: Execution) -> None:
+        yard, run = self.yard, execution.name
+        match what:
+            case PersonFault.STOPS_IT:
+                self.world.after(0, lambda: yard.stop(execution))
+            case PersonFault.UPLOADS_AGAIN:
+                yard.upload_again()
+            case PersonFault.DELETES_JOB:
+                self._delete("jobs/")
+            case PersonFault.DELETES_CHECKPOINTS:
+                self._delete(f"runs/{run}/checkpoints/")
+            case PersonFault.DELETES_ROWS:
+                for row in list(yard.dynamodb.rows(yard.template.table.name, f"run#{run}")):
+                    yard.dynamodb.lose(yard.template.table.name, row["pk"], row["sk"])
+            case PersonFault.DELETES_IMAGE:
+                yard.ask("ec2", "deregister_image", ImageId=yard.image)
+            case PersonFault.TERMINATES_HOST:
+                live = [each.id for each in yard.ec2.tagged("trainyard:run", run) if each.live]
+                if live:
+                    yard.ask("ec2", "terminate_instances", InstanceIds=live[:1])
+
+    def _delete(self, prefix: str) -> None:
+        for key in list(self.yard.s3.keys(self.yard.bucket, prefix)):
+            self.yard.ask("s3", "delete_object", Bucket=self.yard.bucket, Key=key)
+
+
+def short(name: str) -> str:
+    """`HostSignal` of `TrainyardSignals-HostSignal1EFAABF2-ABCDEFGHIJKL`."""
+    found = RULE.search(name)
+    return found[1] if found else name

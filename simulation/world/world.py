@@ -1,0 +1,221 @@
+"""One world: virtual time, chance from a seed, processes that take turns in one thread, and a trace of what happened.
+
+The order of everything follows from the seed: events of the same instant happen in the order in which they were planned.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import heapq
+import itertools
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, Generic, TypeVar
+
+from greenlet import GreenletExit, getcurrent, greenlet
+
+Value = TypeVar("Value")
+
+BEGINNING = datetime(2026, 1, 5, 8, 0, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One line of the trace."""
+
+    at: datetime
+    who: str
+    what: str
+    details: dict[str, Any]
+
+
+@dataclass(order=True)
+class Planned:
+    """Something that will happen; `cancel` makes it not happen."""
+
+    at: datetime
+    number: int
+    what: str = field(compare=False)
+    do: Callable[[], None] | None = field(compare=False)
+    standing: bool = field(compare=False, default=False)
+    """Comes again for ever, whatever is going on (a schedule): no sign that anything is still going on."""
+
+    def cancel(self) -> None:
+        self.do = None
+
+
+class Future(Generic[Value]):
+    """A value that somebody will set, once; whoever waits for it goes on then. The first answer counts."""
+
+    def __init__(self) -> None:
+        self.done = False
+        self._value: Value | None = None
+        self._error: BaseException | None = None
+        self._then: list[Callable[[], None]] = []
+
+    def set(self, value: Value) -> bool:
+        """Whether this was the first answer."""
+        return self._finish(value, None)
+
+    def fail(self, error: BaseException) -> bool:
+        return self._finish(None, error)
+
+    def then(self, do: Callable[[], None]) -> None:
+        if self.done:
+            do()
+        else:
+            self._then.append(do)
+
+    def result(self) -> Value:
+        if self._error is not None:
+            raise self._error
+        return self._value  # type: ignore[return-value]  # set, or failed, by now
+
+    def _finish(self, value: Value | None, error: BaseException | None) -> bool:
+        if self.done:
+            return False
+        self.done, self._value, self._error = True, value, error
+        waiting, self._then = self._then, []
+        for do in waiting:
+            do()
+        return True
+
+
+class Process:
+    """A function that may sleep and wait; `kill` ends it where it stands, and nothing of it runs on."""
+
+    def __init__(self, world: World, name: str, function: Callable[[], Any]) -> None:
+        self.name = name
+        self.ended: Future[Any] = Future()
+        self.killed = False
+        self._world = world
+        self._function = function
+        self._greenlet = greenlet(self._run, parent=world.loop)
+        self._greenlet.process = self
+
+    def resume(self) -> None:
+        if not self.ended.done and not self.killed:
+            self._greenlet.switch()
+
+    def kill(self) -> None:
+        """Ends it in mid-step, as a process that is killed: its `finally` blocks can call nobody any more."""
+        if self.ended.done or self.killed:
+            return
+        self.killed = True
+        if getcurrent() is self._world.loop:
+            self._end()
+        else:  # a greenlet that ends goes back to the loop, not to whoever ended it
+            self._world.after(0, self._end, what=f"{self.name} is killed")
+
+    def _end(self) -> None:
+        if self._greenlet:
+            self._greenlet.throw(GreenletExit)
+        self.ended.set(None)
+
+    def _run(self) -> None:
+        try:
+            value = self._function()
+        except GreenletExit:
+            self.ended.set(None)
+        except Exception as error:
+            self.ended.fail(error)
+        else:
+            self.ended.set(value)
+
+
+class World:
+    """See the module."""
+
+    def __init__(self, seed: int, *, beginning: datetime = BEGINNING) -> None:
+        self.seed = seed
+        self.now = beginning
+        self.trace: list[Entry] = []
+        self.on_step: list[Callable[[], None]] = []
+        """Called after everything that happened: for the promises."""
+        self.on_time: list[Callable[[datetime], None]] = []
+        """Called whenever time goes on, with the new instant."""
+        self._planned: list[Planned] = []
+        self._numbers = itertools.count()
+        self._ids: dict[str, Iterator[int]] = {}
+        self._chances: dict[str, random.Random] = {}
+        self.loop = getcurrent()
+
+    def chance(self, of: str) -> random.Random:
+        """The same numbers for the same seed and name, whoever else draws."""
+        if of not in self._chances:
+            digest = hashlib.sha256(f"{self.seed}/{of}".encode()).digest()
+            self._chances[of] = random.Random(int.from_bytes(digest[:8]))  # noqa: S311 - no secret
+        return self._chances[of]
+
+    def new_id(self, prefix: str, digits: int = 17) -> str:
+        """`i-00000000000000001` for `i-`: in the order of their making, never twice."""
+        number = next(self._ids.setdefault(prefix, itertools.count(1)))
+        return f"{prefix}{number:0{digits}x}"
+
+    def note(self, who: str, what: str, **details: Any) -> None:
+        self.trace.append(Entry(self.now, who, what, details))
+
+    def at(self, when: datetime, do: Callable[[], None], *, what: str = "", standing: bool = False) -> Planned:
+        planned = Planned(max(when, self.now), next(self._numbers), what, do, standing)
+        heapq.heappush(self._planned, planned)
+        return planned
+
+    def after(
+        self, seconds: float, do: Callable[[], None], *, what: str = "", standing: bool = False
+    ) -> Planned:
+        return self.at(self.now + timedelta(seconds=seconds), do, what=what, standing=standing)
+
+    def spawn(self, name: str, function: Callable[[], Any]) -> Process:
+        """Begins at once, after what happens now."""
+        process = Process(self, name, function)
+        self.after(0, process.resume, what=f"{name} begins")
+        return process
+
+    def current(self) -> Process | None:
+        process: Process | None = getattr(getcurrent(), "process", None)
+        return process
+
+    def sleep(self, seconds: float) -> None:
+        """Of the process that calls; others go on meanwhile."""
+        process = self._here()
+        self.after(seconds, process.resume, what=f"{process.name} wakes")
+        self.loop.switch()
+
+    def wait(self, future: Future[Value]) -> Value:
+        """Until somebody has set it. Raises what it failed with."""
+        if not future.done:
+            process = self._here()
+            future.then(lambda: self.after(0, process.resume) and None)
+            self.loop.switch()
+        return future.result()
+
+    def busy(self) -> bool:
+        """Whether anything is planned beside what comes again for ever."""
+        return any(planned.do and not planned.standing for planned in self._planned)
+
+    def run(self, until: datetime, *, stop: Callable[[], bool] = lambda: False) -> None:
+        """Let everything happen up to that instant, or until `stop` says so after a step."""
+        while self._planned and self._planned[0].at <= until and not stop():
+            planned = heapq.heappop(self._planned)
+            if planned.do is None:
+                continue
+            self._go_to(planned.at)
+            planned.do()
+            for look in self.on_step:
+                look()
+        if not stop():
+            self._go_to(until)
+
+    def _go_to(self, when: datetime) -> None:
+        if when != self.now:
+            self.now = when
+            for told in self.on_time:
+                told(when)
+
+    def _here(self) -> Process:
+        process = self.current()
+        if process is None:
+            raise RuntimeError("only a process can wait")
+        return process

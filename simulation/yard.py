@@ -1,0 +1,434 @@
+"""A yard deployed into a simulated account: everything of its templates, in one world."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from greenlet import GreenletExit
+
+from simulation.aws.api import ACCOUNT, PARTITION, REGION, Caller, ServiceError
+from simulation.aws.botocore_door import DOOR
+from simulation.aws.cloudwatch import CloudWatch
+from simulation.aws.dynamodb import DynamoDb
+from simulation.aws.ec2 import Ec2, Instance, ServiceQuotas
+from simulation.aws.eventbridge import Delivery, EventBridge
+from simulation.aws.functions import ENVIRONMENTS, Functions, Invocation
+from simulation.aws.gateway import Broken, Fate, Gateway, Place
+from simulation.aws.iam import Iam
+from simulation.aws.notices import Notices
+from simulation.aws.s3 import S3
+from simulation.aws.ssm import Ssm
+from simulation.aws.stepfunctions import Execution, Status, StepFunctions
+from simulation.faults import Kind, Plan
+from simulation.hosts.machines import Machines
+from simulation.hosts.surroundings import CommandEnd, Host
+from simulation.strikes import Strikes
+from simulation.template import YardTemplate
+from simulation.world.clock import CLOCK
+from simulation.world.world import World
+
+ROOT = Caller("somebody", "root")
+REQUEST_SECONDS = (0.008, 0.06)
+"""What a request takes in AWS's own network."""
+SLOW_SECONDS = 20.0
+MINUTE = timedelta(minutes=1)
+GPU_METRIC = ("Trainyard", "nvidia_smi_utilization_gpu")
+ROOT_FOLDER = Path(__file__).parents[1]
+
+
+class Yard:
+    """`plan` says what goes wrong."""
+
+    def __init__(self, world: World, template: YardTemplate, plan: Plan | None = None) -> None:
+        self.world, self.template, self.plan = world, template, plan or Plan()
+        self.iam = _iam(template)
+        self.functions = Functions(world, template.functions)
+        self.events = EventBridge(
+            world, template.rules, self._deliver, self._start_by_rule, buses=[template.bus.name]
+        )
+        self.stepfunctions = StepFunctions(world, self._invoke, self.events.emit, iam=self.iam)
+        self.machines = Machines(world, self._host, puts_metrics=False)
+        self.ec2 = Ec2(world, self.events.emit, _Bridge(self))
+        self.ssm = Ssm(world, self.ec2, self.events.emit)
+        self.s3 = S3(world, self._object_created, self.iam.may)
+        self.dynamodb = DynamoDb(world)
+        self.cloudwatch = CloudWatch(world)
+        self.notices = Notices(world)
+        services = {
+            "ec2": self.ec2,
+            "ssm": self.ssm,
+            "s3": self.s3,
+            "dynamodb": self.dynamodb,
+            "cloudwatch": self.cloudwatch,
+            "sns": self.notices,
+            "service-quotas": ServiceQuotas(self.ec2.pools),
+            "stepfunctions": self.stepfunctions,
+            "events": self.events,
+            "lambda": self.functions,
+        }
+        self.gateway = Gateway(world, services, self.iam)
+        self._chance = world.chance("network")
+        self._environments = {
+            name: {**facts.environment, "AWS_REGION": REGION, "AWS_LAMBDA_FUNCTION_NAME": name}
+            for name, facts in template.functions.items()
+        }
+        """Lambda adds its own to what the template says."""
+        self._uploaded: tuple[str, bytes] | None = None
+        self._deploy()
+        self._listen()
+
+    # ------------------------------------------------------------------------------------------------------- deploying
+
+    def _deploy(self) -> None:
+        template = self.template
+        for machine in template.machines.values():
+            self.stepfunctions.create(machine)
+        for each in template.launch_templates.values():
+            self.ec2.add_template(each.id, each.name, each.data)
+        for subnet in template.subnets.values():
+            self.ec2.add_subnet(subnet.id, subnet.zone, cidr=subnet.cidr, vpc=subnet.vpc)
+        for profile, role in template.instance_profiles.items():
+            self.ec2.add_profile(profile, role)
+        for document in template.documents.values():
+            self.ssm.add_document(document.name, document.content)
+        self.ec2.add_base_images()
+        self.ec2.may = self.iam.may
+        self.s3.create_bucket(template.bucket.name)
+        self.dynamodb.create_table(template.table.name)
+        self.notices.create_topic(template.topic.arn)
+        for name, value in template.parameters.items():
+            self.ssm.publish(name, value)
+        for image_id, facts in self.ec2.catalogue.facts.images.items():
+            if facts.parameter:
+                self.ssm.publish(facts.parameter, image_id)
+        self._bake_at_once()
+        self.events.begin_schedules(
+            {rule.name: 30.0 for rule in template.rules if rule.schedule == "rate(1 minute)"}
+            | {rule.name: 86_000.0 for rule in template.rules if rule.schedule == "rate(1 day)"}
+        )
+
+    def _bake_at_once(self) -> None:
+        """The image that hosts start from, as a bake leaves it."""
+        self.image = self.old_image("ami-0123456789abcdef0", "gpu", days=0)
+        for name in self.template.parameters:
+            if name.endswith("/image"):
+                self.ssm.publish(name, self.image)
+
+    def _listen(self) -> None:
+        """From now on botocore asks here, and what happens anywhere passes the plan."""
+        DOOR.serve(self._send, self.world.sleep, seed=self.world.seed)
+        ENVIRONMENTS.current = self._environment
+        CLOCK.follow(self.world)
+        self.ec2.on_change.append(self._watch_load)
+        Strikes(self).listen()
+
+    def _environment(self) -> Mapping[str, str]:
+        invocation = self.functions.current()
+        if invocation is None:
+            raise GreenletExit
+        return self._environments[invocation.function.name]
+
+    # ------------------------------------------------------------------------------------------- what functions ask for
+
+    def _send(self, service: str, operation: str, request: Mapping[str, Any], tries: int) -> dict[str, Any]:
+        """One HTTP request of the function that runs now."""
+        invocation = self.functions.current()
+        if invocation is None:
+            raise GreenletExit  # its process is gone: whatever runs on of it reaches nobody
+        if tries == 0:
+            invocation.requests += 1
+        name = invocation.function.name.partition("-")[2]
+        place = Place(name, invocation.number, invocation.requests, f"{service}.{operation}")
+        fates = [Fate(fault.what) for fault in self.plan.at(Kind.REQUEST, str(place))]
+        caller = Caller(invocation.name, invocation.function.role)
+        for fate in fates:
+            self._strike_before(fate, invocation, tries, operation)
+        self.world.sleep(self._chance.uniform(*REQUEST_SECONDS))
+        answer = self.gateway.answer(caller, service, operation, request)
+        for fate in fates:
+            self._strike_after(fate, invocation, tries)
+        return answer
+
+    def _strike_before(self, fate: Fate, invocation: Invocation, tries: int, operation: str) -> None:
+        if tries == 0:
+            self.world.note(invocation.name, f"meets a fault: {fate}", operation=operation)
+        match fate:
+            case Fate.THROTTLED if tries == 0:
+                raise ServiceError("ThrottlingException", "Rate exceeded")
+            case Fate.THROTTLED_FOR_LONG:
+                raise ServiceError("ThrottlingException", "Rate exceeded")
+            case Fate.SERVER_ERROR if tries == 0:
+                raise ServiceError("InternalError", "An internal error has occurred", status=500)
+            case Fate.SERVER_ERRORS:
+                raise ServiceError("InternalError", "An internal error has occurred", status=500)
+            case Fate.LOST_BEFORE if tries == 0:
+                raise Broken
+            case Fate.DENIED:
+                raise ServiceError(
+                    "AccessDeniedException",
+                    f"User: {invocation.function.role} is not authorized to perform: {operation}",
+                    status=403,
+                )
+            case Fate.CONFLICT if tries == 0:
+                raise _conflict()
+            case Fate.CONFLICTS if tries < 20:
+                raise _conflict()
+            case Fate.SLOW if tries == 0:
+                self.world.sleep(SLOW_SECONDS)
+            case Fate.KILLED_BEFORE:
+                self.functions.kill(invocation)
+                raise GreenletExit
+
+    def _strike_after(self, fate: Fate, invocation: Invocation, tries: int) -> None:
+        if fate is Fate.LOST_AFTER and tries == 0:
+            raise Broken
+        if fate is Fate.KILLED_AFTER:
+            self.functions.kill(invocation)
+            raise GreenletExit
+
+    # ---------------------------------------------------------------------------------------- who calls whom in the yard
+
+    def _invoke(self, function: str, payload: Any, on_done: Callable[[Any], None]) -> object:
+        return self.functions.call(function, payload, on_done)
+
+    def _deliver(self, delivery: Delivery) -> object:
+        self.functions.event(delivery.target.arn, delivery.payload)
+        return None
+
+    def _start_by_rule(self, caller: Caller, request: dict[str, Any]) -> object:
+        return self.gateway.answer(caller, "stepfunctions", "start_execution", request)
+
+    def _object_created(
+        self, detail_type: str, bucket: str, key: str, version: str, size: int, etag: str
+    ) -> None:
+        described = {"key": key, "size": size, "etag": etag, "version-id": version}
+        detail = {"version": "0", "bucket": {"name": bucket}, "object": described, "reason": "PutObject"}
+        self.events.emit("aws.s3", detail_type, detail, [f"arn:{PARTITION}:s3:::{bucket}"])
+
+    def _host(self, instance_id: str) -> Host:
+        return _SimulatedHost(self, self.ec2.instance(instance_id))
+
+    def _watch_load(self, instance: Instance) -> None:
+        """CloudWatch reads a host's load when it is asked, as if the host had put it each minute."""
+
+        def load(at: datetime) -> float | None:
+            return self.machines.gpu_minutes(instance.id, at, at + MINUTE).get(at)
+
+        if instance.state == "running" and instance.type[0] in "gp":
+            self.cloudwatch.follow(*GPU_METRIC, instance.id, load)
+
+    # ------------------------------------------------------------------------------------------------- what people do
+
+    def upload(self, key: str, body: bytes) -> None:
+        self._uploaded = (key, body)
+        self.ask("s3", "put_object", Bucket=self.bucket, Key=key, Body=body)
+
+    def upload_again(self) -> None:
+        """What was uploaded last, if anything."""
+        if self._uploaded:
+            self.upload(*self._uploaded)
+
+    def start(self, workflow: str, name: str, given: Mapping[str, Any]) -> str:
+        machine = self.template.machine(workflow)
+        started = self.ask(
+            "stepfunctions", "start_execution", stateMachineArn=machine.arn, name=name, input=json.dumps(given)
+        )
+        return str(started["executionArn"])
+
+    def stop(self, execution: Execution) -> None:
+        self.ask("stepfunctions", "stop_execution", executionArn=execution.arn)
+
+    def ask(self, service: str, operation: str, **request: Any) -> dict[str, Any]:
+        """As the person whose account it is."""
+        return self.gateway.answer(ROOT, service, operation, request)
+
+    def after(self, seconds: float, do: Callable[[], object], what: str) -> None:
+        self.world.after(seconds, lambda: do() and None, what=what)
+
+    def old_image(self, image_id: str, family: str, *, days: float) -> str:
+        """A baked image of the yard's own of that age."""
+        tags = {
+            "trainyard:yard": self.name,
+            "trainyard:run": f"bake-{image_id[-4:]}",
+            "trainyard:kind": "baked",
+            "trainyard:family": family,
+            "trainyard:parent": "ami-base",
+            "trainyard:recipe": "0" * 16,
+            "trainyard:tests": "8 passed",
+            "Name": f"{family} {image_id[-4:]}",
+        }
+        image = self.ec2.add_image(image_id, tags["Name"], owner=ACCOUNT, gib=100, tags=tags)
+        image.created = self.world.now - timedelta(days=days)
+        return image_id
+
+    # ---------------------------------------------------------------------------------------------- what one can see
+
+    @property
+    def name(self) -> str:
+        return next(iter(self.template.functions.values())).environment["YARD"]
+
+    @property
+    def bucket(self) -> str:
+        return self.template.bucket.name
+
+    @functools.cached_property
+    def recipe(self) -> bytes:
+        return (ROOT_FOLDER / "images" / "gpu.yaml").read_bytes()
+
+    def runs(self) -> list[Execution]:
+        return list(self.stepfunctions.executions.values())
+
+    def all_over(self) -> bool:
+        return all(execution.status is not Status.RUNNING for execution in self.runs())
+
+    def run_row(self, run: str) -> dict[str, Any] | None:
+        return self.dynamodb.row(self.template.table.name, f"run#{run}", "run")
+
+    def document(self, key: str) -> Any:
+        body = self.s3.body(self.bucket, key)
+        return None if body is None else json.loads(body)
+
+    def summary(self, run: str) -> dict[str, Any] | None:
+        found: dict[str, Any] | None = self.document(f"runs/{run}/summary.json")
+        return found
+
+    def versions(self, key: str) -> list[bytes]:
+        return [each.body for each in self.s3.versions(self.bucket, key) if each.body is not None]
+
+    def clusters(self, run: str) -> dict[int, dict[str, Any]]:
+        """cluster.json by attempt."""
+        keys = self.s3.keys(self.bucket, f"runs/{run}/attempts/")
+        return {int(key.split("/")[3]): self.document(key) for key in keys if key.endswith("/cluster.json")}
+
+    def confirmed(self, run: str) -> set[int]:
+        """Every step whose checkpoint latest.json has ever named."""
+        versions = self.versions(f"runs/{run}/checkpoints/latest.json")
+        return {int(json.loads(body)["step"]) for body in versions}
+
+    def hours(self, run: str) -> tuple[float, int]:
+        """Seconds of all hosts of the run as EC2 has them, and how many hosts there were."""
+        instances = self.ec2.tagged("trainyard:run", run)
+        return self.ec2.bill("trainyard:run", run).hours * 3600, len(instances)
+
+    def over_since(self, instance: Instance) -> datetime:
+        """When the run of a host ended; now, while it goes on; its launch where it has none."""
+        run = instance.tags.get("trainyard:run")
+        of_it = [each for each in self.runs() if each.name == run]
+        if not of_it:
+            return instance.created
+        return of_it[-1].stopped or self.world.now
+
+
+@dataclass
+class _Bridge:
+    """From EC2 and Systems Manager to the machines behind instances."""
+
+    yard: Yard
+
+    def boot(self, instance: Instance) -> None:
+        self.yard.machines.boot(instance.id)
+
+    def stop(self, instance: Instance) -> None:
+        self.yard.machines.stop(instance.id)
+
+    def terminate(self, instance: Instance) -> None:
+        self.yard.machines.terminate(instance.id)
+
+    def reboot(self, instance: Instance) -> None:
+        self.yard.machines.reboot(instance.id)
+
+    def command(
+        self, instance: Instance, command_id: str, document: str, parameters: Mapping[str, list[str]]
+    ) -> None:
+        def done(end: CommandEnd) -> None:
+            status = "Success" if end.exit_code == 0 else "Failed"
+            self.yard.ssm.done(
+                command_id, instance.id, status, end.exit_code, end.output, error=end.errors
+            )
+
+        self.yard.machines.command(instance.id, command_id, document, parameters, done)
+
+
+@dataclass(frozen=True)
+class _Metadata:
+    yard: Yard
+    of: Instance
+
+    @property
+    def instance(self) -> str:
+        return self.of.id
+
+    @property
+    def address(self) -> str:
+        return self.of.address
+
+    @property
+    def image(self) -> str:
+        return self.of.image
+
+    @property
+    def instance_type(self) -> str:
+        return self.of.type
+
+    @property
+    def region(self) -> str:
+        return REGION
+
+    def tags(self) -> Mapping[str, str]:
+        return self.yard.ec2.tags(self.of.id)
+
+    def spot_notice(self) -> datetime | None:
+        return self.of.reclaimed_at
+
+
+@dataclass(frozen=True)
+class _SimulatedHost:
+    yard: Yard
+    of: Instance
+
+    @property
+    def metadata(self) -> _Metadata:
+        return _Metadata(self.yard, self.of)
+
+    def aws(self, service: str, operation: str, /, **request: Any) -> dict[str, Any]:
+        role = self.of.role
+        if role is None:
+            raise ServiceError("NoCredentials", "the instance has no profile")
+        return self.yard.gateway.answer(Caller(self.of.id, role, self.of.id), service, operation, request)
+
+    def register(self) -> None:
+        self.yard.ssm.register(self.of.id)
+
+    def power_off(self) -> None:
+        self.yard.ec2.shut_down(self.of.id)
+
+    def crash(self) -> None:
+        self.yard.ec2.kill(self.of.id)
+
+
+def _conflict() -> ServiceError:
+    return ServiceError(
+        "TransactionCanceledException",
+        "Transaction cancelled, please refer cancellation reasons for specific reasons [TransactionConflict]",
+        more={"CancellationReasons": [{"Code": "TransactionConflict", "Message": "Transaction is ongoing for the item"}]},
+    )
+
+
+_IAM: dict[int, Iam] = {}
+"""By template: verdicts are remembered for every world of this process."""
+
+
+def _iam(template: YardTemplate) -> Iam:
+    if id(template) not in _IAM:
+        _IAM[id(template)] = Iam(
+            {arn: role.policies for arn, role in template.roles.items()},
+            trusts={arn: role.trust for arn, role in template.roles.items()},
+            resources=template.resource_policies,
+        )
+    return _IAM[id(template)]

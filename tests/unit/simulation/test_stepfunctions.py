@@ -1,0 +1,657 @@
+"""Step Functions as the simulator has it, seen from outside: what is called, when, and how executions end."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from simulation.aws.api import ACCOUNT, REGION, Caller, Check, ServiceError
+from simulation.aws.functions import LambdaFailure
+from simulation.aws.stepfunctions import Execution, Machine, StepFunctions
+from simulation.world.world import World
+
+SOMEBODY = Caller("somebody", "root")
+FUNCTION = f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:work"
+MACHINE = f"arn:aws:states:{REGION}:{ACCOUNT}:stateMachine:yard-it"
+ROLE = f"arn:aws:iam::{ACCOUNT}:role/it"
+CALLBACK = "arn:aws:states:::lambda:invoke.waitForTaskToken"
+CAUGHT = {"ErrorEquals": ["States.ALL"], "Output": "{% $states.errorOutput %}", "Next": "Caught"}
+WORKFLOWS = Path(__file__).parents[3] / "stacks" / "workflows"
+Answer = Callable[[Any], Any]
+
+
+def task(**settings: Any) -> dict[str, Any]:
+    """A machine of one task that ends in Done or, with `Catch`, in Caught."""
+    state = {"Type": "Task", "Resource": FUNCTION, "Next": "Done", **settings}
+    caught = {"Caught": {"Type": "Succeed"}} if "Catch" in settings else {}
+    return machine({"It": state, "Done": {"Type": "Succeed"}, **caught})
+
+
+def waiting(**settings: Any) -> dict[str, Any]:
+    """One whose task waits for its token."""
+    payload = {"token": "{% $states.context.Task.Token %}"}
+    return task(Resource=CALLBACK, Arguments={"FunctionName": FUNCTION, "Payload": payload}, **settings)
+
+
+def machine(states: Mapping[str, Any], **settings: Any) -> dict[str, Any]:
+    return {"QueryLanguage": "JSONata", "StartAt": next(iter(states)), "States": dict(states), **settings}
+
+
+@dataclass
+class Call:
+    at: float
+    function: str
+    payload: Any
+    answer: Callable[[Any], None]
+
+
+@dataclass
+class Yard:
+    """A world with Step Functions alone. A function answers `answers`, one after the other; then never."""
+
+    seed: int = 1
+    answers: list[Any] = field(default_factory=list)
+    calls: list[Call] = field(default_factory=list)
+    events: list[Mapping[str, Any]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.world = World(self.seed)
+        self.begun = self.world.now
+        self.states = StepFunctions(self.world, self.invoke, lambda *event: self.events.append(event[2]))
+
+    def invoke(self, function: str, payload: Any, on_done: Callable[[Any], None]) -> None:
+        self.calls.append(Call(self.seconds, function, payload, on_done))
+        if self.answers:
+            answer = self.answers.pop(0)
+            self.world.after(1, lambda: on_done(answer))
+
+    @property
+    def seconds(self) -> float:
+        return (self.world.now - self.begun).total_seconds()
+
+    def start(self, definition: Mapping[str, Any], name: str = "run", **given: Any) -> Execution:
+        self.states.create(Machine(MACHINE, "yard-it", definition, ROLE))
+        request = {"stateMachineArn": MACHINE, "name": name, "input": json.dumps(given)}
+        return self.states.executions[self.ask("start_execution", **request)["executionArn"]]
+
+    def ask(self, operation: str, **request: Any) -> Any:
+        return getattr(self.states, operation)(SOMEBODY, request)
+
+    def go_on(self, seconds: float = 10) -> None:
+        self.world.run(self.world.now + timedelta(seconds=seconds))
+
+    def token(self) -> str:
+        return str(self.calls[-1].payload["token"])
+
+
+@pytest.fixture
+def yard() -> Yard:
+    return Yard()
+
+
+def code_of(refused: pytest.ExceptionInfo[ServiceError]) -> str:
+    return refused.value.code
+
+
+# --------------------------------------------------------------------------------------------------------- documents
+
+
+def completed(word: str) -> dict[str, Any]:
+    """A workflow of the yard, each function an ARN of its own."""
+    text = (WORKFLOWS / word / "asl.json").read_text()
+    text = re.sub(r"\$\{(\w+)FunctionArn\}", lambda found: f"{FUNCTION}-{found[1]}", text)
+    document: dict[str, Any] = json.loads(text.replace("${LookSeconds}", "600"))
+    return {**document, "TimeoutSeconds": 86_400}
+
+
+@pytest.mark.parametrize("word", sorted(file.parent.name for file in WORKFLOWS.glob("*/asl.json")))
+def test_every_workflow_of_the_yard_is_understood(yard: Yard, word: str) -> None:
+    yard.states.create(Machine(MACHINE, "yard-it", completed(word), ROLE))
+
+
+def test_a_run_goes_from_admit_to_its_end(yard: Yard) -> None:
+    answers = {
+        "TrainAdmit": {"kind": "admitted"},
+        "TrainPlan": {"kind": "planned", "snapshot": "never"},
+        "TrainLaunch": {"kind": "launched", "ready_seconds": 600},
+        "TrainConclude": {"outcome": "succeeded"},
+    }
+    execution = yard.start(completed("train"), bucket="b")
+    for word in ("TrainAdmit", "TrainPlan", "TrainLaunch"):
+        yard.go_on(1)
+        assert yard.calls[-1].function == f"{FUNCTION}-{word}"
+        yard.calls[-1].answer(answers[word])
+    for output in ({"train_seconds": 3600, "heartbeat_seconds": 120}, {"kind": "finished"}):
+        yard.go_on(1)
+        yard.calls[-1].answer(None)
+        yard.ask("send_task_success", taskToken=yard.token(), output=json.dumps(output))
+    yard.go_on(1)
+    yard.calls[-1].answer({})
+    yard.go_on(1)
+    assert yard.calls[-1].payload["outcome"] == {"kind": "finished"}
+    yard.calls[-1].answer(answers["TrainConclude"])
+    yard.go_on(1)
+    assert (execution.status, execution.output) == ("SUCCEEDED", '{"outcome":"succeeded"}')
+    entered = [state for _, state, what in execution.history if what == "entered"]
+    assert entered == [
+        *("Admit", "Is it admitted", "Plan", "Is it planned", "Launch", "Is the gang launched", "AwaitHosts"),
+        *("Train", "Is an image wanted", "Release", "Conclude", "Did it succeed", "Succeeded"),
+    ]
+    assert execution.transitions == yard.states.transitions == len(entered)
+
+
+WAIT = {"Type": "Wait", "Seconds": 1, "End": True}
+DONE = {"Type": "Succeed"}
+
+
+@pytest.mark.parametrize(
+    ("definition", "code", "fault"),
+    [
+        (machine({"A": {**WAIT, "Secnods": 1}}), "InvalidDefinition", "Field is not supported"),
+        (machine({"A": WAIT}, Processor={}), "InvalidDefinition", "Field is not supported"),
+        (machine({"A": {"Type": "Sleep"}}), "InvalidDefinition", "not a valid type"),
+        (machine({"A": {"Type": "Pass"}}), "InvalidDefinition", r"required: \[Next or End\]"),
+        (machine({"A": {"Type": "Wait", "End": True}}), "InvalidDefinition", r"required: \[Seconds\]"),
+        (machine({"A": {"Type": "Pass", "Next": "B"}}), "InvalidDefinition", "Missing 'Next' target: B"),
+        (machine({"A": DONE, "B": DONE}), "InvalidDefinition", '"B" is not reachable'),
+        (machine({"A": {**WAIT, "Seconds": "{% $a( %}"}}), "InvalidDefinition", r"\$a\("),
+        (task(Catch=[{**CAUGHT, "ErrorEquals": ["States.ALL", "Mine"]}]), "InvalidDefinition", "alone"),
+        (task(Catch=[CAUGHT, {**CAUGHT, "ErrorEquals": ["Mine"]}]), "InvalidDefinition", "last rule"),
+        ({**machine({"A": WAIT}), "QueryLanguage": "JSONPath"}, "NotSimulated", "JSONPath"),
+        (machine({"A": {"Type": "Map"}}), "NotSimulated", "type Map"),
+        (task(Resource="arn:aws:states:::aws-sdk:ec2:runInstances"), "NotSimulated", "runInstances"),
+        (machine({"A": {**WAIT, "Seconds": "{% $random() %}"}}), "NotSimulated", r"\$random"),
+    ],
+)
+def test_a_document_that_is_not_understood_is_refused(
+    yard: Yard, definition: dict[str, Any], code: str, fault: str
+) -> None:
+    with pytest.raises(ServiceError, match=fault) as refused:
+        yard.states.create(Machine(MACHINE, "yard-it", definition, ROLE))
+    assert code_of(refused) == code
+
+
+# -------------------------------------------------------------------------------------------------------------- data
+
+
+def test_assign_sees_the_variables_as_they_were(yard: Yard) -> None:
+    states = {
+        "First": {"Type": "Pass", "Assign": {"a": 1, "b": None}, "Next": "Swap"},
+        "Swap": {"Type": "Pass", "Assign": {"a": "{% $b %}", "b": "{% $a %}"}, "Next": "End"},
+        "End": {"Type": "Succeed", "Output": ["{% $a %}", "{% $b %}"]},
+    }
+    execution = yard.start(machine(states))
+    yard.go_on()
+    assert execution.output == "[null,1]"
+
+
+@pytest.mark.parametrize(
+    ("expression", "result"),
+    [
+        ("{% $states.input.list %}", ["one"]),
+        ("{% $states.input.none %}", []),
+        ("{% $states.input.nothing %}", None),
+        ("{% {'a': $states.input.nothing, 'b': $states.input.missing} %}", {"a": None}),
+        ("{% [$states.input.list, $states.input.missing] %}", ["one"]),
+        ("{% $states.context.Execution.StartTime %}", "2026-01-05T08:00:00.000Z"),
+        ("{% $states.context.State.RetryCount %}", 0),
+        ("not {% an expression %}", "not {% an expression %}"),
+    ],
+)
+def test_an_expression_gives_plain_json(yard: Yard, expression: str, result: Any) -> None:
+    end = {"Type": "Succeed", "Output": {"it": expression}}
+    execution = yard.start(machine({"End": end}), list=["one"], none=[], nothing=None)
+    yard.go_on()
+    assert json.loads(execution.output or "") == {"it": result}
+
+
+def test_an_expression_without_a_result_fails_the_state_where_all_errors_are_caught(yard: Yard) -> None:
+    execution = yard.start(task(Arguments="{% $nobody %}", Catch=[CAUGHT]))
+    yard.go_on()
+    assert json.loads(execution.output or "")["Error"] == "States.QueryEvaluationError"
+    assert yard.calls == []
+
+
+@pytest.mark.parametrize(
+    ("state", "error"),
+    [
+        (
+            {"Type": "Choice", "Choices": [{"Condition": "{% 1 %}", "Next": "End"}]},
+            "States.QueryEvaluationError",
+        ),
+        (
+            {"Type": "Choice", "Choices": [{"Condition": "{% false %}", "Next": "End"}]},
+            "States.NoChoiceMatched",
+        ),
+        ({"Type": "Wait", "Seconds": "{% 1.5 %}", "Next": "End"}, "States.QueryEvaluationError"),
+        ({"Type": "Wait", "Seconds": "{% 'soon' %}", "Next": "End"}, "States.QueryEvaluationError"),
+    ],
+)
+def test_what_the_language_does_not_allow_fails_the_execution(
+    yard: Yard, state: dict[str, Any], error: str
+) -> None:
+    execution = yard.start(machine({"It": state, "End": DONE}))
+    yard.go_on()
+    assert (execution.status, execution.error) == ("FAILED", error)
+
+
+def test_a_choice_assigns_what_its_rule_says(yard: Yard) -> None:
+    rule = {"Condition": "{% $states.input.n = 2 %}", "Assign": {"was": "two"}, "Next": "End"}
+    choice = {"Type": "Choice", "Choices": [rule], "Assign": {"was": "another"}, "Default": "End"}
+    states = {"It": choice, "End": {"Type": "Succeed", "Output": "{% $was %}"}}
+    two, three = yard.start(machine(states), "two", n=2), yard.start(machine(states), "three", n=3)
+    yard.go_on()
+    assert (two.output, three.output) == ('"two"', '"another"')
+
+
+def test_what_a_function_is_given_is_its_own(yard: Yard) -> None:
+    """It may change it: no variable changes with it."""
+    first = {"Type": "Pass", "Assign": {"plan": "{% $states.input %}"}, "Next": "It"}
+    work = {"Type": "Task", "Resource": FUNCTION, "Arguments": "{% $plan %}", "Next": "End"}
+    end = {"Type": "Succeed", "Output": "{% $plan %}"}
+    execution = yard.start(machine({"First": first, "It": work, "End": end}), pools=[1])
+    yard.go_on()
+    yard.calls[0].payload["pools"].append(2)
+    yard.calls[0].answer({})
+    yard.go_on()
+    assert execution.output == '{"pools":[1]}'
+
+
+def test_more_than_256_kib_ends_the_execution_though_all_errors_are_caught(yard: Yard) -> None:
+    yard.answers = ["x" * 262_144]
+    execution = yard.start(task(Catch=[CAUGHT]))
+    yard.go_on()
+    assert (execution.status, execution.error) == ("FAILED", "States.DataLimitExceeded")
+
+
+# ------------------------------------------------------------------------------------------------------------- errors
+
+
+@pytest.mark.parametrize(
+    ("error", "wanted", "is_caught"),
+    [
+        ("CapacityRefused", ["CapacityRefused"], True),
+        ("CapacityRefused", ["Refused", "States.TaskFailed"], True),
+        ("Lambda.Unknown", ["States.ALL"], True),
+        ("States.Timeout", ["States.ALL"], True),
+        ("States.Timeout", ["States.TaskFailed"], False),
+        ("States.HeartbeatTimeout", ["States.Timeout"], True),
+        ("States.HeartbeatTimeout", ["States.TaskFailed"], True),
+        ("States.Timeout", ["States.HeartbeatTimeout"], False),
+        ("States.Runtime", ["States.ALL"], False),
+        ("States.DataLimitExceeded", ["States.TaskFailed"], False),
+        ("Mine", ["Min"], False),
+    ],
+)
+def test_which_errors_a_catch_is_for(yard: Yard, error: str, wanted: list[str], *, is_caught: bool) -> None:
+    yard.answers = [LambdaFailure(error, "because")]
+    execution = yard.start(task(Catch=[{**CAUGHT, "ErrorEquals": wanted}]))
+    yard.go_on()
+    assert (execution.status == "SUCCEEDED") is is_caught
+    if is_caught:
+        assert json.loads(execution.output or "") == {"Error": error, "Cause": "because"}
+    else:
+        assert (execution.error, execution.cause) == (error, "because")
+
+
+def test_a_retry_waits_longer_each_time_and_at_most_so_long(yard: Yard) -> None:
+    yard.answers = [LambdaFailure("Again", "") for _ in range(5)]
+    retry = {
+        "ErrorEquals": ["Again"],
+        "IntervalSeconds": 10,
+        "MaxAttempts": 4,
+        "BackoffRate": 2,
+        "MaxDelaySeconds": 35,
+    }
+    execution = yard.start(task(Retry=[retry]))
+    yard.go_on(200)
+    pauses = [later.at - sooner.at - 1 for sooner, later in zip(yard.calls, yard.calls[1:], strict=False)]
+    assert [round(pause) for pause in pauses] == [10, 20, 35, 35]
+    assert (execution.status, execution.error) == ("FAILED", "Again")
+    assert execution.transitions == 5
+
+
+def test_full_jitter_is_drawn_from_the_seed() -> None:
+    def called(seed: int) -> list[float]:
+        yard = Yard(seed, answers=[LambdaFailure("Again", "") for _ in range(4)])
+        retry = {"ErrorEquals": ["Again"], "IntervalSeconds": 60, "BackoffRate": 1, "JitterStrategy": "FULL"}
+        yard.start(task(Retry=[retry]))
+        yard.go_on(300)
+        return [call.at for call in yard.calls]
+
+    assert called(1) == called(1) != called(2)
+    assert len(called(1)) == 4
+    assert all(later - sooner < 62 for sooner, later in zip(called(1), called(1)[1:], strict=False))
+
+
+def test_the_first_retry_that_matches_counts_alone_and_then_the_catch(yard: Yard) -> None:
+    yard.answers = [LambdaFailure("Mine", "") for _ in range(3)]
+    mine = {"ErrorEquals": ["Mine"], "IntervalSeconds": 1, "MaxAttempts": 1}
+    others = {"ErrorEquals": ["States.TaskFailed"], "IntervalSeconds": 1, "MaxAttempts": 3}
+    execution = yard.start(task(Retry=[mine, others], Catch=[CAUGHT]))
+    yard.go_on()
+    assert (len(yard.calls), execution.status) == (2, "SUCCEEDED")
+
+
+def test_a_function_that_the_role_may_not_call_is_an_error_of_lambdas(yard: Yard) -> None:
+    class Nothing:
+        def first_denied(self, caller: Caller, checks: list[Check]) -> Check | None:
+            assert (caller.role, checks) == (ROLE, [Check("lambda:InvokeFunction", FUNCTION)])
+            return checks[0]
+
+        def denial(self, check: Check, caller: Caller, service: str) -> ServiceError:
+            return ServiceError("AccessDenied", f"{caller.name} is not authorized to perform: {check.action}")
+
+    yard.states.iam = Nothing()
+    execution = yard.start(task())
+    yard.go_on()
+    assert execution.error == "Lambda.AWSLambdaException"
+    assert "is not authorized to perform: lambda:InvokeFunction" in (execution.cause or "")
+    assert yard.calls == []
+
+
+# ------------------------------------------------------------------------------------------------------ time and tokens
+
+
+def test_an_answered_token_is_the_tasks_result(yard: Yard) -> None:
+    execution = yard.start(waiting())
+    yard.go_on(1)
+    yard.calls[-1].answer("what the function says itself does not count")
+    yard.go_on(60)
+    assert execution.status == "RUNNING"
+    yard.ask("send_task_success", taskToken=yard.token(), output='{"a": 1}')
+    yard.go_on(1)
+    assert execution.output == '{"a":1}'
+
+
+def test_a_token_may_be_answered_before_the_function_has_ended(yard: Yard) -> None:
+    execution = yard.start(waiting())
+    yard.go_on(1)
+    yard.ask("send_task_success", taskToken=yard.token(), output="1")
+    yard.go_on(1)
+    yard.calls[-1].answer(LambdaFailure("Sandbox.Timedout", "too late"))
+    yard.go_on(1)
+    assert execution.status == "SUCCEEDED"
+
+
+def test_a_function_that_fails_while_its_token_is_waited_for_fails_the_task(yard: Yard) -> None:
+    yard.answers = [LambdaFailure("HostLost", "{}")]
+    execution = yard.start(waiting(TimeoutSeconds=600))
+    yard.go_on()
+    assert execution.error == "HostLost"
+
+
+def test_a_token_answered_twice_or_late_is_timed_out(yard: Yard) -> None:
+    execution = yard.start(waiting())
+    yard.go_on(1)
+    token = yard.token()
+    yard.ask("send_task_failure", taskToken=token, error="Mine", cause="because")
+    for operation, given in (
+        ("send_task_success", {"output": "1"}),
+        ("send_task_failure", {}),
+        ("send_task_heartbeat", {}),
+    ):
+        with pytest.raises(ServiceError) as refused:
+            yard.ask(operation, taskToken=token, **given)
+        assert code_of(refused) == "TaskTimedOut"
+    yard.go_on(1)
+    assert (execution.error, execution.cause) == ("Mine", "because")
+
+
+@pytest.mark.parametrize("token", ["no token", "AQCEAAAAKgAAAAMAAAAA!", ""])
+def test_a_token_that_never_was_one_is_invalid(yard: Yard, token: str) -> None:
+    with pytest.raises(ServiceError) as refused:
+        yard.ask("send_task_success", taskToken=token, output="1")
+    assert code_of(refused) == "InvalidToken"
+
+
+def test_a_token_of_another_world_is_not_known(yard: Yard) -> None:
+    yard.start(waiting())
+    yard.go_on()
+    with pytest.raises(ServiceError) as refused:
+        Yard().ask("send_task_success", taskToken=yard.token(), output="1")
+    assert code_of(refused) == "TaskDoesNotExist"
+
+
+def test_an_output_that_is_no_json_answers_nothing(yard: Yard) -> None:
+    execution = yard.start(waiting())
+    yard.go_on(1)
+    with pytest.raises(ServiceError) as refused:
+        yard.ask("send_task_success", taskToken=yard.token(), output="{no")
+    assert code_of(refused) == "InvalidOutput"
+    yard.go_on(1)
+    assert execution.status == "RUNNING"
+
+
+def test_every_attempt_has_a_token_of_its_own(yard: Yard) -> None:
+    retry = {"ErrorEquals": ["Again"], "IntervalSeconds": 1, "MaxAttempts": 1}
+    execution = yard.start(waiting(Retry=[retry]))
+    yard.go_on(1)
+    first = yard.token()
+    yard.ask("send_task_failure", taskToken=first, error="Again")
+    yard.go_on(2)
+    assert yard.token() != first
+    with pytest.raises(ServiceError):
+        yard.ask("send_task_success", taskToken=first, output="1")
+    yard.ask("send_task_success", taskToken=yard.token(), output="2")
+    yard.go_on(1)
+    assert execution.output == "2"
+
+
+def test_a_task_times_out_and_what_its_function_says_later_is_nothing(yard: Yard) -> None:
+    execution = yard.start(task(TimeoutSeconds="{% $states.input.limit %}"), limit=30)
+    yard.go_on(29)
+    assert execution.status == "RUNNING"
+    yard.go_on(2)
+    yard.calls[0].answer("late")
+    yard.go_on(1)
+    assert (execution.status, execution.error, execution.cause) == ("FAILED", "States.Timeout", "")
+
+
+def test_a_missing_heartbeat_ends_the_task(yard: Yard) -> None:
+    execution = yard.start(waiting(TimeoutSeconds=3600, HeartbeatSeconds="{% $states.input.beat %}"), beat=60)
+    for _ in range(5):
+        yard.go_on(50)
+        yard.ask("send_task_heartbeat", taskToken=yard.token())
+    yard.go_on(59)
+    assert execution.status == "RUNNING"
+    yard.go_on(2)
+    assert execution.error == "States.HeartbeatTimeout"
+
+
+def test_heartbeats_do_not_extend_the_timeout(yard: Yard) -> None:
+    execution = yard.start(waiting(TimeoutSeconds=100, HeartbeatSeconds=60))
+    for _ in range(2):
+        yard.go_on(49)
+        yard.ask("send_task_heartbeat", taskToken=yard.token())
+    yard.go_on(5)
+    assert execution.error == "States.Timeout"
+
+
+def test_a_heartbeat_no_shorter_than_the_timeout_fails_the_execution(yard: Yard) -> None:
+    execution = yard.start(waiting(TimeoutSeconds=60, HeartbeatSeconds=60, Catch=[CAUGHT]))
+    yard.go_on()
+    assert execution.error == "States.Runtime"
+
+
+def test_a_wait_takes_its_seconds(yard: Yard) -> None:
+    execution = yard.start(machine({"It": {**WAIT, "Seconds": "{% $states.input.pause %}"}}), pause=90)
+    yard.go_on(89)
+    assert execution.status == "RUNNING"
+    yard.go_on(2)
+    assert execution.status == "SUCCEEDED"
+
+
+def test_an_execution_has_a_limit_of_its_own(yard: Yard) -> None:
+    execution = yard.start({**waiting(Catch=[CAUGHT]), "TimeoutSeconds": 300})
+    yard.go_on(400)
+    shown = yard.ask("describe_execution", executionArn=execution.arn)
+    assert (shown["status"], shown["stopDate"] - shown["startDate"]) == ("TIMED_OUT", timedelta(seconds=300))
+    assert not {"output", "error", "cause"} & set(shown)
+
+
+# ----------------------------------------------------------------------------------------------------------- executions
+
+
+def test_a_stopped_execution_stays_aborted_and_its_token_is_dead(yard: Yard) -> None:
+    execution = yard.start(waiting(Catch=[CAUGHT]))
+    yard.go_on(1)
+    yard.ask("stop_execution", executionArn=execution.arn, cause="enough")
+    with pytest.raises(ServiceError) as refused:
+        yard.ask("send_task_success", taskToken=yard.token(), output="1")
+    assert code_of(refused) == "TaskTimedOut"
+    yard.calls[-1].answer(LambdaFailure("Mine", ""))
+    yard.go_on()
+    assert (execution.status, execution.cause) == ("ABORTED", "enough")
+    assert not yard.world.busy()
+
+
+@pytest.mark.parametrize("moment", [("It", "entered"), ("It", "exited")])
+def test_somebody_may_stop_it_as_it_enters_or_leaves_a_state(yard: Yard, moment: tuple[str, str]) -> None:
+    def stop(execution: Execution, state: str, what: str) -> None:
+        if (state, what) == moment:
+            yard.ask("stop_execution", executionArn=execution.arn)
+
+    yard.states.on_state, yard.answers = stop, [1]
+    execution = yard.start(task())
+    yard.go_on()
+    assert execution.status == "ABORTED"
+    assert len(yard.calls) == (moment[1] == "exited")
+
+
+def test_the_same_name_and_input_is_the_execution_that_runs(yard: Yard) -> None:
+    first = yard.start(waiting(), a=1)
+    assert yard.start(waiting(), a=1) is first
+    with pytest.raises(ServiceError) as refused:
+        yard.start(waiting(), a=2)
+    assert code_of(refused) == "ExecutionAlreadyExists"
+    yard.ask("stop_execution", executionArn=first.arn)
+    with pytest.raises(ServiceError) as refused:
+        yard.start(waiting(), a=1)
+    assert code_of(refused) == "ExecutionAlreadyExists"
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        ({"stateMachineArn": f"{MACHINE}-other"}, "StateMachineDoesNotExist"),
+        ({"name": "with a blank"}, "InvalidName"),
+        ({"name": "x" * 81}, "InvalidName"),
+        ({"input": "{job: digits}"}, "InvalidExecutionInput"),
+        ({"input": json.dumps("x" * 262_144)}, "ValidationException"),
+        ({"traceHeader": "x"}, "NotSimulated"),
+    ],
+)
+def test_what_cannot_be_started_is_refused(yard: Yard, change: dict[str, str], code: str) -> None:
+    yard.states.create(Machine(MACHINE, "yard-it", waiting(), ROLE))
+    with pytest.raises(ServiceError) as refused:
+        yard.ask("start_execution", **{"stateMachineArn": MACHINE, "name": "run", "input": "{}", **change})
+    assert code_of(refused) == code
+    assert yard.states.executions == {}
+
+
+def test_an_execution_started_without_a_name_has_one_of_its_own(yard: Yard) -> None:
+    yard.states.create(Machine(MACHINE, "yard-it", waiting(), ROLE))
+    arns = {yard.ask("start_execution", stateMachineArn=MACHINE)["executionArn"] for _ in range(2)}
+    assert len(arns) == 2
+
+
+def test_lists_show_the_youngest_first_in_pages(yard: Yard) -> None:
+    for number in range(5):
+        yard.start(waiting(), f"run-{number}")
+    yard.go_on()
+    yard.ask("stop_execution", executionArn=f"{MACHINE.replace('stateMachine', 'execution')}:run-3")
+    yard.go_on()
+
+    def listed(**request: Any) -> list[list[str]]:
+        pages, more = [], request
+        while True:
+            page = yard.ask("list_executions", stateMachineArn=MACHINE, maxResults=2, **more)
+            pages.append([each["name"] for each in page["executions"]])
+            if "nextToken" not in page:
+                return pages
+            more = {**request, "nextToken": page["nextToken"]}
+
+    assert listed() == [["run-4", "run-3"], ["run-2", "run-1"], ["run-0"]]
+    assert listed(statusFilter="RUNNING") == [["run-4", "run-2"], ["run-1", "run-0"]]
+    assert listed(statusFilter="ABORTED") == [["run-3"]]
+
+
+def test_what_has_just_begun_or_ended_is_seen_a_moment_later(yard: Yard) -> None:
+    def running() -> int:
+        return len(yard.ask("list_executions", stateMachineArn=MACHINE, statusFilter="RUNNING")["executions"])
+
+    execution = yard.start(waiting())
+    seen = [running()]
+    yard.go_on()
+    seen.append(running())
+    yard.ask("stop_execution", executionArn=execution.arn)
+    seen.append(running())
+    assert yard.ask("describe_execution", executionArn=execution.arn)["status"] == "RUNNING"
+    yard.go_on()
+    assert [*seen, running()] == [0, 1, 1, 0]
+    assert yard.ask("describe_execution", executionArn=execution.arn)["status"] == "ABORTED"
+
+
+def test_an_execution_that_never_was_does_not_exist(yard: Yard) -> None:
+    with pytest.raises(ServiceError) as refused:
+        yard.ask("describe_execution", executionArn="arn:none")
+    assert code_of(refused) == "ExecutionDoesNotExist"
+
+
+def test_its_beginning_and_its_end_are_events(yard: Yard) -> None:
+    yard.answers = [LambdaFailure("Mine", "because")]
+    execution = yard.start(task(), a=1)
+    yard.go_on()
+    assert [event["status"] for event in yard.events] == ["RUNNING", "FAILED"]
+    ended = yard.events[-1]
+    assert (ended["executionArn"], ended["stateMachineArn"], ended["name"]) == (execution.arn, MACHINE, "run")
+    assert (ended["startDate"], ended["stopDate"] - ended["startDate"] > 1000) == (1_767_600_000_000, True)
+    assert (ended["input"], ended["output"], ended["error"]) == ('{"a": 1}', None, "Mine")
+
+
+def test_an_execution_is_stuck_when_nothing_is_planned_that_could_move_it(yard: Yard) -> None:
+    bounded, unbounded = (
+        yard.start(waiting(TimeoutSeconds=600), "bounded"),
+        yard.start(waiting(), "unbounded"),
+    )
+    yard.go_on(1)
+    assert yard.states.stuck() == []
+    for call in yard.calls:
+        call.answer(None)
+    assert yard.states.stuck() == [unbounded]
+    yard.go_on(700)
+    assert yard.states.stuck() == [unbounded]
+    assert bounded.error == "States.Timeout"
+
+
+@pytest.mark.parametrize(
+    ("operation", "request_", "check"),
+    [
+        ("start_execution", {"stateMachineArn": MACHINE}, Check("states:StartExecution", MACHINE)),
+        ("list_executions", {"stateMachineArn": MACHINE}, Check("states:ListExecutions", MACHINE)),
+        ("describe_execution", {"executionArn": "arn:it"}, Check("states:DescribeExecution", "arn:it")),
+        ("send_task_success", {"taskToken": "it"}, Check("states:SendTaskSuccess", "*")),
+    ],
+)
+def test_what_a_role_must_be_allowed(
+    yard: Yard, operation: str, request_: dict[str, Any], check: Check
+) -> None:
+    assert yard.states.checks(SOMEBODY, operation, request_) == [check]
+
+
+def test_the_same_seed_tells_the_same_story() -> None:
+    def story() -> list[Any]:
+        yard = Yard(7, answers=[LambdaFailure("Again", ""), {"n": 1}])
+        yard.start(task(Retry=[{"ErrorEquals": ["Again"], "JitterStrategy": "FULL"}]))
+        yard.go_on(60)
+        return yard.world.trace
+
+    assert story() == story()
