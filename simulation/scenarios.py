@@ -68,7 +68,7 @@ def _launch(yard: Yard) -> None:
 
 def _snapshot(yard: Yard) -> None:
     host = yard.launch_by_hand()
-    yard.person_after(120, lambda: yard.start("snapshot", "keep", {"instance": host}))
+    yard.after(120, lambda: yard.start("snapshot", "keep", {"instance": host}), "somebody asks for a snapshot")
 
 
 def _retire(yard: Yard) -> None:

@@ -1,19 +1,25 @@
 """botocore's clients, unchanged down to HTTP: what they would send goes to the gateway of the current world.
 
-Parameters are taken as botocore has validated and completed them; the answer is written in the service's own protocol by
-moto's serializers, so that botocore reads it with its own parser, errors and all, and tries again as it would on AWS.
+Parameters are taken as botocore has validated and completed them; the answer is written in the service's own protocol (XML
+by moto's serializers), so that botocore reads it with its own parser, errors and all, and tries again as it would on AWS.
+Requests are not signed: nobody here would check it.
 """
 
 from __future__ import annotations
 
+import base64
 import io
+import json
 import random
 from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
 from types import SimpleNamespace
 from typing import Any
 
 import boto3
+import botocore
 import botocore.endpoint
+import botocore.useragent
 from botocore import xform_name
 from botocore.awsrequest import AWSResponse
 from botocore.exceptions import ConnectionClosedError
@@ -25,6 +31,9 @@ from simulation.aws.gateway import Broken
 
 Send = Callable[[str, str, Mapping[str, Any], int], dict[str, Any]]
 """(service, operation, request, number of the try) -> answer; raises ServiceError or Broken."""
+
+
+JSON = {"Content-Type": "application/x-amz-json-1.1"}
 
 
 class Door:
@@ -48,6 +57,8 @@ class Door:
         session.events.register("before-parameter-build", self._remember)
         session.events.register("before-call", self._begin)
         session.events.register("before-send", self._answer)
+        session.events.register("choose-signer", lambda **_: botocore.UNSIGNED)
+        botocore.useragent.UserAgentString.to_string = lambda _: "simulated"  # type: ignore[method-assign]
         botocore.endpoint.time = SimpleNamespace(sleep=lambda seconds: self.sleep(seconds))  # type: ignore[attr-defined]
 
     def serve(self, send: Send, sleep: Callable[[float], None], *, seed: int) -> None:
@@ -78,6 +89,9 @@ class Door:
 
     def _serialized(self, model: Any, answer: Any) -> tuple[int, Mapping[str, str], bytes]:
         service = model.service_model
+        if "json" in service.resolved_protocol and not isinstance(answer, Exception):
+            body = answer.pop("Payload") if "Payload" in answer else json.dumps(answer, default=_as_json)
+            return 200, JSON, body.encode() if isinstance(body, str) else body
         key = (service.service_name, model.name)
         if key not in self._serializers:
             kind = get_serializer_class(service.service_name, service.resolved_protocol)
@@ -95,6 +109,11 @@ class Door:
 
 def _response(request: Any, status: int, headers: Mapping[str, str], body: bytes) -> AWSResponse:
     return AWSResponse(request.url, status, {str(k): str(v) for k, v in headers.items()}, _Body(body))
+
+
+def _as_json(value: Any) -> Any:
+    """What JSON protocols have for instants and bytes."""
+    return value.timestamp() if isinstance(value, datetime) else base64.b64encode(value).decode()
 
 
 class _Body(io.BytesIO):

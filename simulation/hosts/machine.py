@@ -117,6 +117,7 @@ class Machine:
         self._never_registers = False
         self._looks = False
         self._metrics: Planned | None = None
+        self._forced: Planned | None = None
 
     # ---- for what runs on it
 
@@ -199,7 +200,8 @@ class Machine:
         if not self.is_on:
             down()
             return
-        self.world.after(FORCED_SECONDS, lambda: self._off(down), what=f"{self.instance} is forced off")
+        what = f"{self.instance} is forced off"
+        self._forced = self.world.after(FORCED_SECONDS, lambda: self._off(down), what=what)
         self.flow(self._going_down(down), f"{self.instance} goes down")
 
     def cut_power(self) -> None:
@@ -338,8 +340,9 @@ class Machine:
         self._flows = []
         self._kept.clear()
         self.load.change(self.world.now, None)
-        if self._metrics:
-            self._metrics.cancel()
+        for planned in (self._metrics, self._forced):
+            if planned:
+                planned.cancel()
         down()
 
     def _look(self) -> None:

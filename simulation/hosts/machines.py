@@ -85,16 +85,21 @@ class Machines:
         """The same, and it is forgotten then."""
 
         def gone() -> None:
-            self._machines.pop(instance_id, None)
+            self.forget(instance_id)
             down()
 
         self.stop(instance_id, gone)
 
     def cut_power(self, instance_id: str) -> None:
-        """Off at once, as when a spot host's time is up, or the machine below it breaks; it is forgotten."""
-        machine = self._machines.pop(instance_id, None)
+        """Off at once, as when a spot host's time is up, or the machine below it breaks. Its disk stays."""
+        machine = self._machines.get(instance_id)
         if machine:
             machine.cut_power()
+
+    def forget(self, instance_id: str) -> None:
+        """It is terminated, its disk is gone."""
+        self.cut_power(instance_id)
+        self._machines.pop(instance_id, None)
 
     def reboot(self, instance_id: str) -> None:
         machine = self._machines[instance_id]

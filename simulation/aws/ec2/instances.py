@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import bisect
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import islice
+from operator import attrgetter
 from typing import Any
 
 from simulation.aws.api import ACCOUNT, Caller, ServiceError
@@ -23,18 +25,17 @@ from simulation.aws.ec2.requests import (
     with_token,
 )
 
-FILTERS = frozenset(
-    {
-        "availability-zone",
-        "image-id",
-        "instance-id",
-        "instance-lifecycle",
-        "instance-state-name",
-        "instance-type",
-        "private-ip-address",
-        "subnet-id",
-    }
-)
+FACTS: Mapping[str, Callable[[Instance], str | None]] = {
+    "availability-zone": lambda one: one.zone,
+    "image-id": lambda one: one.image,
+    "instance-id": lambda one: one.id,
+    "instance-lifecycle": lambda one: "spot" if one.spot else None,
+    "instance-state-name": lambda one: one.state,
+    "instance-type": lambda one: one.type,
+    "private-ip-address": lambda one: one.address,
+    "subnet-id": lambda one: one.subnet,
+}
+"""What filters can ask."""
 MOST_TAGGED = 1000
 
 
@@ -54,10 +55,11 @@ class InstanceCalls(Lifecycle):
                 "InvalidParameterValue",
                 f"Value ( {size} ) for parameter maxResults is invalid. Expecting a value greater than 5.",
             )
-        wanted = filters_of(request, FILTERS)
-        found = self._known(ids) if ids else self._candidates(wanted)
-        matching = [each for each in found if self._is_wanted(each, wanted)]
-        shown, token = _after(matching, request.get("NextToken"), int(size or self.settings.page))
+        wanted = filters_of(request, FACTS)
+        left = _after(self._known(ids) if ids else self._candidates(wanted), request.get("NextToken"))
+        count = int(size or self.settings.page)
+        matching = list(islice((each for each in left if self._is_wanted(each, wanted)), count + 1))
+        shown, token = matching[:count], matching[count - 1].id if len(matching) > count else None
         return with_token({"Reservations": self._reservations(shown)}, token)
 
     def stop_instances(self, caller: Caller, request: dict[str, Any]) -> dict[str, Any]:
@@ -170,20 +172,8 @@ class InstanceCalls(Lifecycle):
         return [each for each in found if each.known_at <= now]
 
     def _is_wanted(self, instance: Instance, wanted: Mapping[str, list[str]]) -> bool:
-        states = wanted.get("instance-state-name")
-        if states is not None and exact(states) and instance.state not in states:
-            return False
         tags = instance.tags if instance.tags_known_at <= self.world.now else {}
-        facts = {
-            "availability-zone": instance.zone,
-            "image-id": instance.image,
-            "instance-id": instance.id,
-            "instance-lifecycle": "spot" if instance.spot else None,
-            "instance-state-name": instance.state,
-            "instance-type": instance.type,
-            "private-ip-address": instance.address,
-            "subnet-id": instance.subnet,
-        }
+        facts = {name: FACTS[name](instance) for name in wanted if name in FACTS}
         return all_fit(facts, tags, wanted)
 
     # ------------------------------------------------------------------------- showing
@@ -254,12 +244,10 @@ def _attached(instance: Instance) -> dict[str, Any]:
     return attached
 
 
-def _after(found: list[Instance], token: str | None, size: int) -> tuple[list[Instance], str | None]:
-    """The page after the instance that the token names, also when that one is gone by now."""
-    ranked = sorted(found, key=lambda each: each.id)
-    first = bisect.bisect_right(ranked, token, key=lambda each: each.id) if token else 0
-    shown = ranked[first : first + size]
-    return shown, shown[-1].id if first + size < len(ranked) else None
+def _after(found: Iterable[Instance], token: str | None) -> Sequence[Instance]:
+    """Those after the instance that the token names, also when that one is gone by now."""
+    ranked = sorted(found, key=attrgetter("id"))
+    return ranked[bisect.bisect_right(ranked, token, key=attrgetter("id")) :] if token else ranked
 
 
 def _changes(chosen: list[Instance], before: list[str]) -> list[dict[str, Any]]:

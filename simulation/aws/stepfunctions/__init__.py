@@ -102,7 +102,7 @@ class StepFunctions:
         machine = self._machine(request["stateMachineArn"])
         given = request.get("input", "{}")
         _check_json("input", given, "InvalidExecutionInput", "Invalid State Machine Execution Input")
-        name = request.get("name") or self.world.new_id("", 32)
+        name = request.get("name") or self.world.new_id("execution/", 32).removeprefix("execution/")
         if not NAME.fullmatch(name):
             raise ServiceError("InvalidName", f"Invalid Name: '{name}'")
         known = self.executions.get(f"{machine.arn.replace(':stateMachine:', ':execution:')}:{name}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from collections.abc import Callable, Mapping
@@ -24,7 +25,6 @@ ROLE = f"arn:aws:iam::{ACCOUNT}:role/it"
 CALLBACK = "arn:aws:states:::lambda:invoke.waitForTaskToken"
 CAUGHT = {"ErrorEquals": ["States.ALL"], "Output": "{% $states.errorOutput %}", "Next": "Caught"}
 WORKFLOWS = Path(__file__).parents[3] / "stacks" / "workflows"
-Answer = Callable[[Any], Any]
 
 
 def task(**settings: Any) -> dict[str, Any]:
@@ -312,7 +312,7 @@ def test_a_retry_waits_longer_each_time_and_at_most_so_long(yard: Yard) -> None:
     }
     execution = yard.start(task(Retry=[retry]))
     yard.go_on(200)
-    pauses = [later.at - sooner.at - 1 for sooner, later in zip(yard.calls, yard.calls[1:], strict=False)]
+    pauses = [later.at - sooner.at - 1 for sooner, later in itertools.pairwise(yard.calls)]
     assert [round(pause) for pause in pauses] == [10, 20, 35, 35]
     assert (execution.status, execution.error) == ("FAILED", "Again")
     assert execution.transitions == 5
@@ -328,7 +328,7 @@ def test_full_jitter_is_drawn_from_the_seed() -> None:
 
     assert called(1) == called(1) != called(2)
     assert len(called(1)) == 4
-    assert all(later - sooner < 62 for sooner, later in zip(called(1), called(1)[1:], strict=False))
+    assert all(later - sooner < 62 for sooner, later in itertools.pairwise(called(1)))
 
 
 def test_the_first_retry_that_matches_counts_alone_and_then_the_catch(yard: Yard) -> None:
