@@ -194,7 +194,11 @@ class Oracle:
     def _orphans(self) -> None:
         now = self.yard.world.now
         allowed = self.scenario.stays
-        living = [each for each in self.yard.ec2.ever.values() if each.state not in ("terminated", "shutting-down")]
+        living = [
+            each
+            for each in self.yard.ec2.ever.values()
+            if each.live or (each.state in ("stopping", "stopped") and "trainyard:run" in each.tags)
+        ]
         overdue = [each for each in living if now - self.yard.over_since(each) > timedelta(minutes=PASSES)]
         if len(overdue) > allowed:
             names = ", ".join(f"{each.id} ({each.state})" for each in overdue)

@@ -16,18 +16,17 @@ STEPS, STEP_SECONDS, CHECKPOINT_STEPS = 40, 2.0, 10
 
 @dataclass(frozen=True)
 class Scenario:
-    """`begin` sets it going. A run that nothing disturbs is over within `clean`; whatever happens, every run is over
-    within `longest` of the begin."""
+    """`begin` sets it going. Whatever happens, every run is over within `longest` of the begin."""
 
     name: str
     what: str
     begin: Callable[[Yard], None]
-    clean: timedelta
     longest: timedelta = timedelta(hours=3)
     gang: int = 0
     """Hosts that each attempt must have; 0: it trains nothing."""
     stays: int = 0
     """Hosts that live on when it has succeeded."""
+    over: Callable[[Yard], bool] = lambda yard: bool(yard.runs()) and yard.all_over()
 
 
 def job(name: str, cluster: Mapping[str, Any], **more: Any) -> bytes:
@@ -63,16 +62,23 @@ def _bake(yard: Yard) -> None:
 
 
 def _launch(yard: Yard) -> None:
-    yard.start("launch", "sit", {"latest": "gpu", "hours": 2})
+    yard.start("launch", "sit", {"latest": "gpu", "instance_types": ["g6.xlarge"], "hours": 2})
 
 
 def _snapshot(yard: Yard) -> None:
-    host = yard.launch_by_hand()
-    yard.after(120, lambda: yard.start("snapshot", "keep", {"instance": host}), "somebody asks for a snapshot")
+    """Of a host that was launched, once it works."""
+    _launch(yard)
+
+    def ask() -> None:
+        host = yard.ec2.tagged("trainyard:run", "sit")[0].id
+        yard.start("snapshot", "keep", {"instance": host})
+
+    yard.after(240, ask, "somebody asks for a snapshot")
 
 
 def _retire(yard: Yard) -> None:
-    yard.old_images(6)
+    for number in range(6):
+        yard.old_image(f"ami-00000000000000f{number:02}", "gpu", days=20 + number)
     yard.start("retire", "old", {})
 
 
@@ -80,17 +86,23 @@ def _patrol(yard: Yard) -> None:
     yard.launch_by_hand()
 
 
+def _imaged(yard: Yard) -> bool:
+    return len(yard.runs()) == 2 and yard.all_over()
+
+
+def _nothing_runs(yard: Yard) -> bool:
+    return all(not each.live for each in yard.ec2.ever.values())
+
+
 SCENARIOS: Mapping[str, Scenario] = {
     each.name: each
     for each in (
-        Scenario("train", "two workers", _train, timedelta(minutes=10), gang=2),
-        Scenario(
-            "servers", "chief, two workers, a parameter server", _parameter_servers, timedelta(minutes=10), gang=4
-        ),
-        Scenario("bake", "an image from its recipe", _bake, timedelta(minutes=60), timedelta(hours=6)),
-        Scenario("snapshot", "an image of a host that works", _snapshot, timedelta(minutes=40), stays=1),
-        Scenario("launch", "a host from the yard's image", _launch, timedelta(minutes=10), stays=1),
-        Scenario("retire", "old images go", _retire, timedelta(minutes=5)),
-        Scenario("patrol", "a host that nobody uses", _patrol, timedelta(minutes=60)),
+        Scenario("train", "two workers", _train, gang=2),
+        Scenario("servers", "chief, two workers, a parameter server", _parameter_servers, gang=4),
+        Scenario("bake", "an image from its recipe", _bake, timedelta(hours=6)),
+        Scenario("snapshot", "an image of a host that works", _snapshot, stays=1, over=_imaged),
+        Scenario("launch", "a host from the yard's image", _launch, stays=1),
+        Scenario("retire", "old images go", _retire),
+        Scenario("patrol", "a host that nobody uses", _patrol, over=_nothing_runs),
     )
 }

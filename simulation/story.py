@@ -48,7 +48,7 @@ def tell(template: YardTemplate, scenario: Scenario, *, seed: int = 1, faults: S
     with contextlib.redirect_stdout(io.StringIO()):
         scenario.begin(yard)
         last = beginning + scenario.longest
-        world.run(last, stop=lambda: bool(yard.runs()) and yard.all_over())
+        world.run(last, stop=lambda: scenario.over(yard))
         ended = world.now
         world.run(ended + PASSES)
         broken = oracle.conclude()

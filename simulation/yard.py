@@ -53,7 +53,7 @@ class Yard:
             world, template.rules, self._deliver, self._start_by_rule, buses=[template.bus.name]
         )
         self.stepfunctions = StepFunctions(world, self._invoke, self.events.emit, iam=self.iam)
-        self.machines = Machines(world, self._host, puts_metrics=False)
+        self.machines = Machines(world, self._host, puts_metrics=False, has_agent=self._has_agent)
         self.ec2 = Ec2(world, self.events.emit, _Bridge(self))
         self.ssm = Ssm(world, self.ec2, self.events.emit)
         self.s3 = S3(world, self._object_created, self.iam.may)
@@ -107,11 +107,20 @@ class Yard:
         for image_id, facts in self.ec2.catalogue.facts.images.items():
             if facts.parameter:
                 self.ssm.publish(facts.parameter, image_id)
+        self._publish_software()
         self._bake_at_once()
         self.events.begin_schedules(
             {rule.name: 30.0 for rule in template.rules if rule.schedule == "rate(1 minute)"}
             | {rule.name: 86_000.0 for rule in template.rules if rule.schedule == "rate(1 day)"}
         )
+
+    def _publish_software(self) -> None:
+        """What `cdk deploy` has put into its bucket of assets for bakes to fetch."""
+        for facts in self.template.functions.values():
+            if "SOFTWARE_URI" in facts.environment:
+                bucket, _, key = facts.environment["SOFTWARE_URI"].removeprefix("s3://").partition("/")
+                self.s3.create_bucket(bucket)
+                self.s3.write(bucket, key, b"software")
 
     def _bake_at_once(self) -> None:
         """The image that hosts start from, as a bake leaves it."""
@@ -211,6 +220,10 @@ class Yard:
         detail = {"version": "0", "bucket": {"name": bucket}, "object": described, "reason": "PutObject"}
         self.events.emit("aws.s3", detail_type, detail, [f"arn:{PARTITION}:s3:::{bucket}"])
 
+    def _has_agent(self, host: Host) -> bool:
+        """It comes with every image of the yard's, whoever launches it."""
+        return self.ec2.images[host.metadata.image].owner == ACCOUNT
+
     def _host(self, instance_id: str) -> Host:
         return _SimulatedHost(self, self.ec2.instance(instance_id))
 
@@ -250,6 +263,27 @@ class Yard:
 
     def after(self, seconds: float, do: Callable[[], object], what: str) -> None:
         self.world.after(seconds, lambda: do() and None, what=what)
+
+    def launch_by_hand(self) -> None:
+        """Somebody launches a host from the yard's template, of which no run knows."""
+        template = next(
+            each for each in self.template.launch_templates.values() if "UserData" not in each.data
+        )
+        subnet = next(iter(self.template.subnets))
+        overrides = [{"InstanceType": "g6.xlarge", "SubnetId": subnet, "ImageId": self.image}]
+        self.ask(
+            "ec2",
+            "create_fleet",
+            Type="instant",
+            LaunchTemplateConfigs=[
+                {
+                    "LaunchTemplateSpecification": {"LaunchTemplateId": template.id, "Version": "1"},
+                    "Overrides": overrides,
+                }
+            ],
+            TargetCapacitySpecification={"TotalTargetCapacity": 1, "DefaultTargetCapacityType": "on-demand"},
+            OnDemandOptions={"SingleInstanceType": True, "SingleAvailabilityZone": True, "MinTargetCapacity": 1},
+        )
 
     def old_image(self, image_id: str, family: str, *, days: float) -> str:
         """A baked image of the yard's own of that age."""

@@ -157,8 +157,8 @@ class Machine:
         if fault is not None:
             self.note(f"fault {type(fault).__name__}", at=f"{when} {word}")
             self.befall(fault)
-            if not self.is_on:
-                raise Gone
+        if not self.is_on:
+            raise Gone
         return fault
 
     def stage(self, name: str, when: When = "before") -> Steps:
@@ -260,12 +260,14 @@ class Machine:
 
     def hang(self, seconds: float | None) -> None:
         self.is_frozen = True
+        self._tell_silence(is_silent=True)
         self._lose_program()
         if seconds is not None:
             self.world.after(seconds, self._thaw, what=f"{self.instance} goes on")
 
     def cut_off(self, seconds: float | None) -> None:
         self.is_cut_off = True
+        self._tell_silence(is_silent=True)
         if self.program and not self.program.gang.is_alone:
             self._lose_program()
         if seconds is not None:
@@ -310,6 +312,10 @@ class Machine:
         yield from self.stage(word, "after")
         yield from self._until_reached()
         done(end)
+
+    def _tell_silence(self, *, is_silent: bool) -> None:
+        if self.machines.on_silence and self.is_registered:
+            self.machines.on_silence(self.instance, is_silent)
 
     def _until_reached(self) -> Steps:
         while self.is_cut_off:
@@ -364,6 +370,7 @@ class Machine:
         if not self.is_on:
             return
         self.is_frozen = False
+        self._tell_silence(is_silent=self.is_cut_off)
         self.note("goes on")
         if self.program:
             self.program.gang.find(self.program)
@@ -374,6 +381,7 @@ class Machine:
         if not self.is_on:
             return
         self.is_cut_off = False
+        self._tell_silence(is_silent=self.is_frozen)
         self.note("is reached again")
         if self.program:
             self.program.gang.find(self.program)

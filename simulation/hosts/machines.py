@@ -7,11 +7,13 @@ import json
 from collections.abc import Callable, Generator, Mapping, Sequence
 from datetime import datetime, timedelta
 
+from simulation.aws.api import ServiceError
 from simulation.hosts import documents
 from simulation.hosts.agent import Agent, with_a_lease
+from simulation.hosts.bucket import Unreachable
 from simulation.hosts.delays import Delays
 from simulation.hosts.faults import Fault, OnWord, Strike, Struck, When
-from simulation.hosts.flow import Nap
+from simulation.hosts.flow import Nap, Steps
 from simulation.hosts.gang import Gang
 from simulation.hosts.machine import Life, Machine
 from simulation.hosts.quiet import Bare, Builder, Quiet
@@ -56,6 +58,8 @@ class Machines:
         self.knows_systems_manager = knows_systems_manager
         self.on_word: OnWord | None = None
         """Asked before and after every word and stage (words.py) of every host."""
+        self.on_silence: Callable[[str, bool], None] | None = None
+        """Told when no word goes to or from a host's Systems Manager agent any more (True), and when one does again."""
         self._host_of = host_of
         self._machines: dict[str, Machine] = {}
         self._gangs: dict[tuple[str, int], Gang] = {}
@@ -151,11 +155,7 @@ class Machines:
     def hold(self, instance_id: str, until: datetime | None) -> None:
         """Somebody on the host says `trainyard hold`; None is `trainyard release`."""
         machine = self._machines[instance_id]
-        entry = entry_of(machine.identity(), until, now=machine.now())
-        machine.struck("hold", "before")
-        machine.ask("events", "put_events", Entries=[entry])
-        machine.note("says hold", until=json.loads(entry["Detail"])["until"])
-        machine.struck("hold", "after")
+        machine.flow(_hold(machine, until), f"somebody holds {instance_id}")
 
     def machine(self, instance_id: str) -> Machine:
         return self._machines[instance_id]
@@ -207,3 +207,15 @@ class Machines:
         self, machine: Machine, word: str, parameters: Mapping[str, Sequence[str]]
     ) -> Generator[float | Nap, None, CommandEnd]:
         return documents.run(machine, word, parameters)
+
+
+def _hold(machine: Machine, until: datetime | None) -> Steps:
+    entry = entry_of(machine.identity(), until, now=machine.now())
+    yield from machine.stage("hold")
+    try:
+        machine.ask("events", "put_events", Entries=[entry])
+    except (ServiceError, Unreachable) as error:
+        machine.note("cannot be held", reason=str(error))
+        return
+    machine.note("says hold", until=json.loads(entry["Detail"])["until"])
+    machine.struck("hold", "after")

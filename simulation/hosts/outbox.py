@@ -1,6 +1,8 @@
 """What a host says on the bus: in order, late rather than never (training/host/reporting/signals.py)."""
 
 import json
+from collections.abc import Generator
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
 
@@ -49,13 +51,22 @@ class Mouth(Protocol):
     def power_off(self, reason: str) -> None: ...
 
 
+@dataclass
+class Letter:
+    """`was_struck`: what befalls the host before this word is asked once, however often it is tried."""
+
+    signal: Signal
+    event: dict[str, Any]
+    was_struck: bool = False
+
+
 class Outbox:
     def __init__(self, mouth: Mouth, bus: str, bucket: Bucket, *, run: str) -> None:
         self._mouth = mouth
         self._bus = bus
         self._bucket = bucket
         self._run = run
-        self._waiting: list[tuple[Signal, dict[str, Any]]] = []
+        self._waiting: list[Letter] = []
         self._sending = False
         self._mute = False
         self._flow = mouth.flow(self._send_all(), f"outbox {mouth.instance}")
@@ -63,8 +74,8 @@ class Outbox:
     def put(self, signal: Signal) -> None:
         event = detail(signal, run=self._run, instance=self._mouth.instance, at=self._mouth.now())
         if signal.word in SUPERSEDED:
-            self._waiting = [(old, it) for old, it in self._waiting if old.word != signal.word]
-        self._waiting.append((signal, event))
+            self._waiting = [letter for letter in self._waiting if letter.signal.word != signal.word]
+        self._waiting.append(Letter(signal, event))
         self._flow.wake()
 
     def flush(self, seconds: float) -> Steps:
@@ -82,26 +93,36 @@ class Outbox:
         while True:
             while not self._waiting:
                 yield Nap()
-            signal, event = self._waiting.pop(0)
+            letter = self._waiting.pop(0)
             self._sending = True
-            fault = self._mouth.struck(signal.word, "before")
-            yield fault.seconds if isinstance(fault, Late) else 0.0
-            is_sent = self._deliver(signal, event)
-            if is_sent and isinstance(fault, SaysTwice):
-                self._deliver(signal, event)
+            is_sent = yield from self._send(letter)
             self._sending = False
             if is_sent:
-                self._mouth.struck(signal.word, "after")
+                self._mouth.struck(letter.signal.word, "after")
+                yield 0.0
                 continue
-            if not self._is_superseded(signal):
-                self._waiting.insert(0, (signal, event))
+            if not self._is_superseded(letter.signal):
+                self._waiting.insert(0, letter)
             yield from self._pause()
+
+    def _send(self, letter: Letter) -> Generator[float | Nap, None, bool]:
+        """Whether it is on the bus."""
+        fault = None
+        if not letter.was_struck:
+            letter.was_struck = True
+            fault = self._mouth.struck(letter.signal.word, "before")
+            if fault:
+                yield fault.seconds if isinstance(fault, Late) else 0.0
+        is_sent = self._deliver(letter.signal, letter.event)
+        if is_sent and isinstance(fault, SaysTwice):
+            self._deliver(letter.signal, letter.event)
+        return is_sent
 
     def _pause(self) -> Steps:
         yield Nap() if self._mouth.is_cut_off else RETRY_SECONDS
 
     def _is_superseded(self, signal: Signal) -> bool:
-        return signal.word in SUPERSEDED and any(newer.word == signal.word for newer, _ in self._waiting)
+        return signal.word in SUPERSEDED and any(newer.signal.word == signal.word for newer in self._waiting)
 
     def _deliver(self, signal: Signal, event: dict[str, Any]) -> bool:
         """Whether nothing more is to be done about this signal."""
@@ -115,7 +136,7 @@ class Outbox:
                 return True
             return False
         if not answer.get("FailedEntryCount"):
-            shown = {key: event[key] for key in SHOWN if event.get(key) is not None}
+            shown = {key: _plain(event[key]) for key in SHOWN if event.get(key) is not None}
             self._mouth.note(f"says {signal.word}", attempt=signal.attempt, **shown)
             if signal.word in ENDINGS:
                 self._leave(event, "words", event)
@@ -151,3 +172,7 @@ class Outbox:
         self._mouth.note("leaves its last words", reason=reason)
         self._leave(event, "last-words", last_words(event, reason, exit_code=None))
         self._mouth.power_off(reason)
+
+
+def _plain(value: Any) -> Any:
+    return str(value) if isinstance(value, str) else value  # an enumeration's member

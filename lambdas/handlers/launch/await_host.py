@@ -19,10 +19,10 @@ def handler(given: AttemptInput) -> HostReached:
     ledger, now = Ledger(settings.read(YardSettings).table_name), clock()
     (host,) = ledger.known(run).attempts[attempt].hosts
     found = instances.of_ids([host])
-    if not found or found[0].gone:
-        state = f"{found[0].state} ({found[0].state_reason or 'no reason given'})" if found else "unknown"
+    if found and found[0].gone:
+        state = f"{found[0].state} ({found[0].state_reason or 'no reason given'})"
         raise HostLost(f"EC2 says {host} is {state}, before it could be reached")
-    if host not in ssm.online([host]):
+    if not found or host not in ssm.online([host]):  # for seconds EC2 itself does not know a host that it launched
         raise NotRegistered(
             f"Systems Manager does not know {host} yet: it boots, or hangs, or has no way there"
         )

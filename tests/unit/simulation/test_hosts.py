@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from importlib import import_module
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -313,7 +314,7 @@ def test_progress_comes_at_most_every_ten_seconds() -> None:
     yard, _ = training(program=args(steps=100, step_seconds=0.5))
     yard.until("finished")
     said = [event["time"] for event in yard.said("progress")]
-    gaps = [(later - earlier).total_seconds() for earlier, later in zip(said, said[1:], strict=False)]
+    gaps = [(later - earlier).total_seconds() for earlier, later in pairwise(said)]
     assert all(gap >= 9.9 for gap in gaps)
     assert len(said) >= 5
 
@@ -321,9 +322,7 @@ def test_progress_comes_at_most_every_ten_seconds() -> None:
 def test_a_silent_program_is_alive_once_a_minute() -> None:
     yard, _ = training(program=args(steps=300, silent=True))
     yard.until("progress", 3)
-    gaps = [
-        b["time"] - a["time"] for a, b in zip(yard.said("progress"), yard.said("progress")[1:], strict=False)
-    ]
+    gaps = [b["time"] - a["time"] for a, b in pairwise(yard.said("progress"))]
     assert all(timedelta(seconds=59) < gap < timedelta(seconds=62) for gap in gaps)
     assert "step" not in yard.said("progress")[0]
 
@@ -490,6 +489,7 @@ def test_somebody_on_a_host_holds_it() -> None:
     (host,) = yard.launch(1, kind="launch")
     yard.run(60)
     yard.machines.hold(host.instance, yard.world.now + timedelta(hours=2))
+    yard.run(1)
     assert yard.said("hold")[0]["until"].endswith("Z")
 
 
@@ -694,14 +694,36 @@ def test_a_host_that_hangs_takes_no_order_until_it_goes_on() -> None:
     yard = Yard()
     yard.admit(cluster=SINGLE)
     (host,) = yard.launch(1)
-    yard.machines.at("ready", 0, Hangs(200))
+    silent: list[bool] = []
+    yard.machines.on_silence = lambda instance, is_silent: silent.append(is_silent)
     yard.until("ready")
     yard.run(60)
+    yard.machines.at("ready", 0, Hangs(200))
+    yard.run(20)
     assert not yard.machines.answers(host.instance)
     yard.start([host])
     yard.run(60)
     assert not yard.said("started")
     assert yard.until("started", most=200)
+    assert silent == [True, False]
+
+
+def test_a_plan_is_asked_once_for_a_word_however_often_it_is_tried() -> None:
+    asked: list[str] = []
+    yard = Yard()
+    yard.admit()
+
+    def plan(host: Any, word: str, when: When) -> Fault | None:
+        asked.append(f"{when} {word}")
+        return IsCutOff(300) if asked[-1] == "before started" else None
+
+    yard.machines.on_word = plan
+    (host,) = yard.launch(1)
+    yard.until("ready")
+    yard.run(60)
+    yard.start([host])
+    yard.until("started")
+    assert asked.count("before started") == 1
 
 
 def test_a_word_is_said_twice_and_another_late() -> None:
