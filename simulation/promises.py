@@ -116,7 +116,7 @@ class Oracle:
             self.breaks(Promise.ONE_END, f"{run} is {execution.status}, and there is no summary that says why")
             return
         well = execution.status is Status.SUCCEEDED
-        if well != (summary["outcome"] == "succeeded"):
+        if well != (summary["outcome"] == "succeeded") and not self._was_stopped_at_its_end():
             self.breaks(Promise.ONE_END, f"{run} is {execution.status}, its summary says {summary['outcome']}")
         self._survival(execution, summary)
         self._cause(execution, summary)
@@ -126,6 +126,14 @@ class Oracle:
             self._steps(run, summary)
             self._bill(run, summary)
         self._budgets(execution, summary)
+
+    def _was_stopped_at_its_end(self) -> bool:
+        """By a person, when all that was left to do was to say how it ended."""
+        ends = ("Conclude", "Did it succeed", "Succeeded")
+        return any(
+            fault.what == PersonFault.STOPS_IT and fault.place.partition(" ")[2].partition(" #")[0] in ends
+            for fault in self.faults
+        )
 
     def _survival(self, execution: Execution, summary: Mapping[str, Any]) -> None:
         if not all(fault.what in TRAINS_ON for fault in self.faults) or len(self.faults) > 3:
@@ -151,8 +159,9 @@ class Oracle:
     def _model(self, execution: Execution, summary: Mapping[str, Any]) -> None:
         models = self.yard.versions(f"runs/{execution.name}/model/trainyard.json")
         well = execution.status is Status.SUCCEEDED
-        if len(models) > 1:
-            self.breaks(Promise.ONE_MODEL, f"{execution.name} has written its model {len(models)} times")
+        late = [each for each in models if execution.stopped and each.at > execution.stopped]
+        if late:
+            self.breaks(Promise.ONE_MODEL, f"{execution.name} wrote its model after its end, at {late[0].at}")
         if well and not models:
             self.breaks(Promise.ONE_MODEL, f"{execution.name} succeeded without a model")
 
@@ -170,7 +179,9 @@ class Oracle:
                 self.breaks(Promise.TRUE_BOOKS, f"{run} says it resumed at {step}; confirmed are {sorted(confirmed)}")
 
     def _bill(self, run: str, summary: Mapping[str, Any]) -> None:
-        """The summary's hours are EC2's."""
+        """The summary's hours are EC2's, unless somebody has deleted what the ledger knew."""
+        if any(fault.what == PersonFault.DELETES_ROWS for fault in self.faults):
+            return
         seconds, hosts = self.yard.hours(run)
         billed = float(summary["cost"]["hours"]) * 3600
         if abs(billed - seconds) > max(BILL_SECONDS * max(hosts, 1), BILL_SHARE * seconds):
@@ -184,7 +195,8 @@ class Oracle:
             return
         clean, each = budget
         attempts = max(1, len(summary.get("attempts", ())))
-        most = clean + each * (attempts - 1) + RETRIED * len(self.faults)
+        asks = self.yard.gateway.calls["ec2.create_fleet"]
+        most = clean + each * (attempts - 1) + RETRIED * len(self.faults) + 3 * asks
         if execution.transitions > most:
             self.breaks(
                 Promise.WITHIN_BUDGETS,

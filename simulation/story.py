@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 
@@ -38,8 +38,15 @@ class Story:
     calls: dict[str, int] = field(default_factory=dict)
 
 
-def tell(template: YardTemplate, scenario: Scenario, *, seed: int = 1, faults: Sequence[Fault] = ()) -> Story:
-    """Let one world happen."""
+def tell(
+    template: YardTemplate,
+    scenario: Scenario,
+    *,
+    seed: int = 1,
+    faults: Sequence[Fault] = (),
+    at_end: Callable[[Yard], object] = lambda yard: None,
+) -> Story:
+    """Let one world happen. `at_end` may look at what is left of it."""
     began = time.process_time()
     world, plan = World(seed), Plan(tuple(faults))
     yard = Yard(world, template, plan)
@@ -52,6 +59,7 @@ def tell(template: YardTemplate, scenario: Scenario, *, seed: int = 1, faults: S
         ended = world.now
         world.run(ended + PASSES)
         broken = oracle.conclude()
+        at_end(yard)
     outcomes = [f"{each.label}: {each.status} {each.error or ''}".strip() for each in yard.runs()]
     return Story(
         seed=seed,

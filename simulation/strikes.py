@@ -50,6 +50,8 @@ AT_HOSTS: dict[str, hosts.Fault] = {
     BootFault.CLOCK_OFF: hosts.ClockOff(60.0),
 }
 NOTICES = {HostFault.WARNED_120: 120.0, HostFault.WARNED_30: 30.0, HostFault.WARNED_0: 0.0}
+ON_THE_WAY = ("catalogue", "results", "fetch", "install", "test", "generalize")
+"""Stages between two words at which much is at stake."""
 ONE_AFTER_ANOTHER = 3
 """Of what is said again and again (progress, ready) only the first few are places."""
 RULE = re.compile(r"([A-Z][A-Za-z]+?)[0-9A-F]{8}")
@@ -126,7 +128,7 @@ class Strikes:
     def _word(self, host: Struck, word: str, when: When) -> hosts.Fault | None:
         if word == "boot" and when == "before":
             return self._host_fault(host, f"host-{host.number + 1} {BOOTS}")
-        if word not in WORDS:
+        if word not in WORDS and word not in ON_THE_WAY:
             return None
         place = self._numbered(f"host-{host.number + 1} {when} {word}")
         return self._host_fault(host, place) if place else None
@@ -195,9 +197,12 @@ class Strikes:
             case PersonFault.DELETES_IMAGE:
                 yard.ask("ec2", "deregister_image", ImageId=yard.image)
             case PersonFault.TERMINATES_HOST:
-                live = [each.id for each in yard.ec2.tagged("trainyard:run", run) if each.live]
-                if live:
-                    yard.ask("ec2", "terminate_instances", InstanceIds=live[:1])
+                self.world.after(10, lambda: self._terminate_one(run), what="somebody terminates a host")
+
+    def _terminate_one(self, run: str) -> None:
+        live = [each.id for each in self.yard.ec2.tagged("trainyard:run", run) if each.live]
+        if live:
+            self.yard.ask("ec2", "terminate_instances", InstanceIds=live[:1])
 
     def _delete(self, prefix: str) -> None:
         for key in list(self.yard.s3.keys(self.yard.bucket, prefix)):

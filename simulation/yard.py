@@ -22,7 +22,7 @@ from simulation.aws.functions import ENVIRONMENTS, Functions, Invocation
 from simulation.aws.gateway import Broken, Fate, Gateway, Place
 from simulation.aws.iam import Iam
 from simulation.aws.notices import Notices
-from simulation.aws.s3 import S3
+from simulation.aws.s3 import S3, Version
 from simulation.aws.ssm import Ssm
 from simulation.aws.stepfunctions import Execution, Status, StepFunctions
 from simulation.faults import Kind, Plan
@@ -135,6 +135,8 @@ class Yard:
         ENVIRONMENTS.current = self._environment
         CLOCK.follow(self.world)
         self.ec2.on_change.append(self._watch_load)
+        self.machines.on_silence = lambda host, silent: (self.ssm.cut_off if silent else self.ssm.back)(host)
+        self.gateway.after["ec2.create_tags"] = self._tags_changed
         Strikes(self).listen()
 
     def _environment(self) -> Mapping[str, str]:
@@ -220,9 +222,14 @@ class Yard:
         detail = {"version": "0", "bucket": {"name": bucket}, "object": described, "reason": "PutObject"}
         self.events.emit("aws.s3", detail_type, detail, [f"arn:{PARTITION}:s3:::{bucket}"])
 
+    def _tags_changed(self, request: Mapping[str, Any]) -> None:
+        for each in request["Resources"]:
+            self.machines.look(each)
+
     def _has_agent(self, host: Host) -> bool:
         """It comes with every image of the yard's, whoever launches it."""
-        return self.ec2.images[host.metadata.image].owner == ACCOUNT
+        image = self.ec2.images.get(host.metadata.image)
+        return image is None or image.owner == ACCOUNT
 
     def _host(self, instance_id: str) -> Host:
         return _SimulatedHost(self, self.ec2.instance(instance_id))
@@ -332,8 +339,9 @@ class Yard:
         found: dict[str, Any] | None = self.document(f"runs/{run}/summary.json")
         return found
 
-    def versions(self, key: str) -> list[bytes]:
-        return [each.body for each in self.s3.versions(self.bucket, key) if each.body is not None]
+    def versions(self, key: str) -> list[Version]:
+        """All that were ever written, the oldest first."""
+        return [each for each in self.s3.versions(self.bucket, key) if each.body is not None]
 
     def clusters(self, run: str) -> dict[int, dict[str, Any]]:
         """cluster.json by attempt."""
@@ -343,7 +351,7 @@ class Yard:
     def confirmed(self, run: str) -> set[int]:
         """Every step whose checkpoint latest.json has ever named."""
         versions = self.versions(f"runs/{run}/checkpoints/latest.json")
-        return {int(json.loads(body)["step"]) for body in versions}
+        return {int(json.loads(each.body or b"")["step"]) for each in versions}
 
     def hours(self, run: str) -> tuple[float, int]:
         """Seconds of all hosts of the run as EC2 has them, and how many hosts there were."""
@@ -369,10 +377,19 @@ class _Bridge:
         self.yard.machines.boot(instance.id)
 
     def stop(self, instance: Instance) -> None:
-        self.yard.machines.stop(instance.id)
+        self._go_down(instance, self.yard.machines.stop, self.yard.machines.cut_power)
 
     def terminate(self, instance: Instance) -> None:
-        self.yard.machines.terminate(instance.id)
+        self._go_down(instance, self.yard.machines.terminate, self.yard.machines.forget)
+
+    def _go_down(
+        self, instance: Instance, ask: Callable[[str], None], cut: Callable[[str], None]
+    ) -> None:
+        """In good order as long as EC2 lets it; then without power."""
+        off = instance.off_at or self.yard.world.now
+        if off > self.yard.world.now:
+            ask(instance.id)
+        self.yard.world.at(off, lambda: cut(instance.id), what=f"{instance.id} has no power any more")
 
     def reboot(self, instance: Instance) -> None:
         self.yard.machines.reboot(instance.id)

@@ -8,7 +8,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from lambdas.aws.clients import client
+from lambdas.aws.clients import TROUBLE, client
 from lambdas.core.model.errors import Infrastructure, ServiceUnavailable
 from lambdas.core.model.gang import Gang
 from lambdas.core.model.instance_types import Market
@@ -21,6 +21,7 @@ WHEN = re.compile(r"\((\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) (?:GMT|UTC)\)")
 CHUNK = 500
 MOST_TAGGED = 1000
 GONE = "InvalidInstanceID.NotFound"
+PASSING = TROUBLE | {GONE}
 
 
 @dataclass(frozen=True)
@@ -96,10 +97,14 @@ def start(ids: Collection[str]) -> dict[str, str]:
 
 
 def all_done(refused: Mapping[str, str]) -> None:
-    """Infrastructure where EC2 has refused any of what was asked for."""
+    """Where EC2 has refused any of what was asked for: ServiceUnavailable if it may do so soon (it is in trouble, or
+    does not know a new host yet), else Infrastructure."""
     if refused:
         problems = "; ".join(f"{host}: {why}" for host, why in list(refused.items())[:3])
-        raise Infrastructure(f"EC2 refuses {len(refused)} hosts: {problems}")
+        passing = all(why.partition(":")[0] in PASSING for why in refused.values())
+        raise (ServiceUnavailable if passing else Infrastructure)(
+            f"EC2 refuses {len(refused)} hosts: {problems}"
+        )
 
 
 def keep_disks(ids: Collection[str]) -> None:

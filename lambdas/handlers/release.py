@@ -3,7 +3,8 @@
 The workflow calls it, and a rule for executions that did not end well (those have no attempt to name).
 
 EC2 is asked by tag, so hosts that the ledger never heard of are ended too; and it is asked before the
-ledger may fail, so that a broken ledger does not keep hosts running.
+ledger may fail, so that a broken ledger does not keep hosts running. What the ledger has launched a moment
+ago is ended too, though EC2 does not show it yet.
 """
 
 from collections.abc import Collection
@@ -33,10 +34,11 @@ def handler(given: ReleaseInput) -> Released:
     records, unread = _records(ledger, run)
     if records and not records.run.is_of(given.execution):
         return Released(hosts=(), reason=f"{run} is another execution's: {records.run.execution_arn}")
-    found = instances.of_run(run)
+    found = [(host.id, host.market) for host in instances.of_run(run)]
+    new = release.unseen(records.hosts.values(), dict(found), now) if records else ()
     job = records.run.job if records else None
     disposals = release.dispose(
-        [(host.id, host.market) for host in found],
+        [*found, *new],
         after=job.after.hosts if job else Hosts.TERMINATE,
         keep=_kept(records, given) if records and not run_is_over else (),
         run_is_over=run_is_over,

@@ -160,15 +160,17 @@ def give_up(ledger: Ledger, run: str, lost: Misconfigured, now: datetime) -> int
 
 
 def unregistered(hosts: list[str], denied: str | None = None) -> Trouble:
-    """Hosts that work and can say so, but that Systems Manager does not know: that is their permission."""
-    lacks = denied or "ssm:UpdateInstanceInformation (or ssmmessages:* or ec2messages:*)"
-    otherwise = "" if denied else ", or there is no route to Systems Manager"
+    """Hosts that work and can say so, but that Systems Manager does not know: a permission is missing where the agent
+    of one says so; else the next attempt has other hosts instead of them."""
+    who = f"Systems Manager does not know {', '.join(hosts)}, though they signalled ready"
+    if denied:
+        reason = f"{who}: the host role lacks {denied}. Give the role AmazonSSMManagedInstanceCore"
+        return Trouble(error="AccessDenied", reason=reason, lost=tuple(hosts), final=True)
     return Trouble(
-        error="AccessDenied",
-        reason=f"Systems Manager does not know {', '.join(hosts)}, though they signalled ready: the host role lacks "
-        f"{lacks}{otherwise}. Give the role AmazonSSMManagedInstanceCore",
+        error="HostsNotReady",
+        reason=f"{who}: its agent does not answer there. Should that be so for every host, the host role lacks "
+        "AmazonSSMManagedInstanceCore, or the subnet has no route to Systems Manager",
         lost=tuple(hosts),
-        final=True,
     )
 
 

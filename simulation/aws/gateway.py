@@ -73,6 +73,8 @@ class Gateway:
         self.calls: Counter[str] = Counter()
         self.throttle: Callable[[Caller, str], ServiceError | None] = lambda caller, operation: None
         """Token buckets, where the world has any."""
+        self.after: dict[str, Callable[[Mapping[str, Any]], None]] = {}
+        """What the world does once such a request was answered."""
 
     def answer(self, caller: Caller, service: str, operation: str, request: Mapping[str, Any]) -> dict[str, Any]:
         """The answer of a healthy AWS. Raises ServiceError, AWS's no."""
@@ -90,4 +92,6 @@ class Gateway:
         if method is None:
             raise ServiceError("NotSimulated", f"{service} has no {operation} in the simulator")
         answered: dict[str, Any] = method(caller, dict(request))
+        if told := self.after.get(f"{service}.{operation}"):
+            told(request)
         return answered

@@ -1,9 +1,11 @@
 """Release: what happens to each host when an attempt or the run is over."""
 
 from collections.abc import Collection, Iterable
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import assert_never
 
+from lambdas.core.capacity.cost import BilledHost
 from lambdas.core.model.instance_types import Market
 from lambdas.core.model.job import Hosts
 from lambdas.core.model.lazy import dataclass
@@ -22,6 +24,21 @@ class Disposal:
     instance: str
     act: Act
     reason: str
+
+
+NEW = timedelta(minutes=2)
+"""For so long EC2 may not show an instance that it has launched."""
+
+
+def unseen(
+    launched: Iterable[BilledHost], shown: Collection[str], now: datetime
+) -> tuple[tuple[str, Market], ...]:
+    """Hosts that were launched a moment ago and that EC2 does not show yet."""
+    return tuple(
+        (host.instance, host.market)
+        for host in launched
+        if host.ended is None and host.instance not in shown and now - host.launched < NEW
+    )
 
 
 def dispose(

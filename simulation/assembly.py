@@ -1,0 +1,87 @@
+"""The yard as `cdk synth` makes it, under build/simulation/: made anew only when what it is made of has changed."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+BUILD = ROOT / "build" / "simulation"
+SOURCES = ("app.py", "cdk.json", "stacks", "lambdas", "training", "images", "requirements-lambda.txt")
+"""What an assembly is made of."""
+KEPT = 3
+"""Assemblies that stay, for those who go back and forth."""
+
+
+class NotSynthesised(Exception):
+    """app.py ended badly; what it printed."""
+
+
+def is_made() -> bool:
+    """Whether the one of these sources lies there already."""
+    return (_folder() / "manifest.json").exists()
+
+
+def synthesised() -> Path:
+    """Its folder. Raises NotSynthesised."""
+    BUILD.mkdir(parents=True, exist_ok=True)
+    with (BUILD / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        folder = _folder()
+        if not (folder / "manifest.json").exists():
+            _synthesise(folder)
+            _forget_old(folder)
+        return folder
+
+
+def _folder() -> Path:
+    return BUILD / f"assembly-{_fingerprint()}"
+
+
+def _fingerprint() -> str:
+    """Of every source's name and content."""
+    digest = hashlib.sha256()
+    for path in _files():
+        content = path.read_bytes()
+        digest.update(f"{path.relative_to(ROOT)}\0{len(content)}\0".encode())
+        digest.update(content)
+    return digest.hexdigest()[:16]
+
+
+def _files() -> Iterator[Path]:
+    for source in SOURCES:
+        path = ROOT / source
+        inside = sorted(each for each in path.rglob("*") if each.is_file() and each.suffix != ".pyc")
+        yield from inside if path.is_dir() else [path]
+
+
+def _synthesise(folder: Path) -> None:
+    making = folder.with_name(f"{folder.name}.making")
+    shutil.rmtree(making, ignore_errors=True)
+    environment = {
+        **os.environ,
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "CDK_OUTDIR": str(making),
+        "CDK_CONTEXT_JSON": json.dumps(json.loads((ROOT / "cdk.json").read_text())["context"]),
+    }
+    done = subprocess.run(
+        [sys.executable, "app.py"], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise NotSynthesised(f"{done.stdout}\n{done.stderr}".strip())
+    for asset in making.glob("asset.*"):  # code and layers, 40 MB: worlds call the functions of this clone
+        shutil.rmtree(asset) if asset.is_dir() else asset.unlink()
+    making.rename(folder)
+
+
+def _forget_old(newest: Path) -> None:
+    others = [path for path in BUILD.glob("assembly-*") if path != newest]
+    for path in sorted(others, key=lambda path: path.stat().st_mtime)[: -(KEPT - 1)]:
+        shutil.rmtree(path)

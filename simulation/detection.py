@@ -1,0 +1,161 @@
+"""How long it takes from a loss to the request for the next attempt, and whose time that is: EC2's or ours."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from simulation.faults import BootFault, Fault, HostFault, Kind
+from simulation.world.world import Entry
+
+AWS_TELLS = frozenset(
+    map(str, (HostFault.DIES, HostFault.WARNED_120, HostFault.WARNED_30, HostFault.WARNED_0))
+)
+NOBODY_TELLS = frozenset(map(str, (HostFault.HANGS, HostFault.IS_CUT_OFF, HostFault.GANG_HANGS)))
+BOOTS = frozenset(map(str, BootFault))
+LIMITS = {"AWS tells": 30.0, "nobody tells": 180.0}
+"""Seconds, from the loss to the request."""
+EC2_KNOWS = ("host failed", "host reclaimed", "takes a spot host back")
+FAULT = "meets a fault: "
+
+
+@dataclass(frozen=True)
+class Detection:
+    """Of one fault that made a new attempt. All in virtual seconds since the fault."""
+
+    fault: Fault
+    ec2: float
+    """Until EC2 itself knew of it; 0 where it never did, or needed to."""
+    seen: float
+    """Until the workflow had heard of it."""
+    asked: float
+    """Until the next attempt was asked for: its CreateFleet, or its start on hosts that are left."""
+
+    @property
+    def told_by(self) -> str:
+        if self.fault.what in AWS_TELLS:
+            return "AWS tells"
+        if self.fault.what in NOBODY_TELLS:
+            return "nobody tells"
+        return "a host that is to boot" if self.fault.what in BOOTS else "other"
+
+    @property
+    def late(self) -> bool:
+        return self.asked - self.ec2 > LIMITS.get(self.told_by, float("inf"))
+
+
+def detected(fault: Fault, trace: Sequence[Entry]) -> Detection | None:
+    """None for a fault that struck no host or event, or made no new attempt."""
+    if fault.kind not in (Kind.HOST, Kind.EVENT):
+        return None
+    entries = iter(trace)
+    struck = _next(
+        entries, lambda entry: entry.what == FAULT + fault.what and entry.details.get("place") == fault.place
+    )
+    if struck is None:
+        return None
+    after = list(entries)
+    known = _first(after, lambda entry: entry.who == "ec2" and entry.what in EC2_KNOWS)
+    recovers = _first(after, lambda entry: entry.what == "enters Recover")
+    if recovers is None:
+        return None
+    following = after[after.index(recovers) :]
+    caught = [entry.at for entry in after if entry.what.startswith("catches ") and entry.at <= recovers.at]
+    asked = _first(following, _asks)
+    if asked is None:
+        return None
+    seen = caught[-1] if caught else recovers.at
+    return Detection(
+        fault, _since(struck, known and min(known.at, seen)), _since(struck, seen), _since(struck, asked.at)
+    )
+
+
+def _asks(entry: Entry) -> bool:
+    """The next attempt: of hosts that are new, or of those that are left."""
+    return (entry.who, entry.what) == ("ec2", "fleet") or entry.what in ("enters AwaitHosts", "enters Await")
+
+
+def _since(struck: Entry, when: datetime | None) -> float:
+    return (when - struck.at).total_seconds() if when else 0.0
+
+
+def _next(entries: Iterable[Entry], fits: Callable[[Entry], bool]) -> Entry | None:
+    return next((entry for entry in entries if fits(entry)), None)
+
+
+_first = _next
+
+
+@dataclass(frozen=True)
+class Row:
+    """All detections of one fault."""
+
+    told_by: str
+    fault: str
+    worlds: int
+    ec2: float
+    seen: float
+    asked: float
+    most: float
+    worst: Fault
+    limit: float | None
+
+    @property
+    def held(self) -> bool:
+        return self.limit is None or self.most <= self.limit
+
+
+def table(detections: Iterable[Detection]) -> list[Row]:
+    """A row by fault; medians, and the most, which is what the limit is about: ours, without EC2's part."""
+    by_fault: dict[tuple[str, str], list[Detection]] = {}
+    for each in detections:
+        by_fault.setdefault((each.told_by, each.fault.what), []).append(each)
+    order = [*LIMITS, "a host that is to boot", "other"]
+    rows = [_row(told_by, what, found) for (told_by, what), found in by_fault.items()]
+    return sorted(rows, key=lambda row: (order.index(row.told_by), row.fault))
+
+
+def _row(told_by: str, what: str, found: Sequence[Detection]) -> Row:
+    worst = max(found, key=lambda each: each.asked - each.ec2)
+    return Row(
+        told_by,
+        what,
+        len(found),
+        statistics.median(each.ec2 for each in found),
+        statistics.median(each.seen - each.ec2 for each in found),
+        statistics.median(each.asked - each.seen for each in found),
+        worst.asked - worst.ec2,
+        worst.fault,
+        LIMITS.get(told_by),
+    )
+
+
+HEAD = """\
+# From a loss to the new attempt's request
+
+Virtual seconds, of every fault of a host and of an event, at every place of `train` (two workers), that made a new
+attempt. `make simulate DETECT=1` makes this table.
+
+| fault | worlds | EC2 knows | the run hears of it | the next attempt is asked for | most of ours | limit |
+|---|---:|---:|---:|---:|---:|---:|
+"""
+
+
+def markdown(rows: Sequence[Row]) -> str:
+    """The table for the docs."""
+    lines = []
+    told_by = ""
+    for row in rows:
+        if row.told_by != told_by:
+            told_by = row.told_by
+            lines.append(f"| **{told_by}** | | | | | | |")
+        limit = f"{row.limit:.0f}" if row.limit else "–"  # noqa: RUF001
+        lines.append(
+            f"| {row.fault} | {row.worlds} | {row.ec2:.1f} | +{row.seen:.1f} | +{row.asked:.1f} | {row.most:.1f} | {limit} |"
+        )
+    lines.append(
+        "\nMedians but for the last two columns; each part is counted from the end of the one before."
+    )
+    return HEAD + "\n".join(lines) + "\n"

@@ -1,0 +1,145 @@
+"""build/simulation/index.html: one page that needs nothing else; what was tried, what held, each violation's story."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import jinja2
+
+from simulation import summary
+from simulation.timeline import Line, since_begin
+from simulation.trial import Finding, Group, Trial
+
+TEMPLATE = "page.html.jinja"
+MOST_TRIALS = 40
+"""Of one group, to copy."""
+HELD, RECOVERED, ENDED, BROKEN, NOT_MET, UNTRIED = "hrebn."
+
+
+@dataclass(frozen=True)
+class Campaign:
+    """What the page is about."""
+
+    title: str
+    command: str
+    commit: str
+    when: datetime
+    wall_seconds: float
+    findings: Sequence[Finding]
+    groups: Sequence[Group]
+    stories: Mapping[Trial, Sequence[Line]]
+    """Of violations: the first of each group, and more where there is room."""
+
+
+def written(campaign: Campaign, path: Path) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(rendered(campaign))
+    return path
+
+
+def rendered(campaign: Campaign) -> str:
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["since"] = since_begin
+    environment.filters["number"] = lambda number: f"{number:,}"
+    worlds = len(campaign.findings)
+    return environment.get_template(TEMPLATE).render(
+        campaign=campaign,
+        worlds=worlds,
+        broken=sum(bool(each.violations) for each in campaign.findings),
+        recoveries=sum(each.recoveries for each in campaign.findings),
+        virtual_hours=sum(each.seconds for each in campaign.findings) / 3600,
+        median_cpu=statistics.median(each.cpu for each in campaign.findings) if worlds else 0.0,
+        counts=summary.counts(campaign.findings),
+        detections=summary.detections(campaign.findings),
+        most_trials=MOST_TRIALS,
+        matrices=_script(matrices(campaign.findings)),
+    )
+
+
+def _script(value: Any) -> str:
+    """JSON that cannot end the script element it stands in."""
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).replace("</", "<\\/")
+
+
+def matrices(findings: Sequence[Finding]) -> list[dict[str, Any]]:
+    """Of single faults: place by fault, for each scenario and kind. Of several: fault by fault, for each scenario."""
+    single = [each for each in findings if len(each.trial.faults) == 1]
+    several = [each for each in findings if len(each.trial.faults) > 1]
+    return [*_of_singles(single), *_of_pairs(several)]
+
+
+def _of_singles(findings: Sequence[Finding]) -> list[dict[str, Any]]:
+    found: dict[tuple[str, str], dict[str, dict[str, Finding]]] = {}
+    for finding in findings:
+        [fault] = finding.trial.faults
+        places = found.setdefault((finding.trial.scenario, str(fault.kind)), {})
+        places.setdefault(fault.place, {})[fault.what] = finding
+    return [_matrix(scenario, kind, places) for (scenario, kind), places in found.items()]
+
+
+def _matrix(scenario: str, kind: str, places: Mapping[str, Mapping[str, Finding]]) -> dict[str, Any]:
+    whats = list(dict.fromkeys(what for row in places.values() for what in row))
+    cells = {place: "".join(_code(row.get(what)) for what in whats) for place, row in places.items()}
+    broken = {
+        f"{place}: {what}": [f"{each.promise}: {each.what}" for each in finding.violations]
+        for place, row in places.items()
+        for what, finding in row.items()
+        if finding.violations
+    }
+    return {"scenario": scenario, "kind": kind, "whats": whats, "rows": list(cells.items()), "broken": broken}
+
+
+def _code(finding: Finding | None) -> str:
+    if finding is None:
+        return UNTRIED
+    if finding.violations:
+        return BROKEN
+    if not finding.met:
+        return NOT_MET
+    if not finding.succeeded:
+        return ENDED
+    return RECOVERED if finding.recoveries else HELD
+
+
+def _of_pairs(findings: Sequence[Finding]) -> list[dict[str, Any]]:
+    """A cell is red if any world with both of its faults broke a promise."""
+    found: dict[str, dict[tuple[str, str], list[Finding]]] = {}
+    for finding in findings:
+        whats = sorted({f"{fault.kind}: {fault.what}" for fault in finding.trial.faults})
+        for one in whats:
+            for other in whats:
+                if one <= other and (one < other or len(whats) == 1):
+                    found.setdefault(finding.trial.scenario, {}).setdefault((one, other), []).append(finding)
+    return [_square(scenario, pairs) for scenario, pairs in found.items()]
+
+
+def _square(scenario: str, pairs: Mapping[tuple[str, str], Sequence[Finding]]) -> dict[str, Any]:
+    whats = sorted({what for pair in pairs for what in pair})
+    worst = {pair: min((_code(each) for each in found), key="berhn".index) for pair, found in pairs.items()}
+    rows = [
+        (one, "".join(worst.get((one, other)) or worst.get((other, one), UNTRIED) for other in whats))
+        for one in whats
+    ]
+    broken = {
+        f"{one}: {other}": [
+            f"{each.trial} · {each.violations[0].promise}" for each in found if each.violations
+        ][:5]
+        for (one, other), found in pairs.items()
+        if any(each.violations for each in found)
+    }
+    mirrored = {
+        f"{other}: {one}": broken[f"{one}: {other}"] for one, other in pairs if f"{one}: {other}" in broken
+    }
+    return {"scenario": scenario, "kind": "pairs", "whats": whats, "rows": rows, "broken": mirrored | broken}

@@ -1,0 +1,65 @@
+"""What a process needs before its first world: the same for a person's command, a worker and a test."""
+
+from __future__ import annotations
+
+import functools
+import gc
+import os
+import sys
+import time
+from pathlib import Path
+from typing import NoReturn
+
+from greenlet import GreenletExit
+
+from simulation import template
+from simulation.aws.botocore_door import DOOR
+from simulation.aws.functions import ENVIRONMENTS
+from simulation.template import YardTemplate
+
+FIXED = {
+    "PYTHONHASHSEED": "0",
+    "TZ": "UTC",
+    "POWERTOOLS_LOG_LEVEL": "CRITICAL",
+    "AWS_EC2_METADATA_DISABLED": "true",
+}
+"""The environment in which worlds happen. AWS's other variables are a person's own, and no business of a world."""
+
+
+def restart_as_needed() -> None:
+    """This command once more, in the environment that worlds have: the order of a set cannot differ then."""
+    if os.environ == _environment():
+        return
+    sys.stdout.flush()
+    os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], _environment())
+
+
+def _environment() -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
+    return kept | FIXED
+
+
+@functools.cache
+def prepared(assembly: Path) -> YardTemplate:
+    """The yard of that folder, once clients ask the simulated AWS, functions read their own environment, all is quiet."""
+    os.environ.update(FIXED)
+    time.tzset()
+    DOOR.install()
+    ENVIRONMENTS.install()
+    return template.read(assembly)
+
+
+def tidy() -> None:
+    """After each world: what waits in it for ever ends here, before another world could hear of it.
+
+    What the first one has loaded stays for good, so later ones have little to look through.
+    """
+    DOOR.send = DOOR.sleep = ENVIRONMENTS.current = _no_world
+    gc.collect()
+    if gc.isenabled():
+        gc.freeze()
+        gc.disable()
+
+
+def _no_world(*_: object) -> NoReturn:
+    raise GreenletExit

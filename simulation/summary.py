@@ -1,0 +1,143 @@
+"""What a campaign came to, as numbers for the terminal and the page."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from rich.table import Table
+from rich.text import Text
+
+from simulation import detection
+from simulation.detection import Row
+from simulation.scenarios import SCENARIOS
+from simulation.trial import Finding, Group
+
+MOST_GROUPS = 30
+"""In a terminal; the page has all."""
+SEVERAL = "several"
+
+
+@dataclass(frozen=True)
+class Count:
+    """All worlds of a scenario with one kind of fault."""
+
+    scenario: str
+    kind: str
+    worlds: int
+    met: int
+    """Those in which every fault struck."""
+    broken: int
+    recoveries: int
+    median: float
+    """Virtual seconds to the end."""
+    cpu: float
+
+    @property
+    def held(self) -> int:
+        return self.worlds - self.broken
+
+
+def counts(findings: Iterable[Finding]) -> list[Count]:
+    """By scenario and kind, in the order of the scenarios."""
+    by_kind: dict[tuple[str, str], list[Finding]] = {}
+    for finding in findings:
+        by_kind.setdefault((finding.trial.scenario, kind_of(finding)), []).append(finding)
+    order = list(SCENARIOS)
+    return [
+        _count(scenario, kind, found)
+        for (scenario, kind), found in sorted(
+            by_kind.items(), key=lambda item: (order.index(item[0][0]), item[0][1])
+        )
+    ]
+
+
+def kind_of(finding: Finding) -> str:
+    faults = finding.trial.faults
+    if len(faults) == 1:
+        return str(faults[0].kind)
+    return f"{len(faults)} faults" if faults else "clean"
+
+
+def _count(scenario: str, kind: str, findings: Sequence[Finding]) -> Count:
+    return Count(
+        scenario,
+        kind,
+        len(findings),
+        sum(len(each.met) == len(each.trial.faults) for each in findings),
+        sum(bool(each.violations) for each in findings),
+        sum(each.recoveries for each in findings),
+        statistics.median(each.seconds for each in findings),
+        sum(each.cpu for each in findings),
+    )
+
+
+def count_table(rows: Sequence[Count]) -> Table:
+    """The table that a campaign ends with."""
+    table = Table(title="What was tried and what held", title_justify="left", box=None, pad_edge=False)
+    table.add_column("scenario")
+    table.add_column("kind of fault")
+    for name in ("worlds", "all met", "held", "broken", "recoveries", "median s"):
+        table.add_column(name, justify="right")
+    before = ""
+    for row in rows:
+        broken = Text(str(row.broken), style="bold red" if row.broken else "")
+        name, before = (row.scenario if row.scenario != before else ""), row.scenario
+        numbers = (row.worlds, row.met, row.held)
+        table.add_row(
+            name, row.kind, *map(_number, numbers), broken, _number(row.recoveries), f"{row.median:,.0f}"
+        )
+    totals = [
+        sum(getattr(row, name) for row in rows) for name in ("worlds", "met", "held", "broken", "recoveries")
+    ]
+    table.add_section()
+    table.add_row("all", "", *map(_number, totals), "", style="bold")
+    return table
+
+
+def _number(number: int) -> str:
+    return f"{number:,}"
+
+
+def detection_table(rows: Sequence[Row]) -> Table:
+    title = "From a loss to the next attempt's request (train; virtual seconds, medians)"
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
+    table.add_column("fault")
+    for name in ("worlds", "EC2 knows", "heard of", "asked", "most of ours", "limit"):
+        table.add_column(name, justify="right")
+    told_by = ""
+    for row in rows:
+        if row.told_by != told_by:
+            told_by = row.told_by
+            table.add_row(Text(told_by, style="dim"))
+        most = Text(f"{row.most:.1f}", style="" if row.held else "bold red")
+        limit = f"{row.limit:.0f}" if row.limit else ""
+        numbers = (f"{row.ec2:.1f}", f"+{row.seen:.1f}", f"+{row.asked:.1f}")
+        table.add_row(f"  {row.fault}", str(row.worlds), *numbers, most, limit)
+    return table
+
+
+def group_lines(groups: Sequence[Group]) -> list[Text]:
+    """Each group in three lines: what broke, of which cause, how to see it."""
+    lines = []
+    for number, group in enumerate(groups[:MOST_GROUPS], 1):
+        worlds = len(group.findings)
+        head = Text.assemble(
+            (f"{number:>3}. {group.promise}", "bold red"),
+            f" · {worlds:,} {'world' if worlds == 1 else 'worlds'} of {', '.join(group.scenarios)}",
+        )
+        lines += [
+            head,
+            Text(f"     {group.cause}"),
+            Text(f"     make simulate SEED='{group.findings[0].trial}'", "cyan"),
+        ]
+    if len(groups) > MOST_GROUPS:
+        lines.append(Text(f"     and {len(groups) - MOST_GROUPS} more on the page"))
+    return lines
+
+
+def detections(findings: Iterable[Finding]) -> list[Row]:
+    """Of single faults of `train`."""
+    single = (each for each in findings if each.trial.scenario == "train" and len(each.trial.faults) == 1)
+    return detection.table(each.detection for each in single if each.detection)

@@ -1,0 +1,180 @@
+"""A world as one reads a story: when, who, what, why. Hosts have numbers, what is said again and again is said once."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from lambdas.core.model import wire
+from lambdas.core.model.timeline import Source
+from simulation.world.world import BEGINNING, Entry
+
+if TYPE_CHECKING:
+    from simulation.yard import Yard
+
+INSTANCE = re.compile(r"\bi-(0[0-9a-f]{16})\b")
+AGAIN_AND_AGAIN = ("says progress", "says ready", "cannot put metrics")
+LONGEST_DETAIL = 600
+
+
+class Sort(StrEnum):
+    """What a line is about: its colour."""
+
+    FAULT = "fault"
+    BROKEN = "broken"
+    STATE = "state"
+    DECISION = "decision"
+    HOST = "host"
+    TROUBLE = "trouble"
+    AWS = "aws"
+
+
+@dataclass(frozen=True)
+class Line:
+    """`seconds` since the begin of the world."""
+
+    seconds: float
+    clock: str
+    who: str
+    what: str
+    why: str
+    sort: Sort
+
+
+@dataclass(frozen=True)
+class Decision:
+    """A row of a run's timeline: what was decided, and for which reason."""
+
+    at: datetime
+    run: str
+    what: str
+    reason: str
+    attempt: int | None
+
+
+def decisions(yard: Yard) -> list[Decision]:
+    """What the ledger has of every run, without what hosts said themselves."""
+    table = yard.template.table.name
+    rows = [(each.name, row) for each in yard.runs() for row in yard.dynamodb.rows(table, f"run#{each.name}")]
+    return [_decision(run, row) for run, row in rows if _is_decision(row)]
+
+
+def _is_decision(row: Mapping[str, Any]) -> bool:
+    return str(row["sk"]).startswith("event#") and row.get("source") != Source.HOST
+
+
+def _decision(run: str, row: Mapping[str, Any]) -> Decision:
+    attempt = row.get("attempt")
+    return Decision(
+        wire.instant(str(row["at"])),
+        run,
+        str(row["event"]),
+        str(row.get("reason") or ""),
+        None if attempt is None else int(attempt),
+    )
+
+
+def told(trace: Sequence[Entry], decided: Sequence[Decision] = ()) -> list[Line]:
+    """The story in the order of its instants."""
+    lines = [_of_entry(entry) for entry in trace] + [_of_decision(each) for each in decided]
+    return list(_folded(sorted(lines, key=lambda line: line.seconds)))
+
+
+def _of_entry(entry: Entry) -> Line:
+    return Line(
+        (entry.at - BEGINNING).total_seconds(),
+        f"{entry.at:%H:%M:%S}",
+        with_numbers(entry.who),
+        with_numbers(entry.what),
+        with_numbers(_details(entry.details)),
+        _sort(entry),
+    )
+
+
+def _of_decision(decision: Decision) -> Line:
+    attempt = f" (attempt {decision.attempt})" if decision.attempt else ""
+    return Line(
+        (decision.at - BEGINNING).total_seconds(),
+        f"{decision.at:%H:%M:%S}",
+        decision.run,
+        f"{decision.what}{attempt}",
+        with_numbers(decision.reason),
+        Sort.DECISION,
+    )
+
+
+def _sort(entry: Entry) -> Sort:
+    what = entry.what
+    if what.startswith("meets a fault"):
+        return Sort.FAULT
+    if entry.who == "oracle":
+        return Sort.BROKEN
+    if what.startswith(("catches ", "fails", "gives up", "is denied", "cannot", "dies")):
+        return Sort.TROUBLE
+    if what.startswith(("enters ", "starts", "ends: ")):
+        return Sort.STATE
+    return Sort.HOST if INSTANCE.fullmatch(entry.who) else Sort.AWS
+
+
+def _details(details: Mapping[str, Any]) -> str:
+    """`key value` for each; a cause that is JSON is its own reason."""
+    return "; ".join(
+        _detail(name, value) for name, value in details.items() if value not in (None, "", [], {})
+    )
+
+
+def _detail(name: str, value: Any) -> str:
+    if name in ("cause", "because"):
+        return _reason(str(value))
+    if isinstance(value, list):
+        value = ", ".join(map(str, value))
+    return f"{name} {value}"[:LONGEST_DETAIL]
+
+
+def _reason(cause: str) -> str:
+    found = re.match(r'\{"reason": "((?:[^"\\]|\\.)*)', cause)
+    if found:
+        return found[1]
+    try:
+        parsed = json.loads(cause)
+    except ValueError:
+        return cause[:LONGEST_DETAIL]
+    return str(parsed.get("errorMessage", cause))[:LONGEST_DETAIL] if isinstance(parsed, dict) else cause
+
+
+def with_numbers(text: str) -> str:
+    """`host-1` for `i-00000000000000001`."""
+    return INSTANCE.sub(lambda found: f"host-{int(found[1], 16)}", text)
+
+
+def _folded(lines: Iterable[Line]) -> Iterator[Line]:
+    """What one says again and again, nothing else being said between, is one line."""
+    held: Line | None = None
+    times = 1
+    for line in lines:
+        if held and line.what in AGAIN_AND_AGAIN and (held.who, held.what) == (line.who, line.what):
+            held, times = replace(held, why=line.why), times + 1
+            continue
+        if held:
+            yield _counted(held, times)
+        held, times = line, 1
+    if held:
+        yield _counted(held, times)
+
+
+def _counted(line: Line, times: int) -> Line:
+    return (
+        line if times == 1 else replace(line, what=f"{line.what}, {times} times", why=f"at last {line.why}")
+    )
+
+
+def since_begin(seconds: float) -> str:
+    """`1:02:03.4`, `02:03.4`."""
+    minutes, rest = divmod(max(seconds, 0.0), 60)
+    hours, minutes = divmod(int(minutes), 60)
+    return f"{hours}:{minutes:02}:{rest:04.1f}" if hours else f"{minutes:02}:{rest:04.1f}"

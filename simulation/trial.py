@@ -1,0 +1,152 @@
+"""A trial is one world to be: its scenario, what goes wrong in it, the seed of its chance. A finding is what came of it.
+
+The text of a trial is what a person copies: `train: FAULT + FAULT`, and `train@57: ...` where the world's seed is not 1.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from simulation.detection import Detection
+from simulation.faults import Fault
+from simulation.scenarios import SCENARIOS
+
+CLEAN_SEED = 1
+JOINED = " + "
+SIMULATOR = "the simulator itself works"
+"""What a world breaks whose own code raises: no promise of the product."""
+
+
+class BadInput(Exception):
+    """Somebody asked for what there is not; says in one line what there is."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    scenario: str
+    faults: tuple[Fault, ...] = ()
+    seed: int = CLEAN_SEED
+
+    def __str__(self) -> str:
+        world = self.scenario if self.seed == CLEAN_SEED else f"{self.scenario}@{self.seed}"
+        return f"{world}: {JOINED.join(map(str, self.faults))}" if self.faults else world
+
+    def only(self, faults: Iterable[Fault]) -> Trial:
+        """The same world with these faults alone."""
+        return Trial(self.scenario, tuple(faults), self.seed)
+
+
+@dataclass(frozen=True)
+class Violation:
+    """A promise that did not hold: when, in seconds since the begin, and what was seen."""
+
+    promise: str
+    what: str
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What came of a trial."""
+
+    trial: Trial
+    met: tuple[Fault, ...] = ()
+    """The faults that struck: a world may end before it comes to the others."""
+    violations: tuple[Violation, ...] = ()
+    outcome: str = ""
+    """Of each run."""
+    recoveries: int = 0
+    """New attempts, of all runs together."""
+    seconds: float = 0.0
+    """Of virtual time, to the end of the last run."""
+    cpu: float = 0.0
+    detection: Detection | None = None
+
+    @property
+    def succeeded(self) -> bool:
+        return all("SUCCEEDED" in each for each in self.outcome.split("; ") if ": " in each)
+
+    def breaks(self, promises: Iterable[str]) -> bool:
+        broken = {each.promise for each in self.violations}
+        return not broken.isdisjoint(promises)
+
+
+@dataclass(frozen=True)
+class Group:
+    """Violations of one promise that have one cause; the first is the shortest."""
+
+    promise: str
+    cause: str
+    findings: Sequence[Finding]
+
+    @property
+    def scenarios(self) -> list[str]:
+        return sorted({finding.trial.scenario for finding in self.findings})
+
+    @property
+    def whats(self) -> list[str]:
+        return sorted({fault.what for finding in self.findings for fault in finding.met})
+
+
+def parse(text: str) -> Trial:
+    """The reverse of str(). Raises BadInput."""
+    world, _, faults = text.strip().partition(": ")
+    name, _, seed = world.rstrip(": ").partition("@")
+    if seed and not seed.isdecimal():
+        raise BadInput(f"{seed!r} is no number: a world's seed is written as in train@57")
+    scenario = known_scenario(name)
+    try:
+        parsed = tuple(Fault.parse(each) for each in faults.split(JOINED) if each.strip())
+    except ValueError as error:
+        raise BadInput(str(error)) from error
+    return Trial(scenario, parsed, int(seed or CLEAN_SEED))
+
+
+def known_scenario(name: str) -> str:
+    """Raises BadInput for one that does not exist, and names those like it."""
+    return known(name, SCENARIOS, "scenario")
+
+
+def known(name: str, names: Iterable[str], of: str) -> str:
+    """`name`, if it is one of them. Raises BadInput."""
+    names = [str(each) for each in names]
+    if name in names:
+        return name
+    near = difflib.get_close_matches(name, names, n=2, cutoff=0.5)
+    hint = f"did you mean {' or '.join(near)}? " if near else ""
+    raise BadInput(f"there is no {of} {name!r}: {hint}There are {', '.join(names)}")
+
+
+def grouped(findings: Iterable[Finding]) -> list[Group]:
+    """By promise and cause, the most frequent first."""
+    by_cause: dict[tuple[str, str], list[Finding]] = {}
+    for finding in findings:
+        for violation in finding.violations:
+            by_cause.setdefault((violation.promise, without_ids(violation.what)), []).append(finding)
+    groups = [
+        Group(promise, cause, sorted(found, key=lambda each: (len(each.trial.faults), len(str(each.trial)))))
+        for (promise, cause), found in by_cause.items()
+    ]
+    return sorted(groups, key=lambda group: (-len(group.findings), group.promise, group.cause))
+
+
+INSTANT = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+(Z|\+00:00)?")
+AWS_ID = re.compile(r"\b(i|ami|fleet|snap|vol|subnet|lt|sir|eni)-[0-9a-f]{6,17}\b")
+RUN = re.compile(r"\b[a-z][\w-]*-[0-9a-f]{8}\b")
+NUMBER = re.compile(r"(?<![\w.])\d+(\.\d+)?(?![\w.]*\w)")
+LIST = re.compile(r"(HOST|IMAGE|N)( \(\w[\w-]*\))?(, \1( \(\w[\w-]*\))?)+")
+IDS = {"i": "HOST", "ami": "IMAGE"}
+MOST_OF_CAUSE = 240
+
+
+def without_ids(text: str) -> str:
+    """What two worlds say alike: without runs, hosts, images, instants, numbers."""
+    text = INSTANT.sub("WHEN", text)
+    text = AWS_ID.sub(lambda found: IDS.get(found[1], found[1].upper()), text)
+    text = RUN.sub("RUN", text)
+    text = NUMBER.sub("N", text)
+    text = LIST.sub(r"\1s", text)
+    return text if len(text) <= MOST_OF_CAUSE else f"{text[:MOST_OF_CAUSE].rstrip()} ..."
