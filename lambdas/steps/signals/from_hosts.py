@@ -109,14 +109,19 @@ def _started(context: SignalContext, signal: FromHost, now: datetime) -> str:
 
 
 def _progress(context: SignalContext, signal: FromHost, now: datetime) -> str:
-    """The first one of a restart also says where it went on, beside how far the attempts before it had come."""
+    """The first one of a restart also says how far the attempts before it had come; the first that tells of a step,
+    where it went on: a host may speak for its program before that has reported anything."""
     facts = {key: getattr(signal, key) for key in PROGRESS}
     progress = facts | {"at": signal.at or now, "attempt": context.attempt}
     writes = [run_row(context.run, {"progress": progress})]
     if context.attempt > 1:
         before = context.ledger.progress(context.run)
+        proof: AttemptUpdate = {"resumed": signal.resumed} if signal.resumed else {}
         if before.get("attempt") != context.attempt:
-            proof: AttemptUpdate = {"resumed": signal.resumed, "reached_before": before.get("step") or 0}
+            proof["reached_before"] = before.get("step") or 0
+        elif before.get("step") is not None:
+            proof = {}
+        if proof:
             writes.append(attempt_row(context.run, context.attempt, proof))
     return _alive(context, writes)
 
