@@ -1,5 +1,6 @@
 """Faults of hosts that are still there: a program killed or stopped, a host frozen or cut off. Nothing is lost."""
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -101,6 +102,28 @@ def test_no_bit_of_the_weights_is_lost(
     assert (host not in second["hosts"]) is replaced
     assert len(set(first["hosts"]) & set(second["hosts"])) == (1 if replaced else 2)
     assert fingerprint(run) == uninterrupted
+
+
+@pytest.mark.timeout(900)
+def test_a_gang_that_hangs_as_a_whole_is_replaced_within_three_minutes(
+    runs: Runs, uninterrupted: str
+) -> None:
+    run = runs.in_mid_training(digits(runs, "digits-all-frozen"), seconds=240)
+    began = time.monotonic()
+    for host in run.json("attempts/1/cluster.json")["hosts"]:
+        runs.cloud.fault("freeze", host["instance"])
+    runs.until("the end of the attempt", lambda: ended(run), seconds=200)
+    assert time.monotonic() - began < 180
+    runs.finish(run, seconds=600)
+    first, second = it_went_on(run)
+    assert first["ending"] == "lost"
+    assert "though EC2 calls them running" in first["reason"]
+    assert not set(first["hosts"]) & set(second["hosts"])
+    assert fingerprint(run) == uninterrupted
+
+
+def ended(run: Run) -> bool:
+    return any(row["sk"] == "attempt#0001" and row.get("ending") for row in run.rows)
 
 
 @pytest.mark.timeout(900)

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from tests.e2e.runs import Runs
@@ -134,6 +135,17 @@ def await_hosts_too_late(runs: Runs, name: str) -> Seen:
         runs.cloud.fault("kill", host)
         runs.until("the loss in the ledger", lambda: _rows(run, "attempt#", "ending"))
     return _seen(runs, run)
+
+
+def finish_unheard(runs: Runs, name: str) -> Seen:
+    """The only host hangs, and what it has left is a finish, too young for patrol: Train hears nobody for 150 s."""
+    run = runs.in_mid_training(runs.job(name, cluster={"workers": 1}, program={"args": LONG}))
+    host = runs.host_of(run, "chief")
+    runs.cloud.fault("freeze", host)
+    late = datetime.now(UTC) + timedelta(hours=1)
+    word = {"run": run.id, "attempt": 1, "instance": host, "at": late.isoformat(), "signal": "finished"}
+    runs.yard.bucket.put(f"runs/{run.id}/attempts/1/words/{host}.json", json.dumps(word).encode())
+    return _seen(runs, run, 300)
 
 
 def train_too_late(runs: Runs, name: str) -> Seen:
@@ -413,6 +425,7 @@ PATHS: tuple[tuple[str, Path], ...] = (
     (r"^Launch", launched),
     (r"TrainAwaitHostsRole-(states:SendTaskSuccess|ssm:DescribeInstanceInformation)", await_hosts_late),
     (r"TrainAwaitHostsRole-states:SendTaskFailure", await_hosts_too_late),
+    (r"TrainAwaitHostsRole-s3", finish_unheard),
     (r"TrainRole-states:SendTaskSuccess", train_late),
     (r"TrainRole-states:SendTaskFailure", train_too_late),
     (r"TrainLaunchRole-ec2:DescribeInstances", answer_lost),

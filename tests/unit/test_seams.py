@@ -1,6 +1,7 @@
 """Words that control plane and hosts both know and can nowhere import together: a new one must stand on both sides."""
 
 import ast
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,13 @@ from lambdas.core.model import gang
 from lambdas.core.model.gang import StopReason
 from lambdas.core.model.job import Cluster, Job, Program, Result, Role, Strategy
 from lambdas.core.run import deadlines
+from lambdas.steps.patrol import missed_events
 from lambdas.steps.signals import from_hosts
 from tests.unit.core.facts import NOON
 from training.host.agent import lease
 from training.host.cluster import Cluster as HostsCluster
-from training.host.program import ending
-from training.host.reporting import signals
+from training.host.program import ending, silence
+from training.host.reporting import progress, signals
 
 ROOT = Path(__file__).resolve().parents[2]
 HOST = [ast.parse(path.read_text()) for path in sorted((ROOT / "training/host").rglob("*.py"))]
@@ -103,6 +105,15 @@ def test_hosts_know_every_result_that_a_job_may_expect() -> None:
 
 def test_a_lease_is_as_long_as_the_control_plane_tags_it() -> None:
     assert lease.MARGIN == deadlines.MARGIN
+
+
+def test_hosts_give_a_program_as_long_as_the_reason_of_its_end_says() -> None:
+    assert gang.PROGRAM_SILENT.total_seconds() == silence.SILENT_SECONDS
+
+
+def test_hosts_speak_twice_before_a_run_is_taken_for_dead() -> None:
+    beat, silent = timedelta(seconds=progress.ALIVE_SECONDS), missed_events.SILENT_FOR
+    assert beat < silent < 2 * beat < deadlines.HEARTBEAT
 
 
 def test_every_kind_of_refusal_has_a_rank_and_a_code() -> None:

@@ -10,7 +10,8 @@
     │   ├── RollbackRefused     there is no previous image to go back to
     │   ├── LimitReached        the job's own hours or dollars are used up
     │   ├── BudgetSpent         the yard's dollars of this month are used up
-    │   └── ProgramFailed       the user's program ended by itself with an error
+    │   ├── ProgramFailed       the user's program ended by itself with an error
+    │   └── ProgramHangs        the user's program showed no sign of life       new attempt
     ├── Capacity              EC2 has no room now                               another pool, later
     │   ├── CapacityRefused     a pool refused the gang
     │   ├── QuotaExceeded       the account's vCPU quota is full                another quota only
@@ -105,6 +106,12 @@ class BudgetSpent(UsersFault):
 
 class ProgramFailed(UsersFault):
     """The user's program ended by itself with an error."""
+
+
+class ProgramHangs(UsersFault):
+    """The user's program neither reported progress nor printed for too long; started again it may go on."""
+
+    retry_can_help = True
 
 
 class Capacity(TrainyardError):

@@ -1,7 +1,7 @@
 """The gangs of an attempt: which host has which role, what cluster.json says, which hosts are missing."""
 
 from collections.abc import Iterable, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import IntEnum, StrEnum
 from typing import Any, assert_never
 
@@ -28,6 +28,11 @@ class StopReason(StrEnum):
     LIMIT = "limit"  # the run's hours or dollars are used up
     PEER = "peer"  # another host of its cluster has left or failed
     KILLED = "killed"  # its program was ended by a signal of nobody's that is known
+    HANGS = "hangs"  # its program showed no sign of life for PROGRAM_SILENT
+
+
+PROGRAM_SILENT = timedelta(minutes=15)
+"""After which the chief's agent says of its program that it hangs."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -50,6 +50,7 @@ ENDINGS: Mapping[str, Ending] = {
     "HostLost": Ending.LOST,
     "StartFailed": Ending.START_FAILED,
     "HostsNotReady": Ending.TIMED_OUT,
+    "ProgramHangs": Ending.TIMED_OUT,
     "States.HeartbeatTimeout": Ending.TIMED_OUT,
     "States.Timeout": Ending.TIMED_OUT,
     "LimitReached": Ending.TIMED_OUT,

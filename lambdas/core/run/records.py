@@ -2,7 +2,7 @@
 
 Of an update every attribute may be left out, and None is; a unit test holds it to the row that it updates."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import field
 from datetime import datetime
 from typing import Any, TypedDict
@@ -10,7 +10,7 @@ from typing import Any, TypedDict
 from lambdas.core.capacity.cost import BilledHost
 from lambdas.core.capacity.plan import Offer, Plan, Refusal, RefusalKind
 from lambdas.core.model import gang, wire
-from lambdas.core.model.gang import Gang, Member, StopReason
+from lambdas.core.model.gang import PROGRAM_SILENT, Gang, Member, StopReason
 from lambdas.core.model.imaging import Imaging
 from lambdas.core.model.instance_types import Market
 from lambdas.core.model.job import Job, Role
@@ -20,6 +20,8 @@ from lambdas.core.run.recovery import Trouble
 
 WAITING = ("train", "await_hosts")
 """The tokens an attempt's end can answer."""
+FOR_ANOTHER = (StopReason.PEER, StopReason.KILLED, StopReason.HANGS)
+"""Why a chief leaves that had nobody to save with: others may still be in the attempt."""
 ENDED_WITH_IT: Mapping[str, tuple[str, ...]] = {"train": WAITING, "bake": ("install", "test", "generalize")}
 """The same by the kind of the run. An image that EC2 makes goes on when its host is gone: its own end answers."""
 
@@ -451,25 +453,25 @@ def _is_of(host: HostRow, offer: Offer) -> bool:
 
 def gang_has_stopped(records: Records, attempt: int) -> bool:
     """Whether the attempt's last checkpoint is made: every member that lives has left, or the chief has, and not
-    because a peer vanished or its program was killed (then a member that says nothing may be that peer, or has yet to
-    see it: it speaks, its own event comes, or silent_hosts.py finds it).
+    because a peer vanished, its program was killed or it hung (then a member that says nothing may be that peer, or has
+    yet to see it: it speaks, its own event comes, or silent_hosts.py finds it).
 
     A member that is ready for a later attempt has left this one, be it that it had nothing to say."""
     members, chief = records.members(attempt), records.chief(attempt)
     stopped = [host for host in members if host.stopped >= attempt]
     silent = [host for host in members if host.lives and host not in stopped and host.ready <= attempt]
-    chief_left = (
-        chief is not None and chief in stopped and chief.why not in (StopReason.PEER, StopReason.KILLED)
-    )
+    chief_left = chief is not None and chief in stopped and chief.why not in FOR_ANOTHER
     return bool(stopped) and (not silent or chief_left)
 
 
 def others_must_be_asked(records: Records, attempt: int, instance: str) -> bool:
     """Whether the end of this host's program ends the others' only if they are told: parameter servers and their
-    workers serve until then, and their chief trains on without the host. With all-reduce they notice by themselves."""
+    workers serve until then, and their chief trains on without the host. With all-reduce they notice by themselves,
+    unless they hang too."""
     job, host = records.run.job, records.hosts[instance]
-    asynchronous = job is not None and job.cluster.strategy.is_asynchronous
-    return asynchronous and host.stopped >= attempt and host.why != StopReason.ASKED
+    if host.stopped < attempt or host.why == StopReason.ASKED:
+        return False
+    return host.why == StopReason.HANGS or (job is not None and job.cluster.strategy.is_asynchronous)
 
 
 def at_its_limit(records: Records, attempt: int) -> bool:
@@ -484,27 +486,49 @@ def at_its_limit(records: Records, attempt: int) -> bool:
 def interruption(records: Records, attempt: int, step: int | None) -> Trouble:
     """What to tell Recover when a gang has left: the hosts that go, or that none does, and the step reached.
 
-    Hosts that have trained together in this attempt can do so again; those that have not may be what is wrong."""
+    Hosts that have trained together in this attempt can do so again; those that have not may be what is wrong. Where a
+    program hangs they are suspected only when the one before hung, too: all of them have answered."""
     members = records.members(attempt)
     going = tuple(
         host.instance for host in members if host.why == StopReason.INTERRUPTED or host.warned or host.lost
     )
-    killed = ", ".join(
-        host.instance for host in members if host.stopped >= attempt and host.why == StopReason.KILLED
-    )
-    if going:
+    error, well = "Interrupted", not going and _trained(records, attempt)
+    killed = _left(records, attempt, StopReason.KILLED)
+    if _left(records, attempt, StopReason.HANGS):
+        error, well = (
+            "ProgramHangs",
+            not going and (_trained(records, attempt) or not _hung(records, attempt - 1)),
+        )
+        reason = _hangs(records, attempt, going)
+    elif going:
         reason = f"the gang checkpointed and stopped because hosts are going away: {', '.join(going)}"
     elif killed:
         reason = f"the program was killed on {killed}, and the others left to be started again; all hosts are there"
     else:
         reason = "the programs left to be started again; all hosts are there"
-    return Trouble(
-        error="Interrupted",
-        reason=reason,
-        lost=going,
-        step=step,
-        all_well=not going and _trained(records, attempt),
+    return Trouble(error=error, reason=reason, lost=going, step=step, all_well=well)
+
+
+def _left(records: Records, attempt: int, why: StopReason) -> str:
+    """The members that have left the attempt for that reason, by name."""
+    members = records.members(attempt)
+    return ", ".join(host.instance for host in members if host.stopped >= attempt and host.why == why)
+
+
+def _hangs(records: Records, attempt: int, going: Collection[str]) -> str:
+    """Of the chief's log alone: whose program it is that the others wait for, nobody knows."""
+    minutes = PROGRAM_SILENT.total_seconds() / 60
+    log = f"runs/{records.run.run}/attempts/{attempt}/logs/chief-0.log"
+    hosts = f"{', '.join(going)} went meanwhile" if going else "all hosts are there"
+    return (
+        f"for {minutes:g} minutes the program has neither reported progress nor printed, so it was ended: it hangs; "
+        f"{hosts}; its log {log} shows how far it came"
     )
+
+
+def _hung(records: Records, attempt: int) -> bool:
+    row = records.attempts.get(attempt)
+    return row is not None and row.error == "ProgramHangs"
 
 
 def _trained(records: Records, attempt: int) -> bool:

@@ -15,7 +15,7 @@ MOST_TAIL = 8_000
 MOST_REASON = 4_000
 """Characters. Step Functions takes a cause of 32,768."""
 MOST_RESTART_SECONDS = 300
-LOST_WITH_NAME = ("Interrupted", "HostLost", "StartFailed", "HostsNotReady")
+LOST_WITH_NAME = ("Interrupted", "HostLost", "StartFailed", "HostsNotReady", "ProgramHangs")
 """Troubles that name their hosts: the others may stay."""
 RESTART_SECONDS = {"Interrupted": 0, "HostLost": 5}
 """Seconds before the second attempt, doubled each time; 10 for every other trouble."""
@@ -30,6 +30,7 @@ WHAT_HAPPENED = {
     "StartFailed": "a host could not start the program",
     "HostsNotReady": "a host was not ready in time",
     "CapacityRefused": "EC2 had no room",
+    "ProgramHangs": "the program was ended because it hung",
     "States.HeartbeatTimeout": "no host has reported for too long",
     "States.Timeout": "a state took longer than it may",
 }
@@ -45,7 +46,7 @@ class Keep(StrEnum):
 @dataclass(frozen=True, kw_only=True)
 class Trouble:
     """How an attempt ended badly: the error word of the Catch and the facts of its cause. `all_well`: every host is
-    there and has trained, so the next attempt can be theirs."""
+    there and can train, so the next attempt can be theirs."""
 
     error: str
     reason: str = ""

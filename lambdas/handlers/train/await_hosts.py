@@ -1,26 +1,32 @@
 """AwaitHosts: wait until the whole gang is there. Also names who is missing when a wait was too long."""
 
+from dataclasses import replace
 from datetime import datetime
 from typing import assert_never
 
 from lambdas import settings
 from lambdas.aws import instances, ssm
-from lambdas.aws.ledger import Ledger, event_row
+from lambdas.aws.ledger import Ledger, answered_row, event_row
 from lambdas.core.edges.common import Caught, Nothing
-from lambdas.core.edges.train import AwaitHostsInput, Overdue
-from lambdas.core.run import deadlines, readiness
+from lambdas.core.edges.train import AwaitHostsInput, Finished, Overdue
+from lambdas.core.run import deadlines, readiness, silent_hosts
+from lambdas.core.run.outcome import Ending
 from lambdas.core.run.records import Records, ended_badly
 from lambdas.core.run.recovery import Trouble
-from lambdas.steps import attempts
+from lambdas.settings import SignalSettings, YardSettings
+from lambdas.steps import attempts, left_words
 from lambdas.steps.entry_point import entry_point
-from lambdas.steps.observability import clock, note
+from lambdas.steps.observability import clock, logger, note
+from lambdas.steps.signals import from_hosts
+from lambdas.steps.signals.context import SignalContext
 
 
 @entry_point
-def handler(given: AwaitHostsInput) -> Nothing | Caught:
-    ledger, now = Ledger(settings.read(settings.YardSettings).table_name), clock()
+def handler(given: AwaitHostsInput) -> Nothing | Caught | Finished:
+    yard, now = settings.read(YardSettings), clock()
+    ledger = Ledger(yard.table_name)
     if given.overdue:
-        return _overdue(ledger, given.run, given.attempt, given.overdue, now)
+        return _overdue(yard, ledger, given.run, given.attempt, given.overdue, now)
     assert given.token is not None, "a wait has the token of its task"
     records = attempts.await_news(
         ledger, given.run, given.attempt, "await_hosts", given.token, now, state="AwaitHosts"
@@ -30,10 +36,19 @@ def handler(given: AwaitHostsInput) -> Nothing | Caught:
     return Nothing()
 
 
-def _overdue(ledger: Ledger, run: str, attempt: int, state: Overdue, now: datetime) -> Caught:
-    """The failure in facts, in place of a timeout that names nobody: EC2, SSM and the ledger are asked."""
+def _overdue(
+    yard: YardSettings, ledger: Ledger, run: str, attempt: int, state: Overdue, now: datetime
+) -> Caught | Finished:
+    """The failure in facts, in place of a timeout that names nobody: EC2, SSM, the bucket and the ledger are asked. Or
+    that there is none: the attempt is over, and only the news of it was lost."""
     records = ledger.known(run)
-    trouble = records.attempts[attempt].trouble
+    known = records.attempts[attempt].ending is not None
+    if state is Overdue.TRAIN and not known:
+        records = _hear_what_was_left(yard, ledger, records, attempt, now)
+    row = records.attempts[attempt]
+    if row.ending is Ending.FINISHED:
+        return Finished(reason=row.reason or "the program finished", step=row.to_step)
+    trouble = row.trouble
     if trouble is None:
         match state:
             case Overdue.AWAIT_HOSTS:
@@ -45,7 +60,30 @@ def _overdue(ledger: Ledger, run: str, attempt: int, state: Overdue, now: dateti
     entry = note("overdue", trouble.reason, at=now, attempt=attempt, lost=list(trouble.lost))
     if not attempts.end_once(ledger, run, attempt, ended_badly(trouble, now), event_row(run, entry)):
         ledger.write(event_row(run, entry))
-    return Caught.of(trouble)
+    return Caught.of(trouble if known else _as_nobody_was_asked(trouble, records, attempt))
+
+
+def _hear_what_was_left(
+    yard: YardSettings, ledger: Ledger, records: Records, attempt: int, now: datetime
+) -> Records:
+    """Do what signal would have done had the hosts' last words reached it; the records as they are then.
+
+    Step Functions does not wait any more, and says so here first: so nobody is answered, and nobody asked to leave."""
+    run, token = records.run.run, records.waiting(attempt, ("train",))
+    if token:
+        ledger.write(answered_row(run, token, now))
+    heard = SignalContext(SignalSettings(**vars(yard), stop_document=""), ledger, run, attempt)
+    for left in sorted(left_words.of_attempt(yard.bucket_name, run, attempt), key=lambda left: left.at):
+        if (left.signal.run, left.signal.attempt) == (run, attempt):
+            logger.info("%s was left: %s", left.word, from_hosts.handle(heard, left.word, left.signal, now))
+    return ledger.known(run)
+
+
+def _as_nobody_was_asked(trouble: Trouble, records: Records, attempt: int) -> Trouble:
+    """Hosts that are in this attempt still cannot go on into the next one: then a whole gang is launched."""
+    staying = set(silent_hosts.those_within(records, attempt)) - set(trouble.lost)
+    trained = (attempt, "train") in records.tokens
+    return replace(trouble, lost=(), all_well=False) if trained and staying else trouble
 
 
 def _late_gang(records: Records, attempt: int, now: datetime) -> Trouble:
@@ -72,12 +110,9 @@ def _silent_gang(records: Records, attempt: int, now: datetime) -> Trouble:
     over = deadlines.used_up(records, attempt, now, step=step)
     if over:
         return Trouble(error="LimitReached", reason=over, step=step, final=True)
-    minutes = deadlines.HEARTBEAT.total_seconds() / 60
-    reason = (
-        f"all hosts are there, but for {minutes:g} minutes the program has neither reported progress nor printed: "
-        "it hangs; its log in the bucket shows how far it came"
-    )
-    return Trouble(error="States.HeartbeatTimeout", reason=reason, step=step)
+    silent = silent_hosts.those_within(records, attempt)
+    reason = silent_hosts.reason_of_all(silent, deadlines.HEARTBEAT)
+    return Trouble(error="HostLost", reason=reason, step=step)
 
 
 def _gone(records: Records, attempt: int) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Train: say who is who, start the gang with one command, and wait. Progress is the heartbeat."""
+"""Train: say who is who, start the gang with one command, and wait. What its hosts say is the heartbeat."""
 
 from datetime import datetime
 from typing import Any

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
-from lambdas.aws import images, messages, s3
+from lambdas.aws import images, messages
 from lambdas.aws.logbook import Logbook
 from lambdas.core.edges import events
 from lambdas.core.edges.conclude import ConcludeInput, LastAnswer
@@ -16,6 +16,7 @@ from lambdas.core.model import names, wire
 from lambdas.core.patrol.verdict import Cause, Terminate, Verdict
 from lambdas.core.run.records import RunRow
 from lambdas.settings import PatrolSettings
+from lambdas.steps import left_words
 from lambdas.steps.observability import logger
 from lambdas.steps.patrol.observe import Observation
 
@@ -23,8 +24,9 @@ PATIENCE = timedelta(minutes=1)
 """How late an event may be before patrol sends it."""
 LONG_AGO = timedelta(minutes=10)
 """Patrol has sent it in each of the minutes before."""
-SILENT_FOR = timedelta(minutes=2, seconds=30)
-"""A program that goes on reports every minute."""
+SILENT_FOR = timedelta(seconds=90)
+"""A chief's host speaks every minute. Mostly this is before deadlines.HEARTBEAT; where patrol comes too late for that,
+the look at an overdue Train reads the words itself."""
 CUT_SHORT = (
     "The execution is over, and nothing says how it ended: it was stopped by hand or its time was up. Patrol has ended "
     "its hosts. Start it again; a job goes on where it was with checkpoints.resume, if it left a checkpoint."
@@ -95,28 +97,9 @@ def _left_signals(runs: dict[str, RunRow], yard: PatrolSettings, now: datetime) 
     for run, row in runs.items():
         if row.state != "Train" or not _is_silent(row, now):
             continue
-        for key in s3.keys(yard.bucket_name, f"runs/{run}/attempts/{row.attempt}/words/"):
-            event = _left_signal(yard, key)
-            if event and event.time and now - event.time >= PATIENCE:
-                yield event
-
-
-def _left_signal(yard: PatrolSettings, key: str) -> Event | None:
-    """What a host has left there. What cannot be read as that (a run's program can write there, too) is logged, and
-    keeps nothing else from being sent."""
-    try:
-        left = s3.get_json(yard.bucket_name, key) or {}
-    except ValueError as error:
-        logger.warning("%s is no signal of a host: %s", key, error)
-        return None
-    word = str(left.get("signal"))
-    signal = events.host_signal(word, left)
-    if isinstance(signal, str) or signal.at is None:
-        logger.warning(
-            "%s is no signal of a host: %s", key, signal if isinstance(signal, str) else "it has no time"
-        )
-        return None
-    return Event(source=events.OF_HOSTS, detail_type=word, time=signal.at, detail=left)
+        for left in left_words.of_attempt(yard.bucket_name, run, row.attempt):
+            if now - left.at >= PATIENCE:
+                yield Event(source=events.OF_HOSTS, detail_type=left.word, time=left.at, detail=left.detail)
 
 
 def _is_silent(row: RunRow, now: datetime) -> bool:

@@ -8,7 +8,7 @@ from lambdas.aws import instances, ssm, states
 from lambdas.aws.ledger import AlreadyWrittenError, Write, attempt_row, event_row, host_row, run_row
 from lambdas.core.edges.events import FromHost
 from lambdas.core.model import wire
-from lambdas.core.model.errors import AccessDenied, Infrastructure
+from lambdas.core.model.errors import AccessDenied, Infrastructure, ProgramHangs
 from lambdas.core.model.job import Role
 from lambdas.core.model.timeline import Entry, Source
 from lambdas.core.patrol import hold
@@ -61,13 +61,20 @@ def _ready(context: SignalContext, signal: FromHost, now: datetime) -> str:
 def _check_silent_hosts(context: SignalContext, records: Records, now: datetime) -> None:
     """A host that has left waits for the others: those that neither leave nor take orders are lost."""
     match silent_hosts.detect(records, context.attempt, now):
+        case silent_hosts.LetThemLeave(reason=reason):
+            logger.info("%s: %s", context.run, reason)
+            _beat(records, context.attempt)
         case silent_hosts.AskToLeave(hosts=hosts, reason=reason):
+            _beat(records, context.attempt)
             _ask_the_silent(context, records, hosts, reason, now)
         case silent_hosts.PresumeLost(hosts=hosts, commands=commands):
             well = ssm.succeeded(commands)
             lost = tuple(host for host in hosts if host not in well)
             if lost:
-                _lose(context, records, lost, now)
+                reason = silent_hosts.reason_of(lost, took_orders=not commands)
+                _lose(context, records, lost, reason, now)
+            else:
+                _beat(records, context.attempt)
         case silent_hosts.Wait(reason=reason):
             logger.info("%s: %s", context.run, reason)
         case decision:
@@ -92,8 +99,17 @@ def _ask_the_silent(
         context.ledger.write(attempt_row(context.run, context.attempt, {"asked_by": commands}))
 
 
-def _lose(context: SignalContext, records: Records, lost: tuple[str, ...], now: datetime) -> None:
-    reason, step = silent_hosts.reason_of(lost), records.run.step
+def _beat(records: Records, attempt: int) -> None:
+    """The chief may have left and trains no more: while others leave, the heartbeat of Train is theirs that wait."""
+    token = records.waiting(attempt, ("train",))
+    if token:
+        states.heartbeat(token.token)
+
+
+def _lose(
+    context: SignalContext, records: Records, lost: tuple[str, ...], reason: str, now: datetime
+) -> None:
+    step = records.run.step
     trouble = Trouble(error="HostLost", reason=reason, lost=lost, step=step)
     entry = context.entry("host lost", at=now, source=Source.WORKFLOW, reason=reason, lost=list(lost))
     context.ledger.write(*(host_row(context.run, host, {"lost": reason}) for host in lost))
@@ -109,14 +125,19 @@ def _started(context: SignalContext, signal: FromHost, now: datetime) -> str:
 
 
 def _progress(context: SignalContext, signal: FromHost, now: datetime) -> str:
-    """The first one of a restart also says where it went on, beside how far the attempts before it had come."""
+    """The first one of a restart also says how far the attempts before it had come; the first that tells of a step,
+    where it went on: a host may speak for its program before that has reported anything."""
     facts = {key: getattr(signal, key) for key in PROGRESS}
     progress = facts | {"at": signal.at or now, "attempt": context.attempt}
     writes = [run_row(context.run, {"progress": progress})]
     if context.attempt > 1:
         before = context.ledger.progress(context.run)
+        proof: AttemptUpdate = {"resumed": signal.resumed} if signal.resumed else {}
         if before.get("attempt") != context.attempt:
-            proof: AttemptUpdate = {"resumed": signal.resumed, "reached_before": before.get("step") or 0}
+            proof["reached_before"] = before.get("step") or 0
+        elif before.get("step") is not None:
+            proof = {}
+        if proof:
             writes.append(attempt_row(context.run, context.attempt, proof))
     return _alive(context, writes)
 
@@ -157,6 +178,7 @@ def _stopped(context: SignalContext, signal: FromHost, now: datetime) -> str:
         return "not a host of a live attempt"
     why, step = signal.why or "", signal.step
     entry = _entry(context, signal, "stopped", now, reason=why, step=step)
+    is_new = records.hosts[instance].stopped < context.attempt
     stopped: HostUpdate = {"stopped": context.attempt, "stopped_at": now, "why": why}
     context.ledger.write(host_row(context.run, instance, stopped), event_row(context.run, entry))
     records = context.ledger.known(context.run)
@@ -166,13 +188,14 @@ def _stopped(context: SignalContext, signal: FromHost, now: datetime) -> str:
     if ledger_rows.others_must_be_asked(records, context.attempt, instance):
         context.ask_to_stop(records, besides=(instance,))
     if not ledger_rows.gang_has_stopped(records, context.attempt):
+        if is_new:  # patrol repeats it every minute, alive or not
+            _beat(records, context.attempt)
         return f"{instance} stopped ({why}); others have not yet"
     if ledger_rows.at_its_limit(records, context.attempt):
         return _limit_reached(context, records, step, now)
     trouble = ledger_rows.interruption(records, context.attempt, step)
-    over = context.entry(
-        "interrupted", at=now, source=Source.WORKFLOW, reason=trouble.reason, lost=list(trouble.lost)
-    )
+    word = "hung" if trouble.error == ProgramHangs.__name__ else "interrupted"
+    over = context.entry(word, at=now, source=Source.WORKFLOW, reason=trouble.reason, lost=list(trouble.lost))
     attempts.end(context.ledger, context.run, context.attempt, over, now, trouble=trouble, step=step)
     return "the gang has stopped"
 

@@ -76,6 +76,8 @@ class Train(Workflow):
     def _await_hosts(self) -> None:
         role = self.function("await_hosts").its_role
         permissions.anywhere(role, "ssm:DescribeInstanceInformation", "ec2:DescribeInstances")
+        permissions.read_objects(role, self.bucket, "runs/*/attempts/*/words/")
+        permissions.list_objects(role, self.bucket, "runs/*/attempts/*/words/")
         permissions.answer_tasks(role, "Success", "Failure")
         permissions.use_ledger(role, self.table, "Query", "PutItem", "UpdateItem")
 

@@ -15,6 +15,8 @@ from training.host import orders
 from training.host.agent.agent import run_tags
 from training.host.metadata import Identity, Notice
 from training.host.orders import Order
+from training.host.program import silence
+from training.host.reporting import progress
 
 PROGRAM = """
 import hashlib, json, os, pathlib, signal, sys, time
@@ -142,6 +144,40 @@ def test_a_program_that_somebody_ends_is_to_be_started_again_here(yard: Yard, nu
     keeper = json.loads(yard.places.process(1).read_text())["pid"]
     os.killpg(keeper, number)
     assert yard.hear("stopped")["why"] == "killed"
+    yard.hear("ready", attempt=2)
+
+
+def test_a_chief_speaks_for_its_host_whatever_its_program_does(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    yard.start_agent()
+    yard.hear("ready")
+    yard.order("start", 1)
+    yard.hear("checkpointed")
+    os.killpg(yard.program_id(), signal.SIGSTOP)
+    monkeypatch.setattr(progress, "ALIVE_SECONDS", 0.5)
+
+    def heard() -> int:
+        yard.hear("progress")
+        return [event["detail-type"] for event in yard.heard].count("progress")
+
+    eventually(lambda: heard() >= 4)
+
+
+def test_a_program_that_hangs_leaves_and_is_to_be_started_again_here(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    yard.start_agent()
+    yard.hear("ready")
+    yard.order("start", 1)
+    yard.hear("checkpointed")
+    os.killpg(yard.program_id(), signal.SIGSTOP)
+    monkeypatch.setattr(silence, "LOOK_SECONDS", 0.2)
+    monkeypatch.setattr(silence, "SILENT_SECONDS", 2.0)
+    stopped = yard.hear("stopped")
+    assert (stopped["why"], stopped["step"]) == ("hangs", 7)
+    assert "[trainyard] for 15 minutes the program has neither reported progress nor printed" in yard.log()
+    assert "[trainyard] asking the program to leave: hangs" in yard.log()
     yard.hear("ready", attempt=2)
 
 

@@ -273,6 +273,7 @@ def test_a_notice_fits_sns() -> None:
         ("HostLost", Ending.LOST),
         ("StartFailed", Ending.START_FAILED),
         ("States.HeartbeatTimeout", Ending.TIMED_OUT),
+        ("ProgramHangs", Ending.TIMED_OUT),
         ("ProgramFailed", Ending.FAILED),
         ("anything", Ending.FAILED),
     ],

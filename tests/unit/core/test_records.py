@@ -164,6 +164,8 @@ STOPPED = [
         False,
     ),
     ("and now they have", {"stopped": 1, "why": "killed"}, {"stopped": 1, "why": "peer"}, True),
+    ("the chief's program hangs: it may wait for the silent one", {"stopped": 1, "why": "hangs"}, {}, False),
+    ("and that has left, too", {"stopped": 1, "why": "hangs"}, {"stopped": 1, "why": "asked"}, True),
 ]
 
 
@@ -175,6 +177,7 @@ def test_when_a_gang_has_left(a: dict[str, Any], b: dict[str, Any], left: bool) 
 LEFT: dict[str, Any] = {"stopped": 1, "why": "asked"}
 GOES: dict[str, Any] = {"stopped": 1, "why": "interrupted"}
 PEER: dict[str, Any] = {"stopped": 1, "why": "peer"}
+HANGS: dict[str, Any] = {"stopped": 1, "why": "hangs"}
 SERVED = [
     # sentence, chief, worker, ps, whether the last checkpoint is made
     ("a parameter server left, the chief still saves", {}, {}, GOES, False),
@@ -210,6 +213,7 @@ ASKED = [
     # sentence, why the host left, whether the others have to be told, with parameter servers and without
     ("EC2 takes it", GOES, True),
     ("a peer of it vanished", PEER, True),
+    ("its program hangs", HANGS, True),
     ("it was asked, as all were", LEFT, False),
     ("it goes on", {}, False),
 ]
@@ -219,7 +223,7 @@ ASKED = [
 def test_whoever_serves_has_to_be_told_that_the_attempt_ends(said: dict[str, Any], told: bool) -> None:
     assert records.others_must_be_asked(served({}, said, {}), 1, "i-c") is told
     all_reduced = ledger(hosts={"i-a": host(), "i-b": host(**said)})
-    assert records.others_must_be_asked(all_reduced, 1, "i-b") is False
+    assert records.others_must_be_asked(all_reduced, 1, "i-b") is (said is HANGS)
 
 
 def test_the_chief_is_who_has_the_role() -> None:
@@ -321,6 +325,47 @@ def test_survivors_hold_their_pool(survivors: list[tuple[int, str, str, str]], i
         for n, (gang, kind, zone, market) in enumerate(survivors)
     }
     assert ledger({"sk": "plan", **plan}, hosts=hosts).held_offer(2) == index
+
+
+HUNG = [
+    # sentence, the step reported in this attempt, how the attempt before it ended, the worker, hosts that go on
+    ("it had trained", 7, None, {}, True),
+    ("it never came further, and all hosts have answered", None, None, {}, True),
+    ("the second time in vain", None, "ProgramHangs", {}, False),
+    ("it had trained in between", 7, "ProgramHangs", {}, True),
+    ("another trouble came before", None, "HostLost", {}, True),
+    ("EC2 takes the worker meanwhile", 7, None, {"warned": AT}, False),
+]
+
+
+@pytest.mark.parametrize(
+    ("step", "before", "worker", "well"), [row[1:] for row in HUNG], ids=[row[0] for row in HUNG]
+)
+def test_a_program_that_hung_is_the_reason_and_no_host_is(
+    step: int | None, before: str | None, worker: dict[str, Any], well: bool
+) -> None:
+    hosts = {
+        "i-a": host(stopped=2, why="hangs"),
+        "i-b": host(stopped=2, why="asked", **worker),
+        "i-c": host(stopped=2, why="peer"),
+    }
+    attempt = {"offer": {"pool": "p"}, "hosts": sorted(hosts), "launched": AT, "from_step": 5}
+    rows = [{"sk": "attempt#0001", **attempt, "error": before}, {"sk": "attempt#0002", **attempt}]
+    run = {
+        "sk": "run",
+        "kind": "train",
+        "state": "Train",
+        "attempt": 2,
+        "created": AT,
+        "execution_arn": "arn",
+    }
+    run |= {"job": JOB, "progress": {"attempt": 2, "step": step, "at": AT}}
+    trouble = records.interruption(ledger(*rows, run, hosts=hosts, attempt=2), 2, step)
+    assert (trouble.error, trouble.all_well) == ("ProgramHangs", well)
+    assert trouble.lost == (("i-b",) if worker else ())
+    assert "for 15 minutes the program has neither reported progress nor printed" in trouble.reason
+    assert "runs/digits-1/attempts/2/logs/chief-0.log" in trouble.reason
+    assert ("i-" in trouble.reason) is bool(worker)
 
 
 def test_an_interruption_names_the_hosts_that_go() -> None:
@@ -448,6 +493,7 @@ def test_a_run_may_spend_what_its_job_says() -> None:
 def test_the_heartbeat_is_shorter_than_the_wait() -> None:
     lasts, silent = deadlines.train_timeouts(ledger(hosts={"i-a": host()}), 1, after(3 * 3600))
     assert silent < lasts == 61
+    assert deadlines.train_timeouts(ledger(hosts={"i-a": host()}), 1, NOON)[1] == 150
 
 
 DISPOSALS = [

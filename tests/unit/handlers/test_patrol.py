@@ -452,7 +452,7 @@ def test_a_finish_that_nobody_heard_is_told_from_the_bucket(yard: Yard) -> None:
     }
     yard.account.objects["runs/live-1/attempts/2/words/i-a.json"] = json.dumps(word).encode()
     yard.account.table["run#live-1", "run"] = run_row(progress=progress("2026-11-20T12:00:00.000Z"))
-    yard.looks(2)
+    yard.looks(1)
     assert yard.account.invoked == []
     yard.looks(1)
     ((function, event),) = yard.account.invoked
@@ -469,7 +469,7 @@ def test_what_is_no_word_of_a_host_keeps_nothing_else_from_being_said(yard: Yard
 
 def test_a_run_that_reports_is_not_looked_into(yard: Yard) -> None:
     yard.account.table["run#live-1", "run"] = run_row(progress=progress("2026-11-20T12:00:00.000Z"))
-    yard.looks(2)
+    yard.looks(1)
     assert yard.account.calls["s3:ListObjectsV2"] == 0
 
 

@@ -91,6 +91,12 @@ PREEMPTION = "INFO:tensorflow:Member worker/1 has received termination notice.\n
             End(code=143, tail="", asked="limit", room=FULL),
             Stopped("limit"),
         ),
+        (
+            "a program that hung and was killed for it",
+            End(code=137, tail=ASKED, asked="hangs", killed=True),
+            Stopped("hangs"),
+        ),
+        ("one that woke when it was asked to", End(code=75, tail=ASKED, asked="hangs"), Stopped("hangs")),
         ("somebody killed it", End(code=137, tail=""), Stopped("killed")),
         ("somebody ended it", End(code=143, tail="step 7\n", gang=2), Stopped("killed")),
         ("a ps was killed before its time", End(code=137, tail="", serves=True, gang=3), Stopped("killed")),

@@ -9,38 +9,22 @@ from training.host.reporting.progress import Progress, facts_in, resumed_in
 def test_progress_is_said_at_once_then_every_ten_seconds(tmp_path: Path) -> None:
     path = tmp_path / "progress.jsonl"
     progress = Progress(path, started=0)
-    assert progress.due(1, no_signs) is None
+    assert progress.due(1) is None
     path.write_text('{"step": 1, "loss": 2.5, "else": 1}\n{"step": 2')
     progress.update()
-    assert progress.due(2, no_signs) == {"step": 1, "loss": 2.5}
+    assert progress.due(2) == {"step": 1, "loss": 2.5}
     with path.open("a") as lines:
         lines.write(', "loss": 2.0}\nno json\n')
     progress.update()
-    assert progress.due(5, no_signs) is None
-    assert progress.due(12, no_signs) == {"step": 2, "loss": 2.0}
-    assert progress.due(30, no_signs) is None
+    assert progress.due(5) is None
+    assert progress.due(12) == {"step": 2, "loss": 2.0}
+    assert progress.due(71) is None
+    assert progress.due(72) == {"step": 2, "loss": 2.0}
 
 
-def no_signs() -> None:
-    return None
-
-
-SILENT = [
-    # sentence, what the looks find at 60, 120, 180 ... seconds, whether it is said then that the program lives
-    ("a program that works in silence lives", [1, 2, 3], [True, True, True]),
-    ("one that hangs from the beginning is not told of again", [1, 1, 1], [True, False, False]),
-    ("one that goes on is told of again", [1, 1, 2, 2, 3], [True, False, True, False, True]),
-]
-
-
-@pytest.mark.parametrize(("found", "said"), [row[1:] for row in SILENT], ids=[row[0] for row in SILENT])
-def test_once_a_minute_it_is_said_that_a_silent_program_lives(found: list[int], said: list[bool]) -> None:
-    progress, looks = Progress(Path("/nowhere"), started=0), iter(found)
-    heard = []
-    for minute in range(len(found)):
-        assert progress.due(60 * minute + 59, no_signs) is None
-        heard.append(progress.due(60 * minute + 60, lambda: next(looks)) == {})
-    assert heard == said
+def test_once_a_minute_it_is_said_that_the_host_lives_whatever_its_program_does() -> None:
+    progress = Progress(Path("/nowhere"), started=0)
+    assert [second for second in range(200) if progress.due(second) is not None] == [60, 120, 180]
 
 
 @pytest.mark.parametrize(
@@ -68,7 +52,7 @@ def test_what_was_restored_is_said_in_every_progress(tmp_path: Path) -> None:
     )
     progress = Progress(path, started=0)
     progress.update()
-    assert progress.due(1, no_signs) == {
+    assert progress.due(1) == {
         "step": 122,
         "resumed": {"step": 120, "batch": 7, "verified": True},
     }

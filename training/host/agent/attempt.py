@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from training.host import orders
-from training.host.agent.notice import Leaving, leave_for_trouble, order_to_leave
+from training.host.agent.notice import Leaving, leave_for_trouble, leave_since_it_hangs, order_to_leave
 from training.host.agent.uploads import Uploads, uploads_of
 from training.host.agent.watchdog import Watchdog
 from training.host.bucket import Bucket
@@ -23,9 +23,10 @@ from training.host.errors import HostTrouble
 from training.host.metadata import Identity
 from training.host.periodic import Repeat
 from training.host.places import Places
-from training.host.program import ending, environment
+from training.host.program import ending, environment, silence
 from training.host.program.ending import End, Failed, Finished, Stopped
 from training.host.program.process import Program, killed_for_memory
+from training.host.program.silence import Silence
 from training.host.reporting import results, signals
 from training.host.reporting.metrics import Metrics, for_signal
 from training.host.reporting.program_log import ProgramLog
@@ -72,6 +73,7 @@ class Attempt:
         self._note_checkpoint = note_checkpoint
         self._log = ProgramLog(cluster, assignment, places=places, bucket=bucket)
         self._progress = Progress(places.progress(cluster.attempt), started=time.monotonic())
+        self._silence = Silence()
         self._metrics = Metrics(bucket, f"runs/{cluster.run}/metrics.json")
         self._checkpoints = CheckpointUpload(
             bucket,
@@ -132,9 +134,9 @@ class Attempt:
         leaving, killed = None, False
         while (code := program.exit_code()) is None:
             self._listen()
-            self._report(program)
+            self._report()
             if leaving is None:
-                leaving = self._reason_to_leave(uploads)
+                leaving = self._reason_to_leave(uploads) or self._hang(program)
                 if leaving:
                     self._log.note(f"{ending.ASKING}: {leaving.why}")
                     program.ask_to_leave()
@@ -174,6 +176,15 @@ class Attempt:
     def _reason_to_leave(self, uploads: Uploads) -> Leaving | None:
         trouble = uploads.trouble
         return self._order_to_leave() or (leave_for_trouble(trouble, datetime.now(UTC)) if trouble else None)
+
+    def _hang(self, program: Program) -> Leaving | None:
+        """The chief's host alone judges: where another's program hangs, the chief's waits for it in vain."""
+        if not self._assignment.is_chief:
+            return None
+        if not self._silence.hangs(time.monotonic(), lambda: self._signs_of_life(program)):
+            return None
+        self._log.note(silence.SAID)
+        return leave_since_it_hangs(datetime.now(UTC))
 
     def _order_to_leave(self) -> Leaving | None:
         stop = orders.latest("stop", self._places)
@@ -240,22 +251,24 @@ class Attempt:
             self._metrics.add(facts, now)
         self._log.stamp(now)
 
-    def _report(self, program: Program) -> None:
+    def _report(self) -> None:
+        """As long as this loop turns, whether or not the program does anything: the run's heartbeat is the host's."""
         if not self._assignment.is_chief:
             return
-        facts = self._progress.due(time.monotonic(), lambda: self._signs_of_life(program))
+        facts = self._progress.due(time.monotonic())
         if facts is not None:
             self._say(self._signal("progress", **facts))
 
-    def _signs_of_life(self, program: Program) -> tuple[int, int]:
-        """What a program that goes on changes: its log and, where it never reports progress, its processor time.
+    def _signs_of_life(self, program: Program) -> tuple[int, int, int]:
+        """What a program that goes on changes: its log, its reports and, where it never reports, its processor time.
 
         One that reports shows by its reports that it goes on; one that hangs may well keep a processor busy."""
-        return self._log.size, 0 if self._progress.reports else program.processor_time()
+        busy = 0 if self._progress.reports else program.processor_time()
+        return self._log.size, self._progress.length, busy
 
     @contextmanager
     def _heartbeat(self) -> Iterator[None]:
-        """Inside, the agent itself works, and says so where the chief's program would."""
+        """Inside, the agent itself works, and its heartbeat comes from a thread of its own."""
         beat = Repeat(
             "heartbeat",
             lambda _: self._say(self._signal("progress", **self._progress.all)),

@@ -49,6 +49,11 @@ def order_to_leave(
     return None
 
 
+def leave_since_it_hangs(now: datetime) -> Leaving:
+    """The program shows no sign of life; one that can still hear it may save."""
+    return Leaving("hangs", now + GRACE)
+
+
 def leave_for_trouble(trouble: HostTrouble, now: datetime) -> Leaving:
     """The agent cannot bring the program's work away: to go on would be to lose it."""
     return Leaving("asked", now + GRACE, trouble)

@@ -12,7 +12,7 @@ from training.host.places import Places
 from training.host.program.process import Program
 
 ALONE_SECONDS = 120.0
-"""How long a program without peers stands still at most: far less than the run's heartbeat."""
+"""How long a program without peers stands still at most: far less than it may be silent."""
 IN_GANG_SECONDS = 5.0
 """The same in a cluster: TensorFlow's peers give a process up that has been silent for 7 seconds."""
 

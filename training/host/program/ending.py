@@ -51,7 +51,8 @@ class Finished:
 @dataclass(frozen=True, slots=True)
 class Stopped:
     """`why`: interrupted (this host is going away), asked (told to), limit (the run's hours or dollars are used up),
-    peer (another host left or failed) or killed (somebody else than this agent ended the program with a signal)."""
+    peer (another host left or failed), killed (somebody else than this agent ended the program with a signal) or hangs
+    (the program showed no sign of life)."""
 
     why: str
 
@@ -68,8 +69,9 @@ class Failed:
 class End:
     """The facts of one end.
 
-    `asked`: interrupted, asked or limit, if this host told the program to leave; `killed`: it had to be killed for it;
-    `tail`: the program's last lines; `gang`: how many hosts the attempt has; `serves`: this one only serves the chief;
+    `asked`: interrupted, asked, limit or hangs, if this host told the program to leave; `killed`: it had to be killed
+    for it; `tail`: the program's last lines; `gang`: how many hosts the attempt has; `serves`: this one only serves the
+    chief;
     `missing`: results that the job expects and the program has not left; `room`: on the host's disk; `starved`: the
     kernel killed for want of memory meanwhile, or does not say.
     """

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,8 +27,6 @@ class Progress:
     _offset: int = 0
     _fresh: bool = False
     _sent_at: float | None = None
-    _looked_at: float = float("-inf")
-    _signs: Hashable = None
 
     def update(self) -> list[dict[str, Any]]:
         """Take in new whole lines and return their facts; what is no JSON object is the program's own affair."""
@@ -53,27 +51,18 @@ class Progress:
                 new.append(self.facts)
         return new
 
-    def due(self, now: float, signs: Callable[[], Hashable]) -> dict[str, Any] | None:
-        """What to signal now: the newest facts at most every ten seconds, and once a minute that the program lives.
+    def due(self, now: float) -> dict[str, Any] | None:
+        """What to signal now: the newest facts at most every ten seconds, and the same ones again after a minute.
 
-        The signal is the heartbeat of the run, so a program that hangs must not have one: `signs` answers what
-        changes while it lives, and while nothing of that changes there is no signal.
+        The signal is the heartbeat of the run: it says that this host lives, whatever the program does (silence.py).
         """
         quiet = now - (self.started if self._sent_at is None else self._sent_at)
         new = self._fresh and (self._sent_at is None or quiet >= EVERY_SECONDS)
-        if not new and (quiet < ALIVE_SECONDS or not self._shows_life(now, signs)):
+        if not new and quiet < ALIVE_SECONDS:
             return None
         self._fresh = False
         self._sent_at = now
         return self.all
-
-    def _shows_life(self, now: float, signs: Callable[[], Hashable]) -> bool:
-        """Whether anything changed since the last look; one look a minute is enough."""
-        if now - self._looked_at < ALIVE_SECONDS:
-            return False
-        self._looked_at = now
-        before, self._signs = self._signs, signs()
-        return self._signs != before
 
     @property
     def all(self) -> dict[str, Any]:
@@ -83,6 +72,11 @@ class Progress:
     @property
     def reports(self) -> bool:
         return bool(self.facts)
+
+    @property
+    def length(self) -> int:
+        """How much the program has reported so far, in bytes."""
+        return self._offset
 
     @property
     def step(self) -> int | None:

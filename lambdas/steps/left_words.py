@@ -1,0 +1,44 @@
+"""What hosts leave in the bucket when they end their part in an attempt: for whoever looks when no event came."""
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any
+
+from lambdas.aws import s3
+from lambdas.core.edges import events
+from lambdas.core.edges.events import FromHost
+from lambdas.core.model.lazy import dataclass
+from lambdas.steps.observability import logger
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeftWord:
+    """A signal that its host has put on the bus, too. `detail` is its text as it was found."""
+
+    word: str
+    at: datetime
+    signal: FromHost
+    detail: Mapping[str, Any]
+
+
+def of_attempt(bucket: str, run: str, attempt: int) -> Iterator[LeftWord]:
+    """What the hosts of this attempt have left. What cannot be read as that (a run's program can write there, too) is
+    logged and left out."""
+    for key in s3.keys(bucket, f"runs/{run}/attempts/{attempt}/words/"):
+        found = _read(bucket, key)
+        if isinstance(found, LeftWord):
+            yield found
+        else:
+            logger.warning("%s is no signal of a host: %s", key, found)
+
+
+def _read(bucket: str, key: str) -> LeftWord | str:
+    try:
+        detail = s3.get_json(bucket, key) or {}
+    except ValueError as error:
+        return str(error)
+    word = str(detail.get("signal"))
+    signal = events.host_signal(word, detail)
+    if isinstance(signal, str):
+        return signal
+    return LeftWord(word=word, at=signal.at, signal=signal, detail=detail) if signal.at else "it has no time"

@@ -1,0 +1,97 @@
+"""Hosts leave an attempt one after the other: who keeps Train waiting meanwhile, who is asked, how it ends."""
+
+from typing import Any
+
+import pytest
+
+from lambdas.aws import ssm, states
+from lambdas.handlers import signal
+from tests.unit.core.facts import after
+from tests.unit.core.test_records import AT
+from tests.unit.handlers.conftest import Place
+
+
+class Aws:
+    """What Step Functions and Systems Manager are told."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.beats = 0
+        self.asked: list[str] = []
+        self.failed: list[str] = []
+        self.now = after(0)
+        monkeypatch.setattr(states, "heartbeat", self._beat)
+        monkeypatch.setattr(states, "fail", lambda _token, trouble: self.failed.append(trouble.error))
+        monkeypatch.setattr(ssm, "online", frozenset)
+        monkeypatch.setattr(ssm, "send", self._send)
+        monkeypatch.setattr(signal, "clock", lambda: self.now)
+
+    def _beat(self, _token: str) -> bool:
+        self.beats += 1
+        return True
+
+    def _send(self, _document: str, hosts: list[str], _parameters: Any, **_: Any) -> tuple[str, ...]:
+        self.asked += hosts
+        return ("c-1",)
+
+    def hears(self, instance: str, word: str, *, attempt: int = 1, at: float = 0, **facts: Any) -> None:
+        self.now = after(at)
+        detail = {
+            "run": "digits-1",
+            "attempt": attempt,
+            "instance": instance,
+            "at": AT,
+            "signal": word,
+            **facts,
+        }
+        signal.handler({"source": "trainyard.host", "detail-type": word, "detail": detail}, None)
+
+
+@pytest.fixture
+def aws(place: Place, monkeypatch: pytest.MonkeyPatch) -> Aws:
+    return Aws(monkeypatch)
+
+
+def test_when_the_chiefs_program_hangs_all_leave_and_the_program_is_the_reason(
+    place: Place, aws: Aws
+) -> None:
+    aws.hears(place.chief, "stopped", why="hangs", step=7)
+    assert (aws.asked, aws.failed) == ([place.worker], [])
+    aws.hears(place.worker, "stopped", why="asked", at=95)
+    assert aws.failed == ["ProgramHangs"]
+    trouble = place.ledger.known("digits-1").attempts[1].trouble
+    assert trouble is not None
+    assert trouble.all_well
+    assert [entry.event for entry in place.ledger.timeline("digits-1")].count("hung") == 1
+
+
+def test_while_some_leave_those_who_have_left_keep_train_waiting(place: Place, aws: Aws) -> None:
+    """A program has 90 seconds to leave, and the chief reports nothing any more."""
+    aws.hears(place.chief, "stopped", why="peer", step=7)
+    assert aws.beats == 1
+    for at in (1, 21, 41):
+        aws.hears(place.chief, "ready", attempt=2, address="10.0.0.1", at=at)
+    assert aws.beats == 4
+    assert aws.asked == [place.worker]
+
+
+def test_what_patrol_repeats_keeps_nobody_waiting(place: Place, aws: Aws) -> None:
+    for at in (0, 60, 120):
+        aws.hears(place.chief, "stopped", why="peer", step=7, at=at)
+    assert aws.beats == 1
+
+
+def test_a_worker_that_has_finished_does_not_hide_that_the_chief_hangs(place: Place, aws: Aws) -> None:
+    for at in (0, 20, 40):
+        aws.hears(place.worker, "ready", attempt=2, address="10.0.0.2", at=at)
+    assert (aws.beats, aws.asked) == (0, [])
+
+
+def test_a_restart_that_is_slow_to_report_still_says_where_it_went_on(place: Place, aws: Aws) -> None:
+    place.row("attempt#0002", {"offer": {"pool": "p"}, "hosts": place.hosts, "launched": AT})
+    place.row("token#0002#train", {"token": "t", "stored": AT})
+    resumed = {"step": 5, "verified": True}
+    aws.hears(place.chief, "progress", attempt=2)
+    aws.hears(place.chief, "progress", attempt=2, step=6, resumed=resumed, at=60)
+    aws.hears(place.chief, "progress", attempt=2, step=7, resumed={"step": 9}, at=70)
+    row = place.ledger.known("digits-1").attempts[2]
+    assert (row.resumed, row.reached_before) == (resumed, 7)
