@@ -15,9 +15,7 @@ def training_parser(
     checkpoint_every: int | None = None,
 ) -> argparse.ArgumentParser:
     """What every program that trains may be told, with its defaults; `checkpoint_every` None: what the job says."""
-    made = argparse.ArgumentParser(
-        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    made = parser_of(description)
     made.add_argument("--epochs", type=at_least(1), default=epochs, help=SHOWN)
     made.add_argument("--global-batch-size", type=at_least(1), default=global_batch_size, help=SHOWN)
     made.add_argument("--learning-rate", type=float, default=learning_rate, help=SHOWN)
@@ -29,6 +27,13 @@ def training_parser(
         help=f"steps; 0: by the clock alone (default: {checkpoint_every or 'what the job says'})",
     )
     return made
+
+
+def parser_of(description: str | None) -> argparse.ArgumentParser:
+    """One whose help shows the description as it is written."""
+    return argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
 
 
 def add_step_delay(to: argparse.ArgumentParser) -> None:

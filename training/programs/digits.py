@@ -8,7 +8,7 @@ import argparse
 import tensorflow as tf
 
 from training.programs.arguments import add_step_delay, training_parser
-from training.programs.classification import evaluate, is_right, losses, write_metrics
+from training.programs.classification import RECORD, evaluate, is_right, losses, write_metrics
 from trainyard.runtime import Runtime, start
 from trainyard.runtime.data import Records
 from trainyard.runtime.export import classifier
@@ -18,10 +18,6 @@ from trainyard.runtime.plan import Trained
 SIDE = 8
 DIGITS = 10
 BRIGHTEST = 16.0
-RECORD = {
-    "image": tf.io.FixedLenFeature([], tf.string),
-    "label": tf.io.FixedLenFeature([], tf.int64),
-}
 
 
 def main() -> None:

@@ -14,7 +14,7 @@ import tensorflow as tf
 import tf_keras
 
 from training.programs.arguments import SHOWN, add_step_delay, at_least, training_parser
-from training.programs.classification import evaluate, is_right, losses, write_metrics
+from training.programs.classification import RECORD, evaluate, is_right, losses, write_metrics
 from training.programs.datasets import idx
 from trainyard.runtime import Runtime, evaluation, start
 from trainyard.runtime.data import Arrays, Examples, Records
@@ -25,10 +25,6 @@ SIDE = 28
 PIXELS = SIDE * SIDE
 HIDDEN = 100
 DIGITS = 10
-RECORD = {
-    "image": tf.io.FixedLenFeature([], tf.string),
-    "label": tf.io.FixedLenFeature([], tf.int64),
-}
 
 
 class Classifier(tf.Module):

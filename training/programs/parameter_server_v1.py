@@ -24,7 +24,7 @@ import numpy as np
 import tensorflow as tf
 
 from training.programs import mnist
-from training.programs.arguments import at_least
+from training.programs.arguments import SHOWN, at_least, parser_of
 from training.programs.classification import evaluate, is_right, losses
 from training.programs.datasets import idx
 from trainyard.runtime import Runtime
@@ -130,20 +130,17 @@ def main() -> None:
 
 
 def parse_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    shown = "(default: %(default)s)"
+    parser = parser_of(__doc__)
     parser.add_argument("--ps_hosts", default="", help="comma-separated address:port")
     parser.add_argument("--worker_hosts", default="", help="comma-separated address:port, the chief first")
-    parser.add_argument("--job_name", choices=("worker", "ps"), default="worker", help=shown)
-    parser.add_argument("--task_index", type=at_least(0), default=0, help=shown)
-    parser.add_argument("--steps", type=at_least(1), default=3000, help=f"of all workers together {shown}")
-    parser.add_argument("--batch_size", type=at_least(1), default=50, help=f"of each worker {shown}")
-    parser.add_argument("--learning_rate", type=float, default=0.5, help=shown)
-    parser.add_argument("--frequency", type=at_least(1), default=100, help=f"steps from line to line {shown}")
-    parser.add_argument("--seed", type=int, default=1, help=shown)
-    parser.add_argument("--step_delay", type=float, default=0.0, help=f"seconds, to watch it {shown}")
+    parser.add_argument("--job_name", choices=("worker", "ps"), default="worker", help=SHOWN)
+    parser.add_argument("--task_index", type=at_least(0), default=0, help=SHOWN)
+    parser.add_argument("--steps", type=at_least(1), default=3000, help=f"of all workers together {SHOWN}")
+    parser.add_argument("--batch_size", type=at_least(1), default=50, help=f"of each worker {SHOWN}")
+    parser.add_argument("--learning_rate", type=float, default=0.5, help=SHOWN)
+    parser.add_argument("--frequency", type=at_least(1), default=100, help=f"steps from line to line {SHOWN}")
+    parser.add_argument("--seed", type=int, default=1, help=SHOWN)
+    parser.add_argument("--step_delay", type=float, default=0.0, help=f"seconds, to watch it {SHOWN}")
     return parser.parse_args()
 
 
