@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 ENDPOINT_ADDRESS = "169.254.169.253"
+"""At which hosts find the endpoint; Lambdas and the user's clients use 127.0.0.1."""
 METADATA_ADDRESS = "169.254.169.254"
 
 
