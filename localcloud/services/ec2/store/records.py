@@ -95,7 +95,7 @@ class SpotRequest:
             "ProductDescription": PRODUCT,
             "SpotPrice": self.max_price,
             "CreateTime": self.created,
-            "Tags": [{"Key": k, "Value": v} for k, v in backend().tags.get(self.id, {}).items()],
+            "Tags": listed_tags(self.id),
         }
 
     def facts(self) -> dict[str, list[str]]:
@@ -147,7 +147,7 @@ class Fleet:
             "FulfilledOnDemandCapacity": float(by_market["on-demand"]),
             "Instances": self.rows,
             "Errors": self.errors,
-            "Tags": [{"Key": k, "Value": v} for k, v in backend().tags.get(self.id, {}).items()],
+            "Tags": listed_tags(self.id),
         }
 
 
@@ -186,6 +186,11 @@ def tags_of(resource: Any) -> list[dict[str, str]]:
         return []
     tags = resource.ec2_backend.tags.get(resource.id, {})
     return [{"key": key, "value": value, "resource_id": resource.id} for key, value in tags.items()]
+
+
+def listed_tags(resource_id: str) -> list[dict[str, str]]:
+    """A resource's tags as answers list them."""
+    return [{"Key": key, "Value": value} for key, value in backend().tags.get(resource_id, {}).items()]
 
 
 def facts_of_tags(resource_id: str) -> dict[str, list[str]]:
