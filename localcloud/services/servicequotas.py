@@ -7,6 +7,7 @@ import json
 import pickle
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from ministack.core.responses import get_account_id, get_region, new_uuid
@@ -31,13 +32,13 @@ class ServiceQuotasError(Exception):
         self.code = code
 
 
+@dataclass(frozen=True)
 class ServiceQuotas:
     """The operations, each from the request's body to the answer's."""
 
-    def __init__(self, facts: Facts, changed: Callable[[], None]) -> None:
-        self.facts = facts
-        self.changed = changed
-        self.requests: list[Body] = []
+    facts: Facts
+    changed: Callable[[], None]
+    requests: list[Body] = field(default_factory=list)
 
     def get_service_quota(self, body: Body) -> Body:
         """The applied quota; where only AWS's default exists there is no such resource."""

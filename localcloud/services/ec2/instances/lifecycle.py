@@ -66,16 +66,14 @@ def failed_launch(reason: str) -> Reason:
     return Reason("Server.InternalError", f"Internal error on launch: {reason}", "Server.InternalError")
 
 
+@dataclass(frozen=True)
 class Lifecycle:
     """Moves instances. All methods that change one hold LOCK; the hypervisor never waits for it."""
 
-    def __init__(
-        self, facts: Facts, hypervisor: Hypervisor, timers: Timers, changed: Callable[[], None]
-    ) -> None:
-        self.facts = facts
-        self.hypervisor = hypervisor
-        self.timers = timers
-        self.changed = changed
+    facts: Facts
+    hypervisor: Hypervisor
+    timers: Timers
+    changed: Callable[[], None]
 
     # -- asked for by the API
 
