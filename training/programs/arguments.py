@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Callable
+from typing import Any
 
 SHOWN = "(default: %(default)s)"
 
@@ -40,6 +41,12 @@ def add_step_delay(to: argparse.ArgumentParser) -> None:
     to.add_argument(
         "--step-delay", type=float, default=0.0, help=f"seconds to wait after a step, to watch it {SHOWN}"
     )
+
+
+def of_a_loop(arguments: argparse.Namespace) -> dict[str, Any]:
+    """What of them `runtime.loop` and `runtime.plan` take."""
+    names = ("epochs", "global_batch_size", "seed", "checkpoint_every", "step_delay")
+    return {name: getattr(arguments, name) for name in names}
 
 
 def at_least(least: int) -> Callable[[str], int]:

@@ -13,7 +13,7 @@ from typing import Any
 import tensorflow as tf
 import tf_keras
 
-from training.programs.arguments import SHOWN, add_step_delay, at_least, training_parser
+from training.programs.arguments import SHOWN, add_step_delay, at_least, of_a_loop, training_parser
 from training.programs.classification import RECORD, evaluate, is_right, losses, write_metrics
 from training.programs.datasets import idx
 from trainyard.runtime import Runtime, evaluation, start
@@ -108,11 +108,7 @@ def main() -> None:
         optimizer=optimizer,
         losses=losses,
         is_right=is_right,
-        epochs=arguments.epochs,
-        global_batch_size=arguments.global_batch_size,
-        seed=arguments.seed,
-        checkpoint_every=arguments.checkpoint_every,
-        step_delay=arguments.step_delay,
+        **of_a_loop(arguments),
         each_step=diary.note,
     )
     trained = loop.train(train)
