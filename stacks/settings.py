@@ -8,7 +8,7 @@ from constructs import Construct
 
 from lambdas.core.model import policy
 from lambdas.core.model.policy import Policy
-from lambdas.core.model.validation import InputFaults, shown
+from lambdas.core.values.validation import InputFaults, shown
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from lambdas.aws.clients import client
-from lambdas.core.model import wire
 from lambdas.core.model.errors import Misconfigured
 from lambdas.core.model.image import AMI, Image, Snapshot, Stored
+from lambdas.core.values import wire
 
 UNKNOWN = ("InvalidAMIID.NotFound", "InvalidAMIID.Malformed", "InvalidAMIID.Unavailable")
 GONE = ("InvalidSnapshot.NotFound",)

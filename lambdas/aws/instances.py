@@ -12,7 +12,7 @@ from lambdas.aws.clients import TROUBLE, client
 from lambdas.core.model.errors import Infrastructure
 from lambdas.core.model.gang import Gang
 from lambdas.core.model.instance_types import Market
-from lambdas.core.model.lazy import dataclass
+from lambdas.core.values.lazy import dataclass
 
 LIVE = ("pending", "running", "stopping", "stopped")
 PAGE = 1000

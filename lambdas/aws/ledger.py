@@ -16,10 +16,8 @@ from botocore.exceptions import ClientError
 from lambdas.aws.clients import client
 from lambdas.core.capacity.cost import BilledHost
 from lambdas.core.capacity.plan import Plan
-from lambdas.core.model import wire
 from lambdas.core.model.errors import Misconfigured
 from lambdas.core.model.gang import Gang
-from lambdas.core.model.lazy import dataclass
 from lambdas.core.model.timeline import Entry
 from lambdas.core.run import records
 from lambdas.core.run.records import (
@@ -33,6 +31,8 @@ from lambdas.core.run.records import (
     TokenRow,
     WaitRow,
 )
+from lambdas.core.values import wire
+from lambdas.core.values.lazy import dataclass
 
 MOST_WRITES = 100
 LOOK_UPS_LIVE = timedelta(days=90)

@@ -5,11 +5,11 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from lambdas.aws.ledger import Table, packed, unpack
-from lambdas.core.model import wire
 from lambdas.core.model.errors import Infrastructure
 from lambdas.core.patrol.budget import Money
 from lambdas.core.run import records
 from lambdas.core.run.records import RunRow
+from lambdas.core.values import wire
 
 PATROL = "patrol"
 KEPT = timedelta(days=90)

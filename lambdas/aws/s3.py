@@ -7,7 +7,7 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from lambdas.aws.clients import client
-from lambdas.core.model.lazy import dataclass
+from lambdas.core.values.lazy import dataclass
 
 GONE = ("NoSuchKey", "NoSuchVersion", "404", "MethodNotAllowed")
 """MethodNotAllowed: the version asked for is a delete marker."""

@@ -6,7 +6,7 @@ from botocore.exceptions import ClientError
 
 from lambdas.aws.clients import client
 from lambdas.core.model.errors import StartFailed
-from lambdas.core.model.lazy import dataclass
+from lambdas.core.values.lazy import dataclass
 
 MOST_IDS = 50
 LAST_LINES = 4000

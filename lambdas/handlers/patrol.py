@@ -11,12 +11,12 @@ from typing import Any
 from lambdas import settings
 from lambdas.aws import instances, messages
 from lambdas.aws.logbook import Logbook
-from lambdas.core.model import wire
 from lambdas.core.patrol import budget, guard, report, verdict
 from lambdas.core.patrol.budget import Billed, Money
 from lambdas.core.patrol.guard import Passed
 from lambdas.core.patrol.report import VerdictRow
 from lambdas.core.patrol.verdict import TWO_LOOKS, Cause
+from lambdas.core.values import wire
 from lambdas.settings import PatrolSettings
 from lambdas.steps.observability import clock, logger
 from lambdas.steps.patrol import missed_events

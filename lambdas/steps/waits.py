@@ -34,10 +34,10 @@ from lambdas.core.model.errors import (
     TrainyardError,
 )
 from lambdas.core.model.image import Image
-from lambdas.core.model.lazy import dataclass
 from lambdas.core.run import deadlines
 from lambdas.core.run.records import Owner, Records, TokenRow, WaitRow, ended_badly
 from lambdas.core.run.recovery import Trouble
+from lambdas.core.values.lazy import dataclass
 from lambdas.steps import attempts
 from lambdas.steps.observability import note
 

@@ -11,7 +11,7 @@ from typing import ClassVar, assert_never
 from lambdas.core.capacity.plan import Offer, Refusal, RefusalKind
 from lambdas.core.model.gang import Gang
 from lambdas.core.model.instance_types import Market, instance_type, quota
-from lambdas.core.model.lazy import dataclass
+from lambdas.core.values.lazy import dataclass
 
 SHORTEST_ROUND_PAUSE = timedelta(seconds=30)
 LONGEST_ROUND_PAUSE = timedelta(minutes=2)

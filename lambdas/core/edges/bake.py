@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from lambdas.core.edges.common import AttemptInput, Failure
 from lambdas.core.edges.conclude import Concluded
-from lambdas.core.model.lazy import dataclass
+from lambdas.core.values.lazy import dataclass
 
 
 class Step(StrEnum):

@@ -3,8 +3,8 @@
 from datetime import datetime
 from typing import Any, ClassVar, Self
 
-from lambdas.core.model.lazy import dataclass
 from lambdas.core.run.recovery import Trouble
+from lambdas.core.values.lazy import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,7 +3,7 @@
 from typing import ClassVar
 
 from lambdas.core.edges.conclude import Concluded
-from lambdas.core.model.lazy import dataclass
+from lambdas.core.values.lazy import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)

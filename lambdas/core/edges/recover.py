@@ -3,7 +3,7 @@
 from datetime import datetime
 
 from lambdas.core.edges.common import AttemptInput, Failure
-from lambdas.core.model.lazy import dataclass
+from lambdas.core.values.lazy import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,8 +3,8 @@
 from enum import StrEnum
 
 from lambdas.core.edges.common import RunInput
-from lambdas.core.model.lazy import dataclass
 from lambdas.core.run.recovery import Keep
+from lambdas.core.values.lazy import dataclass
 
 
 class Scope(StrEnum):

@@ -2,7 +2,7 @@
 
 from typing import Any, ClassVar
 
-from lambdas.core.model.lazy import dataclass
+from lambdas.core.values.lazy import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,7 +7,7 @@ from typing import ClassVar
 from lambdas.core.capacity.placement import GiveUp, RetireFirst, Wait
 from lambdas.core.edges.common import AttemptInput
 from lambdas.core.model.job import ImageWhen
-from lambdas.core.model.lazy import dataclass
+from lambdas.core.values.lazy import dataclass
 
 
 class Overdue(StrEnum):

@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 from lambdas.core.model import errors
 from lambdas.core.model.errors import Refused
 from lambdas.core.model.image import Image
-from lambdas.core.model.lazy import dataclass
-from lambdas.core.model.validation import Fault
 from lambdas.core.run.recovery import Keep, Retry, Stop, Trouble
+from lambdas.core.values.lazy import dataclass
+from lambdas.core.values.validation import Fault
 
 NO_IMAGE = "none"
 """An image parameter's value while there is no such image."""

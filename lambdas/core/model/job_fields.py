@@ -5,10 +5,10 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from lambdas.core.model.fields import Entries, Kind, Several, Text, whole
 from lambdas.core.model.instance_types import all_types, catalogue, cpu_types, gpu_types
-from lambdas.core.model.lazy import dataclass
-from lambdas.core.model.validation import BareWord, Section, any_of, bare_word, did_you_mean, shown
+from lambdas.core.values.fields import Entries, Kind, Several, Text, whole
+from lambdas.core.values.lazy import dataclass
+from lambdas.core.values.validation import BareWord, Section, any_of, bare_word, did_you_mean, shown
 
 MOST_TYPES = 10
 MOST_ARG_CHARACTERS = 1024

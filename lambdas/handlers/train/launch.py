@@ -26,12 +26,13 @@ from lambdas.core.capacity.plan import Offer, Part, RefusalKind, parts
 from lambdas.core.edges.common import AttemptInput
 from lambdas.core.edges.train import LaunchAnswer, PoolRefused
 from lambdas.core.edges.train import Launched as GangLaunched
-from lambdas.core.model import gang, policy, tokens, wire
+from lambdas.core.model import gang, policy, tokens
 from lambdas.core.model.gang import Gang
 from lambdas.core.model.job import Job
-from lambdas.core.model.lazy import dataclass
 from lambdas.core.run import deadlines, readiness
 from lambdas.core.run.records import HostRow, IntentUpdate, Owner, Records
+from lambdas.core.values import wire
+from lambdas.core.values.lazy import dataclass
 from lambdas.settings import LaunchSettings
 from lambdas.steps.entry_point import entry_point
 from lambdas.steps.observability import clock, note

@@ -7,7 +7,6 @@ from typing import assert_never
 from lambdas.aws import instances, ssm, states
 from lambdas.aws.ledger import AlreadyWrittenError, Write, attempt_row, event_row, host_row, run_row
 from lambdas.core.edges.events import FromHost
-from lambdas.core.model import wire
 from lambdas.core.model.errors import AccessDenied, Infrastructure
 from lambdas.core.model.job import Role
 from lambdas.core.model.timeline import Entry, Source
@@ -18,6 +17,7 @@ from lambdas.core.run import records as ledger_rows
 from lambdas.core.run.outcome import Ending
 from lambdas.core.run.records import AttemptUpdate, HostUpdate, Records
 from lambdas.core.run.recovery import Trouble
+from lambdas.core.values import wire
 from lambdas.steps import attempts
 from lambdas.steps.observability import logger
 from lambdas.steps.signals.context import SignalContext

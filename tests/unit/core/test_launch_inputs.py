@@ -8,8 +8,8 @@ from lambdas.core.images import launch
 from lambdas.core.images.launch import LaunchRequest
 from lambdas.core.model.image import Image
 from lambdas.core.model.job import Job, MarketChoice
-from lambdas.core.model.validation import InputFaults
 from lambdas.core.run.recovery import Retry, Stop, Trouble
+from lambdas.core.values.validation import InputFaults
 from tests.unit.core.facts import NOON, ZONES, after, an_image
 
 OLD = an_image(
