@@ -199,11 +199,11 @@ class Ledger(Table):
     def _read(self, run: str) -> Records | None:
         before = self._query(run, "sk < :edge", "event#")
         after = self._query(run, "sk > :edge", "event#~")
-        return records.read(run, [*before, *after])
+        return records.of_rows(run, [*before, *after])
 
     def run(self, run: str) -> RunRow | None:
         """The run's own row alone; None for a run the ledger does not know."""
-        found = records.read(run, [row] if (row := self._get(f"run#{run}", "run")) else [])
+        found = records.of_rows(run, [row] if (row := self._get(f"run#{run}", "run")) else [])
         return found.run if found else None
 
     def timeline(self, run: str) -> tuple[Entry, ...]:

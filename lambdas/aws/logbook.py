@@ -73,9 +73,9 @@ class Logbook(Table):
         """The rows of these runs, as far as the ledger has them: a call for each hundred."""
         found = {}
         for row in self._batch((f"run#{name}", "run") for name in sorted(set(names))):
-            read = records.read(str(row["pk"]).removeprefix("run#"), [row])
-            if read:
-                found[read.run.run] = read.run
+            known = records.of_rows(str(row["pk"]).removeprefix("run#"), [row])
+            if known:
+                found[known.run.run] = known.run
         return found
 
     def awaited(self, attempts: Mapping[str, int], wait: str) -> dict[str, str]:

@@ -3,7 +3,7 @@
 from enum import StrEnum
 
 from lambdas.core.edges.common import RunInput
-from lambdas.core.run.recovery import Keep
+from lambdas.core.run.recovery import KeptHosts
 from lambdas.core.values.lazy import dataclass
 
 
@@ -21,7 +21,7 @@ class ReleaseInput(RunInput):
     scope: Scope
     attempt: int | None = None
     execution: str | None = None
-    keep: Keep = Keep.NONE
+    keep: KeptHosts = KeptHosts.NONE
     lost: tuple[str, ...] = ()
 
 

@@ -4,7 +4,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import ClassVar
 
-from lambdas.core.capacity.placement import GiveUp, RetireFirst, Wait
+from lambdas.core.capacity.placement import GiveUp, RetireFirst, TryLater
 from lambdas.core.edges.common import AttemptInput
 from lambdas.core.model.job import ImageWhen
 from lambdas.core.values.lazy import dataclass
@@ -53,7 +53,7 @@ class PoolRefused:
     reason: str
 
 
-LaunchAnswer = Launched | PoolRefused | Wait | RetireFirst | GiveUp
+LaunchAnswer = Launched | PoolRefused | TryLater | RetireFirst | GiveUp
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -410,7 +410,7 @@ ROWS: Mapping[str, tuple[type, tuple[str, ...], str]] = {
 was deleted, and a late word wrote a piece of it again."""
 
 
-def read(run: str, rows: Iterable[Mapping[str, Any]]) -> Records | None:
+def of_rows(run: str, rows: Iterable[Mapping[str, Any]]) -> Records | None:
     """The records these rows hold; None when the run itself is not among them."""
     found: RunRow | None = None
     plan: Plan | None = None

@@ -2,13 +2,13 @@
 
 from lambdas.core.edges.recover import RecoverInput
 from lambdas.core.images import launch
-from lambdas.core.run.recovery import Retry, Stop
+from lambdas.core.run.recovery import EndRun, Retry
 from lambdas.steps import recovery
 from lambdas.steps.entry_point import entry_point
 
 
 @entry_point
-def handler(given: RecoverInput) -> Retry | Stop:
+def handler(given: RecoverInput) -> Retry | EndRun:
     decision = launch.after(
         given.failure.trouble, attempt=given.attempt, now=given.now, deadline=given.plan.deadline
     )
