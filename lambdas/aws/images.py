@@ -6,6 +6,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
+from lambdas.aws.calls import listed, unless
 from lambdas.aws.clients import client
 from lambdas.core.model.errors import Misconfigured
 from lambdas.core.model.image import AMI, Image, Snapshot, Stored
@@ -19,18 +20,13 @@ MADE_FOR = re.compile(AMI)
 
 def find(image: str) -> Image | None:
     """The image, or None when EC2 does not know it."""
-    try:
-        answer = client("ec2").describe_images(ImageIds=[image], IncludeDisabled=True)
-    except ClientError as error:
-        if error.response["Error"]["Code"] in UNKNOWN:
-            return None
-        raise
-    return next((_image(data) for data in answer["Images"]), None)
+    answer = unless(UNKNOWN, client("ec2").describe_images, ImageIds=[image], IncludeDisabled=True)
+    return next((_image(data) for data in answer["Images"]), None) if answer else None
 
 
 def of_yard(yard: str) -> tuple[Image, ...]:
     """Every image that this yard made."""
-    return _own(Filters=[{"Name": "tag:trainyard:yard", "Values": [yard]}])
+    return _own(Filters=_made_by(yard))
 
 
 def of_account() -> tuple[Image, ...]:
@@ -39,10 +35,8 @@ def of_account() -> tuple[Image, ...]:
 
 
 def _own(**more: Any) -> tuple[Image, ...]:
-    pages = (
-        client("ec2").get_paginator("describe_images").paginate(Owners=["self"], IncludeDisabled=True, **more)
-    )
-    return tuple(_image(data) for page in pages for data in page["Images"])
+    found = listed("ec2", "describe_images", "Images", Owners=["self"], IncludeDisabled=True, **more)
+    return tuple(_image(data) for data in found)
 
 
 def create(
@@ -105,19 +99,19 @@ def delete_snapshot(snapshot: str) -> None:
 
 def snapshots_of_yard(yard: str) -> tuple[Stored, ...]:
     """Every snapshot that carries the yard's tag, also those that nobody made for an image."""
-    pages = (
-        client("ec2")
-        .get_paginator("describe_snapshots")
-        .paginate(OwnerIds=["self"], Filters=[{"Name": "tag:trainyard:yard", "Values": [yard]}])
-    )
-    return tuple(_stored(data) for page in pages for data in page["Snapshots"])
+    found = listed("ec2", "describe_snapshots", "Snapshots", OwnerIds=["self"], Filters=_made_by(yard))
+    return tuple(_stored(data) for data in found)
 
 
 def being_made(yard: str) -> dict[str, str]:
     """The instances that an image of the yard is being made of, and that image."""
     pending = {"Name": "state", "Values": ["pending"]}
-    made = _own(Filters=[{"Name": "tag:trainyard:yard", "Values": [yard]}, pending])
+    made = _own(Filters=[*_made_by(yard), pending])
     return {image.tags["trainyard:host"]: image.id for image in made if "trainyard:host" in image.tags}
+
+
+def _made_by(yard: str) -> list[dict[str, Any]]:
+    return [{"Name": "tag:trainyard:yard", "Values": [yard]}]
 
 
 def _stored(data: Mapping[str, Any]) -> Stored:

@@ -8,6 +8,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
+from lambdas.aws.calls import listed
 from lambdas.aws.clients import TROUBLE, client
 from lambdas.core.model.errors import Infrastructure
 from lambdas.core.model.gang import Gang
@@ -151,13 +152,8 @@ def _each(call: Callable[..., Any], ids: Sequence[str], chunk: int = CHUNK) -> d
 
 
 def _describe(**request: Any) -> tuple[Instance, ...]:
-    pages = client("ec2").get_paginator("describe_instances").paginate(**request)
-    return tuple(
-        _instance(instance)
-        for page in pages
-        for reservation in page["Reservations"]
-        for instance in reservation["Instances"]
-    )
+    found = listed("ec2", "describe_instances", "Reservations", **request)
+    return tuple(_instance(instance) for reservation in found for instance in reservation["Instances"])
 
 
 def _instance(data: Mapping[str, Any]) -> Instance:

@@ -61,12 +61,7 @@ class Logbook(Table):
 
     def day(self, day: datetime) -> list[dict[str, Any]]:
         """Every verdict of that day, in order."""
-        pages = self.dynamodb.get_paginator("query").paginate(
-            TableName=self.table,
-            KeyConditionExpression="pk = :day",
-            ExpressionAttributeValues={":day": {"S": f"{PATROL}#{day:%Y-%m-%d}"}},
-        )
-        rows = [unpack(item) for page in pages for item in page["Items"]]
+        rows = self._query("pk = :day", {"day": f"{PATROL}#{day:%Y-%m-%d}"})
         return [verdict for row in rows for verdict in row["verdicts"]]
 
     def runs(self, names: Iterable[str]) -> dict[str, RunRow]:
