@@ -42,7 +42,6 @@ def launch(
     role = function.its_role
     permissions.launch_hosts(
         role,
-        calls=["ec2:CreateFleet", "ec2:RunInstances"],
         template_id=template.ref,
         network=network.launch_arns,
         pass_role=template.role,
