@@ -91,13 +91,7 @@ class PatrolStack(cdk.Stack):
         return function
 
     def _arn(self, service: str, resource: str, word: str) -> str:
-        """By name, since this stack rests on no order of deploying the others."""
-        return self.format_arn(
-            service=service,
-            resource=resource,
-            resource_name=f"{self.settings.yard}-{word}",
-            arn_format=cdk.ArnFormat.COLON_RESOURCE_NAME,
-        )
+        return permissions.by_name(self, service, resource, f"{self.settings.yard}-{word}")
 
     def _dashboard(self) -> None:
         """From the one line that each pass logs: numbers of its own in CloudWatch would cost more than the looking."""
