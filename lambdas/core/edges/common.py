@@ -46,9 +46,15 @@ class Failure:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Admitted:
-    kind: ClassVar[str] = "admitted"
+class Answer:
+    """What a state answers, `kind` of its union, and why or what for in a sentence."""
+
+    kind: ClassVar[str]
     reason: str
+
+
+class Admitted(Answer):
+    kind = "admitted"
 
 
 @dataclass(frozen=True, kw_only=True)
