@@ -146,9 +146,7 @@ def _is_plain_key(key: str) -> bool:
 class Argument(Kind[str | int | float | bool]):
     """One value that a program is given."""
 
-    @property
-    def words(self) -> str:
-        return f"a text (up to {MOST_ARG_CHARACTERS} characters, no control characters), number or boolean"
+    words = f"a text (up to {MOST_ARG_CHARACTERS} characters, no control characters), number or boolean"
 
     def schema(self) -> dict[str, Any]:
         numbers = [
@@ -174,9 +172,7 @@ class Argument(Kind[str | int | float | bool]):
 class Variable(Kind[str]):
     """The value of an environment variable."""
 
-    @property
-    def words(self) -> str:
-        return f'a text (up to {MOST_ARG_CHARACTERS} characters, no control characters; quote numbers: "1")'
+    words = f'a text (up to {MOST_ARG_CHARACTERS} characters, no control characters; quote numbers: "1")'
 
     def schema(self) -> dict[str, Any]:
         return _text_schema()

@@ -9,7 +9,4 @@ from lambdas.steps.entry_point import entry_point
 
 @entry_point
 def handler(given: RecoverInput) -> Retry | EndRun:
-    decision = launch.after(
-        given.failure.trouble, attempt=given.attempt, now=given.now, deadline=given.plan.deadline
-    )
-    return recovery.logged(given, decision)
+    return recovery.decided(given, launch.after)

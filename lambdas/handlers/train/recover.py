@@ -1,5 +1,7 @@
 """Recover: another attempt, and with which hosts, or stop."""
 
+from functools import partial
+
 from lambdas.core.edges.recover import RecoverInput
 from lambdas.core.run.recovery import EndRun, Retry, decide
 from lambdas.steps import recovery
@@ -8,11 +10,4 @@ from lambdas.steps.entry_point import entry_point
 
 @entry_point
 def handler(given: RecoverInput) -> Retry | EndRun:
-    decision = decide(
-        given.failure.trouble,
-        attempt=given.attempt,
-        restarts=given.plan.restarts,
-        now=given.now,
-        deadline=given.plan.deadline,
-    )
-    return recovery.logged(given, decision)
+    return recovery.decided(given, partial(decide, restarts=given.plan.restarts))
