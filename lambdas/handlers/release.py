@@ -13,7 +13,7 @@ from typing import assert_never
 from lambdas import settings
 from lambdas.aws import instances
 from lambdas.aws.ledger import Ledger, event_row, host_row, run_row
-from lambdas.core.edges.release import Released, ReleaseInput, Scope
+from lambdas.core.edges.common import Released, ReleaseInput, Scope
 from lambdas.core.model.job import Hosts
 from lambdas.core.run import release
 from lambdas.core.run.records import Records

@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Protocol
 
-from lambdas.core.edges.recover import RecoverInput
+from lambdas.core.edges.common import RecoverInput
 from lambdas.core.run.recovery import EndRun, Retry, Trouble
 from lambdas.steps.observability import logger
 

@@ -1,6 +1,6 @@
 """Recover of a bake: another builder, or stop."""
 
-from lambdas.core.edges.recover import RecoverInput
+from lambdas.core.edges.common import RecoverInput
 from lambdas.core.images import bake
 from lambdas.core.run.recovery import EndRun, Retry
 from lambdas.steps import recovery
