@@ -44,6 +44,11 @@ class Instance:
         return Gang(int(self.tags.get("trainyard:gang", Gang.GPU)))
 
     @property
+    def state_and_why(self) -> str:
+        """In EC2's words."""
+        return f"{self.state} ({self.state_reason or 'no reason given'})"
+
+    @property
     def gone(self) -> bool:
         return self.state in ("shutting-down", "terminated", "stopping", "stopped")
 
