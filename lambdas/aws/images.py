@@ -1,7 +1,8 @@
 """AMIs: made under a name that makes it happen once, looked at, retired with their snapshots."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from typing import Any
 
 from botocore.exceptions import ClientError
@@ -69,12 +70,8 @@ def retire(image: str) -> None:
 
     Raises AccessDenied, or Misconfigured for everything else that EC2 says against it: of snapshots that it could not
     delete it tells in a 200 answer."""
-    try:
-        answer = client("ec2").deregister_image(ImageId=image, DeleteAssociatedSnapshots=True)
-    except ClientError as error:
-        if error.response["Error"]["Code"] in UNKNOWN:
-            return
-        raise Misconfigured(f"EC2 does not deregister {image}: {_answer_of(error)}") from error
+    deregister = partial(client("ec2").deregister_image, ImageId=image, DeleteAssociatedSnapshots=True)
+    answer = _ended(deregister, UNKNOWN, f"deregister {image}")
     failed = [
         f"{result.get('SnapshotId')}: {result.get('ReturnCode')}"
         for result in answer.get("DeleteSnapshotResults", [])
@@ -89,12 +86,16 @@ def retire(image: str) -> None:
 
 def delete_snapshot(snapshot: str) -> None:
     """Delete a snapshot that no image stands on; one that is gone already is fine. Raises as `retire` does."""
+    _ended(partial(client("ec2").delete_snapshot, SnapshotId=snapshot), GONE, f"delete {snapshot}")
+
+
+def _ended(call: Callable[[], Any], gone: Collection[str], what: str) -> dict[str, Any]:
+    """What EC2 answers; nothing for what is gone already."""
     try:
-        client("ec2").delete_snapshot(SnapshotId=snapshot)
+        return unless(gone, call) or {}
     except ClientError as error:
-        if error.response["Error"]["Code"] in GONE:
-            return
-        raise Misconfigured(f"EC2 does not delete {snapshot}: {_answer_of(error)}") from error
+        answer = error.response["Error"]
+        raise Misconfigured(f"EC2 does not {what}: {answer['Code']}: {answer.get('Message', '')}") from error
 
 
 def snapshots_of_yard(yard: str) -> tuple[Stored, ...]:
@@ -131,10 +132,6 @@ def _stored(data: Mapping[str, Any]) -> Stored:
 
 def _tags(data: Mapping[str, Any]) -> dict[str, str]:
     return {tag["Key"]: tag["Value"] for tag in data.get("Tags", [])}
-
-
-def _answer_of(error: ClientError) -> str:
-    return f"{error.response['Error']['Code']}: {error.response['Error'].get('Message', '')}"
 
 
 def _image(data: Mapping[str, Any]) -> Image:
