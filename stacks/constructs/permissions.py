@@ -162,7 +162,7 @@ def image_hosts(role: iam.Role, yard: str) -> None:
     allow(role, ["ec2:CreateImage"], [ec2("instance/*")], tagged(yard), because=BY_TAG)
     made = [ec2_unowned("image/*"), ec2_unowned("snapshot/*")]
     allow(role, ["ec2:CreateImage"], made, because=TO_BE_MADE)
-    allow(role, ["ec2:CreateTags"], made, _to_be_tagged(yard, "CreateImage"), because=BY_TAG)
+    allow(role, ["ec2:CreateTags"], made, to_be_tagged(yard, "CreateImage"), because=BY_TAG)
 
 
 def retire_images(role: iam.Role, yard: str) -> None:
@@ -176,7 +176,7 @@ def tagged(yard: str) -> dict[str, Any]:
     return {"StringEquals": {f"aws:ResourceTag/{YARD_TAG}": yard}}
 
 
-def _to_be_tagged(yard: str, by: str | Sequence[str] = ()) -> dict[str, Any]:
+def to_be_tagged(yard: str, by: str | Sequence[str] = ()) -> dict[str, Any]:
     """What is asked for carries the yard's tag; `by`: the calls that may write it."""
     action = {"ec2:CreateAction": by} if by else {}
     return {"StringEquals": {f"aws:RequestTag/{YARD_TAG}": yard, **action}}
@@ -189,51 +189,3 @@ def ec2(resource: str) -> str:
 def ec2_unowned(resource: str) -> str:
     """Images and snapshots have no account in their name."""
     return f"arn:{cdk.Aws.PARTITION}:ec2:{cdk.Aws.REGION}::{resource}"
-
-
-def plan_launches(role: iam.Role) -> None:
-    """Quotas, prices, zones and images, and what counts against the quotas now."""
-    anywhere(
-        role,
-        "servicequotas:GetAWSDefaultServiceQuota",
-        "ec2:DescribeSpotPriceHistory",
-        "ec2:DescribeInstanceTypeOfferings",
-        "ec2:DescribeSubnets",
-        "ec2:DescribeImages",
-        "ec2:DescribeInstances",
-    )
-    allow(
-        role,
-        ["servicequotas:GetServiceQuota"],
-        [f"arn:{cdk.Aws.PARTITION}:servicequotas:{cdk.Aws.REGION}:{cdk.Aws.ACCOUNT_ID}:ec2/*"],
-        because="The quotas of EC2: which of them counts depends on the job's instance types.",
-    )
-
-
-def launch_hosts(
-    role: iam.Role,
-    *,
-    template_id: str,
-    network: Sequence[str],
-    pass_role: iam.IRole,
-    yard: str,
-    images: Mapping[str, Any] | None = None,
-) -> None:
-    """Launch from this template, into this network, under this host role; what comes into being carries the yard's tag.
-
-    `images` narrows the images that may be started."""
-    calls = ["ec2:CreateFleet", "ec2:RunInstances"]
-    any_image = [ec2_unowned("image/*"), ec2_unowned("snapshot/*")]
-    base = "A base image is whatever the parameter of its publisher names that day."
-    allow(role, calls, any_image, images, because=BY_TAG if images else base)
-    allow(role, calls, [ec2(f"launch-template/{template_id}"), *network])
-    fleet, created = ec2("fleet/*"), [ec2("instance/*"), ec2("volume/*"), ec2("network-interface/*")]
-    allow(role, ["ec2:CreateFleet"], [fleet], _to_be_tagged(yard), because=BY_TAG)
-    # CreateFleet tags fleet, instances and volumes; a tag on the spot request it makes could only come from the
-    # template, which on-demand launches share. So no condition can hold here, and none is needed: it costs nothing.
-    allow(role, calls, [ec2("spot-instances-request/*")], because=TO_BE_MADE)
-    allow(role, calls, created, _to_be_tagged(yard), because=BY_TAG)
-    tags = _to_be_tagged(yard, ["CreateFleet", "RunInstances"])
-    allow(role, ["ec2:CreateTags"], [*created, fleet], tags, because=BY_TAG)
-    to_ec2 = {"StringEquals": {"iam:PassedToService": "ec2.amazonaws.com"}}
-    allow(role, ["iam:PassRole"], [pass_role.role_arn], to_ec2)
