@@ -18,6 +18,7 @@ class Workflow(Construct):
 
     word: ClassVar[str]
     machine: StateMachine
+    conclude: Function
 
     def __init__(self, scope: cdk.Stack, factory: FunctionFactory) -> None:
         super().__init__(scope, self.word.capitalize())
@@ -71,8 +72,6 @@ class Workflow(Construct):
         self,
         scope: Construct,
         queue: DeadLetterQueue,
-        *,
-        function: Function,
         description: str,
         reason: str,
         ended: Sequence[str] = CUT_SHORT,
@@ -82,7 +81,7 @@ class Workflow(Construct):
             f"{self.word.capitalize()}CutShort",
             of=[self.machine],
             ended=ended,
-            function=function,
+            function=self.conclude,
             dead_letter_queue=queue,
             description=description,
             input={"cut_short": True, "outcome": {"kind": "error", "error": "Aborted", "reason": reason}},

@@ -147,7 +147,8 @@ def parse_arguments() -> argparse.Namespace:
 def read_assignment(arguments: argparse.Namespace) -> Assignment:
     """Raises SystemExit when the flags do not say who this process is."""
     servers, workers = (
-        tuple(one for one in said.split(",") if one) for said in (arguments.ps_hosts, arguments.worker_hosts)
+        tuple(one for one in addresses.split(",") if one)
+        for addresses in (arguments.ps_hosts, arguments.worker_hosts)
     )
     if bool(servers) != bool(workers):
         raise SystemExit("--ps_hosts and --worker_hosts belong together: found only one of them")
@@ -187,10 +188,10 @@ def serve(assignment: Assignment, target: str, environment: Environment) -> NoRe
         while assignment.absent():
             time.sleep(LOOK_SECONDS)
     with tf.Graph().as_default(), v1.Session(target, config=assignment.config()) as session:
-        told = over(assignment.task).size()
+        messages = over(assignment.task).size()
         unanswered = 0
         while unanswered < GONE_AFTER_LOOKS:
-            if session.run(told):
+            if session.run(messages):
                 leave(FINISHED, f"ps {assignment.task} is not needed any more: the chief has finished")
             time.sleep(LOOK_SECONDS)
             unanswered = 0 if answers(chief) else unanswered + 1
@@ -387,8 +388,8 @@ def wait_for_the_others(assignment: Assignment, target: str) -> None:
         return
     end = time.monotonic() + LAST_WORDS_SECONDS
     with tf.Graph().as_default(), v1.Session(target, config=assignment.config()) as session:
-        said = done_queue().size()
-        while session.run(said) < len(assignment.workers) - 1 and time.monotonic() < end:
+        messages = done_queue().size()
+        while session.run(messages) < len(assignment.workers) - 1 and time.monotonic() < end:
             time.sleep(LOOK_SECONDS)
 
 

@@ -42,8 +42,8 @@ def main() -> None:
     }
     difference = farthest(joined, unsplit)
     equal = bool(np.array_equal(joined.numpy(), unsplit.numpy()))
-    told = "bitwise equal" if equal else f"different by {difference:.1e} of the largest element"
-    print(f"joined product and unsplit product are {told}", flush=True)
+    answer = "bitwise equal" if equal else f"different by {difference:.1e} of the largest element"
+    print(f"joined product and unsplit product are {answer}", flush=True)
     print(", ".join(f"{name} {value:.4f}" for name, value in seconds.items()), flush=True)
     write_metrics(
         Environment.from_os().metrics,

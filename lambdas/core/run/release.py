@@ -6,7 +6,7 @@ from typing import assert_never
 
 from lambdas.core.model.instance_types import Market
 from lambdas.core.model.job import Hosts
-from lambdas.core.model.lazy import dataclass
+from lambdas.core.values.lazy import dataclass
 
 
 class Act(StrEnum):

@@ -20,7 +20,7 @@ def handler(given: AttemptInput) -> HostReached:
     (host,) = ledger.known(run).attempts[attempt].hosts
     found = instances.of_ids([host])
     if not found or found[0].gone:
-        state = f"{found[0].state} ({found[0].state_reason or 'no reason given'})" if found else "unknown"
+        state = found[0].state_and_why if found else "unknown"
         raise HostLost(f"EC2 says {host} is {state}, before it could be reached")
     if host not in ssm.online([host]):
         raise NotRegistered(
