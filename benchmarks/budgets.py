@@ -96,27 +96,14 @@ def of_transfer(sets: dict[str, transfer.Speeds]) -> list[Row]:
 
 def of_endurance(found: endurance.Endurance) -> list[Row]:
     """What the local cloud's server holds after all calls and hosts is what it held after the first."""
-    warm, after = found.warm, found.after
-    return [
-        Row(
-            f"{what} of the local cloud after {endurance.WARM_CALLS:,} / {endurance.CALLS:,} calls",
-            budget,
-            f"{before:,} / {then:,}",
-            holds,
-        )
-        for what, budget, before, then, holds in (
-            (
-                "descriptors",
-                "no more",
-                warm.descriptors,
-                after.descriptors,
-                after.descriptors <= warm.descriptors,
-            ),
-            ("threads", "no more", warm.threads, after.threads, after.threads <= warm.threads),
-            ("processes", "no more", warm.processes, after.processes, after.processes <= warm.processes),
-            ("MB", "<= 1.25 x", warm.memory_mb, after.memory_mb, after.memory_mb <= 1.25 * warm.memory_mb),
-        )
-    ]
+    calls = f"{endurance.WARM_CALLS:,} / {endurance.CALLS:,} calls"
+    counted = [(name, name, "no more", 1.0) for name in endurance.COUNTED]
+    rows = []
+    for name, shown, budget, times in [*counted, ("memory_mb", "MB", "<= 1.25 x", 1.25)]:
+        before, then = getattr(found.warm, name), getattr(found.after, name)
+        what, measured = f"{shown} of the local cloud after {calls}", f"{before:,} / {then:,}"
+        rows.append(Row(what, budget, measured, then <= times * before))
+    return rows
 
 
 def of_patrol(passes: list[patrol.Pass]) -> list[Row]:

@@ -86,6 +86,7 @@ RARE: tuple[tuple[str, str, dict[str, Any]], ...] = (
 )
 """Each starts something that runs, so that it takes longer than twenty of the others: one of `SELDOM` calls."""
 SERVICES = sorted({service for service, _, _ in OFTEN + RARE})
+COUNTED = ("descriptors", "threads", "processes")
 TRUSTED = ("lambda.amazonaws.com", "states.amazonaws.com", "ec2.amazonaws.com")
 
 
@@ -150,9 +151,7 @@ def settled(state: Path, before: Held | None = None) -> Held:
     while time.monotonic() < ends:
         time.sleep(1)
         now = held(state)
-        if before is not None and all(
-            getattr(now, what) <= getattr(before, what) for what in ("descriptors", "threads", "processes")
-        ):
+        if before is not None and all(getattr(now, what) <= getattr(before, what) for what in COUNTED):
             return now
         if before is None and now.descriptors >= last.descriptors and now.processes >= last.processes:
             return now

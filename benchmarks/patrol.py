@@ -58,10 +58,6 @@ class Pass:
     stop_seconds: float
     looking_cents: float
 
-    @property
-    def calls_a_thousand(self) -> float:
-        return self.calls * 1000 / self.hosts
-
 
 def measure() -> list[Pass]:
     """One process a size, so that memory is that size's own."""

@@ -26,7 +26,6 @@ from lambdas.aws import clients
 NAMESPACE = 'xmlns="http://ec2.amazonaws.com/doc/2016-11-15/"'
 EC2_PAGE, STATES_PAGE = 1000, 1000
 PACK, UNPACK = TypeSerializer(), TypeDeserializer()
-GONE = ("terminated", "shutting-down")
 
 
 @dataclass

@@ -54,14 +54,14 @@ class Cloud:
 
     def session(self) -> Session:
         """A session with this cloud's credentials and endpoint, and with nothing of the person's own."""
-        said = self.environment()
+        environment = self.environment()
         boto = boto3.Session(
-            aws_access_key_id=said["AWS_ACCESS_KEY_ID"],
-            aws_secret_access_key=said["AWS_SECRET_ACCESS_KEY"],
-            aws_session_token=said.get("AWS_SESSION_TOKEN"),
-            region_name=said.get("AWS_REGION") or said["AWS_DEFAULT_REGION"],
+            aws_access_key_id=environment["AWS_ACCESS_KEY_ID"],
+            aws_secret_access_key=environment["AWS_SECRET_ACCESS_KEY"],
+            aws_session_token=environment.get("AWS_SESSION_TOKEN"),
+            region_name=environment.get("AWS_REGION") or environment["AWS_DEFAULT_REGION"],
         )
-        return Session(boto, said["AWS_ENDPOINT_URL"])
+        return Session(boto, environment["AWS_ENDPOINT_URL"])
 
     def fault(self, *words: str) -> str:
         """`python -m localcloud fault ...`; answers what it printed."""

@@ -29,15 +29,15 @@ def show(statuses: Iterable[RunStatus]) -> RunStatus:
 
 def show_states(run: Run, every: float = 1.0) -> None:
     """Say the states of a bake as they come, the builder's newest line beside them, until it is over."""
-    said = 0
+    shown = 0
     with console.status("bake ...") as spinner:
         while True:
             over, states = run.execution.is_over, run.states
-            for state in states[said:]:
+            for state in states[shown:]:
                 say(f"  {state.entered:%H:%M:%S} {state.name}")
             if over:
                 return
-            said = len(states)
+            shown = len(states)
             newest = [line.partition(" | ")[2] for line in run.logs("builder").splitlines()[-1:]]
             spinner.update(escape("".join(newest)[:100]) or "bake ...")
             time.sleep(every)

@@ -20,7 +20,7 @@ KEPT = 3
 """Assemblies that stay, for those who go back and forth."""
 
 
-class NotSynthesised(Exception):
+class NotSynthesisedError(Exception):
     """app.py ended badly; what it printed."""
 
 
@@ -30,7 +30,7 @@ def is_made() -> bool:
 
 
 def synthesised() -> Path:
-    """Its folder. Raises NotSynthesised."""
+    """Its folder. Raises NotSynthesisedError."""
     BUILD.mkdir(parents=True, exist_ok=True)
     with (BUILD / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -75,7 +75,7 @@ def _synthesise(folder: Path) -> None:
         [sys.executable, "app.py"], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
     )
     if done.returncode:
-        raise NotSynthesised(f"{done.stdout}\n{done.stderr}".strip())
+        raise NotSynthesisedError(f"{done.stdout}\n{done.stderr}".strip())
     for asset in making.glob("asset.*"):  # code and layers, 40 MB: worlds call the functions of this clone
         shutil.rmtree(asset) if asset.is_dir() else asset.unlink()
     making.rename(folder)

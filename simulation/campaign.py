@@ -1,4 +1,4 @@
-"""Which worlds are tried, on all cores, and what came of each. The same request makes the same findings on any machine."""
+"""Which worlds are tried, on all cores, and what came of each: the same request makes the same findings anywhere."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
+from typing import Self, TypeVar
 
 from simulation import detection, process, timeline
 from simulation.faults import Fault, Kind, singles
 from simulation.scenarios import SCENARIOS
 from simulation.story import Story, tell
 from simulation.timeline import Line
-from simulation.trial import CLEAN_SEED, SIMULATOR, BadInput, Finding, Trial, Violation
+from simulation.trial import CLEAN_SEED, SIMULATOR, BadInputError, Finding, Trial, Violation
 from simulation.world.world import BEGINNING, Entry
 
 MOST_CPU_SECONDS = 120.0
@@ -62,10 +62,10 @@ def tried(assembly: Path, trial: Trial, *, in_full: bool = False) -> Told:
                 SCENARIOS[trial.scenario],
                 seed=trial.seed,
                 faults=trial.faults,
-                at_end=lambda yard: in_full and decided.extend(timeline.decisions(yard)),
+                at_end=lambda yard: decided.extend(timeline.decisions(yard) if in_full else ()),
             )
         told = Told(found(trial, story), story, timeline.told(story.trace, decided) if in_full else [])
-    except (Exception, TooLong) as error:
+    except (Exception, TooLong) as error:  # noqa: BLE001 - whatever it is, it is the finding
         told = Told(Finding(trial, violations=(_crash(error),)))
     process.tidy()
     return told
@@ -152,18 +152,18 @@ def write_trace(path: Path, trial: Trial, trace: Sequence[Entry]) -> None:
 
 
 def read_trace(path: Path) -> tuple[str, list[str]]:
-    """Which trial it is of, and its lines. Raises BadInput for anything but a trace of this version."""
+    """Which trial it is of, and its lines. Raises BadInputError for anything but a trace of this version."""
     try:
         head, *lines = path.read_text().splitlines() or [""]
     except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(f"{path} cannot be read as a trace: {error}") from error
+        raise BadInputError(f"{path} cannot be read as a trace: {error}") from error
     try:
         said = json.loads(head)
         version, of = said["trainyard trace"], str(said["of"])
     except (ValueError, KeyError, TypeError) as error:
-        raise BadInput(f"{path} is no trace: its first line does not say so") from error
+        raise BadInputError(f"{path} is no trace: its first line does not say so") from error
     if version != TRACE_VERSION:
-        raise BadInput(
+        raise BadInputError(
             f"{path} is a trace of version {version}; this is version {TRACE_VERSION}: make it anew"
         )
     return of, lines
@@ -245,7 +245,7 @@ def smaller(trial: Trial) -> Iterator[Trial]:
 # --------------------------------------------------------------------------------------------------------- on all cores
 
 
-class WorkerDied(Exception):
+class WorkerDiedError(Exception):
     """A process of ours was killed: which worlds were under way."""
 
 
@@ -260,7 +260,7 @@ class Cores:
             self.jobs, mp_context=context, initializer=_begin, initargs=(assembly,)
         )
 
-    def __enter__(self) -> Cores:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -283,7 +283,7 @@ class Cores:
         function: Callable[[Work], Answer],
         works: Sequence[Work],
         *,
-        heard: Callable[[Sequence[Answer]], None] = lambda answers: None,
+        heard: Callable[[Sequence[Answer]], None] = lambda _: None,
         chunk: int = CHUNK,
     ) -> list[Answer]:
         chunks = [works[start : start + chunk] for start in range(0, len(works), chunk)]
@@ -299,7 +299,7 @@ class Cores:
             missing = [
                 str(work) for number, part in enumerate(chunks) if number not in answers for work in part
             ]
-            raise WorkerDied(
+            raise WorkerDiedError(
                 f"a worker was killed; among the worlds under way: {'; '.join(missing[:CHUNK])}"
             ) from error
         return [answer for number in sorted(answers) for answer in answers[number]]

@@ -51,9 +51,7 @@ def detected(fault: Fault, trace: Sequence[Entry]) -> Detection | None:
     if fault.kind not in (Kind.HOST, Kind.EVENT):
         return None
     entries = iter(trace)
-    struck = _next(
-        entries, lambda entry: entry.what == FAULT + fault.what and entry.details.get("place") == fault.place
-    )
+    struck = _first(entries, lambda entry: _is_of(fault, entry))
     if struck is None:
         return None
     after = list(entries)
@@ -67,9 +65,12 @@ def detected(fault: Fault, trace: Sequence[Entry]) -> Detection | None:
     if asked is None:
         return None
     seen = caught[-1] if caught else recovers.at
-    return Detection(
-        fault, _since(struck, known and min(known.at, seen)), _since(struck, seen), _since(struck, asked.at)
-    )
+    ec2 = _since(struck, min(known.at, seen)) if known else 0.0
+    return Detection(fault, ec2, _since(struck, seen), _since(struck, asked.at))
+
+
+def _is_of(fault: Fault, entry: Entry) -> bool:
+    return entry.what == FAULT + fault.what and entry.details.get("place") == fault.place
 
 
 def _asks(entry: Entry) -> bool:
@@ -77,15 +78,12 @@ def _asks(entry: Entry) -> bool:
     return (entry.who, entry.what) == ("ec2", "fleet") or entry.what in ("enters AwaitHosts", "enters Await")
 
 
-def _since(struck: Entry, when: datetime | None) -> float:
-    return (when - struck.at).total_seconds() if when else 0.0
+def _since(struck: Entry, when: datetime) -> float:
+    return (when - struck.at).total_seconds()
 
 
-def _next(entries: Iterable[Entry], fits: Callable[[Entry], bool]) -> Entry | None:
+def _first(entries: Iterable[Entry], fits: Callable[[Entry], bool]) -> Entry | None:
     return next((entry for entry in entries if fits(entry)), None)
-
-
-_first = _next
 
 
 @dataclass(frozen=True)
@@ -151,10 +149,17 @@ def markdown(rows: Sequence[Row]) -> str:
         if row.told_by != told_by:
             told_by = row.told_by
             lines.append(f"| **{told_by}** | | | | | | |")
-        limit = f"{row.limit:.0f}" if row.limit else "–"  # noqa: RUF001
-        lines.append(
-            f"| {row.fault} | {row.worlds} | {row.ec2:.1f} | +{row.seen:.1f} | +{row.asked:.1f} | {row.most:.1f} | {limit} |"
+        limit = f"{row.limit:.0f}" if row.limit else ""
+        cells = (
+            row.fault,
+            row.worlds,
+            f"{row.ec2:.1f}",
+            f"+{row.seen:.1f}",
+            f"+{row.asked:.1f}",
+            f"{row.most:.1f}",
+            limit,
         )
+        lines.append(f"| {' | '.join(map(str, cells))} |")
     lines.append(
         "\nMedians but for the last two columns; each part is counted from the end of the one before."
     )

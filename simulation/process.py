@@ -31,7 +31,7 @@ def restart_as_needed() -> None:
     if os.environ == _environment():
         return
     sys.stdout.flush()
-    os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], _environment())
+    os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], _environment())  # noqa: S606 - this very program
 
 
 def _environment() -> dict[str, str]:
@@ -41,7 +41,7 @@ def _environment() -> dict[str, str]:
 
 @functools.cache
 def prepared(assembly: Path) -> YardTemplate:
-    """The yard of that folder, once clients ask the simulated AWS, functions read their own environment, all is quiet."""
+    """The yard of that folder, once clients ask the simulated AWS and functions read their own environment."""
     os.environ.update(FIXED)
     time.tzset()
     DOOR.install()

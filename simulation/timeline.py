@@ -10,7 +10,6 @@ from datetime import datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from lambdas.core.model import wire
 from lambdas.core.model.timeline import Source
 from simulation.world.world import BEGINNING, Entry
 
@@ -71,7 +70,7 @@ def _is_decision(row: Mapping[str, Any]) -> bool:
 def _decision(run: str, row: Mapping[str, Any]) -> Decision:
     attempt = row.get("attempt")
     return Decision(
-        wire.instant(str(row["at"])),
+        datetime.fromisoformat(str(row["at"])),
         run,
         str(row["event"]),
         str(row.get("reason") or ""),

@@ -1,6 +1,6 @@
-"""A trial is one world to be: its scenario, what goes wrong in it, the seed of its chance. A finding is what came of it.
+"""A trial is one world to be: its scenario, what goes wrong in it, the seed of its chance; a finding: what it came to.
 
-The text of a trial is what a person copies: `train: FAULT + FAULT`, and `train@57: ...` where the world's seed is not 1.
+The text of a trial is what a person copies: `train: FAULT + FAULT`; `train@57: ...` where the world's seed is not 1.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SIMULATOR = "the simulator itself works"
 """What a world breaks whose own code raises: no promise of the product."""
 
 
-class BadInput(Exception):
+class BadInputError(Exception):
     """Somebody asked for what there is not; says in one line what there is."""
 
 
@@ -92,32 +92,32 @@ class Group:
 
 
 def parse(text: str) -> Trial:
-    """The reverse of str(). Raises BadInput."""
+    """The reverse of str(). Raises BadInputError."""
     world, _, faults = text.strip().partition(": ")
     name, _, seed = world.rstrip(": ").partition("@")
     if seed and not seed.isdecimal():
-        raise BadInput(f"{seed!r} is no number: a world's seed is written as in train@57")
+        raise BadInputError(f"{seed!r} is no number: a world's seed is written as in train@57")
     scenario = known_scenario(name)
     try:
         parsed = tuple(Fault.parse(each) for each in faults.split(JOINED) if each.strip())
     except ValueError as error:
-        raise BadInput(str(error)) from error
+        raise BadInputError(str(error)) from error
     return Trial(scenario, parsed, int(seed or CLEAN_SEED))
 
 
 def known_scenario(name: str) -> str:
-    """Raises BadInput for one that does not exist, and names those like it."""
+    """Raises BadInputError for one that does not exist, and names those like it."""
     return known(name, SCENARIOS, "scenario")
 
 
 def known(name: str, names: Iterable[str], of: str) -> str:
-    """`name`, if it is one of them. Raises BadInput."""
+    """`name`, if it is one of them. Raises BadInputError."""
     names = [str(each) for each in names]
     if name in names:
         return name
     near = difflib.get_close_matches(name, names, n=2, cutoff=0.5)
     hint = f"did you mean {' or '.join(near)}? " if near else ""
-    raise BadInput(f"there is no {of} {name!r}: {hint}There are {', '.join(names)}")
+    raise BadInputError(f"there is no {of} {name!r}: {hint}There are {', '.join(names)}")
 
 
 def grouped(findings: Iterable[Finding]) -> list[Group]:

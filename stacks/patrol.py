@@ -21,6 +21,28 @@ MACHINES = ("train", "bake", "snapshot", "launch")
 """The state machines whose executions keep hosts."""
 EACH_LINE = 'filter message = "patrol"'
 EVERY_FIVE_MINUTES = "by bin(5m)"
+STACKED, LINE = cloudwatch.LogQueryVisualizationType.STACKEDAREA, cloudwatch.LogQueryVisualizationType.LINE
+GRAPHS = (
+    (
+        "Hosts by state",
+        STACKED,
+        "max(patrol.running) as running, max(patrol.stopped) as stopped, max(patrol.going) as going",
+    ),
+    ("Busiest GPU of the hosts without a run, percent", LINE, "avg(patrol.busy_percent) as busy"),
+    ("Dollars an hour now", LINE, "max(patrol.dollars_per_hour) as dollars"),
+    ("Dollars an hour saved by stopping and ending", LINE, "sum(patrol.dollars_per_hour_saved) as saved"),
+    (
+        "Verdicts that were acted on",
+        STACKED,
+        (
+            "sum(patrol.stops) as stopped, "
+            "sum(patrol.archives) as archived, sum(patrol.terminates) as terminated, "
+            "sum(patrol.refused) as refused, sum(patrol.deferred) as deferred"
+        ),
+    ),
+    ("Dollars of instance hours this month", LINE, "max(patrol.dollars_this_month) as dollars"),
+)
+"""Of the dashboard, two a row."""
 
 
 class PatrolStack(cdk.Stack):
@@ -91,51 +113,14 @@ class PatrolStack(cdk.Stack):
         return function
 
     def _arn(self, service: str, resource: str, word: str) -> str:
-        """By name, since this stack rests on no order of deploying the others."""
-        return self.format_arn(
-            service=service,
-            resource=resource,
-            resource_name=f"{self.settings.yard}-{word}",
-            arn_format=cdk.ArnFormat.COLON_RESOURCE_NAME,
-        )
+        return permissions.by_name(self, service, resource, f"{self.settings.yard}-{word}")
 
     def _dashboard(self) -> None:
         """From the one line that each pass logs: numbers of its own in CloudWatch would cost more than the looking."""
         board = cloudwatch.Dashboard(self, "Dashboard", dashboard_name=f"{self.settings.yard}-patrol")
-        stacked, line = (
-            cloudwatch.LogQueryVisualizationType.STACKEDAREA,
-            cloudwatch.LogQueryVisualizationType.LINE,
-        )
-        board.add_widgets(
-            self._graph(
-                "Hosts by state",
-                stacked,
-                "max(patrol.running) as running, max(patrol.stopped) as stopped, max(patrol.going) as going",
-            ),
-            self._graph(
-                "Busiest GPU of the hosts without a run, percent", line, "avg(patrol.busy_percent) as busy"
-            ),
-        )
-        board.add_widgets(
-            self._graph("Dollars an hour now", line, "max(patrol.dollars_per_hour) as dollars"),
-            self._graph(
-                "Dollars an hour saved by stopping and ending",
-                line,
-                "sum(patrol.dollars_per_hour_saved) as saved",
-            ),
-        )
-        board.add_widgets(
-            self._graph(
-                "Verdicts that were acted on",
-                stacked,
-                "sum(patrol.stops) as stopped, "
-                "sum(patrol.archives) as archived, sum(patrol.terminates) as terminated, "
-                "sum(patrol.refused) as refused, sum(patrol.deferred) as deferred",
-            ),
-            self._graph(
-                "Dollars of instance hours this month", line, "max(patrol.dollars_this_month) as dollars"
-            ),
-        )
+        graphs = [self._graph(*each) for each in GRAPHS]
+        for first in range(0, len(graphs), 2):
+            board.add_widgets(*graphs[first : first + 2])
 
     def _graph(
         self, title: str, view: cloudwatch.LogQueryVisualizationType, figures: str

@@ -8,7 +8,7 @@ from constructs import Construct
 
 from lambdas.core.model import policy
 from lambdas.core.model.policy import Policy
-from lambdas.core.model.validation import InputFaults, shown
+from lambdas.core.values.validation import InputFaults, shown
 
 
 @dataclass(frozen=True)
@@ -66,26 +66,20 @@ class YardSettings:
             **DEFAULTS,
             **{key: scope.node.try_get_context(key) for key in DEFAULTS if _given(scope, key)},
         }
-        prefix = str(context["yard"])
-        if not re.fullmatch(r"[A-Z][A-Za-z0-9]{0,19}", prefix):
-            raise ValueError(
-                f"context yard={prefix!r}: a yard is named by a capital letter and up to 19 letters or digits, "
-                "like Trainyard"
-            )
         return cls(
-            prefix=prefix,
+            prefix=_word(context, "yard", *NAME),
             private=_flag(context, "private"),
             disposable=_flag(context, "disposable"),
             notify=str(context["notify"]),
             base_image_parameter=str(context["base_image_parameter"]),
-            bake_recipe=_recipe(context),
+            bake_recipe=_word(context, "bake_recipe", *RECIPE),
             bake_schedule=_schedule(context),
-            look_seconds=_count(context, "look_seconds"),
-            volume_initialization_rate=_rate(context),
-            keep_images=_count(context, "keep_images"),
-            keep_days=_count(context, "keep_days"),
+            look_seconds=int(_word(context, "look_seconds", *COUNT)),
+            volume_initialization_rate=int(_word(context, "volume_initialization_rate", *RATE)),
+            keep_images=int(_word(context, "keep_images", *COUNT)),
+            keep_days=int(_word(context, "keep_days", *COUNT)),
             policy=_policy(context),
-            monthly_dollars=_dollars(context, "monthly_dollars"),
+            monthly_dollars=float(_word(context, "monthly_dollars", *DOLLARS)),
         )
 
 
@@ -108,6 +102,23 @@ DEFAULTS: dict[str, object] = {
 }
 
 
+NAME = (
+    r"[A-Z][A-Za-z0-9]{0,19}",
+    "a yard is named by a capital letter and up to 19 letters or digits, like Trainyard",
+)
+RECIPE = r"[a-z][a-z0-9-]{0,29}", "say the name of a recipe under images/, like gpu"
+COUNT = r"0*[1-9]\d*", "say a whole number above zero"
+RATE = r"0|0*([12]\d\d|300)", "say 100 to 300 MiB a second, or 0"
+DOLLARS = r"\d{1,9}(\.\d{1,2})?", "say dollars, like 500 or 99.50; 0 for none"
+
+
+def _word(context: dict[str, object], key: str, pattern: str, say: str) -> str:
+    word = str(context[key])
+    if not re.fullmatch(pattern, word):
+        raise ValueError(f"context {key}={word!r}: {say}")
+    return word
+
+
 def _given(scope: Construct, key: str) -> bool:
     return scope.node.try_get_context(key) is not None
 
@@ -119,32 +130,11 @@ def _flag(context: dict[str, object], key: str) -> bool:
     return word == "true"
 
 
-def _recipe(context: dict[str, object]) -> str:
-    word = str(context["bake_recipe"])
-    if not re.fullmatch(r"[a-z][a-z0-9-]{0,29}", word):
-        raise ValueError(f"context bake_recipe={word!r}: say the name of a recipe under images/, like gpu")
-    return word
-
-
 def _schedule(context: dict[str, object]) -> str:
     word = str(context["bake_schedule"]).strip()
     if word and not re.fullmatch(r"(rate|cron)\(.+\)", word):
         raise ValueError(f"context bake_schedule={word!r}: say rate(7 days), cron(0 3 ? * SUN *) or nothing")
     return word
-
-
-def _rate(context: dict[str, object]) -> int:
-    word = str(context["volume_initialization_rate"])
-    if word != "0" and not (word.isdigit() and 100 <= int(word) <= 300):
-        raise ValueError(f"context volume_initialization_rate={word!r}: say 100 to 300 MiB a second, or 0")
-    return int(word)
-
-
-def _count(context: dict[str, object], key: str) -> int:
-    word = str(context[key])
-    if not word.isdigit() or int(word) == 0:
-        raise ValueError(f"context {key}={word!r}: say a whole number above zero")
-    return int(word)
 
 
 def _policy(context: dict[str, object]) -> Policy:
@@ -158,10 +148,3 @@ def _policy(context: dict[str, object]) -> Policy:
     if isinstance(found, InputFaults):
         raise ValueError(f"context {'; '.join(map(str, found.faults))}")  # noqa: TRY004 - of its value, not of its type
     return found
-
-
-def _dollars(context: dict[str, object], key: str) -> float:
-    word = str(context[key])
-    if not re.fullmatch(r"\d{1,9}(\.\d{1,2})?", word):
-        raise ValueError(f"context {key}={word!r}: say dollars, like 500 or 99.50; 0 for none")
-    return float(word)

@@ -4,7 +4,7 @@ from collections.abc import Collection
 from datetime import datetime, timedelta
 from typing import Any
 
-from lambdas.aws.clients import client
+from lambdas.aws.calls import listed
 from lambdas.core.patrol.verdict import Window
 
 NAMESPACE, METRIC = "Trainyard", "nvidia_smi_utilization_gpu"
@@ -34,15 +34,13 @@ def _gather(
 ) -> None:
     queries = [_query(n, host) for n, host in enumerate(hosts)]
     request: dict[str, Any] = {"MetricDataQueries": queries, "StartTime": begin, "EndTime": end}
-    pages = client("cloudwatch").get_paginator("get_metric_data").paginate(**request)
-    for page in pages:
-        for result in page["MetricDataResults"]:
-            known = found[hosts[int(result["Id"][1:])]]
-            # A list that the service left out is one without values.
-            stamps, values = result.get("Timestamps") or [], result.get("Values") or []
-            known.update(
-                (at.replace(second=0, microsecond=0), value) for at, value in zip(stamps, values, strict=True)
-            )
+    for result in listed("cloudwatch", "get_metric_data", "MetricDataResults", **request):
+        known = found[hosts[int(result["Id"][1:])]]
+        # A list that the service left out is one without values.
+        stamps, values = result.get("Timestamps") or [], result.get("Values") or []
+        known.update(
+            (at.replace(second=0, microsecond=0), value) for at, value in zip(stamps, values, strict=True)
+        )
 
 
 def _query(n: int, host: str) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from lambdas.core.capacity.placement import FleetRefusal, answer_of
 from lambdas.core.capacity.plan import Offer, Part, RefusalKind
 from lambdas.core.model.errors import ServiceUnavailable
 from lambdas.core.model.instance_types import Market
-from lambdas.core.model.lazy import dataclass
+from lambdas.core.values.lazy import dataclass
 
 KINDS = {
     "InsufficientInstanceCapacity": RefusalKind.CAPACITY,

@@ -1,15 +1,17 @@
 """AMIs: made under a name that makes it happen once, looked at, retired with their snapshots."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from typing import Any
 
 from botocore.exceptions import ClientError
 
+from lambdas.aws.calls import listed, unless
 from lambdas.aws.clients import client
-from lambdas.core.model import wire
 from lambdas.core.model.errors import Misconfigured
 from lambdas.core.model.image import AMI, Image, Snapshot, Stored
+from lambdas.core.values import wire
 
 UNKNOWN = ("InvalidAMIID.NotFound", "InvalidAMIID.Malformed", "InvalidAMIID.Unavailable")
 GONE = ("InvalidSnapshot.NotFound",)
@@ -19,18 +21,13 @@ MADE_FOR = re.compile(AMI)
 
 def find(image: str) -> Image | None:
     """The image, or None when EC2 does not know it."""
-    try:
-        answer = client("ec2").describe_images(ImageIds=[image], IncludeDisabled=True)
-    except ClientError as error:
-        if error.response["Error"]["Code"] in UNKNOWN:
-            return None
-        raise
-    return next((_image(data) for data in answer["Images"]), None)
+    answer = unless(UNKNOWN, client("ec2").describe_images, ImageIds=[image], IncludeDisabled=True)
+    return next((_image(data) for data in answer["Images"]), None) if answer else None
 
 
 def of_yard(yard: str) -> tuple[Image, ...]:
     """Every image that this yard made."""
-    return _own(Filters=[{"Name": "tag:trainyard:yard", "Values": [yard]}])
+    return _own(Filters=_made_by(yard))
 
 
 def of_account() -> tuple[Image, ...]:
@@ -39,10 +36,8 @@ def of_account() -> tuple[Image, ...]:
 
 
 def _own(**more: Any) -> tuple[Image, ...]:
-    pages = (
-        client("ec2").get_paginator("describe_images").paginate(Owners=["self"], IncludeDisabled=True, **more)
-    )
-    return tuple(_image(data) for page in pages for data in page["Images"])
+    found = listed("ec2", "describe_images", "Images", Owners=["self"], IncludeDisabled=True, **more)
+    return tuple(_image(data) for data in found)
 
 
 def create(
@@ -75,12 +70,8 @@ def retire(image: str) -> None:
 
     Raises AccessDenied, or Misconfigured for everything else that EC2 says against it: of snapshots that it could not
     delete it tells in a 200 answer."""
-    try:
-        answer = client("ec2").deregister_image(ImageId=image, DeleteAssociatedSnapshots=True)
-    except ClientError as error:
-        if error.response["Error"]["Code"] in UNKNOWN:
-            return
-        raise Misconfigured(f"EC2 does not deregister {image}: {_answer_of(error)}") from error
+    deregister = partial(client("ec2").deregister_image, ImageId=image, DeleteAssociatedSnapshots=True)
+    answer = _ended(deregister, UNKNOWN, f"deregister {image}")
     failed = [
         f"{result.get('SnapshotId')}: {result.get('ReturnCode')}"
         for result in answer.get("DeleteSnapshotResults", [])
@@ -95,29 +86,33 @@ def retire(image: str) -> None:
 
 def delete_snapshot(snapshot: str) -> None:
     """Delete a snapshot that no image stands on; one that is gone already is fine. Raises as `retire` does."""
+    _ended(partial(client("ec2").delete_snapshot, SnapshotId=snapshot), GONE, f"delete {snapshot}")
+
+
+def _ended(call: Callable[[], Any], gone: Collection[str], what: str) -> dict[str, Any]:
+    """What EC2 answers; nothing for what is gone already."""
     try:
-        client("ec2").delete_snapshot(SnapshotId=snapshot)
+        return unless(gone, call) or {}
     except ClientError as error:
-        if error.response["Error"]["Code"] in GONE:
-            return
-        raise Misconfigured(f"EC2 does not delete {snapshot}: {_answer_of(error)}") from error
+        answer = error.response["Error"]
+        raise Misconfigured(f"EC2 does not {what}: {answer['Code']}: {answer.get('Message', '')}") from error
 
 
 def snapshots_of_yard(yard: str) -> tuple[Stored, ...]:
     """Every snapshot that carries the yard's tag, also those that nobody made for an image."""
-    pages = (
-        client("ec2")
-        .get_paginator("describe_snapshots")
-        .paginate(OwnerIds=["self"], Filters=[{"Name": "tag:trainyard:yard", "Values": [yard]}])
-    )
-    return tuple(_stored(data) for page in pages for data in page["Snapshots"])
+    found = listed("ec2", "describe_snapshots", "Snapshots", OwnerIds=["self"], Filters=_made_by(yard))
+    return tuple(_stored(data) for data in found)
 
 
 def being_made(yard: str) -> dict[str, str]:
     """The instances that an image of the yard is being made of, and that image."""
     pending = {"Name": "state", "Values": ["pending"]}
-    made = _own(Filters=[{"Name": "tag:trainyard:yard", "Values": [yard]}, pending])
+    made = _own(Filters=[*_made_by(yard), pending])
     return {image.tags["trainyard:host"]: image.id for image in made if "trainyard:host" in image.tags}
+
+
+def _made_by(yard: str) -> list[dict[str, Any]]:
+    return [{"Name": "tag:trainyard:yard", "Values": [yard]}]
 
 
 def _stored(data: Mapping[str, Any]) -> Stored:
@@ -137,10 +132,6 @@ def _stored(data: Mapping[str, Any]) -> Stored:
 
 def _tags(data: Mapping[str, Any]) -> dict[str, str]:
     return {tag["Key"]: tag["Value"] for tag in data.get("Tags", [])}
-
-
-def _answer_of(error: ClientError) -> str:
-    return f"{error.response['Error']['Code']}: {error.response['Error'].get('Message', '')}"
 
 
 def _image(data: Mapping[str, Any]) -> Image:

@@ -8,11 +8,12 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
+from lambdas.aws.calls import listed
 from lambdas.aws.clients import TROUBLE, client
 from lambdas.core.model.errors import Infrastructure, ServiceUnavailable
 from lambdas.core.model.gang import Gang
 from lambdas.core.model.instance_types import Market
-from lambdas.core.model.lazy import dataclass
+from lambdas.core.values.lazy import dataclass
 
 LIVE = ("pending", "running", "stopping", "stopped")
 PAGE = 1000
@@ -42,6 +43,11 @@ class Instance:
     @property
     def gang(self) -> Gang:
         return Gang(int(self.tags.get("trainyard:gang", Gang.GPU)))
+
+    @property
+    def state_and_why(self) -> str:
+        """In EC2's words."""
+        return f"{self.state} ({self.state_reason or 'no reason given'})"
 
     @property
     def gone(self) -> bool:
@@ -158,13 +164,8 @@ def _each(call: Callable[..., Any], ids: Sequence[str], chunk: int = CHUNK) -> d
 
 
 def _describe(**request: Any) -> tuple[Instance, ...]:
-    pages = client("ec2").get_paginator("describe_instances").paginate(**request)
-    return tuple(
-        _instance(instance)
-        for page in pages
-        for reservation in page["Reservations"]
-        for instance in reservation["Instances"]
-    )
+    found = listed("ec2", "describe_instances", "Reservations", **request)
+    return tuple(_instance(instance) for reservation in found for instance in reservation["Instances"])
 
 
 def _instance(data: Mapping[str, Any]) -> Instance:

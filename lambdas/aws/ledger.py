@@ -13,13 +13,12 @@ from typing import Any, Literal
 from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
 from botocore.exceptions import ClientError
 
+from lambdas.aws.calls import listed, unless
 from lambdas.aws.clients import client
 from lambdas.core.capacity.cost import BilledHost
 from lambdas.core.capacity.plan import Plan
-from lambdas.core.model import wire
 from lambdas.core.model.errors import Misconfigured
 from lambdas.core.model.gang import Gang
-from lambdas.core.model.lazy import dataclass
 from lambdas.core.model.timeline import Entry
 from lambdas.core.run import records
 from lambdas.core.run.records import (
@@ -33,6 +32,8 @@ from lambdas.core.run.records import (
     TokenRow,
     WaitRow,
 )
+from lambdas.core.values import wire
+from lambdas.core.values.lazy import dataclass
 
 MOST_WRITES = 100
 LOOK_UPS_LIVE = timedelta(days=90)
@@ -147,13 +148,16 @@ class Table:
         words: dict[str, Any] = {"ExpressionAttributeNames": names} if names else {}
         if values:
             words["ExpressionAttributeValues"] = {f":{name}": pack(value) for name, value in values.items()}
-        try:
-            call(TableName=self.table, ConditionExpression=condition, **words, **more)
-        except ClientError as error:
-            if error.response["Error"]["Code"] == "ConditionalCheckFailedException":
-                return False
-            raise
-        return True
+        refused = ["ConditionalCheckFailedException"]
+        done = unless(refused, call, TableName=self.table, ConditionExpression=condition, **words, **more)
+        return done is not None
+
+    def _query(self, condition: str, values: Mapping[str, str], **more: Any) -> list[dict[str, Any]]:
+        """The rows for whose keys the condition holds, in which `:name` is one of `values`."""
+        words = {f":{name}": {"S": value} for name, value in values.items()}
+        asked = {"KeyConditionExpression": condition, "ExpressionAttributeValues": words, **more}
+        items = listed("dynamodb", "query", "Items", TableName=self.table, **asked)
+        return [unpack(item) for item in items]
 
 
 class Ledger(Table):
@@ -197,19 +201,19 @@ class Ledger(Table):
         )
 
     def _read(self, run: str) -> Records | None:
-        before = self._query(run, "sk < :edge", "event#")
-        after = self._query(run, "sk > :edge", "event#~")
-        return records.read(run, [*before, *after])
+        before = self._rows(run, "sk < :edge", "event#")
+        after = self._rows(run, "sk > :edge", "event#~")
+        return records.of_rows(run, [*before, *after])
 
     def run(self, run: str) -> RunRow | None:
         """The run's own row alone; None for a run the ledger does not know."""
-        found = records.read(run, [row] if (row := self._get(f"run#{run}", "run")) else [])
+        found = records.of_rows(run, [row] if (row := self._get(f"run#{run}", "run")) else [])
         return found.run if found else None
 
     def timeline(self, run: str) -> tuple[Entry, ...]:
         """Every timeline entry of a run, in order."""
         return tuple(
-            wire.from_json(Entry, row) for row in self._query(run, "begins_with(sk, :edge)", "event#")
+            wire.from_json(Entry, row) for row in self._rows(run, "begins_with(sk, :edge)", "event#")
         )
 
     def token(self, run: str, attempt: int, wait: str) -> TokenRow | None:
@@ -218,7 +222,7 @@ class Ledger(Table):
 
     def waiting(self, run: str) -> tuple[TokenRow, ...]:
         """The tokens of a run that nobody has answered, be the run itself known or not."""
-        rows = self._query(run, "begins_with(sk, :edge)", "token#")
+        rows = self._rows(run, "begins_with(sk, :edge)", "token#")
         tokens: Iterable[TokenRow] = (records.of_row(row) for row in rows if "token" in row)
         return tuple(token for token in tokens if token.answered is None)
 
@@ -251,14 +255,9 @@ class Ledger(Table):
         delete = self.dynamodb.delete_item
         return self._only_if("#run = :mine", delete, {"mine": run}, Key=_key(*BAKE_LOCK))
 
-    def _query(self, run: str, condition: str, edge: str) -> Iterable[dict[str, Any]]:
-        pages = self.dynamodb.get_paginator("query").paginate(
-            TableName=self.table,
-            KeyConditionExpression=f"pk = :run AND {condition}",
-            ExpressionAttributeValues={":run": {"S": f"run#{run}"}, ":edge": {"S": edge}},
-            ConsistentRead=True,
-        )
-        return [unpack(item) for page in pages for item in page["Items"]]
+    def _rows(self, run: str, condition: str, edge: str) -> list[dict[str, Any]]:
+        values = {"run": f"run#{run}", "edge": edge}
+        return self._query(f"pk = :run AND {condition}", values, ConsistentRead=True)
 
     def _item(self, write: Write) -> dict[str, Any]:
         key = _key(write.pk, write.sk)

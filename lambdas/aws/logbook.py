@@ -5,11 +5,11 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from lambdas.aws.ledger import Table, packed, unpack
-from lambdas.core.model import wire
 from lambdas.core.model.errors import Infrastructure
 from lambdas.core.patrol.budget import Money
 from lambdas.core.run import records
 from lambdas.core.run.records import RunRow
+from lambdas.core.values import wire
 
 PATROL = "patrol"
 KEPT = timedelta(days=90)
@@ -61,21 +61,16 @@ class Logbook(Table):
 
     def day(self, day: datetime) -> list[dict[str, Any]]:
         """Every verdict of that day, in order."""
-        pages = self.dynamodb.get_paginator("query").paginate(
-            TableName=self.table,
-            KeyConditionExpression="pk = :day",
-            ExpressionAttributeValues={":day": {"S": f"{PATROL}#{day:%Y-%m-%d}"}},
-        )
-        rows = [unpack(item) for page in pages for item in page["Items"]]
+        rows = self._query("pk = :day", {"day": f"{PATROL}#{day:%Y-%m-%d}"})
         return [verdict for row in rows for verdict in row["verdicts"]]
 
     def runs(self, names: Iterable[str]) -> dict[str, RunRow]:
         """The rows of these runs, as far as the ledger has them: a call for each hundred."""
         found = {}
         for row in self._batch((f"run#{name}", "run") for name in sorted(set(names))):
-            read = records.read(str(row["pk"]).removeprefix("run#"), [row])
-            if read:
-                found[read.run.run] = read.run
+            known = records.of_rows(str(row["pk"]).removeprefix("run#"), [row])
+            if known:
+                found[known.run.run] = known.run
         return found
 
     def awaited(self, attempts: Mapping[str, int], wait: str) -> dict[str, str]:

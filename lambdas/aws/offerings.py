@@ -3,36 +3,35 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-from botocore.exceptions import ClientError
-
+from lambdas.aws.calls import listed, unless
 from lambdas.aws.clients import client
 
 
 def offered(types: Sequence[str]) -> frozenset[tuple[str, str]]:
     """(type, zone) pairs of these types that EC2 offers in this region."""
-    pages = (
-        client("ec2")
-        .get_paginator("describe_instance_type_offerings")
-        .paginate(
-            LocationType="availability-zone", Filters=[{"Name": "instance-type", "Values": list(types)}]
-        )
+    found = listed(
+        "ec2",
+        "describe_instance_type_offerings",
+        "InstanceTypeOfferings",
+        LocationType="availability-zone",
+        Filters=[{"Name": "instance-type", "Values": list(types)}],
     )
-    return frozenset(
-        (offering["InstanceType"], offering["Location"])
-        for page in pages
-        for offering in page["InstanceTypeOfferings"]
-    )
+    return frozenset((offering["InstanceType"], offering["Location"]) for offering in found)
 
 
 def spot_prices(types: Sequence[str], *, now: datetime) -> dict[tuple[str, str], float]:
     """Dollars per hour by (type, zone): the last change before now (EC2 answers it for StartTime = now)."""
-    pages = (
-        client("ec2")
-        .get_paginator("describe_spot_price_history")
-        .paginate(InstanceTypes=list(types), ProductDescriptions=["Linux/UNIX"], StartTime=now, EndTime=now)
+    prices = listed(
+        "ec2",
+        "describe_spot_price_history",
+        "SpotPriceHistory",
+        InstanceTypes=list(types),
+        ProductDescriptions=["Linux/UNIX"],
+        StartTime=now,
+        EndTime=now,
     )
     newest: dict[tuple[str, str], tuple[datetime, float]] = {}
-    for price in (price for page in pages for price in page["SpotPriceHistory"]):
+    for price in prices:
         pool = (price["InstanceType"], price["AvailabilityZone"])
         if pool not in newest or newest[pool][0] < price["Timestamp"]:
             newest[pool] = (price["Timestamp"], float(price["SpotPrice"]))
@@ -43,9 +42,6 @@ def vcpu_quota(code: str) -> float | None:
     """How many vCPUs the quota allows: the account's own, else AWS's default; None where AWS knows no such quota."""
     quotas = client("service-quotas")
     for ask in (quotas.get_service_quota, quotas.get_aws_default_service_quota):
-        try:
-            return float(ask(ServiceCode="ec2", QuotaCode=code)["Quota"]["Value"])
-        except ClientError as error:
-            if error.response["Error"]["Code"] != "NoSuchResourceException":
-                raise
+        if answer := unless(["NoSuchResourceException"], ask, ServiceCode="ec2", QuotaCode=code):
+            return float(answer["Quota"]["Value"])
     return None

@@ -6,8 +6,9 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
+from lambdas.aws.calls import unless
 from lambdas.aws.clients import client
-from lambdas.core.model.lazy import dataclass
+from lambdas.core.values.lazy import dataclass
 
 GONE = ("NoSuchKey", "NoSuchVersion", "404", "MethodNotAllowed")
 """MethodNotAllowed: the version asked for is a delete marker."""
@@ -44,13 +45,8 @@ def get_start(bucket: str, key: str, *, most: int, version: str | None = None) -
 
 def get(bucket: str, key: str) -> bytes | None:
     """The whole object; None when there is none."""
-    try:
-        content: bytes = client("s3").get_object(Bucket=bucket, Key=key)["Body"].read()
-    except ClientError as error:
-        if error.response["Error"]["Code"] in GONE:
-            return None
-        raise
-    return content
+    answer = unless(GONE, client("s3").get_object, Bucket=bucket, Key=key)
+    return answer["Body"].read() if answer else None
 
 
 def get_json(bucket: str, key: str) -> dict[str, Any] | None:
@@ -72,19 +68,16 @@ def put_json(bucket: str, key: str, document: Mapping[str, Any]) -> None:
 
 def put_json_once(bucket: str, key: str, document: Mapping[str, Any]) -> bool:
     """Write unless the key is taken; False when it is. Of two writers one wins and both can read what it wrote."""
-    try:
-        client("s3").put_object(
-            Bucket=bucket,
-            Key=key,
-            Body=_as_bytes(document),
-            ContentType="application/json",
-            IfNoneMatch="*",
-        )
-    except ClientError as error:
-        if error.response["Error"]["Code"] in TAKEN:
-            return False
-        raise
-    return True
+    written = unless(
+        TAKEN,
+        client("s3").put_object,
+        Bucket=bucket,
+        Key=key,
+        Body=_as_bytes(document),
+        ContentType="application/json",
+        IfNoneMatch="*",
+    )
+    return written is not None
 
 
 def first_page(bucket: str, prefix: str) -> tuple[tuple[str, int], ...]:

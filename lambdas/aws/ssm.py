@@ -1,12 +1,14 @@
 """Systems Manager: which hosts it knows, documents sent to them, what a command came to, open sessions, parameters."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
 
 from botocore.exceptions import ClientError
 
+from lambdas.aws.calls import listed, unless
 from lambdas.aws.clients import client
 from lambdas.core.model.errors import StartFailed
-from lambdas.core.model.lazy import dataclass
+from lambdas.core.values.lazy import dataclass
 
 MOST_IDS = 50
 LAST_LINES = 4000
@@ -20,11 +22,8 @@ def online(ids: Collection[str]) -> frozenset[str]:
     ordered = sorted(ids)
     for first in range(0, len(ordered), MOST_IDS):
         chosen = [{"Key": "InstanceIds", "Values": ordered[first : first + MOST_IDS]}]
-        pages = client("ssm").get_paginator("describe_instance_information").paginate(Filters=chosen)
-        for page in pages:
-            for host in page["InstanceInformationList"]:
-                if host["PingStatus"] == "Online":
-                    found.add(host["InstanceId"])
+        known = listed("ssm", "describe_instance_information", "InstanceInformationList", Filters=chosen)
+        found |= {host["InstanceId"] for host in known if host["PingStatus"] == "Online"}
     return frozenset(found)
 
 
@@ -75,12 +74,10 @@ def status(command: str, instance: str) -> str:
 
 def succeeded(commands: Collection[str]) -> frozenset[str]:
     """The instances that have done what these commands say."""
-    pages = client("ssm").get_paginator("list_command_invocations")
     return frozenset(
         str(invocation["InstanceId"])
         for command in commands
-        for page in pages.paginate(CommandId=command)
-        for invocation in page["CommandInvocations"]
+        for invocation in _invocations(CommandId=command)
         if invocation["Status"] == "Success"
     )
 
@@ -106,35 +103,29 @@ def result(command: str, instance: str) -> CommandResult:
 
 def sessions() -> frozenset[str]:
     """The instances that a person has a session on."""
-    pages = client("ssm").get_paginator("describe_sessions")
-    return frozenset(
-        str(session["Target"])
-        for page in pages.paginate(State="Active", PaginationConfig={"PageSize": SESSIONS_A_PAGE})
-        for session in page["Sessions"]
-        if session.get("Target")
-    )
+    size = {"PageSize": SESSIONS_A_PAGE}
+    found = listed("ssm", "describe_sessions", "Sessions", State="Active", PaginationConfig=size)
+    return frozenset(str(session["Target"]) for session in found if session.get("Target"))
 
 
 def commanded() -> frozenset[str]:
     """The instances on which a command of Systems Manager is under way."""
-    pages = client("ssm").get_paginator("list_command_invocations")
     return frozenset(
         str(invocation["InstanceId"])
         for status in UNDER_WAY
-        for page in pages.paginate(Filters=[{"key": "Status", "value": status}])
-        for invocation in page["CommandInvocations"]
+        for invocation in _invocations(Filters=[{"key": "Status", "value": status}])
     )
 
 
 def parameter(name: str) -> str | None:
     """The parameter's value; None when there is no such parameter."""
-    try:
-        return str(client("ssm").get_parameter(Name=name)["Parameter"]["Value"])
-    except ClientError as error:
-        if error.response["Error"]["Code"] == "ParameterNotFound":
-            return None
-        raise
+    answer = unless(["ParameterNotFound"], client("ssm").get_parameter, Name=name)
+    return str(answer["Parameter"]["Value"]) if answer else None
 
 
 def set_parameter(name: str, value: str) -> None:
     client("ssm").put_parameter(Name=name, Value=value, Type="String", Overwrite=True)
+
+
+def _invocations(**chosen: Any) -> Iterator[Any]:
+    return listed("ssm", "list_command_invocations", "CommandInvocations", **chosen)

@@ -7,8 +7,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from botocore.exceptions import ClientError
-
+from lambdas.aws.calls import listed, unless
 from lambdas.aws.clients import client
 from lambdas.core.run.recovery import Trouble
 
@@ -18,25 +17,15 @@ GOES_ON = ("RUNNING", "PENDING_REDRIVE")
 
 def start(machine: str, name: str, execution_input: Mapping[str, Any]) -> bool:
     """Start an execution of that name; False when there is one already (the same event came twice)."""
-    try:
-        client("stepfunctions").start_execution(
-            stateMachineArn=machine, name=name, input=json.dumps(execution_input)
-        )
-    except ClientError as error:
-        if error.response["Error"]["Code"] == "ExecutionAlreadyExists":
-            return False
-        raise
-    return True
+    ask, given = client("stepfunctions").start_execution, json.dumps(execution_input)
+    started = unless(["ExecutionAlreadyExists"], ask, stateMachineArn=machine, name=name, input=given)
+    return started is not None
 
 
 def is_over(arn: str) -> bool:
     """Whether this execution has ended, however; one that Step Functions does not know any more ended long ago."""
-    try:
-        return client("stepfunctions").describe_execution(executionArn=arn)["status"] not in GOES_ON
-    except ClientError as error:
-        if error.response["Error"]["Code"] == "ExecutionDoesNotExist":
-            return True
-        raise
+    known = unless(["ExecutionDoesNotExist"], client("stepfunctions").describe_execution, executionArn=arn)
+    return known is None or known["status"] not in GOES_ON
 
 
 def running(machines: Iterable[str]) -> frozenset[str]:
@@ -45,17 +34,9 @@ def running(machines: Iterable[str]) -> frozenset[str]:
 
 
 def _running(machine: str) -> Iterable[str]:
-    pages = client("stepfunctions").get_paginator("list_executions")
-    try:
-        return [
-            execution["name"]
-            for page in pages.paginate(stateMachineArn=machine, statusFilter="RUNNING")
-            for execution in page["executions"]
-        ]
-    except ClientError as error:
-        if error.response["Error"]["Code"] == "StateMachineDoesNotExist":
-            return []
-        raise
+    which = {"stateMachineArn": machine, "statusFilter": "RUNNING"}
+    found = listed("stepfunctions", "list_executions", "executions", **which)
+    return unless(["StateMachineDoesNotExist"], lambda: [execution["name"] for execution in found]) or []
 
 
 def succeed(token: str, output: Mapping[str, Any]) -> bool:
@@ -74,10 +55,4 @@ def heartbeat(token: str) -> bool:
 
 
 def _answer(operation: str, **request: str) -> bool:
-    try:
-        getattr(client("stepfunctions"), operation)(**request)
-    except ClientError as error:
-        if error.response["Error"]["Code"] in OVER:
-            return False
-        raise
-    return True
+    return unless(OVER, getattr(client("stepfunctions"), operation), **request) is not None

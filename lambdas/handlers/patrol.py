@@ -11,12 +11,12 @@ from typing import Any
 from lambdas import settings
 from lambdas.aws import instances, messages
 from lambdas.aws.logbook import Logbook
-from lambdas.core.model import wire
 from lambdas.core.patrol import budget, guard, report, verdict
 from lambdas.core.patrol.budget import Billed, Money
 from lambdas.core.patrol.guard import Passed
 from lambdas.core.patrol.report import VerdictRow
 from lambdas.core.patrol.verdict import TWO_LOOKS, Cause
+from lambdas.core.values import wire
 from lambdas.settings import PatrolSettings
 from lambdas.steps.observability import clock, logger
 from lambdas.steps.patrol import missed_events
@@ -91,16 +91,22 @@ def _restarted(seen: Observation) -> list[str]:
 def _entries(seen: Observation, allowed: Passed, acted: Acted, now: datetime) -> list[VerdictRow]:
     """The verdicts that are written down: those that changed, and those that were, or should be, acted on."""
     meant = {**allowed.acts, **allowed.deferred}
-    names = guard.changed(seen.verdicts, seen.earlier, acts=meant)
+    changed = guard.changed(seen.verdicts, seen.earlier, acts=meant)
     return [
-        report.verdict_row(
-            seen.hosts[name],
-            seen.verdicts[name],
-            now,
+        VerdictRow(
+            instance=name,
+            at=now,
+            verdict=found.word,
+            reason=found.reason,
+            type=host.type,
+            market=host.market.value,
+            price=host.price,
+            saves=found.saves,
+            run=host.run,
             outcome=_outcome(name, allowed, acted),
             refusal=acted.refused.get(name),
         )
-        for name in names
+        for name, host, found in ((name, seen.hosts[name], seen.verdicts[name]) for name in changed)
     ]
 
 

@@ -14,11 +14,11 @@ from typing import assert_never
 from lambdas import settings
 from lambdas.aws import instances
 from lambdas.aws.ledger import Ledger, event_row, host_row, run_row
-from lambdas.core.edges.release import Released, ReleaseInput, Scope
+from lambdas.core.edges.common import Released, ReleaseInput, Scope
 from lambdas.core.model.job import Hosts
 from lambdas.core.run import release
 from lambdas.core.run.records import Records
-from lambdas.core.run.recovery import Keep
+from lambdas.core.run.recovery import KeptHosts
 from lambdas.core.run.release import Act, Disposal
 from lambdas.steps.entry_point import entry_point
 from lambdas.steps.observability import clock, logger, note
@@ -83,9 +83,9 @@ def _announce(
 def _kept(records: Records, given: ReleaseInput) -> frozenset[str]:
     """What the next attempt goes on with: the survivors, if it keeps any, without those that are lost."""
     match given.keep:
-        case Keep.NONE:
+        case KeptHosts.NONE:
             return frozenset()
-        case Keep.SURVIVORS:
+        case KeptHosts.SURVIVORS:
             staying = frozenset(host.instance for host in records.hosts.values() if host.stays)
             return staying - frozenset(given.lost)
         case _:

@@ -16,7 +16,7 @@ from lambdas.core.images.retention import Disposition, Fate, RetentionFacts, Ret
 from lambdas.core.model import image
 from lambdas.core.model.errors import AccessDenied, Misconfigured, Refused
 from lambdas.core.model.image import Image
-from lambdas.core.model.validation import InputFaults
+from lambdas.core.values.validation import InputFaults
 from lambdas.settings import RetireSettings
 from lambdas.steps.entry_point import entry_point
 from lambdas.steps.observability import clock, logger

@@ -21,12 +21,11 @@ from lambdas.core.edges.events import (
     InstanceState,
     SpotWarning,
 )
-from lambdas.core.model import wire
 from lambdas.core.model.errors import AccessDenied, Misconfigured
 from lambdas.settings import SignalSettings
 from lambdas.steps import attempts
 from lambdas.steps.access_denied import end_denied
-from lambdas.steps.entry_point import entry_point
+from lambdas.steps.entry_point import entry_point, parse
 from lambdas.steps.observability import clock, logger
 from lambdas.steps.signals import from_aws, from_hosts, from_patrol
 from lambdas.steps.signals.context import SignalContext
@@ -68,9 +67,9 @@ def _read(event: Event) -> News | None:
         logger.warning("%s is no signal and is ignored: %s", event.detail_type, signal)
         return None
     if event.source == events.OF_PATROL:
-        return wire.parse(FromPatrol, event.detail, of="signal")
+        return parse(FromPatrol, event.detail, of="signal")
     kind = events.AWS_NEWS.get(event.detail_type)
-    return wire.parse(kind, event.detail, of="signal") if kind else None
+    return parse(kind, event.detail, of="signal") if kind else None
 
 
 def _context(news: News, yard: SignalSettings, ledger: Ledger) -> SignalContext | None:

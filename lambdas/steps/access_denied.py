@@ -5,10 +5,10 @@ from datetime import datetime
 from lambdas.aws import states
 from lambdas.aws.ledger import Ledger, attempt_row
 from lambdas.core.edges.common import Denied
-from lambdas.core.model import wire
 from lambdas.core.model.errors import AccessDenied
 from lambdas.core.run.records import WAITING, TokenRow, ended_badly
 from lambdas.core.run.recovery import Trouble
+from lambdas.core.values import wire
 from lambdas.steps import attempts
 from lambdas.steps.observability import logger
 

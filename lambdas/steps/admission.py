@@ -9,10 +9,10 @@ from lambdas.core.edges.common import AdmitInput
 from lambdas.core.edges.conclude import ConcludeInput
 from lambdas.core.model import names
 from lambdas.core.model.errors import AccessDenied, BudgetSpent, Refused, UsersFault
-from lambdas.core.model.lazy import dataclass
-from lambdas.core.model.validation import InputFaults
 from lambdas.core.patrol import budget
 from lambdas.core.run.records import RunRow, RunUpdate
+from lambdas.core.values.lazy import dataclass
+from lambdas.core.values.validation import InputFaults
 from lambdas.steps.observability import clock, logger, note
 
 

@@ -21,13 +21,13 @@ from lambdas.aws.ledger import (
 )
 from lambdas.core.edges.common import Available, Done
 from lambdas.core.edges.train import Finished, GangReady
-from lambdas.core.model import wire
 from lambdas.core.model.errors import AccessDenied, Misconfigured
 from lambdas.core.model.timeline import Entry
 from lambdas.core.run import deadlines, readiness
 from lambdas.core.run.outcome import Ending
 from lambdas.core.run.records import ENDED_WITH_IT, AttemptUpdate, Records, TokenRow, ended_badly
 from lambdas.core.run.recovery import Trouble
+from lambdas.core.values import wire
 from lambdas.steps.observability import logger, note
 
 TokenAnswer = GangReady | Finished | Done | Available

@@ -7,13 +7,14 @@ from typing import Any
 from lambdas.aws import s3
 from lambdas.aws.ledger import Ledger, event_row, run_row
 from lambdas.core.edges.conclude import Concluded, ConcludedBefore, ConcludeInput
-from lambdas.core.model import timeline, wire
+from lambdas.core.model import timeline
 from lambdas.core.model.errors import AccessDenied, TrainyardError
-from lambdas.core.model.lazy import dataclass
 from lambdas.core.run import outcome
 from lambdas.core.run.outcome import Conclusion, Outcome
 from lambdas.core.run.records import Records, RunUpdate
 from lambdas.core.run.summary import RunFacts
+from lambdas.core.values import wire
+from lambdas.core.values.lazy import dataclass
 from lambdas.steps import admission
 from lambdas.steps.observability import clock, note
 

@@ -7,7 +7,7 @@ from typing import Any
 from lambdas.aws import s3
 from lambdas.core.edges import events
 from lambdas.core.edges.events import FromHost
-from lambdas.core.model.lazy import dataclass
+from lambdas.core.values.lazy import dataclass
 from lambdas.steps.observability import logger
 
 

@@ -2,7 +2,7 @@
 
 from lambdas.aws import s3
 from lambdas.core.jobfile import document
-from lambdas.core.model.validation import InputFaults
+from lambdas.core.values.validation import InputFaults
 
 
 def read(bucket: str, key: str, version: str | None, *, what: str) -> bytes | InputFaults:

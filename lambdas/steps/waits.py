@@ -34,10 +34,10 @@ from lambdas.core.model.errors import (
     TrainyardError,
 )
 from lambdas.core.model.image import Image
-from lambdas.core.model.lazy import dataclass
 from lambdas.core.run import deadlines
 from lambdas.core.run.records import Owner, Records, TokenRow, WaitRow, ended_badly
 from lambdas.core.run.recovery import Trouble
+from lambdas.core.values.lazy import dataclass
 from lambdas.steps import attempts
 from lambdas.steps.observability import note
 
@@ -88,11 +88,7 @@ def enter(ledger: Ledger, run: str, attempt: int, wait: str, token: str, now: da
 def gone(host: str) -> str | None:
     """Why EC2 says that the host is going or gone, for a state that looks because no event came; None if it is not."""
     found = [each for each in instances.of_ids([host]) if each.gone]
-    return (
-        f"EC2 says {host} is {found[0].state} ({found[0].state_reason or 'no reason given'})"
-        if found
-        else None
-    )
+    return f"EC2 says {host} is {found[0].state_and_why}" if found else None
 
 
 def raise_if_over(entered: Entered, host: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,10 +10,6 @@ from localcloud.base.state import Store
 
 ACCOUNT = "123456789012"
 REGION = "us-east-1"
-HOST_ENDPOINT = "169.254.169.253"
-"""The address at which hosts find the endpoint; Lambdas and the user's clients use 127.0.0.1."""
-
-log = logging.getLogger("localcloud")
 
 
 @dataclass(frozen=True)

@@ -92,6 +92,11 @@ class BaseImage:
     files: dict[str, str] = field(default_factory=dict)
 
 
+PARTS = {"latencies": Latencies, "metrics": Metrics, "interruption": Interruption, "spot": Spot}
+ENTRIES = {"quotas": Quota, "images": BaseImage}
+"""Of a facts file: what its mappings are, and what the entries of others are."""
+
+
 @dataclass(frozen=True)
 class Facts:
     """Everything the local cloud takes for true; never changes while the cloud runs."""
@@ -113,25 +118,18 @@ class Facts:
         """The shipped facts with `overlay` laid over them."""
         document = yaml.safe_load(SHIPPED.read_text())
         if overlay is not None:
-            document = overlaid(document, _read(overlay), str(overlay))
+            document = overlaid(document, _read(overlay))
         return cls.parse(document)
 
     @classmethod
     def parse(cls, document: dict[str, Any]) -> Facts:
         """Facts from what a facts file holds; raises FactsError naming every key that does not belong."""
         built = dict(_checked(cls, document, ""))
-        built["latencies"] = Latencies(**_checked(Latencies, built["latencies"], "latencies."))
-        built["metrics"] = Metrics(**_checked(Metrics, built["metrics"], "metrics."))
-        built["interruption"] = Interruption(**_checked(Interruption, built["interruption"], "interruption."))
-        built["spot"] = Spot(**_checked(Spot, built["spot"], "spot."))
-        built["quotas"] = {
-            code: Quota(**_checked(Quota, quota, f"quotas.{code}."))
-            for code, quota in built["quotas"].items()
-        }
-        built["images"] = {
-            image: BaseImage(**_checked(BaseImage, entry, f"images.{image}."))
-            for image, entry in built["images"].items()
-        }
+        for name, kind in PARTS.items():
+            built[name] = kind(**_checked(kind, built[name], f"{name}."))
+        for name, kind in ENTRIES.items():
+            named = built[name].items()
+            built[name] = {key: kind(**_checked(kind, entry, f"{name}.{key}.")) for key, entry in named}
         for image, entry in built["images"].items():
             _check_files(entry.files, f"images.{image}.files")
             if entry.architecture not in ARCHITECTURES:
@@ -182,14 +180,14 @@ def _vagueness(key: str) -> tuple[int, list[bool], int]:
     return sum(patterns), patterns, -len(key)
 
 
-def overlaid(below: dict[str, Any], above: dict[str, Any], where: str) -> dict[str, Any]:
+def overlaid(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
     """`below` with every value that `above` gives; mappings are merged, everything else is replaced."""
     merged = dict(below)
     for key, value in above.items():
         under = below.get(key)
-        merged[key] = (
-            overlaid(under, value, where) if isinstance(under, dict) and isinstance(value, dict) else value
-        )
+        merged[key] = value
+        if isinstance(under, dict) and isinstance(value, dict):
+            merged[key] = overlaid(under, value)
     return merged
 
 

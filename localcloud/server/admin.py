@@ -12,7 +12,7 @@ import logging
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
-from localcloud.base.context import HOST_ENDPOINT
+from localcloud.machine.hypervisor import ENDPOINT_ADDRESS
 
 PREFIX = "/_localcloud"
 Scope = MutableMapping[str, Any]
@@ -54,7 +54,7 @@ def answers(application: Application) -> Application:
 
 
 async def _answer(scope: Scope, receive: Receive) -> tuple[int, dict[str, Any]]:
-    if (scope.get("server") or ("",))[0] == HOST_ENDPOINT:
+    if (scope.get("server") or ("",))[0] == ENDPOINT_ADDRESS:
         return 403, {"error": "hosts may not steer the local cloud they run on"}
     path = str(scope["path"])[len(PREFIX) :]
     action = _routes.get((scope["method"], path))

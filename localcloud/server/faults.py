@@ -99,11 +99,9 @@ class Faults:
         return self._impair(request, "cut")
 
     def _impair(self, request: Request, kind: Impairment) -> dict[str, Any]:
-        host = _host(request)
-        forever = request.get("seconds") is None
-        seconds = _number(request, "seconds", 0)
+        host, seconds = _host(request), _number_if_given(request, "seconds")
         try:
-            until = self._ec2.impairments.impair(host.id, kind, None if forever else seconds)
+            until = self._ec2.impairments.impair(host.id, kind, seconds)
         except HostNotRunningError as early:
             raise admin.Refused(
                 f"{host.id} is still booting: nothing runs on it yet; try again in a second"
@@ -170,7 +168,7 @@ class Faults:
             )
         times = None if request.get("times") is None else int(_number(request, "times", 0))
         for kind in kinds:
-            service_events.lose(kind, times)
+            service_events.losing.set(kind, True, times)
         return {"detail_types": kinds, "times": times}
 
     def metrics(self, request: Request) -> dict[str, Any]:
@@ -179,7 +177,7 @@ class Faults:
         {"instance_id" (all), "seconds" (without end)}
         """
         who = str(_host(request).id) if request.get("instance_id") else gpu_metrics.EVERY_HOST
-        seconds = None if request.get("seconds") is None else _number(request, "seconds", 0)
+        seconds = _number_if_given(request, "seconds")
         gpu_metrics.mute(who, seconds)
         return {"silent": who, "seconds": seconds}
 
@@ -193,16 +191,16 @@ class Faults:
             return {"cleared": [pool]}
         cleared = [
             *self._ec2.capacity.changed,
-            *self._ec2.throttle.active(),
+            *self._ec2.throttle.throttled(),
             *self._ec2.image_faults.active(),
-            *service_events.losing(),
+            *service_events.losing.active(),
             *(f"{who} metrics" for who in gpu_metrics.muted()),
             *self._ec2.impairments.end_all(),
         ]
         self._ec2.capacity.changed.clear()
         self._ec2.throttle.clear()
         self._ec2.image_faults.clear()
-        service_events.lose_nothing()
+        service_events.losing.clear()
         gpu_metrics.unmute_all()
         return {"cleared": cleared}
 
@@ -215,11 +213,11 @@ class Faults:
         }
         return {
             "capacity": self._ec2.capacity.changed,
-            "throttled": self._ec2.throttle.active(),
+            "throttled": self._ec2.throttle.throttled(),
             "interrupted": notices,
             "impaired": self._ec2.impairments.active(),
             "images": self._ec2.image_faults.active(),
-            "lost": service_events.losing(),
+            "lost": {kind: times for kind, (_, times) in service_events.losing.active().items()},
             "silent": gpu_metrics.muted(),
         }
 
@@ -261,6 +259,10 @@ def _number(request: Request, name: str, default: float) -> float:
     if not 0 <= number < math.inf:
         raise admin.Refused(f"{name} is a number from 0, not {given!r}")
     return number
+
+
+def _number_if_given(request: Request, name: str) -> float | None:
+    return None if request.get(name) is None else _number(request, name, 0)
 
 
 def _host(request: Request) -> Any:

@@ -1,7 +1,8 @@
 """The one server process: ministack with every part of ours installed, serving inside the supervisor's namespaces.
 
 Started by `supervisor` as `python -m localcloud.server.main`. The order below matters and is the table of contents:
-the environment (ministack reads it while it is imported), the network, the installs, what was kept, serving.
+the environment (ministack reads it while it is imported), the hosts and their network, the installs, what was kept,
+serving.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from localcloud.base import descriptors
-from localcloud.base.context import ACCOUNT, HOST_ENDPOINT, REGION, Context
+from localcloud.base.context import ACCOUNT, REGION, Context
 from localcloud.base.facts import Facts
 from localcloud.base.state import Store
-from localcloud.machine.hypervisor import Hypervisor
+from localcloud.machine.hypervisor import ENDPOINT_ADDRESS, Hypervisor
 from localcloud.patches import MINISTACK
 from localcloud.server import admin
 
@@ -37,7 +38,6 @@ def main() -> None:
     arguments = _arguments()
     descriptors.raise_limit()
     set_environment(arguments.state, arguments.port)
-    prepare_network()
     store = Store(arguments.state / "kept")
     context = Context(arguments.state, arguments.port, store, Facts.load(arguments.facts))
     hypervisor = Hypervisor(context.state, context.port)
@@ -88,16 +88,6 @@ def set_environment(state: Path, port: int) -> None:
         AWS_DEFAULT_REGION=REGION,
         AWS_EC2_METADATA_DISABLED="true",
     )
-
-
-def prepare_network() -> None:
-    """Loopback up, and the address at which hosts find the endpoint."""
-    from pyroute2 import IPRoute
-
-    with IPRoute() as routes:
-        loopback = routes.link_lookup(ifname="lo")[0]
-        routes.link("set", index=loopback, state="up")
-        routes.addr("replace", index=loopback, address=HOST_ENDPOINT, prefixlen=32)
 
 
 def install_everything(context: Context, hypervisor: Hypervisor) -> None:
@@ -154,7 +144,7 @@ def serve(context: Context, hypervisor: Hypervisor, listening_socket: int) -> No
     config.bind = [
         f"fd://{listening_socket}",
         f"127.0.0.1:{context.port}",
-        f"{HOST_ENDPOINT}:{context.port}",
+        f"{ENDPOINT_ADDRESS}:{context.port}",
     ]
     config.keep_alive_timeout = connections.IDLE_SECONDS
     config.graceful_timeout = DRAIN_SECONDS

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -27,10 +28,13 @@ TRIES = 5
 LARGE = 64 * 1024
 """Bytes from which a value gets a file of its own: code and layers would be written again with every change."""
 BLOB = "__blob__"
+NAMED = re.compile(rf'"{BLOB}": "(\w+)"')
+"""How a kept part names such a file."""
 
 
 def install(context: Context) -> None:
     """Keep every service of ministack's registry."""
+    remove_replaced(context.state / "blobs", context.store.folder)
     for key, module_name in app._state_map.items():
         if key not in NOT_IN_MINISTACK:
             blobs = Blobs(context.state / "blobs")
@@ -38,6 +42,19 @@ def install(context: Context) -> None:
             restore = partial(_restore, app._get_module, module_name, blobs)
             context.store.keep(f"ministack-{key}", save, restore)
     context.store.keep("sessions", _save_sessions, _restore_sessions)
+
+
+def remove_replaced(blobs: Path, kept: Path) -> None:
+    """Remove values that no kept part names any more, such as a function's code of before.
+
+    At a start: while the server runs, what was kept last may name what it has replaced since.
+    """
+    named = {
+        name for part in kept.glob("*.kept") for name in NAMED.findall(part.read_bytes().decode("latin-1"))
+    }
+    for file in blobs.glob("*"):
+        if file.name not in named:
+            file.unlink()
 
 
 class Blobs:

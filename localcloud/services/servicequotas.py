@@ -7,6 +7,7 @@ import json
 import pickle
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from ministack.core.responses import get_account_id, get_region, new_uuid
@@ -18,6 +19,8 @@ from localcloud.patches import MINISTACK
 NAME = "servicequotas"
 TARGET = "ServiceQuotasV20190624"
 Body = dict[str, Any]
+EC2 = {"ServiceCode": "ec2", "ServiceName": "Amazon Elastic Compute Cloud (Amazon EC2)"}
+NO_SUCH_QUOTA = "The request failed because the specified quota does not exist."
 OPEN = ("PENDING", "CASE_OPENED")
 
 
@@ -29,21 +32,19 @@ class ServiceQuotasError(Exception):
         self.code = code
 
 
+@dataclass(frozen=True)
 class ServiceQuotas:
     """The operations, each from the request's body to the answer's."""
 
-    def __init__(self, facts: Facts, changed: Callable[[], None]) -> None:
-        self.facts = facts
-        self.changed = changed
-        self.requests: list[Body] = []
+    facts: Facts
+    changed: Callable[[], None]
+    requests: list[Body] = field(default_factory=list)
 
     def get_service_quota(self, body: Body) -> Body:
         """The applied quota; where only AWS's default exists there is no such resource."""
         code, quota = self._quota(body)
         if quota.applied is None:
-            raise ServiceQuotasError(
-                "NoSuchResourceException", "The request failed because the specified quota does not exist."
-            )
+            raise ServiceQuotasError("NoSuchResourceException", NO_SUCH_QUOTA)
         return {"Quota": described(code, quota, quota.applied)}
 
     def get_default(self, body: Body) -> Body:
@@ -62,9 +63,7 @@ class ServiceQuotas:
 
     def list_services(self, body: Body) -> Body:
         """EC2 is the only service with quotas here."""
-        return {
-            "Services": [{"ServiceCode": "ec2", "ServiceName": "Amazon Elastic Compute Cloud (Amazon EC2)"}]
-        }
+        return {"Services": [EC2]}
 
     def request_increase(self, body: Body) -> Body:
         """The request is recorded and stays PENDING: nobody is there to grant it."""
@@ -81,8 +80,7 @@ class ServiceQuotas:
             )
         request = {
             "Id": new_uuid().replace("-", ""),
-            "ServiceCode": body["ServiceCode"],
-            "ServiceName": "Amazon Elastic Compute Cloud (Amazon EC2)",
+            **EC2,
             "QuotaCode": code,
             "QuotaName": quota.name,
             "DesiredValue": float(body["DesiredValue"]),
@@ -124,9 +122,7 @@ class ServiceQuotas:
         code = body["QuotaCode"]
         quota = self._of_service(body).get(code)
         if quota is None:
-            raise ServiceQuotasError(
-                "NoSuchResourceException", "The request failed because the specified quota does not exist."
-            )
+            raise ServiceQuotasError("NoSuchResourceException", NO_SUCH_QUOTA)
         return code, quota
 
 
@@ -135,8 +131,7 @@ def described(code: str, quota: Quota, value: float) -> Body:
     market = "Spot" if quota.market == "spot" else "OnDemand"
     family = "Standard" if "t" in quota.families else quota.families[0].upper()
     return {
-        "ServiceCode": "ec2",
-        "ServiceName": "Amazon Elastic Compute Cloud (Amazon EC2)",
+        **EC2,
         "QuotaArn": quota_arn(code),
         "QuotaCode": code,
         "QuotaName": quota.name,

@@ -146,7 +146,7 @@ class World:
         """The same numbers for the same seed and name, whoever else draws."""
         if of not in self._chances:
             digest = hashlib.sha256(f"{self.seed}/{of}".encode()).digest()
-            self._chances[of] = random.Random(int.from_bytes(digest[:8]))  # noqa: S311 - no secret
+            self._chances[of] = random.Random(int.from_bytes(digest[:8]))
         return self._chances[of]
 
     def new_id(self, prefix: str, digits: int = 17) -> str:

@@ -23,6 +23,7 @@ class Workflow(Construct):
 
     word: ClassVar[str]
     machine: StateMachine
+    conclude: Function
 
     def __init__(self, scope: cdk.Stack, factory: FunctionFactory) -> None:
         super().__init__(scope, self.word.capitalize())
@@ -76,8 +77,6 @@ class Workflow(Construct):
         self,
         scope: Construct,
         queue: DeadLetterQueue,
-        *,
-        function: Function,
         description: str,
         reason: str,
     ) -> None:
@@ -86,7 +85,7 @@ class Workflow(Construct):
             scope,
             f"{self.word.capitalize()}CutShort",
             of=[self.machine],
-            function=function,
+            function=self.conclude,
             dead_letter_queue=queue,
             description=description,
             input={

@@ -6,6 +6,7 @@ from typing import Any
 from stacks.constructs import permissions
 from stacks.constructs.function import Function
 from stacks.constructs.hosts import HostTemplate
+from stacks.constructs.launch_permissions import launch_hosts, plan_launches
 from stacks.constructs.workflow import Workflow
 from stacks.network import NetworkStack
 
@@ -18,7 +19,7 @@ def plan(workflow: Workflow, network: NetworkStack) -> Function:
         SUBNET_IDS=network.subnet_ids,
     )
     role = function.its_role
-    permissions.plan_launches(role)
+    plan_launches(role)
     permissions.write_objects(role, workflow.bucket, "runs/")
     permissions.use_ledger(role, workflow.table, "Query", "PutItem", "UpdateItem")
     return function
@@ -40,9 +41,8 @@ def launch(
         LAUNCH_TEMPLATE_VERSION=template.attr_latest_version_number,
     )
     role = function.its_role
-    permissions.launch_hosts(
+    launch_hosts(
         role,
-        calls=["ec2:CreateFleet", "ec2:RunInstances"],
         template_id=template.ref,
         network=network.launch_arns,
         pass_role=template.role,

@@ -11,7 +11,6 @@ import pytest
 from lambdas import settings
 from lambdas.aws.ledger import Ledger
 from lambdas.core.edges.common import AdmitInput, Admitted
-from lambdas.core.model import wire
 from lambdas.core.model.errors import JobRefused, Refused
 from lambdas.handlers import release
 from lambdas.handlers.bake import admit as bake_admit
@@ -23,6 +22,7 @@ from lambdas.handlers.snapshot import conclude as snapshot_conclude
 from lambdas.handlers.snapshot import undo
 from lambdas.handlers.train import admit, conclude
 from lambdas.steps.admission import Admission
+from lambdas.steps.entry_point import parse
 from tests.contract.conftest import REGION, Cloud, answering
 
 STATES = f"arn:aws:states:{REGION}:123456789012:execution:yard"
@@ -64,7 +64,7 @@ class Place:
         return wanted(**{field: values[field] for field in wanted.fields()})
 
     def admission(self, **event: str) -> Admission:
-        given = wire.parse(AdmitInput, {**event, "input": {}}, of="the test")
+        given = parse(AdmitInput, {**event, "input": {}}, of="the test")
         return Admission(Ledger(self.name), given, JobRefused)
 
     def begins(self, workflow: str) -> None:

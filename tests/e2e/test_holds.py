@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from lambdas.core.model import wire
+from lambdas.core.values import wire
 from tests.e2e.runs import Runs
 from tests.e2e.test_images import KEPT
 from tests.e2e.watch import ec2, launch, shell, until_it_is

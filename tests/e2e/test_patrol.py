@@ -11,7 +11,7 @@ from itertools import pairwise
 
 import pytest
 
-from lambdas.core.model import wire
+from lambdas.core.values import wire
 from tests.e2e.runs import Runs
 from tests.e2e.watch import (
     LONG_AGO,

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
-from lambdas.core.model import wire
+from lambdas.core.values import wire
 from tests.e2e.runs import Runs
 from trainyard.client import Run
 

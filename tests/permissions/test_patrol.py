@@ -12,8 +12,8 @@ import boto3
 import pytest
 
 from lambdas import settings
-from lambdas.core.model import wire
 from lambdas.core.model.errors import AccessDenied
+from lambdas.core.values import wire
 from lambdas.handlers import patrol
 from lambdas.settings import PatrolSettings
 from tests.contract.conftest import ACCOUNT, REGION, Cloud, Credentials, answering, free_port, packed

@@ -19,6 +19,7 @@ PACKAGE = (
     "/ubuntu/{architecture}/latest/amazon-cloudwatch-agent.deb"
 )
 KEY = "https://amazoncloudwatch-agent.s3.amazonaws.com/assets/amazon-cloudwatch-agent.gpg"
+FETCH = ("curl", "-fsS", "--retry", "5", "--max-time", "300", "-o")
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
@@ -66,19 +67,7 @@ def _fetch_agent(builder: Builder) -> None:
     with tempfile.TemporaryDirectory() as place:
         deb, signature, key = (str(Path(place) / name) for name in ("agent.deb", "agent.deb.sig", "key.gpg"))
         for url, path in ((package, deb), (package + ".sig", signature), (KEY, key)):
-            _must(
-                builder,
-                f"fetching {url}",
-                "curl",
-                "-fsS",
-                "--retry",
-                "5",
-                "--max-time",
-                "300",
-                "-o",
-                path,
-                url,
-            )
+            _must(builder, f"fetching {url}", *FETCH, path, url)
         keyring = ("gpg", "--batch", "--homedir", place)
         _must(builder, "reading the key of the CloudWatch agent", *keyring, "--import", key)
         _must(builder, f"looking for AWS's key {SIGNED_BY}", *keyring, "--list-keys", SIGNED_BY)

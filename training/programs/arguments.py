@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Callable
+from typing import Any
 
 SHOWN = "(default: %(default)s)"
 
@@ -15,9 +16,7 @@ def training_parser(
     checkpoint_every: int | None = None,
 ) -> argparse.ArgumentParser:
     """What every program that trains may be told, with its defaults; `checkpoint_every` None: what the job says."""
-    made = argparse.ArgumentParser(
-        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    made = parser_of(description)
     made.add_argument("--epochs", type=at_least(1), default=epochs, help=SHOWN)
     made.add_argument("--global-batch-size", type=at_least(1), default=global_batch_size, help=SHOWN)
     made.add_argument("--learning-rate", type=float, default=learning_rate, help=SHOWN)
@@ -31,10 +30,23 @@ def training_parser(
     return made
 
 
+def parser_of(description: str | None) -> argparse.ArgumentParser:
+    """One whose help shows the description as it is written."""
+    return argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+
+
 def add_step_delay(to: argparse.ArgumentParser) -> None:
     to.add_argument(
         "--step-delay", type=float, default=0.0, help=f"seconds to wait after a step, to watch it {SHOWN}"
     )
+
+
+def of_a_loop(arguments: argparse.Namespace) -> dict[str, Any]:
+    """What of them `runtime.loop` and `runtime.plan` take."""
+    names = ("epochs", "global_batch_size", "seed", "checkpoint_every", "step_delay")
+    return {name: getattr(arguments, name) for name in names}
 
 
 def at_least(least: int) -> Callable[[str], int]:

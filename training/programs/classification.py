@@ -1,4 +1,4 @@
-"""What the reference programs that classify share: loss, accuracy, evaluation, and metrics.json of a training."""
+"""What the reference programs that classify share: records, loss, accuracy, evaluation, metrics.json of a training."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,6 +10,11 @@ from trainyard.runtime.data import Examples
 from trainyard.runtime.plan import Trained
 
 EVALUATION_BATCH = 512
+RECORD = {
+    "image": tf.io.FixedLenFeature([], tf.string),
+    "label": tf.io.FixedLenFeature([], tf.int64),
+}
+"""What a TFRecord of digits holds (datasets/digits.py writes them)."""
 
 
 def losses(labels: Any, outputs: Any) -> Any:
@@ -32,14 +37,14 @@ def evaluate(model: Callable[[Any], Any], examples: Examples) -> dict[str, float
     return {"loss": loss / examples.count, "accuracy": right / examples.count}
 
 
-def write_metrics(runtime: Runtime, trained: Trained, **numbers: float) -> None:
-    """metrics.json of a training, with further numbers: loss and accuracy of the evaluation."""
+def write_metrics(runtime: Runtime, trained: Trained, **further: Any) -> None:
+    """metrics.json of a training, with what there is further to say: loss and accuracy of the evaluation, for two."""
     runtime.write_metrics(
         {
             "step": trained.step,
             "steps": trained.steps,
             "epochs": len(trained.history),
-            **numbers,
+            **further,
             "workers": runtime.workers,
             "history": trained.history,
         }

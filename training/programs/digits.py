@@ -7,8 +7,8 @@ import argparse
 
 import tensorflow as tf
 
-from training.programs.arguments import add_step_delay, training_parser
-from training.programs.classification import evaluate, is_right, losses, write_metrics
+from training.programs.arguments import add_step_delay, of_a_loop, training_parser
+from training.programs.classification import RECORD, evaluate, is_right, losses, write_metrics
 from trainyard.runtime import Runtime, start
 from trainyard.runtime.data import Records
 from trainyard.runtime.export import classifier
@@ -18,10 +18,6 @@ from trainyard.runtime.plan import Trained
 SIDE = 8
 DIGITS = 10
 BRIGHTEST = 16.0
-RECORD = {
-    "image": tf.io.FixedLenFeature([], tf.string),
-    "label": tf.io.FixedLenFeature([], tf.int64),
-}
 
 
 def main() -> None:
@@ -36,11 +32,7 @@ def main() -> None:
         optimizer=optimizer,
         losses=losses,
         is_right=is_right,
-        epochs=arguments.epochs,
-        global_batch_size=arguments.global_batch_size,
-        seed=arguments.seed,
-        checkpoint_every=arguments.checkpoint_every,
-        step_delay=arguments.step_delay,
+        **of_a_loop(arguments),
     )
     trained = loop.train(train)
     conclude(runtime, model, trained, test)

@@ -16,7 +16,7 @@ from typing import Any
 import tensorflow as tf
 
 from training.programs import mnist
-from training.programs.arguments import SHOWN, add_step_delay, at_least, training_parser
+from training.programs.arguments import SHOWN, add_step_delay, at_least, of_a_loop, training_parser
 from training.programs.classification import evaluate, is_right, losses, write_metrics
 from trainyard.runtime import Runtime, evaluation, start
 from trainyard.runtime.data import Examples
@@ -143,13 +143,7 @@ def main() -> None:
             epochs=arguments.epochs,
         )
     replica = Replica(network, adagrad, arguments.learning_rate, arguments.fetch_every, arguments.push_every)
-    plan = runtime.plan(
-        epochs=arguments.epochs,
-        global_batch_size=arguments.global_batch_size,
-        seed=arguments.seed,
-        checkpoint_every=arguments.checkpoint_every,
-        step_delay=arguments.step_delay,
-    )
+    plan = runtime.plan(**of_a_loop(arguments))
     loop = Asynchronous(
         runtime.cluster, runtime.environment, plan, model=network, optimizer=adagrad, turn=replica
     )

@@ -13,6 +13,7 @@ import tensorflow as tf
 import tf_keras
 
 from training.programs.arguments import SHOWN, at_least, training_parser
+from training.programs.classification import evaluate, write_metrics
 from training.programs.datasets import reviews
 from training.programs.datasets.reviews import SENTIMENTS, Reviews
 from trainyard.runtime import Runtime, start
@@ -20,6 +21,8 @@ from trainyard.runtime.data import Arrays
 from trainyard.runtime.environment import Environment
 from trainyard.runtime.export import classifier
 from trainyard.runtime.keras import Resumable
+from trainyard.runtime.models import used
+from trainyard.runtime.plan import Trained
 
 READ_AT_ONCE = 256
 UNITS = 16
@@ -134,33 +137,13 @@ def compiled(model: Any, learning_rate: float) -> Any:
 
 def conclude(runtime: Runtime, reader: Reader, test: Arrays, resumable: Resumable) -> None:
     """Judge the model on reviews it has never seen, and leave it behind."""
-    loss, accuracy = evaluate(reader.model, test)
+    numbers = evaluate(used(reader.model), test)
     if runtime.is_chief:
-        print(f"Test-Accuracy: {accuracy:.4f} on {test.count} reviews", flush=True)
+        print(f"Test-Accuracy: {numbers['accuracy']:.4f} on {test.count} reviews", flush=True)
     texts = tf.TensorSpec((None,), tf.string, name="texts")
     runtime.save_model(reader, classifier(reader, texts), step=resumable.step)
-    runtime.write_metrics(
-        {
-            "step": resumable.step,
-            "steps": resumable.step,
-            "epochs": len(resumable.history),
-            "loss": loss,
-            "accuracy": accuracy,
-            "workers": runtime.workers,
-            "classes": list(SENTIMENTS),
-            "history": resumable.history,
-        }
-    )
-
-
-def evaluate(model: Any, examples: Arrays) -> tuple[float, float]:
-    """Mean loss and accuracy over all examples."""
-    loss = right = 0.0
-    for numbers, labels in examples.once(READ_AT_ONCE):
-        outputs = model(numbers, training=False)
-        loss += float(tf.reduce_sum(tf.nn.sparse_softmax_cross_entropy_with_logits(labels, outputs)))
-        right += float(tf.reduce_sum(tf.cast(tf.equal(tf.argmax(outputs, axis=1), labels), tf.float32)))
-    return loss / examples.count, right / examples.count
+    trained = Trained(resumable.step, resumable.step, resumable.history)
+    write_metrics(runtime, trained, **numbers, classes=list(SENTIMENTS))
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ import numpy as np
 import tensorflow as tf
 
 from training.programs import devices
-from training.programs.arguments import at_least
+from training.programs.arguments import SHOWN, at_least, parser_of
 from trainyard.runtime.environment import Environment
 from trainyard.runtime.metrics import write_metrics
 
@@ -149,13 +149,9 @@ def main() -> None:
 
 
 def parse_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "--size", type=Shape.parse, default="1024", help="1024, or 512x256x128 (default: %(default)s)"
-    )
-    parser.add_argument("--dtype", choices=PRECISIONS, default="float32", help="(default: %(default)s)")
+    parser = parser_of(__doc__)
+    parser.add_argument("--size", type=Shape.parse, default="1024", help=f"1024, or 512x256x128 {SHOWN}")
+    parser.add_argument("--dtype", choices=PRECISIONS, default="float32", help=SHOWN)
     where = parser.add_mutually_exclusive_group()
     where.add_argument(
         "--device",
@@ -163,13 +159,9 @@ def parse_arguments() -> argparse.Namespace:
         help="a device or several: /GPU:0,/CPU:0; auto: every GPU, or the CPU where there is none (default)",
     )
     where.add_argument("--every-gpu", action="store_true", help="each GPU; an error when there is none")
-    parser.add_argument(
-        "--repeats", type=at_least(1), default=10, help="timed products (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--warm-up", type=at_least(0), default=2, help="products before them (default: %(default)s)"
-    )
-    parser.add_argument("--seed", type=int, default=1, help="of the factors (default: %(default)s)")
+    parser.add_argument("--repeats", type=at_least(1), default=10, help=f"timed products {SHOWN}")
+    parser.add_argument("--warm-up", type=at_least(0), default=2, help=f"products before them {SHOWN}")
+    parser.add_argument("--seed", type=int, default=1, help=f"of the factors {SHOWN}")
     return parser.parse_args()
 
 

@@ -13,8 +13,8 @@ from typing import Any
 import tensorflow as tf
 import tf_keras
 
-from training.programs.arguments import SHOWN, add_step_delay, at_least, training_parser
-from training.programs.classification import evaluate, is_right, losses, write_metrics
+from training.programs.arguments import SHOWN, add_step_delay, at_least, of_a_loop, training_parser
+from training.programs.classification import RECORD, evaluate, is_right, losses, write_metrics
 from training.programs.datasets import idx
 from trainyard.runtime import Runtime, evaluation, start
 from trainyard.runtime.data import Arrays, Examples, Records
@@ -25,10 +25,6 @@ SIDE = 28
 PIXELS = SIDE * SIDE
 HIDDEN = 100
 DIGITS = 10
-RECORD = {
-    "image": tf.io.FixedLenFeature([], tf.string),
-    "label": tf.io.FixedLenFeature([], tf.int64),
-}
 
 
 class Classifier(tf.Module):
@@ -51,8 +47,8 @@ class Diary:
 
     def __init__(self, frequency: int) -> None:
         self._frequency = frequency
-        self._begun = self._told_at = time.monotonic()
-        self._told: Step | None = None
+        self._begun = self._printed_at = time.monotonic()
+        self._printed: Step | None = None
         self.cost: float | None = None
 
     def note(self, done: Step) -> None:
@@ -62,28 +58,28 @@ class Diary:
             self._tell(done)
 
     def _is_due(self, done: Step) -> bool:
-        told = self._told
-        if told is None:
+        printed = self._printed
+        if printed is None:
             return True
         if (
-            done.step <= told.step
+            done.step <= printed.step
         ):  # of two asynchronous updates that cross, both may read the later one's step
             return False
         if done.batch == done.batches:
             return True
-        missed_the_end = done.epoch > told.epoch and told.batch < told.batches
-        return missed_the_end or done.step // self._frequency > told.step // self._frequency
+        missed_the_end = done.epoch > printed.epoch and printed.batch < printed.batches
+        return missed_the_end or done.step // self._frequency > printed.step // self._frequency
 
     def _tell(self, done: Step) -> None:
         now = time.monotonic()
-        steps = done.step - self._told.step if self._told else 1
-        average = 1000 * (now - self._told_at) / steps
+        steps = done.step - self._printed.step if self._printed else 1
+        average = 1000 * (now - self._printed_at) / steps
         print(
             f"Step: {done.step},  Epoch: {done.epoch},  Batch: {done.batch} of {done.batches},  "
             f"Cost: {done.loss:.4f},  AvgTime: {average:.2f} ms",
             flush=True,
         )
-        self._told, self._told_at = done, now
+        self._printed, self._printed_at = done, now
 
     def close(self, accuracy: float, cost: float) -> None:
         print(f"Test-Accuracy: {accuracy:.4f}", flush=True)
@@ -112,11 +108,7 @@ def main() -> None:
         optimizer=optimizer,
         losses=losses,
         is_right=is_right,
-        epochs=arguments.epochs,
-        global_batch_size=arguments.global_batch_size,
-        seed=arguments.seed,
-        checkpoint_every=arguments.checkpoint_every,
-        step_delay=arguments.step_delay,
+        **of_a_loop(arguments),
         each_step=diary.note,
     )
     trained = loop.train(train)

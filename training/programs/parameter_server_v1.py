@@ -24,7 +24,7 @@ import numpy as np
 import tensorflow as tf
 
 from training.programs import mnist
-from training.programs.arguments import at_least
+from training.programs.arguments import SHOWN, at_least, parser_of
 from training.programs.classification import evaluate, is_right, losses
 from training.programs.datasets import idx
 from trainyard.runtime import Runtime
@@ -130,27 +130,25 @@ def main() -> None:
 
 
 def parse_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    shown = "(default: %(default)s)"
+    parser = parser_of(__doc__)
     parser.add_argument("--ps_hosts", default="", help="comma-separated address:port")
     parser.add_argument("--worker_hosts", default="", help="comma-separated address:port, the chief first")
-    parser.add_argument("--job_name", choices=("worker", "ps"), default="worker", help=shown)
-    parser.add_argument("--task_index", type=at_least(0), default=0, help=shown)
-    parser.add_argument("--steps", type=at_least(1), default=3000, help=f"of all workers together {shown}")
-    parser.add_argument("--batch_size", type=at_least(1), default=50, help=f"of each worker {shown}")
-    parser.add_argument("--learning_rate", type=float, default=0.5, help=shown)
-    parser.add_argument("--frequency", type=at_least(1), default=100, help=f"steps from line to line {shown}")
-    parser.add_argument("--seed", type=int, default=1, help=shown)
-    parser.add_argument("--step_delay", type=float, default=0.0, help=f"seconds, to watch it {shown}")
+    parser.add_argument("--job_name", choices=("worker", "ps"), default="worker", help=SHOWN)
+    parser.add_argument("--task_index", type=at_least(0), default=0, help=SHOWN)
+    parser.add_argument("--steps", type=at_least(1), default=3000, help=f"of all workers together {SHOWN}")
+    parser.add_argument("--batch_size", type=at_least(1), default=50, help=f"of each worker {SHOWN}")
+    parser.add_argument("--learning_rate", type=float, default=0.5, help=SHOWN)
+    parser.add_argument("--frequency", type=at_least(1), default=100, help=f"steps from line to line {SHOWN}")
+    parser.add_argument("--seed", type=int, default=1, help=SHOWN)
+    parser.add_argument("--step_delay", type=float, default=0.0, help=f"seconds, to watch it {SHOWN}")
     return parser.parse_args()
 
 
 def read_assignment(arguments: argparse.Namespace) -> Assignment:
     """Raises SystemExit when the flags do not say who this process is."""
     servers, workers = (
-        tuple(one for one in said.split(",") if one) for said in (arguments.ps_hosts, arguments.worker_hosts)
+        tuple(one for one in addresses.split(",") if one)
+        for addresses in (arguments.ps_hosts, arguments.worker_hosts)
     )
     if bool(servers) != bool(workers):
         raise SystemExit("--ps_hosts and --worker_hosts belong together: found only one of them")
@@ -190,10 +188,10 @@ def serve(assignment: Assignment, target: str, environment: Environment) -> NoRe
         while assignment.absent():
             time.sleep(LOOK_SECONDS)
     with tf.Graph().as_default(), v1.Session(target, config=assignment.config()) as session:
-        told = over(assignment.task).size()
+        messages = over(assignment.task).size()
         unanswered = 0
         while unanswered < GONE_AFTER_LOOKS:
-            if session.run(told):
+            if session.run(messages):
                 leave(FINISHED, f"ps {assignment.task} is not needed any more: the chief has finished")
             time.sleep(LOOK_SECONDS)
             unanswered = 0 if answers(chief) else unanswered + 1
@@ -390,8 +388,8 @@ def wait_for_the_others(assignment: Assignment, target: str) -> None:
         return
     end = time.monotonic() + LAST_WORDS_SECONDS
     with tf.Graph().as_default(), v1.Session(target, config=assignment.config()) as session:
-        said = done_queue().size()
-        while session.run(said) < len(assignment.workers) - 1 and time.monotonic() < end:
+        messages = done_queue().size()
+        while session.run(messages) < len(assignment.workers) - 1 and time.monotonic() < end:
             time.sleep(LOOK_SECONDS)
 
 

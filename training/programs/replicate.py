@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from training.programs import devices
-from training.programs.arguments import at_least
+from training.programs.arguments import SHOWN, at_least, parser_of
 from training.programs.matmul import timed
 from trainyard.runtime.data import split
 from trainyard.runtime.environment import Environment
@@ -42,8 +42,8 @@ def main() -> None:
     }
     difference = farthest(joined, unsplit)
     equal = bool(np.array_equal(joined.numpy(), unsplit.numpy()))
-    told = "bitwise equal" if equal else f"different by {difference:.1e} of the largest element"
-    print(f"joined product and unsplit product are {told}", flush=True)
+    answer = "bitwise equal" if equal else f"different by {difference:.1e} of the largest element"
+    print(f"joined product and unsplit product are {answer}", flush=True)
     print(", ".join(f"{name} {value:.4f}" for name, value in seconds.items()), flush=True)
     write_metrics(
         Environment.from_os().metrics,
@@ -66,13 +66,9 @@ def main() -> None:
 
 
 def parse_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "--rows", type=at_least(1), default=1024, help="that are split (default: %(default)s)"
-    )
-    parser.add_argument("--columns", type=at_least(1), default=512, help="(default: %(default)s)")
+    parser = parser_of(__doc__)
+    parser.add_argument("--rows", type=at_least(1), default=1024, help=f"that are split {SHOWN}")
+    parser.add_argument("--columns", type=at_least(1), default=512, help=SHOWN)
     parser.add_argument(
         "--devices",
         default=devices.AUTO,
@@ -81,8 +77,8 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument(
         "--stand-ins", type=at_least(1), default=2, help="parts of the CPU where there is no GPU (default: 2)"
     )
-    parser.add_argument("--tolerance", type=float, default=TOLERANCE, help="(default: %(default)s)")
-    parser.add_argument("--seed", type=int, default=1, help="of the factors (default: %(default)s)")
+    parser.add_argument("--tolerance", type=float, default=TOLERANCE, help=SHOWN)
+    parser.add_argument("--seed", type=int, default=1, help=f"of the factors {SHOWN}")
     return parser.parse_args()
 
 

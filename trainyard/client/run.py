@@ -187,5 +187,5 @@ class Run:
 
     @staticmethod
     def _reason(execution: Execution, summary: dict[str, Any]) -> str:
-        said = summary.get("reason") or f"{execution.error} {execution.cause}".strip()
-        return str(said or "the execution gives no cause")
+        reason = summary.get("reason") or f"{execution.error} {execution.cause}".strip()
+        return str(reason or "the execution gives no cause")

@@ -91,9 +91,11 @@ def _not_sent(exception: Exception, **_: Any) -> None:
 def _refused(parsed: dict[str, Any], model: Any, **_: Any) -> None:
     """What botocore calls with every answer."""
     error = parsed.get("Error") or {}
-    code, said = error.get("Code", ""), str(error.get("Message", "")).rstrip(".")
+    code, message = error.get("Code", ""), str(error.get("Message", "")).rstrip(".")
     action = f"{model.service_model.signing_name}:{model.name}"
     if code in NOT_ACCEPTED:
-        raise NoCredentials(f"AWS did not accept the credentials ({code})", said, SIGN_IN)
+        raise NoCredentials(f"AWS did not accept the credentials ({code})", message, SIGN_IN)
     if code in NOT_ALLOWED:
-        raise Denied(f"{action} was denied", said, "ask for this permission, or choose another AWS_PROFILE")
+        raise Denied(
+            f"{action} was denied", message, "ask for this permission, or choose another AWS_PROFILE"
+        )

@@ -16,6 +16,7 @@ from typing import Any
 import tensorflow as tf
 
 from trainyard.runtime.environment import Environment
+from trainyard.runtime.plan import Plan, Resumed, resume
 from trainyard.runtime.processes.cluster import Cluster
 
 VARIABLES = "variables"
@@ -67,6 +68,13 @@ class Checkpoints:
                 "model or optimizer than the one that made the checkpoint"
             )
         return facts
+
+    def resume(self, plan: Plan, steps_per_epoch: int) -> tuple[Resumed | None, dict[str, Any]]:
+        """Restore the latest, and say where it goes on; with the facts that were saved with it."""
+        facts = self.restore()
+        resumed = resume(facts, plan, steps_per_epoch) if facts else None
+        print(f"resumed from step {resumed.step}" if resumed else "starting at step 0", flush=True)
+        return resumed, facts or {}
 
     def save(self, step: int, facts: dict[str, Any]) -> None:
         """Every worker calls it at the same step. `facts` come back from `restore`."""

@@ -20,7 +20,7 @@ from trainyard.runtime.data import Examples
 from trainyard.runtime.loops.feeding import distributed
 from trainyard.runtime.metrics import Reporter
 from trainyard.runtime.models import state_of
-from trainyard.runtime.plan import Resumed, resume
+from trainyard.runtime.plan import Resumed
 from trainyard.runtime.processes.leaving import RESTART, leave
 from trainyard.runtime.session import Runtime
 
@@ -162,14 +162,10 @@ class Resumable(keras.callbacks.Callback):
         self._saved_at = time.monotonic()
 
     def _restore(self) -> Resumed | None:
-        saved = self._checkpoints.restore()
-        if saved is None:
-            print("starting at step 0", flush=True)
-            return None
-        resumed = resume(saved, self._plan, self._per_epoch)
-        self.history = saved["history"]
-        self._finished = saved["finished"]
-        print(f"resumed from step {resumed.step}", flush=True)
+        resumed, saved = self._checkpoints.resume(self._plan, self._per_epoch)
+        if resumed:
+            self.history = saved["history"]
+            self._finished = saved["finished"]
         return resumed
 
     def _implements_train_batch_hooks(self) -> bool:

@@ -16,7 +16,7 @@ import re
 
 from lambdas.core.model.image import Image
 from lambdas.core.model.instance_types import Generation, InstanceType, generation_of
-from lambdas.core.model.lazy import dataclass
+from lambdas.core.values.lazy import dataclass
 
 Version = tuple[int, ...]
 

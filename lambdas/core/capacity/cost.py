@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 
 from lambdas.core.model.instance_types import Market
-from lambdas.core.model.lazy import dataclass
+from lambdas.core.values.lazy import dataclass
 
 LEAST_SECONDS = 60.0
 """EC2 bills Linux by the second, and never less than a minute."""

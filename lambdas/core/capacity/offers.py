@@ -17,7 +17,7 @@ from lambdas.core.model.gang import Gang, size
 from lambdas.core.model.image import AMI, Image
 from lambdas.core.model.instance_types import InstanceType, Market, catalogue, instance_type, quota
 from lambdas.core.model.job import Job
-from lambdas.core.model.lazy import dataclass
+from lambdas.core.values.lazy import dataclass
 
 Reason = tuple[str, str]
 """What speaks against a pool: a word for programs, a sentence for people."""

@@ -11,7 +11,7 @@ from typing import ClassVar, assert_never
 from lambdas.core.capacity.plan import Offer, Refusal, RefusalKind
 from lambdas.core.model.gang import Gang
 from lambdas.core.model.instance_types import Market, instance_type, quota
-from lambdas.core.model.lazy import dataclass
+from lambdas.core.values.lazy import dataclass
 
 SHORTEST_ROUND_PAUSE = timedelta(seconds=30)
 LONGEST_ROUND_PAUSE = timedelta(minutes=2)
@@ -49,7 +49,7 @@ class Try:
 
 
 @dataclass(frozen=True)
-class Wait:
+class TryLater:
     """Every open pool refused in this round: ask again after so many seconds."""
 
     kind: ClassVar[str] = "wait"
@@ -85,7 +85,7 @@ def next_step(
     held: int | None = None,
     first: Market | None = None,
     last: Collection[int] = (),
-) -> Try | Wait | RetireFirst | GiveUp:
+) -> Try | TryLater | RetireFirst | GiveUp:
     """What the launch loop does next.
 
     `refusals` are those of this search (this attempt) only; `since` is when the search began, which ends with the job's
@@ -155,7 +155,7 @@ def _after_round(
     now: datetime,
     since: datetime,
     give_up_at: datetime,
-) -> Try | Wait:
+) -> Try | TryLater:
     """Every open offer refused in this round: wait, or begin the next. The last round begins when patience
     ends, so that a pool which frees up in the last minute is not missed."""
     last = max(refusal.at for refusal in refusals)
@@ -166,7 +166,9 @@ def _after_round(
         return Try(index, round_over + 1, _why_try(offers[index], refusals, round_over + 1))
     seconds = math.ceil((next_at - now).total_seconds())
     rounds = f"{round_over + 1} round{'s' if round_over else ''}"
-    return Wait(seconds, f"all {len(still_open)} open pools refused in {rounds}; asking again in {seconds} s")
+    return TryLater(
+        seconds, f"all {len(still_open)} open pools refused in {rounds}; asking again in {seconds} s"
+    )
 
 
 def _beside_survivors(offers: Sequence[Offer], refusals: Sequence[Refusal], held: int) -> Try | RetireFirst:

@@ -12,7 +12,7 @@ from typing import ClassVar, assert_never
 from lambdas.core.model.gang import Gang, missing
 from lambdas.core.model.instance_types import Market
 from lambdas.core.model.job import Job
-from lambdas.core.model.lazy import dataclass
+from lambdas.core.values.lazy import dataclass
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,10 @@
 """Edges of the workflow bake. Its Plan and Launch are train's."""
 
 from enum import StrEnum
-from typing import ClassVar
 
-from lambdas.core.edges.common import AttemptInput, Failure
+from lambdas.core.edges.common import Answer, AttemptInput, Failure
 from lambdas.core.edges.conclude import Concluded
-from lambdas.core.model.lazy import dataclass
+from lambdas.core.values.lazy import dataclass
 
 
 class Step(StrEnum):
@@ -26,15 +25,13 @@ class DocumentInput(AttemptInput):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Baked:
-    kind: ClassVar[str] = "baked"
+class Baked(Answer):
+    kind = "baked"
     image: str
-    reason: str
 
 
-@dataclass(frozen=True, kw_only=True)
 class RolledBack(Baked):
-    kind: ClassVar[str] = "rolled_back"
+    kind = "rolled_back"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,10 +1,11 @@
 """What functions of several states and workflows are given and answer."""
 
 from datetime import datetime
+from enum import StrEnum
 from typing import Any, ClassVar, Self
 
-from lambdas.core.model.lazy import dataclass
-from lambdas.core.run.recovery import Trouble
+from lambdas.core.run.recovery import KeptHosts, Trouble
+from lambdas.core.values.lazy import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,9 +47,15 @@ class Failure:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Admitted:
-    kind: ClassVar[str] = "admitted"
+class Answer:
+    """What a state answers, `kind` of its union, and why or what for in a sentence."""
+
+    kind: ClassVar[str]
     reason: str
+
+
+class Admitted(Answer):
+    kind = "admitted"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,3 +98,44 @@ class Available:
 @dataclass(frozen=True, kw_only=True)
 class Nothing:
     """Of a state that waits: its token is answered, by this call or by whoever learns of its end."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """What Recover, which may read nothing, is given of the plan."""
+
+    restarts: int
+    deadline: datetime
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecoverInput(AttemptInput):
+    failure: Failure
+    plan: Limits
+    now: datetime
+
+
+class Scope(StrEnum):
+    """Whose hosts Release ends."""
+
+    ATTEMPT = "attempt"
+    RUN = "run"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReleaseInput(RunInput):
+    """`keep` and `lost`: which hosts the next attempt goes on with. A rule names the execution, and no attempt."""
+
+    scope: Scope
+    attempt: int | None = None
+    execution: str | None = None
+    keep: KeptHosts = KeptHosts.NONE
+    lost: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Released:
+    """`hosts`: what became of the first twenty, each with its reason."""
+
+    hosts: tuple[str, ...]
+    reason: str = ""

@@ -5,8 +5,8 @@ from datetime import datetime
 from typing import ClassVar
 
 from lambdas.core.edges.common import Failure, RunInput
-from lambdas.core.model.lazy import dataclass
 from lambdas.core.run.outcome import Conclusion
+from lambdas.core.values.lazy import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,8 +5,8 @@ from dataclasses import field
 from datetime import datetime
 from typing import Any, cast
 
-from lambdas.core.model import wire
-from lambdas.core.model.lazy import dataclass
+from lambdas.core.values import wire
+from lambdas.core.values.lazy import dataclass
 
 OF_HOSTS, OF_PATROL = "trainyard.host", "trainyard.patrol"
 """Their `source`; all else is AWS's."""

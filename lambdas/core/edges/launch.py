@@ -1,17 +1,14 @@
 """Edges of the workflow launch. Its Plan and Launch are train's."""
 
-from typing import ClassVar
-
+from lambdas.core.edges.common import Answer
 from lambdas.core.edges.conclude import Concluded
-from lambdas.core.model.lazy import dataclass
+from lambdas.core.values.lazy import dataclass
 
 
-@dataclass(frozen=True, kw_only=True)
-class HostReached:
+class HostReached(Answer):
     """Systems Manager knows the host, so a session on it can begin."""
 
-    kind: ClassVar[str] = "launched"
-    reason: str
+    kind = "launched"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,8 +1,9 @@
 """Edges of the workflow retire, and of the state of a bake that calls the same function."""
 
-from typing import Any, ClassVar
+from typing import Any
 
-from lambdas.core.model.lazy import dataclass
+from lambdas.core.edges.common import Answer
+from lambdas.core.values.lazy import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -13,25 +14,20 @@ class RetireInput:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Retired:
-    kind: ClassVar[str] = "retired"
-    reason: str
+class Retired(Answer):
+    kind = "retired"
     report: str
 
 
 @dataclass(frozen=True, kw_only=True)
-class SomeLeft:
+class SomeLeft(Answer):
     """EC2 refused some of what should go."""
 
-    kind: ClassVar[str] = "left"
+    kind = "left"
     error: str
-    reason: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class RetireFailed:
+class RetireFailed(SomeLeft):
     """What to retire could not be decided at all."""
 
-    kind: ClassVar[str] = "failed"
-    error: str
-    reason: str
+    kind = "failed"

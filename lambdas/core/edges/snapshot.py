@@ -3,9 +3,9 @@
 from enum import StrEnum
 from typing import ClassVar
 
-from lambdas.core.edges.common import RunInput, WaitInput
+from lambdas.core.edges.common import Admitted, Answer, RunInput, WaitInput
 from lambdas.core.edges.conclude import Concluded
-from lambdas.core.model.lazy import dataclass
+from lambdas.core.values.lazy import dataclass
 
 
 class Rest(StrEnum):
@@ -48,9 +48,7 @@ class UndoInput(RunInput):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SnapshotAdmitted:
-    kind: ClassVar[str] = "admitted"
-    reason: str
+class SnapshotAdmitted(Admitted):
     rest: Rest
     instance: str
 
@@ -61,16 +59,13 @@ class Stopped:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Imaged:
-    kind: ClassVar[str] = "imaged"
+class Imaged(Answer):
+    kind = "imaged"
     image: str
-    reason: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class Undone:
-    kind: ClassVar[str] = "undone"
-    reason: str
+class Undone(Answer):
+    kind = "undone"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,10 +4,10 @@ from datetime import datetime
 from enum import StrEnum
 from typing import ClassVar
 
-from lambdas.core.capacity.placement import GiveUp, RetireFirst, Wait
-from lambdas.core.edges.common import AttemptInput
+from lambdas.core.capacity.placement import GiveUp, RetireFirst, TryLater
+from lambdas.core.edges.common import Answer, AttemptInput
 from lambdas.core.model.job import ImageWhen
-from lambdas.core.model.lazy import dataclass
+from lambdas.core.values.lazy import dataclass
 
 
 class Overdue(StrEnum):
@@ -37,39 +37,34 @@ class Planned:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Launched:
+class Launched(Answer):
     """The gang is there; `ready_seconds` is how long it may need to get ready."""
 
-    kind: ClassVar[str] = "launched"
-    reason: str
+    kind = "launched"
     ready_seconds: int
 
 
-@dataclass(frozen=True, kw_only=True)
-class PoolRefused:
+class PoolRefused(Answer):
     """This pool has no room; the next one is asked at once."""
 
-    kind: ClassVar[str] = "refused"
-    reason: str
+    kind = "refused"
 
 
-LaunchAnswer = Launched | PoolRefused | Wait | RetireFirst | GiveUp
+LaunchAnswer = Launched | PoolRefused | TryLater | RetireFirst | GiveUp
 
 
 @dataclass(frozen=True, kw_only=True)
-class GangReady:
+class GangReady(Answer):
     """What answers the token of AwaitHosts; the seconds are what Train may take, and may take without progress."""
 
-    kind: ClassVar[str] = "gang_ready"
-    reason: str
+    kind = "gang_ready"
     train_seconds: int
     heartbeat_seconds: int
 
 
 @dataclass(frozen=True, kw_only=True)
-class Finished:
+class Finished(Answer):
     """What answers the token of Train when the program ended well."""
 
-    kind: ClassVar[str] = "finished"
-    reason: str
+    kind = "finished"
     step: int | None

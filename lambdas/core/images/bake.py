@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 from lambdas.core.model import errors
 from lambdas.core.model.errors import Refused
 from lambdas.core.model.image import Image
-from lambdas.core.model.lazy import dataclass
-from lambdas.core.model.validation import Fault
-from lambdas.core.run.recovery import Keep, Retry, Stop, Trouble
+from lambdas.core.run.recovery import EndRun, KeptHosts, Retry, Trouble
+from lambdas.core.values.lazy import dataclass
+from lambdas.core.values.validation import Fault
 
 NO_IMAGE = "none"
 """An image parameter's value while there is no such image."""
@@ -92,10 +92,10 @@ def under_way(run: str) -> Refused:
     return Refused(errors.BakeUnderWay.__name__, reason)
 
 
-def after(trouble: Trouble, *, attempt: int, now: datetime, deadline: datetime) -> Retry | Stop:
+def after(trouble: Trouble, *, attempt: int, now: datetime, deadline: datetime) -> Retry | EndRun:
     """Another builder, or the end of the bake. What the recipe, the tests or EC2's image made fail is final: another
     builder would come out alike."""
-    stop = partial(Stop, attempt=attempt)
+    stop = partial(EndRun, attempt=attempt)
     happened = f"Builder {attempt} of at most {MOST_BUILDERS}: {_what(trouble)}"
     if trouble.final or not trouble.is_passing:
         return stop(error=trouble.error, reason=_what(trouble))
@@ -112,7 +112,7 @@ def after(trouble: Trouble, *, attempt: int, now: datetime, deadline: datetime) 
     )
     return Retry(
         seconds=pause,
-        keep=Keep.NONE,
+        keep=KeptHosts.NONE,
         reason=f"{happened} Another builder follows, {where}, and begins anew.",
         attempt=attempt + 1,
     )

@@ -6,18 +6,18 @@ from functools import partial
 from typing import Any, Literal, assert_never, get_args
 
 from lambdas.core.images.snapshot import INSTANCE
-from lambdas.core.model import wire
-from lambdas.core.model.fields import Choice, Number, Record, Several, Text, key
 from lambdas.core.model.image import AMI, Image, newest
 from lambdas.core.model.instance_types import catalogue
 from lambdas.core.model.job import NAME, RUN_ID, Hardware, Job, MarketChoice, one_host_job
 from lambdas.core.model.job_fields import ANY_TYPES
-from lambdas.core.model.lazy import dataclass
-from lambdas.core.model.validation import Fault, InputFaults, shown
 from lambdas.core.run import summary
 from lambdas.core.run.records import Records
-from lambdas.core.run.recovery import Keep, Retry, Stop, Trouble
+from lambdas.core.run.recovery import EndRun, KeptHosts, Retry, Trouble
 from lambdas.core.run.summary import RunFacts
+from lambdas.core.values import wire
+from lambdas.core.values.fields import Choice, Number, Record, Several, Text, key
+from lambdas.core.values.lazy import dataclass
+from lambdas.core.values.validation import Fault, InputFaults, shown
 
 NamedBy = Literal["image", "run", "latest"]
 SOURCES: tuple[NamedBy, ...] = get_args(NamedBy)
@@ -127,9 +127,9 @@ def admit(
     )
 
 
-def after(trouble: Trouble, *, attempt: int, now: datetime, deadline: datetime) -> Retry | Stop:
+def after(trouble: Trouble, *, attempt: int, now: datetime, deadline: datetime) -> Retry | EndRun:
     """Another host from another pool, or the end of the launch."""
-    stop = partial(Stop, attempt=attempt)
+    stop = partial(EndRun, attempt=attempt)
     why = f": {trouble.reason.strip()}" if trouble.reason.strip() else ""
     happened = f"Host {attempt} of at most {MOST_HOSTS}: {trouble.error}{why}"
     if trouble.final or not trouble.is_passing:
@@ -141,7 +141,7 @@ def after(trouble: Trouble, *, attempt: int, now: datetime, deadline: datetime) 
             error="LimitReached", reason=f"{happened}. The lease (hours) is used up; ask for a longer one."
         )
     reason = f"{happened}. Another host follows, from another pool where one has room."
-    return Retry(seconds=HOST_SECONDS, keep=Keep.NONE, reason=reason, attempt=attempt + 1)
+    return Retry(seconds=HOST_SECONDS, keep=KeptHosts.NONE, reason=reason, attempt=attempt + 1)
 
 
 def summarise(facts: RunFacts) -> dict[str, Any]:

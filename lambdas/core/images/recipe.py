@@ -11,8 +11,11 @@ from dataclasses import field, replace
 from typing import Any
 
 from lambdas.core.jobfile import document
-from lambdas.core.model import wire
-from lambdas.core.model.fields import (
+from lambdas.core.model.image import AMI
+from lambdas.core.model.job import Hardware, MarketChoice
+from lambdas.core.model.job_fields import GPU_TYPES
+from lambdas.core.values import wire
+from lambdas.core.values.fields import (
     Anything,
     Choice,
     Count,
@@ -24,11 +27,8 @@ from lambdas.core.model.fields import (
     required,
     texts,
 )
-from lambdas.core.model.image import AMI
-from lambdas.core.model.job import Hardware, MarketChoice
-from lambdas.core.model.job_fields import GPU_TYPES
-from lambdas.core.model.lazy import dataclass
-from lambdas.core.model.validation import InputFaults, any_of
+from lambdas.core.values.lazy import dataclass
+from lambdas.core.values.validation import InputFaults, any_of
 
 NAME = r"[a-z][a-z0-9-]{0,29}"
 PUBLIC = "/aws/service/"

@@ -9,11 +9,11 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
-from lambdas.core.model import wire
-from lambdas.core.model.fields import Flag, Record, key
 from lambdas.core.model.image import Image, Stored
-from lambdas.core.model.lazy import dataclass
-from lambdas.core.model.validation import InputFaults
+from lambdas.core.values import wire
+from lambdas.core.values.fields import Flag, Record, key
+from lambdas.core.values.lazy import dataclass
+from lambdas.core.values.validation import InputFaults
 
 DOLLARS_PER_GIB_MONTH = 0.05
 """EBS snapshots, standard tier, us-east-1. EC2 bills the blocks that were written and no snapshot before holds; an

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from lambdas.core.jobfile import document, rules
-from lambdas.core.model.fields import Anything, Record, Text, key
 from lambdas.core.model.job import NAME, Job
-from lambdas.core.model.lazy import dataclass
-from lambdas.core.model.validation import InputFaults
+from lambdas.core.values.fields import Anything, Record, Text, key
+from lambdas.core.values.lazy import dataclass
+from lambdas.core.values.validation import InputFaults
 
 UPLOADED = r"\S{1,1024}"
 

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from lambdas.core.jobfile.program_code import at_start, imported, reach
 from lambdas.core.jobfile.rules import is_shipped
 from lambdas.core.model.job import Job
-from lambdas.core.model.lazy import dataclass
-from lambdas.core.model.validation import Fault, did_you_mean
+from lambdas.core.values.lazy import dataclass
+from lambdas.core.values.validation import Fault, did_you_mean
 
 MOST_UNPACKED = 256 * 1024**2
 

@@ -5,7 +5,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 
-from lambdas.core.model.lazy import dataclass
+from lambdas.core.values.lazy import dataclass
 
 MOST_SOURCE_BYTES = 1024 * 1024
 """A longer file is data in Python's clothes; it is not looked into."""

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from lambdas.core.model.job import Job, Sharding
-from lambdas.core.model.lazy import dataclass
-from lambdas.core.model.validation import Fault
+from lambdas.core.values.lazy import dataclass
+from lambdas.core.values.validation import Fault
 
 HEAD_BYTES = 32 * 1024**2
 """How much of `program.source` to read: up to this size an archive is looked into, a larger one the host reads."""

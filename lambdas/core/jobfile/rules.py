@@ -21,8 +21,8 @@ from lambdas.core.model.job import (
     Strategy,
 )
 from lambdas.core.model.job_fields import WORDS
-from lambdas.core.model.lazy import dataclass
-from lambdas.core.model.validation import Fault, any_of, did_you_mean, shown
+from lambdas.core.values.lazy import dataclass
+from lambdas.core.values.validation import Fault, any_of, did_you_mean, shown
 
 CPU_ROLES_BY_DEFAULT = {Chief.COORDINATOR: (Role.CHIEF, Role.PS), Chief.WORKER: (Role.PS,)}
 SEVERAL_HOSTS = tuple(strategy for strategy in Strategy if strategy.has_several_hosts)

@@ -3,7 +3,7 @@
 Names are dotted from `tensorflow`. A test compares them with TensorFlow itself (tests/training).
 """
 
-from lambdas.core.model.lazy import dataclass
+from lambdas.core.values.lazy import dataclass
 
 GONE = {
     "contrib": "tf.contrib left with TensorFlow 2; use tf.keras, or code of your own",
@@ -15,24 +15,12 @@ GONE = {
 }
 """No TensorFlow 2.21 has these, whatever is imported beside it."""
 
-KERAS_2_ALONE = (
-    "layers.average_pooling2d",
-    "layers.batch_normalization",
-    "layers.conv1d",
-    "layers.conv2d",
-    "layers.conv2d_transpose",
-    "layers.dense",
-    "layers.dropout",
-    "layers.flatten",
-    "layers.max_pooling2d",
-    "layers.separable_conv2d",
-    "nn.rnn_cell.BasicLSTMCell",
-    "nn.rnn_cell.BasicRNNCell",
-    "nn.rnn_cell.DropoutWrapper",
-    "nn.rnn_cell.GRUCell",
-    "nn.rnn_cell.LSTMCell",
-    "nn.rnn_cell.MultiRNNCell",
-)
+KERAS_2_ALONE = """
+layers.average_pooling2d layers.batch_normalization layers.conv1d layers.conv2d
+layers.conv2d_transpose layers.dense layers.dropout layers.flatten layers.max_pooling2d
+layers.separable_conv2d nn.rnn_cell.BasicLSTMCell nn.rnn_cell.BasicRNNCell
+nn.rnn_cell.DropoutWrapper nn.rnn_cell.GRUCell nn.rnn_cell.LSTMCell nn.rnn_cell.MultiRNNCell
+""".split()  # noqa: SIM905 - as below
 """Below tensorflow.compat.v1: there with Keras 2 (TF_USE_LEGACY_KERAS=1), which is not the default."""
 
 VERSION_1 = frozenset(  # words in a text, since a line for each would fill a page

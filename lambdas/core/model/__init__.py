@@ -1,1 +1,1 @@
-"""The nouns that everything else speaks of, and how they travel."""
+"""The nouns that everything else speaks of."""

@@ -43,7 +43,7 @@ SendTaskFailure sends it, Catch routes on it, recovery.py decides on it.
 from enum import StrEnum
 from typing import ClassVar
 
-from lambdas.core.model.lazy import dataclass
+from lambdas.core.values.lazy import dataclass
 
 
 class Blame(StrEnum):

@@ -7,7 +7,11 @@ from dataclasses import field
 from enum import StrEnum
 from typing import Any, assert_never
 
-from lambdas.core.model.fields import (
+from lambdas.core.model.image import AMI
+from lambdas.core.model.instance_types import Market
+from lambdas.core.model.job_fields import CPU_TYPES, GPU_TYPES, Argument, Uri, Variable, Variables
+from lambdas.core.model.policy import Policy
+from lambdas.core.values.fields import (
     Choice,
     Count,
     Entries,
@@ -21,11 +25,7 @@ from lambdas.core.model.fields import (
     key,
     required,
 )
-from lambdas.core.model.image import AMI
-from lambdas.core.model.instance_types import Market
-from lambdas.core.model.job_fields import CPU_TYPES, GPU_TYPES, Argument, Uri, Variable, Variables
-from lambdas.core.model.lazy import dataclass
-from lambdas.core.model.policy import Policy
+from lambdas.core.values.lazy import dataclass
 
 MOST_HOSTS = 50
 MOST_ARGS = 100

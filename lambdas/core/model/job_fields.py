@@ -5,10 +5,10 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from lambdas.core.model.fields import Entries, Kind, Several, Text, whole
 from lambdas.core.model.instance_types import all_types, catalogue, cpu_types, gpu_types
-from lambdas.core.model.lazy import dataclass
-from lambdas.core.model.validation import BareWord, Section, any_of, bare_word, did_you_mean, shown
+from lambdas.core.values.fields import Entries, Kind, Several, Text, whole
+from lambdas.core.values.lazy import dataclass
+from lambdas.core.values.validation import BareWord, Section, any_of, bare_word, did_you_mean, shown
 
 MOST_TYPES = 10
 MOST_ARG_CHARACTERS = 1024
@@ -146,9 +146,7 @@ def _is_plain_key(key: str) -> bool:
 class Argument(Kind[str | int | float | bool]):
     """One value that a program is given."""
 
-    @property
-    def words(self) -> str:
-        return f"a text (up to {MOST_ARG_CHARACTERS} characters, no control characters), number or boolean"
+    words = f"a text (up to {MOST_ARG_CHARACTERS} characters, no control characters), number or boolean"
 
     def schema(self) -> dict[str, Any]:
         numbers = [
@@ -174,9 +172,7 @@ class Argument(Kind[str | int | float | bool]):
 class Variable(Kind[str]):
     """The value of an environment variable."""
 
-    @property
-    def words(self) -> str:
-        return f'a text (up to {MOST_ARG_CHARACTERS} characters, no control characters; quote numbers: "1")'
+    words = f'a text (up to {MOST_ARG_CHARACTERS} characters, no control characters; quote numbers: "1")'
 
     def schema(self) -> dict[str, Any]:
         return _text_schema()

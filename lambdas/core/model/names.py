@@ -4,7 +4,7 @@ import re
 from datetime import datetime
 
 from lambdas.core.model.job import RUN_ID
-from lambdas.core.model.validation import Fault, InputFaults, shown
+from lambdas.core.values.validation import Fault, InputFaults, shown
 
 CONCLUDES = {"train": "train-conclude", "bake": "bake-conclude", "launch": "launch-conclude"}
 """By the kind of run: the function `<yard>-...` that concludes it."""

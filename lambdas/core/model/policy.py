@@ -11,9 +11,9 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import Any
 
-from lambdas.core.model.fields import Choice, Number, Part, key
-from lambdas.core.model.lazy import dataclass
-from lambdas.core.model.validation import InputFaults
+from lambdas.core.values.fields import Choice, Number, Part, key
+from lambdas.core.values.lazy import dataclass
+from lambdas.core.values.validation import InputFaults
 
 TAG = "trainyard:policy-"
 

@@ -8,8 +8,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from lambdas.core.model import wire
-from lambdas.core.model.lazy import dataclass
+from lambdas.core.values import wire
+from lambdas.core.values.lazy import dataclass
 
 
 class Source(StrEnum):

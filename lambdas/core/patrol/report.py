@@ -5,9 +5,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from lambdas.core.model import names, wire
-from lambdas.core.model.lazy import dataclass
-from lambdas.core.patrol.verdict import Archive, Facts, Stop, Verdict
+from lambdas.core.model import names
+from lambdas.core.patrol.verdict import Archive, Facts, Stop
+from lambdas.core.values import wire
+from lambdas.core.values.lazy import dataclass
 
 MOST_LINES = 40
 MOST_PROBLEMS = 10
@@ -29,24 +30,6 @@ class VerdictRow:
     run: str | None = None
     outcome: str | None = None
     refusal: str | None = None
-
-
-def verdict_row(
-    host: Facts, verdict: Verdict, now: datetime, *, outcome: str | None, refusal: str | None
-) -> VerdictRow:
-    return VerdictRow(
-        instance=host.instance,
-        at=now,
-        verdict=verdict.word,
-        reason=verdict.reason,
-        type=host.type,
-        market=host.market.value,
-        price=host.price,
-        saves=verdict.saves,
-        run=host.run,
-        outcome=outcome,
-        refusal=refusal,
-    )
 
 
 def problems(hosts: Mapping[str, Sequence[str]]) -> tuple[str, ...]:

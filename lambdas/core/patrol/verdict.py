@@ -9,10 +9,10 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import ClassVar, assert_never
 
-from lambdas.core.model import wire
 from lambdas.core.model.instance_types import Market
-from lambdas.core.model.lazy import dataclass
 from lambdas.core.model.policy import IdleSpot, Policy
+from lambdas.core.values import wire
+from lambdas.core.values.lazy import dataclass
 
 TAG = "trainyard:verdict"
 GOING = ("shutting-down", "terminated", "stopping")

@@ -5,8 +5,8 @@ from dataclasses import replace
 from enum import StrEnum
 
 from lambdas.core.model.errors import WORDS, Infrastructure, TrainyardError
-from lambdas.core.model.lazy import dataclass
 from lambdas.core.run.recovery import Trouble
+from lambdas.core.values.lazy import dataclass
 
 WELL = ("finished", "baked", "unchanged", "rolled_back", "imaged", "launched")
 RESUME = "checkpoints.resume"

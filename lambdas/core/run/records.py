@@ -9,14 +9,15 @@ from typing import Any, TypedDict
 
 from lambdas.core.capacity.cost import BilledHost
 from lambdas.core.capacity.plan import Offer, Plan, Refusal, RefusalKind
-from lambdas.core.model import gang, wire
+from lambdas.core.model import gang
 from lambdas.core.model.gang import PROGRAM_SILENT, Gang, Member, StopReason
 from lambdas.core.model.imaging import Imaging
 from lambdas.core.model.instance_types import Market
 from lambdas.core.model.job import Job, Role
-from lambdas.core.model.lazy import dataclass
 from lambdas.core.run.outcome import Ending, Outcome, ending_of
 from lambdas.core.run.recovery import Trouble
+from lambdas.core.values import wire
+from lambdas.core.values.lazy import dataclass
 
 WAITING = ("train", "await_hosts")
 """The tokens an attempt's end can answer."""
@@ -411,7 +412,7 @@ ROWS: Mapping[str, tuple[type, tuple[str, ...], str]] = {
 was deleted, and a late word wrote a piece of it again."""
 
 
-def read(run: str, rows: Iterable[Mapping[str, Any]]) -> Records | None:
+def of_rows(run: str, rows: Iterable[Mapping[str, Any]]) -> Records | None:
     """The records these rows hold; None when the run itself is not among them."""
     found: RunRow | None = None
     plan: Plan | None = None

@@ -8,8 +8,9 @@ from enum import StrEnum
 from functools import partial
 from typing import Any, ClassVar, assert_never
 
-from lambdas.core.model import errors, wire
-from lambdas.core.model.lazy import dataclass
+from lambdas.core.model import errors
+from lambdas.core.values import wire
+from lambdas.core.values.lazy import dataclass
 
 MOST_TAIL = 8_000
 MOST_REASON = 4_000
@@ -36,7 +37,7 @@ WHAT_HAPPENED = {
 }
 
 
-class Keep(StrEnum):
+class KeptHosts(StrEnum):
     """Which hosts live on into the next attempt."""
 
     SURVIVORS = "survivors"  # retire only the lost ones, if any, and launch what is missing
@@ -88,14 +89,14 @@ class Retry:
 
     kind: ClassVar[str] = "retry"
     seconds: int
-    keep: Keep
+    keep: KeptHosts
     lost: tuple[str, ...] = ()
     reason: str
     attempt: int
 
 
 @dataclass(frozen=True, kw_only=True)
-class Stop:
+class EndRun:
     """The run ends here, and nothing of this attempt is kept; `error` is the word the execution fails with, `reason`
     its cause."""
 
@@ -103,16 +104,16 @@ class Stop:
     error: str
     reason: str
     attempt: int
-    keep: Keep = Keep.NONE
+    keep: KeptHosts = KeptHosts.NONE
     lost: tuple[str, ...] = ()
 
 
 def decide(
     trouble: Trouble, *, attempt: int, restarts: int, now: datetime, deadline: datetime
-) -> Retry | Stop:
+) -> Retry | EndRun:
     """`attempt` is the one that failed, from 1; `restarts` is the job's limit. A run that stops at its cap says so
     itself: nothing failed."""
-    stop = partial(Stop, attempt=attempt)
+    stop = partial(EndRun, attempt=attempt)
     if trouble.error == errors.LimitReached.__name__ and trouble.final:
         return stop(error=trouble.error, reason=f"{trouble.reason}.{_last_lines(trouble)}")
     happened = _happened(trouble, attempt)
@@ -127,7 +128,7 @@ def decide(
         advice = f"{allowed}. Checkpoints and logs are in the bucket; raise the limit if hosts are at fault."
         return stop(error=trouble.error, reason=f"{happened} {advice}{_last_lines(trouble)}")
     some_stay = trouble.all_well or (trouble.lost and trouble.error in LOST_WITH_NAME)
-    keep = Keep.SURVIVORS if some_stay else Keep.NONE
+    keep = KeptHosts.SURVIVORS if some_stay else KeptHosts.NONE
     return Retry(
         seconds=pause,
         keep=keep,
@@ -194,12 +195,12 @@ def _happened(trouble: Trouble, attempt: int) -> str:
     return text if text.endswith((".", "!", "?")) else f"{text}."
 
 
-def _what_next(trouble: Trouble, keep: Keep, attempt: int, restarts: int, pause: int) -> str:
+def _what_next(trouble: Trouble, keep: KeptHosts, attempt: int, restarts: int, pause: int) -> str:
     when = f"in {pause} s" if pause else "now"
     match keep:
-        case Keep.NONE:
+        case KeptHosts.NONE:
             who = "a whole new gang"
-        case Keep.SURVIVORS:
+        case KeptHosts.SURVIVORS:
             who = (
                 f"{', '.join(trouble.lost)} replaced, the others stay"
                 if trouble.lost

@@ -8,7 +8,7 @@ from typing import assert_never
 from lambdas.core.capacity.cost import BilledHost
 from lambdas.core.model.instance_types import Market
 from lambdas.core.model.job import Hosts
-from lambdas.core.model.lazy import dataclass
+from lambdas.core.values.lazy import dataclass
 
 
 class Act(StrEnum):

@@ -6,10 +6,10 @@ from datetime import datetime
 from typing import Any
 
 from lambdas.core.capacity.cost import BilledHost, bill, dollars_of
-from lambdas.core.model import wire
-from lambdas.core.model.lazy import dataclass
 from lambdas.core.run.outcome import Conclusion
 from lambdas.core.run.records import AttemptRow, HostRow, Records, RunRow
+from lambdas.core.values import wire
+from lambdas.core.values.lazy import dataclass
 
 LONG_METRICS = ("history", "samples")
 """What of metrics.json a summary leaves out."""

@@ -12,10 +12,10 @@ from lambdas.aws.ledger import Ledger, event_row, run_row
 from lambdas.core.edges.bake import BakeConcluded
 from lambdas.core.edges.conclude import Concluded, ConcludedBefore, ConcludeInput
 from lambdas.core.images import bake, bake_summary
-from lambdas.core.model import wire
 from lambdas.core.model.errors import TrainyardError
 from lambdas.core.run.outcome import ending_of
 from lambdas.core.run.records import AttemptUpdate
+from lambdas.core.values import wire
 from lambdas.settings import ImageSettings
 from lambdas.steps import attempts, conclusion
 from lambdas.steps.conclusion import RunEnd

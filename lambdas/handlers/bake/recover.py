@@ -1,15 +1,12 @@
 """Recover of a bake: another builder, or stop."""
 
-from lambdas.core.edges.recover import RecoverInput
+from lambdas.core.edges.common import RecoverInput
 from lambdas.core.images import bake
-from lambdas.core.run.recovery import Retry, Stop
+from lambdas.core.run.recovery import EndRun, Retry
 from lambdas.steps import recovery
 from lambdas.steps.entry_point import entry_point
 
 
 @entry_point
-def handler(given: RecoverInput) -> Retry | Stop:
-    decision = bake.after(
-        given.failure.trouble, attempt=given.attempt, now=given.now, deadline=given.plan.deadline
-    )
-    return recovery.logged(given, decision)
+def handler(given: RecoverInput) -> Retry | EndRun:
+    return recovery.decided(given, bake.after)

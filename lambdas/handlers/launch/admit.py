@@ -8,8 +8,8 @@ from lambdas.core.images import launch
 from lambdas.core.model.errors import LaunchRefused, Refused
 from lambdas.core.model.image import Image
 from lambdas.core.model.job import Job
-from lambdas.core.model.validation import InputFaults
 from lambdas.core.run.records import RunUpdate
+from lambdas.core.values.validation import InputFaults
 from lambdas.settings import LaunchAdmitSettings
 from lambdas.steps import admission
 from lambdas.steps.admission import Admission

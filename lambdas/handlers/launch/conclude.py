@@ -5,8 +5,8 @@ from lambdas.aws import instances
 from lambdas.core.edges.conclude import Concluded, ConcludedBefore, ConcludeInput
 from lambdas.core.edges.launch import LaunchConcluded
 from lambdas.core.images import launch
-from lambdas.core.model import wire
 from lambdas.core.patrol import hold
+from lambdas.core.values import wire
 from lambdas.settings import YardSettings
 from lambdas.steps import conclusion
 from lambdas.steps.conclusion import RunEnd

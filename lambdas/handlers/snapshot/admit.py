@@ -11,8 +11,8 @@ from lambdas.core.images.snapshot import HostFacts, SnapshotRequest
 from lambdas.core.model import gang
 from lambdas.core.model.errors import Refused, SnapshotRefused
 from lambdas.core.model.imaging import Imaging
-from lambdas.core.model.validation import Fault, InputFaults
 from lambdas.core.run.records import AttemptUpdate, Records
+from lambdas.core.values.validation import Fault, InputFaults
 from lambdas.settings import YardSettings
 from lambdas.steps.admission import Admission
 from lambdas.steps.entry_point import entry_point

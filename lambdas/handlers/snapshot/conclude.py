@@ -5,8 +5,8 @@ from lambdas.aws import images
 from lambdas.core.edges.conclude import Concluded, ConcludedBefore, ConcludeInput
 from lambdas.core.edges.snapshot import SnapshotConcluded
 from lambdas.core.images import snapshot
-from lambdas.core.model import wire
 from lambdas.core.run.records import RunRow
+from lambdas.core.values import wire
 from lambdas.settings import YardSettings
 from lambdas.steps import conclusion
 from lambdas.steps.conclusion import RunEnd

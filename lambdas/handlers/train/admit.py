@@ -7,10 +7,10 @@ from lambdas.core.edges.common import AdmitInput, Admitted
 from lambdas.core.jobfile import check, references
 from lambdas.core.jobfile.check import JobSource
 from lambdas.core.jobfile.references import PrefixFacts, SourceFacts
-from lambdas.core.model import wire
 from lambdas.core.model.errors import JobRefused, Refused
 from lambdas.core.model.job import Job
-from lambdas.core.model.validation import InputFaults
+from lambdas.core.values import wire
+from lambdas.core.values.validation import InputFaults
 from lambdas.settings import AdmitSettings
 from lambdas.steps import admission, uploads
 from lambdas.steps.admission import Admission

@@ -118,9 +118,4 @@ def _silent_gang(records: Records, attempt: int, now: datetime) -> Trouble:
 def _gone(records: Records, attempt: int) -> dict[str, str]:
     """Members of the gang that EC2 says are going or gone, with its reason."""
     members = {host.instance for host in records.members(attempt)}
-    found = {host.id: host for host in instances.of_ids(members)}
-    return {
-        host.id: f"EC2 says {host.state} ({host.state_reason or 'no reason given'})"
-        for host in found.values()
-        if host.gone
-    }
+    return {host.id: f"EC2 says {host.state_and_why}" for host in instances.of_ids(members) if host.gone}

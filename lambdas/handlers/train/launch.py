@@ -21,24 +21,25 @@ from lambdas.aws.ledger import (
 )
 from lambdas.core.capacity import placement
 from lambdas.core.capacity.cost import BilledHost
-from lambdas.core.capacity.placement import FleetRefusal, GiveUp, RetireFirst, Try, Wait
+from lambdas.core.capacity.placement import FleetRefusal, GiveUp, RetireFirst, Try, TryLater
 from lambdas.core.capacity.plan import Offer, Part, RefusalKind, parts
 from lambdas.core.edges.common import AttemptInput
 from lambdas.core.edges.train import LaunchAnswer, PoolRefused
 from lambdas.core.edges.train import Launched as GangLaunched
-from lambdas.core.model import gang, policy, tokens, wire
+from lambdas.core.model import gang, policy, tokens
 from lambdas.core.model.gang import Gang
 from lambdas.core.model.job import Job
-from lambdas.core.model.lazy import dataclass
 from lambdas.core.run import deadlines, readiness
 from lambdas.core.run.records import HostRow, IntentUpdate, Owner, Records
+from lambdas.core.values import wire
+from lambdas.core.values.lazy import dataclass
 from lambdas.settings import LaunchSettings
 from lambdas.steps.entry_point import entry_point
 from lambdas.steps.observability import clock, note
 
 Launches = list[tuple[Part, Launched]]
 """The parts of an attempt that EC2 launched."""
-SAID = {Wait.kind: "waiting", RetireFirst.kind: "start over", GiveUp.kind: "gave up"}
+EVENTS = {TryLater.kind: "waiting", RetireFirst.kind: "start over", GiveUp.kind: "gave up"}
 """The timeline's words."""
 
 
@@ -108,11 +109,11 @@ def handler(given: AttemptInput) -> LaunchAnswer:
     step = _next_step(records, attempt, now)
     if isinstance(step, Try):
         return _ask(Asking(yard, ledger, records, attempt, step))
-    ledger.write(event_row(run, note(SAID[step.kind], step.reason, at=now, attempt=attempt)))
+    ledger.write(event_row(run, note(EVENTS[step.kind], step.reason, at=now, attempt=attempt)))
     return step
 
 
-def _next_step(records: Records, attempt: int, now: datetime) -> Try | Wait | RetireFirst | GiveUp:
+def _next_step(records: Records, attempt: int, now: datetime) -> Try | TryLater | RetireFirst | GiveUp:
     """The ask whose answer got lost, once more; else what placement says."""
     job, plan = records.run.job, records.plan
     assert job is not None

@@ -9,12 +9,13 @@ from lambdas.core.capacity import offers
 from lambdas.core.capacity.offers import ImageFacts, ImageSource, PlanFacts
 from lambdas.core.edges.common import RunInput
 from lambdas.core.edges.train import Planned
-from lambdas.core.model import image, wire
+from lambdas.core.model import image
 from lambdas.core.model.errors import Refused
 from lambdas.core.model.image import Image
 from lambdas.core.model.instance_types import Market
 from lambdas.core.model.job import Job
 from lambdas.core.run.records import RunRow
+from lambdas.core.values import wire
 from lambdas.settings import PlanSettings
 from lambdas.steps.entry_point import entry_point
 from lambdas.steps.observability import clock, note

@@ -1,18 +1,13 @@
 """Recover: another attempt, and with which hosts, or stop."""
 
-from lambdas.core.edges.recover import RecoverInput
-from lambdas.core.run.recovery import Retry, Stop, decide
+from functools import partial
+
+from lambdas.core.edges.common import RecoverInput
+from lambdas.core.run.recovery import EndRun, Retry, decide
 from lambdas.steps import recovery
 from lambdas.steps.entry_point import entry_point
 
 
 @entry_point
-def handler(given: RecoverInput) -> Retry | Stop:
-    decision = decide(
-        given.failure.trouble,
-        attempt=given.attempt,
-        restarts=given.plan.restarts,
-        now=given.now,
-        deadline=given.plan.deadline,
-    )
-    return recovery.logged(given, decision)
+def handler(given: RecoverInput) -> Retry | EndRun:
+    return recovery.decided(given, partial(decide, restarts=given.plan.restarts))

@@ -7,9 +7,10 @@ from lambdas import settings
 from lambdas.aws import s3, ssm
 from lambdas.aws.ledger import Ledger, attempt_row, event_row, look_up_row, run_row
 from lambdas.core.edges.common import Nothing, WaitInput
-from lambdas.core.model import gang, wire
+from lambdas.core.model import gang
 from lambdas.core.run import deadlines
 from lambdas.core.run.records import Owner, Records
+from lambdas.core.values import wire
 from lambdas.settings import TrainSettings
 from lambdas.steps import attempts
 from lambdas.steps.entry_point import entry_point

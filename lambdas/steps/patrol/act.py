@@ -6,8 +6,8 @@ from datetime import datetime
 
 from lambdas.aws import instances, states
 from lambdas.core.model import names
-from lambdas.core.model.lazy import dataclass
 from lambdas.core.patrol.verdict import Archive, Cause, Facts, Stop, Terminate, Verdict
+from lambdas.core.values.lazy import dataclass
 from lambdas.settings import PatrolSettings
 from lambdas.steps.observability import logger
 

@@ -14,14 +14,15 @@ from datetime import datetime
 from lambdas.aws import cloudwatch, images, instances, ssm, states
 from lambdas.aws.instances import Instance
 from lambdas.aws.logbook import Logbook
-from lambdas.core.model import names, policy, wire
+from lambdas.core.model import names, policy
 from lambdas.core.model.errors import Misconfigured
 from lambdas.core.model.instance_types import catalogue
-from lambdas.core.model.lazy import dataclass
 from lambdas.core.model.policy import Policy
-from lambdas.core.model.validation import InputFaults
 from lambdas.core.patrol import guard, report, verdict
 from lambdas.core.patrol.verdict import GOING, Ask, Cause, Earlier, Facts, Verdict, Window
+from lambdas.core.values import wire
+from lambdas.core.values.lazy import dataclass
+from lambdas.core.values.validation import InputFaults
 from lambdas.settings import PatrolSettings
 from lambdas.steps.observability import logger
 

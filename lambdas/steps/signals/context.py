@@ -8,9 +8,9 @@ from typing import Any
 from lambdas.aws import ssm
 from lambdas.aws.ledger import Ledger
 from lambdas.core.model.errors import StartFailed
-from lambdas.core.model.lazy import dataclass
 from lambdas.core.model.timeline import Entry, Source
 from lambdas.core.run.records import Records
+from lambdas.core.values.lazy import dataclass
 from lambdas.settings import SignalSettings
 from lambdas.steps.observability import logger
 

@@ -7,12 +7,12 @@ from lambdas.aws import s3
 from lambdas.aws.ledger import Noun, event_row, host_row
 from lambdas.core.edges import events
 from lambdas.core.edges.events import AwsNews, CommandStatus, FromHost, ImageState, InstanceState, SpotWarning
-from lambdas.core.model import wire
 from lambdas.core.model.errors import TrainyardError
 from lambdas.core.model.image import Image
 from lambdas.core.model.timeline import Source
 from lambdas.core.run.records import Owner, Records
 from lambdas.core.run.recovery import Trouble
+from lambdas.core.values import wire
 from lambdas.steps import attempts, waits
 from lambdas.steps.observability import logger
 from lambdas.steps.signals import from_hosts

@@ -7,7 +7,6 @@ from typing import assert_never
 from lambdas.aws import instances, ssm, states
 from lambdas.aws.ledger import AlreadyWrittenError, Write, attempt_row, event_row, host_row, run_row
 from lambdas.core.edges.events import FromHost
-from lambdas.core.model import wire
 from lambdas.core.model.errors import AccessDenied, Infrastructure, ProgramHangs
 from lambdas.core.model.job import Role
 from lambdas.core.model.timeline import Entry, Source
@@ -18,6 +17,7 @@ from lambdas.core.run import records as ledger_rows
 from lambdas.core.run.outcome import Ending
 from lambdas.core.run.records import AttemptUpdate, HostUpdate, Records
 from lambdas.core.run.recovery import Trouble
+from lambdas.core.values import wire
 from lambdas.steps import attempts
 from lambdas.steps.observability import logger
 from lambdas.steps.signals.context import SignalContext
@@ -43,13 +43,7 @@ def _ready(context: SignalContext, signal: FromHost, now: datetime) -> str:
     attempt = max(context.attempt, records.run.attempt)
     if records.hosts[instance].ready < attempt:
         ready: HostUpdate = {"ready": attempt, "ready_at": now, "address": signal.address}
-        entry = context.entry(
-            "ready",
-            at=signal.at or now,
-            source=Source.HOST,
-            instance=instance,
-            boot_seconds=signal.boot_seconds,
-        )
+        entry = _entry(context, signal, "ready", now, boot_seconds=signal.boot_seconds)
         context.ledger.write(host_row(context.run, instance, ready), event_row(context.run, entry))
         records = context.ledger.known(context.run)
     attempts.gather(context.ledger, records, attempt, now, lost={}, ssm_denied=signal.ssm_denied)
@@ -240,14 +234,7 @@ def failed(context: SignalContext, signal: FromHost, now: datetime) -> str:
         except AlreadyWrittenError:
             return f"{instance} is not a host of {context.run}"
     records = context.ledger.known(context.run)
-    entry = context.entry(
-        "failed",
-        at=signal.at or now,
-        source=Source.HOST,
-        instance=instance,
-        reason=reason,
-        kind=signal.kind,
-    )
+    entry = _entry(context, signal, "failed", now, reason=reason, kind=signal.kind)
     context.ask_to_stop(records, besides=(instance,))
     attempts.end(context.ledger, context.run, context.attempt, entry, now, trouble=trouble, step=trouble.step)
     return f"{trouble.error}: {reason}"
@@ -283,7 +270,7 @@ def _entry(
     now: datetime,
     *,
     reason: str | None = None,
-    **detail: str | int | None,
+    **detail: str | float | None,
 ) -> Entry:
     return context.entry(
         event, at=signal.at or now, source=Source.HOST, instance=signal.host, reason=reason, **detail

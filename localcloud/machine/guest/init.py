@@ -56,7 +56,6 @@ class Init:
         self._temporary: list[int] = []
         self._console_size = 0
         self._scheduled: Timer | None = None
-        self._ended_commands: list[dict[str, Any]] = []
 
     def run(self) -> None:
         self._listen()

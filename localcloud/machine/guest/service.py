@@ -33,7 +33,6 @@ class Service:
         self.main_pid = 0
         self.transient = False
         self.invocation = ""
-        self.active_since = 0.0
         self._control_pid = 0
         self._ignore_failure = False
         self._commands: list[tuple[str, str]] = []
@@ -128,9 +127,9 @@ class Service:
         elif pid == self.main_pid:
             self.main_pid = 0
             self._main_ended(code)
-        self.check_stopped()
+        self._check_stopped()
 
-    def check_stopped(self) -> None:
+    def _check_stopped(self) -> None:
         if self.state != "deactivating" or self.main_pid or self._control_pid or self._commands:
             return
         if self.unit.get("Service", "KillMode") not in ("process", "none") and members(self.invocation):
@@ -196,7 +195,7 @@ class Service:
                 self._wind_down()
         elif self.state == "deactivating":
             self._ask_to_end()
-            self.check_stopped()
+            self._check_stopped()
 
     def _control_ended(self, code: int) -> None:
         if code != 0 and not self._ignore_failure and self.state == "activating":
@@ -234,7 +233,7 @@ class Service:
 
     def _activated(self) -> None:
         self._disarm()
-        self.state, self.active_since = "active", time.time()
+        self.state = "active"
         limit = self.unit.seconds("Service", "RuntimeMaxSec", float("inf"))
         if limit != float("inf"):
             self._arm(limit, self._run_out)
@@ -260,7 +259,7 @@ class Service:
         """The service has ended or must: what is left of it goes, then it is judged."""
         self._deactivate([])
         self._ask_to_end()
-        self.check_stopped()
+        self._check_stopped()
 
     def _deactivate(self, commands: list[tuple[str, str]]) -> None:
         self.state = "deactivating"

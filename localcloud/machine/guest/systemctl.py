@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
-from localcloud.machine.guest.units import INIT_PREFIX, full_name, seconds
+from localcloud.machine.guest.units import INIT_PREFIX, full_name, seconds, template_of
 
 UNITS = Path("/etc/systemd/system")
 LOGS = Path("/var/log/units")
@@ -139,21 +139,14 @@ def ask_units(verb: str, units: list[str], forget: bool) -> tuple[int, str]:
     return 0, ""
 
 
-def wants_folders(unit: str) -> list[Path]:
-    template = re.sub(r"@.*(\.\w+)$", r"@\1", unit)
-    path = next((UNITS / name for name in (unit, template) if (UNITS / name).exists()), None)
-    if path is None:
-        leave(1, f"Failed to enable unit: Unit file {unit} does not exist.")
-    targets = re.findall(r"^\s*WantedBy\s*=\s*(.+)$", path.read_text(), re.MULTILINE)
-    return [UNITS / f"{target}.wants" for line in targets for target in line.split()]
-
-
 def enable(unit: str) -> None:
-    template = re.sub(r"@.*(\.\w+)$", r"@\1", unit)
-    source = UNITS / (unit if (UNITS / unit).exists() else template)
-    for folder in wants_folders(unit):
-        folder.mkdir(exist_ok=True)
-        link = folder / unit
+    source = next((UNITS / name for name in (unit, template_of(unit)) if (UNITS / name).exists()), None)
+    if source is None:
+        leave(1, f"Failed to enable unit: Unit file {unit} does not exist.")
+    targets = re.findall(r"^\s*WantedBy\s*=\s*(.+)$", source.read_text(), re.MULTILINE)
+    for target in " ".join(targets).split():
+        link = UNITS / f"{target}.wants" / unit
+        link.parent.mkdir(exist_ok=True)
         if not link.is_symlink():
             link.symlink_to(source)
             print(f"Created symlink {link} -> {source}.", file=sys.stderr)

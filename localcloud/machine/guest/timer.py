@@ -23,7 +23,6 @@ class TimerUnit:
         self.result = "success"
         self.exit_status = self.main_pid = 0
         self.invocation = ""
-        self.active_since = 0.0
         self.transient = False
         self._next: Timer | None = None
 
@@ -32,7 +31,7 @@ class TimerUnit:
         return self.state
 
     def start(self, reply: Reply) -> None:
-        self.state, self.active_since = "active", time.time()
+        self.state = "active"
         uptime = time.monotonic() - self.init.booted
         delays = [self.unit.seconds("Timer", key, -1) for key in ("OnActiveSec", "OnUnitActiveSec")]
         delays += [max(0.0, self.unit.seconds("Timer", key, -1) - uptime)
@@ -48,9 +47,6 @@ class TimerUnit:
             self._next.cancelled = True
         reply(0, "")
 
-    def wait_for_end(self, reply: Reply) -> None:
-        reply(0, "")
-
     def reset_failed(self) -> None:
         pass
 
@@ -61,9 +57,6 @@ class TimerUnit:
         reply(0, "")
 
     def process_ended(self, pid: int, code: int) -> None:
-        pass
-
-    def check_stopped(self) -> None:
         pass
 
     def _fire(self) -> None:

@@ -106,8 +106,7 @@ def seconds(text: str) -> float:
 
 def find_unit(name: str) -> UnitFile:
     """The unit of this name; `job@7.service` is read from `job@.service` when it has no file of its own."""
-    template = re.sub(r"@.*(\.\w+)$", r"@\1", name)
-    for candidate in (name, template):
+    for candidate in (name, template_of(name)):
         for folder in UNIT_FOLDERS:
             path = folder / candidate
             if path.exists():
@@ -118,19 +117,18 @@ def find_unit(name: str) -> UnitFile:
     raise UnitError(f"Unit {name} not found.")
 
 
+def template_of(name: str) -> str:
+    """`job@.service` for `job@7.service`; any other name as it is."""
+    return re.sub(r"@.*(\.\w+)$", r"@\1", name)
+
+
 def full_name(name: str) -> str:
     return name if re.search(r"\.(service|timer|target|socket|slice|mount)$", name) else name + ".service"
 
 
 def enabled_units() -> list[str]:
-    folder = Path("/etc/systemd/system")
-    links = [
-        link.name
-        for wants in ENABLED_FOLDERS
-        if (folder / wants).is_dir()
-        for link in (folder / wants).iterdir()
-    ]
-    return sorted(links)
+    wanted = (Path("/etc/systemd/system", folder) for folder in ENABLED_FOLDERS)
+    return sorted(link.name for folder in wanted for link in folder.glob("*"))
 
 
 def expand(argv: list[str], env: dict[str, str]) -> list[str]:

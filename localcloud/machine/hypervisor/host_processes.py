@@ -57,6 +57,14 @@ def processes() -> list[int]:
     return sorted(int(folder.name) for folder in Path("/proc").iterdir() if folder.name.isdigit())
 
 
+def stat_of(pid: int) -> list[str]:
+    """What /proc/PID/stat says, from the state on; empty when it has ended."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return []
+
+
 def _running(boot: int) -> list[int]:
     """The host's processes that are neither stopped nor over, its init first."""
     namespace = namespace_inside(boot)
@@ -81,11 +89,7 @@ def _link(path: str) -> str | None:
 
 
 def _state(pid: int) -> str:
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return "X"
-    return stat.rpartition(")")[2].split()[0]
+    return next(iter(stat_of(pid)), "X")
 
 
 def _send(pid: int, number: int) -> None:

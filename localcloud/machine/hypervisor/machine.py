@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 ENDPOINT_ADDRESS = "169.254.169.253"
+"""At which hosts find the endpoint; Lambdas and the user's clients use 127.0.0.1."""
 METADATA_ADDRESS = "169.254.169.254"
 
 
@@ -21,7 +22,6 @@ class Machine:
     region: str
     private_ip: str
     mac: str
-    vcpus: int
     gpus: int
     role: str | None
     """Name of the role in the instance profile, not its ARN."""
@@ -43,7 +43,7 @@ class MetadataFacts:
     spot_action: tuple[str, datetime] | None = None
     """(`terminate` or `stop`, the instant it happens); None while no interruption is announced."""
     credentials: Mapping[str, str] | None = None
-    """As the metadata service answers: AccessKeyId, SecretAccessKey, Token, Expiration (ISO-8601, Z)."""
+    """As the metadata service answers: Code, Type, LastUpdated, AccessKeyId, SecretAccessKey, Token, Expiration."""
     is_spot: bool = False
     account: str = "123456789012"
     instance_profile_arn: str | None = None

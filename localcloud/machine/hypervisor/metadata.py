@@ -88,7 +88,7 @@ def metadata_tree(machine: Machine, facts: MetadataFacts) -> Tree:
     if machine.role is not None and facts.credentials is not None:
         tree["iam"] = {
             "info": json.dumps(_profile(machine, facts), indent=2),
-            "security-credentials": {machine.role: json.dumps(_credentials(facts.credentials), indent=2)},
+            "security-credentials": {machine.role: json.dumps(facts.credentials, indent=2)},
         }
     return tree
 
@@ -117,15 +117,6 @@ def _profile(machine: Machine, facts: MetadataFacts) -> dict[str, str]:
         "LastUpdated": timestamp(datetime.now(UTC)),
         "InstanceProfileArn": arn,
         "InstanceProfileId": facts.instance_profile_id or "AIPA" + "0" * 17,
-    }
-
-
-def _credentials(credentials: Mapping[str, str]) -> dict[str, str]:
-    return {
-        "Code": "Success",
-        "LastUpdated": timestamp(datetime.now(UTC)),
-        "Type": "AWS-HMAC",
-        **credentials,
     }
 
 

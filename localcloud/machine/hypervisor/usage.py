@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from localcloud.machine.hypervisor.host_processes import namespace_inside, namespace_of, processes
+from localcloud.machine.hypervisor.host_processes import namespace_inside, namespace_of, processes, stat_of
 
 TICKS = os.sysconf("SC_CLK_TCK")
 PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -64,20 +64,11 @@ def _usage(namespace: str, pids: list[int]) -> Usage:
     wanted: dict[int, float] = {}
     processor, memory = 0.0, 0
     for pid in pids:
-        fields = _stat(pid)
-        if fields:
+        if fields := stat_of(pid):
             processor += sum(int(fields[place]) for place in (UTIME, STIME, CUTIME, CSTIME)) / TICKS
             memory += int(fields[RSS]) * PAGE
             wanted.update(_threads(pid))
     return Usage(time.monotonic(), namespace, processor, wanted, memory)
-
-
-def _stat(pid: int) -> list[str]:
-    """Empty when it has ended."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return []
 
 
 def _threads(pid: int) -> Iterator[tuple[int, float]]:

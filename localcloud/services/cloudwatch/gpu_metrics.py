@@ -15,6 +15,7 @@ from datetime import UTC, datetime, timedelta
 
 from ministack.core.responses import request_scope
 
+from localcloud.base.background import in_background
 from localcloud.base.context import Context
 from localcloud.machine.hypervisor import Hypervisor, Machine
 from localcloud.machine.hypervisor.usage import Usage, busy
@@ -32,9 +33,7 @@ _muted_until: dict[str, datetime | None] = {}
 
 def install(context: Context, hypervisor: Hypervisor) -> None:
     """Publish from now on, in a thread of its own."""
-    threading.Thread(
-        target=lambda: _publish_forever(context, hypervisor), name="gpu-metrics", daemon=True
-    ).start()
+    in_background("gpu-metrics", lambda: _publish_forever(context, hypervisor))
 
 
 def mute(instance_id: str, seconds: float | None) -> None:

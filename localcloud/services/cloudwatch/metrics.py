@@ -10,8 +10,9 @@ import math
 import re
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from ministack.services import cloudwatch
@@ -20,7 +21,6 @@ from moto.core.utils import get_service_model
 
 from localcloud.patches import MINISTACK
 
-Answer = tuple[int, dict[str, str], bytes]
 Point = dict[str, Any]
 
 MOST_QUERIES, MOST_DATAPOINTS = 500, 100_800
@@ -37,9 +37,9 @@ _swept: list[float] = [0.0]
 
 
 class RefusedError(Exception):
-    """What is wrong with a request: CloudWatch's error code and its sentence."""
+    """What is wrong with a request: CloudWatch's sentence and its error code."""
 
-    def __init__(self, code: str, message: str) -> None:
+    def __init__(self, message: str, code: str = "ValidationError") -> None:
         super().__init__(message)
         self.code = code
 
@@ -56,8 +56,14 @@ class Series:
 
 def install() -> None:
     """Answer in ministack's place."""
-    MINISTACK.replace("services.cloudwatch:_get_metric_data", _get_metric_data)
-    MINISTACK.replace("services.cloudwatch:_get_metric_statistics", _get_metric_statistics)
+    data = partial(_answered, "GetMetricData", metric_data, "MetricDataResults")
+    statistics = partial(_answered, "GetMetricStatistics", metric_statistics, "Datapoints")
+    MINISTACK.replace(
+        "services.cloudwatch:_get_metric_data", partial(data, cloudwatch._cbor_metric_data_result)
+    )
+    MINISTACK.replace(
+        "services.cloudwatch:_get_metric_statistics", partial(statistics, cloudwatch._cbor_datapoint)
+    )
     MINISTACK.replace("services.cloudwatch:_evict_old_metrics", _sweep)
 
 
@@ -88,20 +94,6 @@ def _sweep() -> None:
 # ------------------------------------------------------------------------------------------------- GetMetricData
 
 
-def _get_metric_data(params: Any, body: dict[str, Any], is_cbor: bool, is_json: bool = False) -> Answer:
-    request = body if is_cbor or is_json else _from_query("GetMetricData", params)
-    try:
-        answer = metric_data(request)
-    except RefusedError as refused:
-        return _error(refused, is_cbor, is_json)
-    if is_cbor:
-        results = [cloudwatch._cbor_metric_data_result(result) for result in answer["MetricDataResults"]]
-        return _answer(cloudwatch._cbor_ok({**answer, "MetricDataResults": results}))
-    if is_json:
-        return _answer(cloudwatch._json_ok(answer))
-    return _as_xml("GetMetricData", answer)
-
-
 def metric_data(request: Mapping[str, Any]) -> dict[str, Any]:
     """What GetMetricData answers to this request; times are ISO-8601."""
     start, end = _span(request)
@@ -110,9 +102,7 @@ def metric_data(request: Mapping[str, Any]) -> dict[str, Any]:
     newest_first = (request.get("ScanBy") or "TimestampDescending") == "TimestampDescending"
     most = int(request.get("MaxDatapoints") or MOST_DATAPOINTS)
     if not 1 <= most <= MOST_DATAPOINTS:
-        raise RefusedError(
-            "ValidationError", f"The value {most} for parameter MaxDatapoints is not in [1, 100800]."
-        )
+        raise RefusedError(f"The value {most} for parameter MaxDatapoints is not in [1, 100800].")
     series = [_series(query, start, end, newest_first) for query in queries if query.get("ReturnData", True)]
     results, token = page_of(series, _position(request.get("NextToken")), most)
     return {"MetricDataResults": results, "Messages": [], **({"NextToken": token} if token else {})}
@@ -146,36 +136,29 @@ def _shown(series: Series, first: int, last: int) -> dict[str, Any]:
 
 def _check_queries(queries: Sequence[Mapping[str, Any]]) -> None:
     if not queries:
-        raise RefusedError("ValidationError", "The parameter MetricDataQueries is required.")
+        raise RefusedError("The parameter MetricDataQueries is required.")
     if len(queries) > MOST_QUERIES:
         raise RefusedError(
-            "ValidationError",
-            f"The collection MetricDataQueries must not have a size greater than {MOST_QUERIES}.",
+            f"The collection MetricDataQueries must not have a size greater than {MOST_QUERIES}."
         )
     seen = set()
     for number, query in enumerate(queries, 1):
         where, name = f"MetricDataQueries.member.{number}", str(query.get("Id", ""))
         if not ID.fullmatch(name):
             raise RefusedError(
-                "ValidationError",
                 f"The value {name} for parameter {where}.Id is not matching the expected pattern "
-                "^[a-z][a-zA-Z0-9_]*$.",
+                "^[a-z][a-zA-Z0-9_]*$."
             )
         if name in seen:
-            raise RefusedError(
-                "ValidationError", f"The values for parameter Id in MetricDataQueries must be unique: {name}."
-            )
+            raise RefusedError(f"The values for parameter Id in MetricDataQueries must be unique: {name}.")
         seen.add(name)
         if query.get("Expression") or not query.get("MetricStat"):
-            raise RefusedError(
-                "ValidationError", f"{where}: the local cloud computes no expressions; ask for a MetricStat."
-            )
+            raise RefusedError(f"{where}: the local cloud computes no expressions; ask for a MetricStat.")
         stat = query["MetricStat"]
         _check_period(int(stat.get("Period") or 0), f"{where}.MetricStat.Period")
         if stat.get("Stat") not in STATISTICS and not PERCENTILE.fullmatch(str(stat.get("Stat"))):
             raise RefusedError(
-                "ValidationError",
-                f"The value {stat.get('Stat')} for parameter {where}.MetricStat.Stat is not a statistic.",
+                f"The value {stat.get('Stat')} for parameter {where}.MetricStat.Stat is not a statistic."
             )
 
 
@@ -197,20 +180,6 @@ def _series(query: Mapping[str, Any], start: float, end: float, newest_first: bo
 # -------------------------------------------------------------------------------------------- GetMetricStatistics
 
 
-def _get_metric_statistics(params: Any, body: dict[str, Any], is_cbor: bool, is_json: bool = False) -> Answer:
-    request = body if is_cbor or is_json else _from_query("GetMetricStatistics", params)
-    try:
-        answer = metric_statistics(request)
-    except RefusedError as refused:
-        return _error(refused, is_cbor, is_json)
-    if is_cbor:
-        points = [cloudwatch._cbor_datapoint(point) for point in answer["Datapoints"]]
-        return _answer(cloudwatch._cbor_ok({**answer, "Datapoints": points}))
-    if is_json:
-        return _answer(cloudwatch._json_ok(answer))
-    return _as_xml("GetMetricStatistics", answer)
-
-
 def metric_statistics(request: Mapping[str, Any]) -> dict[str, Any]:
     """What GetMetricStatistics answers to this request; times are ISO-8601, the oldest first."""
     start, end = _span(request)
@@ -218,15 +187,15 @@ def metric_statistics(request: Mapping[str, Any]) -> dict[str, Any]:
     _check_period(period, "Period")
     if math.ceil((end - start) / period) > MOST_STATISTICS:
         raise RefusedError(
-            "InvalidParameterCombination",
             f"You have requested up to {math.ceil((end - start) / period)} datapoints, which exceeds the limit of "
             f"{MOST_STATISTICS}. You may reduce the datapoints requested by increasing Period, or decreasing the time "
             "range.",
+            "InvalidParameterCombination",
         )
     wanted, extended = request.get("Statistics") or [], request.get("ExtendedStatistics") or []
     if not wanted and not extended:
         raise RefusedError(
-            "MissingRequiredParameter", "Must specify either Statistics or ExtendedStatistics."
+            "Must specify either Statistics or ExtendedStatistics.", "MissingRequiredParameter"
         )
     found = [
         _datapoint(at, bucket, wanted, extended)
@@ -245,6 +214,29 @@ def _datapoint(
 
 
 # --------------------------------------------------------------------------------------------------- what both need
+
+
+def _answered(
+    operation: str,
+    compute: Callable[[Mapping[str, Any]], dict[str, Any]],
+    key: str,
+    as_cbor: Callable[[Any], Any],
+    params: Any,
+    body: dict[str, Any],
+    is_cbor: bool,
+    is_json: bool = False,
+) -> Any:
+    """An operation's answer in the client's protocol. `key`: what of it has to be made fit for CBOR, one by one."""
+    try:
+        answer = compute(body if is_cbor or is_json else _from_query(operation, params))
+    except RefusedError as refused:
+        return cloudwatch._error(refused.code, str(refused), 400, use_json=is_json, use_cbor=is_cbor)
+    if is_cbor:
+        return cloudwatch._cbor_ok({**answer, key: [as_cbor(each) for each in answer[key]]})
+    if is_json:
+        return cloudwatch._json_ok(answer)
+    result = f"<{operation}Result>{_xml(answer)}</{operation}Result>"
+    return cloudwatch._xml(200, f"{operation}Response", result)
 
 
 def buckets(
@@ -279,19 +271,16 @@ def _value(bucket: list[Point], statistic: str) -> float | None:
 def _span(request: Mapping[str, Any]) -> tuple[float, float]:
     start, end = (cloudwatch._parse_ts(request.get(name)) for name in ("StartTime", "EndTime"))
     if start is None or end is None:
-        raise RefusedError("ValidationError", "The parameters StartTime and EndTime are required.")
+        raise RefusedError("The parameters StartTime and EndTime are required.")
     if start >= end:
-        raise RefusedError(
-            "ValidationError", "The parameter StartTime must be less than the parameter EndTime."
-        )
+        raise RefusedError("The parameter StartTime must be less than the parameter EndTime.")
     return start, end
 
 
 def _check_period(period: int, where: str) -> None:
     if period < 1 or (period not in SHORT_PERIODS and period % 60):
         raise RefusedError(
-            "ValidationError",
-            f"The parameter {where} must be 1, 5, 10, 20, 30 or a multiple of 60, not {period}.",
+            f"The parameter {where} must be 1, 5, 10, 20, 30 or a multiple of 60, not {period}."
         )
 
 
@@ -299,7 +288,7 @@ def _position(token: Any) -> int:
     if token is None:
         return 0
     if not str(token).isdigit():
-        raise RefusedError("InvalidNextToken", f"The token {token} is invalid.")
+        raise RefusedError(f"The token {token} is invalid.", "InvalidNextToken")
     return int(token)
 
 
@@ -317,21 +306,6 @@ def _from_query(operation: str, params: Mapping[str, Any]) -> dict[str, Any]:
     }  # fmt: skip
     model = get_service_model("cloudwatch").operation_model(operation)
     return dict(PROTOCOL_PARSERS["query"](model, map_type=dict).parse(request))
-
-
-def _error(refused: RefusedError, is_cbor: bool, is_json: bool) -> Answer:
-    return _answer(cloudwatch._error(refused.code, str(refused), 400, use_json=is_json, use_cbor=is_cbor))
-
-
-def _answer(given: Any) -> Answer:
-    status, headers, body = given
-    return status, headers, body
-
-
-def _as_xml(operation: str, answer: Mapping[str, Any]) -> Answer:
-    return _answer(
-        cloudwatch._xml(200, f"{operation}Response", f"<{operation}Result>{_xml(answer)}</{operation}Result>")
-    )
 
 
 def _xml(value: Any) -> str:

@@ -28,27 +28,16 @@ class Fault:
     message: str
 
 
-class Throttle:
+class Throttle(Injected[Fault]):
     """Actions whose next so many requests answer an error instead of being done."""
-
-    def __init__(self) -> None:
-        self._faults: Injected[Fault] = Injected()
 
     def fail(self, action: str, code: str, times: int) -> None:
         """The next `times` requests of this EC2 action fail with `code`; 0 takes it back."""
-        self._faults.set(action, Fault(code, MESSAGES.get(code, "Injected fault.")), times)
+        self.set(action, Fault(code, MESSAGES.get(code, "Injected fault.")), times)
 
-    def take(self, action: str) -> Fault | None:
-        """The error this request must answer, counted as answered; None when it may go on."""
-        return self._faults.take(action)
-
-    def clear(self) -> None:
-        """Nothing is made to fail any more."""
-        self._faults.clear()
-
-    def active(self) -> dict[str, int | None]:
+    def throttled(self) -> dict[str, int | None]:
         """Which actions still fail, and how many times."""
-        return {f"{action} {fault.code}": times for action, (fault, times) in self._faults.active().items()}
+        return {f"{action} {fault.code}": times for action, (fault, times) in self.active().items()}
 
 
 class ImageFaults:

@@ -32,7 +32,8 @@ BEST_EFFORT = (
 )
 """The kinds of events that happen here and that AWS may lose; those of S3 always arrive."""
 
-_losing: Injected[bool] = Injected()
+losing: Injected[bool] = Injected()
+"""By kind: the events that never arrive."""
 _outbox: queue.Queue[tuple[contextvars.Context, Event]] = queue.Queue()
 
 
@@ -45,26 +46,6 @@ def emit(source: str, detail_type: str, detail: Mapping[str, Any], resources: It
         "Resources": list(resources),
     }
     _outbox.put((contextvars.copy_context(), event))
-
-
-def lose(detail_type: str, times: int | None) -> None:
-    """The next `times` events of this kind never arrive; None: none arrives any more; 0 takes it back."""
-    _losing.set(detail_type, True, times)
-
-
-def lost(detail_type: str) -> bool:
-    """Whether this event is lost, counted as lost."""
-    return _losing.take(detail_type) is not None
-
-
-def lose_nothing() -> None:
-    """Every event arrives again."""
-    _losing.clear()
-
-
-def losing() -> dict[str, int | None]:
-    """Which kinds of events are lost, and how many yet (None: without end)."""
-    return {detail_type: times for detail_type, (_, times) in _losing.active().items()}
 
 
 def install() -> None:

@@ -20,7 +20,7 @@ from ministack.core.responses import get_account_id, get_region, json_response
 from ministack.services import eventbridge, lambda_svc
 
 from localcloud.patches import MINISTACK
-from localcloud.services.eventbridge.service_events import lost
+from localcloud.services.eventbridge.service_events import losing
 from localcloud.services.iam.checks import Check
 from localcloud.services.iam.roles import NotAllowedError, Session
 
@@ -64,7 +64,7 @@ def install() -> None:
 
 def without_lost(data: dict[str, Any]) -> dict[str, Any]:
     """What AWS services put, less what a fault makes AWS lose."""
-    arriving = [entry for entry in data["Entries"] if not lost(entry["DetailType"])]
+    arriving = [entry for entry in data["Entries"] if not losing.take(entry["DetailType"])]
     return {**data, "Entries": arriving}
 
 

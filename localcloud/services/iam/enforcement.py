@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextvars
-import logging
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -15,8 +14,6 @@ from localcloud.patches import MINISTACK
 from localcloud.services.iam.checks import Check, skip
 from localcloud.services.iam.expansion import checks_of
 from localcloud.services.iam.requests import Request
-
-log = logging.getLogger(__name__)
 
 _request: contextvars.ContextVar[Request | None] = contextvars.ContextVar("iam_request", default=None)
 _denied: contextvars.ContextVar[Check | None] = contextvars.ContextVar("iam_denied", default=None)

@@ -21,8 +21,9 @@ import subprocess
 import sys
 import threading
 import time
+import weakref
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -53,7 +54,8 @@ LAST_LINES_SECONDS = 2.0
 def install(context: Context) -> None:
     """Isolate functions and report their errors as AWS does."""
     home = context.state / "lambda"
-    Process = process_class(context, home, make_runtime(home / "runtime"))
+    unpacked = Unpacked(home / "unpacked")
+    Process = process_class(context, home, make_runtime(home / "runtime"), unpacked)
     stock_class = MINISTACK.stock("core.lambda_runtime:_worker_class_for")
 
     def class_for(config: Mapping[str, Any]) -> Any:
@@ -61,7 +63,13 @@ def install(context: Context) -> None:
 
     MINISTACK.replace("core.lambda_runtime:_worker_class_for", class_for)
     MINISTACK.replace("services.lambda_svc:_execute_function_warm", execute)
-    MINISTACK.replace("services.lambda_svc:reap_idle_workers", end_idle)
+    MINISTACK.replace("services.lambda_svc:reap_idle_workers", lambda: tidy_up(unpacked))
+
+
+def tidy_up(unpacked: Unpacked) -> None:
+    """What ministack calls now and then: processes that have idled for too long end, replaced code goes."""
+    end_idle()
+    unpacked.keep_only(archives_of_functions())
 
 
 def end_idle() -> None:
@@ -82,15 +90,24 @@ def end_idle() -> None:
     lambda_runtime.kill_workers([worker for _, worker in idle])
 
 
-def process_class(context: Context, home: Path, interpreter: Path) -> Any:
+def archives_of_functions() -> Iterator[bytes]:
+    """The code of every function and of its versions, and their layers."""
+    from ministack.core.responses import request_scope
+    from ministack.services import lambda_svc
+
+    for (account, region, _), function in lambda_svc._functions.all_items():
+        with request_scope(account, region):
+            for each in (function, *list((function.get("versions") or {}).values())):
+                yield from filter(None, (each.get("code_zip"), *_layers(each["config"])))
+
+
+def process_class(context: Context, home: Path, interpreter: Path, unpacked: Unpacked) -> Any:
     """ministack's worker, started our way. A class made here: its base is there only once ministack is imported."""
     Worker: Any = MINISTACK.stock("core.lambda_runtime:Worker")
-    unpacked = Unpacked(home / "unpacked")
 
     class FunctionProcess(Worker):
         def _spawn(self) -> None:
-            code = unpacked.folder(self.code_zip)
-            layers = [unpacked.folder(content) for content in _layers(self.config)]
+            code, *layers = unpacked.folders(self, [self.code_zip, *_layers(self.config)])
             environment = environment_of(self.config, context, home, code, layers)
             module, _, handler = str(self.config.get("Handler", "index.handler")).rpartition(".")
             process = self._proc = subprocess.Popen(
@@ -165,17 +182,31 @@ class Unpacked:
     def __init__(self, home: Path) -> None:
         self._home = home
         self._lock = threading.Lock()
+        self._used: weakref.WeakKeyDictionary[Any, list[Path]] = weakref.WeakKeyDictionary()
         self._digest = functools.lru_cache(ARCHIVES)(lambda archive: hashlib.sha256(archive).hexdigest()[:32])
 
-    def folder(self, archive: bytes) -> Path:
-        """The folder with this archive's files, with the permissions they were packed with."""
-        folder = self._home / self._digest(archive)
-        with self._lock:
-            if not folder.exists():
-                self._unpack(archive, folder)
-        return folder
+    def folders(self, user: object, archives: Iterable[bytes]) -> list[Path]:
+        """A folder with the files of each archive, with the permissions they were packed with.
 
-    def _unpack(self, archive: bytes, folder: Path) -> None:
+        They stay as long as there is the `user`, ministack's object behind a process: it lives as long as that does.
+        """
+        with self._lock:
+            self._used[user] = [self._unpacked(archive) for archive in archives]
+            return self._used[user]
+
+    def keep_only(self, archives: Iterable[bytes]) -> None:
+        """Remove all but the folders of these archives and those in use, so also what a killed server left."""
+        kept = {self._digest(archive) for archive in archives}
+        with self._lock:
+            kept.update(folder.name for folders in self._used.values() for folder in folders)
+            for folder in self._home.glob("*"):
+                if folder.name not in kept:
+                    shutil.rmtree(folder.rename(self._home / secrets.token_hex(8)))
+
+    def _unpacked(self, archive: bytes) -> Path:
+        folder = self._home / self._digest(archive)
+        if folder.exists():
+            return folder
         new = folder.with_suffix(".new")
         shutil.rmtree(new, ignore_errors=True)
         new.mkdir(parents=True)
@@ -184,7 +215,7 @@ class Unpacked:
             for entry in packed.infolist():
                 if mode := entry.external_attr >> 16 & 0o777:
                     (new / entry.filename).chmod(mode | 0o600)
-        new.rename(folder)
+        return new.rename(folder)
 
 
 def make_runtime(home: Path) -> Path:

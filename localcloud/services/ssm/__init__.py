@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import pickle
 import time
 from collections.abc import Awaitable, Callable
@@ -22,8 +21,6 @@ from localcloud.services.ssm.cloudformation import resource_handler
 from localcloud.services.ssm.commands import Commands
 from localcloud.services.ssm.documents import Documents, SsmError
 from localcloud.services.ssm.service import Service
-
-log = logging.getLogger(__name__)
 
 Handler = Callable[..., Awaitable[Any]]
 

@@ -11,7 +11,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -63,30 +63,23 @@ class Agent:
     cancelled: set[str] = field(default_factory=set)
 
 
+@dataclass(eq=False)
 class Agents:
-    """The agents of all hosts that are up."""
+    """The agents of all hosts that are up. `boot_seconds`: from the host's init being up to the agent's first call."""
 
-    def __init__(
-        self,
-        hypervisor: Hypervisor,
-        commands: Commands,
-        *,
-        endpoint: str,
-        output: Path,
-        boot_seconds: float,
-        now: Callable[[], float],
-    ) -> None:
-        """`boot_seconds`: from the host's init being up to the agent's first call."""
-        self._hypervisor = hypervisor
-        self._commands = commands
-        self._endpoint = endpoint
-        self._output = output
-        self._boot_seconds = boot_seconds
-        self._now = now
+    hypervisor: Hypervisor
+    commands: Commands
+    _: KW_ONLY
+    endpoint: str
+    output: Path
+    boot_seconds: float
+    now: Callable[[], float]
+
+    def __post_init__(self) -> None:
         self._lock = threading.RLock()
         self._agents: dict[str, Agent] = {}
-        commands.deliver = self.deliver
-        commands.stop = self.stop
+        self.commands.deliver = self.deliver
+        self.commands.stop = self.stop
 
     # --- called by the hypervisor ---
 
@@ -96,7 +89,7 @@ class Agents:
         if agent is not None:
             agent.gone.set()
         if what == "running":
-            machine = self._hypervisor.running().get(instance_id)
+            machine = self.hypervisor.running().get(instance_id)
             if machine is not None:  # it may have died meanwhile
                 self._start(machine)
 
@@ -116,7 +109,7 @@ class Agents:
         }
 
     def tags(self, instance_id: str) -> Mapping[str, str]:
-        return self._hypervisor.metadata(instance_id).tags
+        return self.hypervisor.metadata(instance_id).tags
 
     # --- asked by Commands ---
 
@@ -144,9 +137,9 @@ class Agents:
     # --- registering ---
 
     def _stay_registered(self, agent: Agent) -> None:
-        pause = self._boot_seconds
+        pause = self.boot_seconds
         while not agent.gone.wait(pause):
-            if self._hypervisor.impairments(agent.machine.instance_id):
+            if self.hypervisor.impairments(agent.machine.instance_id):
                 pause = RETRY_SECONDS
                 continue
             refusal = self._ping(agent.machine)
@@ -156,15 +149,15 @@ class Agents:
                 self._log_on_host(agent.machine, refusal)
                 continue
             with self._lock:
-                registered = agent.registration.registered if agent.registration else self._now()
-                agent.registration = Registration(agent.machine, registered, self._now())
+                registered = agent.registration.registered if agent.registration else self.now()
+                agent.registration = Registration(agent.machine, registered, self.now())
 
     def _log_on_host(self, machine: Machine, refusal: str) -> None:
         """What keeps the agent from registering is in its log on the host's disk, as on AWS."""
         line = f"ERROR [HealthCheck] error when calling AWS APIs. error details - {refusal}"
         write = f'mkdir -p {ERRORS.parent} && printf "%s %s\\n" "$(date -u "+%F %T")" "$LINE" >> {ERRORS}'
         try:
-            self._hypervisor.execute(machine.instance_id, ["/bin/sh", "-c", write], {"LINE": line}, 10.0)
+            self.hypervisor.execute(machine.instance_id, ["/bin/sh", "-c", write], {"LINE": line}, 10.0)
         except HostNotRunningError:
             return  # it went down meanwhile, and its log with it
 
@@ -178,7 +171,7 @@ class Agents:
             return "the instance has no role"
         request = AWSRequest(
             "POST",
-            self._endpoint + "/",
+            self.endpoint + "/",
             data=b'{"InstanceId": "%s"}' % machine.instance_id.encode(),
             headers={
                 "X-Amz-Target": "AmazonSSM.UpdateInstanceInformation",
@@ -193,7 +186,7 @@ class Agents:
         return None if response.status_code == 200 else response.text
 
     def _credentials(self, machine: Machine) -> tuple[str, str, str] | None:
-        facts = self._hypervisor.metadata(machine.instance_id)
+        facts = self.hypervisor.metadata(machine.instance_id)
         if machine.role is None or facts.credentials is None:
             return None
         given = facts.credentials
@@ -210,12 +203,12 @@ class Agents:
                     agent.workers -= 1
                     return
                 command, invocation = agent.waiting.popleft()
-            if self._commands.delivered(invocation):
+            if self.commands.delivered(invocation):
                 self._run(agent, command, invocation)
 
     def _wait_until_it_hears(self, agent: Agent) -> None:
         """An agent that is frozen or cut off takes nothing up and reports nothing."""
-        while self._hypervisor.impairments(agent.machine.instance_id) and not agent.gone.wait(POLL_SECONDS):
+        while self.hypervisor.impairments(agent.machine.instance_id) and not agent.gone.wait(POLL_SECONDS):
             pass
 
     def _run(self, agent: Agent, command: Command, invocation: Invocation) -> None:
@@ -223,7 +216,7 @@ class Agents:
         leaving = False
         for script, step in zip(command.scripts, invocation.steps, strict=True):
             if leaving and not script.is_final:
-                self._commands.step_ended(step, "Success", "Success", 0, "Step execution skipped.", "")
+                self.commands.step_ended(step, "Success", "Success", 0, "Step execution skipped.", "")
                 continue
             answer = self._run_step(agent, command, script, step)
             if answer is None:
@@ -233,21 +226,21 @@ class Agents:
                 leaving = leaving or script.on_failure_exit or answer[0] == "Cancelled"
             else:
                 leaving = leaving or script.on_success_exit
-        self._commands.ended(invocation, *worst)
+        self.commands.ended(invocation, *worst)
 
     def _run_step(
         self, agent: Agent, command: Command, script: Script, step: StepRun
     ) -> tuple[str, str] | None:
         """Status and details of one step, or None when its host vanished."""
         if script.skipped is not None:
-            self._commands.step_ended(step, "Success", "Success", 0, script.skipped, "")
+            self.commands.step_ended(step, "Success", "Success", 0, script.skipped, "")
             return "Success", "Success"
         if script.action != SHELL:
             why = f"Plugin with name {script.action} is not supported in this local cloud"
-            self._commands.step_ended(step, "Failed", "Failed", 1, "", why)
+            self.commands.step_ended(step, "Failed", "Failed", 1, "", why)
             return "Failed", "Failed"
-        self._commands.step_started(step)
-        folder = self._output / command.id / agent.machine.instance_id / script.name.replace(":", "")
+        self.commands.step_started(step)
+        folder = self.output / command.id / agent.machine.instance_id / script.name.replace(":", "")
         result = self._execute(agent, command, script, folder)
         if result is None or result.ending == "vanished":
             return None
@@ -257,7 +250,7 @@ class Agents:
         code = KILLED if result.ending != "exited" else result.exit_code or 0
         self._wait_until_it_hears(agent)
         self._upload(agent.machine, command, script, folder)
-        self._commands.step_ended(step, status, details, code, stdout, stderr)
+        self.commands.step_ended(step, status, details, code, stdout, stderr)
         return status, details
 
     def _execute(self, agent: Agent, command: Command, script: Script, folder: Path) -> Result | None:
@@ -274,7 +267,7 @@ class Agents:
             if command.id in agent.cancelled:
                 return Result("cancelled", KILLED)
             try:
-                execution = self._hypervisor.execute(
+                execution = self.hypervisor.execute(
                     machine.instance_id,
                     ["/bin/sh", "-c", script.text],
                     env,
@@ -298,7 +291,7 @@ class Agents:
             return
         s3: Any = boto3.client(
             "s3",
-            endpoint_url=self._endpoint,
+            endpoint_url=self.endpoint,
             region_name=machine.region,
             aws_access_key_id=credentials[0],
             aws_secret_access_key=credentials[1],

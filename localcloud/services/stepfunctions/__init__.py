@@ -115,8 +115,3 @@ def _show_no_output_of_a_failure() -> None:
         return status, headers, json.dumps(shown).encode()
 
     MINISTACK.replace("services.stepfunctions:_describe_execution", describe_execution)
-
-
-def as_json(value: Any) -> str:
-    """How history and causes carry a value."""
-    return json.dumps(value, default=str)

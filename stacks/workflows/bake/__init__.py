@@ -55,13 +55,8 @@ class Bake(Workflow):
 
     def rules(self, scope: Construct, queue: DeadLetterQueue) -> None:
         """A bake that would change nothing ends at once."""
-        self._conclude_when_cut_short(
-            scope,
-            queue,
-            function=self.conclude,
-            description="A bake ended before its Conclude, or in it: no image of it is left, the next may begin",
-            reason=CUT_SHORT,
-        )
+        description = "A bake ended before its Conclude, or in it: no image of it is left, the next may begin"
+        self._conclude_when_cut_short(scope, queue, description, CUT_SHORT)
         if self.settings.bake_schedule:
             schedule(
                 scope,
@@ -90,12 +85,7 @@ class Bake(Workflow):
         permissions.use_ledger(role, self.table, "GetItem", "PutItem", "UpdateItem")
         for name in self._readable():
             permissions.read_parameters(role, name, "ssm:GetParameter")
-        bakes = stack.format_arn(
-            service="states",
-            resource="execution",
-            resource_name=f"{self.yard}-bake:*",
-            arn_format=cdk.ArnFormat.COLON_RESOURCE_NAME,
-        )
+        bakes = permissions.by_name(stack, "states", "execution", f"{self.yard}-bake:*")
         permissions.allow(role, ["states:DescribeExecution"], [bakes], because=BAKES)
         permissions.anywhere(role, "ec2:DescribeImages")
 

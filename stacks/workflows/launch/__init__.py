@@ -38,13 +38,8 @@ class Launch(Workflow):
         self.machine = self.state_machine(timeout=cdk.Duration.days(31), others=shared)
 
     def rules(self, scope: Construct, queue: DeadLetterQueue) -> None:
-        self._conclude_when_cut_short(
-            scope,
-            queue,
-            function=self.conclude,
-            description="A launch ended before its Conclude: the summary says so",
-            reason=CUT_SHORT,
-        )
+        description = "A launch ended before its Conclude: the summary says so"
+        self._conclude_when_cut_short(scope, queue, description, CUT_SHORT)
 
     def _admit(self, network: NetworkStack) -> None:
         dollars = f"{self.settings.monthly_dollars:g}"

@@ -21,7 +21,9 @@ class Retire(Workflow):
 
     def __init__(self, scope: cdk.Stack, factory: FunctionFactory) -> None:
         super().__init__(scope, factory)
-        self.retire = self._retire([machine_arn(scope, self.yard, word) for word in RUNS])
+        self.retire = self._retire(
+            [permissions.by_name(scope, "states", "stateMachine", f"{self.yard}-{word}") for word in RUNS]
+        )
         self.machine = self.state_machine(timeout=cdk.Duration.hours(1))
 
     def rules(self, scope: Construct, queue: DeadLetterQueue) -> None:
@@ -63,13 +65,3 @@ class Retire(Workflow):
         permissions.use_ledger(role, self.table, "GetItem")
         permissions.write_objects(role, self.bucket, "images/report.")
         return function
-
-
-def machine_arn(stack: cdk.Stack, yard: str, word: str) -> str:
-    """By its name: the workflows of later stacks are not made yet, and this stack may not refer to them."""
-    return stack.format_arn(
-        service="states",
-        resource="stateMachine",
-        resource_name=f"{yard}-{word}",
-        arn_format=cdk.ArnFormat.COLON_RESOURCE_NAME,
-    )

@@ -33,13 +33,8 @@ class Snapshot(Workflow):
         self.machine = self.state_machine(timeout=cdk.Duration.days(2), waits=True)
 
     def rules(self, scope: Construct, queue: DeadLetterQueue) -> None:
-        self._conclude_when_cut_short(
-            scope,
-            queue,
-            function=self.conclude,
-            description="A snapshot ended before its Conclude: the summary says so",
-            reason=CUT_SHORT,
-        )
+        description = "A snapshot ended before its Conclude: the summary says so"
+        self._conclude_when_cut_short(scope, queue, description, CUT_SHORT)
 
     def undo_rules(self, scope: Construct, queue: DeadLetterQueue, workflows: Sequence[Workflow]) -> None:
         """Undo is for runs that image their host, too."""

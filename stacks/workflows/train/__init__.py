@@ -48,13 +48,8 @@ class Train(Workflow):
         self.machine = self.state_machine(timeout=LONGEST_RUN, others=shared, waits=True)
 
     def rules(self, scope: Construct, queue: DeadLetterQueue) -> None:
-        self._conclude_when_cut_short(
-            scope,
-            queue,
-            function=self.conclude,
-            description="An execution ended before its Conclude: the summary says so",
-            reason=CUT_SHORT,
-        )
+        description = "An execution ended before its Conclude: the summary says so"
+        self._conclude_when_cut_short(scope, queue, description, CUT_SHORT)
 
     def _admit(self) -> None:
         function = self.function("admit", MONTHLY_DOLLARS=f"{self.settings.monthly_dollars:g}")

@@ -13,8 +13,8 @@ import pytest
 
 from lambdas import settings
 from lambdas.aws import clients, cloudwatch
-from lambdas.core.model import wire
 from lambdas.core.model.errors import Infrastructure
+from lambdas.core.values import wire
 from lambdas.handlers import signal
 from lambdas.settings import SignalSettings
 from tests.contract.agent.host import become

@@ -9,7 +9,7 @@ import boto3
 import pytest
 
 from lambdas import settings
-from lambdas.core.model import wire
+from lambdas.core.values import wire
 from lambdas.handlers import patrol
 from lambdas.settings import PatrolSettings
 from tests.contract.conftest import answering, eventually

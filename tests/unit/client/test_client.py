@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -11,27 +11,13 @@ import boto3
 import pytest
 from botocore.stub import Stubber
 
-from trainyard.client import Host, Run, Session, Yard
+from tests.unit.client.facts import HOST, NOON
+from trainyard.client import Run, Session, Yard
 from trainyard.client.bucket import Bucket
 from trainyard.client.errors import Denied, FileUnreadable, NoCredentials, StillRunning
 from trainyard.client.records import losses_in, progress_in, timeline_in
 from trainyard.client.submission import content_of, programs_named
 
-NOON = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
-HOST = Host(
-    instance="i-1",
-    attempt=1,
-    role="",
-    type="g6.xlarge",
-    zone="us-east-1a",
-    market="spot",
-    address="",
-    price=0.36,
-    on_demand_price=0.8,
-    launched=NOON,
-    ended=None,
-    state="running",
-)
 MACHINE = "arn:aws:states:us-east-1:123456789012:stateMachine:trainyard-train"
 EXECUTION = "arn:aws:states:us-east-1:123456789012:execution:trainyard-train:digits-1"
 

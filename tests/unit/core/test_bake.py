@@ -10,7 +10,7 @@ from lambdas.core.images.bake import RollbackPlan, Unchanged
 from lambdas.core.model.errors import Refused
 from lambdas.core.model.image import Image, Snapshot
 from lambdas.core.run.records import Moved
-from lambdas.core.run.recovery import Retry, Stop, Trouble
+from lambdas.core.run.recovery import EndRun, Retry, Trouble
 from tests.unit.core.facts import run_facts
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -110,7 +110,7 @@ def test_what_follows_a_builder(
     found = bake.after(Trouble(error=error, reason="it broke"), attempt=attempt, now=NOW, deadline=deadline)
     assert said in found.reason
     assert isinstance(found, Retry) is again
-    assert not isinstance(found, Stop) or found.error == ends_with
+    assert not isinstance(found, EndRun) or found.error == ends_with
 
 
 def test_a_failed_test_is_named_with_its_reason() -> None:

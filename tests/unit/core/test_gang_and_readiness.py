@@ -4,10 +4,11 @@ from typing import Any
 
 import pytest
 
-from lambdas.core.model import gang, wire
+from lambdas.core.model import gang
 from lambdas.core.model.gang import Checkpoint, Gang, Member
 from lambdas.core.model.job import Job
 from lambdas.core.run import readiness
+from lambdas.core.values import wire
 from tests.unit.core.facts import after, job, served_job
 
 

@@ -4,8 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from lambdas.core.model import wire
 from lambdas.core.patrol.hold import TAG, Hold, NoHold, grant
+from lambdas.core.values import wire
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 MINE = {"trainyard:run": "digits-1"}

@@ -9,7 +9,7 @@ import pytest
 
 from lambdas.core.jobfile import check
 from lambdas.core.jobfile.check import JobSource
-from lambdas.core.model import names, wire
+from lambdas.core.model import names
 from lambdas.core.model.job import (
     PROGRAMS,
     RUN_ID,
@@ -23,7 +23,8 @@ from lambdas.core.model.job import (
     Sharding,
     Strategy,
 )
-from lambdas.core.model.validation import InputFaults
+from lambdas.core.values import wire
+from lambdas.core.values.validation import InputFaults
 from tests.unit.core.facts import BUCKET
 
 SMALLEST: dict[str, Any] = {"name": "digits", "program": {"module": "training.programs.digits"}}

@@ -8,8 +8,8 @@ from lambdas.core.images import launch
 from lambdas.core.images.launch import LaunchRequest
 from lambdas.core.model.image import Image
 from lambdas.core.model.job import Job, MarketChoice
-from lambdas.core.model.validation import InputFaults
-from lambdas.core.run.recovery import Retry, Stop, Trouble
+from lambdas.core.run.recovery import EndRun, Retry, Trouble
+from lambdas.core.values.validation import InputFaults
 from tests.unit.core.facts import NOON, ZONES, after, an_image
 
 OLD = an_image(
@@ -144,10 +144,10 @@ def test_another_host_follows_one_that_failed_three_in_all(
     trouble: Trouble, attempt: int, again: bool
 ) -> None:
     decision = launch.after(trouble, attempt=attempt, now=NOON, deadline=after(3600))
-    assert isinstance(decision, Retry if again else Stop)
+    assert isinstance(decision, Retry if again else EndRun)
 
 
 def test_none_follows_when_the_lease_is_used_up() -> None:
     decision = launch.after(Trouble(error="HostLost"), attempt=1, now=NOON, deadline=after(5))
-    assert isinstance(decision, Stop)
+    assert isinstance(decision, EndRun)
     assert decision.error == "LimitReached"

@@ -10,10 +10,10 @@ import pytest
 from lambdas.core.capacity import offers
 from lambdas.core.capacity.offers import ImageSource, NoPlan
 from lambdas.core.capacity.plan import Excluded, Offer, Plan
-from lambdas.core.model import wire
 from lambdas.core.model.image import Image
 from lambdas.core.model.instance_types import Market
 from lambdas.core.model.job import Job
+from lambdas.core.values import wire
 from tests.unit.core.facts import (
     AMI,
     CPU_ON_DEMAND,

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from lambdas.core.capacity import placement
-from lambdas.core.capacity.placement import FleetRefusal, GiveUp, RetireFirst, Try, Wait
+from lambdas.core.capacity.placement import FleetRefusal, GiveUp, RetireFirst, Try, TryLater
 from lambdas.core.capacity.plan import Offer, Refusal, RefusalKind
 from lambdas.core.model.gang import Gang
 from lambdas.core.model.instance_types import Market
@@ -46,7 +46,7 @@ def step(
     held: int | None = None,
     first: Market | None = None,
     last: tuple[int, ...] = (),
-) -> Try | Wait | RetireFirst | GiveUp:
+) -> Try | TryLater | RetireFirst | GiveUp:
     return placement.next_step(
         offers,
         refusals,
@@ -73,17 +73,17 @@ TABLE = [
     ("it leaves the other market a chance", [S, S_NO_LESS, S_ON_DEMAND], [no(0, kind=K.QUOTA, gang=Gang.CPU)], 1, (Try, 2, 0)),
     ("a full quota of the GPU hosts says nothing of the CPU hosts", [S, S_LESS, S_ON_DEMAND], [no(0, kind=K.QUOTA)], 1, (Try, 2, 0)),
     ("without room for the CPU hosts the next pool is asked", [S, S_NO_LESS], [no(0, gang=Gang.CPU)], 1, (Try, 1, 0)),
-    ("after a round the loop waits half a minute", [A, B], [no(0), no(1, at=5)], 5, (Wait, 30)),
-    ("the wait counts from the last refusal", [A], [no(0)], 10, (Wait, 20)),
-    ("part seconds are waited whole", [A], [no(0)], 10.2, (Wait, 20)),
+    ("after a round the loop waits half a minute", [A, B], [no(0), no(1, at=5)], 5, (TryLater, 30)),
+    ("the wait counts from the last refusal", [A], [no(0)], 10, (TryLater, 20)),
+    ("part seconds are waited whole", [A], [no(0)], 10.2, (TryLater, 20)),
     ("after the wait the next round begins", [A, B], [no(0), no(1)], 30, (Try, 0, 1)),
-    ("the second wait is twice as long", [A], [no(0), no(0, 1, at=30)], 30, (Wait, 60)),
+    ("the second wait is twice as long", [A], [no(0), no(0, 1, at=30)], 30, (TryLater, 60)),
     ("an excluded pool is not asked in later rounds", [A, B], [no(0, kind=K.UNSUPPORTED), no(1)], 31, (Try, 1, 1)),
     ("all quotas full ends the search", [A, B], [no(0, kind=K.QUOTA)], 1, (GiveUp, "QuotaExceeded")),
     ("all unsupported ends the search", [A], [no(0, kind=K.UNSUPPORTED)], 1, (GiveUp, "NoOffer")),
     ("a missing permission ends it at once", [A, B], [no(0, kind=K.ACCESS)], 1, (GiveUp, "AccessDenied")),
     ("a wrong setting ends it at once", [A, B], [no(0, kind=K.CONFIGURATION)], 1, (GiveUp, "Misconfigured")),
-    ("no wait goes beyond patience", [A], [no(0, at=3590)], 3590, (Wait, 10)),
+    ("no wait goes beyond patience", [A], [no(0, at=3590)], 3590, (TryLater, 10)),
     ("a last round is asked when patience ends", [A, B], [no(0, at=3590), no(1, at=3590)], 3600, (Try, 0, 1)),
     ("the last round is finished", [A, B], [no(0, at=1), no(1, at=1), no(0, 1, at=3600)], 3601, (Try, 1, 1)),
     ("after the last round it gives up", [A], [no(0, at=1), no(0, 1, at=3600)], 3601, (GiveUp, "NoOffer")),
@@ -100,8 +100,8 @@ def test_what_follows(
     match found:
         case Try(offer=index, round=round_):
             assert (Try, index, round_) == expected
-        case Wait(seconds=seconds):
-            assert (Wait, seconds) == expected
+        case TryLater(seconds=seconds):
+            assert (TryLater, seconds) == expected
         case GiveUp(error=error):
             assert (GiveUp, error) == expected
         case RetireFirst():
@@ -160,7 +160,7 @@ def test_a_search_ends_in_time_with_few_tries(minutes: float, pools: int) -> Non
             case Try(offer=index, round=round_):
                 assert (index, round_) not in {(no.offer, no.round) for no in refusals}
                 refusals.append(Refusal(index, round_, RefusalKind.CAPACITY, "Full", "no room", now))
-            case Wait(seconds=seconds):
+            case TryLater(seconds=seconds):
                 assert seconds >= 1
                 now += timedelta(seconds=seconds)
             case _:
@@ -176,7 +176,7 @@ def test_whatever_is_refused_the_loop_always_answers() -> None:
     for _ in range(300):
         refusals: list[Refusal] = []
         now = 0.0
-        while isinstance(found := step(offers, refusals, now=now, until=after(300)), Try | Wait):
+        while isinstance(found := step(offers, refusals, now=now, until=after(300)), Try | TryLater):
             now += 1
             if isinstance(found, Try):
                 refusals.append(no(found.offer, found.round, chance.choice(list(RefusalKind)[:4]), at=now))

@@ -7,9 +7,9 @@ import pytest
 
 from lambdas.core.model import policy
 from lambdas.core.model.policy import IdleSpot, Policy
-from lambdas.core.model.validation import InputFaults
 from lambdas.core.patrol import budget
 from lambdas.core.patrol.budget import Billed, Money
+from lambdas.core.values.validation import InputFaults
 from tests.unit.core.facts import NOON, after
 
 

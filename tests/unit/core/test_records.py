@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from lambdas.core.capacity.plan import Plan
-from lambdas.core.model import wire
 from lambdas.core.model.instance_types import Market
 from lambdas.core.model.job import Hosts
 from lambdas.core.run import deadlines, records
@@ -15,6 +14,7 @@ from lambdas.core.run.outcome import Ending
 from lambdas.core.run.records import Records
 from lambdas.core.run.recovery import Trouble
 from lambdas.core.run.release import Act, dispose
+from lambdas.core.values import wire
 from tests.unit.core.facts import NOON, after, offer, served_job
 
 AT = "2026-11-20T12:00:00.000Z"
@@ -56,7 +56,7 @@ def ledger(
         "job": job,
     }
     gang = {"sk": f"attempt#{attempt:04d}", "offer": {"pool": "p"}, "hosts": sorted(hosts), "launched": AT}
-    found = records.read(
+    found = records.of_rows(
         "digits-1", [run, gang, *({"sk": f"host#{name}"} | row for name, row in hosts.items()), *rows]
     )
     assert found is not None
@@ -64,11 +64,11 @@ def ledger(
 
 
 def test_a_run_that_nobody_wrote_down_is_unknown() -> None:
-    assert records.read("digits-1", []) is None
+    assert records.of_rows("digits-1", []) is None
 
 
 def test_a_run_of_which_only_a_late_word_is_left_is_unknown_too() -> None:
-    assert records.read("digits-1", [{"sk": "run", "progress": {"step": 5}}]) is None
+    assert records.of_rows("digits-1", [{"sk": "run", "progress": {"step": 5}}]) is None
 
 
 TORN = [
@@ -114,7 +114,7 @@ TORN = [
 @pytest.mark.parametrize(("rows", "gone"), [row[1:] for row in TORN], ids=[row[0] for row in TORN])
 def test_what_is_gone_of_the_rows_of_an_attempt(rows: list[dict[str, Any]], gone: str | None) -> None:
     run = {"sk": "run", "kind": "train", "state": "Train", "attempt": 1, "created": AT, "execution_arn": "a"}
-    found = records.read("digits-1", [run, *rows])
+    found = records.of_rows("digits-1", [run, *rows])
     assert found is not None
     assert found.torn == gone
 
@@ -129,7 +129,7 @@ def test_the_host_of_a_snapshot_is_in_the_rows_of_another_run() -> None:
         "execution_arn": "a",
     }
     row = {"sk": "attempt#0001", "offer": {}, "hosts": ["i-a"], "launched": AT}
-    found = records.read("by-hand", [run, row])
+    found = records.of_rows("by-hand", [run, row])
     assert found is not None
     assert found.torn is None
 
@@ -587,7 +587,7 @@ def test_a_builder_that_follows_one_taken_back_is_asked_for_on_demand_first() ->
         ((bake, lost), None),
         ((bake | {"kind": "train"}, taken), None),
     ):
-        found = records.read("gpu-1", rows)
+        found = records.of_rows("gpu-1", rows)
         assert found is not None
         assert found.first_market(2) is first
         assert found.first_market(1) is None
@@ -604,11 +604,11 @@ def test_a_lone_host_that_failed_is_followed_by_one_of_another_pool_first() -> N
         "created": AT,
         "execution_arn": "a",
     }
-    found = records.read("host-1", (launch, asked, refused))
+    found = records.of_rows("host-1", (launch, asked, refused))
     assert found is not None
     assert found.failed_offers(2) == (2,)
     assert found.failed_offers(1) == ()
-    train = records.read("host-1", (launch | {"kind": "train"}, asked))
+    train = records.of_rows("host-1", (launch | {"kind": "train"}, asked))
     assert train is not None
     assert train.failed_offers(2) == ()
 
@@ -622,7 +622,7 @@ def test_a_run_is_one_executions_alone() -> None:
         "created": AT,
         "execution_arn": "mine",
     }
-    found = records.read("host-1", (row,))
+    found = records.of_rows("host-1", (row,))
     assert found is not None
     assert found.run.is_of("mine")
     assert found.run.is_of(None)
@@ -640,7 +640,7 @@ def test_a_wait_knows_since_when_and_what_for() -> None:
         "created": AT,
         "execution_arn": "arn",
     }
-    found = records.read("gpu-1", [run, {"sk": "wait#0001#install", "since": AT, "command": "c-1"}])
+    found = records.of_rows("gpu-1", [run, {"sk": "wait#0001#install", "since": AT, "command": "c-1"}])
     assert found is not None
     wait = found.waits[1, "install"]
     assert (wait.since, wait.command, wait.image) == (NOON, "c-1", None)

@@ -7,11 +7,13 @@ import pytest
 
 from lambdas.core.model import errors
 from lambdas.core.run import recovery
-from lambdas.core.run.recovery import Keep, Retry, Stop, Trouble
+from lambdas.core.run.recovery import EndRun, KeptHosts, Retry, Trouble
 from tests.unit.core.facts import NOON, after
 
 
-def decide(trouble: Trouble, attempt: int = 1, restarts: int = 3, seconds_left: float = 3600) -> Retry | Stop:
+def decide(
+    trouble: Trouble, attempt: int = 1, restarts: int = 3, seconds_left: float = 3600
+) -> Retry | EndRun:
     return recovery.decide(
         trouble, attempt=attempt, restarts=restarts, now=NOON, deadline=after(seconds_left)
     )
@@ -20,47 +22,65 @@ def decide(trouble: Trouble, attempt: int = 1, restarts: int = 3, seconds_left: 
 ONE = ("i-1",)
 AGAIN = [
     # sentence, trouble, attempt, seconds, keep
-    ("an interruption is answered at once", Trouble(error="Interrupted", lost=ONE), 1, 0, Keep.SURVIVORS),
-    ("an interruption never pauses", Trouble(error="Interrupted", lost=ONE), 3, 0, Keep.SURVIVORS),
-    ("hosts that are well go on", Trouble(error="Interrupted", all_well=True), 1, 0, Keep.SURVIVORS),
-    ("nobody knows whether they are", Trouble(error="Interrupted"), 1, 0, Keep.NONE),
-    ("a lost host is replaced", Trouble(error="HostLost", lost=ONE), 1, 5, Keep.SURVIVORS),
-    ("the pause doubles", Trouble(error="HostLost", lost=ONE), 3, 20, Keep.SURVIVORS),
+    (
+        "an interruption is answered at once",
+        Trouble(error="Interrupted", lost=ONE),
+        1,
+        0,
+        KeptHosts.SURVIVORS,
+    ),
+    ("an interruption never pauses", Trouble(error="Interrupted", lost=ONE), 3, 0, KeptHosts.SURVIVORS),
+    ("hosts that are well go on", Trouble(error="Interrupted", all_well=True), 1, 0, KeptHosts.SURVIVORS),
+    ("nobody knows whether they are", Trouble(error="Interrupted"), 1, 0, KeptHosts.NONE),
+    ("a lost host is replaced", Trouble(error="HostLost", lost=ONE), 1, 5, KeptHosts.SURVIVORS),
+    ("the pause doubles", Trouble(error="HostLost", lost=ONE), 3, 20, KeptHosts.SURVIVORS),
     (
         "a failed start is tried with another host",
         Trouble(error="StartFailed", lost=ONE),
         1,
         10,
-        Keep.SURVIVORS,
+        KeptHosts.SURVIVORS,
     ),
-    ("who is not ready in time is replaced", Trouble(error="HostsNotReady", lost=ONE), 1, 10, Keep.SURVIVORS),
-    ("silence says nothing of who is well", Trouble(error="States.HeartbeatTimeout"), 1, 10, Keep.NONE),
-    ("nor does a timeout", Trouble(error="States.Timeout"), 2, 20, Keep.NONE),
-    ("a loss without names replaces all", Trouble(error="HostLost"), 1, 5, Keep.NONE),
+    (
+        "who is not ready in time is replaced",
+        Trouble(error="HostsNotReady", lost=ONE),
+        1,
+        10,
+        KeptHosts.SURVIVORS,
+    ),
+    ("silence says nothing of who is well", Trouble(error="States.HeartbeatTimeout"), 1, 10, KeptHosts.NONE),
+    ("nor does a timeout", Trouble(error="States.Timeout"), 2, 20, KeptHosts.NONE),
+    ("a loss without names replaces all", Trouble(error="HostLost"), 1, 5, KeptHosts.NONE),
     (
         "a program that hung is started on the same hosts",
         Trouble(error="ProgramHangs", all_well=True),
         1,
         10,
-        Keep.SURVIVORS,
+        KeptHosts.SURVIVORS,
     ),
-    ("on hosts that may be at fault it is not", Trouble(error="ProgramHangs"), 2, 20, Keep.NONE),
+    ("on hosts that may be at fault it is not", Trouble(error="ProgramHangs"), 2, 20, KeptHosts.NONE),
     (
         "one that is gone meanwhile is replaced",
         Trouble(error="ProgramHangs", lost=ONE),
         1,
         10,
-        Keep.SURVIVORS,
+        KeptHosts.SURVIVORS,
     ),
-    ("a function that AWS failed to run is tried again", Trouble(error="Lambda.Unknown"), 1, 10, Keep.NONE),
-    ("so is a sandbox that timed out", Trouble(error="Sandbox.Timedout"), 1, 10, Keep.NONE),
+    (
+        "a function that AWS failed to run is tried again",
+        Trouble(error="Lambda.Unknown"),
+        1,
+        10,
+        KeptHosts.NONE,
+    ),
+    ("so is a sandbox that timed out", Trouble(error="Sandbox.Timedout"), 1, 10, KeptHosts.NONE),
 ]
 
 
 @pytest.mark.parametrize(
     ("trouble", "attempt", "seconds", "keep"), [r[1:] for r in AGAIN], ids=[r[0] for r in AGAIN]
 )
-def test_a_new_attempt_follows(trouble: Trouble, attempt: int, seconds: int, keep: Keep) -> None:
+def test_a_new_attempt_follows(trouble: Trouble, attempt: int, seconds: int, keep: KeptHosts) -> None:
     found = decide(trouble, attempt)
     assert isinstance(found, Retry)
     assert (found.seconds, found.keep, found.lost) == (seconds, keep, trouble.lost)
@@ -99,7 +119,7 @@ def test_the_run_ends(
     trouble: Trouble, attempt: int, restarts: int, left: float, error: str, said: str
 ) -> None:
     found = decide(trouble, attempt, restarts, left)
-    assert isinstance(found, Stop)
+    assert isinstance(found, EndRun)
     assert found.error == error
     assert said in found.reason
 
@@ -107,7 +127,7 @@ def test_the_run_ends(
 def test_a_run_that_stops_at_its_cap_says_so_and_nothing_else() -> None:
     cap = "stopped at its cap of $20.00 (limits.dollars) after step 1,840; resume with checkpoints.resume: digits-1"
     found = decide(Trouble(error="LimitReached", reason=cap, step=1840, final=True))
-    assert isinstance(found, Stop)
+    assert isinstance(found, EndRun)
     assert (found.error, found.reason) == ("LimitReached", f"{cap}.")
 
 
@@ -123,7 +143,7 @@ def test_a_programs_last_lines_are_part_of_the_reason() -> None:
         error="ProgramFailed", reason="it raised", step=30, tail="...\nZeroDivisionError: division by zero\n"
     )
     found = decide(trouble)
-    assert isinstance(found, Stop)
+    assert isinstance(found, EndRun)
     assert found.reason.startswith("Attempt 1 failed at step 30: ProgramFailed: it raised.")
     assert found.reason.endswith("The program's last lines:\n...\nZeroDivisionError: division by zero")
 

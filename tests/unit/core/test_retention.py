@@ -9,9 +9,9 @@ import pytest
 
 from lambdas.core.images import retention
 from lambdas.core.images.retention import Disposition, Fate, RetentionFacts, RetentionPolicy, RetireRequest
-from lambdas.core.model import wire
 from lambdas.core.model.image import Image, Snapshot, Stored
-from lambdas.core.model.validation import InputFaults
+from lambdas.core.values import wire
+from lambdas.core.values.validation import InputFaults
 from tests.unit.core.facts import NOON
 
 POLICY = RetentionPolicy(keep_images=2, keep_days=14)

@@ -13,8 +13,8 @@ from benchmarks import quick
 from lambdas.core.images import recipe
 from lambdas.core.images.recipe import Recipe
 from lambdas.core.jobfile import check, document
-from lambdas.core.model.fields import Record, keys
 from lambdas.core.model.job import Job
+from lambdas.core.values.fields import Record, keys
 from tests.e2e import test_bad_input
 from tests.unit.core.facts import BUCKET
 from tests.unit.core.reference import PAGE, ROOT, schemas, table

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from lambdas.core.model import wire
 from lambdas.core.run import deadlines, silent_hosts
 from lambdas.core.run.silent_hosts import AskToLeave, LetThemLeave, PresumeLost, Wait
+from lambdas.core.values import wire
 from tests.unit.core.facts import after
 from tests.unit.core.test_records import AT, JOB, host, ledger
 

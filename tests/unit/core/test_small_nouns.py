@@ -8,9 +8,10 @@ from decimal import Decimal
 import pytest
 
 from lambdas.core.capacity.cost import BilledHost
-from lambdas.core.model import errors, instance_types, names, timeline, tokens, wire
+from lambdas.core.model import errors, instance_types, names, timeline, tokens
 from lambdas.core.model.instance_types import Market
 from lambdas.core.model.timeline import Entry, Source
+from lambdas.core.values import wire
 from localcloud.base.facts import Facts
 from tests.unit.core.facts import NOON, after
 

@@ -12,10 +12,10 @@ from lambdas.core.model.image import Image
 from lambdas.core.model.imaging import Imaging, Quiesce, Then
 from lambdas.core.model.instance_types import Market
 from lambdas.core.model.job import Role
-from lambdas.core.model.validation import InputFaults
 from lambdas.core.run import outcome
 from lambdas.core.run.outcome import Conclusion, Outcome
 from lambdas.core.run.recovery import Trouble
+from lambdas.core.values.validation import InputFaults
 from tests.unit.core.facts import AMI, an_image, run_facts
 
 HOST = "i-0123456789abcdef0"

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from lambdas.core.model import wire
 from lambdas.core.model.errors import Misconfigured
+from lambdas.core.values import wire
+from lambdas.steps.entry_point import parse
 
 
 class Word(StrEnum):
@@ -53,7 +54,7 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
 
 
 def test_what_fits_is_read() -> None:
-    found = wire.parse(Given, GOOD | {"instance-id": "i-1", "lost": ["i-2"], "more": 1}, of="train.admit")
+    found = parse(Given, GOOD | {"instance-id": "i-1", "lost": ["i-2"], "more": 1}, of="train.admit")
     noon = datetime(2026, 11, 20, 12, tzinfo=UTC)
     assert found == Given(run="r", at=noon, inner=Inner(count=1), instance="i-1", lost=("i-2",))
     assert wire.from_json(Given, wire.to_json(found)) == found
@@ -62,11 +63,11 @@ def test_what_fits_is_read() -> None:
 @pytest.mark.parametrize(("change", "expected"), [row[1:] for row in WRONG], ids=[row[0] for row in WRONG])
 def test_what_does_not_fit_is_refused(change: dict[str, Any], expected: str) -> None:
     with pytest.raises(Misconfigured) as wrong:
-        wire.parse(Given, GOOD | change, of="train.admit")
+        parse(Given, GOOD | change, of="train.admit")
     assert wrong.value.reason.startswith("train.admit was given what it does not take (")
     assert expected in wrong.value.reason
 
 
 def test_every_fault_is_named() -> None:
     with pytest.raises(Misconfigured, match=r"run: is missing.*; at: is missing.*; inner: is missing"):
-        wire.parse(Given, {}, of="train.admit")
+        parse(Given, {}, of="train.admit")

@@ -1,30 +1,16 @@
 """What the demo says, from what it saw."""
 
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 from demo.curve import drawn, passed_once
 from demo.datasets import DIGITS, MNIST, SENTIMENT, read_by
 from demo.report import own_words, spans
 from demo.screen import news
-from trainyard.client import Event, Execution, Host, Progress, RunStatus, State
+from tests.unit.client.facts import HOST, NOON
+from trainyard.client import Event, Execution, Progress, RunStatus, State
 
-NOON = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
 EXECUTION = Execution("arn:aws:states:us-east-1:1:execution:train:digits-1", "RUNNING", NOON, None, "", "")
-HOST = Host(
-    instance="i-1",
-    attempt=1,
-    role="",
-    type="g6.xlarge",
-    zone="us-east-1a",
-    market="spot",
-    address="",
-    price=0.36,
-    on_demand_price=0.8,
-    launched=NOON,
-    ended=None,
-    state="running",
-)
 STATUS = RunStatus(
     at=NOON + timedelta(seconds=100),
     execution=EXECUTION,

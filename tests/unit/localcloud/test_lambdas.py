@@ -1,9 +1,13 @@
-"""What a function prints: all of an invocation's, however late it is read, and nothing of the next one's."""
+"""What a function prints: all of an invocation's, however late it is read, and nothing of the next one's. Its code on
+the disk: as long as somebody needs it."""
 
+import io
 import queue
 import threading
 import time
+import zipfile
 from collections.abc import Callable, Iterable
+from pathlib import Path
 
 import pytest
 
@@ -53,3 +57,33 @@ def test_a_child_that_holds_the_log_open_is_not_waited_for_for_ever(monkeypatch:
 
     assert functions.printed(*read_by(read)) == "one"
     over.set()
+
+
+class Process:
+    """ministack's object behind a function's process."""
+
+
+def archive(text: str) -> bytes:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as written:
+        written.writestr("index.py", text)
+    return packed.getvalue()
+
+
+def test_replaced_code_goes_once_no_process_uses_it(tmp_path: Path) -> None:
+    unpacked, process, old, new = functions.Unpacked(tmp_path), Process(), archive("1"), archive("2")
+    (folder,) = unpacked.folders(process, [old])
+    unpacked.keep_only([new])
+    assert (folder / "index.py").read_text() == "1"
+    del process
+    unpacked.keep_only([new])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_code_that_a_function_has_stays_unpacked_without_a_process(tmp_path: Path) -> None:
+    code, layer = archive("code"), archive("layer")
+    folders = functions.Unpacked(tmp_path).folders(Process(), [code, layer, code])
+    (tmp_path / "left by a server that was killed.new").mkdir()
+    functions.Unpacked(tmp_path).keep_only([code, layer])
+    assert sorted(tmp_path.iterdir()) == sorted(set(folders))
+    assert folders[0] == folders[2]

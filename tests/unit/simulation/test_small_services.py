@@ -4,11 +4,11 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from simulation.aws.quotas import Quotas
 
 from simulation.aws.api import Caller, ServiceError
 from simulation.aws.cloudwatch import CloudWatch
 from simulation.aws.notices import Notices
-from simulation.aws.quotas import Quotas
 from simulation.world.world import World
 
 ME = Caller("me", "root")

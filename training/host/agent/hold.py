@@ -6,7 +6,6 @@ shorter: neither one that lasts longer nor the lease. It does not keep the hosts
 the job's `after.hosts`.
 """
 
-import json
 import re
 import time
 from collections.abc import Mapping
@@ -19,7 +18,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from training.host.errors import AccessDenied, HostTrouble
 from training.host.metadata import Identity, Metadata
-from training.host.reporting.signals import DENIED, SOURCE, Signal, detail, stamp
+from training.host.reporting.signals import DENIED, Signal, detail, entry, stamp
 
 TAG = "trainyard:hold"
 LONGEST = timedelta(hours=24)
@@ -71,8 +70,8 @@ def held_until(tags: Mapping[str, str]) -> datetime | None:
 def _ask(until: datetime | None) -> datetime:
     metadata = Metadata()
     identity = metadata.identity()
-    entry = entry_of(identity, until, now=datetime.now(UTC))
-    _put(boto3.Session(region_name=identity.region).client("events", config=CALLS), entry)
+    events = boto3.Session(region_name=identity.region).client("events", config=CALLS)
+    _put(events, entry_of(identity, until, now=datetime.now(UTC)))
     return _confirmed(metadata, identity, until)
 
 
@@ -90,26 +89,21 @@ def entry_of(identity: Identity, until: datetime | None, *, now: datetime) -> di
         "hold", int(tags.get("trainyard:attempt", "1")), {"until": stamp(until) if until else None}
     )
     event = detail(signal, run=tags["trainyard:run"], instance=host, at=now)
-    return {
-        "Source": SOURCE,
-        "DetailType": signal.word,
-        "EventBusName": tags["trainyard:bus"],
-        "Detail": json.dumps(event),
-    }
+    return entry(signal, tags["trainyard:bus"], event)
 
 
-def _put(events: Any, entry: Mapping[str, str]) -> None:
+def _put(events: Any, asked: Mapping[str, str]) -> None:
     try:
-        answer = events.put_events(Entries=[entry])
+        answer = events.put_events(Entries=[asked])
     except (ClientError, BotoCoreError) as error:
         if isinstance(error, ClientError) and error.response["Error"]["Code"] in DENIED:
-            raise AccessDenied("events:PutEvents", f"the bus {entry['EventBusName']}") from error
+            raise AccessDenied("events:PutEvents", f"the bus {asked['EventBusName']}") from error
         raise HostTrouble(
-            f"the bus {entry['EventBusName']} does not take the hold: {error}; try again"
+            f"the bus {asked['EventBusName']} does not take the hold: {error}; try again"
         ) from error
     if answer.get("FailedEntryCount"):
         raise HostTrouble(
-            f"the bus {entry['EventBusName']} refused the hold: {answer['Entries'][0]}; try again"
+            f"the bus {asked['EventBusName']} refused the hold: {answer['Entries'][0]}; try again"
         )
 
 

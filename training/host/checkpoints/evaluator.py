@@ -2,6 +2,7 @@
 
 import logging
 import shutil
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 
 from training.host.bucket import Bucket
@@ -13,39 +14,40 @@ from training.host.places import Places
 logger = logging.getLogger(__name__)
 
 
+@dataclass(slots=True)
 class CheckpointDownload:
     """Puts each new checkpoint where the program looks for it, as the chief's program left it there."""
 
-    def __init__(self, bucket: Bucket, run: str, places: Places, *, keep: int, have: int) -> None:
-        self._bucket = bucket
-        self._run = run
-        self._places = places
-        self._keep = keep
-        self._have = have
-        self._brought: set[str] = set()
+    bucket: Bucket
+    run: str
+    places: Places
+    _: KW_ONLY
+    keep: int
+    have: int
+    _brought: set[str] = field(default_factory=set)
 
     def update(self, at_the_end: bool) -> None:
         if at_the_end:
             return
-        known = in_bucket.catalogue_of(self._bucket, self._run)
-        if known is None or known.newest.step == self._have:
+        known = in_bucket.catalogue_of(self.bucket, self.run)
+        if known is None or known.newest.step == self.have:
             return
         try:
-            copy = in_bucket.fetch(self._bucket, known.newest, self._places.restores)
+            copy = in_bucket.fetch(self.bucket, known.newest, self.places.restores)
         except Damaged as damaged:
             logger.warning("%s", damaged.reason)
             return
         self._put(known.newest, copy)
-        shutil.rmtree(self._places.restores, ignore_errors=True)
-        self._have = known.newest.step
+        shutil.rmtree(self.places.restores, ignore_errors=True)
+        self.have = known.newest.step
 
     def _put(self, manifest: Manifest, copy: Path) -> None:
-        folder = self._places.checkpoints
+        folder = self.places.checkpoints
         if manifest.kind == STEP:
             target = folder / name_of(manifest.step)
             shutil.rmtree(target, ignore_errors=True)
             copy.replace(target)
-            on_disk.keep_newest(folder, self._keep)
+            on_disk.keep_newest(folder, self.keep)
             return
         for name in sorted(manifest.files, key=lambda name: Path(name).name == "checkpoint"):
             target = folder / name  # the file `checkpoint` comes last: what it names is there by then

@@ -3,7 +3,7 @@
 import shutil
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import UTC, datetime
 
 from training.host.bucket import Bucket
@@ -25,6 +25,7 @@ class LastCheckpoint:
     folder: str = ""
 
 
+@dataclass(slots=True)
 class CheckpointUpload:
     """`reported` answers the step the program reported last, `uploaded` is called for every checkpoint that is whole.
 
@@ -32,47 +33,36 @@ class CheckpointUpload:
     was just writing is then no checkpoint.
     """
 
-    def __init__(
-        self,
-        bucket: Bucket,
-        run: str,
-        places: Places,
-        *,
-        keep: int,
-        last: LastCheckpoint,
-        reported: Callable[[], int | None],
-        uploaded: Callable[[LastCheckpoint, Manifest], None],
-        note: Callable[[str], None],
-    ) -> None:
-        self.last = last
-        self.ends_well = True
-        self._bucket = bucket
-        self._run = run
-        self._places = places
-        self._keep = keep
-        self._reported = reported
-        self._uploaded = uploaded
-        self._note = note
-        self._noted = False
-        self._seen: on_disk.Listing = {}
-        self._restless = 0
+    bucket: Bucket
+    run: str
+    places: Places
+    _: KW_ONLY
+    keep: int
+    last: LastCheckpoint
+    reported: Callable[[], int | None]
+    uploaded: Callable[[LastCheckpoint, Manifest], None]
+    note: Callable[[str], None]
+    ends_well: bool = True
+    _noted: bool = False
+    _seen: on_disk.Listing = field(default_factory=dict)
+    _restless: int = 0
 
     def update(self, at_the_end: bool) -> None:
         """Bring the newest checkpoint away if it is not in the bucket yet."""
-        steps = on_disk.steps_in(self._places.checkpoints)
+        steps = on_disk.steps_in(self.places.checkpoints)
         if not steps:
             self._update_folder(at_the_end)
         elif steps[-1] > self.last.step:
-            source = self._places.checkpoints / name_of(steps[-1])
+            source = self.places.checkpoints / name_of(steps[-1])
             manifest = in_bucket.upload_files(
-                self._bucket, self._run, source, steps[-1], kind=STEP, at=datetime.now(UTC)
+                self.bucket, self.run, source, steps[-1], kind=STEP, at=datetime.now(UTC)
             )
             self._conclude(manifest, "")
-            on_disk.keep_newest(self._places.checkpoints, self._keep)
+            on_disk.keep_newest(self.places.checkpoints, self.keep)
 
     def _update_folder(self, at_the_end: bool) -> None:
         """The whole folder, once it has changed and been still: for two looks, or where it never is, for a moment."""
-        folder, staging = self._places.checkpoints, self._places.staging
+        folder, staging = self.places.checkpoints, self.places.staging
         seen, before = on_disk.listing_of(folder), self._seen
         self._seen = seen
         if not on_disk.holds_something(seen) or on_disk.fingerprint(seen) == self.last.folder:
@@ -90,7 +80,7 @@ class CheckpointUpload:
             self._note_missing_files(lacks)
         elif on_disk.listing_of(folder) == seen:
             manifest = in_bucket.upload_files(
-                self._bucket, self._run, staging, self._step(), kind=FOLDER, at=datetime.now(UTC)
+                self.bucket, self.run, staging, self._step(), kind=FOLDER, at=datetime.now(UTC)
             )
             if on_disk.listing_of(staging) == seen:  # no file was written to while it was read
                 self._conclude(manifest, on_disk.fingerprint(seen))
@@ -101,11 +91,11 @@ class CheckpointUpload:
         if self._restless < RESTLESS_LOOKS or on_disk.size_of(seen) > COPIED_BYTES:
             return False
         time.sleep(STILL_SECONDS)
-        return on_disk.listing_of(self._places.checkpoints) == seen
+        return on_disk.listing_of(self.places.checkpoints) == seen
 
     def _note_missing_files(self, name: str) -> None:
         if not self._noted:
-            self._note(
+            self.note(
                 f"the checkpoint {name} is not taken: its files are not on the chief's disk, so a restart would begin "
                 "anew. A sharded saver writes on the parameter servers' disks; make a saver on the worker's device "
                 "(docs/programs.md)"
@@ -114,12 +104,12 @@ class CheckpointUpload:
 
     def _step(self) -> int:
         """What the program calls this step, but always more than before: a key in the bucket is used once."""
-        named = on_disk.step_of(self._places.staging)
-        step = self._reported() if named is None else named
+        named = on_disk.step_of(self.places.staging)
+        step = self.reported() if named is None else named
         return max(step or 0, self.last.step + 1, 1)
 
     def _conclude(self, manifest: Manifest, fingerprint: str) -> None:
-        catalogue = in_bucket.make_newest(self._bucket, self._run, manifest, keep=self._keep)
+        catalogue = in_bucket.make_newest(self.bucket, self.run, manifest, keep=self.keep)
         self.last = LastCheckpoint(manifest.step, fingerprint)
-        self._uploaded(self.last, manifest)
-        in_bucket.prune(self._bucket, self._run, catalogue)
+        self.uploaded(self.last, manifest)
+        in_bucket.prune(self.bucket, self.run, catalogue)

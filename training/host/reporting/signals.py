@@ -50,6 +50,16 @@ def detail(signal: Signal, *, run: str, instance: str, at: datetime) -> dict[str
     } | signal.facts
 
 
+def entry(signal: Signal, bus: str, event: dict[str, Any]) -> dict[str, str]:
+    """What PutEvents is given; `event` is the signal's Detail."""
+    return {
+        "Source": SOURCE,
+        "DetailType": signal.word,
+        "EventBusName": bus,
+        "Detail": json.dumps(event),
+    }
+
+
 def failed(attempt: int, ended: Failed, tail: str) -> Signal:
     """The signal that a program or this host failed; `tail` holds the program's last lines."""
     return Signal(
@@ -125,14 +135,8 @@ class Outbox(threading.Thread):
 
     def _deliver(self, signal: Signal, event: dict[str, Any]) -> bool:
         """True when nothing more is to be done about this signal."""
-        entry = {
-            "Source": SOURCE,
-            "DetailType": signal.word,
-            "EventBusName": self._bus,
-            "Detail": json.dumps(event),
-        }
         try:
-            answer = self._events.put_events(Entries=[entry])
+            answer = self._events.put_events(Entries=[entry(signal, self._bus, event)])
         except (ClientError, BotoCoreError) as error:
             if isinstance(error, ClientError) and error.response["Error"]["Code"] in DENIED:
                 self._say_last_words(event)

@@ -5,7 +5,6 @@
 makes FOLDER/train and FOLDER/test with a fixed split: the same files every time. It needs scikit-learn, not TensorFlow.
 """
 
-import argparse
 import struct
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -13,15 +12,15 @@ from pathlib import Path
 import numpy as np
 from sklearn.datasets import load_digits
 
+from training.programs.arguments import parser_of
+
 SPLIT_SEED = 20
 TEST_SHARE = 0.2
 TRAIN_SHARDS = 4
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__)
     parser.add_argument("folder", type=Path)
     for path, count in write_shards(parser.parse_args().folder).items():
         print(f"{path}: {count} scans")

@@ -9,7 +9,6 @@ against its sentiment. The archive is the same every time. With --files the revi
 It needs nothing but Python.
 """
 
-import argparse
 import gzip
 import io
 import random
@@ -17,6 +16,8 @@ import tarfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+from training.programs.arguments import parser_of
 
 SEED = 41
 TRAIN_REVIEWS, TEST_REVIEWS = 2000, 500
@@ -84,9 +85,7 @@ TEST = Phrases(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--files", action="store_true", help="a file for each review instead of one archive")
     arguments = parser.parse_args()

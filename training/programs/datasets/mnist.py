@@ -9,7 +9,6 @@ The files are the same every time. With --tfrecords the same digits as TFRecord 
 It needs scikit-learn, not TensorFlow.
 """
 
-import argparse
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ from typing import Any
 import numpy as np
 from sklearn.datasets import load_digits
 
+from training.programs.arguments import parser_of
 from training.programs.datasets import idx
 from training.programs.datasets.digits import example, tfrecord
 
@@ -41,9 +41,7 @@ class Part:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--tfrecords", action="store_true", help="TFRecord shards instead of IDX files")
     arguments = parser.parse_args()

@@ -23,7 +23,7 @@ from trainyard.runtime.environment import Environment
 from trainyard.runtime.loops.step_statistics import Snapshot, StepStatistics, worker_here
 from trainyard.runtime.metrics import Reporter
 from trainyard.runtime.models import trained
-from trainyard.runtime.plan import Plan, Resumed, Trained, resume
+from trainyard.runtime.plan import Plan, Resumed, Trained
 from trainyard.runtime.processes.cluster import Cluster
 from trainyard.runtime.processes.leaving import RESTART, leave
 from trainyard.runtime.processes.watch import Watch, WorkerProgress
@@ -183,14 +183,10 @@ class Asynchronous:
         return Trained(snapshot.step, steps, snapshot.history(per_epoch))
 
     def _resume(self, statistics: StepStatistics, per_epoch: int) -> Resumed | None:
-        saved = self._checkpoints.restore()
-        if saved is None:
-            print("starting at step 0", flush=True)
-            return None
-        resumed = resume(saved, self._plan, per_epoch)
-        statistics.restore(saved["statistics"])
-        self._saved_step = resumed.step
-        print(f"resumed from step {resumed.step}", flush=True)
+        resumed, saved = self._checkpoints.resume(self._plan, per_epoch)
+        if resumed:
+            statistics.restore(saved["statistics"])
+            self._saved_step = resumed.step
         return resumed
 
     def _datasets(

@@ -21,7 +21,7 @@ from trainyard.runtime.environment import Environment
 from trainyard.runtime.loops.feeding import distributed, steps_per_epoch
 from trainyard.runtime.metrics import History, Reporter
 from trainyard.runtime.models import state_of, trained
-from trainyard.runtime.plan import Plan, Resumed, Trained, resume
+from trainyard.runtime.plan import Plan, Resumed, Trained
 from trainyard.runtime.processes.cluster import Cluster
 from trainyard.runtime.processes.leaving import RESTART, leave
 
@@ -113,13 +113,9 @@ class Elastic:
         with self._cluster.strategy.scope():
             if hasattr(self._optimizer, "build"):  # the state of a Keras optimizer is there only then
                 self._optimizer.build(self._model.trainable_variables)
-        saved = self._checkpoints.restore()
-        if saved is None:
-            print("starting at step 0", flush=True)
-            return None
-        resumed = resume(saved, self._plan, per_epoch)
-        self._history = History(**saved["history"])
-        print(f"resumed from step {resumed.step}", flush=True)
+        resumed, saved = self._checkpoints.resume(self._plan, per_epoch)
+        if resumed:
+            self._history = History(**saved["history"])
         return resumed
 
     def _save(self, step: int, per_epoch: int) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import re
 import time
 from collections.abc import Callable
@@ -21,11 +20,9 @@ from localcloud.services.ec2.actions.base import Actions, Ec2, cut, matches, pag
 from localcloud.services.ec2.actions.launch import plain, tags_for
 from localcloud.services.ec2.faults import ImageFaults
 from localcloud.services.ec2.instances.lifecycle import wrong_state
-from localcloud.services.ec2.store.records import LOCK, backend, now
+from localcloud.services.ec2.store.records import LOCK, backend, facts_of_tags, now
 from localcloud.services.eventbridge import service_events
 from localcloud.services.iam.checks import is_skipped
-
-log = logging.getLogger(__name__)
 
 AMAZON = "137112412989"
 NAME = re.compile(r"[A-Za-z0-9()\[\] ./\-'@_]{3,128}")
@@ -167,7 +164,7 @@ def _facts_of_image(image: Any) -> dict[str, list[str]]:
         "source-instance-id": [image.source_instance_id] if image.source_instance_id else [],
         "state": [image.state],
         "virtualization-type": [image.virtualization_type],
-        **_facts_of_tags(image.id),
+        **facts_of_tags(image.id),
     }
 
 
@@ -183,13 +180,8 @@ def _facts_of_snapshot(snapshot: Any) -> dict[str, list[str]]:
         "storage-tier": [snapshot.storage_tier],
         "volume-id": [snapshot.volume_id],
         "volume-size": [str(snapshot.volume_size)],
-        **_facts_of_tags(snapshot.id),
+        **facts_of_tags(snapshot.id),
     }
-
-
-def _facts_of_tags(resource_id: str) -> dict[str, list[str]]:
-    tags = backend().tags.get(resource_id, {})
-    return {"tag-key": list(tags), **{f"tag:{key}": [value] for key, value in tags.items()}}
 
 
 def _delete_snapshot_of(image: Any, faults: ImageFaults) -> dict[str, str]:

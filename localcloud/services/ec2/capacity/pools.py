@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from dataclasses import dataclass, field
 from typing import Any
 
 from moto.ec2.models.instance_types import INSTANCE_TYPE_OFFERINGS, INSTANCE_TYPES
@@ -25,12 +26,12 @@ def offered_in(region: str, instance_type: str) -> frozenset[str]:
     return frozenset(o["Location"] for o in offerings if o["InstanceType"] == instance_type)
 
 
+@dataclass(frozen=True)
 class Capacity:
     """The pools' room: the facts', unless somebody changed it while the cloud runs."""
 
-    def __init__(self, facts: Facts) -> None:
-        self.facts = facts
-        self.changed: dict[str, int | None] = {}
+    facts: Facts
+    changed: dict[str, int | None] = field(default_factory=dict)
 
     def set(self, pool: str, slots: int | None) -> None:
         """From now on pools ("type/zone/market", parts may be patterns) have `slots`; None: room without end."""

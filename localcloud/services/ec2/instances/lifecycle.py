@@ -23,7 +23,6 @@ from moto.ec2.models.instances import Instance, InstanceState, StateReason
 from localcloud.base.background import Timers
 from localcloud.base.facts import Facts
 from localcloud.machine.hypervisor import HostNotRunningError, Hypervisor, Machine
-from localcloud.services.ec2.capacity.pools import vcpus
 from localcloud.services.ec2.instances import spot_requests
 from localcloud.services.ec2.store.records import (
     LIVE,
@@ -67,16 +66,14 @@ def failed_launch(reason: str) -> Reason:
     return Reason("Server.InternalError", f"Internal error on launch: {reason}", "Server.InternalError")
 
 
+@dataclass(frozen=True)
 class Lifecycle:
     """Moves instances. All methods that change one hold LOCK; the hypervisor never waits for it."""
 
-    def __init__(
-        self, facts: Facts, hypervisor: Hypervisor, timers: Timers, changed: Callable[[], None]
-    ) -> None:
-        self.facts = facts
-        self.hypervisor = hypervisor
-        self.timers = timers
-        self.changed = changed
+    facts: Facts
+    hypervisor: Hypervisor
+    timers: Timers
+    changed: Callable[[], None]
 
     # -- asked for by the API
 
@@ -279,7 +276,6 @@ def machine_of(instance: Any) -> Machine:
         region=instance.region_name,
         private_ip=instance.private_ip,
         mac=instance.nics[0].mac_address,
-        vcpus=vcpus(instance.instance_type),
         gpus=sum(int(gpu.get("Count", 0)) for gpu in gpus),
         role=role_of(instance.iam_instance_profile),
         user_data=user_data_of(instance),

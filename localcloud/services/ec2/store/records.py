@@ -95,12 +95,11 @@ class SpotRequest:
             "ProductDescription": PRODUCT,
             "SpotPrice": self.max_price,
             "CreateTime": self.created,
-            "Tags": [{"Key": k, "Value": v} for k, v in backend().tags.get(self.id, {}).items()],
+            "Tags": listed_tags(self.id),
         }
 
     def facts(self) -> dict[str, list[str]]:
         """What filters can ask."""
-        tags = backend().tags.get(self.id, {})
         return {
             "spot-instance-request-id": [self.id],
             "instance-id": [self.instance_id],
@@ -110,8 +109,7 @@ class SpotRequest:
             "launch.instance-type": [self.instance_type],
             "launch.image-id": [self.image_id],
             "launched-availability-zone": [self.zone],
-            "tag-key": list(tags),
-            **{f"tag:{key}": [value] for key, value in tags.items()},
+            **facts_of_tags(self.id),
         }
 
 
@@ -149,7 +147,7 @@ class Fleet:
             "FulfilledOnDemandCapacity": float(by_market["on-demand"]),
             "Instances": self.rows,
             "Errors": self.errors,
-            "Tags": [{"Key": k, "Value": v} for k, v in backend().tags.get(self.id, {}).items()],
+            "Tags": listed_tags(self.id),
         }
 
 
@@ -188,6 +186,17 @@ def tags_of(resource: Any) -> list[dict[str, str]]:
         return []
     tags = resource.ec2_backend.tags.get(resource.id, {})
     return [{"key": key, "value": value, "resource_id": resource.id} for key, value in tags.items()]
+
+
+def listed_tags(resource_id: str) -> list[dict[str, str]]:
+    """A resource's tags as answers list them."""
+    return [{"Key": key, "Value": value} for key, value in backend().tags.get(resource_id, {}).items()]
+
+
+def facts_of_tags(resource_id: str) -> dict[str, list[str]]:
+    """What filters can ask of a resource's tags."""
+    tags = backend().tags.get(resource_id, {})
+    return {"tag-key": list(tags), **{f"tag:{key}": [value] for key, value in tags.items()}}
 
 
 def instances() -> Iterator[Any]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from localcloud.patches import MINISTACK
-from localcloud.services.ec2.store.records import LOCK, backend, instances
+from localcloud.services.ec2.store.records import LOCK, backend, instances, listed_tags
 
 
 class View(Mapping[str, Any]):
@@ -33,7 +33,7 @@ def install() -> None:
     """Replace the stores that others read."""
     for name, rows in {
         "_instances": _instances,
-        "_tags": lambda: {key: _as_list(tags) for key, tags in backend().tags.items()},
+        "_tags": lambda: {key: listed_tags(key) for key in backend().tags},
         "_subnets": _subnets,
         "_security_groups": _security_groups,
         "_vpcs": lambda: {
@@ -42,10 +42,6 @@ def install() -> None:
     }.items():
         MINISTACK.replace(f"services.ec2:{name}", View(rows))
     MINISTACK.replace("services.ec2:_ensure_defaults_initialized", lambda: None)
-
-
-def _as_list(tags: dict[str, str]) -> list[dict[str, str]]:
-    return [{"Key": key, "Value": value} for key, value in tags.items()]
 
 
 def _instances() -> dict[str, Any]:

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Any, Generic, TypeVar
 
-from lambdas.core.model.lazy import dataclass
-from lambdas.core.model.validation import BareWord, Section, any_of, bare_word, did_you_mean, shown
+from lambdas.core.values.lazy import dataclass
+from lambdas.core.values.validation import BareWord, Section, any_of, bare_word, did_you_mean, shown
 
 Value = TypeVar("Value")
 Default = TypeVar("Default")
@@ -139,9 +139,7 @@ class Count(Kind[int]):
 
 @dataclass(frozen=True)
 class Flag(Kind[bool]):
-    @property
-    def words(self) -> str:
-        return "true or false"
+    words = "true or false"
 
     def schema(self) -> dict[str, Any]:
         return {"type": "boolean"}
@@ -376,9 +374,7 @@ class Entries(Kind[Mapping[str, Value]]):
 class Anything(Kind[Mapping[str, Any]]):
     """A mapping whose keys somebody else knows."""
 
-    @property
-    def words(self) -> str:
-        return "a mapping"
+    words = "a mapping"
 
     def schema(self) -> dict[str, Any]:
         return {"type": "object"}

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from datetime import date
 from typing import Any
 
-from lambdas.core.model.lazy import dataclass
+from lambdas.core.values.lazy import dataclass
 
 MOST_SHOWN = 80
 MOST_FAULTS_SHOWN = 40

@@ -15,8 +15,6 @@ from enum import Enum
 from functools import cache
 from typing import Any, NamedTuple, TypeVar, cast
 
-from lambdas.core.model.errors import Misconfigured
-
 Noun = TypeVar("Noun")
 MOST_SHOWN = 80
 
@@ -70,17 +68,6 @@ def from_json(noun: type[Noun], data: Mapping[str, Any]) -> Noun:
     """The noun that `to_json` wrote; keys it does not know are ignored, missing ones take its defaults."""
     known = keys(cast(type, noun))
     return noun(**{each.name: _read(each.hint, data[each.key]) for each in known if each.key in data})
-
-
-def parse(noun: type[Noun], data: object, *, of: str) -> Noun:
-    """As `from_json`, for what another part hands over. Raises Misconfigured where it does not fit: it names `of`, to
-    whom it was given, each key that is wrong, what was found there and what is expected."""
-    if wrong := faults(noun, data):
-        raise Misconfigured(
-            f"{of} was given what it does not take ({'; '.join(wrong)}). Whoever calls it is of another version, or "
-            "called it by hand: deploy the stacks again."
-        )
-    return from_json(noun, cast(Mapping[str, Any], data))
 
 
 def faults(noun: type, data: object) -> list[str]:

@@ -1,0 +1,138 @@
+"""What a person sees in the terminal: the bar, the tables, a world's story."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Self
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TextColumn,
+    TimeRemainingColumn,
+)
+from rich.text import Text
+
+from simulation import summary, timeline
+from simulation.campaign import Told
+from simulation.scenarios import SCENARIOS
+from simulation.timeline import Line, Sort
+from simulation.trial import Finding, Group
+
+SAID_EVERY = 15.0
+"""Seconds, where no terminal shows a bar."""
+STYLES = {
+    Sort.FAULT: "bold red",
+    Sort.BROKEN: "bold red",
+    Sort.TROUBLE: "red",
+    Sort.STATE: "cyan",
+    Sort.DECISION: "italic",
+    Sort.AWS: "dim",
+}
+BROKEN, FAINT = "bold red", "dim"
+
+console = Console(highlight=False, markup=False, soft_wrap=True)
+if not console.is_terminal:
+    console.width = 160  # a file has no width, and tables need one
+
+
+class _Speed(ProgressColumn):
+    def render(self, task: Task) -> Text:
+        return Text(f"{task.finished_speed or task.speed or 0:.1f} worlds/s")
+
+
+class Bar:
+    """A bar in a terminal, a line now and then elsewhere."""
+
+    def __init__(self, total: int) -> None:
+        self._total, self._done, self._broken = total, 0, 0
+        self._began = self._said = time.monotonic()
+        self._progress = Progress(
+            BarColumn(),
+            MofNCompleteColumn(),
+            _Speed(),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[words]}"),
+            console=console,
+            disable=not console.is_terminal,
+        )
+        self._task = self._progress.add_task("", total=total, words="")
+
+    def __enter__(self) -> Self:
+        self._progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._progress.stop()
+
+    def heard(self, found: Sequence[Finding]) -> None:
+        self._done += len(found)
+        self._broken += sum(bool(each.violations) for each in found)
+        words = f"{self._broken:,} broken" if self._broken else "none broken"
+        self._progress.update(self._task, completed=self._done, words=words)
+        now = time.monotonic()
+        if not console.is_terminal and now - self._said >= SAID_EVERY:
+            self._said = now
+            speed = self._done / (now - self._began)
+            left = (self._total - self._done) / speed
+            done = f"{self._done:,} of {self._total:,} worlds"
+            console.print(f"{done}, {speed:.1f} a second, {left:,.0f} s left, {words}")
+
+
+def say_campaign(findings: Sequence[Finding], groups: Sequence[Group], wall: float) -> None:
+    """The tables, what broke, and one sentence."""
+    console.print()
+    console.print(summary.count_table(summary.counts(findings)))
+    rows = summary.detections(findings)
+    if rows:
+        console.print()
+        console.print(summary.detection_table(rows))
+    console.print()
+    for line in summary.group_lines(groups):
+        console.print(line)
+    worlds = len(findings)
+    broken = sum(bool(each.violations) for each in findings)
+    cpu = sum(each.cpu for each in findings) / max(worlds, 1)
+    verdict = f"{broken:,} broke a promise, for {len(groups):,} causes" if groups else "all promises held"
+    console.print(
+        f"\n{worlds:,} worlds in {wall:,.0f} s ({worlds / wall:.1f} a second, {cpu:.2f} s of CPU each): {verdict}"
+    )
+
+
+def tell(told: Told) -> None:
+    """One world as a story: its faults, what happened, what came of it."""
+    finding, trial = told.finding, told.finding.trial
+    console.print(
+        Text.assemble((trial.scenario, "bold"), f": {SCENARIOS[trial.scenario].what} (world {trial.seed})")
+    )
+    for fault in trial.faults:
+        met = "" if fault in finding.met else "  (the world did not come to this place)"
+        console.print(Text.assemble("  ", (str(fault), "red"), (met, FAINT)))
+    console.print()
+    for line in told.lines:
+        console.print(_in_words(line))
+    if told.lines:
+        console.print(
+            f"\n{finding.outcome}, {timeline.since_begin(finding.seconds)} of virtual time, {finding.cpu:.2f} s of CPU"
+        )
+    if seen := finding.detection:
+        parts = f"{seen.seen:.1f} s until the run heard of it (EC2 knew after {seen.ec2:.1f} s)"
+        console.print(f"From the fault to the next attempt's request: {seen.asked:.1f} s; {parts}")
+    for violation in finding.violations:
+        console.print(Text.assemble((f"Broken: {violation.promise}", BROKEN), f": {violation.what}"))
+    if not finding.violations:
+        console.print(Text("All promises held", "green"))
+
+
+def _in_words(line: Line) -> Text:
+    text = Text.assemble(
+        (f"{timeline.since_begin(line.seconds):>9}  {line.clock}  ", FAINT),
+        f"{line.who:<26.26}  ",
+        (line.what, STYLES.get(line.sort, "")),
+    )
+    return text.append(f"  {line.why}", FAINT) if line.why else text

@@ -1,0 +1,65 @@
+"""Who may launch hosts: where they may come from, and what they may become. Sentences like those of permissions.py."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import aws_cdk as cdk
+from aws_cdk import aws_iam as iam
+
+from stacks.constructs.permissions import (
+    BY_TAG,
+    TO_BE_MADE,
+    allow,
+    anywhere,
+    ec2,
+    ec2_unowned,
+    to_be_tagged,
+)
+
+
+def plan_launches(role: iam.Role) -> None:
+    """Quotas, prices, zones and images, and what counts against the quotas now."""
+    anywhere(
+        role,
+        "servicequotas:GetAWSDefaultServiceQuota",
+        "ec2:DescribeSpotPriceHistory",
+        "ec2:DescribeInstanceTypeOfferings",
+        "ec2:DescribeSubnets",
+        "ec2:DescribeImages",
+        "ec2:DescribeInstances",
+    )
+    allow(
+        role,
+        ["servicequotas:GetServiceQuota"],
+        [f"arn:{cdk.Aws.PARTITION}:servicequotas:{cdk.Aws.REGION}:{cdk.Aws.ACCOUNT_ID}:ec2/*"],
+        because="The quotas of EC2: which of them counts depends on the job's instance types.",
+    )
+
+
+def launch_hosts(
+    role: iam.Role,
+    *,
+    template_id: str,
+    network: Sequence[str],
+    pass_role: iam.IRole,
+    yard: str,
+    images: Mapping[str, Any] | None = None,
+) -> None:
+    """Launch from this template, into this network, under this host role; what comes into being carries the yard's tag.
+
+    `images` narrows the images that may be started."""
+    calls = ["ec2:CreateFleet", "ec2:RunInstances"]
+    any_image = [ec2_unowned("image/*"), ec2_unowned("snapshot/*")]
+    base = "A base image is whatever the parameter of its publisher names that day."
+    allow(role, calls, any_image, images, because=BY_TAG if images else base)
+    allow(role, calls, [ec2(f"launch-template/{template_id}"), *network])
+    fleet, created = ec2("fleet/*"), [ec2("instance/*"), ec2("volume/*"), ec2("network-interface/*")]
+    allow(role, ["ec2:CreateFleet"], [fleet], to_be_tagged(yard), because=BY_TAG)
+    # CreateFleet tags fleet, instances and volumes; a tag on the spot request it makes could only come from the
+    # template, which on-demand launches share. So no condition can hold here, and none is needed: it costs nothing.
+    allow(role, calls, [ec2("spot-instances-request/*")], because=TO_BE_MADE)
+    allow(role, calls, created, to_be_tagged(yard), because=BY_TAG)
+    tags = to_be_tagged(yard, ["CreateFleet", "RunInstances"])
+    allow(role, ["ec2:CreateTags"], [*created, fleet], tags, because=BY_TAG)
+    to_ec2 = {"StringEquals": {"iam:PassedToService": "ec2.amazonaws.com"}}
+    allow(role, ["iam:PassRole"], [pass_role.role_arn], to_ec2)
