@@ -16,14 +16,15 @@ from simulation.hosts.flow import Flow, Nap, Steps
 from simulation.hosts.gang import Phase, Program
 from simulation.world.world import BEGINNING
 from training.host.agent.attempt import Outcome
-from training.host.agent.notice import Leaving, leave_for_trouble, order_to_leave
+from training.host.agent.notice import Leaving, leave_for_trouble, leave_since_it_hangs, order_to_leave
 from training.host.bucket import Bucket
 from training.host.checkpoints import in_bucket
 from training.host.cluster import Assignment, Cluster, Role
 from training.host.disk import FULL_BELOW, Room
 from training.host.errors import HostTrouble
-from training.host.program import ending
+from training.host.program import ending, silence
 from training.host.program.ending import End, Failed, Finished, Stopped
+from training.host.program.silence import Silence
 from training.host.reporting import signals
 from training.host.reporting.metrics import Metrics, for_signal
 from training.host.reporting.progress import (
@@ -49,6 +50,7 @@ class Reports(Progress):
     """What the program has reported, without a file in between."""
 
     def take(self, report: dict[str, Any]) -> None:
+        self._offset += len(json.dumps(report)) + 1
         self.facts = facts_in(report)
         self.resumed = resumed_in(report) or self.resumed
         self._fresh = True
@@ -56,8 +58,7 @@ class Reports(Progress):
     def wait(self, now: float, next_report: float | None) -> float:
         """Seconds until there may be something to signal."""
         quiet = now - (self.started if self._sent_at is None else self._sent_at)
-        looked = now - self._looked_at
-        alive = max(ALIVE_SECONDS - quiet, ALIVE_SECONDS - looked)
+        alive = ALIVE_SECONDS - quiet
         if next_report is None:
             return max(LOOK_SECONDS, alive)
         new = next_report if self._sent_at is None else max(EVERY_SECONDS - quiet, next_report)
@@ -92,6 +93,7 @@ class Attempt:
         self._bucket: Bucket = agent.bucket
         self._name = f"{assignment.role.value}-{assignment.index}"
         self._reports = Reports(Path("progress"), started=self._seconds())
+        self._silence = Silence()
         self._curve = Curve(self._bucket, f"runs/{cluster.run}/metrics.json")
         self._upload = Uploaded(last, last)
         self._log: list[str] = []
@@ -151,7 +153,7 @@ class Attempt:
         self._begin_to_carry_away(program)
         while program.exit_code is None:
             if leaving is None:
-                leaving = self._reason_to_leave()
+                leaving = self._reason_to_leave() or self._hang(program)
                 if leaving:
                     self._say_in_log(f"{ending.ASKING}: {leaving.why}")
                     program.ask_to_leave()
@@ -189,7 +191,8 @@ class Attempt:
         if leaving:
             return max(LOOK_SECONDS, (leaving.kill_at - now).total_seconds())
         end = min(self.cluster.deadline, self._agent.watchdog.lease.until)
-        return max(LOOK_SECONDS, (end - now).total_seconds())
+        seconds = max(LOOK_SECONDS, (end - now).total_seconds())
+        return min(seconds, silence.LOOK_SECONDS) if self.assignment.is_chief else seconds
 
     def _reason_to_leave(self) -> Leaving | None:
         stop, now = self._agent.orders.get("stop"), self._machine.now()
@@ -203,6 +206,14 @@ class Attempt:
         )
         trouble = self._upload.trouble
         return leaving or (leave_for_trouble(trouble, now) if trouble else None)
+
+    def _hang(self, program: Program) -> Leaving | None:
+        if not self.assignment.is_chief:
+            return None
+        if not self._silence.hangs(self._seconds(), lambda: self._signs_of_life(program)):
+            return None
+        self._say_in_log(silence.SAID)
+        return leave_since_it_hangs(self._machine.now())
 
     def news(self) -> None:
         """The training has begun, or the program has ended."""
@@ -220,7 +231,7 @@ class Attempt:
     def _report(self, program: Program) -> Steps:
         while True:
             self._listen(program)
-            facts = self._reports.due(self._seconds(), lambda: self._signs_of_life(program))
+            facts = self._reports.due(self._seconds())
             if facts is not None:
                 self._agent.say(self._signal("progress", **facts))
                 if self._machine.machines.is_exact:
@@ -240,11 +251,12 @@ class Attempt:
     def _next_report(self, program: Program) -> float | None:
         return None if program.gang.work.silent else program.gang.until_next_step()
 
-    def _signs_of_life(self, program: Program) -> tuple[int, int]:
+    def _signs_of_life(self, program: Program) -> tuple[int, int, int]:
         """A program that is silent uses its processor, unless it stands still."""
         runs = program.gang.phase is Phase.TRAINING
         printed = 0 if program.gang.work.silent else program.gang.step
-        return printed, 0 if self._reports.reports or not runs else int(self._seconds())
+        busy = 0 if self._reports.reports or not runs else int(self._seconds())
+        return printed, self._reports.length, busy
 
     def _upload_when_saved(self) -> Steps:
         while True:
