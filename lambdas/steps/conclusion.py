@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 from lambdas.aws import s3
-from lambdas.aws.ledger import Ledger, event_row, run_row
+from lambdas.aws.ledger import AlreadyWrittenError, Ledger, event_row, run_row
 from lambdas.core.edges.conclude import Concluded, ConcludedBefore, ConcludeInput
 from lambdas.core.model import timeline
 from lambdas.core.model.errors import AccessDenied, TrainyardError
@@ -16,7 +16,7 @@ from lambdas.core.run.summary import RunFacts
 from lambdas.core.values import wire
 from lambdas.core.values.lazy import dataclass
 from lambdas.steps import admission
-from lambdas.steps.observability import clock, note
+from lambdas.steps.observability import clock, logger, note
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,9 +45,9 @@ class RunEnd(RunFacts):
             "ended": self.now,
         }
 
-    def write(self, summary: Mapping[str, Any]) -> None:
+    def write(self, summary: Mapping[str, Any], *, unless: Literal["ended"] | None = "ended") -> None:
         """summary.json, timeline.jsonl, plan.json with every pool that was asked; then the run's row, and the
-        timeline's last entry."""
+        timeline's last entry, unless somebody has written these meanwhile: a run ends once."""
         run, records = self.run, self.records
         last = note(self.conclusion.outcome.value, self.conclusion.reason, at=self.now)
         s3.put_json(self.bucket, f"runs/{run}/summary.json", summary)
@@ -57,7 +57,10 @@ class RunEnd(RunFacts):
             plan = wire.to_json(records.plan) | {"asked": records.asked()}
             s3.put_json(self.bucket, f"runs/{run}/plan.json", plan)
         if records:
-            self.ledger.write(run_row(run, self.values), event_row(run, last))
+            try:
+                self.ledger.write(run_row(run, self.values, unless=unless), event_row(run, last))
+            except AlreadyWrittenError:
+                logger.info("%s was concluded meanwhile", run)
 
 
 def end_of(
@@ -65,7 +68,7 @@ def end_of(
     bucket_name: str,
     given: ConcludeInput,
     *,
-    has_concluded: Callable[[Records | None], bool] = lambda records: bool(records and records.run.ended),
+    has_concluded: Callable[[Records], bool] = lambda records: records.run.ended is not None,
 ) -> RunEnd | Concluded | ConcludedBefore:
     """How the run ends; or the answer at once, where it had concluded by itself or is another execution's."""
     ledger, run = Ledger(table_name), given.run
@@ -75,7 +78,8 @@ def end_of(
     end = RunEnd(run=run, bucket=bucket_name, records=records, conclusion=how, now=clock(), ledger=ledger)
     if records and not admission.is_its_own(records.run, given):
         return end.answer
-    if given.cut_short and has_concluded(records):
+    concluded = has_concluded(records) if records else s3.get_json(bucket_name, f"runs/{run}/summary.json")
+    if given.cut_short and concluded:
         return ConcludedBefore(reason=f"{run} had concluded by itself")
     for wrong in (_unnoticed(how, records), _unreleased(given, records), _not_undone(given)):
         end = end.spoiled(wrong) if wrong else end

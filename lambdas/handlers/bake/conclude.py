@@ -43,7 +43,7 @@ def handler(given: ConcludeInput) -> BakeConcluded | Concluded | ConcludedBefore
         _end(end)
     end.ledger.give_back_bake_lock(run)
     summary = _summary(end, given)
-    end.write(summary)
+    end.write(summary, unless=None)  # ended above, before what the bake made was discarded
     return wire.from_json(BakeConcluded, summary)
 
 
