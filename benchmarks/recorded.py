@@ -48,7 +48,7 @@ class Host:
 class Recorded:
     """`running` are the names of executions by state machine; `imaged` the images being made, by their host, and
     `images` the states of others; `refuses` the hosts that EC2 will not stop or end, and why; `broken` the calls that
-    fail, by error code. SNS, Lambda and Step Functions note what they were given."""
+    fail, by error code; `lost_answers` says of how many more conditional writes the answer is lost. SNS, Lambda and Step Functions note what they were given."""
 
     hosts: dict[str, Host]
     running: dict[str, list[str]] = field(default_factory=dict)
@@ -65,6 +65,8 @@ class Recorded:
     started: list[tuple[str, Any]] = field(default_factory=list)
     calls: Counter[str] = field(default_factory=Counter)
     metrics_asked: int = 0
+    tokens: set[str] = field(default_factory=set)
+    lost_answers: int = 0
 
     def answer(self, event_name: str, request: Any, **_more: Any) -> AWSResponse:
         """What botocore gets instead of the network's answer."""
@@ -175,11 +177,10 @@ class Recorded:
         said = json.loads(request.body)
         match operation:
             case "PutItem":
-                row = {name: UNPACK.deserialize(value) for name, value in said["Item"].items()}
-                if "ConditionExpression" in said and not self._holds(said, row):
-                    return _failed("dynamodb", "ConditionalCheckFailedException")
-                self.table[row["pk"], row["sk"]] = row
+                self._put(said["Item"])
                 return {}
+            case "TransactWriteItems":
+                return self._written(said)
             case "GetItem":
                 found = self.table.get((said["Key"]["pk"]["S"], said["Key"]["sk"]["S"]))
                 return {"Item": _packed(found)} if found else {}
@@ -192,6 +193,25 @@ class Recorded:
                 rows = [row for (pk, _), row in sorted(self.table.items()) if pk == day]
                 return {"Items": [_packed(row) for row in rows]}
         raise NotImplementedError(operation)
+
+    def _written(self, said: Mapping[str, Any]) -> Any:
+        """A transaction of one conditional write; with a token that was done before, it is done."""
+        ((only,),) = [each.values() for each in said["TransactItems"]]
+        if said["ClientRequestToken"] in self.tokens:
+            return {}
+        row = {name: UNPACK.deserialize(value) for name, value in only["Item"].items()}
+        if not self._holds(only, row):
+            return _cancelled()
+        self._put(only["Item"])
+        self.tokens.add(said["ClientRequestToken"])
+        if self.lost_answers:
+            self.lost_answers -= 1
+            return _failed("dynamodb", "InternalServerError", status=500)
+        return {}
+
+    def _put(self, item: Mapping[str, Any]) -> None:
+        row = {name: UNPACK.deserialize(value) for name, value in item.items()}
+        self.table[row["pk"], row["sk"]] = row
 
     def _holds(self, said: Mapping[str, Any], row: Mapping[str, Any]) -> bool:
         """The three conditions that patrol writes."""
@@ -293,11 +313,17 @@ def _response(url: str, body: Any, *, status: int = 200) -> AWSResponse:
     return AWSResponse(url, status, {}, _Raw(text.encode()))
 
 
-def _failed(service: str, code: str, about: str = "") -> AWSResponse:
+def _cancelled() -> AWSResponse:
+    reasons = [{"Code": "ConditionalCheckFailed"}]
+    body = {"__type": "TransactionCanceledException", "message": "no", "CancellationReasons": reasons}
+    return _response("", body, status=400)
+
+
+def _failed(service: str, code: str, about: str = "", *, status: int = 400) -> AWSResponse:
     if service in ("ec2", "sns"):
         error = f"<Code>{code}</Code><Message>no: {about}</Message>"
         return _response("", f"<Response><Errors><Error>{error}</Error></Errors></Response>", status=400)
-    return _response("", {"__type": code, "message": "no"}, status=400)
+    return _response("", {"__type": code, "message": "no"}, status=status)
 
 
 class _Raw:

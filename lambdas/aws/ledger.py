@@ -4,7 +4,7 @@ Rows that belong together are written in one transaction: a crash leaves all of 
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import field
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -140,17 +140,21 @@ class Table:
         return unpack(answer["Item"]) if "Item" in answer else None
 
     def _only_if(
-        self, condition: str, call: Callable[..., Any], values: Mapping[str, Any], **more: Any
+        self, condition: str, act: Literal["Put", "Delete"], values: Mapping[str, Any], **more: Any
     ) -> bool:
-        """Whether the condition held, so that it is done. `#name` in it is an attribute, `:name` one of `values`."""
+        """Whether the condition held, so that it is done. `#name` in it is an attribute, `:name` one of `values`.
+
+        A transaction of one: botocore gives it a token, so that its retry of one whose answer was lost is told that it
+        is done. Alone, the retry would meet its own write and be told that the condition does not hold."""
         names = {word: word[1:] for word in re.findall(r"#\w+", condition)}
         words: dict[str, Any] = {"ExpressionAttributeNames": names} if names else {}
         if values:
             words["ExpressionAttributeValues"] = {f":{name}": pack(value) for name, value in values.items()}
+        only = {act: {"TableName": self.table, "ConditionExpression": condition, **words, **more}}
         try:
-            call(TableName=self.table, ConditionExpression=condition, **words, **more)
+            self.dynamodb.transact_write_items(TransactItems=[only])
         except ClientError as error:
-            if error.response["Error"]["Code"] == "ConditionalCheckFailedException":
+            if _did_not_hold(error):
                 return False
             raise
         return True
@@ -166,10 +170,7 @@ class Ledger(Table):
             try:
                 self.dynamodb.transact_write_items(TransactItems=[self._item(write) for write in chunk])
             except ClientError as error:
-                if error.response["Error"]["Code"] != "TransactionCanceledException":
-                    raise
-                reasons = [reason.get("Code") for reason in error.response.get("CancellationReasons", [])]
-                if "ConditionalCheckFailed" not in reasons and "ConditionalCheckFailed" not in str(error):
+                if not _did_not_hold(error):
                     raise
                 raise AlreadyWrittenError(str(error)) from error
 
@@ -241,15 +242,14 @@ class Ledger(Table):
         """Whether the lock is this run's now: it was free, its own, or that of `instead_of`, which is over."""
         return self._only_if(
             "attribute_not_exists(pk) OR #run IN (:mine, :over)",
-            self.dynamodb.put_item,
+            "Put",
             {"mine": lock.run, "over": instead_of or lock.run},
             Item=_key(*BAKE_LOCK) | packed(wire.to_json(lock)),
         )
 
     def give_back_bake_lock(self, run: str) -> bool:
         """Whether the lock was this run's until now."""
-        delete = self.dynamodb.delete_item
-        return self._only_if("#run = :mine", delete, {"mine": run}, Key=_key(*BAKE_LOCK))
+        return self._only_if("#run = :mine", "Delete", {"mine": run}, Key=_key(*BAKE_LOCK))
 
     def _query(self, run: str, condition: str, edge: str) -> Iterable[dict[str, Any]]:
         pages = self.dynamodb.get_paginator("query").paginate(
@@ -279,6 +279,14 @@ class Ledger(Table):
             names["#only"] = write.only
             update["ConditionExpression"] = "attribute_exists(#only)"
         return {"Update": update | {"ExpressionAttributeNames": names}}
+
+
+def _did_not_hold(error: ClientError) -> bool:
+    """Whether a transaction was cancelled since a condition of its own did not hold."""
+    if error.response["Error"]["Code"] != "TransactionCanceledException":
+        return False
+    reasons = [reason.get("Code") for reason in error.response.get("CancellationReasons", [])]
+    return "ConditionalCheckFailed" in reasons or "ConditionalCheckFailed" in str(error)
 
 
 def _key(pk: str, sk: str) -> dict[str, Any]:

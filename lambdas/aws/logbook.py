@@ -103,7 +103,7 @@ class Logbook(Table):
                 raise Throttled(f"DynamoDB has not read {len(wanted)} rows in {MOST_ROUNDS} calls")
 
     def _put_if(self, condition: str, row: Mapping[str, Any], **values: str) -> bool:
-        return self._only_if(condition, self.dynamodb.put_item, values, Item=packed(row))
+        return self._only_if(condition, "Put", values, Item=packed(row))
 
 
 def _expires(now: datetime) -> int:

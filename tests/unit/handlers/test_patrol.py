@@ -91,7 +91,7 @@ def test_a_yard_without_hosts_costs_a_few_calls(yard: Yard) -> None:
     yard.account.calls.clear()
     yard.looks()
     assert yard.account.calls == {
-        "dynamodb:PutItem": 2,
+        "dynamodb:TransactWriteItems": 2,
         "dynamodb:GetItem": 1,
         "dynamodb:BatchGetItem": 1,
         "ec2:DescribeInstances": 1,
@@ -297,7 +297,7 @@ def test_a_wrong_tag_on_a_thousand_hosts_is_one_line(yard: Yard) -> None:
     yard.account.calls.clear()
     yard.looks()
     assert "1000 hosts (i-0000, i-0001, i-0002, ...): the tag trainyard:policy-idle_percent" in yard.told()
-    assert yard.account.calls["dynamodb:PutItem"] < 10
+    assert yard.account.calls["dynamodb:PutItem"] + yard.account.calls["dynamodb:TransactWriteItems"] < 10
 
 
 @pytest.mark.parametrize("price", ["\u00b2", "9" * 200, "-1", "nan", "dear"])
@@ -345,7 +345,7 @@ def test_an_orphan_ends_though_nobody_knows_how_hosts_are_used(
     assert yard.states() == {"i-idle": "running", "i-lost": "shutting-down"}
 
 
-@pytest.mark.parametrize("operation", ["PutItem", "GetItem", "CreateTags", "Publish"])
+@pytest.mark.parametrize("operation", ["PutItem", "TransactWriteItems", "GetItem", "CreateTags", "Publish"])
 def test_what_it_cannot_write_keeps_no_orphan_alive_and_is_raised(
     yard: Yard, operation: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -528,6 +528,20 @@ def test_the_months_money_is_counted_and_its_budget_warned_of_once_each(yard: Ya
         "Trainyard trainyard: 100 % of the month's budget is spent",
     ]
     assert "new runs are refused" in yard.told()
+
+
+def test_a_write_whose_answer_is_lost_skips_no_pass_and_loses_no_warning(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    yard.monthly_dollars = 1.0
+    yard.add("live", tags={**LIVE, "trainyard:price": "30.000000"})
+    yard.looks(1)
+    yard.account.lost_answers = 2
+    assert yard.looks(1)["dollars_this_month"] == 0.5
+    assert [subject for subject, _ in yard.account.notices] == [
+        "Trainyard trainyard: 50 % of the month's budget is spent"
+    ]
 
 
 def test_a_day_is_summed_up_after_midnight(yard: Yard) -> None:
