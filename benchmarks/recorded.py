@@ -46,12 +46,13 @@ class Host:
 
 @dataclass
 class Recorded:
-    """`running` are the names of executions by state machine; `imaged` the images being made, by their host, and
+    """`running` are the names of executions by state machine, `over` is when others ended, by ARN; `imaged` the images being made, by their host, and
     `images` the states of others; `refuses` the hosts that EC2 will not stop or end, and why; `broken` the calls that
     fail, by error code; `lost_answers` says of how many more conditional writes the answer is lost. SNS, Lambda and Step Functions note what they were given."""
 
     hosts: dict[str, Host]
     running: dict[str, list[str]] = field(default_factory=dict)
+    over: dict[str, datetime] = field(default_factory=dict)
     sessions: set[str] = field(default_factory=set)
     commanded: set[str] = field(default_factory=set)
     imaged: dict[str, str] = field(default_factory=dict)
@@ -126,6 +127,8 @@ class Recorded:
 
     def _sfn(self, operation: str, request: Any) -> Any:
         said = json.loads(request.body)
+        if operation == "DescribeExecution":
+            return self._execution(said["executionArn"])
         machine = said["stateMachineArn"]
         if operation == "StartExecution":
             self.started.append((said["name"], json.loads(said["input"])))
@@ -144,6 +147,15 @@ class Recorded:
         ]
         more = first + STATES_PAGE
         return {"executions": found, **({"nextToken": str(more)} if more < len(names) else {})}
+
+    def _execution(self, arn: str) -> Any:
+        name = arn.rpartition(":")[2]
+        said = {"executionArn": arn, "stateMachineArn": "", "name": name, "startDate": 0}
+        if any(name in names for names in self.running.values()):
+            return {**said, "status": "RUNNING"}
+        if arn in self.over:
+            return {**said, "status": "ABORTED", "stopDate": self.over[arn].timestamp()}
+        return _failed("sfn", "ExecutionDoesNotExist")
 
     def _ssm(self, operation: str, request: Any) -> Any:
         said = json.loads(request.body)
@@ -189,8 +201,8 @@ class Recorded:
                 keys = [(key["pk"]["S"], key["sk"]["S"]) for key in asked["Keys"]]
                 return {"Responses": {name: [_packed(self.table[key]) for key in keys if key in self.table]}}
             case "Query":
-                day = said["ExpressionAttributeValues"][":day"]["S"]
-                rows = [row for (pk, _), row in sorted(self.table.items()) if pk == day]
+                wanted = said["ExpressionAttributeValues"][":key"]["S"]
+                rows = [row for (pk, _), row in sorted(self.table.items()) if pk == wanted]
                 return {"Items": [_packed(row) for row in rows]}
         raise NotImplementedError(operation)
 

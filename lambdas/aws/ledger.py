@@ -38,6 +38,8 @@ MOST_WRITES = 100
 LOOK_UPS_LIVE = timedelta(days=90)
 PACK, UNPACK = TypeSerializer(), TypeDeserializer()
 BAKE_LOCK = ("bake", "lock")
+OPEN = "open"
+"""The key under which every run has a row from Admit to Conclude."""
 Noun = Literal["instance", "image", "command"]
 """What a look-up row is about."""
 
@@ -45,7 +47,7 @@ Noun = Literal["instance", "image", "command"]
 @dataclass(frozen=True)
 class Write:
     """One row to write. `put` replaces the row; otherwise `values` are set on it (None removes nothing and
-    is left out). `unless` names an attribute that must not be there yet, `only` one that must."""
+    is left out). `unless` names an attribute that must not be there yet, `only` one that must. `delete` removes it."""
 
     pk: str
     sk: str
@@ -53,6 +55,7 @@ class Write:
     put: bool = False
     unless: str | None = None
     only: str | None = None
+    delete: bool = False
 
 
 @dataclass(frozen=True)
@@ -70,6 +73,15 @@ class AlreadyWrittenError(Exception):
 
 def run_row(run: str, values: RunUpdate, *, unless: Literal["created", "ended"] | None = None) -> Write:
     return Write(f"run#{run}", "run", values, unless=unless)
+
+
+def open_row(run: str, kind: str, execution_arn: str) -> Write:
+    """That the run goes on: whoever looks for runs that nobody has concluded need not read them all."""
+    return Write(OPEN, run, {"kind": kind, "execution_arn": execution_arn}, put=True)
+
+
+def no_open_row(run: str) -> Write:
+    return Write(OPEN, run, delete=True)
 
 
 def plan_row(run: str, plan: Plan) -> Write:
@@ -262,6 +274,8 @@ class Ledger(Table):
 
     def _item(self, write: Write) -> dict[str, Any]:
         key = _key(write.pk, write.sk)
+        if write.delete:
+            return {"Delete": {"TableName": self.table, "Key": key}}
         if write.put:
             return {"Put": {"TableName": self.table, "Item": key | packed(write.values)}}
         values = packed({name: value for name, value in write.values.items() if value is not None})

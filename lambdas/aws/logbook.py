@@ -4,9 +4,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from lambdas.aws.ledger import Table, packed, unpack
+from lambdas.aws.ledger import OPEN, Table, packed, unpack
 from lambdas.core.model import wire
 from lambdas.core.model.errors import Infrastructure
+from lambdas.core.model.lazy import dataclass
 from lambdas.core.patrol.budget import Money
 from lambdas.core.run import records
 from lambdas.core.run.records import RunRow
@@ -17,6 +18,15 @@ MOST_KEYS = 100
 MOST_ROUNDS = 5
 MOST_VERDICTS = 500
 """In one row: an item of DynamoDB holds 400 KB."""
+
+
+@dataclass(frozen=True)
+class OpenRun:
+    """A run that was admitted and that nobody has concluded."""
+
+    run: str
+    kind: str
+    execution_arn: str
 
 
 class Throttled(Infrastructure):
@@ -61,13 +71,21 @@ class Logbook(Table):
 
     def day(self, day: datetime) -> list[dict[str, Any]]:
         """Every verdict of that day, in order."""
+        rows = self._under(f"{PATROL}#{day:%Y-%m-%d}")
+        return [verdict for row in rows for verdict in row["verdicts"]]
+
+    def open_runs(self) -> list[OpenRun]:
+        """Every run that nobody has concluded yet: one call for thousands."""
+        rows = self._under(OPEN)
+        return [OpenRun(str(row["sk"]), str(row["kind"]), str(row["execution_arn"])) for row in rows]
+
+    def _under(self, pk: str) -> list[dict[str, Any]]:
         pages = self.dynamodb.get_paginator("query").paginate(
             TableName=self.table,
-            KeyConditionExpression="pk = :day",
-            ExpressionAttributeValues={":day": {"S": f"{PATROL}#{day:%Y-%m-%d}"}},
+            KeyConditionExpression="pk = :key",
+            ExpressionAttributeValues={":key": {"S": pk}},
         )
-        rows = [unpack(item) for page in pages for item in page["Items"]]
-        return [verdict for row in rows for verdict in row["verdicts"]]
+        return [unpack(item) for page in pages for item in page["Items"]]
 
     def runs(self, names: Iterable[str]) -> dict[str, RunRow]:
         """The rows of these runs, as far as the ledger has them: a call for each hundred."""

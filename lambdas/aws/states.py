@@ -5,6 +5,7 @@ A token that was answered before, or whose task is over, is not an error: somebo
 
 import json
 from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 from botocore.exceptions import ClientError
@@ -14,6 +15,7 @@ from lambdas.core.run.recovery import Trouble
 
 OVER = ("TaskTimedOut", "TaskDoesNotExist")
 GOES_ON = ("RUNNING", "PENDING_REDRIVE")
+LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
 def start(machine: str, name: str, execution_input: Mapping[str, Any]) -> bool:
@@ -30,13 +32,20 @@ def start(machine: str, name: str, execution_input: Mapping[str, Any]) -> bool:
 
 
 def is_over(arn: str) -> bool:
-    """Whether this execution has ended, however; one that Step Functions does not know any more ended long ago."""
+    """Whether this execution has ended, however."""
+    return over_since(arn) is not None
+
+
+def over_since(arn: str) -> datetime | None:
+    """When this execution ended, however; None while it goes on. One that Step Functions does not know any more ended
+    long ago."""
     try:
-        return client("stepfunctions").describe_execution(executionArn=arn)["status"] not in GOES_ON
+        found = client("stepfunctions").describe_execution(executionArn=arn)
     except ClientError as error:
         if error.response["Error"]["Code"] == "ExecutionDoesNotExist":
-            return True
+            return LONG_AGO
         raise
+    return None if found["status"] in GOES_ON else found.get("stopDate", LONG_AGO)
 
 
 def running(machines: Iterable[str]) -> frozenset[str]:

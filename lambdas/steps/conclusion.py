@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from lambdas.aws import s3
-from lambdas.aws.ledger import Ledger, event_row, run_row
+from lambdas.aws.ledger import Ledger, event_row, no_open_row, run_row
 from lambdas.core.edges.conclude import Concluded, ConcludedBefore, ConcludeInput
 from lambdas.core.model import timeline, wire
 from lambdas.core.model.errors import AccessDenied, TrainyardError
@@ -55,8 +55,8 @@ class RunEnd(RunFacts):
         if records and records.plan:
             plan = wire.to_json(records.plan) | {"asked": records.asked()}
             s3.put_json(self.bucket, f"runs/{run}/plan.json", plan)
-        if records:
-            self.ledger.write(run_row(run, self.values), event_row(run, last))
+        ended = [run_row(run, self.values), event_row(run, last)] if records else []
+        self.ledger.write(*ended, no_open_row(run))
 
 
 def end_of(
@@ -75,6 +75,7 @@ def end_of(
     if records and not admission.is_its_own(records.run, given):
         return end.answer
     if given.cut_short and has_concluded(records):
+        ledger.write(no_open_row(run))
         return ConcludedBefore(reason=f"{run} had concluded by itself")
     for wrong in (_unnoticed(how, records), _unreleased(given, records), _not_undone(given)):
         end = end.spoiled(wrong) if wrong else end

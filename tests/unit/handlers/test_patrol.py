@@ -94,6 +94,7 @@ def test_a_yard_without_hosts_costs_a_few_calls(yard: Yard) -> None:
         "dynamodb:TransactWriteItems": 2,
         "dynamodb:GetItem": 1,
         "dynamodb:BatchGetItem": 1,
+        "dynamodb:Query": 1,
         "ec2:DescribeInstances": 1,
         "sfn:ListExecutions": 2,
     }
@@ -499,19 +500,69 @@ def test_a_run_at_its_cap_is_told_to_signal(yard: Yard) -> None:
     assert (event["source"], event["detail"]) == ("trainyard.patrol", {"run": "live-1", "attempt": 2})
 
 
-@pytest.mark.parametrize(
-    ("kind", "concludes"),
-    [("train", "train-conclude"), ("bake", "bake-conclude"), ("launch", "launch-conclude")],
-)
-def test_a_run_whose_execution_was_aborted_unheard_is_concluded(
+def is_open(yard: Yard, run: str, kind: str = "train", *, over: datetime | None = None) -> None:
+    """Nobody has concluded it; its execution ended then, or Step Functions does not know it any more."""
+    arn = f"arn:aws:states:us-east-1:1:execution:trainyard-{kind}:{run}"
+    yard.account.table["open", run] = {"pk": "open", "sk": run, "kind": kind, "execution_arn": arn}
+    if over:
+        yard.account.over[arn] = over
+
+
+KINDS = [
+    ("train", "train-conclude"),
+    ("bake", "bake-conclude"),
+    ("snapshot", "snapshot-conclude"),
+    ("launch", "launch-conclude"),
+]
+
+
+@pytest.mark.parametrize(("kind", "concludes"), KINDS)
+def test_a_run_whose_execution_was_aborted_unheard_is_concluded_though_it_has_no_host(
     yard: Yard, kind: str, concludes: str
 ) -> None:
-    yard.add("lost", tags={**LOST, "trainyard:kind": kind})
-    yard.account.table["run#lost-1", "run"] = run_row(pk="run#lost-1", kind=kind)
-    yard.looks(2)
+    """It was waiting for capacity, say."""
+    is_open(yard, "lost-1", kind, over=NOON)
+    yard.looks(1)
     ((function, said),) = yard.account.invoked
     assert function == f"trainyard-{concludes}"
     assert (said["run"], said["cut_short"], said["outcome"]["error"]) == ("lost-1", True, "Aborted")
+    assert said["execution"].endswith(f"trainyard-{kind}:lost-1")
+
+
+def test_one_that_step_functions_has_forgotten_is_concluded_once_its_hosts_have_gone(yard: Yard) -> None:
+    lost = yard.add("lost", tags=LOST)
+    is_open(yard, "lost-1")
+    yard.looks(1)
+    assert (lost.state, yard.account.invoked) == ("running", [])
+    yard.looks(1)
+    assert (lost.state, len(yard.account.invoked)) == ("shutting-down", 1)
+
+
+def test_a_run_that_cannot_be_concluded_is_tried_once_an_hour(yard: Yard) -> None:
+    is_open(yard, "lost-1", over=NOON)
+    yard.looks(59)
+    assert len(yard.account.invoked) == 1
+    yard.looks(1)
+    assert len(yard.account.invoked) == 2
+
+
+def test_an_execution_that_has_just_ended_is_left_to_its_event(yard: Yard) -> None:
+    is_open(yard, "lost-1", over=NOON + timedelta(seconds=30))
+    yard.looks(1)
+    assert yard.account.invoked == []
+
+
+def test_a_run_that_goes_on_costs_no_call_of_its_own(yard: Yard) -> None:
+    is_open(yard, "live-1")
+    yard.looks(1)
+    assert (yard.account.invoked, yard.account.calls["sfn:DescribeExecution"]) == ([], 0)
+
+
+def test_a_run_whose_execution_is_named_late_goes_on(yard: Yard) -> None:
+    is_open(yard, "live-1")
+    yard.account.running = {"named late": ["live-1"]}
+    yard.looks(1)
+    assert (yard.account.invoked, yard.account.calls["sfn:DescribeExecution"]) == ([], 1)
 
 
 # ------------------------------------------------------------------------------------------------------------ money
