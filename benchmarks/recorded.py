@@ -7,6 +7,7 @@ they would be; only the network is missing. Used by the bench, and by the tests 
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -48,7 +49,8 @@ class Host:
 class Recorded:
     """`running` are the names of executions by state machine, `over` is when others ended, by ARN; `imaged` the images being made, by their host, and
     `images` the states of others; `refuses` the hosts that EC2 will not stop or end, and why; `broken` the calls that
-    fail, by error code; `lost_answers` says of how many more conditional writes the answer is lost. SNS, Lambda and Step Functions note what they were given."""
+    fail, by error code; `lost_answers` says of how many more writes the answer is lost, `shown_late` how
+    often EC2 denies that there is an image. SNS, Lambda and Step Functions note what they were given."""
 
     hosts: dict[str, Host]
     running: dict[str, list[str]] = field(default_factory=dict)
@@ -68,6 +70,7 @@ class Recorded:
     metrics_asked: int = 0
     tokens: set[str] = field(default_factory=set)
     lost_answers: int = 0
+    shown_late: int = 0
 
     def answer(self, event_name: str, request: Any, **_more: Any) -> AWSResponse:
         """What botocore gets instead of the network's answer."""
@@ -84,7 +87,7 @@ class Recorded:
         said = _form(request.body)
         match operation:
             case "DescribeInstances":
-                return self._described(int(said.get("NextToken", "0")))
+                return self._described(int(said.get("NextToken", "0")), _filters(said))
             case "DescribeImages":
                 images = "".join(
                     f"<item><imageId>{image}</imageId><imageState>{state}</imageState><name>{image}</name>"
@@ -96,6 +99,14 @@ class Recorded:
                     for host, image in self.imaged.items()
                 )
                 return f"<DescribeImagesResponse {NAMESPACE}><imagesSet>{images}</imagesSet></DescribeImagesResponse>"
+            case "CreateTags" if self._denied(_numbered(said, "ResourceId")):
+                return _failed("ec2", "UnauthorizedOperation")
+            case "DeregisterImage":
+                if self.shown_late:
+                    self.shown_late -= 1
+                    return _failed("ec2", "InvalidAMIID.NotFound", said["ImageId"])
+                self.images.pop(said["ImageId"], None)
+                return f"<DeregisterImageResponse {NAMESPACE}><return>true</return></DeregisterImageResponse>"
             case "CreateTags":
                 for host in _numbered(said, "ResourceId"):
                     self.hosts[host].tags[said["Tag.1.Key"]] = said["Tag.1.Value"]
@@ -108,6 +119,8 @@ class Recorded:
         raise NotImplementedError(operation)
 
     def _ended(self, operation: str, ids: list[str]) -> str | AWSResponse:
+        if self._denied(ids):
+            return _failed("ec2", "UnauthorizedOperation")
         refused = [host for host in ids if host in self.refuses]
         if refused:
             return _failed("ec2", self.refuses[refused[0]], refused[0])
@@ -115,8 +128,20 @@ class Recorded:
             self.hosts[host].state = "stopping" if operation == "StopInstances" else "shutting-down"
         return f"<{operation}Response {NAMESPACE}><instancesSet/></{operation}Response>"
 
-    def _described(self, first: int) -> str:
-        hosts = list(self.hosts.values())
+    def _denied(self, ids: list[str]) -> bool:
+        """A policy that asks for the yard's tag allows nothing of a host that is forgotten, and tells of all at once."""
+        return any(host not in self.hosts for host in ids)
+
+    def _described(self, first: int, filters: Mapping[str, list[str]]) -> str:
+        ids, states = filters.get("instance-id"), filters.get("instance-state-name")
+        run = filters.get("tag:trainyard:run")
+        hosts = [
+            host
+            for host in self.hosts.values()
+            if (ids is None or host.id in ids)
+            and (states is None or host.state in states)
+            and (run is None or host.tags.get("trainyard:run") in run)
+        ]
         page = "".join(_instance(host) for host in hosts[first : first + EC2_PAGE])
         more = first + EC2_PAGE
         token = f"<nextToken>{more}</nextToken>" if more < len(hosts) else ""
@@ -309,6 +334,11 @@ def _instance(host: Host) -> str:
 
 def _numbered(said: Mapping[str, str], name: str) -> list[str]:
     return [said[f"{name}.{n}"] for n in range(1, len(said) + 1) if f"{name}.{n}" in said]
+
+
+def _filters(said: Mapping[str, str]) -> dict[str, list[str]]:
+    names = {name.split(".")[1]: value for name, value in said.items() if re.fullmatch(r"Filter\.\d+\.Name", name)}
+    return {name: _numbered(said, f"Filter.{number}.Value") for number, name in names.items()}
 
 
 def _packed(row: Mapping[str, Any]) -> dict[str, Any]:
