@@ -66,6 +66,7 @@ class Recorded:
     notices: list[tuple[str, str]] = field(default_factory=list)
     invoked: list[tuple[str, Any]] = field(default_factory=list)
     started: list[tuple[str, Any]] = field(default_factory=list)
+    answered: list[tuple[str, str, Any]] = field(default_factory=list)
     calls: Counter[str] = field(default_factory=Counter)
     metrics_asked: int = 0
     tokens: set[str] = field(default_factory=set)
@@ -152,6 +153,9 @@ class Recorded:
 
     def _sfn(self, operation: str, request: Any) -> Any:
         said = json.loads(request.body)
+        if operation.startswith("SendTask"):
+            self.answered.append((said["taskToken"], operation.removeprefix("SendTask"), said))
+            return {}
         if operation == "DescribeExecution":
             return self._execution(said["executionArn"])
         machine = said["stateMachineArn"]
@@ -184,6 +188,8 @@ class Recorded:
 
     def _ssm(self, operation: str, request: Any) -> Any:
         said = json.loads(request.body)
+        if operation == "DescribeInstanceInformation":
+            return {"InstanceInformationList": []}
         if operation == "DescribeSessions":
             return {
                 "Sessions": [{"SessionId": f"s-{host}", "Target": host} for host in sorted(self.sessions)]
@@ -226,41 +232,63 @@ class Recorded:
                 keys = [(key["pk"]["S"], key["sk"]["S"]) for key in asked["Keys"]]
                 return {"Responses": {name: [_packed(self.table[key]) for key in keys if key in self.table]}}
             case "Query":
-                wanted = said["ExpressionAttributeValues"][":key"]["S"]
-                rows = [row for (pk, _), row in sorted(self.table.items()) if pk == wanted]
-                return {"Items": [_packed(row) for row in rows]}
+                return {"Items": [_packed(row) for row in self._queried(said)]}
         raise NotImplementedError(operation)
 
+    def _queried(self, said: Mapping[str, Any]) -> list[dict[str, Any]]:
+        pk, *edge = [value["S"] for value in said["ExpressionAttributeValues"].values()]
+        rows = [row for (its_pk, _), row in sorted(self.table.items()) if its_pk == pk]
+        condition = said["KeyConditionExpression"]
+        if "sk < " in condition:
+            return [row for row in rows if row["sk"] < edge[0]]
+        if "sk > " in condition:
+            return [row for row in rows if row["sk"] > edge[0]]
+        return [row for row in rows if not edge or row["sk"].startswith(edge[0])]
+
     def _written(self, said: Mapping[str, Any]) -> Any:
-        """A transaction of one conditional write; with a token that was done before, it is done."""
-        ((only,),) = [each.values() for each in said["TransactItems"]]
+        """A transaction; with a token that was done before, it is done."""
         if said["ClientRequestToken"] in self.tokens:
             return {}
-        row = {name: UNPACK.deserialize(value) for name, value in only["Item"].items()}
-        if not self._holds(only, row):
+        writes = [(act, each) for item in said["TransactItems"] for act, each in item.items()]
+        if not all(self._holds(each) for _, each in writes):
             return _cancelled()
-        self._put(only["Item"])
+        for act, each in writes:
+            self._write(act, each)
         self.tokens.add(said["ClientRequestToken"])
         if self.lost_answers:
             self.lost_answers -= 1
             return _failed("dynamodb", "InternalServerError", status=500)
         return {}
 
+    def _write(self, act: str, said: Mapping[str, Any]) -> None:
+        key = _key_of(said)
+        match act:
+            case "Put":
+                self._put(said["Item"])
+            case "Delete":
+                self.table.pop(key, None)
+            case "Update":
+                row = self.table.setdefault(key, {"pk": key[0], "sk": key[1]})
+                for alias, name in said["ExpressionAttributeNames"].items():
+                    if (value := f":{alias[1:]}") in said["ExpressionAttributeValues"]:
+                        row[name] = UNPACK.deserialize(said["ExpressionAttributeValues"][value])
+
     def _put(self, item: Mapping[str, Any]) -> None:
         row = {name: UNPACK.deserialize(value) for name, value in item.items()}
         self.table[row["pk"], row["sk"]] = row
 
-    def _holds(self, said: Mapping[str, Any], row: Mapping[str, Any]) -> bool:
-        """The three conditions that patrol writes."""
-        there = self.table.get((row["pk"], row["sk"]))
-        values = {name: value["S"] for name, value in said.get("ExpressionAttributeValues", {}).items()}
-        match said["ConditionExpression"]:
-            case "attribute_not_exists(pk)":
-                return there is None
-            case "#at = :before":
-                return there is not None and bool(there["at"] == values[":before"])
-            case _:
-                return there is None or bool(there["at"] < values[":soon"])
+    def _holds(self, said: Mapping[str, Any]) -> bool:
+        """The conditions that our functions write."""
+        there = self.table.get(_key_of(said), {})
+        names = said.get("ExpressionAttributeNames", {})
+        values = {
+            name: UNPACK.deserialize(value)
+            for name, value in said.get("ExpressionAttributeValues", {}).items()
+        }
+        return any(
+            _part_holds(part, there, names, values)
+            for part in said.get("ConditionExpression", "").split(" OR ")
+        )
 
     def _sns(self, _operation: str, request: Any) -> str:
         said = _form(request.body)
@@ -283,7 +311,12 @@ class Recorded:
             )
             return f"<ListBucketResult><IsTruncated>false</IsTruncated>{found}</ListBucketResult>"
         key = unquote(url.path).lstrip("/")
-        key = key if key in self.objects else key.partition("/")[2]
+        key = key if key in self.objects or operation == "PutObject" else key.partition("/")[2]
+        if operation == "PutObject":
+            self.objects[key.partition("/")[2] if key.startswith("bucket/") else key] = _body_of(request)
+            return ""
+        if key not in self.objects:
+            return _response(request.url, "<Error><Code>NoSuchKey</Code></Error>", status=404)
         return _response(request.url, self.objects[key].decode())
 
 
@@ -345,6 +378,13 @@ def _packed(row: Mapping[str, Any]) -> dict[str, Any]:
     return {name: PACK.serialize(value) for name, value in row.items()}
 
 
+def _body_of(request: Any) -> bytes:
+    body = request.body if isinstance(request.body, bytes) else request.body.read()
+    # As botocore sends it in pieces with a checksum behind them.
+    pieces = re.fullmatch(rb"[0-9a-f]+\r\n(.*)\r\n0\r\n.*", body, re.DOTALL)
+    return bytes(pieces[1]) if pieces else bytes(body)
+
+
 def _form(body: Any) -> dict[str, str]:
     text = body.decode() if isinstance(body, bytes) else str(body)
     return {key: values[0] for key, values in parse_qs(text).items()}
@@ -353,6 +393,29 @@ def _form(body: Any) -> dict[str, str]:
 def _response(url: str, body: Any, *, status: int = 200) -> AWSResponse:
     text = body if isinstance(body, str) else json.dumps(body)
     return AWSResponse(url, status, {}, _Raw(text.encode()))
+
+
+def _key_of(said: Mapping[str, Any]) -> tuple[str, str]:
+    key = said["Key"] if "Key" in said else said["Item"]
+    return key["pk"]["S"], key["sk"]["S"]
+
+
+def _part_holds(
+    part: str, there: Mapping[str, Any], names: Mapping[str, str], values: Mapping[str, Any]
+) -> bool:
+    if not part:
+        return True
+    if found := re.fullmatch(r"attribute_(not_)?exists\((\S+)\)", part):
+        return (names.get(found[2], found[2]) in there) is not bool(found[1])
+    name, sign, *wanted = re.findall(r"[#:]?\w+|[=<]", part)
+    known, first = there.get(names[name]), values[wanted[0]]
+    match sign:
+        case "=":
+            return bool(known == first)
+        case "<":
+            return known is not None and bool(known < first)
+        case _:
+            return known in [values[each] for each in wanted]
 
 
 def _cancelled() -> AWSResponse:

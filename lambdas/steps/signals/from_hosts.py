@@ -22,6 +22,8 @@ from lambdas.steps import attempts
 from lambdas.steps.observability import logger
 from lambdas.steps.signals.context import SignalContext
 
+GIVEN_UP = "checkpoint"
+"""The kind of a failure that is no host's and not the program's: a damaged checkpoint, which nobody restores any more."""
 PROGRESS = ("step", "steps", "epoch", "loss", "accuracy", "steps_per_second")
 
 
@@ -199,19 +201,22 @@ def _failed(context: SignalContext, signal: FromHost, now: datetime) -> str:
 
 
 def failed(context: SignalContext, signal: FromHost, now: datetime) -> str:
-    """A host's `failed`, signalled or found as its last words: the attempt is over for all, at once."""
+    """A host's `failed`, signalled or found as its last words: the attempt is over for all, at once. Who has given a
+    damaged checkpoint up is well, and so are the others."""
     instance, by_program = signal.host, signal.kind == "program"
+    is_well = signal.kind == GIVEN_UP
     reason = signal.reason or "no reason given"
     trouble = Trouble(
         error="ProgramFailed" if by_program else _host_error(reason),
         reason=reason,
-        lost=() if by_program else (instance,),
+        lost=() if by_program or is_well else (instance,),
         step=signal.step,
         tail=signal.tail or "",
         exit_code=signal.exit_code,
         final=bool(signal.final),
+        all_well=is_well,
     )
-    if not by_program:
+    if not by_program and not is_well:
         try:
             context.ledger.write(host_row(context.run, instance, {"lost": reason}))
         except AlreadyWrittenError:
