@@ -235,11 +235,6 @@ class Ledger(Table):
         tokens: Iterable[TokenRow] = (records.of_row(row) for row in rows if "token" in row)
         return tuple(token for token in tokens if token.answered is None)
 
-    def progress(self, run: str) -> Mapping[str, Any]:
-        """What the run's chief said last, in any attempt; empty before its first word."""
-        row = self._get(f"run#{run}", "run") or {}
-        return row.get("progress") or {}
-
     def owner(self, noun: Noun, name: str) -> Owner | None:
         """Whose the instance, image or command is, by its look-up row."""
         row = self._get(f"{noun}#{name}", "run")

@@ -13,7 +13,7 @@ from lambdas.core.model.job import Role
 from lambdas.core.model.timeline import Entry, Source
 from lambdas.core.patrol import hold
 from lambdas.core.patrol.hold import Hold, NoHold
-from lambdas.core.run import deadlines, silent_hosts
+from lambdas.core.run import deadlines, silent_hosts, steps
 from lambdas.core.run import records as ledger_rows
 from lambdas.core.run.outcome import Ending
 from lambdas.core.run.records import AttemptUpdate, HostUpdate, Records
@@ -95,7 +95,7 @@ def _ask_the_silent(
 
 
 def _lose(context: SignalContext, records: Records, lost: tuple[str, ...], now: datetime) -> None:
-    reason, step = silent_hosts.reason_of(lost), records.run.step
+    reason, step = silent_hosts.reason_of(lost), records.attempts[context.attempt].reached
     trouble = Trouble(error="HostLost", reason=reason, lost=lost, step=step)
     entry = context.entry("host lost", at=now, source=Source.WORKFLOW, reason=reason, lost=list(lost))
     context.ledger.write(*(host_row(context.run, host, {"lost": reason}) for host in lost))
@@ -111,21 +111,24 @@ def _started(context: SignalContext, signal: FromHost, now: datetime) -> str:
 
 
 def _progress(context: SignalContext, signal: FromHost, now: datetime) -> str:
-    """The first one of a restart also says where it went on, beside how far the attempts before it had come."""
+    """The run's row has the news; the attempt's own keeps how far it came, and of a restart where it went on."""
     facts = {key: getattr(signal, key) for key in PROGRESS}
     progress = facts | {"at": signal.at or now, "attempt": context.attempt}
     writes = [run_row(context.run, {"progress": progress})]
-    if context.attempt > 1:
-        before = context.ledger.progress(context.run)
-        if before.get("attempt") != context.attempt:
-            proof: AttemptUpdate = {"resumed": signal.resumed, "reached_before": before.get("step") or 0}
-            writes.append(attempt_row(context.run, context.attempt, proof))
+    came: AttemptUpdate = {"resumed": signal.resumed} if signal.resumed else {}
+    if signal.step is not None:
+        came["reported"] = signal.step
+    if came:
+        writes.append(attempt_row(context.run, context.attempt, came))
     return _alive(context, writes)
 
 
 def _checkpointed(context: SignalContext, signal: FromHost, now: datetime) -> str:
     entry = _entry(context, signal, "checkpointed", now, step=signal.step, key=signal.key)
-    return _alive(context, [event_row(context.run, entry)])
+    writes = [event_row(context.run, entry)]
+    if signal.step is not None:
+        writes.append(attempt_row(context.run, context.attempt, {"checkpointed": signal.step}))
+    return _alive(context, writes)
 
 
 def _alive(context: SignalContext, writes: list[Write]) -> str:
@@ -181,11 +184,11 @@ def _stopped(context: SignalContext, signal: FromHost, now: datetime) -> str:
 
 def _limit_reached(context: SignalContext, records: Records, step: int | None, now: datetime) -> str:
     """The gang has saved and left since the run may cost or last no more."""
-    reached = step if step is not None else records.run.step
+    reached = step if step is not None else steps.walk(records.attempts.values()).done
     reason = deadlines.at_its_cap(records, now, step=reached)
     trouble = Trouble(error="LimitReached", reason=reason, step=reached, final=True)
     over = context.entry("capped", at=now, source=Source.WORKFLOW, reason=trouble.reason)
-    attempts.end(context.ledger, context.run, context.attempt, over, now, trouble=trouble, step=reached)
+    attempts.end(context.ledger, context.run, context.attempt, over, now, trouble=trouble, step=step)
     return f"the gang has left: {reason}"
 
 

@@ -81,3 +81,15 @@ def test_a_host_that_fails_for_itself_is_lost(run: Run) -> None:
     assert run.row("host#i-b")["lost"] == "the disk is full"
     ((_, _, said),) = run.account.answered
     assert json.loads(said["cause"])["lost"] == ["i-b"]
+
+
+def test_each_attempt_keeps_how_far_it_came(run: Run) -> None:
+    run.says("i-a", "progress", step=40, steps=100, resumed={"step": 30})
+    run.says("i-a", "checkpointed", step=45, key="k")
+    run.says("i-a", "progress")
+    assert [run.row("attempt#0002")[key] for key in ("reported", "checkpointed", "resumed")] == [
+        40,
+        45,
+        {"step": 30},
+    ]
+    assert "reported" not in run.row("attempt#0001")
