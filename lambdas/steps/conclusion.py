@@ -42,20 +42,23 @@ class RunEnd(RunFacts):
             "error": how.error,
             "reason": how.reason,
             "ended": self.now,
+            "warnings": self.all_warnings,
         }
 
     def write(self, summary: Mapping[str, Any]) -> None:
         """summary.json, timeline.jsonl, plan.json with every pool that was asked; then the run's row, and the
-        timeline's last entry."""
+        timeline's last entries."""
         run, records = self.run, self.records
-        last = note(self.conclusion.outcome.value, self.conclusion.reason, at=self.now)
+        last = [note("warning", warning, at=self.now) for warning in self.warnings]
+        last.append(note(self.conclusion.outcome.value, self.conclusion.reason, at=self.now))
         s3.put_json(self.bucket, f"runs/{run}/summary.json", summary)
-        lines = timeline.to_jsonl([*(self.ledger.timeline(run) if records else ()), last])
+        lines = timeline.to_jsonl([*(self.ledger.timeline(run) if records else ()), *last])
         s3.put(self.bucket, f"runs/{run}/timeline.jsonl", lines.encode(), media_type="application/x-ndjson")
         if records and records.plan:
             plan = wire.to_json(records.plan) | {"asked": records.asked()}
             s3.put_json(self.bucket, f"runs/{run}/plan.json", plan)
-        ended = [run_row(run, self.values), event_row(run, last)] if records else []
+        entries = [event_row(run, entry) for entry in last]
+        ended = [run_row(run, self.values), *entries] if records else []
         self.ledger.write(*ended, no_open_row(run))
 
 
@@ -71,7 +74,15 @@ def end_of(
     records = ledger.read(run)
     last = given.outcome
     how = outcome.conclude(last.kind, error=last.error, cause=last.cause, reason=last.reason)
-    end = RunEnd(run=run, bucket=bucket_name, records=records, conclusion=how, now=clock(), ledger=ledger)
+    end = RunEnd(
+        run=run,
+        bucket=bucket_name,
+        records=records,
+        conclusion=how,
+        now=clock(),
+        warnings=_beside(given),
+        ledger=ledger,
+    )
     if records and not admission.is_its_own(records.run, given):
         return end.answer
     if given.cut_short and has_concluded(records):
@@ -97,4 +108,14 @@ def _unreleased(given: ConcludeInput, records: Records | None) -> TrainyardError
 
 
 def _not_undone(given: ConcludeInput) -> TrainyardError | None:
-    return outcome.not_undone(given.run, given.undone.trouble) if given.undone.error else None
+    """Of an image that is all that the run was for."""
+    undone = given.undone.error and not given.unimaged.error
+    return outcome.not_undone(given.run, given.undone.trouble) if undone else None
+
+
+def _beside(given: ConcludeInput) -> tuple[str, ...]:
+    """How the image failed that was to be made beside the training, and what is left of it."""
+    if not given.unimaged.error:
+        return ()
+    left = outcome.not_undone(given.run, given.undone.trouble).reason if given.undone.error else None
+    return (outcome.unimaged(given.unimaged.trouble), *([left] if left else []))

@@ -84,6 +84,11 @@ def unreleased(run: str, hosts: Collection[str], trouble: Trouble) -> TrainyardE
     return WORDS.get(trouble.error, Infrastructure)(reason)
 
 
+def unimaged(trouble: Trouble) -> str:
+    """The image that a job wants beside its training failed: why, which is all that becomes of it."""
+    return f"There is no image of this run (after.image), which changes nothing else of it: {_why(trouble)}"
+
+
 def not_undone(run: str, trouble: Trouble) -> TrainyardError:
     """Undo failed: why, and what a person has to look for."""
     reason = (

@@ -30,13 +30,15 @@ PLACES = {
 
 @dataclass(frozen=True, kw_only=True)
 class RunFacts:
-    """A run that is over. `records` is None for a run that Admit could not even write."""
+    """A run that is over. `records` is None for a run that Admit could not even write. `warnings`: what went wrong
+    beside it."""
 
     run: str
     bucket: str
     records: Records | None
     conclusion: Conclusion
     now: datetime
+    warnings: tuple[str, ...] = ()
 
     @property
     def row(self) -> RunRow | None:
@@ -50,6 +52,11 @@ class RunFacts:
     @property
     def hosts(self) -> tuple[HostRow, ...]:
         return tuple(self.records.hosts.values()) if self.records else ()
+
+    @property
+    def all_warnings(self) -> tuple[str, ...]:
+        """Also those that the run was admitted with."""
+        return tuple(dict.fromkeys((*(self.row.warnings if self.row else ()), *self.warnings)))
 
     @property
     def folder(self) -> str:
@@ -82,7 +89,7 @@ def summarise(
     return head(facts) | {
         "job": row.job.name if row and row.job else None,
         "job_key": row.job_key if row else None,
-        "warnings": list(row.warnings) if row else [],
+        "warnings": list(facts.all_warnings),
         "restarts": max(0, len(facts.attempts) - 1),
         "attempts": attempts(facts, reached=steps["done"]),
         "steps": steps,
