@@ -501,7 +501,9 @@ def interruption(records: Records, attempt: int, step: int | None) -> Trouble:
         host.instance for host in members if host.stopped >= attempt and host.why == StopReason.KILLED
     )
     if going:
-        reason = f"the gang checkpointed and stopped because hosts are going away: {', '.join(going)}"
+        saved = records.attempts[attempt].checkpointed
+        what = "it has reported no checkpoint" if saved is None else f"its last checkpoint is of step {saved}"
+        reason = f"the gang has left because hosts are going away: {', '.join(going)}; {what}"
     elif killed:
         reason = f"the program was killed on {killed}, and the others left to be started again; all hosts are there"
     else:
