@@ -1,6 +1,6 @@
 """summary.json: what a person wants to know about a run when it is over."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from datetime import datetime
 from typing import Any
@@ -55,8 +55,17 @@ class RunFacts:
 
     @property
     def all_warnings(self) -> tuple[str, ...]:
-        """Also those that the run was admitted with."""
-        return tuple(dict.fromkeys((*(self.row.warnings if self.row else ()), *self.warnings)))
+        """Also those that the run was admitted with, and that its bill is too small."""
+        admitted = self.row.warnings if self.row else ()
+        return tuple(dict.fromkeys((*admitted, *self.warnings, *self._unbilled)))
+
+    @property
+    def _unbilled(self) -> Iterator[str]:
+        """The host of a snapshot is another run's, which has the bill."""
+        named = {host for attempt in self.attempts for host in attempt.hosts}
+        lost = sorted(named - {host.instance for host in self.hosts})
+        if lost and self.row and self.row.kind != "snapshot":
+            yield f"The cost lacks {', '.join(lost)}: their rows are not in the ledger any more"
 
     @property
     def folder(self) -> str:

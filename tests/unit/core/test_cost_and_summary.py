@@ -243,6 +243,12 @@ def test_what_was_expected_to_fail_stands_in_summary_and_notice() -> None:
     assert "Warning" not in summary.notice(told())[1]
 
 
+def test_a_bill_that_lacks_a_host_says_so() -> None:
+    last, lost = ATTEMPTS
+    found = told((replace(lost, hosts=("i-1", "i-9")), last))
+    assert found["warnings"] == ["The cost lacks i-9: their rows are not in the ledger any more"]
+
+
 def test_an_attempt_got_at_least_as_far_as_the_next_one_resumed_from() -> None:
     last, lost = ATTEMPTS
     assert told((replace(lost, to_step=1), last))["attempts"][0]["to_step"] == 120
