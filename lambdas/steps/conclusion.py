@@ -12,9 +12,9 @@ from lambdas.core.model.errors import AccessDenied, TrainyardError
 from lambdas.core.model.lazy import dataclass
 from lambdas.core.run import outcome
 from lambdas.core.run.outcome import Conclusion, Outcome
-from lambdas.core.run.records import Records, RunUpdate
+from lambdas.core.run.records import AttemptUpdate, Records, RunUpdate
 from lambdas.core.run.summary import RunFacts
-from lambdas.steps import admission
+from lambdas.steps import admission, attempts
 from lambdas.steps.observability import clock, note
 
 
@@ -90,7 +90,19 @@ def end_of(
         return ConcludedBefore(reason=f"{run} had concluded by itself")
     for wrong in (_unnoticed(how, records), _unreleased(given, records), _not_undone(given)):
         end = end.spoiled(wrong) if wrong else end
-    return end
+    return _with_attempt_ended(end)
+
+
+def _with_attempt_ended(end: RunEnd) -> RunEnd:
+    """Nobody else ends an attempt whose execution was cut short, or failed in a state of its own."""
+    number = end.records.run.attempt if end.records else None
+    row = end.records.attempts.get(number) if end.records and number else None
+    how = end.conclusion
+    if row is None or number is None or row.ending or how.error is None or end.records is None:
+        return end
+    values: AttemptUpdate = {"ending": outcome.ending_of(how.error), "ended": end.now, "reason": how.reason}
+    attempts.end_once(end.ledger, end.run, number, values)
+    return replace(end, records=end.ledger.read(end.run))
 
 
 def _unnoticed(how: Conclusion, records: Records | None) -> AccessDenied | None:

@@ -29,6 +29,7 @@ class Ending(StrEnum):
     LOST = "lost"
     START_FAILED = "start_failed"
     TIMED_OUT = "timed_out"
+    ABORTED = "aborted"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +54,7 @@ ENDINGS: Mapping[str, Ending] = {
     "States.HeartbeatTimeout": Ending.TIMED_OUT,
     "States.Timeout": Ending.TIMED_OUT,
     "LimitReached": Ending.TIMED_OUT,
+    "Aborted": Ending.ABORTED,
 }
 
 

@@ -108,3 +108,16 @@ def test_a_run_that_fails_after_its_program_finished_has_its_steps_and_metrics(r
     assert ended["outcome"] == "failed"
     assert ended["summary"]["steps"]["done"] == 40
     assert ended["summary"]["metrics"] == {"step": 40, "accuracy": 0.9}
+
+
+def test_the_attempt_of_an_execution_that_was_stopped_has_ended_too(run: Run) -> None:
+    ended = run.ends(cut_short=True, outcome={"kind": "error", "error": "Aborted", "reason": "by hand"})
+    (attempt,) = ended["summary"]["attempts"]
+    assert (attempt["ending"], attempt["reason"]) == ("aborted", "by hand")
+    assert attempt["ended"] == run.row("attempt#0001")["ended"] == ended["summary"]["ended"]
+
+
+def test_an_attempt_that_ended_before_keeps_its_end(run: Run) -> None:
+    run.finishes()
+    run.ends(outcome={"kind": "error", "error": "HostLost", "cause": "gone"})
+    assert (run.row("attempt#0001")["ending"], run.row("attempt#0001")["ended"]) == ("finished", AT)
