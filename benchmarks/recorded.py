@@ -47,10 +47,11 @@ class Host:
 
 @dataclass
 class Recorded:
-    """`running` are the names of executions by state machine, `over` is when others ended, by ARN; `imaged` the images being made, by their host, and
-    `images` the states of others; `refuses` the hosts that EC2 will not stop or end, and why; `broken` the calls that
-    fail, by error code; `lost_answers` says of how many more writes the answer is lost, `shown_late` how
-    often EC2 denies that there is an image. SNS, Lambda and Step Functions note what they were given."""
+    """`running` are the names of executions by state machine, `over` is when others ended, by ARN; `imaged` the images
+    being made, by their host, and `images` the states of others; `refuses` the hosts that EC2 will not stop or end,
+    and why; `broken` the calls that fail, by error code; `lost_answers` says of how many more writes the answer is
+    lost, `shown_late` how often EC2 denies that there is an image. SNS, Lambda and Step Functions note what they were
+    given."""
 
     hosts: dict[str, Host]
     running: dict[str, list[str]] = field(default_factory=dict)
@@ -130,7 +131,7 @@ class Recorded:
         return f"<{operation}Response {NAMESPACE}><instancesSet/></{operation}Response>"
 
     def _denied(self, ids: list[str]) -> bool:
-        """A policy that asks for the yard's tag allows nothing of a host that is forgotten, and tells of all at once."""
+        """A policy that asks for the yard's tag allows nothing of a forgotten host, and EC2 tells of all at once."""
         return any(host not in self.hosts for host in ids)
 
     def _described(self, first: int, filters: Mapping[str, list[str]]) -> str:
@@ -370,7 +371,9 @@ def _numbered(said: Mapping[str, str], name: str) -> list[str]:
 
 
 def _filters(said: Mapping[str, str]) -> dict[str, list[str]]:
-    names = {name.split(".")[1]: value for name, value in said.items() if re.fullmatch(r"Filter\.\d+\.Name", name)}
+    names = {
+        name.split(".")[1]: value for name, value in said.items() if re.fullmatch(r"Filter\.\d+\.Name", name)
+    }
     return {name: _numbered(said, f"Filter.{number}.Value") for number, name in names.items()}
 
 

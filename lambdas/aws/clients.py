@@ -119,7 +119,7 @@ def _wait_for_the_other(
     """Seconds until botocore tries a transaction again; None where its own rules decide."""
     if response is None or not _met_another(response[1]) or attempts >= CONFLICT_TRIES:
         return None
-    return random.uniform(0.5, 1.0) * CONFLICT_SECONDS * 2**attempts
+    return random.uniform(0.5, 1.0) * CONFLICT_SECONDS * float(2**attempts)
 
 
 def _wait_until_shown(

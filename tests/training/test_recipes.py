@@ -311,7 +311,7 @@ def test_records_of_another_size_are_refused(tmp_path: Path) -> None:
 
 def test_a_step_that_crossing_updates_read_twice_is_printed_once(capsys: pytest.CaptureFixture[str]) -> None:
     from training.programs import mnist
-    from trainyard.runtime.metrics import Step
+    from trainyard.runtime.plan import Step
 
     diary = mnist.Diary(frequency=100)
     for step in (285, 286, 286, 285):

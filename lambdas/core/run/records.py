@@ -177,9 +177,9 @@ class IntentUpdate(TypedDict, total=False):
 @dataclass(frozen=True, kw_only=True)
 class AttemptRow:
     """One attempt. `error` and `cause` are what its token was, or will be, answered with. `resumed` is what its program
-    found when it restored (`step`, `verified`, ...), None when it said nothing of that; `reported` the last step that its
-    chief has reported, `checkpointed` that of its last whole checkpoint. `capped` is when its gang was asked to leave
-    because the run's hours or dollars are used up."""
+    found when it restored (`step`, `verified`, ...), None when it said nothing of that; `reported` the last step that
+    its chief has reported, `checkpointed` that of its last whole checkpoint. `capped` is when its gang was asked to
+    leave because the run's hours or dollars are used up."""
 
     attempt: int
     offer: Mapping[str, Any]

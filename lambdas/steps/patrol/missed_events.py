@@ -29,7 +29,8 @@ MOST_ASKED_ABOUT = 50
 """Runs that are open though no execution of theirs is listed: each costs a call of Step Functions."""
 CUT_SHORT = (
     "The execution is over, and nothing says how it ended: it was stopped by hand or its time was up. Patrol has ended "
-    "its hosts, if it had any. Start it again; a job goes on where it was with checkpoints.resume, if it left a checkpoint."
+    "its hosts, if it had any. Start it again; a job goes on where it was with checkpoints.resume, if it left a "
+    "checkpoint."
 )
 CAPTURE = "Capture"
 """The state in which a bake, a snapshot or a run waits for its image."""
@@ -147,7 +148,9 @@ def _from_patrol(word: str, detail: FromPatrol, now: datetime) -> Event:
 def _cut_short(seen: Observation, book: Logbook, now: datetime) -> Iterator[tuple[str, ConcludeInput]]:
     """The kind and the end of each run that nobody has concluded though its execution is over, and no event came of
     that. Whether it has hosts makes no difference; those it has are ended first."""
-    goes_on = seen.live | {host.run for name, host in seen.hosts.items() if _ends_next(seen.verdicts.get(name))}
+    goes_on = seen.live | {
+        host.run for name, host in seen.hosts.items() if _ends_next(seen.verdicts.get(name))
+    }
     left = [each for each in book.open_runs() if each.run not in goes_on and each.kind in names.CONCLUDES]
     for each in left[:MOST_ASKED_ABOUT]:
         over = states.over_since(each.execution_arn)

@@ -23,7 +23,7 @@ from lambdas.steps.observability import logger
 from lambdas.steps.signals.context import SignalContext
 
 GIVEN_UP = "checkpoint"
-"""The kind of a failure that is no host's and not the program's: a damaged checkpoint, which nobody restores any more."""
+"""The kind of a failure that is no host's and not the program's: a damaged checkpoint, which nobody restores again."""
 PROGRESS = ("step", "steps", "epoch", "loss", "accuracy", "steps_per_second")
 
 

@@ -14,7 +14,10 @@ from lambdas.settings import ConcludeSettings
 
 AT = "2026-11-20T12:00:00.000Z"
 FINISHED = {"kind": "finished", "reason": "the program finished at step 40"}
-NO_IMAGE = {"error": "ImageFailed", "cause": json.dumps({"errorMessage": "EC2 could not make ami-1: no room"})}
+NO_IMAGE = {
+    "error": "ImageFailed",
+    "cause": json.dumps({"errorMessage": "EC2 could not make ami-1: no room"}),
+}
 
 
 class Run:

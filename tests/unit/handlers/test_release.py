@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from typing import Any
 
 import pytest
 
@@ -18,7 +19,7 @@ def test_a_host_is_billed_until_ec2_has_taken_the_order_to_end_it(monkeypatch: p
     monkeypatch.setattr(release, "clock", lambda: next(times))
     yard = YardSettings(yard="trainyard", table_name="ledger", bucket_name="bucket")
     monkeypatch.setattr(settings, "read", lambda _: yard)
-    rows = {
+    rows: dict[str, dict[str, Any]] = {
         "run": {"kind": "train", "state": "Train", "attempt": 1, "created": AT, "execution_arn": "arn"},
         "attempt#0001": {"offer": {"pool": "p"}, "hosts": ["i-a"], "launched": AT},
         "host#i-a": {
@@ -31,9 +32,7 @@ def test_a_host_is_billed_until_ec2_has_taken_the_order_to_end_it(monkeypatch: p
         },
     }
     table = {("run#r", sk): {"pk": "run#r", "sk": sk, **row} for sk, row in rows.items()}
-    with answering(
-        Recorded(hosts={"i-a": Host("i-a", tags={"trainyard:run": "r"})}, table=table)
-    ) as account:
+    with answering(Recorded(hosts={"i-a": Host("i-a", tags={"trainyard:run": "r"})}, table=table)) as account:
         release.handler({"run": "r", "attempt": 1, "scope": "run"}, None)
     assert account.hosts["i-a"].state == "shutting-down"
     assert account.table["run#r", "host#i-a"]["ended"] == "2026-11-20T13:00:24.000Z"

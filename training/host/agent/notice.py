@@ -10,8 +10,8 @@ from training.host.metadata import Notice
 GRACE = timedelta(seconds=90)
 """What a program gets from SIGTERM to SIGKILL when it is told to stop: agree on a step, save, leave."""
 LAST_MOMENTS = timedelta(seconds=20)
-"""What the agent needs after the program, before AWS takes the host: the last checkpoint and the log. Of a notice that is
-too short for that each has half."""
+"""What the agent needs after the program, before AWS takes the host: the last checkpoint and the log. Of a notice that
+is too short for that each has half."""
 SHUTDOWN_GRACE = timedelta(seconds=60)
 """The boot unit gives the agent 90 seconds when the machine goes down."""
 LEASE_GRACE = timedelta(seconds=45)
