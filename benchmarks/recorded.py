@@ -221,6 +221,7 @@ class Recorded:
         said = json.loads(request.body)
         match operation:
             case "PutItem":
+                assert "ConditionExpression" not in said, "botocore's retry would meet its own write"
                 self._put(said["Item"])
                 return {}
             case "TransactWriteItems":
