@@ -7,6 +7,7 @@ they would be; only the network is missing. Used by the bench, and by the tests 
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -45,12 +46,15 @@ class Host:
 
 @dataclass
 class Recorded:
-    """`running` are the names of executions by state machine; `imaged` the images being made, by their host, and
-    `images` the states of others; `refuses` the hosts that EC2 will not stop or end, and why; `broken` the calls that
-    fail, by error code. SNS, Lambda and Step Functions note what they were given."""
+    """`running` are the names of executions by state machine, `over` is when others ended, by ARN; `imaged` the images
+    being made, by their host, and `images` the states of others; `refuses` the hosts that EC2 will not stop or end,
+    and why; `broken` the calls that fail, by error code; `lost_answers` says of how many more writes the answer is
+    lost, `shown_late` how often EC2 denies that there is an image. SNS, Lambda and Step Functions note what they were
+    given."""
 
     hosts: dict[str, Host]
     running: dict[str, list[str]] = field(default_factory=dict)
+    over: dict[str, datetime] = field(default_factory=dict)
     sessions: set[str] = field(default_factory=set)
     commanded: set[str] = field(default_factory=set)
     imaged: dict[str, str] = field(default_factory=dict)
@@ -62,8 +66,12 @@ class Recorded:
     notices: list[tuple[str, str]] = field(default_factory=list)
     invoked: list[tuple[str, Any]] = field(default_factory=list)
     started: list[tuple[str, Any]] = field(default_factory=list)
+    answered: list[tuple[str, str, Any]] = field(default_factory=list)
     calls: Counter[str] = field(default_factory=Counter)
     metrics_asked: int = 0
+    tokens: set[str] = field(default_factory=set)
+    lost_answers: int = 0
+    shown_late: int = 0
 
     def answer(self, event_name: str, request: Any, **_more: Any) -> AWSResponse:
         """What botocore gets instead of the network's answer."""
@@ -80,7 +88,7 @@ class Recorded:
         said = _form(request.body)
         match operation:
             case "DescribeInstances":
-                return self._described(int(said.get("NextToken", "0")))
+                return self._described(int(said.get("NextToken", "0")), _filters(said))
             case "DescribeImages":
                 images = "".join(
                     f"<item><imageId>{image}</imageId><imageState>{state}</imageState><name>{image}</name>"
@@ -92,6 +100,14 @@ class Recorded:
                     for host, image in self.imaged.items()
                 )
                 return f"<DescribeImagesResponse {NAMESPACE}><imagesSet>{images}</imagesSet></DescribeImagesResponse>"
+            case "CreateTags" if self._denied(_numbered(said, "ResourceId")):
+                return _failed("ec2", "UnauthorizedOperation")
+            case "DeregisterImage":
+                if self.shown_late:
+                    self.shown_late -= 1
+                    return _failed("ec2", "InvalidAMIID.NotFound", said["ImageId"])
+                self.images.pop(said["ImageId"], None)
+                return f"<DeregisterImageResponse {NAMESPACE}><return>true</return></DeregisterImageResponse>"
             case "CreateTags":
                 for host in _numbered(said, "ResourceId"):
                     self.hosts[host].tags[said["Tag.1.Key"]] = said["Tag.1.Value"]
@@ -104,6 +120,8 @@ class Recorded:
         raise NotImplementedError(operation)
 
     def _ended(self, operation: str, ids: list[str]) -> str | AWSResponse:
+        if self._denied(ids):
+            return _failed("ec2", "UnauthorizedOperation")
         refused = [host for host in ids if host in self.refuses]
         if refused:
             return _failed("ec2", self.refuses[refused[0]], refused[0])
@@ -111,8 +129,20 @@ class Recorded:
             self.hosts[host].state = "stopping" if operation == "StopInstances" else "shutting-down"
         return f"<{operation}Response {NAMESPACE}><instancesSet/></{operation}Response>"
 
-    def _described(self, first: int) -> str:
-        hosts = list(self.hosts.values())
+    def _denied(self, ids: list[str]) -> bool:
+        """A policy that asks for the yard's tag allows nothing of a forgotten host, and EC2 tells of all at once."""
+        return any(host not in self.hosts for host in ids)
+
+    def _described(self, first: int, filters: Mapping[str, list[str]]) -> str:
+        ids, states = filters.get("instance-id"), filters.get("instance-state-name")
+        run = filters.get("tag:trainyard:run")
+        hosts = [
+            host
+            for host in self.hosts.values()
+            if (ids is None or host.id in ids)
+            and (states is None or host.state in states)
+            and (run is None or host.tags.get("trainyard:run") in run)
+        ]
         page = "".join(_instance(host) for host in hosts[first : first + EC2_PAGE])
         more = first + EC2_PAGE
         token = f"<nextToken>{more}</nextToken>" if more < len(hosts) else ""
@@ -123,6 +153,11 @@ class Recorded:
 
     def _sfn(self, operation: str, request: Any) -> Any:
         said = json.loads(request.body)
+        if operation.startswith("SendTask"):
+            self.answered.append((said["taskToken"], operation.removeprefix("SendTask"), said))
+            return {}
+        if operation == "DescribeExecution":
+            return self._execution(said["executionArn"])
         machine = said["stateMachineArn"]
         if operation == "StartExecution":
             self.started.append((said["name"], json.loads(said["input"])))
@@ -142,8 +177,19 @@ class Recorded:
         more = first + STATES_PAGE
         return {"executions": found, **({"nextToken": str(more)} if more < len(names) else {})}
 
+    def _execution(self, arn: str) -> Any:
+        name = arn.rpartition(":")[2]
+        said = {"executionArn": arn, "stateMachineArn": "", "name": name, "startDate": 0}
+        if any(name in names for names in self.running.values()):
+            return {**said, "status": "RUNNING"}
+        if arn in self.over:
+            return {**said, "status": "ABORTED", "stopDate": self.over[arn].timestamp()}
+        return _failed("sfn", "ExecutionDoesNotExist")
+
     def _ssm(self, operation: str, request: Any) -> Any:
         said = json.loads(request.body)
+        if operation == "DescribeInstanceInformation":
+            return {"InstanceInformationList": []}
         if operation == "DescribeSessions":
             return {
                 "Sessions": [{"SessionId": f"s-{host}", "Target": host} for host in sorted(self.sessions)]
@@ -174,11 +220,11 @@ class Recorded:
         said = json.loads(request.body)
         match operation:
             case "PutItem":
-                row = {name: UNPACK.deserialize(value) for name, value in said["Item"].items()}
-                if "ConditionExpression" in said and not self._holds(said, row):
-                    return _failed("dynamodb", "ConditionalCheckFailedException")
-                self.table[row["pk"], row["sk"]] = row
+                assert "ConditionExpression" not in said, "botocore's retry would meet its own write"
+                self._put(said["Item"])
                 return {}
+            case "TransactWriteItems":
+                return self._written(said)
             case "GetItem":
                 found = self.table.get((said["Key"]["pk"]["S"], said["Key"]["sk"]["S"]))
                 return {"Item": _packed(found)} if found else {}
@@ -187,22 +233,63 @@ class Recorded:
                 keys = [(key["pk"]["S"], key["sk"]["S"]) for key in asked["Keys"]]
                 return {"Responses": {name: [_packed(self.table[key]) for key in keys if key in self.table]}}
             case "Query":
-                day = said["ExpressionAttributeValues"][":day"]["S"]
-                rows = [row for (pk, _), row in sorted(self.table.items()) if pk == day]
-                return {"Items": [_packed(row) for row in rows]}
+                return {"Items": [_packed(row) for row in self._queried(said)]}
         raise NotImplementedError(operation)
 
-    def _holds(self, said: Mapping[str, Any], row: Mapping[str, Any]) -> bool:
-        """The three conditions that patrol writes."""
-        there = self.table.get((row["pk"], row["sk"]))
-        values = {name: value["S"] for name, value in said.get("ExpressionAttributeValues", {}).items()}
-        match said["ConditionExpression"]:
-            case "attribute_not_exists(pk)":
-                return there is None
-            case "#at = :before":
-                return there is not None and bool(there["at"] == values[":before"])
-            case _:
-                return there is None or bool(there["at"] < values[":soon"])
+    def _queried(self, said: Mapping[str, Any]) -> list[dict[str, Any]]:
+        pk, *edge = [value["S"] for value in said["ExpressionAttributeValues"].values()]
+        rows = [row for (its_pk, _), row in sorted(self.table.items()) if its_pk == pk]
+        condition = said["KeyConditionExpression"]
+        if "sk < " in condition:
+            return [row for row in rows if row["sk"] < edge[0]]
+        if "sk > " in condition:
+            return [row for row in rows if row["sk"] > edge[0]]
+        return [row for row in rows if not edge or row["sk"].startswith(edge[0])]
+
+    def _written(self, said: Mapping[str, Any]) -> Any:
+        """A transaction; with a token that was done before, it is done."""
+        if said["ClientRequestToken"] in self.tokens:
+            return {}
+        writes = [(act, each) for item in said["TransactItems"] for act, each in item.items()]
+        if not all(self._holds(each) for _, each in writes):
+            return _cancelled()
+        for act, each in writes:
+            self._write(act, each)
+        self.tokens.add(said["ClientRequestToken"])
+        if self.lost_answers:
+            self.lost_answers -= 1
+            return _failed("dynamodb", "InternalServerError", status=500)
+        return {}
+
+    def _write(self, act: str, said: Mapping[str, Any]) -> None:
+        key = _key_of(said)
+        match act:
+            case "Put":
+                self._put(said["Item"])
+            case "Delete":
+                self.table.pop(key, None)
+            case "Update":
+                row = self.table.setdefault(key, {"pk": key[0], "sk": key[1]})
+                for alias, name in said["ExpressionAttributeNames"].items():
+                    if (value := f":{alias[1:]}") in said["ExpressionAttributeValues"]:
+                        row[name] = UNPACK.deserialize(said["ExpressionAttributeValues"][value])
+
+    def _put(self, item: Mapping[str, Any]) -> None:
+        row = {name: UNPACK.deserialize(value) for name, value in item.items()}
+        self.table[row["pk"], row["sk"]] = row
+
+    def _holds(self, said: Mapping[str, Any]) -> bool:
+        """The conditions that our functions write."""
+        there = self.table.get(_key_of(said), {})
+        names = said.get("ExpressionAttributeNames", {})
+        values = {
+            name: UNPACK.deserialize(value)
+            for name, value in said.get("ExpressionAttributeValues", {}).items()
+        }
+        return any(
+            _part_holds(part, there, names, values)
+            for part in said.get("ConditionExpression", "").split(" OR ")
+        )
 
     def _sns(self, _operation: str, request: Any) -> str:
         said = _form(request.body)
@@ -225,7 +312,12 @@ class Recorded:
             )
             return f"<ListBucketResult><IsTruncated>false</IsTruncated>{found}</ListBucketResult>"
         key = unquote(url.path).lstrip("/")
-        key = key if key in self.objects else key.partition("/")[2]
+        key = key if key in self.objects or operation == "PutObject" else key.partition("/")[2]
+        if operation == "PutObject":
+            self.objects[key.partition("/")[2] if key.startswith("bucket/") else key] = _body_of(request)
+            return ""
+        if key not in self.objects:
+            return _response(request.url, "<Error><Code>NoSuchKey</Code></Error>", status=404)
         return _response(request.url, self.objects[key].decode())
 
 
@@ -278,8 +370,22 @@ def _numbered(said: Mapping[str, str], name: str) -> list[str]:
     return [said[f"{name}.{n}"] for n in range(1, len(said) + 1) if f"{name}.{n}" in said]
 
 
+def _filters(said: Mapping[str, str]) -> dict[str, list[str]]:
+    names = {
+        name.split(".")[1]: value for name, value in said.items() if re.fullmatch(r"Filter\.\d+\.Name", name)
+    }
+    return {name: _numbered(said, f"Filter.{number}.Value") for number, name in names.items()}
+
+
 def _packed(row: Mapping[str, Any]) -> dict[str, Any]:
     return {name: PACK.serialize(value) for name, value in row.items()}
+
+
+def _body_of(request: Any) -> bytes:
+    body = request.body if isinstance(request.body, bytes) else request.body.read()
+    # As botocore sends it in pieces with a checksum behind them.
+    pieces = re.fullmatch(rb"[0-9a-f]+\r\n(.*)\r\n0\r\n.*", body, re.DOTALL)
+    return bytes(pieces[1]) if pieces else bytes(body)
 
 
 def _form(body: Any) -> dict[str, str]:
@@ -292,11 +398,40 @@ def _response(url: str, body: Any, *, status: int = 200) -> AWSResponse:
     return AWSResponse(url, status, {}, _Raw(text.encode()))
 
 
-def _failed(service: str, code: str, about: str = "") -> AWSResponse:
+def _key_of(said: Mapping[str, Any]) -> tuple[str, str]:
+    key = said["Key"] if "Key" in said else said["Item"]
+    return key["pk"]["S"], key["sk"]["S"]
+
+
+def _part_holds(
+    part: str, there: Mapping[str, Any], names: Mapping[str, str], values: Mapping[str, Any]
+) -> bool:
+    if not part:
+        return True
+    if found := re.fullmatch(r"attribute_(not_)?exists\((\S+)\)", part):
+        return (names.get(found[2], found[2]) in there) is not bool(found[1])
+    name, sign, *wanted = re.findall(r"[#:]?\w+|[=<]", part)
+    known, first = there.get(names[name]), values[wanted[0]]
+    match sign:
+        case "=":
+            return bool(known == first)
+        case "<":
+            return known is not None and bool(known < first)
+        case _:
+            return known in [values[each] for each in wanted]
+
+
+def _cancelled() -> AWSResponse:
+    reasons = [{"Code": "ConditionalCheckFailed"}]
+    body = {"__type": "TransactionCanceledException", "message": "no", "CancellationReasons": reasons}
+    return _response("", body, status=400)
+
+
+def _failed(service: str, code: str, about: str = "", *, status: int = 400) -> AWSResponse:
     if service in ("ec2", "sns"):
         error = f"<Code>{code}</Code><Message>no: {about}</Message>"
         return _response("", f"<Response><Errors><Error>{error}</Error></Errors></Response>", status=400)
-    return _response("", {"__type": code, "message": "no"}, status=400)
+    return _response("", {"__type": code, "message": "no"}, status=status)
 
 
 class _Raw:

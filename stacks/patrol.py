@@ -19,6 +19,7 @@ from stacks.training import TrainingStack
 
 MACHINES = ("train", "bake", "snapshot", "launch")
 """The state machines whose executions keep hosts."""
+EXECUTIONS = "Whether an execution is over of which the ledger knows no end: their names exist only later."
 EACH_LINE = 'filter message = "patrol"'
 EVERY_FIVE_MINUTES = "by bin(5m)"
 STACKED, LINE = cloudwatch.LogQueryVisualizationType.STACKEDAREA, cloudwatch.LogQueryVisualizationType.LINE
@@ -102,6 +103,8 @@ class PatrolStack(cdk.Stack):
             "ssm:ListCommandInvocations",
         )
         permissions.allow(role, ["states:ListExecutions"], list(machines.values()))
+        runs = [self._arn("states", "execution", f"{word}:*") for word in MACHINES]
+        permissions.allow(role, ["states:DescribeExecution"], runs, because=EXECUTIONS)
         permissions.allow(role, ["states:StartExecution"], [machines["snapshot"]])
         permissions.allow(role, ["lambda:InvokeFunction"], called)
         permissions.end_hosts(role, yard)

@@ -50,6 +50,9 @@ CONFLICT = "TransactionConflict"
 CONFLICT_TRIES = 8
 CONFLICT_SECONDS = 0.05
 """Before the second try of a transaction that met another, doubled each time."""
+NOT_SHOWN = "InvalidAMIID.NotFound"
+NOT_SHOWN_TRIES = 4
+"""EC2 may deny for some seconds that there is an image that it has just begun to make."""
 ACTION = re.compile(r"not authorized to perform:? ([a-z0-9-]+:[A-Za-z]+)")
 PREFIXES = {"stepfunctions": "states", "service-quotas": "servicequotas"}
 """IAM's names of services, where they are not the client's."""
@@ -66,6 +69,8 @@ def client(service: str) -> Any:
     made.meta.events.register("after-call-error", _raise_network)
     if service == "dynamodb":
         made.meta.events.register("needs-retry.dynamodb.TransactWriteItems", _wait_for_the_other)
+    if service == "ec2":
+        made.meta.events.register("needs-retry.ec2.DeregisterImage", _wait_until_shown)
     return made
 
 
@@ -115,3 +120,12 @@ def _wait_for_the_other(
     if response is None or not _met_another(response[1]) or attempts >= CONFLICT_TRIES:
         return None
     return random.uniform(0.5, 1.0) * CONFLICT_SECONDS * (1 << attempts)
+
+
+def _wait_until_shown(
+    response: tuple[Any, Mapping[str, Any]] | None, attempts: int, **_: Any
+) -> float | None:
+    """Seconds until botocore asks again for an image that EC2 does not show, yet or any more."""
+    if response is None or response[1].get("Error", {}).get("Code") != NOT_SHOWN:
+        return None
+    return float(2 ** (attempts - 1)) if attempts < NOT_SHOWN_TRIES else None

@@ -9,7 +9,7 @@ from botocore.exceptions import ClientError
 
 from lambdas.aws.calls import listed, unless
 from lambdas.aws.clients import client
-from lambdas.core.model.errors import Misconfigured
+from lambdas.core.model.errors import Misconfigured, ServiceUnavailable
 from lambdas.core.model.image import AMI, Image, Snapshot, Stored
 from lambdas.core.values import wire
 
@@ -60,13 +60,17 @@ def create(
             raise
         named = client("ec2").describe_images(Owners=["self"], Filters=[{"Name": "name", "Values": [name]}])
         if not named["Images"]:
-            raise
+            raise ServiceUnavailable(
+                f"EC2 says that there is an image {name} already, and does not show it yet",
+                "InvalidAMIName.Duplicate",
+            ) from error
         return str(named["Images"][0]["ImageId"])
     return str(answer["ImageId"])
 
 
 def retire(image: str) -> None:
-    """Deregister the image and delete its snapshots; one that is gone already is fine.
+    """Deregister the image and delete its snapshots; one that is gone already is fine, once EC2 has said so for some
+    seconds: of one that was just made it may say the same.
 
     Raises AccessDenied, or Misconfigured for everything else that EC2 says against it: of snapshots that it could not
     delete it tells in a 200 answer."""

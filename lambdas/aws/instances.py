@@ -10,19 +10,23 @@ from botocore.exceptions import ClientError
 
 from lambdas.aws.calls import listed
 from lambdas.aws.clients import TROUBLE, client
-from lambdas.core.model.errors import Infrastructure, ServiceUnavailable
+from lambdas.core.model.errors import AccessDenied, Infrastructure, ServiceUnavailable
 from lambdas.core.model.gang import Gang
 from lambdas.core.model.instance_types import Market
 from lambdas.core.values.lazy import dataclass
 
 LIVE = ("pending", "running", "stopping", "stopped")
+COUNTED = ("pending", "running", "stopping", "shutting-down")
 PAGE = 1000
 WHEN = re.compile(r"\((\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) (?:GMT|UTC)\)")
 """How EC2 writes when a state changed: `User initiated (2026-11-20 12:00:00 GMT)`."""
 CHUNK = 500
 MOST_TAGGED = 1000
+MOST_VALUES = 200
+"""Of a filter."""
 GONE = "InvalidInstanceID.NotFound"
 PASSING = TROUBLE | {GONE}
+FORGOTTEN = f"{GONE}: EC2 has forgotten it"
 
 
 @dataclass(frozen=True)
@@ -67,12 +71,17 @@ def of_run(run: str, *, attempt: int | None = None, states: Iterable[str] = LIVE
 
 def of_ids(ids: Collection[str]) -> tuple[Instance, ...]:
     """These instances, as far as EC2 knows them (a filter, not ids: one that is not visible yet is no error)."""
-    return _describe(Filters=[{"Name": "instance-id", "Values": sorted(ids)}]) if ids else ()
+    asked = sorted(ids)
+    parts = [asked[first : first + MOST_VALUES] for first in range(0, len(asked), MOST_VALUES)]
+    return tuple(
+        host for part in parts for host in _describe(Filters=[{"Name": "instance-id", "Values": part}])
+    )
 
 
 def live() -> dict[str, tuple[str, Market]]:
-    """(type, market) of every instance of the account in this region that counts against a vCPU quota."""
-    states = [{"Name": "instance-state-name", "Values": ["pending", "running", "stopping"]}]
+    """(type, market) of every instance of the account in this region that counts against a vCPU quota: until it is
+    stopped or terminated, whatever it is about to be."""
+    states = [{"Name": "instance-state-name", "Values": list(COUNTED)}]
     return {instance.id: (instance.type, instance.market) for instance in _describe(Filters=states)}
 
 
@@ -89,12 +98,12 @@ def images_in_use() -> frozenset[str]:
 
 def stop(ids: Collection[str]) -> dict[str, str]:
     """Stop these, on-demand ones only; why EC2 refuses which of them, in its words."""
-    return _each(client("ec2").stop_instances, sorted(ids))
+    return _remembered(_each(client("ec2").stop_instances, sorted(ids)))
 
 
 def terminate(ids: Collection[str]) -> dict[str, str]:
     """End these, which may happen twice; why EC2 refuses which of them, in its words."""
-    return _each(client("ec2").terminate_instances, sorted(ids))
+    return _remembered(_each(client("ec2").terminate_instances, sorted(ids)))
 
 
 def start(ids: Collection[str]) -> dict[str, str]:
@@ -114,11 +123,9 @@ def all_done(refused: Mapping[str, str]) -> None:
 
 
 def keep_disks(ids: Collection[str]) -> None:
-    """From now on these stop where they would end by shutting themselves down. EC2 takes one a call."""
-    for host in sorted(ids):
-        client("ec2").modify_instance_attribute(
-            InstanceId=host, InstanceInitiatedShutdownBehavior={"Value": "stop"}
-        )
+    """From now on these stop where they would end by shutting themselves down. EC2 takes one a call. One that is gone
+    meanwhile is no error; Infrastructure for any other refusal."""
+    all_done(_there(_each(_stop_at_shutdown, sorted(ids), chunk=1)))
 
 
 def tag(hosts: Mapping[str, Sequence[str]], key: str) -> None:
@@ -126,13 +133,31 @@ def tag(hosts: Mapping[str, Sequence[str]], key: str) -> None:
     refused: dict[str, str] = {}
     for value, ids in hosts.items():
         refused |= _each(_tagger(key, value), ids, chunk=MOST_TAGGED)
-    all_done({host: why for host, why in refused.items() if not why.startswith(GONE)})
+    all_done(_there(refused))
 
 
 def subnets(ids: Iterable[str]) -> dict[str, str]:
     """One of these subnets by Availability Zone."""
     answer = client("ec2").describe_subnets(SubnetIds=list(ids))
     return {subnet["AvailabilityZone"]: subnet["SubnetId"] for subnet in reversed(answer["Subnets"])}
+
+
+def _there(refused: Mapping[str, str]) -> dict[str, str]:
+    """Without those that are gone."""
+    return {host: why for host, why in refused.items() if not why.startswith(GONE)}
+
+
+def _remembered(refused: Mapping[str, str]) -> dict[str, str]:
+    """Without those that have long ended: nothing is left to stop or to end."""
+    return {host: why for host, why in refused.items() if why != FORGOTTEN}
+
+
+def _stop_at_shutdown(InstanceIds: Sequence[str]) -> Any:  # noqa: N803 - as the other calls name it
+    (host,) = InstanceIds
+    behaviour = {"Value": "stop"}
+    return client("ec2").modify_instance_attribute(
+        InstanceId=host, InstanceInitiatedShutdownBehavior=behaviour
+    )
 
 
 def _tagger(key: str, value: str) -> Callable[..., Any]:
@@ -144,7 +169,8 @@ def _tagger(key: str, value: str) -> Callable[..., Any]:
 
 def _each(call: Callable[..., Any], ids: Sequence[str], chunk: int = CHUNK) -> dict[str, str]:
     """All in calls of `chunk`. EC2 refuses a call whole: of one that it refuses, each half is asked again, down to the
-    host that it is about, unless EC2 itself is in trouble. A missing permission is raised."""
+    host that it is about, unless EC2 itself is in trouble. A missing permission is raised, unless it is missing for
+    hosts alone that EC2 has forgotten, and whose tag nobody can see any more."""
     refused: dict[str, str] = {}
     waiting = [list(ids[first : first + chunk]) for first in range(0, len(ids), chunk)]
     while waiting:
@@ -153,6 +179,12 @@ def _each(call: Callable[..., Any], ids: Sequence[str], chunk: int = CHUNK) -> d
             call(InstanceIds=some)
         except ServiceUnavailable as error:
             refused |= dict.fromkeys(some, f"{error.code}: {error.reason}")
+        except AccessDenied:
+            forgotten = _forgotten(some)
+            if not forgotten:
+                raise
+            refused |= dict.fromkeys(forgotten, FORGOTTEN)
+            waiting += [rest] if (rest := [host for host in some if host not in forgotten]) else []
         except ClientError as error:
             answer = error.response["Error"]
             if len(some) == 1:
@@ -161,6 +193,16 @@ def _each(call: Callable[..., Any], ids: Sequence[str], chunk: int = CHUNK) -> d
                 middle = len(some) // 2
                 waiting += [some[:middle], some[middle:]]
     return refused
+
+
+def _forgotten(ids: Collection[str]) -> frozenset[str]:
+    """Those that have ended so long ago that EC2 knows nothing of them, or none of their tags; none for whom may not
+    look."""
+    try:
+        known = {host.id for host in of_ids(ids) if host.state != "terminated"}
+    except AccessDenied:
+        return frozenset()
+    return frozenset(ids) - known
 
 
 def _describe(**request: Any) -> tuple[Instance, ...]:

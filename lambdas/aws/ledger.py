@@ -4,7 +4,7 @@ Rows that belong together are written in one transaction: a crash leaves all of 
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import field
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -13,7 +13,7 @@ from typing import Any, Literal
 from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
 from botocore.exceptions import ClientError
 
-from lambdas.aws.calls import listed, unless
+from lambdas.aws.calls import listed
 from lambdas.aws.clients import client
 from lambdas.core.capacity.cost import BilledHost
 from lambdas.core.capacity.plan import Plan
@@ -39,6 +39,8 @@ MOST_WRITES = 100
 LOOK_UPS_LIVE = timedelta(days=90)
 PACK, UNPACK = TypeSerializer(), TypeDeserializer()
 BAKE_LOCK = ("bake", "lock")
+OPEN = "open"
+"""The key under which every run has a row from Admit to Conclude."""
 Noun = Literal["instance", "image", "command"]
 """What a look-up row is about."""
 
@@ -46,7 +48,7 @@ Noun = Literal["instance", "image", "command"]
 @dataclass(frozen=True)
 class Write:
     """One row to write. `put` replaces the row; otherwise `values` are set on it (None removes nothing and
-    is left out). `unless` names an attribute that must not be there yet, `only` one that must."""
+    is left out). `unless` names an attribute that must not be there yet, `only` one that must. `delete` removes it."""
 
     pk: str
     sk: str
@@ -54,6 +56,7 @@ class Write:
     put: bool = False
     unless: str | None = None
     only: str | None = None
+    delete: bool = False
 
 
 @dataclass(frozen=True)
@@ -71,6 +74,15 @@ class AlreadyWrittenError(Exception):
 
 def run_row(run: str, values: RunUpdate, *, unless: Literal["created", "ended"] | None = None) -> Write:
     return Write(f"run#{run}", "run", values, unless=unless)
+
+
+def open_row(run: str, kind: str, execution_arn: str) -> Write:
+    """That the run goes on: whoever looks for runs that nobody has concluded need not read them all."""
+    return Write(OPEN, run, {"kind": kind, "execution_arn": execution_arn}, put=True)
+
+
+def no_open_row(run: str) -> Write:
+    return Write(OPEN, run, delete=True)
 
 
 def plan_row(run: str, plan: Plan) -> Write:
@@ -141,16 +153,24 @@ class Table:
         return unpack(answer["Item"]) if "Item" in answer else None
 
     def _only_if(
-        self, condition: str, call: Callable[..., Any], values: Mapping[str, Any], **more: Any
+        self, condition: str, act: Literal["Put", "Delete"], values: Mapping[str, Any], **more: Any
     ) -> bool:
-        """Whether the condition held, so that it is done. `#name` in it is an attribute, `:name` one of `values`."""
+        """Whether the condition held, so that it is done. `#name` in it is an attribute, `:name` one of `values`.
+
+        A transaction of one: botocore gives it a token, so that its retry of one whose answer was lost is told that it
+        is done. Alone, the retry would meet its own write and be told that the condition does not hold."""
         names = {word: word[1:] for word in re.findall(r"#\w+", condition)}
         words: dict[str, Any] = {"ExpressionAttributeNames": names} if names else {}
         if values:
             words["ExpressionAttributeValues"] = {f":{name}": pack(value) for name, value in values.items()}
-        refused = ["ConditionalCheckFailedException"]
-        done = unless(refused, call, TableName=self.table, ConditionExpression=condition, **words, **more)
-        return done is not None
+        only = {act: {"TableName": self.table, "ConditionExpression": condition, **words, **more}}
+        try:
+            self.dynamodb.transact_write_items(TransactItems=[only])
+        except ClientError as error:
+            if _did_not_hold(error):
+                return False
+            raise
+        return True
 
     def _query(self, condition: str, values: Mapping[str, str], **more: Any) -> list[dict[str, Any]]:
         """The rows for whose keys the condition holds, in which `:name` is one of `values`."""
@@ -170,10 +190,7 @@ class Ledger(Table):
             try:
                 self.dynamodb.transact_write_items(TransactItems=[self._item(write) for write in chunk])
             except ClientError as error:
-                if error.response["Error"]["Code"] != "TransactionCanceledException":
-                    raise
-                reasons = [reason.get("Code") for reason in error.response.get("CancellationReasons", [])]
-                if "ConditionalCheckFailed" not in reasons and "ConditionalCheckFailed" not in str(error):
+                if not _did_not_hold(error):
                     raise
                 raise AlreadyWrittenError(str(error)) from error
 
@@ -226,11 +243,6 @@ class Ledger(Table):
         tokens: Iterable[TokenRow] = (records.of_row(row) for row in rows if "token" in row)
         return tuple(token for token in tokens if token.answered is None)
 
-    def progress(self, run: str) -> Mapping[str, Any]:
-        """What the run's chief said last, in any attempt; empty before its first word."""
-        row = self._get(f"run#{run}", "run") or {}
-        return row.get("progress") or {}
-
     def owner(self, noun: Noun, name: str) -> Owner | None:
         """Whose the instance, image or command is, by its look-up row."""
         row = self._get(f"{noun}#{name}", "run")
@@ -245,15 +257,14 @@ class Ledger(Table):
         """Whether the lock is this run's now: it was free, its own, or that of `instead_of`, which is over."""
         return self._only_if(
             "attribute_not_exists(pk) OR #run IN (:mine, :over)",
-            self.dynamodb.put_item,
+            "Put",
             {"mine": lock.run, "over": instead_of or lock.run},
             Item=_key(*BAKE_LOCK) | packed(wire.to_json(lock)),
         )
 
     def give_back_bake_lock(self, run: str) -> bool:
         """Whether the lock was this run's until now."""
-        delete = self.dynamodb.delete_item
-        return self._only_if("#run = :mine", delete, {"mine": run}, Key=_key(*BAKE_LOCK))
+        return self._only_if("#run = :mine", "Delete", {"mine": run}, Key=_key(*BAKE_LOCK))
 
     def _rows(self, run: str, condition: str, edge: str) -> list[dict[str, Any]]:
         values = {"run": f"run#{run}", "edge": edge}
@@ -261,6 +272,8 @@ class Ledger(Table):
 
     def _item(self, write: Write) -> dict[str, Any]:
         key = _key(write.pk, write.sk)
+        if write.delete:
+            return {"Delete": {"TableName": self.table, "Key": key}}
         if write.put:
             return {"Put": {"TableName": self.table, "Item": key | packed(write.values)}}
         values = packed({name: value for name, value in write.values.items() if value is not None})
@@ -278,6 +291,14 @@ class Ledger(Table):
             names["#only"] = write.only
             update["ConditionExpression"] = "attribute_exists(#only)"
         return {"Update": update | {"ExpressionAttributeNames": names}}
+
+
+def _did_not_hold(error: ClientError) -> bool:
+    """Whether a transaction was cancelled since a condition of its own did not hold."""
+    if error.response["Error"]["Code"] != "TransactionCanceledException":
+        return False
+    reasons = [reason.get("Code") for reason in error.response.get("CancellationReasons", [])]
+    return "ConditionalCheckFailed" in reasons or "ConditionalCheckFailed" in str(error)
 
 
 def _key(pk: str, sk: str) -> dict[str, Any]:

@@ -4,12 +4,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from lambdas.aws.ledger import Table, packed, unpack
+from lambdas.aws.ledger import OPEN, Table, packed, unpack
 from lambdas.core.model.errors import Infrastructure
 from lambdas.core.patrol.budget import Money
 from lambdas.core.run import records
 from lambdas.core.run.records import RunRow
 from lambdas.core.values import wire
+from lambdas.core.values.lazy import dataclass
 
 PATROL = "patrol"
 KEPT = timedelta(days=90)
@@ -17,6 +18,15 @@ MOST_KEYS = 100
 MOST_ROUNDS = 5
 MOST_VERDICTS = 500
 """In one row: an item of DynamoDB holds 400 KB."""
+
+
+@dataclass(frozen=True)
+class OpenRun:
+    """A run that was admitted and that nobody has concluded."""
+
+    run: str
+    kind: str
+    execution_arn: str
 
 
 class Throttled(Infrastructure):
@@ -64,6 +74,11 @@ class Logbook(Table):
         rows = self._query("pk = :day", {"day": f"{PATROL}#{day:%Y-%m-%d}"})
         return [verdict for row in rows for verdict in row["verdicts"]]
 
+    def open_runs(self) -> list[OpenRun]:
+        """Every run that nobody has concluded yet: one call for thousands."""
+        rows = self._query("pk = :open", {"open": OPEN})
+        return [OpenRun(str(row["sk"]), str(row["kind"]), str(row["execution_arn"])) for row in rows]
+
     def runs(self, names: Iterable[str]) -> dict[str, RunRow]:
         """The rows of these runs, as far as the ledger has them: a call for each hundred."""
         found = {}
@@ -98,7 +113,7 @@ class Logbook(Table):
                 raise Throttled(f"DynamoDB has not read {len(wanted)} rows in {MOST_ROUNDS} calls")
 
     def _put_if(self, condition: str, row: Mapping[str, Any], **values: str) -> bool:
-        return self._only_if(condition, self.dynamodb.put_item, values, Item=packed(row))
+        return self._only_if(condition, "Put", values, Item=packed(row))
 
 
 def _expires(now: datetime) -> int:

@@ -5,6 +5,7 @@ A token that was answered before, or whose task is over, is not an error: somebo
 
 import json
 from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 from lambdas.aws.calls import listed, unless
@@ -13,6 +14,7 @@ from lambdas.core.run.recovery import Trouble
 
 OVER = ("TaskTimedOut", "TaskDoesNotExist")
 GOES_ON = ("RUNNING", "PENDING_REDRIVE")
+LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
 def start(machine: str, name: str, execution_input: Mapping[str, Any]) -> bool:
@@ -23,9 +25,17 @@ def start(machine: str, name: str, execution_input: Mapping[str, Any]) -> bool:
 
 
 def is_over(arn: str) -> bool:
-    """Whether this execution has ended, however; one that Step Functions does not know any more ended long ago."""
-    known = unless(["ExecutionDoesNotExist"], client("stepfunctions").describe_execution, executionArn=arn)
-    return known is None or known["status"] not in GOES_ON
+    """Whether this execution has ended, however."""
+    return over_since(arn) is not None
+
+
+def over_since(arn: str) -> datetime | None:
+    """When this execution ended, however; None while it goes on. One that Step Functions does not know any more ended
+    long ago."""
+    found = unless(["ExecutionDoesNotExist"], client("stepfunctions").describe_execution, executionArn=arn)
+    if found is None:
+        return LONG_AGO
+    return None if found["status"] in GOES_ON else found.get("stopDate", LONG_AGO)
 
 
 def running(machines: Iterable[str]) -> frozenset[str]:

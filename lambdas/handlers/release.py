@@ -51,7 +51,7 @@ def handler(given: ReleaseInput) -> Released:
     if wrong := unread or unwritten:
         raise wrong
     if records:
-        _write(ledger, records, disposals, given.attempt, now, run_is_over=run_is_over)
+        _write(ledger, records, disposals, given.attempt, clock(), run_is_over=run_is_over)
     done = tuple(f"{each.act} {each.instance}: {each.reason}" for each in disposals)
     return Released(hosts=done[:MOST_HOSTS])
 
@@ -101,7 +101,8 @@ def _write(
     *,
     run_is_over: bool,
 ) -> None:
-    """A host that was not found is gone already: for it, too, the clock stops here at the latest."""
+    """A host that was not found is gone already: for it, too, the clock stops here at the latest. `now` is when EC2 has
+    answered: it bills until then."""
     run = records.run.run
     kept = {each.instance for each in disposals if each.act is Act.KEEP}
     over = [

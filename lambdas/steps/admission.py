@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Protocol
 
-from lambdas.aws.ledger import AlreadyWrittenError, Ledger, Write, event_row, run_row
+from lambdas.aws.ledger import AlreadyWrittenError, Ledger, Write, event_row, open_row, run_row
 from lambdas.aws.logbook import Logbook
 from lambdas.core.edges.common import AdmitInput
 from lambdas.core.edges.conclude import ConcludeInput
@@ -64,7 +64,8 @@ class Admission:
         return Refused(self.refusal.__name__, names.taken(row.run, row.execution_arn))
 
     def write(self, decided: Decided, values: RunUpdate, *rows: Write) -> Refused | None:
-        """The run, its first rows and what was decided; why not, where another execution of the name was faster."""
+        """The run, open until it is concluded, its first rows and what was decided; why not, where another execution
+        of the name was faster."""
         run, now = self.given.run, clock()
         begun: RunUpdate = {
             "state": "Admit",
@@ -75,7 +76,8 @@ class Admission:
         }
         entry = event_row(run, note(decided.kind, decided.reason, at=now))
         try:
-            self.ledger.write(run_row(run, begun, unless="created"), *rows, entry)
+            is_open = open_row(run, begun["kind"], self.given.execution)
+            self.ledger.write(run_row(run, begun, unless="created"), is_open, *rows, entry)
         except AlreadyWrittenError:
             logger.info("%s is in the ledger already", run)
             return self.taken()

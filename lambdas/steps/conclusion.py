@@ -5,17 +5,17 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from lambdas.aws import s3
-from lambdas.aws.ledger import AlreadyWrittenError, Ledger, event_row, run_row
+from lambdas.aws.ledger import AlreadyWrittenError, Ledger, event_row, no_open_row, run_row
 from lambdas.core.edges.conclude import Concluded, ConcludedBefore, ConcludeInput
 from lambdas.core.model import timeline
 from lambdas.core.model.errors import AccessDenied, TrainyardError
 from lambdas.core.run import outcome
 from lambdas.core.run.outcome import Conclusion, Outcome
-from lambdas.core.run.records import Records, RunUpdate
+from lambdas.core.run.records import AttemptUpdate, Records, RunUpdate
 from lambdas.core.run.summary import RunFacts
 from lambdas.core.values import wire
 from lambdas.core.values.lazy import dataclass
-from lambdas.steps import admission
+from lambdas.steps import admission, attempts
 from lambdas.steps.observability import clock, logger, note
 
 
@@ -43,24 +43,27 @@ class RunEnd(RunFacts):
             "error": how.error,
             "reason": how.reason,
             "ended": self.now,
+            "warnings": self.all_warnings,
         }
 
     def write(self, summary: Mapping[str, Any], *, unless: Literal["ended"] | None = "ended") -> None:
         """summary.json, timeline.jsonl, plan.json with every pool that was asked; then the run's row, and the
-        timeline's last entry, unless somebody has written these meanwhile: a run ends once."""
+        timeline's last entries, unless somebody has written these meanwhile: a run ends once."""
         run, records = self.run, self.records
-        last = note(self.conclusion.outcome.value, self.conclusion.reason, at=self.now)
+        last = [note("warning", warning, at=self.now) for warning in self.warnings]
+        last.append(note(self.conclusion.outcome.value, self.conclusion.reason, at=self.now))
         s3.put_json(self.bucket, f"runs/{run}/summary.json", summary)
-        lines = timeline.to_jsonl([*(self.ledger.timeline(run) if records else ()), last])
+        lines = timeline.to_jsonl([*(self.ledger.timeline(run) if records else ()), *last])
         s3.put(self.bucket, f"runs/{run}/timeline.jsonl", lines.encode(), media_type="application/x-ndjson")
         if records and records.plan:
             plan = wire.to_json(records.plan) | {"asked": records.asked()}
             s3.put_json(self.bucket, f"runs/{run}/plan.json", plan)
-        if records:
-            try:
-                self.ledger.write(run_row(run, self.values, unless=unless), event_row(run, last))
-            except AlreadyWrittenError:
-                logger.info("%s was concluded meanwhile", run)
+        entries = [event_row(run, entry) for entry in last]
+        ended = [run_row(run, self.values, unless=unless), *entries] if records else []
+        try:
+            self.ledger.write(*ended, no_open_row(run))
+        except AlreadyWrittenError:
+            logger.info("%s was concluded meanwhile", run)
 
 
 def end_of(
@@ -75,15 +78,36 @@ def end_of(
     records = ledger.read(run)
     last = given.outcome
     how = outcome.conclude(last.kind, error=last.error, cause=last.cause, reason=last.reason)
-    end = RunEnd(run=run, bucket=bucket_name, records=records, conclusion=how, now=clock(), ledger=ledger)
+    end = RunEnd(
+        run=run,
+        bucket=bucket_name,
+        records=records,
+        conclusion=how,
+        now=clock(),
+        warnings=_beside(given),
+        ledger=ledger,
+    )
     if records and not admission.is_its_own(records.run, given):
         return end.answer
     concluded = has_concluded(records) if records else s3.get_json(bucket_name, f"runs/{run}/summary.json")
     if given.cut_short and concluded:
+        ledger.write(no_open_row(run))
         return ConcludedBefore(reason=f"{run} had concluded by itself")
     for wrong in (_unnoticed(how, records), _unreleased(given, records), _not_undone(given)):
         end = end.spoiled(wrong) if wrong else end
-    return end
+    return _with_attempt_ended(end)
+
+
+def _with_attempt_ended(end: RunEnd) -> RunEnd:
+    """Nobody else ends an attempt whose execution was cut short, or failed in a state of its own."""
+    number = end.records.run.attempt if end.records else None
+    row = end.records.attempts.get(number) if end.records and number else None
+    how = end.conclusion
+    if row is None or number is None or row.ending or how.error is None or end.records is None:
+        return end
+    values: AttemptUpdate = {"ending": outcome.ending_of(how.error), "ended": end.now, "reason": how.reason}
+    attempts.end_once(end.ledger, end.run, number, values)
+    return replace(end, records=end.ledger.read(end.run))
 
 
 def _unnoticed(how: Conclusion, records: Records | None) -> AccessDenied | None:
@@ -101,4 +125,14 @@ def _unreleased(given: ConcludeInput, records: Records | None) -> TrainyardError
 
 
 def _not_undone(given: ConcludeInput) -> TrainyardError | None:
-    return outcome.not_undone(given.run, given.undone.trouble) if given.undone.error else None
+    """Of an image that is all that the run was for."""
+    undone = given.undone.error and not given.unimaged.error
+    return outcome.not_undone(given.run, given.undone.trouble) if undone else None
+
+
+def _beside(given: ConcludeInput) -> tuple[str, ...]:
+    """How the image failed that was to be made beside the training, and what is left of it."""
+    if not given.unimaged.error:
+        return ()
+    left = outcome.not_undone(given.run, given.undone.trouble).reason if given.undone.error else None
+    return (outcome.unimaged(given.unimaged.trouble), *([left] if left else []))

@@ -156,6 +156,7 @@ def retire_if_over(entered: Entered) -> None:
     row = entered.ledger.known(entered.run).run
     if row.ended is not None and row.image:
         images.retire(row.image)
+        entered.ledger.write(run_row(entered.run, {"image": ""}))
         raise ImageFailed(f"{entered.run} was over before its image {row.image} was made; it is retired")
 
 

@@ -116,11 +116,11 @@ def test_a_run_leaves_an_image_of_its_chief_if_the_job_asks_for_one(runs: Runs) 
     assert (said["trainyard:family"], said["trainyard:kind"]) == ("kept", "snapshot")
     assert (said["trainyard:run"], said["trainyard:execution"]) == (run.id, run.id)
     runs.cloud.fault("image-fail", "--reason", "no room")
-    failed = runs.run(runs.job("kept", **ALONE, after={"image": "on_success"}))
-    assert failed.execution.error == "ImageFailed", failed.why()
-    assert "no room" in failed.execution.cause
-    assert failed.summary["image"] is None
-    assert made_by(runs, failed.id) == []
+    without = runs.run(runs.job("kept", **ALONE, after={"image": "on_success"}))
+    assert without.succeeded, without.why()
+    assert "no room" in "".join(without.summary["warnings"])
+    assert without.summary["image"] is None
+    assert made_by(runs, without.id) == []
 
 
 def test_a_host_outlives_every_image_that_fails_and_ends_only_with_one_that_is_there(runs: Runs) -> None:

@@ -116,11 +116,11 @@ def test_an_execution_that_does_not_end_well_is_released_and_one_cut_short_is_co
         found.items()
         >= {
             "RunBroken": ("Release", ["ABORTED", "FAILED", "TIMED_OUT"]),
-            "TrainCutShort": ("TrainConclude", ["ABORTED", "TIMED_OUT"]),
+            "TrainCutShort": ("TrainConclude", ["ABORTED", "FAILED", "TIMED_OUT"]),
             "BakeCutShort": ("BakeConclude", ["ABORTED", "FAILED", "TIMED_OUT"]),
             "ImageBroken": ("SnapshotUndo", ["ABORTED", "FAILED", "TIMED_OUT"]),
-            "SnapshotCutShort": ("SnapshotConclude", ["ABORTED", "TIMED_OUT"]),
-            "LaunchCutShort": ("LaunchConclude", ["ABORTED", "TIMED_OUT"]),
+            "SnapshotCutShort": ("SnapshotConclude", ["ABORTED", "FAILED", "TIMED_OUT"]),
+            "LaunchCutShort": ("LaunchConclude", ["ABORTED", "FAILED", "TIMED_OUT"]),
         }.items()
     )
 

@@ -47,6 +47,7 @@ def test_it_may_do_this_and_nothing_else(yard: Assembly) -> None:
         "sns:Publish",
         "ssm:DescribeSessions",
         "ssm:ListCommandInvocations",
+        "states:DescribeExecution",
         "states:ListExecutions",
         "states:StartExecution",
     }
@@ -70,10 +71,12 @@ def ends(permissions: list[Permission]) -> list[str]:
 
 def test_it_images_by_the_snapshot_workflow_and_calls_signal_and_conclude(yard: Assembly) -> None:
     assert ends(of(yard, "patrol", "states:StartExecution")) == [f"{YARD}-snapshot"]
-    called = ("bake-conclude", "launch-conclude", "signal", "train-conclude")
+    called = ("bake-conclude", "launch-conclude", "signal", "snapshot-conclude", "train-conclude")
     assert ends(of(yard, "patrol", "lambda:InvokeFunction")) == [f"{YARD}-{word}" for word in called]
     machines = [f"{YARD}-{word}" for word in ("bake", "launch", "snapshot", "train")]
     assert ends(of(yard, "patrol", "states:ListExecutions")) == machines
+    described = [each.resource for each in of(yard, "patrol", "states:DescribeExecution")]
+    assert sorted(each.split(":execution:")[1] for each in described) == [f"{each}:*" for each in machines]
 
 
 def test_the_function_is_given_the_yards_policy(yard: Assembly) -> None:

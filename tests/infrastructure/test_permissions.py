@@ -302,7 +302,12 @@ def test_a_bake_reads_base_images_of_aws_and_of_the_yard_and_no_other_parameter(
 def test_a_bake_asks_after_bakes_alone(yard: Assembly) -> None:
     (permission,) = of(yard, "bake_admit", "states:DescribeExecution")
     assert permission.resource.endswith(f":execution:{YARD}-bake:*")
-    assert yard.may("dynamodb:DeleteItem") == {"BakeConcludeRole"}
+
+
+def test_only_a_run_that_ends_takes_a_row_away(yard: Assembly) -> None:
+    """Of the runs that go on, and a bake's lock."""
+    concludes = {f"{word}ConcludeRole" for word in ("Train", "Bake", "Snapshot", "Launch")}
+    assert yard.may("dynamodb:DeleteItem") == concludes
 
 
 @pytest.mark.parametrize("role", ["HostRole", "BuilderRole"])

@@ -118,6 +118,10 @@ def imaged_before(runs: Runs, name: str) -> Seen:
         runs.yard.session.client("ec2").deregister_image(ImageId=made, DeleteAssociatedSnapshots=True)
 
 
+IMAGED = (imaged, image_of_run_fails, imaged_before)
+"""What fails of these beside the training is the image's."""
+
+
 def await_hosts_late(runs: Runs, name: str) -> Seen:
     """Lambda throttles AwaitHosts until the hosts are ready, so that it finds the gang complete."""
     with _throttled(runs, "train-await-hosts"):

@@ -25,7 +25,7 @@ from tests.permissions.paths import unseen
 pytestmark = pytest.mark.exhaustive
 WAITING = {"StartAt": "Wait", "States": {"Wait": {"Type": "Wait", "Seconds": 3600, "End": True}}}
 MACHINES = ("train", "bake", "snapshot", "launch")
-TOLD = ("signal", "train-conclude", "bake-conclude", "launch-conclude")
+TOLD = ("signal", "train-conclude", "bake-conclude", "snapshot-conclude", "launch-conclude")
 BEFORE_JUDGING = (
     "ec2:DescribeInstances",
     "ec2:DescribeImages",
@@ -134,7 +134,7 @@ class Place:
 
     def _rows(self, ago: str) -> None:
         """One run trains in silence beyond its deadline, and a host of it left words that nobody heard; one waits for
-        its image; three are over, and nobody has concluded them. No patrol has been here."""
+        its image; four are over, and nobody has concluded them. No patrol has been here."""
         with answering(self.cloud):
             table = boto3.resource("dynamodb").Table("ledger")
         for row in table.scan(ConsistentRead=True)["Items"]:
@@ -146,8 +146,11 @@ class Place:
             ("over-1", "train", "Train", {}),
             ("over-2", "bake", "Install", {}),
             ("over-3", "launch", "Launch", {}),
+            ("over-6", "snapshot", "Capture", {}),
         ):
             table.put_item(Item={**row, "pk": f"run#{run}", "kind": kind, "state": state, **more})
+            execution = self.machines[kind].replace(":stateMachine:", ":execution:") + f":{run}"
+            table.put_item(Item={"pk": "open", "sk": run, "kind": kind, "execution_arn": execution})
         wait = {"pk": "run#live-2", "sk": "wait#0001#capture", "since": ago, "image": "ami-0123456789abcdef0"}
         table.put_item(Item=wait)
         host = "i-0123456789abcdef0"

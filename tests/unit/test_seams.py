@@ -19,6 +19,7 @@ from lambdas.core.run import deadlines
 from lambdas.steps.patrol import missed_events
 from lambdas.steps.signals import from_hosts
 from tests.unit.core.facts import NOON
+from training.host import errors
 from training.host.agent import lease
 from training.host.cluster import Cluster as HostsCluster
 from training.host.program import ending, silence
@@ -93,6 +94,8 @@ def test_hosts_stop_for_the_reasons_that_the_control_plane_knows() -> None:
 
 def test_a_failure_is_the_programs_or_the_hosts() -> None:
     assert words_in_calls("Failed") == {"program", "host"}
+    assert {errors.HostTrouble.kind, errors.ProgramFault.kind} == {"program", "host"}
+    assert errors.GivenUp.kind == from_hosts.GIVEN_UP
 
 
 def test_the_runtime_leaves_with_the_code_that_the_agent_takes_for_a_restart() -> None:

@@ -4,6 +4,7 @@ HostTrouble            something on this host keeps the attempt from going on
 ├── AccessDenied       a permission is missing (final)
 ├── Missing            an object is not there (final)
 ├── Damaged            what came from the bucket is not what was put there
+├── GivenUp            the hosts of a cluster must restore an earlier checkpoint, all of them (the host is well)
 └── ProgramFault       what the user handed in cannot be run (reported as the program's, final)
 """
 
@@ -35,6 +36,12 @@ class Missing(HostTrouble):
 
 class Damaged(HostTrouble):
     """Raised once it was fetched a second time and came no better."""
+
+
+class GivenUp(HostTrouble):
+    """The checkpoint is damaged, and latest.json names the one before it."""
+
+    kind = "checkpoint"
 
 
 class ProgramFault(HostTrouble):

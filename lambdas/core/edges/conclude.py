@@ -22,8 +22,9 @@ class LastAnswer:
 
 @dataclass(frozen=True, kw_only=True)
 class ConcludeInput(RunInput):
-    """`unreleased`, `unretired` and `undone` say how Release, the retirement of images or Undo failed. A rule or patrol
-    that concludes an execution which did not (`cut_short`) does not know when that started."""
+    """`unreleased`, `unretired` and `undone` say how Release, the retirement of images or Undo failed; `unimaged` how
+    the image failed that a job wants beside its training. A rule or patrol that concludes an execution which did not
+    (`cut_short`) does not know when that started."""
 
     execution: str
     outcome: LastAnswer
@@ -31,6 +32,7 @@ class ConcludeInput(RunInput):
     cut_short: bool = False
     unreleased: Failure = field(default_factory=Failure)
     unretired: Failure = field(default_factory=Failure)
+    unimaged: Failure = field(default_factory=Failure)
     undone: Failure = field(default_factory=Failure)
 
 

@@ -6,7 +6,12 @@ from datetime import datetime
 from lambdas.core.model.job import RUN_ID
 from lambdas.core.values.validation import Fault, InputFaults, shown
 
-CONCLUDES = {"train": "train-conclude", "bake": "bake-conclude", "launch": "launch-conclude"}
+CONCLUDES = {
+    "train": "train-conclude",
+    "bake": "bake-conclude",
+    "snapshot": "snapshot-conclude",
+    "launch": "launch-conclude",
+}
 """By the kind of run: the function `<yard>-...` that concludes it."""
 ARCHIVE = re.compile(r"archive-(i-[^-]+)-\d{10}")
 

@@ -29,6 +29,7 @@ class Ending(StrEnum):
     LOST = "lost"
     START_FAILED = "start_failed"
     TIMED_OUT = "timed_out"
+    ABORTED = "aborted"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +55,7 @@ ENDINGS: Mapping[str, Ending] = {
     "States.HeartbeatTimeout": Ending.TIMED_OUT,
     "States.Timeout": Ending.TIMED_OUT,
     "LimitReached": Ending.TIMED_OUT,
+    "Aborted": Ending.ABORTED,
 }
 
 
@@ -83,6 +85,11 @@ def unreleased(run: str, hosts: Collection[str], trouble: Trouble) -> TrainyardE
         "A host powers itself off once its lease is over (its tag trainyard:lease), which may be hours from now."
     )
     return WORDS.get(trouble.error, Infrastructure)(reason)
+
+
+def unimaged(trouble: Trouble) -> str:
+    """The image that a job wants beside its training failed: why, which is all that becomes of it."""
+    return f"There is no image of this run (after.image), which changes nothing else of it: {_why(trouble)}"
 
 
 def not_undone(run: str, trouble: Trouble) -> TrainyardError:

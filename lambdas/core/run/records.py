@@ -180,9 +180,9 @@ class IntentUpdate(TypedDict, total=False):
 @dataclass(frozen=True, kw_only=True)
 class AttemptRow:
     """One attempt. `error` and `cause` are what its token was, or will be, answered with. `resumed` is what its program
-    found when it restored (`step`, `verified`, ...), None when it said nothing of that; `reached_before` the last step
-    that an earlier attempt had reported when this one first did. `capped` is when its gang was asked to leave because
-    the run's hours or dollars are used up."""
+    found when it restored (`step`, `verified`, ...), None when it said nothing of that; `reported` the last step that
+    its chief has reported, `checkpointed` that of its last whole checkpoint. `capped` is when its gang was asked to
+    leave because the run's hours or dollars are used up."""
 
     attempt: int
     offer: Mapping[str, Any]
@@ -198,10 +198,17 @@ class AttemptRow:
     from_step: int | None = None
     to_step: int | None = None
     resumed: Mapping[str, Any] | None = None
-    reached_before: int | None = None
+    reported: int | None = None
+    checkpointed: int | None = None
     asked: datetime | None = None
     asked_by: tuple[str, ...] = ()
     capped: datetime | None = None
+
+    @property
+    def reached(self) -> int | None:
+        """The last step that anybody has told of it; None before its first."""
+        told = (self.to_step, self.reported, self.checkpointed)
+        return max((step for step in told if step is not None), default=None)
 
     @property
     def pool(self) -> str:
@@ -228,7 +235,8 @@ class AttemptUpdate(TypedDict, total=False):
     from_step: int
     to_step: int | None
     resumed: Mapping[str, Any] | None
-    reached_before: int
+    reported: int
+    checkpointed: int
     asked: datetime
     asked_by: Sequence[str]
     capped: datetime
@@ -502,7 +510,9 @@ def interruption(records: Records, attempt: int, step: int | None) -> Trouble:
         )
         reason = _hangs(records, attempt, going)
     elif going:
-        reason = f"the gang checkpointed and stopped because hosts are going away: {', '.join(going)}"
+        saved = records.attempts[attempt].checkpointed
+        what = "it has reported no checkpoint" if saved is None else f"its last checkpoint is of step {saved}"
+        reason = f"the gang has left because hosts are going away: {', '.join(going)}; {what}"
     elif killed:
         reason = f"the program was killed on {killed}, and the others left to be started again; all hosts are there"
     else:

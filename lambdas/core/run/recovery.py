@@ -47,7 +47,7 @@ class KeptHosts(StrEnum):
 @dataclass(frozen=True, kw_only=True)
 class Trouble:
     """How an attempt ended badly: the error word of the Catch and the facts of its cause. `all_well`: every host is
-    there and can train, so the next attempt can be theirs."""
+    there, and nothing is wrong with any of them, so the next attempt can be theirs."""
 
     error: str
     reason: str = ""

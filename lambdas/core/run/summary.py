@@ -1,13 +1,14 @@
 """summary.json: what a person wants to know about a run when it is over."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from datetime import datetime
 from typing import Any
 
 from lambdas.core.capacity.cost import BilledHost, bill, dollars_of
-from lambdas.core.run.outcome import Conclusion
+from lambdas.core.run.outcome import Conclusion, Ending
 from lambdas.core.run.records import AttemptRow, HostRow, Records, RunRow
+from lambdas.core.run.steps import resumed_at, walk
 from lambdas.core.values import wire
 from lambdas.core.values.lazy import dataclass
 
@@ -29,13 +30,15 @@ PLACES = {
 
 @dataclass(frozen=True, kw_only=True)
 class RunFacts:
-    """A run that is over. `records` is None for a run that Admit could not even write."""
+    """A run that is over. `records` is None for a run that Admit could not even write. `warnings`: what went wrong
+    beside it."""
 
     run: str
     bucket: str
     records: Records | None
     conclusion: Conclusion
     now: datetime
+    warnings: tuple[str, ...] = ()
 
     @property
     def row(self) -> RunRow | None:
@@ -49,6 +52,20 @@ class RunFacts:
     @property
     def hosts(self) -> tuple[HostRow, ...]:
         return tuple(self.records.hosts.values()) if self.records else ()
+
+    @property
+    def all_warnings(self) -> tuple[str, ...]:
+        """Also those that the run was admitted with, and that its bill is too small."""
+        admitted = self.row.warnings if self.row else ()
+        return tuple(dict.fromkeys((*admitted, *self.warnings, *self._unbilled)))
+
+    @property
+    def _unbilled(self) -> Iterator[str]:
+        """The host of a snapshot is another run's, which has the bill."""
+        named = {host for attempt in self.attempts for host in attempt.hosts}
+        lost = sorted(named - {host.instance for host in self.hosts})
+        if lost and self.row and self.row.kind != "snapshot":
+            yield f"The cost lacks {', '.join(lost)}: their rows are not in the ledger any more"
 
     @property
     def folder(self) -> str:
@@ -77,11 +94,11 @@ def summarise(
     """The content of summary.json. Its keys are part of docs/contracts/bucket.md. `objects` are the keys that the run
     left in the bucket; `metrics` is metrics.json."""
     row, hosts, metrics = facts.row, sorted(facts.hosts, key=lambda host: host.launched), metrics or {}
-    steps = _steps(row, metrics)
+    steps = _steps(facts, metrics)
     return head(facts) | {
         "job": row.job.name if row and row.job else None,
         "job_key": row.job_key if row else None,
-        "warnings": list(row.warnings) if row else [],
+        "warnings": list(facts.all_warnings),
         "restarts": max(0, len(facts.attempts) - 1),
         "attempts": attempts(facts, reached=steps["done"]),
         "steps": steps,
@@ -102,26 +119,11 @@ def resume(ordered: Sequence[AttemptRow]) -> dict[str, Any]:
     verified = [attempt.resumed.get("verified") if attempt.resumed else None for attempt in restored]
     return {
         "attempts": len(ordered),
-        "resumed_at": [_resumed_at(attempt) for attempt in restarts],
-        "steps_lost": sum(_steps_lost(ordered, attempt) for attempt in restarts),
+        "resumed_at": [resumed_at(attempt) for attempt in restarts],
+        "steps_lost": walk(ordered).lost,
         "verified": False if False in verified else True if verified and None not in verified else None,
         "restores": [dict(attempt.resumed) for attempt in restarts if attempt.resumed],
     }
-
-
-def _resumed_at(attempt: AttemptRow) -> int:
-    """The step the program says, else that of the checkpoint it was given; 0 from the beginning."""
-    step = attempt.resumed.get("step") if attempt.resumed else None
-    return int(step if step is not None else attempt.from_step or 0)
-
-
-def _steps_lost(ordered: Sequence[AttemptRow], attempt: AttemptRow) -> int:
-    """What was trained before this attempt and had to be trained again in it; one that was lost before its first
-    word leaves that to the next."""
-    if attempt.reached_before is None:
-        return 0
-    reached = max(attempt.reached_before, ordered[ordered.index(attempt) - 1].to_step or 0)
-    return max(0, reached - _resumed_at(attempt))
 
 
 def notice(summary: Mapping[str, Any]) -> tuple[str, str]:
@@ -169,25 +171,29 @@ def _last_log(logs: Sequence[str]) -> str:
 
 
 def attempts(facts: RunFacts, *, reached: int | None = None) -> list[dict[str, Any]]:
-    """Each attempt with where it began and how far it got: at least to where the next one resumed."""
-    following = [*(each.from_step for each in facts.attempts[1:]), reached]
+    """Each attempt with where it began and how far it got: at least to where the next one resumed, if it came so far;
+    the last one, if it finished, to the step that was `reached`."""
+    last = reached if facts.attempts and facts.attempts[-1].ending is Ending.FINISHED else None
+    following = [*(each.from_step for each in facts.attempts[1:]), last]
     rows = []
     for each, at_least in zip(facts.attempts, following, strict=False):
         row = {key: wire.to_json(getattr(each, key)) for key in OF_AN_ATTEMPT}
         row["from_step"] = each.from_step or 0
-        row["to_step"] = max((step for step in (each.to_step, at_least) if step is not None), default=None)
+        told = (each.reached, at_least if at_least and at_least >= row["from_step"] else None)
+        row["to_step"] = max((step for step in told if step is not None), default=None)
         row["seconds"] = _seconds(each.launched, each.ended or facts.now)
         rows.append(row)
     return rows
 
 
-def _steps(row: RunRow | None, metrics: Mapping[str, Any]) -> dict[str, int | None]:
-    """Steps done and planned: what the program wrote last, else what it last signalled."""
-    known = {
-        **((row.progress if row else None) or {}),
-        **{key: value for key, value in metrics.items() if value is not None},
+def _steps(facts: RunFacts, metrics: Mapping[str, Any]) -> dict[str, int | None]:
+    """Steps done and planned: what the program wrote last, else what the hosts have told."""
+    progress = (facts.row.progress if facts.row else None) or {}
+    done, planned = metrics.get("step"), metrics.get("steps")
+    return {
+        "done": walk(facts.attempts).done if done is None else done,
+        "planned": progress.get("steps") if planned is None else planned,
     }
-    return {"done": known.get("step"), "planned": known.get("steps")}
 
 
 def _cost(hosts: Iterable[HostRow], now: datetime) -> dict[str, Any]:

@@ -37,13 +37,15 @@ def handler(given: UndoInput) -> Undone:
 
 
 def _discard(yard: ResumeSettings, ledger: Ledger, records: Records, imaging: Imaging) -> list[str]:
-    """Every image of this execution that nobody can start from."""
-    run, done = records.run.run, []
-    for image in images.of_yard(yard.yard):
-        if image.execution == run and not image.available:
-            images.retire(image.id)
-            ledger.write(run_row(run, {"image": ""}))
-            done.append(f"{image.id} is retired with its snapshots")
+    """Every image of this execution that nobody can start from, also one so new that EC2 does not list it."""
+    run, done, shown = records.run.run, [], images.of_yard(yard.yard)
+    asked = [image.id for image in shown if image.execution == run and not image.available]
+    if records.run.image and records.run.image not in {image.id for image in shown}:
+        asked.append(records.run.image)
+    for image in asked:
+        images.retire(image)
+        ledger.write(run_row(run, {"image": ""}))
+        done.append(f"{image} is retired with its snapshots")
     return done
 
 

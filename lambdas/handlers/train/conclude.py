@@ -12,7 +12,7 @@ from lambdas.aws import messages, s3
 from lambdas.core.edges.conclude import Concluded, ConcludedBefore, ConcludeInput
 from lambdas.core.model.errors import AccessDenied
 from lambdas.core.run import outcome, summary
-from lambdas.core.run.outcome import Outcome
+from lambdas.core.run.outcome import Ending
 from lambdas.settings import ConcludeSettings
 from lambdas.steps import conclusion
 from lambdas.steps.conclusion import RunEnd
@@ -40,6 +40,7 @@ def handler(given: ConcludeInput) -> Concluded | ConcludedBefore:
 
 
 def _metrics(end: RunEnd, objects: Collection[str]) -> dict[str, Any] | None:
+    """Of a program that finished, whatever became of the run afterwards."""
     key = f"runs/{end.run}/metrics.json"
-    well = end.records and end.conclusion.outcome is Outcome.SUCCEEDED
-    return s3.get_json(end.bucket, key) if well and key in objects else None
+    finished = any(attempt.ending is Ending.FINISHED for attempt in end.attempts)
+    return s3.get_json(end.bucket, key) if finished and key in objects else None

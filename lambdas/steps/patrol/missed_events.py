@@ -7,13 +7,13 @@ import json
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
-from lambdas.aws import images, messages
+from lambdas.aws import images, messages, states
 from lambdas.aws.logbook import Logbook
 from lambdas.core.edges import events
 from lambdas.core.edges.conclude import ConcludeInput, LastAnswer
 from lambdas.core.edges.events import Event, FromPatrol, ImageState, InstanceState
 from lambdas.core.model import names
-from lambdas.core.patrol.verdict import Cause, Terminate, Verdict
+from lambdas.core.patrol.verdict import Cause, Verdict, Warn
 from lambdas.core.run.records import RunRow
 from lambdas.core.values import wire
 from lambdas.settings import PatrolSettings
@@ -28,9 +28,12 @@ LONG_AGO = timedelta(minutes=10)
 SILENT_FOR = timedelta(seconds=90)
 """A chief's host speaks every minute. Mostly this is before deadlines.HEARTBEAT; where patrol comes too late for that,
 the look at an overdue Train reads the words itself."""
+MOST_ASKED_ABOUT = 50
+"""Runs that are open though no execution of theirs is listed: each costs a call of Step Functions."""
 CUT_SHORT = (
     "The execution is over, and nothing says how it ended: it was stopped by hand or its time was up. Patrol has ended "
-    "its hosts. Start it again; a job goes on where it was with checkpoints.resume, if it left a checkpoint."
+    "its hosts, if it had any. Start it again; a job goes on where it was with checkpoints.resume, if it left a "
+    "checkpoint."
 )
 CAPTURE = "Capture"
 """The state in which a bake, a snapshot or a run waits for its image."""
@@ -51,7 +54,7 @@ def send(seen: Observation, book: Logbook, yard: PatrolSettings, now: datetime) 
     for event in missed:
         logger.info("patrol sends what no event brought: %s %s", event.detail_type, event.detail)
         _invoke(f"{yard.yard}-signal", event)
-    for kind, conclusion in _cut_short(seen, book):
+    for kind, conclusion in _cut_short(seen, book, now):
         logger.info("patrol concludes %s", conclusion.run)
         _invoke(f"{yard.yard}-{names.CONCLUDES[kind]}", conclusion)
 
@@ -126,26 +129,28 @@ def _from_patrol(word: str, detail: FromPatrol, now: datetime) -> Event:
     return Event(source=events.OF_PATROL, detail_type=word, time=now, detail=detail)
 
 
-def _cut_short(seen: Observation, book: Logbook) -> Iterator[tuple[str, ConcludeInput]]:
-    """The kind and the end of each run whose hosts are ended as orphans, and that nobody has concluded: its execution
-    is gone, and no event came of that."""
-    kinds = {
-        host.run: host.kind
-        for name, host in seen.hosts.items()
-        if host.run and host.kind in names.CONCLUDES and _ends_as_orphan(seen.verdicts.get(name))
+def _cut_short(seen: Observation, book: Logbook, now: datetime) -> Iterator[tuple[str, ConcludeInput]]:
+    """The kind and the end of each run that nobody has concluded though its execution is over, and no event came of
+    that. Whether it has hosts makes no difference; those it has are ended first."""
+    goes_on = seen.live | {
+        host.run for name, host in seen.hosts.items() if _ends_next(seen.verdicts.get(name))
     }
-    for run, row in book.runs(kinds).items():
-        if row.ended is None:
-            yield (
-                kinds[run],
-                ConcludeInput(
-                    run=run,
-                    execution=row.execution_arn,
-                    cut_short=True,
-                    outcome=LastAnswer(kind="error", error="Aborted", reason=CUT_SHORT),
-                ),
-            )
+    left = [each for each in book.open_runs() if each.run not in goes_on and each.kind in names.CONCLUDES]
+    for each in left[:MOST_ASKED_ABOUT]:
+        over = states.over_since(each.execution_arn)
+        if over is None or now - over < PATIENCE or not book.once(f"{now:%Y-%m-%dT%H}#cut#{each.run}", now):
+            continue
+        yield (
+            each.kind,
+            ConcludeInput(
+                run=each.run,
+                execution=each.execution_arn,
+                cut_short=True,
+                outcome=LastAnswer(kind="error", error="Aborted", reason=CUT_SHORT),
+            ),
+        )
 
 
-def _ends_as_orphan(verdict: Verdict | None) -> bool:
-    return isinstance(verdict, Terminate) and verdict.cause is Cause.ORPHAN
+def _ends_next(verdict: Verdict | None) -> bool:
+    """Whether the next pass ends the host as an orphan, if nothing changes."""
+    return isinstance(verdict, Warn) and verdict.cause is Cause.ORPHAN

@@ -126,7 +126,7 @@ def _changed(context: SignalContext, change: InstanceState, at: datetime, now: d
     last = _last_words(member, instance)
     if last:
         return from_hosts.failed(member, last, now)
-    host, step = records.hosts[instance], records.run.step
+    host, step = records.hosts[instance], records.attempts[member.attempt].reached
     error = "Interrupted" if host.warned else "HostLost"
     trouble = Trouble(error=error, reason=reason, lost=(instance,), step=step)
     member.ask_to_stop(records, besides=(instance,))

@@ -12,7 +12,7 @@ from lambdas.core.model.job import Role
 from lambdas.core.model.timeline import Entry, Source
 from lambdas.core.patrol import hold
 from lambdas.core.patrol.hold import Hold, NoHold
-from lambdas.core.run import deadlines, silent_hosts
+from lambdas.core.run import deadlines, silent_hosts, steps
 from lambdas.core.run import records as ledger_rows
 from lambdas.core.run.outcome import Ending
 from lambdas.core.run.records import AttemptUpdate, HostUpdate, Records
@@ -22,6 +22,8 @@ from lambdas.steps import attempts
 from lambdas.steps.observability import logger
 from lambdas.steps.signals.context import SignalContext
 
+GIVEN_UP = "checkpoint"
+"""The kind of a failure that is no host's and not the program's: a damaged checkpoint, which nobody restores again."""
 PROGRESS = ("step", "steps", "epoch", "loss", "accuracy", "steps_per_second")
 
 
@@ -103,7 +105,7 @@ def _beat(records: Records, attempt: int) -> None:
 def _lose(
     context: SignalContext, records: Records, lost: tuple[str, ...], reason: str, now: datetime
 ) -> None:
-    step = records.run.step
+    step = records.attempts[context.attempt].reached
     trouble = Trouble(error="HostLost", reason=reason, lost=lost, step=step)
     entry = context.entry("host lost", at=now, source=Source.WORKFLOW, reason=reason, lost=list(lost))
     context.ledger.write(*(host_row(context.run, host, {"lost": reason}) for host in lost))
@@ -119,26 +121,24 @@ def _started(context: SignalContext, signal: FromHost, now: datetime) -> str:
 
 
 def _progress(context: SignalContext, signal: FromHost, now: datetime) -> str:
-    """The first one of a restart also says how far the attempts before it had come; the first that tells of a step,
-    where it went on: a host may speak for its program before that has reported anything."""
+    """The run's row has the news; the attempt's own keeps how far it came, and of a restart where it went on."""
     facts = {key: getattr(signal, key) for key in PROGRESS}
     progress = facts | {"at": signal.at or now, "attempt": context.attempt}
     writes = [run_row(context.run, {"progress": progress})]
-    if context.attempt > 1:
-        before = context.ledger.progress(context.run)
-        proof: AttemptUpdate = {"resumed": signal.resumed} if signal.resumed else {}
-        if before.get("attempt") != context.attempt:
-            proof["reached_before"] = before.get("step") or 0
-        elif before.get("step") is not None:
-            proof = {}
-        if proof:
-            writes.append(attempt_row(context.run, context.attempt, proof))
+    came: AttemptUpdate = {"resumed": signal.resumed} if signal.resumed else {}
+    if signal.step is not None:
+        came["reported"] = signal.step
+    if came:
+        writes.append(attempt_row(context.run, context.attempt, came))
     return _alive(context, writes)
 
 
 def _checkpointed(context: SignalContext, signal: FromHost, now: datetime) -> str:
     entry = _entry(context, signal, "checkpointed", now, step=signal.step, key=signal.key)
-    return _alive(context, [event_row(context.run, entry)])
+    writes = [event_row(context.run, entry)]
+    if signal.step is not None:
+        writes.append(attempt_row(context.run, context.attempt, {"checkpointed": signal.step}))
+    return _alive(context, writes)
 
 
 def _alive(context: SignalContext, writes: list[Write]) -> str:
@@ -196,11 +196,11 @@ def _stopped(context: SignalContext, signal: FromHost, now: datetime) -> str:
 
 def _limit_reached(context: SignalContext, records: Records, step: int | None, now: datetime) -> str:
     """The gang has saved and left since the run may cost or last no more."""
-    reached = step if step is not None else records.run.step
+    reached = step if step is not None else steps.walk(records.attempts.values()).done
     reason = deadlines.at_its_cap(records, now, step=reached)
     trouble = Trouble(error="LimitReached", reason=reason, step=reached, final=True)
     over = context.entry("capped", at=now, source=Source.WORKFLOW, reason=trouble.reason)
-    attempts.end(context.ledger, context.run, context.attempt, over, now, trouble=trouble, step=reached)
+    attempts.end(context.ledger, context.run, context.attempt, over, now, trouble=trouble, step=step)
     return f"the gang has left: {reason}"
 
 
@@ -216,19 +216,22 @@ def _failed(context: SignalContext, signal: FromHost, now: datetime) -> str:
 
 
 def failed(context: SignalContext, signal: FromHost, now: datetime) -> str:
-    """A host's `failed`, signalled or found as its last words: the attempt is over for all, at once."""
+    """A host's `failed`, signalled or found as its last words: the attempt is over for all, at once. Who has given a
+    damaged checkpoint up is well, and so are the others."""
     instance, by_program = signal.host, signal.kind == "program"
+    is_well = signal.kind == GIVEN_UP
     reason = signal.reason or "no reason given"
     trouble = Trouble(
         error="ProgramFailed" if by_program else _host_error(reason),
         reason=reason,
-        lost=() if by_program else (instance,),
+        lost=() if by_program or is_well else (instance,),
         step=signal.step,
         tail=signal.tail or "",
         exit_code=signal.exit_code,
         final=bool(signal.final),
+        all_well=is_well,
     )
-    if not by_program:
+    if not by_program and not is_well:
         try:
             context.ledger.write(host_row(context.run, instance, {"lost": reason}))
         except AlreadyWrittenError:

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 
 from lambdas.aws.ledger import AlreadyWrittenError, attempt_row, event_row
 from lambdas.core.model.timeline import Source
-from lambdas.core.run import deadlines
+from lambdas.core.run import deadlines, steps
 from lambdas.core.run.recovery import Trouble
 from lambdas.steps import attempts
 from lambdas.steps.observability import logger
@@ -33,7 +33,7 @@ def _capped(context: SignalContext, now: datetime) -> str:
     row = records.attempts.get(context.attempt) if records else None
     if records is None or row is None or row.ending is not None:
         return "the attempt is over"
-    step = records.run.step
+    step = steps.walk(records.attempts.values()).done
     reason = deadlines.used_up(records, context.attempt, now, step=step)
     if reason is None:
         return "its hours and dollars last"
@@ -47,7 +47,7 @@ def _capped(context: SignalContext, now: datetime) -> str:
     over = context.entry(
         "capped", at=now, source=Source.WORKFLOW, reason=f"{reason}; nobody on its hosts answers"
     )
-    attempts.end(context.ledger, context.run, context.attempt, over, now, trouble=trouble, step=step)
+    attempts.end(context.ledger, context.run, context.attempt, over, now, trouble=trouble, step=row.reached)
     return f"{reason}: the attempt is over"
 
 

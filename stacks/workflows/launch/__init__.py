@@ -59,5 +59,5 @@ class Launch(Workflow):
         role = function.its_role
         permissions.write_objects(role, self.bucket, "runs/")
         permissions.mark_hosts(role, self.yard, hold.TAG)
-        permissions.use_ledger(role, self.table, "Query", "PutItem", "UpdateItem")
+        permissions.use_ledger(role, self.table, "Query", "PutItem", "UpdateItem", "DeleteItem")
         return function

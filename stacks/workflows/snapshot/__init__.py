@@ -109,5 +109,5 @@ class Snapshot(Workflow):
         role = function.its_role
         permissions.write_objects(role, self.bucket, "runs/")
         permissions.anywhere(role, "ec2:DescribeImages")
-        permissions.use_ledger(role, self.table, "Query", "PutItem", "UpdateItem")
+        permissions.use_ledger(role, self.table, "Query", "PutItem", "UpdateItem", "DeleteItem")
         return function

@@ -93,5 +93,5 @@ class Train(Workflow):
         permissions.list_objects(role, self.bucket, "runs/")
         permissions.write_objects(role, self.bucket, "runs/")
         permissions.allow(role, ["sns:Publish"], [topic.topic_arn])
-        permissions.use_ledger(role, self.table, "Query", "PutItem", "UpdateItem")
+        permissions.use_ledger(role, self.table, "Query", "PutItem", "UpdateItem", "DeleteItem")
         return function

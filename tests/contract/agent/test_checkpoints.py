@@ -77,7 +77,7 @@ def test_the_hosts_of_a_cluster_restore_the_one_before_it_together_in_the_next_a
     yard.hear("ready")
     yard.order("start", 1, checkpoint=named(newest), strategy="multi_worker", hosts=TWO_HOSTS)
     failed = yard.hear("failed")
-    assert (failed["kind"], failed["final"]) == ("host", False)
+    assert (failed["kind"], failed["final"]) == ("checkpoint", False)
     assert "of step 80, is restored instead, in the next attempt, by all hosts" in failed["reason"]
     assert yard.latest["key"] == before["key"]
 

@@ -167,17 +167,19 @@ def again(number: int, **row: Any) -> AttemptRow:
 
 def restart(
     from_step: int | None = None,
-    reached_before: int | None = None,
+    reported: int | None = None,
     to_step: int | None = None,
     resumed: dict[str, Any] | None = None,
     started: datetime | None = NOON,
+    checkpointed: int | None = None,
 ) -> dict[str, Any]:
     return {
         "from_step": from_step,
-        "reached_before": reached_before,
+        "reported": reported,
         "to_step": to_step,
         "resumed": resumed,
         "started": started,
+        "checkpointed": checkpointed,
     }
 
 
@@ -187,20 +189,23 @@ FIRST = restart(to_step=120)
 RESUMES: list[tuple[str, list[dict[str, Any]], list[int], int, bool | None]] = [
     # sentence, the attempts, resumed at, steps lost, verified
     ("no restart", [FIRST], [], 0, None),
-    ("stopped at its checkpoint", [FIRST, restart(120, 118, resumed=WHOLE)], [120], 0, True),
-    ("killed after its checkpoint", [restart(), restart(120, 131, resumed=WHOLE)], [120], 11, True),
-    ("said more when it left than it had reported", [restart(to_step=133), restart(120, 131, resumed=WHOLE)], [120], 13, True),
-    ("lost before there was a checkpoint", [restart(), restart(0, 40)], [0], 40, None),
-    ("a damaged checkpoint", [FIRST, restart(120, 120, resumed=DAMAGED)], [120], 0, False),
-    ("went back to an older checkpoint than it was given", [FIRST, restart(120, 120, resumed={"step": 60, "verified": True})], [60], 60, True),
-    ("a program that does not say what it restored", [FIRST, restart(120, 125)], [120], 5, None),
-    ("resumed at the step reported", [restart(), restart(120, 120, resumed=WHOLE)], [120], 0, True),
-    ("resumed later than anybody reported", [restart(), restart(120, 110, resumed=WHOLE)], [120], 0, True),
-    ("several", [restart(), restart(120, 130, resumed=WHOLE), restart(200, 205, resumed={"step": 200, "verified": True})], [120, 200], 15, True),
-    ("one of several was damaged", [restart(), restart(120, 130, resumed=DAMAGED), restart(200, 205, resumed={"step": 200, "verified": True})], [120, 200], 15, False),
-    ("one of several did not say", [restart(), restart(120, 130), restart(200, 205, resumed={"step": 200, "verified": True})], [120, 200], 15, None),
-    ("lost again before its first word", [restart(to_step=131), restart(120), restart(120, 131, resumed=WHOLE)], [120, 120], 11, None),
-    ("one in between never started", [restart(), restart(started=None), restart(120, 131, resumed=WHOLE)], [120], 11, True),
+    ("stopped at its checkpoint", [restart(0, 118, 120), restart(120, resumed=WHOLE)], [120], 0, True),
+    ("killed after its checkpoint", [restart(0, 131), restart(120, resumed=WHOLE)], [120], 11, True),
+    ("said more when it left than it had reported", [restart(0, 131, 133), restart(120, resumed=WHOLE)], [120], 13, True),
+    ("had saved more than it had reported", [restart(0, 110, checkpointed=120), restart(60)], [60], 60, None),
+    ("lost before there was a checkpoint", [restart(0, 40), restart(0)], [0], 40, None),
+    ("a damaged checkpoint", [FIRST, restart(120, resumed=DAMAGED)], [120], 0, False),
+    ("went back to an older checkpoint than it was given", [FIRST, restart(120, resumed={"step": 60, "verified": True})], [60], 60, True),
+    ("a program that does not say what it restored", [restart(0, 125), restart(120)], [120], 5, None),
+    ("resumed at the step reported", [restart(0, 120), restart(120, resumed=WHOLE)], [120], 0, True),
+    ("resumed later than anybody reported", [restart(0, 110), restart(120, resumed=WHOLE)], [120], 0, True),
+    ("several", [restart(0, 130), restart(120, 205, resumed=WHOLE), restart(200, resumed={"step": 200, "verified": True})], [120, 200], 15, True),
+    ("one of several was damaged", [restart(0, 130), restart(120, 205, resumed=DAMAGED), restart(200, resumed={"step": 200, "verified": True})], [120, 200], 15, False),
+    ("one of several did not say", [restart(0, 130), restart(120, 205), restart(200, resumed={"step": 200, "verified": True})], [120, 200], 15, None),
+    ("lost again before its first word", [FIRST, restart(100), restart(100, resumed={"step": 100, "verified": True})], [100, 100], 20, None),
+    ("one in between never started", [restart(0, 131), restart(started=None), restart(120, resumed=WHOLE)], [120], 11, True),
+    ("sent two attempts back by damaged checkpoints", [restart(0, 40), restart(30, started=None), restart(20, started=None), restart(10)], [10], 30, None),
+    ("sent two back that both had started", [restart(0, 40), restart(30), restart(20), restart(10)], [30, 20, 10], 30, None),
 ]  # fmt: skip
 
 
@@ -224,8 +229,8 @@ def test_the_proof_of_resume(
 def test_the_notice_says_what_an_interruption_cost() -> None:
     assert "Steps: 300 of 300.\n" in summary.notice(told(ATTEMPTS[1:]))[1]
     attempts = (
-        again(1, started=NOON),
-        again(2, started=NOON, from_step=120, reached_before=131, resumed=WHOLE),
+        again(1, started=NOON, reported=131),
+        again(2, started=NOON, from_step=120, resumed=WHOLE),
     )
     text = summary.notice(told(attempts))[1]
     assert "Attempts: 2. Steps: 300 of 300, resumed at step 120; steps lost: 11." in text
@@ -238,9 +243,40 @@ def test_what_was_expected_to_fail_stands_in_summary_and_notice() -> None:
     assert "Warning" not in summary.notice(told())[1]
 
 
+def test_a_bill_that_lacks_a_host_says_so() -> None:
+    last, lost = ATTEMPTS
+    found = told((replace(lost, hosts=("i-1", "i-9")), last))
+    assert found["warnings"] == ["The cost lacks i-9: their rows are not in the ledger any more"]
+
+
 def test_an_attempt_got_at_least_as_far_as_the_next_one_resumed_from() -> None:
     last, lost = ATTEMPTS
     assert told((replace(lost, to_step=1), last))["attempts"][0]["to_step"] == 120
+
+
+DONE: list[tuple[str, list[dict[str, Any]], int | None, list[int | None]]] = [
+    # sentence, the attempts, steps done, how far each got
+    ("nothing was reported", [restart(0)], None, [None]),
+    ("finished, and failed afterwards", [restart(0, 5, 40)], 40, [40]),
+    ("saved more than it had reported", [restart(0, 5, checkpointed=8)], 8, [8]),
+    ("went on from another run", [restart(120)], 120, [None]),
+    ("restarted, and failed before it was as far again", [restart(0, 40), restart(10, 15)], 15, [40, 15]),
+    ("restarted, and failed before its first word", [restart(0, 40), restart(30)], 30, [40, None]),
+    ("could not be restarted", [restart(0, 40), restart(30, started=None)], 40, [40, None]),
+    ("began anew", [restart(0, 40), restart(0)], 0, [40, None]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("rows", "done", "reached"), [row[1:] for row in DONE], ids=[row[0] for row in DONE])
+def test_the_steps_of_a_run_that_left_no_metrics(
+    rows: list[dict[str, Any]], done: int | None, reached: list[int | None]
+) -> None:
+    attempts = [again(n, **row) for n, row in enumerate(rows, 1)]
+    found = summary.summarise(
+        run_facts(RUN, attempts=attempts, job=job(), progress={"step": 5, "steps": 40}), objects=()
+    )
+    assert found["steps"] == {"done": done, "planned": 40}
+    assert [attempt["to_step"] for attempt in found["attempts"]] == reached
 
 
 def test_a_refused_run_has_a_summary_too() -> None:

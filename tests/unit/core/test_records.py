@@ -378,6 +378,15 @@ def test_an_interruption_names_the_hosts_that_go() -> None:
     assert (trouble.error, trouble.lost, trouble.step) == ("Interrupted", ("i-b", "i-c"), 40)
 
 
+@pytest.mark.parametrize(
+    ("saved", "words"), [({}, "it has reported no checkpoint"), ({"checkpointed": 30}, "is of step 30")]
+)
+def test_an_interruption_claims_no_checkpoint_that_nobody_made(saved: dict[str, Any], words: str) -> None:
+    hosts = {"i-a": host(stopped=1, why="interrupted")}
+    row = {"sk": "attempt#0001", "offer": {}, "hosts": ["i-a"], "launched": AT, **saved}
+    assert words in records.interruption(ledger(row, hosts=hosts), 1, 40).reason
+
+
 LIVES = [
     ("a host that runs", {}, True),
     ("one that is lost", {"lost": "gone"}, False),

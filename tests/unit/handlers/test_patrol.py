@@ -91,9 +91,10 @@ def test_a_yard_without_hosts_costs_a_few_calls(yard: Yard) -> None:
     yard.account.calls.clear()
     yard.looks()
     assert yard.account.calls == {
-        "dynamodb:PutItem": 2,
+        "dynamodb:TransactWriteItems": 2,
         "dynamodb:GetItem": 1,
         "dynamodb:BatchGetItem": 1,
+        "dynamodb:Query": 1,
         "ec2:DescribeInstances": 1,
         "sfn:ListExecutions": 2,
     }
@@ -297,7 +298,7 @@ def test_a_wrong_tag_on_a_thousand_hosts_is_one_line(yard: Yard) -> None:
     yard.account.calls.clear()
     yard.looks()
     assert "1000 hosts (i-0000, i-0001, i-0002, ...): the tag trainyard:policy-idle_percent" in yard.told()
-    assert yard.account.calls["dynamodb:PutItem"] < 10
+    assert yard.account.calls["dynamodb:PutItem"] + yard.account.calls["dynamodb:TransactWriteItems"] < 10
 
 
 @pytest.mark.parametrize("price", ["\u00b2", "9" * 200, "-1", "nan", "dear"])
@@ -345,7 +346,7 @@ def test_an_orphan_ends_though_nobody_knows_how_hosts_are_used(
     assert yard.states() == {"i-idle": "running", "i-lost": "shutting-down"}
 
 
-@pytest.mark.parametrize("operation", ["PutItem", "GetItem", "CreateTags", "Publish"])
+@pytest.mark.parametrize("operation", ["PutItem", "TransactWriteItems", "GetItem", "CreateTags", "Publish"])
 def test_what_it_cannot_write_keeps_no_orphan_alive_and_is_raised(
     yard: Yard, operation: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -499,19 +500,69 @@ def test_a_run_at_its_cap_is_told_to_signal(yard: Yard) -> None:
     assert (event["source"], event["detail"]) == ("trainyard.patrol", {"run": "live-1", "attempt": 2})
 
 
-@pytest.mark.parametrize(
-    ("kind", "concludes"),
-    [("train", "train-conclude"), ("bake", "bake-conclude"), ("launch", "launch-conclude")],
-)
-def test_a_run_whose_execution_was_aborted_unheard_is_concluded(
+def is_open(yard: Yard, run: str, kind: str = "train", *, over: datetime | None = None) -> None:
+    """Nobody has concluded it; its execution ended then, or Step Functions does not know it any more."""
+    arn = f"arn:aws:states:us-east-1:1:execution:trainyard-{kind}:{run}"
+    yard.account.table["open", run] = {"pk": "open", "sk": run, "kind": kind, "execution_arn": arn}
+    if over:
+        yard.account.over[arn] = over
+
+
+KINDS = [
+    ("train", "train-conclude"),
+    ("bake", "bake-conclude"),
+    ("snapshot", "snapshot-conclude"),
+    ("launch", "launch-conclude"),
+]
+
+
+@pytest.mark.parametrize(("kind", "concludes"), KINDS)
+def test_a_run_whose_execution_was_aborted_unheard_is_concluded_though_it_has_no_host(
     yard: Yard, kind: str, concludes: str
 ) -> None:
-    yard.add("lost", tags={**LOST, "trainyard:kind": kind})
-    yard.account.table["run#lost-1", "run"] = run_row(pk="run#lost-1", kind=kind)
-    yard.looks(2)
+    """It was waiting for capacity, say."""
+    is_open(yard, "lost-1", kind, over=NOON)
+    yard.looks(1)
     ((function, said),) = yard.account.invoked
     assert function == f"trainyard-{concludes}"
     assert (said["run"], said["cut_short"], said["outcome"]["error"]) == ("lost-1", True, "Aborted")
+    assert said["execution"].endswith(f"trainyard-{kind}:lost-1")
+
+
+def test_one_that_step_functions_has_forgotten_is_concluded_once_its_hosts_have_gone(yard: Yard) -> None:
+    lost = yard.add("lost", tags=LOST)
+    is_open(yard, "lost-1")
+    yard.looks(1)
+    assert (lost.state, yard.account.invoked) == ("running", [])
+    yard.looks(1)
+    assert (lost.state, len(yard.account.invoked)) == ("shutting-down", 1)
+
+
+def test_a_run_that_cannot_be_concluded_is_tried_once_an_hour(yard: Yard) -> None:
+    is_open(yard, "lost-1", over=NOON)
+    yard.looks(59)
+    assert len(yard.account.invoked) == 1
+    yard.looks(1)
+    assert len(yard.account.invoked) == 2
+
+
+def test_an_execution_that_has_just_ended_is_left_to_its_event(yard: Yard) -> None:
+    is_open(yard, "lost-1", over=NOON + timedelta(seconds=30))
+    yard.looks(1)
+    assert yard.account.invoked == []
+
+
+def test_a_run_that_goes_on_costs_no_call_of_its_own(yard: Yard) -> None:
+    is_open(yard, "live-1")
+    yard.looks(1)
+    assert (yard.account.invoked, yard.account.calls["sfn:DescribeExecution"]) == ([], 0)
+
+
+def test_a_run_whose_execution_is_named_late_goes_on(yard: Yard) -> None:
+    is_open(yard, "live-1")
+    yard.account.running = {"named late": ["live-1"]}
+    yard.looks(1)
+    assert (yard.account.invoked, yard.account.calls["sfn:DescribeExecution"]) == ([], 1)
 
 
 # ------------------------------------------------------------------------------------------------------------ money
@@ -528,6 +579,20 @@ def test_the_months_money_is_counted_and_its_budget_warned_of_once_each(yard: Ya
         "Trainyard trainyard: 100 % of the month's budget is spent",
     ]
     assert "new runs are refused" in yard.told()
+
+
+def test_a_write_whose_answer_is_lost_skips_no_pass_and_loses_no_warning(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    yard.monthly_dollars = 1.0
+    yard.add("live", tags={**LIVE, "trainyard:price": "30.000000"})
+    yard.looks(1)
+    yard.account.lost_answers = 2
+    assert yard.looks(1)["dollars_this_month"] == 0.5
+    assert [subject for subject, _ in yard.account.notices] == [
+        "Trainyard trainyard: 50 % of the month's budget is spent"
+    ]
 
 
 def test_a_day_is_summed_up_after_midnight(yard: Yard) -> None:

@@ -59,6 +59,16 @@ def test_why_a_program_leaves_and_how_long_it_has(
         assert (leaving.trouble is not None) == (lease is OVER and not notice), sentence
 
 
+@pytest.mark.parametrize(("notice", "program"), [(120, 100), (60, 40), (40, 20), (30, 15), (20, 10), (4, 2)])
+def test_of_a_short_notice_program_and_agent_have_half_each(notice: int, program: int) -> None:
+    short = Notice("terminate", NOW + timedelta(seconds=notice))
+    leaving = order_to_leave(
+        notice=short, going_down=False, stop_ordered=False, deadline=LATER, lease=LONG, now=NOW
+    )
+    assert leaving
+    assert leaving.kill_at == NOW + timedelta(seconds=program)
+
+
 def test_a_notice_that_is_late_gives_no_time_but_also_none_that_is_past() -> None:
     late = Notice("terminate", NOW - timedelta(seconds=30))
     leaving = order_to_leave(

@@ -28,7 +28,7 @@ from training.host.checkpoints import restore
 from training.host.checkpoints.upload import LastCheckpoint
 from training.host.cluster import Assignment, Cluster
 from training.host.disk import Disk
-from training.host.errors import HostTrouble
+from training.host.errors import GivenUp, HostTrouble
 from training.host.image import disk_identity
 from training.host.metadata import Identity, Metadata
 from training.host.periodic import Repeat
@@ -340,7 +340,8 @@ class Agent:
         self._watchdog.renew(lease.while_waiting(now, wait_minutes=minutes, deadline=deadline))
 
     def _report_trouble(self, trouble: HostTrouble) -> None:
-        """Say what is wrong. Final: that was all. Otherwise try again for the next attempt after a while."""
+        """Say what is wrong. Final: that was all. Otherwise try again for the next attempt: after a while, unless the
+        host itself is well."""
         logger.error("%s", trouble.reason)
         ended = Failed(trouble.kind, trouble.reason, None, trouble.final)
         self._outbox.put(failed(self._state.attempt, ended, tail=""))
@@ -350,7 +351,8 @@ class Agent:
             return
         if self._state.phase == "running":
             self._change(phase="waiting")
-        self._watchdog.going_down.wait(TRY_AGAIN_SECONDS)
+        if not isinstance(trouble, GivenUp):
+            self._watchdog.going_down.wait(TRY_AGAIN_SECONDS)
         self._change(attempt=self._state.attempt + 1)
 
     def _clear_what_another_left(self) -> None:

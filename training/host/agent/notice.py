@@ -10,7 +10,8 @@ from training.host.metadata import Notice
 GRACE = timedelta(seconds=90)
 """What a program gets from SIGTERM to SIGKILL when it is told to stop: agree on a step, save, leave."""
 LAST_MOMENTS = timedelta(seconds=20)
-"""What the agent needs after the program, before AWS takes the host: the last checkpoint and the log."""
+"""What the agent needs after the program, before AWS takes the host: the last checkpoint and the log. Of a notice that
+is too short for that each has half."""
 SHUTDOWN_GRACE = timedelta(seconds=60)
 """The boot unit gives the agent 90 seconds when the machine goes down."""
 LEASE_GRACE = timedelta(seconds=45)
@@ -37,7 +38,8 @@ def order_to_leave(
     """By AWS, by the machine, by an order, by the run's limits, by the lease: in this order, since the first leaves the
     least time. `deadline` is when the run's hours or dollars are used up, whoever else may know."""
     if notice:
-        return Leaving("interrupted", max(now, notice.at - LAST_MOMENTS))
+        left = max(notice.at - now, timedelta(0))
+        return Leaving("interrupted", now + max(left - LAST_MOMENTS, left / 2))
     if going_down:
         return Leaving("interrupted", now + SHUTDOWN_GRACE)
     if stop_ordered:

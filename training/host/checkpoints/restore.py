@@ -10,7 +10,7 @@ from training.host.checkpoints import in_bucket, on_disk
 from training.host.checkpoints.in_bucket import FOLDER, STEP, Manifest, name_of
 from training.host.checkpoints.upload import LastCheckpoint
 from training.host.cluster import Checkpoint
-from training.host.errors import Damaged, HostTrouble, Missing
+from training.host.errors import Damaged, GivenUp, HostTrouble, Missing
 from training.host.places import Places
 
 logger = logging.getLogger(__name__)
@@ -45,15 +45,15 @@ def restore(
     """Leave just that checkpoint in the program's folder; nothing for a fresh start.
 
     Where it is damaged, the one before it becomes the run's checkpoint. A host that restores `alone` goes on with it;
-    the hosts of a cluster must restore the same, so they fail this attempt and restore it in the next.
+    the hosts of a cluster must restore the same, so they fail this attempt and restore it in the next. One that comes
+    later finds that another has given the checkpoint up, which is no different.
     """
     if checkpoint is None:
         _empty(places.checkpoints)
         shutil.rmtree(places.restores, ignore_errors=True)
         return Restored(LastCheckpoint())
-    manifest = _named(bucket, run, checkpoint)
     try:
-        return Restored(_put(bucket, manifest, places))
+        return Restored(_put(bucket, _named(bucket, run, checkpoint), places))
     except Damaged as damaged:
         before = in_bucket.give_up(bucket, run, checkpoint.key)
         if before is None:
@@ -63,7 +63,7 @@ def restore(
             ) from damaged
         instead = f"{damaged.reason}; the one before it, of step {before.step}, is restored instead"
         if not alone:
-            raise HostTrouble(f"{instead}, in the next attempt, by all hosts") from damaged
+            raise GivenUp(f"{instead}, in the next attempt, by all hosts") from damaged
         logger.warning("%s", instead)
     again = restore(bucket, run, Checkpoint(before.step, before.key), places, alone=True)
     return Restored(again.checkpoint, again.instead or instead)
@@ -72,6 +72,11 @@ def restore(
 def _named(bucket: Bucket, run: str, checkpoint: Checkpoint) -> Manifest:
     known = in_bucket.catalogue_of(bucket, run)
     manifest = known.named(checkpoint.key) if known else None
+    if manifest is None and known and known.newest.step < checkpoint.step:
+        raise Damaged(
+            f"the checkpoint of step {checkpoint.step}, {bucket.uri(checkpoint.key)}, is damaged: another host has "
+            "found that and given it up"
+        )
     if manifest is None:
         raise Missing(
             f"the checkpoint {bucket.uri(checkpoint.key)} is not one that latest.json names any more; "

@@ -1,0 +1,68 @@
+"""What EC2 says a few seconds too early, or of what it has forgotten."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from benchmarks.recorded import Host, Recorded, answering
+from lambdas.aws import images, instances
+from lambdas.core.model.errors import AccessDenied, ServiceUnavailable
+
+
+@pytest.fixture
+def account(monkeypatch: pytest.MonkeyPatch) -> Iterator[Recorded]:
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    with answering(Recorded(hosts={name: Host(name) for name in ("i-1", "i-2", "i-3")})) as made:
+        yield made
+
+
+def states(account: Recorded) -> dict[str, str]:
+    return {name: host.state for name, host in account.hosts.items()}
+
+
+def test_a_forgotten_host_keeps_no_other_from_being_stopped_ended_or_tagged(account: Recorded) -> None:
+    assert instances.stop(["i-1", "i-gone"]) == {}
+    assert instances.terminate(["i-2", "i-gone"]) == {}
+    instances.tag({"yes": ["i-3", "i-gone"]}, "trainyard:hold")
+    assert states(account) == {"i-1": "stopping", "i-2": "shutting-down", "i-3": "running"}
+    assert account.hosts["i-3"].tags == {"trainyard:hold": "yes"}
+
+
+@pytest.mark.parametrize("operation", ["StopInstances", "TerminateInstances"])
+def test_a_missing_permission_is_one_though_a_host_is_forgotten(account: Recorded, operation: str) -> None:
+    account.broken = {operation: "UnauthorizedOperation"}
+    act = instances.stop if operation == "StopInstances" else instances.terminate
+    with pytest.raises(AccessDenied, match=f"ec2:{operation}"):
+        act(["i-1", "i-gone"])
+
+
+def test_who_may_not_look_is_told_what_it_may_not_do(account: Recorded) -> None:
+    account.broken = {"CreateTags": "UnauthorizedOperation", "DescribeInstances": "UnauthorizedOperation"}
+    with pytest.raises(AccessDenied, match="ec2:CreateTags"):
+        instances.tag({"yes": ["i-1"]}, "trainyard:hold")
+
+
+def test_hosts_on_their_way_out_count_against_the_quota_until_they_are_gone(account: Recorded) -> None:
+    for name, state in (("i-1", "shutting-down"), ("i-2", "terminated"), ("i-3", "stopping")):
+        account.hosts[name].state = state
+    assert sorted(instances.live()) == ["i-1", "i-3"]
+
+
+def test_an_image_that_ec2_does_not_show_yet_is_retired_all_the_same(account: Recorded) -> None:
+    account.images, account.shown_late = {"ami-1": "pending"}, 2
+    images.retire("ami-1")
+    assert account.images == {}
+
+
+def test_an_image_that_is_gone_is_retired(account: Recorded) -> None:
+    account.shown_late = 99
+    images.retire("ami-1")
+    assert account.calls["ec2:DeregisterImage"] == 4
+
+
+def test_an_image_whose_name_is_taken_and_that_is_not_shown_yet_is_asked_for_again(account: Recorded) -> None:
+    account.broken = {"CreateImage": "InvalidAMIName.Duplicate"}
+    with pytest.raises(ServiceUnavailable, match="does not show it yet"):
+        images.create("i-1", "digits-1", description="d", tags={})
+    account.images = {"ami-1": "pending"}
+    assert images.create("i-1", "digits-1", description="d", tags={}) == "ami-1"

@@ -1,0 +1,126 @@
+"""What a run leaves when it is over: in the bucket, in the ledger and in people's mail."""
+
+import json
+from collections.abc import Iterator
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from benchmarks.recorded import Recorded, answering
+from lambdas import settings
+from lambdas.handlers.train import conclude
+from lambdas.settings import ConcludeSettings
+
+AT = "2026-11-20T12:00:00.000Z"
+FINISHED = {"kind": "finished", "reason": "the program finished at step 40"}
+NO_IMAGE = {
+    "error": "ImageFailed",
+    "cause": json.dumps({"errorMessage": "EC2 could not make ami-1: no room"}),
+}
+
+
+class Run:
+    """A run of one host whose only attempt has trained."""
+
+    def __init__(self, account: Recorded) -> None:
+        self.account = account
+        self.put("run", kind="train", state="Release", attempt=1, created=AT, execution_arn="arn")
+        self.put("attempt#0001", offer={"pool": "p"}, hosts=["i-a"], launched=AT, started=AT)
+        self.put(
+            "host#i-a",
+            attempt=1,
+            type="g6.xlarge",
+            zone="a",
+            market="spot",
+            price=Decimal(1),
+            launched=AT,
+            ended="2026-11-20T13:00:00.000Z",
+        )
+        account.table["open", "r"] = {"pk": "open", "sk": "r", "kind": "train", "execution_arn": "arn"}
+
+    def put(self, sk: str, **values: Any) -> None:
+        self.account.table.setdefault(("run#r", sk), {"pk": "run#r", "sk": sk}).update(values)
+
+    def finishes(self) -> None:
+        self.put("attempt#0001", ending="finished", ended=AT, to_step=40, reported=5)
+
+    def row(self, sk: str) -> dict[str, Any]:
+        return self.account.table["run#r", sk]
+
+    def ends(self, **given: Any) -> dict[str, Any]:
+        """The answer, with the summary."""
+        answer = conclude.handler({"run": "r", "execution": "arn", "outcome": FINISHED, **given}, None)
+        summary = json.loads(self.account.objects["runs/r/summary.json"])
+        return {**answer, "summary": summary}
+
+    @property
+    def timeline(self) -> list[str]:
+        lines = self.account.objects["runs/r/timeline.jsonl"].decode().splitlines()
+        return [f"{entry['event']}: {entry['reason']}" for entry in map(json.loads, lines)]
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch) -> Iterator[Run]:
+    yard = ConcludeSettings(
+        yard="trainyard", table_name="ledger", bucket_name="bucket", topic_arn="arn:aws:sns:us-east-1:1:n"
+    )
+    monkeypatch.setattr(settings, "read", lambda _: yard)
+    with answering(Recorded(hosts={})) as account:
+        yield Run(account)
+
+
+def test_a_run_that_ends_is_open_no_more(run: Run) -> None:
+    run.finishes()
+    assert run.ends()["outcome"] == "succeeded"
+    assert ("open", "r") not in run.account.table
+    assert run.row("run")["outcome"] == "succeeded"
+
+
+def test_an_image_that_fails_is_said_beside_training_that_finished(run: Run) -> None:
+    run.finishes()
+    run.put("run", warnings=["it uses tf.Session"])
+    ended = run.ends(unimaged=NO_IMAGE)
+    assert (ended["outcome"], ended["error"]) == ("succeeded", None)
+    first, second = ended["summary"]["warnings"]
+    assert (first, "no room" in second) == ("it uses tf.Session", True)
+    assert run.row("run")["warnings"] == [first, second]
+    assert f"warning: {second}" in run.timeline
+    ((subject, text),) = run.account.notices
+    assert subject == "Trainyard: r succeeded"
+    assert f"Warning: {second}" in text
+
+
+def test_what_is_left_of_such_an_image_is_said_too(run: Run) -> None:
+    run.finishes()
+    ended = run.ends(unimaged=NO_IMAGE, undone={"error": "AccessDenied", "cause": "ec2:DeregisterImage"})
+    assert ended["outcome"] == "succeeded"
+    assert "could not all be undone: ec2:DeregisterImage" in ended["summary"]["warnings"][1]
+
+
+def test_hosts_that_run_on_fail_the_run_whatever_became_of_its_image(run: Run) -> None:
+    run.finishes()
+    ended = run.ends(unimaged=NO_IMAGE, unreleased={"error": "AccessDenied", "cause": "no"})
+    assert (ended["outcome"], ended["error"]) == ("failed", "AccessDenied")
+
+
+def test_a_run_that_fails_after_its_program_finished_has_its_steps_and_metrics(run: Run) -> None:
+    run.finishes()
+    run.account.objects["runs/r/metrics.json"] = json.dumps({"step": 40, "accuracy": 0.9}).encode()
+    ended = run.ends(unreleased={"error": "ServiceUnavailable", "cause": "no"})
+    assert ended["outcome"] == "failed"
+    assert ended["summary"]["steps"]["done"] == 40
+    assert ended["summary"]["metrics"] == {"step": 40, "accuracy": 0.9}
+
+
+def test_the_attempt_of_an_execution_that_was_stopped_has_ended_too(run: Run) -> None:
+    ended = run.ends(cut_short=True, outcome={"kind": "error", "error": "Aborted", "reason": "by hand"})
+    (attempt,) = ended["summary"]["attempts"]
+    assert (attempt["ending"], attempt["reason"]) == ("aborted", "by hand")
+    assert attempt["ended"] == run.row("attempt#0001")["ended"] == ended["summary"]["ended"]
+
+
+def test_an_attempt_that_ended_before_keeps_its_end(run: Run) -> None:
+    run.finishes()
+    run.ends(outcome={"kind": "error", "error": "HostLost", "cause": "gone"})
+    assert (run.row("attempt#0001")["ending"], run.row("attempt#0001")["ended"]) == ("finished", AT)

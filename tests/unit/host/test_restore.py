@@ -1,0 +1,99 @@
+"""What the hosts of a cluster do about a damaged checkpoint, each for itself and one after the other."""
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from training.host.bucket import Bucket
+from training.host.checkpoints.restore import restore
+from training.host.cluster import Checkpoint
+from training.host.errors import GivenUp, HostTrouble, Missing
+from training.host.places import Places
+
+FACTS = json.dumps({"files": {}})
+
+
+class S3:
+    """As much of S3 as a restore asks for."""
+
+    def __init__(self) -> None:
+        self.objects: dict[str, bytes] = {}
+
+    def get_object(self, Bucket: str, Key: str) -> dict[str, Any]:  # noqa: N803 - boto3's names
+        if Key not in self.objects:
+            raise ClientError({"Error": {"Code": "NoSuchKey", "Message": Key}}, "GetObject")
+        return {"Body": io.BytesIO(self.objects[Key])}
+
+    def put_object(self, Bucket: str, Key: str, Body: bytes) -> None:  # noqa: N803 - as above
+        self.objects[Key] = Body
+
+    def get_paginator(self, _operation: str) -> "S3":
+        return self
+
+    def paginate(self, **_: str) -> list[dict[str, Any]]:
+        """Of no checkpoint is anything in the bucket: what is whole is on the hosts' disks."""
+        return [{}]
+
+
+def key(step: int) -> str:
+    return f"runs/r/checkpoints/{step:08d}/"
+
+
+def manifest(step: int) -> dict[str, Any]:
+    at, files = "2026-11-20T12:00:00.000Z", {"facts.json": len(FACTS)}
+    return {"step": step, "key": key(step), "kind": "step", "files": files, "at": at}
+
+
+@pytest.fixture
+def s3() -> S3:
+    made = S3()
+    latest = manifest(30) | {"before": [manifest(20), manifest(10)]}
+    made.objects["runs/r/checkpoints/latest.json"] = json.dumps(latest).encode()
+    return made
+
+
+def host(folder: Path, *whole: int) -> Places:
+    """Its disk has these checkpoints."""
+    places = Places(folder)
+    for step in whole:
+        (places.checkpoints / f"{step:08d}").mkdir(parents=True)
+        (places.checkpoints / f"{step:08d}/facts.json").write_text(FACTS)
+    return places
+
+
+def restored(s3: S3, places: Places, step: int, *, alone: bool = False) -> int:
+    return restore(Bucket(s3, "b"), "r", Checkpoint(step, key(step)), places, alone=alone).checkpoint.step
+
+
+def test_who_comes_after_another_has_given_it_up_says_the_same_and_gives_up_no_more(
+    s3: S3, tmp_path: Path
+) -> None:
+    for name in ("first", "second", "third"):
+        with pytest.raises(GivenUp, match="of step 20, is restored instead, in the next attempt") as said:
+            restored(s3, host(tmp_path / name), 30)
+        assert (said.value.kind, said.value.final) == ("checkpoint", False)
+    assert json.loads(s3.objects["runs/r/checkpoints/latest.json"])["key"] == key(20)
+
+
+def test_who_restores_alone_goes_on_where_its_earlier_life_has_given_it_up(s3: S3, tmp_path: Path) -> None:
+    with pytest.raises(GivenUp):
+        restored(s3, host(tmp_path / "first"), 30)
+    assert restored(s3, host(tmp_path / "alone", 20), 30, alone=True) == 20
+
+
+def test_when_none_is_left_the_run_is_over(s3: S3, tmp_path: Path) -> None:
+    for step in (30, 20):
+        with pytest.raises(GivenUp):
+            restored(s3, host(tmp_path / str(step)), step)
+    with pytest.raises(HostTrouble, match="no earlier checkpoint is kept") as said:
+        restored(s3, host(tmp_path / "last"), 10)
+    assert (said.value.kind, said.value.final) == ("host", True)
+
+
+def test_a_checkpoint_that_was_never_named_is_missing(s3: S3, tmp_path: Path) -> None:
+    with pytest.raises(Missing, match=r"latest\.json"):
+        restored(s3, host(tmp_path), 15)
