@@ -14,7 +14,7 @@ UV := .venv/bin/uv
 # An index of Python's own pip configuration is not known to uv: where uv cannot install, pip does.
 install = $(UV) pip install --quiet --python $(1) $(2) || $(1) -m pip install --quiet $(2)
 
-.PHONY: help setup demo deploy test permissions check format bench clean
+.PHONY: help setup demo deploy test simulate permissions check format bench clean
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
 
@@ -28,6 +28,9 @@ deploy: .venv/.ready .tools/cdk/.ready .tools/awscli/.ready ## put the yard into
 
 test: setup ## every test: core, templates, local cloud, host software, whole runs
 	@scripts/test $(ARGS)
+
+simulate: .venv/.ready ## every fault at every place, in a simulated AWS; SEEDS=2000 by chance, SEED=x one as a story; ARGS=--help
+	@$(VENV) -m simulation $(ARGS)
 
 permissions: setup ## every permission of every role taken away, one by one, each in a run of its own (an hour)
 	@$(VENV) -m pytest tests/permissions $(ARGS)

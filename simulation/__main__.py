@@ -171,7 +171,8 @@ def _campaign(asked: Asked) -> int:
         asked,
         page.Campaign(title, asked.command, _commit(), datetime.now(UTC), wall, findings, groups, stories),
     )
-    return 1 if groups else 0
+    late = asked.detect and any(not row.held for row in summary.detections(findings))
+    return 1 if groups or late else 0
 
 
 def _to_try(asked: Asked, cores: Cores, heard: Callable[[Sequence[Finding]], None]) -> list[Trial]:

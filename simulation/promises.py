@@ -49,7 +49,11 @@ class Broken:
 
 
 TRAINS_ON: frozenset[str] = frozenset(
-    {str(each) for names in (Fate, InvocationFault, EventFault, HostFault, BootFault, PoolFault) for each in names}
+    {
+        str(each)
+        for names in (Fate, InvocationFault, EventFault, HostFault, BootFault, PoolFault)
+        for each in names
+    }
     | {str(PersonFault.TERMINATES_HOST), str(PersonFault.UPLOADS_AGAIN)}
 ) - {str(Fate.DENIED), str(HostFault.PROGRAM_ERROR), str(HostFault.DISK_FULL)}
 """Faults of infrastructure, by their names: whichever strikes, the run succeeds where restarts are left."""
@@ -80,14 +84,17 @@ class Oracle:
         live = [each for each in self.yard.ec2.tagged("trainyard:run", run) if each.live]
         if len(live) > self.scenario.gang:
             names = ", ".join(each.id for each in live)
-            self.breaks(Promise.WHOLE_GANG, f"{run} has {len(live)} hosts at once ({names}): it asked for {self.scenario.gang}")
+            self.breaks(
+                Promise.WHOLE_GANG,
+                f"{run} has {len(live)} hosts at once ({names}): it asked for {self.scenario.gang}",
+            )
 
     def _look_at_rows(self) -> None:
         """`ended` never changes once it is written."""
         for execution in self.yard.runs():
             row = self.yard.run_row(execution.name)
-            ended = row and row.get("ended")
-            if not ended:
+            ended = row.get("ended") if row else None
+            if not row or not ended:
                 continue
             end = json.dumps([ended, row.get("outcome"), row.get("error")])
             before = self._ended.setdefault(execution.name, end)
@@ -107,17 +114,23 @@ class Oracle:
     def _end_of(self, execution: Execution) -> None:
         run = execution.name
         if execution.status is Status.RUNNING:
-            self.breaks(Promise.ENDS_IN_TIME, f"{run} still is in {execution.at} after {self.scenario.longest}")
+            self.breaks(
+                Promise.ENDS_IN_TIME, f"{run} still is in {execution.at} after {self.scenario.longest}"
+            )
             return
         summary = self.yard.summary(run)
         if summary is None:
             if execution.machine.name.endswith("retire"):
                 return
-            self.breaks(Promise.ONE_END, f"{run} is {execution.status}, and there is no summary that says why")
+            self.breaks(
+                Promise.ONE_END, f"{run} is {execution.status}, and there is no summary that says why"
+            )
             return
         well = execution.status is Status.SUCCEEDED
         if well != (summary["outcome"] == "succeeded") and not self._was_stopped_at_its_end():
-            self.breaks(Promise.ONE_END, f"{run} is {execution.status}, its summary says {summary['outcome']}")
+            self.breaks(
+                Promise.ONE_END, f"{run} is {execution.status}, its summary says {summary['outcome']}"
+            )
         self._survival(execution, summary)
         self._cause(execution, summary)
         if self.scenario.gang:
@@ -151,10 +164,20 @@ class Oracle:
             return
         reason = str(summary.get("reason") or "")
         if len(reason) < 20 or "Trainyard does not know this error" in reason:
-            self.breaks(Promise.ONE_END, f"{execution.name} ended as {summary['error']} without a cause: {reason!r}")
+            self.breaks(
+                Promise.ONE_END, f"{execution.name} ended as {summary['error']} without a cause: {reason!r}"
+            )
         denied = [fault for fault in self.faults if fault.what == Fate.DENIED]
-        if denied and len(self.faults) == 1 and "may not" not in reason and summary["error"] != "AccessDenied":
-            self.breaks(Promise.ONE_END, f"{execution.name}: a permission was missing, the summary says {reason[:300]!r}")
+        if (
+            denied
+            and len(self.faults) == 1
+            and "may not" not in reason
+            and summary["error"] != "AccessDenied"
+        ):
+            self.breaks(
+                Promise.ONE_END,
+                f"{execution.name}: a permission was missing, the summary says {reason[:300]!r}",
+            )
 
     def _model(self, execution: Execution, summary: Mapping[str, Any]) -> None:
         models = self.yard.versions(f"runs/{execution.name}/model/trainyard.json")
@@ -176,7 +199,9 @@ class Oracle:
         confirmed = self.yard.confirmed(run)
         for step in summary.get("resume", {}).get("resumed_at", ()):
             if step and step not in confirmed:
-                self.breaks(Promise.TRUE_BOOKS, f"{run} says it resumed at {step}; confirmed are {sorted(confirmed)}")
+                self.breaks(
+                    Promise.TRUE_BOOKS, f"{run} says it resumed at {step}; confirmed are {sorted(confirmed)}"
+                )
 
     def _bill(self, run: str, summary: Mapping[str, Any]) -> None:
         """The summary's hours are EC2's, unless somebody has deleted what the ledger knew."""
@@ -186,7 +211,8 @@ class Oracle:
         billed = float(summary["cost"]["hours"]) * 3600
         if abs(billed - seconds) > max(BILL_SECONDS * max(hosts, 1), BILL_SHARE * seconds):
             self.breaks(
-                Promise.TRUE_BOOKS, f"{run} is billed for {billed:.0f} s of hosts, EC2 says {seconds:.0f} s of {hosts}"
+                Promise.TRUE_BOOKS,
+                f"{run} is billed for {billed:.0f} s of hosts, EC2 says {seconds:.0f} s of {hosts}",
             )
 
     def _budgets(self, execution: Execution, summary: Mapping[str, Any]) -> None:
@@ -218,7 +244,9 @@ class Oracle:
 
     def _stuck(self) -> None:
         for execution in self.yard.stepfunctions.stuck():
-            self.breaks(Promise.NEVER_STUCK, f"{execution.label} waits in {execution.at}, and nothing is to come")
+            self.breaks(
+                Promise.NEVER_STUCK, f"{execution.label} waits in {execution.at}, and nothing is to come"
+            )
 
 
 def in_words(broken: Sequence[Broken]) -> Iterator[str]:

@@ -92,6 +92,8 @@ def say_campaign(findings: Sequence[Finding], groups: Sequence[Group], wall: flo
     if rows:
         console.print()
         console.print(summary.detection_table(rows))
+        for line in summary.late_lines(rows):
+            console.print(line)
     console.print()
     for line in summary.group_lines(groups):
         console.print(line)
@@ -121,7 +123,8 @@ def tell(told: Told) -> None:
             f"\n{finding.outcome}, {timeline.since_begin(finding.seconds)} of virtual time, {finding.cpu:.2f} s of CPU"
         )
     if seen := finding.detection:
-        parts = f"{seen.seen:.1f} s until the run heard of it (EC2 knew after {seen.ec2:.1f} s)"
+        ec2 = f" (EC2 knew after {seen.ec2:.1f} s)" if seen.told_by == "AWS tells" else ""
+        parts = f"{seen.seen:.1f} s until the run heard of it{ec2}"
         console.print(f"From the fault to the next attempt's request: {seen.asked:.1f} s; {parts}")
     for violation in finding.violations:
         console.print(Text.assemble((f"Broken: {violation.promise}", BROKEN), f": {violation.what}"))

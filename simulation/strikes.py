@@ -97,11 +97,14 @@ class Strikes:
                 case InvocationFault.TIMED_OUT:
                     self.world.after(0.2, lambda: functions.hang(invocation))
                 case InvocationFault.TWICE:
-                    again, payload = invocation.function.name, dict(invocation.payload)
-                    self.world.after(0.05, lambda: functions.call(again, payload, lambda _: None) and None)
+                    self.world.after(0.05, lambda: self._call_again(invocation))
                 case InvocationFault.REFUSED:
                     failure = LambdaFailure("Lambda.ServiceException", "Lambda could not start the function")
                     functions.refuse(invocation, failure)
+
+    def _call_again(self, invocation: Invocation) -> None:
+        """Nobody waits for what the second one answers."""
+        self.yard.functions.call(invocation.function.name, dict(invocation.payload), lambda _: None)
 
     # --------------------------------------------------------------------------------------------------------- events
 
@@ -116,7 +119,9 @@ class Strikes:
     def _about(self, event: Event) -> str:
         detail: dict[str, Any] = event["detail"]
         instance = detail.get("instance") or detail.get("instance-id") or detail.get("InstanceId")
-        what = detail.get("signal") or detail.get("state") or detail.get("status") or detail.get("State") or ""
+        what = (
+            detail.get("signal") or detail.get("state") or detail.get("status") or detail.get("State") or ""
+        )
         return " ".join(str(part) for part in (what, self._number_of(instance)) if part)
 
     def _number_of(self, instance: str | None) -> str:
@@ -163,7 +168,9 @@ class Strikes:
             match what:
                 case PoolFault.REFUSES:
                     ec2.refusals.append(
-                        Refusal("InsufficientInstanceCapacity", "We currently do not have sufficient capacity")
+                        Refusal(
+                            "InsufficientInstanceCapacity", "We currently do not have sufficient capacity"
+                        )
                     )
                 case PoolFault.REFUSES_LONG:
                     ec2.pools.leave(0)
@@ -171,7 +178,9 @@ class Strikes:
                 case PoolFault.TOO_FEW:
                     ec2.short.append(1)
                 case PoolFault.QUOTA:
-                    ec2.refusals.append(Refusal("VcpuLimitExceeded", "You have requested more vCPU capacity than"))
+                    ec2.refusals.append(
+                        Refusal("VcpuLimitExceeded", "You have requested more vCPU capacity than")
+                    )
 
     def _state(self, execution: Execution, state: str, what: str) -> None:
         if what != "entered":

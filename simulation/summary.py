@@ -118,6 +118,18 @@ def detection_table(rows: Sequence[Row]) -> Table:
     return table
 
 
+def late_lines(rows: Sequence[Row]) -> list[Text]:
+    """Where the limits were not kept, and how to see it."""
+    return [
+        Text.assemble(
+            (f"     {row.fault}: {row.most:.0f} s, the limit is {row.limit:.0f} s   ", "bold red"),
+            (f"make simulate SEED='train: {row.worst}'", "cyan"),
+        )
+        for row in rows
+        if not row.held
+    ]
+
+
 def group_lines(groups: Sequence[Group]) -> list[Text]:
     """Each group in three lines: what broke, of which cause, how to see it."""
     lines = []

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 
 INSTANCE = re.compile(r"\bi-(0[0-9a-f]{16})\b")
 AGAIN_AND_AGAIN = ("says progress", "says ready", "cannot put metrics")
+SAID_BY_THE_PLAN = re.compile(r"fault [A-Z]")
+"""A host's own line on the fault that it meets."""
+EXECUTION = re.compile(r"\w+-\w+ (\S+)")
+"""`trainyard-train two-cf1324de`: the run's name says it."""
 LONGEST_DETAIL = 600
 
 
@@ -80,7 +84,8 @@ def _decision(run: str, row: Mapping[str, Any]) -> Decision:
 
 def told(trace: Sequence[Entry], decided: Sequence[Decision] = ()) -> list[Line]:
     """The story in the order of its instants."""
-    lines = [_of_entry(entry) for entry in trace] + [_of_decision(each) for each in decided]
+    entries = (entry for entry in trace if not SAID_BY_THE_PLAN.match(entry.what))
+    lines = [_of_entry(entry) for entry in entries] + [_of_decision(each) for each in decided]
     return list(_folded(sorted(lines, key=lambda line: line.seconds)))
 
 
@@ -88,7 +93,7 @@ def _of_entry(entry: Entry) -> Line:
     return Line(
         (entry.at - BEGINNING).total_seconds(),
         f"{entry.at:%H:%M:%S}",
-        with_numbers(entry.who),
+        EXECUTION.sub(r"\1", with_numbers(entry.who)),
         with_numbers(entry.what),
         with_numbers(_details(entry.details)),
         _sort(entry),
@@ -174,6 +179,6 @@ def _counted(line: Line, times: int) -> Line:
 
 def since_begin(seconds: float) -> str:
     """`1:02:03.4`, `02:03.4`."""
-    minutes, rest = divmod(max(seconds, 0.0), 60)
+    minutes, rest = divmod(round(max(seconds, 0.0), 1), 60)
     hours, minutes = divmod(int(minutes), 60)
     return f"{hours}:{minutes:02}:{rest:04.1f}" if hours else f"{minutes:02}:{rest:04.1f}"

@@ -19,7 +19,7 @@ from simulation.aws.dynamodb import DynamoDb
 from simulation.aws.ec2 import Ec2, Instance, ServiceQuotas
 from simulation.aws.eventbridge import Delivery, EventBridge
 from simulation.aws.functions import ENVIRONMENTS, Functions, Invocation
-from simulation.aws.gateway import Broken, Fate, Gateway, Place
+from simulation.aws.gateway import Broken, Fate, Gateway, Place, Service
 from simulation.aws.iam import Iam
 from simulation.aws.notices import Notices
 from simulation.aws.s3 import S3, Version
@@ -60,7 +60,7 @@ class Yard:
         self.dynamodb = DynamoDb(world)
         self.cloudwatch = CloudWatch(world)
         self.notices = Notices(world)
-        services = {
+        services: dict[str, Service] = {
             "ec2": self.ec2,
             "ssm": self.ssm,
             "s3": self.s3,
@@ -203,7 +203,7 @@ class Yard:
             self.functions.kill(invocation)
             raise GreenletExit
 
-    # ---------------------------------------------------------------------------------------- who calls whom in the yard
+    # ---------------------------------------------------------------------------------------- who calls whom
 
     def _invoke(self, function: str, payload: Any, on_done: Callable[[Any], None]) -> object:
         return self.functions.call(function, payload, on_done)
@@ -257,7 +257,11 @@ class Yard:
     def start(self, workflow: str, name: str, given: Mapping[str, Any]) -> str:
         machine = self.template.machine(workflow)
         started = self.ask(
-            "stepfunctions", "start_execution", stateMachineArn=machine.arn, name=name, input=json.dumps(given)
+            "stepfunctions",
+            "start_execution",
+            stateMachineArn=machine.arn,
+            name=name,
+            input=json.dumps(given),
         )
         return str(started["executionArn"])
 
@@ -269,7 +273,7 @@ class Yard:
         return self.gateway.answer(ROOT, service, operation, request)
 
     def after(self, seconds: float, do: Callable[[], object], what: str) -> None:
-        self.world.after(seconds, lambda: do() and None, what=what)
+        self.world.after(seconds, do, what=what)
 
     def launch_by_hand(self) -> None:
         """Somebody launches a host from the yard's template, of which no run knows."""
@@ -289,7 +293,11 @@ class Yard:
                 }
             ],
             TargetCapacitySpecification={"TotalTargetCapacity": 1, "DefaultTargetCapacityType": "on-demand"},
-            OnDemandOptions={"SingleInstanceType": True, "SingleAvailabilityZone": True, "MinTargetCapacity": 1},
+            OnDemandOptions={
+                "SingleInstanceType": True,
+                "SingleAvailabilityZone": True,
+                "MinTargetCapacity": 1,
+            },
         )
 
     def old_image(self, image_id: str, family: str, *, days: float) -> str:
@@ -382,9 +390,7 @@ class _Bridge:
     def terminate(self, instance: Instance) -> None:
         self._go_down(instance, self.yard.machines.terminate, self.yard.machines.forget)
 
-    def _go_down(
-        self, instance: Instance, ask: Callable[[str], None], cut: Callable[[str], None]
-    ) -> None:
+    def _go_down(self, instance: Instance, ask: Callable[[str], None], cut: Callable[[str], None]) -> None:
         """In good order as long as EC2 lets it; then without power."""
         off = instance.off_at or self.yard.world.now
         if off > self.yard.world.now:
@@ -399,9 +405,7 @@ class _Bridge:
     ) -> None:
         def done(end: CommandEnd) -> None:
             status = "Success" if end.exit_code == 0 else "Failed"
-            self.yard.ssm.done(
-                command_id, instance.id, status, end.exit_code, end.output, error=end.errors
-            )
+            self.yard.ssm.done(command_id, instance.id, status, end.exit_code, end.output, error=end.errors)
 
         self.yard.machines.command(instance.id, command_id, document, parameters, done)
 
@@ -467,7 +471,11 @@ def _conflict() -> ServiceError:
     return ServiceError(
         "TransactionCanceledException",
         "Transaction cancelled, please refer cancellation reasons for specific reasons [TransactionConflict]",
-        more={"CancellationReasons": [{"Code": "TransactionConflict", "Message": "Transaction is ongoing for the item"}]},
+        more={
+            "CancellationReasons": [
+                {"Code": "TransactionConflict", "Message": "Transaction is ongoing for the item"}
+            ]
+        },
     )
 
 

@@ -1,8 +1,8 @@
 """botocore's clients, unchanged down to HTTP: what they would send goes to the gateway of the current world.
 
-Parameters are taken as botocore has validated and completed them; the answer is written in the service's own protocol (XML
-by moto's serializers), so that botocore reads it with its own parser, errors and all, and tries again as it would on AWS.
-Requests are not signed: nobody here would check it.
+Parameters are taken as botocore has validated and completed them; the answer is written in the service's own protocol
+(XML by moto's serializers), so that botocore reads it with its own parser, errors and all, and tries again as it would
+on AWS. Requests are not signed: nobody here would check it.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ class Door:
         session.events.register("before-call", self._begin)
         session.events.register("before-send", self._answer)
         session.events.register("choose-signer", lambda **_: botocore.UNSIGNED)
-        botocore.useragent.UserAgentString.to_string = lambda _: "simulated"  # type: ignore[method-assign]
-        botocore.endpoint.time = SimpleNamespace(sleep=lambda seconds: self.sleep(seconds))  # type: ignore[attr-defined]
+        botocore.useragent.UserAgentString.to_string = lambda _: "simulated"
+        botocore.endpoint.time = SimpleNamespace(sleep=lambda seconds: self.sleep(seconds))
 
     def serve(self, send: Send, sleep: Callable[[float], None], *, seed: int) -> None:
         """From now on that world answers; botocore's jitter comes from its seed."""
@@ -102,7 +102,9 @@ class Door:
         return written["status_code"], written["headers"], body.encode() if isinstance(body, str) else body
 
     def _refusal(self, model: Any, refused: ServiceError) -> tuple[int, Mapping[str, str], bytes]:
-        error = type("Refusal", (Exception,), {"code": refused.code, "message": refused.message, **refused.more})
+        error = type(
+            "Refusal", (Exception,), {"code": refused.code, "message": refused.message, **refused.more}
+        )
         _, headers, body = self._serialized(model, error(refused.message))
         return refused.status, headers, body
 

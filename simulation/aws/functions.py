@@ -1,6 +1,7 @@
-"""Lambda: the yard's real handlers, called in this process, one after the other in one thread, in turns at every request.
+"""Lambda: the yard's real handlers, called in this process and one thread, which take turns at every request.
 
-What a process of its own would have is kept apart: the environment, the settings read from it. What a kill would end ends.
+What a process of its own would have is kept apart: the environment, the settings read from it. What a kill would end
+ends.
 """
 
 from __future__ import annotations
@@ -147,7 +148,9 @@ class Functions:
         if request.get("InvocationType") != "Event":
             raise ServiceError("NotSimulated", "Invoke waits for no answer in the simulator")
         if named(str(request["FunctionName"])) not in self.facts:
-            raise ServiceError("ResourceNotFoundException", f"Function not found: {request['FunctionName']}", status=404)
+            raise ServiceError(
+                "ResourceNotFoundException", f"Function not found: {request['FunctionName']}", status=404
+            )
         self.event(str(request["FunctionName"]), json.loads(request.get("Payload") or b"{}"))
         return {"StatusCode": 202, "Payload": b""}
 
@@ -159,7 +162,7 @@ class Functions:
         try:
             answer = handler_of(invocation.function.module)(invocation.payload, None)
             answered = json.loads(json.dumps(answer))
-        except Exception as error:  # what a runtime does with whatever a handler raises
+        except Exception as error:  # noqa: BLE001 - what a runtime does with whatever a handler raises
             self._end(invocation, failure(error))
         else:
             self._end(invocation, answered)
@@ -169,7 +172,10 @@ class Functions:
             return
         invocation.over = True
         self.running.pop(invocation.name, None)
-        if not isinstance(answer, LambdaFailure) or answer.error not in ("Runtime.ExitError", "Sandbox.Timedout"):
+        if not isinstance(answer, LambdaFailure) or answer.error not in (
+            "Runtime.ExitError",
+            "Sandbox.Timedout",
+        ):
             self._warm[invocation.function.name] += 1
         if invocation.timeout:
             invocation.timeout.cancel()
@@ -208,10 +214,10 @@ class Environments:
     def __init__(self) -> None:
         self.current: Callable[[], Mapping[str, str]] = dict
         self._found: dict[tuple[int, type[Any]], Any] = {}
-        self._stock = settings.read.__wrapped__  # type: ignore[attr-defined]
+        self._stock = settings.read.__wrapped__
 
     def install(self) -> None:
-        settings.os = self  # type: ignore[attr-defined,assignment]
+        vars(settings)["os"] = self
         settings.read = self.read  # type: ignore[assignment]
 
     @property

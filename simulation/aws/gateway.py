@@ -59,7 +59,7 @@ class Place:
         return f"{self.function}#{self.invocation}/{self.request} {self.operation}"
 
 
-class Broken(Exception):
+class Broken(Exception):  # noqa: N818 - no answer at all, which is no error of AWS
     """The connection broke: botocore sees a connection error."""
 
 
@@ -76,7 +76,9 @@ class Gateway:
         self.after: dict[str, Callable[[Mapping[str, Any]], None]] = {}
         """What the world does once such a request was answered."""
 
-    def answer(self, caller: Caller, service: str, operation: str, request: Mapping[str, Any]) -> dict[str, Any]:
+    def answer(
+        self, caller: Caller, service: str, operation: str, request: Mapping[str, Any]
+    ) -> dict[str, Any]:
         """The answer of a healthy AWS. Raises ServiceError, AWS's no."""
         self.calls[f"{service}.{operation}"] += 1
         refused = self.throttle(caller, f"{service}.{operation}")

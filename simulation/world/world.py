@@ -1,6 +1,6 @@
 """One world: virtual time, chance from a seed, processes that take turns in one thread, and a trace of what happened.
 
-The order of everything follows from the seed: events of the same instant happen in the order in which they were planned.
+The order of everything follows from the seed: events of one instant happen in the order in which they were planned.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Planned:
     at: datetime
     number: int
     what: str = field(compare=False)
-    do: Callable[[], None] | None = field(compare=False)
+    do: Callable[[], object] | None = field(compare=False)
     standing: bool = field(compare=False, default=False)
     """Comes again for ever, whatever is going on (a schedule): no sign that anything is still going on."""
 
@@ -53,7 +53,7 @@ class Future(Generic[Value]):
         self.done = False
         self._value: Value | None = None
         self._error: BaseException | None = None
-        self._then: list[Callable[[], None]] = []
+        self._then: list[Callable[[], object]] = []
 
     def set(self, value: Value) -> bool:
         """Whether this was the first answer."""
@@ -62,7 +62,7 @@ class Future(Generic[Value]):
     def fail(self, error: BaseException) -> bool:
         return self._finish(None, error)
 
-    def then(self, do: Callable[[], None]) -> None:
+    def then(self, do: Callable[[], object]) -> None:
         if self.done:
             do()
         else:
@@ -119,7 +119,7 @@ class Process:
             value = self._function()
         except GreenletExit:
             self.ended.set(None)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - whoever waits for it gets it
             self.ended.fail(error)
         else:
             self.ended.set(value)
@@ -157,13 +157,15 @@ class World:
     def note(self, who: str, what: str, **details: Any) -> None:
         self.trace.append(Entry(self.now, who, what, details))
 
-    def at(self, when: datetime, do: Callable[[], None], *, what: str = "", standing: bool = False) -> Planned:
+    def at(
+        self, when: datetime, do: Callable[[], object], *, what: str = "", standing: bool = False
+    ) -> Planned:
         planned = Planned(max(when, self.now), next(self._numbers), what, do, standing)
         heapq.heappush(self._planned, planned)
         return planned
 
     def after(
-        self, seconds: float, do: Callable[[], None], *, what: str = "", standing: bool = False
+        self, seconds: float, do: Callable[[], object], *, what: str = "", standing: bool = False
     ) -> Planned:
         return self.at(self.now + timedelta(seconds=seconds), do, what=what, standing=standing)
 
@@ -187,7 +189,7 @@ class World:
         """Until somebody has set it. Raises what it failed with."""
         if not future.done:
             process = self._here()
-            future.then(lambda: self.after(0, process.resume) and None)
+            future.then(lambda: self.after(0, process.resume))
             self.loop.switch()
         return future.result()
 

@@ -138,6 +138,20 @@ OF_LAMBDA = [
         "JitterStrategy": "FULL",
     },
     {"ErrorEquals": ["Lambda.AWSLambdaException"], "IntervalSeconds": 1, "MaxAttempts": 1},
+    {
+        "ErrorEquals": ["Runtime.ExitError", "Runtime.OutOfMemory", "Lambda.Unknown", "Sandbox.Timedout"],
+        "IntervalSeconds": 2,
+        "MaxAttempts": 3,
+        "BackoffRate": 2,
+    },
+    {
+        "ErrorEquals": ["ServiceUnavailable"],
+        "IntervalSeconds": 4,
+        "MaxAttempts": 10,
+        "BackoffRate": 2,
+        "MaxDelaySeconds": 60,
+        "JitterStrategy": "FULL",
+    },
 ]
 OF_ITS_OWN = {
     ("train", "Generalize"): ("NotRegistered", 5, 12),

@@ -1,10 +1,9 @@
-"""Metrics, notices and quotas of the simulated account, as their callers see them."""
+"""Metrics and notices of the simulated account, as their callers see them."""
 
 from datetime import timedelta
 from typing import Any
 
 import pytest
-from simulation.aws.quotas import Quotas
 
 from simulation.aws.api import Caller, ServiceError
 from simulation.aws.cloudwatch import CloudWatch
@@ -119,13 +118,3 @@ def test_a_notice_that_sns_does_not_take(wrong: dict[str, str], code: str) -> No
         notices.publish(ME, {"TopicArn": TOPIC, "Subject": "s", "Message": "m", **wrong})
     assert caught.value.code == code
     assert not notices.published
-
-
-def test_a_quota_is_the_accounts_own_or_awss() -> None:
-    quotas = Quotas(World(1), applied={"L-1": 64}, defaults={"L-1": 0, "L-2": 8})
-    asked = {"ServiceCode": "ec2", "QuotaCode": "L-1"}
-    assert quotas.get_service_quota(ME, asked)["Quota"]["Value"] == 64.0
-    assert quotas.get_aws_default_service_quota(ME, asked)["Quota"]["Value"] == 0.0
-    assert [quotas.limit(code) for code in ("L-1", "L-2", "L-3")] == [64, 8, None]
-    with pytest.raises(ServiceError, match="NoSuchResourceException"):
-        quotas.get_service_quota(ME, {"ServiceCode": "ec2", "QuotaCode": "L-2"})

@@ -1,0 +1,292 @@
+"""Trials and their texts, what is chosen by seed, what a finding says, and that a world is the same every time."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from simulation import assembly, campaign, detection, page, summary, timeline, trial
+from simulation.campaign import Spaces
+from simulation.detection import Detection
+from simulation.faults import Fault, Kind
+from simulation.timeline import Decision, Line, Sort
+from simulation.trial import BadInputError, Finding, Trial, Violation
+from simulation.world.world import BEGINNING, Entry
+
+THROTTLED = Fault(Kind.REQUEST, "train-launch#1/3 ec2.create_fleet", "throttled once")
+DENIED = Fault(Kind.REQUEST, "train-launch#1/3 ec2.create_fleet", "access denied")
+HANGS = Fault(Kind.HOST, "host-1 after progress #2", "hangs")
+DIES = Fault(Kind.HOST, "host-2 after started #1", "dies")
+LOST = Fault(Kind.EVENT, "HostSignal ready host-1 #1", "lost")
+SPACES: Spaces = {"train": (THROTTLED, DENIED, HANGS, DIES, LOST), "bake": (THROTTLED, LOST)}
+ORPHAN = Violation(
+    "no orphan", "i-00000000000000003 (running): still there 4 patrol passes after the end", 300.0
+)
+ROOT = Path(__file__).parents[3]
+
+
+# ------------------------------------------------------------------------------------------------- the text of a trial
+
+
+@pytest.mark.parametrize(
+    ("made", "text"),
+    [
+        (Trial("train"), "train"),
+        (Trial("train", (THROTTLED,)), "train: request train-launch#1/3 ec2.create_fleet: throttled once"),
+        (Trial("bake", seed=57), "bake@57"),
+        (
+            Trial("train", (HANGS, LOST), 57),
+            "train@57: host host-1 after progress #2: hangs + event HostSignal ready host-1 #1: lost",
+        ),
+    ],
+)
+def test_a_trial_is_read_back_from_its_text(made: Trial, text: str) -> None:
+    assert str(made) == text
+    assert trial.parse(f" {text}\n") == made
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("trian: pool ask #1: refuses once", "did you mean train?"),
+        ("nothing", "There are train"),
+        ("train@x", "'x' is no number"),
+        ("train: pool ask #1: explodes", "names no fault"),
+        ("train: nonsense", "names no fault"),
+    ],
+)
+def test_a_text_that_names_no_world_is_refused_in_one_line(text: str, said: str) -> None:
+    with pytest.raises(BadInputError, match=said) as refused:
+        trial.parse(text)
+    assert "\n" not in str(refused.value)
+
+
+def test_causes_of_two_worlds_are_alike_without_their_ids() -> None:
+    one = "two-cf1324de is billed for 512 s, EC2 says 702 s of 3 (i-00000000000000003, i-00000000000000004)"
+    other = "two-0a1b2c3d is billed for 99 s, EC2 says 7.5 s of 2 (i-00000000000000001, i-0000000000000000f)"
+    assert trial.without_ids(one) == trial.without_ids(other)
+    assert "EC2" in trial.without_ids(one)
+
+
+def test_violations_of_one_promise_and_cause_are_a_group_with_the_shortest_first() -> None:
+    other = Violation("one end", "two-cf1324de is FAILED, and there is no summary", 1.0)
+    pair = Finding(Trial("train", (HANGS, LOST), 3), violations=(ORPHAN,))
+    single = Finding(Trial("train", (HANGS,)), violations=(ORPHAN, other))
+    groups = trial.grouped([Finding(Trial("train")), pair, single])
+    assert [(group.promise, len(group.findings)) for group in groups] == [("no orphan", 2), ("one end", 1)]
+    assert groups[0].findings[0] is single
+
+
+# ------------------------------------------------------------------------------------------------------- what is chosen
+
+
+def test_the_same_seed_chooses_the_same_faults_and_another_seed_others() -> None:
+    trials = [campaign.chosen(SPACES, seed) for seed in range(200)]
+    assert trials == [campaign.chosen(dict(SPACES), seed) for seed in range(200)]
+    assert len({(each.scenario, each.faults) for each in trials}) > 15
+    assert [each.seed for each in trials] == list(range(200))
+
+
+def test_two_or_three_faults_are_chosen_each_at_a_place_of_its_own() -> None:
+    for seed in range(200):
+        faults = campaign.chosen(SPACES, seed).faults
+        assert 2 <= len(faults) <= 3
+        assert len({(fault.kind, fault.place) for fault in faults}) == len(faults)
+
+
+def test_only_kinds_that_are_asked_for_are_tried() -> None:
+    assert campaign.of_kinds(SPACES, [Kind.HOST]) == {"train": (HANGS, DIES)}
+    assert campaign.each_single({"bake": (LOST,)}) == [Trial("bake", (LOST,))]
+
+
+def test_a_sample_is_of_that_size_and_another_for_another_seed() -> None:
+    trials = [Trial("train", seed=number) for number in range(100)]
+    assert len(campaign.sample(trials, 10, seed=1)) == 10
+    assert campaign.sample(trials, 10, seed=1) != campaign.sample(trials, 10, seed=2)
+    assert campaign.sample(trials, 100, seed=1) == trials
+
+
+def test_every_smaller_set_of_faults_is_tried_the_smallest_first() -> None:
+    fewer = list(campaign.smaller(Trial("train", (HANGS, DIES, LOST), 9)))
+    assert [len(each.faults) for each in fewer] == [0, 1, 1, 1, 2, 2, 2]
+    assert {each.seed for each in fewer} == {9}
+
+
+# ------------------------------------------------------------------------------------------------------------- traces
+
+
+def entry(seconds: float, who: str, what: str, **details: Any) -> Entry:
+    return Entry(BEGINNING + timedelta(seconds=seconds), who, what, details)
+
+
+HOST = "i-00000000000000001"
+RUN = "trainyard-train two-cf1324de"
+STORY = [
+    entry(1, RUN, "enters Train"),
+    entry(20, HOST, f"meets a fault: {HANGS.what}", place=HANGS.place),
+    entry(94, RUN, "catches HostLost", state="Train", cause='{"reason": "it hangs", "lost": []}'),
+    entry(94.5, RUN, "enters Recover"),
+    entry(95, RUN, "enters Pause"),
+    entry(101, "ec2", "fleet", market="spot", wanted=1),
+]
+
+
+def test_a_trace_is_read_back_and_says_which_world_it_is_of(tmp_path: Path) -> None:
+    path = tmp_path / "trace"
+    campaign.write_trace(path, Trial("train", (HANGS,)), STORY)
+    assert campaign.read_trace(path) == (str(Trial("train", (HANGS,))), list(campaign.trace_lines(STORY)))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (json.dumps({"trainyard trace": 99, "of": "train"}), "is a trace of version 99; this is version 1"),
+        ("", "is no trace"),
+        ("[1, 2]\n", "is no trace"),
+        ("root:x:0:0\n", "is no trace"),
+    ],
+)
+def test_what_is_no_trace_of_this_version_is_refused_in_one_line(
+    tmp_path: Path, text: str, said: str
+) -> None:
+    path = tmp_path / "trace"
+    path.write_text(text)
+    with pytest.raises(BadInputError, match=said):
+        campaign.read_trace(path)
+
+
+def test_another_instant_makes_another_digest() -> None:
+    assert campaign.digest(STORY) == campaign.digest(list(STORY))
+    assert campaign.digest(STORY) != campaign.digest([*STORY[:-1], entry(101.001, "ec2", "fleet")])
+
+
+# ---------------------------------------------------------------------------------------------------- times and stories
+
+
+def test_detection_is_counted_from_the_fault_to_the_request_for_the_next_attempt() -> None:
+    found = detection.detected(HANGS, STORY)
+    assert found == Detection(HANGS, ec2=0.0, seen=74.0, asked=81.0)
+    assert found is not None
+    assert (found.told_by, found.late) == ("nobody tells", False)
+
+
+def test_a_fault_after_which_nothing_is_asked_for_has_no_detection() -> None:
+    assert detection.detected(HANGS, STORY[:3]) is None
+    assert detection.detected(DIES, STORY) is None
+    assert detection.detected(THROTTLED, STORY) is None
+
+
+def test_the_table_of_detections_has_a_row_by_fault_and_what_was_worst() -> None:
+    dies = [Detection(DIES, ec2=0.0, seen=1.0, asked=asked) for asked in (8.0, 9.0, 45.0)]
+    [told, silent] = detection.table([Detection(HANGS, ec2=0.0, seen=74.0, asked=81.0), *dies])
+    assert (told.fault, told.worlds, told.most, told.held) == ("dies", 3, 45.0, False)
+    assert (silent.fault, silent.limit, silent.held) == ("hangs", 180.0, True)
+    assert "| dies | 3 | 0.0 | +1.0 | +8.0 | 45.0 | 30 |" in detection.markdown([told, silent])
+
+
+def test_a_story_has_decisions_among_what_happened_and_numbers_for_hosts() -> None:
+    decided = Decision(BEGINNING + timedelta(seconds=93), "two-cf1324de", "host lost", f"{HOST} hangs", 1)
+    lines = timeline.told(STORY, [decided])
+    assert [line.seconds for line in lines] == [1, 20, 93, 94, 94.5, 95, 101]
+    assert lines[2] == Line(
+        93, "08:01:33", "two-cf1324de", "host lost (attempt 1)", "host-1 hangs", Sort.DECISION
+    )
+    assert (lines[1].who, lines[1].sort) == ("host-1", Sort.FAULT)
+    assert lines[3].why == "state Train; it hangs"
+    assert lines[0].who == "two-cf1324de"
+
+
+def test_what_a_host_says_again_and_again_is_one_line() -> None:
+    said = [entry(number, HOST, "says progress", step=number) for number in range(3)]
+    [line] = timeline.told(said)
+    assert (line.what, line.why) == ("says progress, 3 times", "at last step 2")
+
+
+# -------------------------------------------------------------------------------------------------- counts and the page
+
+
+FINDINGS = [
+    Finding(Trial("train"), outcome="trainyard-train two: SUCCEEDED", seconds=190, cpu=0.3),
+    Finding(Trial("train", (HANGS,)), (HANGS,), (ORPHAN,), "trainyard-train two: SUCCEEDED", 1, 370, 0.6),
+    Finding(Trial("train", (DIES,)), (DIES,), (), "trainyard-train two: SUCCEEDED", 1, 300, 0.6),
+    Finding(Trial("train", (DENIED,)), (DENIED,), (), "trainyard-train two: FAILED AccessDenied", 0, 10, 0.1),
+    Finding(Trial("train", (THROTTLED,)), (), (), "trainyard-train two: SUCCEEDED", 0, 190, 0.1),
+    Finding(
+        Trial("bake", (THROTTLED, LOST), 7), (LOST,), (ORPHAN,), "trainyard-bake x: SUCCEEDED", 0, 90, 0.1
+    ),
+]
+
+
+def test_worlds_are_counted_by_scenario_and_kind() -> None:
+    rows = {(row.scenario, row.kind): row for row in summary.counts(FINDINGS)}
+    hosts = rows["train", "host"]
+    assert (hosts.worlds, hosts.held, hosts.broken, hosts.recoveries, hosts.median) == (2, 1, 1, 2, 335)
+    assert (rows["train", "request"].worlds, rows["train", "request"].met) == (2, 1)
+    assert list(rows) == [("train", "clean"), ("train", "host"), ("train", "request"), ("bake", "2 faults")]
+
+
+def test_the_matrix_tells_apart_what_held_what_recovered_what_ended_and_what_broke() -> None:
+    [hosts, requests, pairs] = page.matrices(FINDINGS)
+    assert hosts["rows"] == [(HANGS.place, "b."), (DIES.place, ".r")]
+    assert requests["rows"] == [(THROTTLED.place, "en")]
+    assert list(hosts["broken"]) == [f"{HANGS.place}: hangs"]
+    assert pairs["whats"] == ["event: lost", "request: throttled once"]
+    assert pairs["rows"] == [("event: lost", ".b"), ("request: throttled once", "b.")]
+
+
+def test_the_page_needs_nothing_else_and_is_safe_from_what_it_shows() -> None:
+    evil = Violation("one end", "</script><script>alert(1)</script>", 1.0)
+    findings = [*FINDINGS, Finding(Trial("train", (LOST,)), (LOST,), (evil,))]
+    about = page.Campaign(
+        title="Trainyard, simulated",
+        command="make simulate",
+        commit="abc",
+        when=datetime(2026, 1, 1, tzinfo=UTC),
+        wall_seconds=61,
+        findings=findings,
+        groups=trial.grouped(findings),
+        stories={Trial("train", (HANGS,)): timeline.told(STORY)},
+    )
+    html = page.rendered(about)
+    assert "3 of 7 worlds break a promise" in html
+    assert "make simulate SEED='train: host host-1 after progress #2: hangs'" in html
+    assert "<script>alert" not in html
+    assert "http://" not in html
+    assert "https://" not in html
+
+
+# ------------------------------------------------------------------------------------------------ the same world
+
+TWICE = """
+import sys
+from pathlib import Path
+from simulation import campaign, trial
+for text in sys.argv[2:] * 2:
+    print(campaign.digest(campaign.tried(Path(sys.argv[1]), trial.parse(text)).story.trace))
+"""
+
+
+@pytest.mark.timeout(300)
+def test_the_same_trial_has_the_same_trace_twice_in_a_process_and_in_another_with_another_order_of_sets() -> (
+    None
+):
+    folder = assembly.synthesised()
+    worlds = [str(Trial("train", (HANGS, LOST), 57)), "launch@2"]
+    digests = [_digests(folder, worlds, hash_seed) for hash_seed in ("1", "2")]
+    assert len(digests[0]) == 2 * len(worlds)
+    assert digests[0][:2] == digests[0][2:]
+    assert digests[0] == digests[1]
+
+
+def _digests(folder: Path, worlds: list[str], hash_seed: str) -> list[str]:
+    environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
+    command = [sys.executable, "-c", TWICE, str(folder), *worlds]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
+    return done.stdout.split()
