@@ -294,7 +294,7 @@ def _say_smallest(folder: Path, broken: Finding) -> None:
     promises = [each.promise for each in broken.violations]
     for fewer in campaign.smaller(broken.trial):
         if _tried(folder, fewer).finding.breaks(promises):
-            console.print(Text(f"Fewer faults break it too: make simulate SEED='{fewer}'", "cyan"))
+            console.print(Text(f"Fewer faults break it too: {fewer.command}", "cyan"))
             return
     console.print(f"It takes all {len(broken.trial.faults)} faults.")
 

@@ -1,8 +1,8 @@
 """What can go wrong, by name and place; a plan says what does in one world.
 
 A place is a text that the same seed makes again: `train-launch#1/3 ec2.create_fleet` (the third request of the first
-invocation), `HostSignal ready host-1 #2` (an event), `host-1 after finished #1` (a word of a host), `train Launch #1` (a
-state that is entered), `ask #1` (a fleet that is asked for).
+invocation), `HostSignal ready host-1 #2` (an event), `host-1 after finished #1` (a word of a host), `train Launch #1`
+(a state that is entered), `ask #1` (a fleet that is asked for).
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from rich.text import Text
 from simulation import detection
 from simulation.detection import Row
 from simulation.scenarios import SCENARIOS
-from simulation.trial import Finding, Group
+from simulation.trial import Finding, Group, Trial
 
 MOST_GROUPS = 30
 """In a terminal; the page has all."""
@@ -123,7 +123,7 @@ def late_lines(rows: Sequence[Row]) -> list[Text]:
     return [
         Text.assemble(
             (f"     {row.fault}: {row.most:.0f} s, the limit is {row.limit:.0f} s   ", "bold red"),
-            (f"make simulate SEED='train: {row.worst}'", "cyan"),
+            (Trial("train", (row.worst,)).command, "cyan"),
         )
         for row in rows
         if not row.held
@@ -142,7 +142,7 @@ def group_lines(groups: Sequence[Group]) -> list[Text]:
         lines += [
             head,
             Text(f"     {group.cause}"),
-            Text(f"     make simulate SEED='{group.findings[0].trial}'", "cyan"),
+            Text(f"     {group.findings[0].trial.command}", "cyan"),
         ]
     if len(groups) > MOST_GROUPS:
         lines.append(Text(f"     and {len(groups) - MOST_GROUPS} more on the page"))

@@ -34,6 +34,12 @@ class Trial:
         world = self.scenario if self.seed == CLEAN_SEED else f"{self.scenario}@{self.seed}"
         return f"{world}: {JOINED.join(map(str, self.faults))}" if self.faults else world
 
+    @property
+    def command(self) -> str:
+        """What one types to see it."""
+        text = str(self)
+        return f"make simulate SEED='{text}'" if "'" not in text else f'make simulate SEED="{text}"'
+
     def only(self, faults: Iterable[Fault]) -> Trial:
         """The same world with these faults alone."""
         return Trial(self.scenario, tuple(faults), self.seed)
@@ -148,5 +154,5 @@ def without_ids(text: str) -> str:
     text = AWS_ID.sub(lambda found: IDS.get(found[1], found[1].upper()), text)
     text = RUN.sub("RUN", text)
     text = NUMBER.sub("N", text)
-    text = LIST.sub(r"\1s", text)
+    text = " ".join(LIST.sub(r"\1s", text).split())
     return text if len(text) <= MOST_OF_CAUSE else f"{text[:MOST_OF_CAUSE].rstrip()} ..."

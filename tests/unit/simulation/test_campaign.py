@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -256,7 +257,7 @@ def test_the_page_needs_nothing_else_and_is_safe_from_what_it_shows() -> None:
     )
     html = page.rendered(about)
     assert "3 of 7 worlds break a promise" in html
-    assert "make simulate SEED='train: host host-1 after progress #2: hangs'" in html
+    assert Trial("train", (HANGS,)).command in unescape(html)
     assert "<script>alert" not in html
     assert "http://" not in html
     assert "https://" not in html
