@@ -58,7 +58,7 @@ def tidy() -> None:
 
     What the first one has loaded stays for good, so later ones have little to look through.
     """
-    DOOR.send = DOOR.sleep = ENVIRONMENTS.current = _no_world
+    DOOR.send = DOOR.short = DOOR.sleep = ENVIRONMENTS.current = _no_world
     gc.collect()
     if gc.isenabled():
         gc.freeze()

@@ -167,7 +167,9 @@ class Oracle:
             self.breaks(
                 Promise.ONE_END, f"{execution.name} ended as {summary['error']} without a cause: {reason!r}"
             )
-        denied = [fault for fault in self.faults if fault.what == Fate.DENIED]
+        denied = [
+            fault for fault in self.faults if fault.what == Fate.DENIED and "conclude#" not in fault.place
+        ]
         if (
             denied
             and len(self.faults) == 1
