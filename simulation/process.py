@@ -7,7 +7,6 @@ import gc
 import os
 import sys
 import time
-import warnings
 from pathlib import Path
 from typing import NoReturn
 
@@ -45,9 +44,6 @@ def prepared(assembly: Path) -> YardTemplate:
     """The yard of that folder, once clients ask the simulated AWS and functions read their own environment."""
     os.environ.update(FIXED)
     time.tzset()
-    warnings.filterwarnings(
-        "ignore", "Exception.* does not match an error shape", UserWarning
-    )  # moto's, of a 5xx
     DOOR.install()
     ENVIRONMENTS.install()
     return template.read(assembly)
