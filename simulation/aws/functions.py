@@ -218,11 +218,11 @@ class Environments:
     def __init__(self) -> None:
         self.current: Callable[[], Mapping[str, str]] = dict
         self._found: dict[tuple[int, type[Any]], Any] = {}
-        self._stock = settings.read.__wrapped__
+        self._stock = settings._read  # noqa: SLF001 - `read` would keep what the first function found
 
     def install(self) -> None:
         vars(settings)["os"] = self
-        settings.read = self.read  # type: ignore[assignment]
+        settings.read = self.read
 
     @property
     def environ(self) -> Mapping[str, str]:
