@@ -172,7 +172,7 @@ class Oracle:
         ]
         if (
             denied
-            and len(self.faults) == 1
+            and len(self.faults) == len(self.yard.runs()) == 1
             and "may not" not in reason
             and summary["error"] != "AccessDenied"
         ):
