@@ -18,7 +18,7 @@ from typer import TyperException
 
 from simulation import assembly, campaign, detection, page, process, screen, summary, trial
 from simulation.assembly import BUILD, ROOT, NotSynthesisedError
-from simulation.campaign import Cores, Told, WorkerDiedError
+from simulation.campaign import Cores, Retold, Told, WorkerDiedError
 from simulation.faults import Fault, Kind
 from simulation.scenarios import SCENARIOS
 from simulation.screen import console
@@ -149,7 +149,7 @@ def _campaign(asked: Asked) -> int:
     folder = _assembly()
     began = time.monotonic()
     findings: list[Finding] = []
-    stories: dict[Trial, list[Line]] = {}
+    stories: dict[Trial, Sequence[Line]] = {}
     with Cores(folder, asked.jobs) as cores:
         try:
             trials = file if file is not None else _to_try(asked, cores, findings.extend)
@@ -160,7 +160,10 @@ def _campaign(asked: Asked) -> int:
                     bar.heard(found)
 
                 cores.findings(trials, heard)
-            stories = _stories(cores, trial.grouped(findings))
+            retold = _stories(cores, trial.grouped(findings))
+            stories = {each.finding.trial: each.lines for each in retold}
+            changed = {each.finding.trial: campaign.differs(each) for each in retold if not each.same}
+            findings = [changed.get(each.trial, each) for each in findings]
         except KeyboardInterrupt:
             console.print(f"\nStopped after {len(findings):,} worlds.")
     groups = trial.grouped(findings)
@@ -203,15 +206,15 @@ def _of_file(path: Path) -> list[Trial]:
     return [trial.parse(line) for line in lines if line.strip() and not line.startswith("#")]
 
 
-def _stories(cores: Cores, groups: Sequence[Group]) -> dict[Trial, list[Line]]:
-    """The first of each group, then the second of each, as long as there is room."""
+def _stories(cores: Cores, groups: Sequence[Group]) -> list[Retold]:
+    """The first of each group once more, then the second of each, as long as there is room."""
     turns = [
-        [group.findings[turn].trial for group in groups if turn < len(group.findings)]
+        [group.findings[turn] for group in groups if turn < len(group.findings)]
         for turn in range(STORIES_OF_A_GROUP)
     ]
     room = [each for turn in turns[1:] for each in turn][: max(0, MOST_STORIES - len(groups))]
-    wanted = list(dict.fromkeys([*turns[0], *room]))
-    return dict(zip(wanted, cores.stories(wanted), strict=True))
+    by_trial = {each.trial: each for each in [*turns[0], *room]}
+    return cores.stories(list(by_trial.values()))
 
 
 def _write(asked: Asked, about: page.Campaign) -> None:

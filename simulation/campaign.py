@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import hashlib
 import json
 import multiprocessing
@@ -51,6 +52,27 @@ class Told:
     lines: list[Line] = field(default_factory=list)
 
 
+@dataclass(frozen=True)
+class Retold:
+    """A world that has happened twice. `same`: as it must be, byte for byte."""
+
+    finding: Finding
+    lines: Sequence[Line]
+    same: bool
+
+
+def digest_of_all(findings: Iterable[Finding]) -> str:
+    """Of all worlds, in whatever order they came."""
+    lines = sorted(f"{finding.trial} {finding.digest}" for finding in findings)
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+
+
+def differs(retold: Retold) -> Finding:
+    """What is wrong with a world that was another the second time."""
+    found = Violation(SIMULATOR, "a world was another one when it was told again", 0.0)
+    return dataclasses.replace(retold.finding, violations=(*retold.finding.violations, found))
+
+
 def tried(assembly: Path, trial: Trial, *, in_full: bool = False) -> Told:
     """Let the world of this trial happen. What it dies of is its finding too. `in_full`: with its timeline."""
     template = process.prepared(assembly)
@@ -87,6 +109,7 @@ def found(trial: Trial, story: Story) -> Finding:
         seconds=story.virtual_seconds,
         cpu=story.cpu_seconds,
         detection=detection.detected(only, story.trace) if only else None,
+        digest=digest(story.trace),
     )
 
 
@@ -275,8 +298,9 @@ class Cores:
         """In the order of the trials; `heard` is told of them as they come."""
         return self._all(_find, trials, heard=heard)
 
-    def stories(self, trials: Sequence[Trial]) -> list[list[Line]]:
-        return self._all(_story, trials, chunk=1)
+    def stories(self, findings: Sequence[Finding]) -> list[Retold]:
+        """These worlds once more, in full."""
+        return self._all(_retell, findings, chunk=1)
 
     def _all(
         self,
@@ -327,5 +351,6 @@ def _clean(scenario: str) -> tuple[Finding, tuple[Fault, ...]]:
     return told.finding, space_of(told.story) if told.story else ()
 
 
-def _story(trial: Trial) -> list[Line]:
-    return tried(_ASSEMBLY[0], trial, in_full=True).lines
+def _retell(finding: Finding) -> Retold:
+    told = tried(_ASSEMBLY[0], finding.trial, in_full=True)
+    return Retold(finding, told.lines, told.finding.digest == finding.digest)

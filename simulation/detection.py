@@ -6,6 +6,7 @@ import statistics
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
 
 from simulation.faults import BootFault, Fault, HostFault, Kind
 from simulation.world.world import Entry
@@ -13,10 +14,22 @@ from simulation.world.world import Entry
 AWS_TELLS = frozenset(
     map(str, (HostFault.DIES, HostFault.WARNED_120, HostFault.WARNED_30, HostFault.WARNED_0))
 )
-NOBODY_TELLS = frozenset(map(str, (HostFault.HANGS, HostFault.IS_CUT_OFF, HostFault.GANG_HANGS)))
+NOBODY_TELLS = frozenset(map(str, (HostFault.HANGS, HostFault.IS_CUT_OFF)))
 BOOTS = frozenset(map(str, BootFault))
-LIMITS = {"AWS tells": 30.0, "nobody tells": 180.0}
-"""Seconds, from the loss to the request."""
+
+
+class Told(StrEnum):
+    """Who could tell the yard of a loss."""
+
+    BY_AWS = "AWS tells"
+    BY_NOBODY = "nobody tells"
+    BOOTING = "a host that is not ready yet"
+    PROGRAMS = "programs stand still, hosts are well"
+    OTHER = "other"
+
+
+LIMITS = {Told.BY_AWS: 30.0, Told.BY_NOBODY: 180.0}
+"""Seconds, from the loss to the request. A host may take long to boot, and a program to say something."""
 EC2_KNOWS = ("host failed", "host reclaimed", "takes a spot host back")
 FAULT = "meets a fault: "
 
@@ -32,29 +45,33 @@ class Detection:
     """Until the workflow had heard of it."""
     asked: float
     """Until the next attempt was asked for: its CreateFleet, or its start on hosts that are left."""
+    booting: bool = False
+    """Whether the host that was struck had not been ready yet."""
 
     @property
-    def told_by(self) -> str:
-        if self.fault.what in AWS_TELLS:
-            return "AWS tells"
-        if self.fault.what in NOBODY_TELLS:
-            return "nobody tells"
-        return "a host that is to boot" if self.fault.what in BOOTS else "other"
+    def told(self) -> Told:
+        what = self.fault.what
+        if what in AWS_TELLS:
+            return Told.BY_AWS
+        if what in BOOTS or (self.booting and what in NOBODY_TELLS):
+            return Told.BOOTING
+        if what in NOBODY_TELLS:
+            return Told.BY_NOBODY
+        return Told.PROGRAMS if what == HostFault.GANG_HANGS else Told.OTHER
 
     @property
     def late(self) -> bool:
-        return self.asked - self.ec2 > LIMITS.get(self.told_by, float("inf"))
+        return self.asked - self.ec2 > LIMITS.get(self.told, float("inf"))
 
 
 def detected(fault: Fault, trace: Sequence[Entry]) -> Detection | None:
     """None for a fault that struck no host or event, or made no new attempt."""
     if fault.kind not in (Kind.HOST, Kind.EVENT):
         return None
-    entries = iter(trace)
-    struck = _first(entries, lambda entry: _is_of(fault, entry))
+    struck = _first(trace, lambda entry: _is_of(fault, entry))
     if struck is None:
         return None
-    after = list(entries)
+    before, after = trace[: trace.index(struck)], trace[trace.index(struck) + 1 :]
     known = _first(after, lambda entry: entry.who == "ec2" and entry.what in EC2_KNOWS)
     recovers = _first(after, lambda entry: entry.what == "enters Recover")
     if recovers is None:
@@ -66,7 +83,8 @@ def detected(fault: Fault, trace: Sequence[Entry]) -> Detection | None:
         return None
     seen = caught[-1] if caught else recovers.at
     ec2 = _since(struck, min(known.at, seen)) if known else 0.0
-    return Detection(fault, ec2, _since(struck, seen), _since(struck, asked.at))
+    booting = not any((entry.who, entry.what) == (struck.who, "says ready") for entry in before)
+    return Detection(fault, ec2, _since(struck, seen), _since(struck, asked.at), booting)
 
 
 def _is_of(fault: Fault, entry: Entry) -> bool:
@@ -90,7 +108,7 @@ def _first(entries: Iterable[Entry], fits: Callable[[Entry], bool]) -> Entry | N
 class Row:
     """All detections of one fault."""
 
-    told_by: str
+    told: Told
     fault: str
     worlds: int
     ec2: float
@@ -107,18 +125,17 @@ class Row:
 
 def table(detections: Iterable[Detection]) -> list[Row]:
     """A row by fault; medians, and the most, which is what the limit is about: ours, without EC2's part."""
-    by_fault: dict[tuple[str, str], list[Detection]] = {}
+    by_fault: dict[tuple[Told, str], list[Detection]] = {}
     for each in detections:
-        by_fault.setdefault((each.told_by, each.fault.what), []).append(each)
-    order = [*LIMITS, "a host that is to boot", "other"]
-    rows = [_row(told_by, what, found) for (told_by, what), found in by_fault.items()]
-    return sorted(rows, key=lambda row: (order.index(row.told_by), row.fault))
+        by_fault.setdefault((each.told, each.fault.what), []).append(each)
+    rows = [_row(told, what, found) for (told, what), found in by_fault.items()]
+    return sorted(rows, key=lambda row: (list(Told).index(row.told), row.fault))
 
 
-def _row(told_by: str, what: str, found: Sequence[Detection]) -> Row:
+def _row(told: Told, what: str, found: Sequence[Detection]) -> Row:
     worst = max(found, key=lambda each: each.asked - each.ec2)
     return Row(
-        told_by,
+        told,
         what,
         len(found),
         statistics.median(each.ec2 for each in found),
@@ -126,7 +143,7 @@ def _row(told_by: str, what: str, found: Sequence[Detection]) -> Row:
         statistics.median(each.asked - each.seen for each in found),
         worst.asked - worst.ec2,
         worst.fault,
-        LIMITS.get(told_by),
+        LIMITS.get(told),
     )
 
 
@@ -144,11 +161,11 @@ attempt. `make simulate DETECT=1` makes this table.
 def markdown(rows: Sequence[Row]) -> str:
     """The table for the docs."""
     lines = []
-    told_by = ""
+    told: Told | None = None
     for row in rows:
-        if row.told_by != told_by:
-            told_by = row.told_by
-            lines.append(f"| **{told_by}** | | | | | | |")
+        if row.told is not told:
+            told = row.told
+            lines.append(f"| **{told}** | | | | | | |")
         limit = f"{row.limit:.0f}" if row.limit else ""
         cells = (
             row.fault,

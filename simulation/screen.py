@@ -18,8 +18,8 @@ from rich.progress import (
 )
 from rich.text import Text
 
-from simulation import summary, timeline
-from simulation.campaign import Told
+from simulation import detection, summary, timeline
+from simulation.campaign import Told, digest_of_all
 from simulation.scenarios import SCENARIOS
 from simulation.timeline import Line, Sort
 from simulation.trial import Finding, Group
@@ -104,6 +104,7 @@ def say_campaign(findings: Sequence[Finding], groups: Sequence[Group], wall: flo
     console.print(
         f"\n{worlds:,} worlds in {wall:,.0f} s ({worlds / wall:.1f} a second, {cpu:.2f} s of CPU each): {verdict}"
     )
+    console.print(f"Digest of all traces: {digest_of_all(findings)}", style=FAINT)
 
 
 def tell(told: Told) -> None:
@@ -123,7 +124,7 @@ def tell(told: Told) -> None:
             f"\n{finding.outcome}, {timeline.since_begin(finding.seconds)} of virtual time, {finding.cpu:.2f} s of CPU"
         )
     if seen := finding.detection:
-        ec2 = f" (EC2 knew after {seen.ec2:.1f} s)" if seen.told_by == "AWS tells" else ""
+        ec2 = f" (EC2 knew after {seen.ec2:.1f} s)" if seen.told is detection.Told.BY_AWS else ""
         parts = f"{seen.seen:.1f} s until the run heard of it{ec2}"
         console.print(f"From the fault to the next attempt's request: {seen.asked:.1f} s; {parts}")
     for violation in finding.violations:

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from simulation import detection
-from simulation.detection import Row
+from simulation.detection import Row, Told
 from simulation.scenarios import SCENARIOS
 from simulation.trial import Finding, Group, Trial
 
@@ -106,11 +106,11 @@ def detection_table(rows: Sequence[Row]) -> Table:
     table.add_column("fault")
     for name in ("worlds", "EC2 knows", "heard of", "asked", "most of ours", "limit"):
         table.add_column(name, justify="right")
-    told_by = ""
+    told: Told | None = None
     for row in rows:
-        if row.told_by != told_by:
-            told_by = row.told_by
-            table.add_row(Text(told_by, style="dim"))
+        if row.told is not told:
+            told = row.told
+            table.add_row(Text(told, style="dim"))
         most = Text(f"{row.most:.1f}", style="" if row.held else "bold red")
         limit = f"{row.limit:.0f}" if row.limit else ""
         numbers = (f"{row.ec2:.1f}", f"+{row.seen:.1f}", f"+{row.asked:.1f}")

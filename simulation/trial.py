@@ -70,6 +70,8 @@ class Finding:
     """Of virtual time, to the end of the last run."""
     cpu: float = 0.0
     detection: Detection | None = None
+    digest: str = ""
+    """Of the world's trace."""
 
     @property
     def succeeded(self) -> bool:

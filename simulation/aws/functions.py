@@ -217,7 +217,7 @@ class Environments:
 
     def __init__(self) -> None:
         self.current: Callable[[], Mapping[str, str]] = dict
-        self._found: dict[tuple[int, type[Any]], Any] = {}
+        self._found: dict[tuple[str, type[Any]], tuple[Mapping[str, str], Any]] = {}
         self._stock = settings._read  # noqa: SLF001 - `read` would keep what the first function found
 
     def install(self) -> None:
@@ -229,10 +229,13 @@ class Environments:
         return self.current()
 
     def read(self, kind: type[Any]) -> Any:
-        key = (id(self.current()), kind)
-        if key not in self._found:
-            self._found[key] = self._stock(kind)
-        return self._found[key]
+        environment = self.current()
+        key = (environment.get("AWS_LAMBDA_FUNCTION_NAME", ""), kind)
+        of, found = self._found.get(key, (None, None))
+        if of is not environment:
+            found = self._stock(kind)
+            self._found[key] = environment, found
+        return found
 
 
 ENVIRONMENTS = Environments()

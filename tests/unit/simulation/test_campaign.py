@@ -15,7 +15,7 @@ import pytest
 
 from simulation import assembly, campaign, detection, page, summary, timeline, trial
 from simulation.campaign import Spaces
-from simulation.detection import Detection
+from simulation.detection import Detection, Told
 from simulation.faults import Fault, Kind
 from simulation.timeline import Decision, Line, Sort
 from simulation.trial import BadInputError, Finding, Trial, Violation
@@ -130,6 +130,7 @@ def entry(seconds: float, who: str, what: str, **details: Any) -> Entry:
 HOST = "i-00000000000000001"
 RUN = "trainyard-train two-cf1324de"
 STORY = [
+    entry(0, HOST, "says ready", attempt=1),
     entry(1, RUN, "enters Train"),
     entry(20, HOST, f"meets a fault: {HANGS.what}", place=HANGS.place),
     entry(94, RUN, "catches HostLost", state="Train", cause='{"reason": "it hangs", "lost": []}'),
@@ -175,11 +176,17 @@ def test_detection_is_counted_from_the_fault_to_the_request_for_the_next_attempt
     found = detection.detected(HANGS, STORY)
     assert found == Detection(HANGS, ec2=0.0, seen=74.0, asked=81.0)
     assert found is not None
-    assert (found.told_by, found.late) == ("nobody tells", False)
+    assert (found.told, found.late) == (Told.BY_NOBODY, False)
+
+
+def test_a_host_that_hangs_before_it_was_ready_is_one_that_is_to_boot() -> None:
+    found = detection.detected(HANGS, STORY[1:])
+    assert found is not None
+    assert (found.told, found.late) == (Told.BOOTING, False)
 
 
 def test_a_fault_after_which_nothing_is_asked_for_has_no_detection() -> None:
-    assert detection.detected(HANGS, STORY[:3]) is None
+    assert detection.detected(HANGS, STORY[:4]) is None
     assert detection.detected(DIES, STORY) is None
     assert detection.detected(THROTTLED, STORY) is None
 
@@ -195,13 +202,13 @@ def test_the_table_of_detections_has_a_row_by_fault_and_what_was_worst() -> None
 def test_a_story_has_decisions_among_what_happened_and_numbers_for_hosts() -> None:
     decided = Decision(BEGINNING + timedelta(seconds=93), "two-cf1324de", "host lost", f"{HOST} hangs", 1)
     lines = timeline.told(STORY, [decided])
-    assert [line.seconds for line in lines] == [1, 20, 93, 94, 94.5, 95, 101]
-    assert lines[2] == Line(
+    assert [line.seconds for line in lines] == [0, 1, 20, 93, 94, 94.5, 95, 101]
+    assert lines[3] == Line(
         93, "08:01:33", "two-cf1324de", "host lost (attempt 1)", "host-1 hangs", Sort.DECISION
     )
-    assert (lines[1].who, lines[1].sort) == ("host-1", Sort.FAULT)
-    assert lines[3].why == "state Train; it hangs"
-    assert lines[0].who == "two-cf1324de"
+    assert (lines[2].who, lines[2].sort) == ("host-1", Sort.FAULT)
+    assert lines[4].why == "state Train; it hangs"
+    assert lines[1].who == "two-cf1324de"
 
 
 def test_what_a_host_says_again_and_again_is_one_line() -> None:

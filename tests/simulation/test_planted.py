@@ -1,0 +1,66 @@
+"""Defects planted on purpose are found, by the name of the promise that they break."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from lambdas.aws import instances
+from lambdas.aws.ledger import Write
+from lambdas.steps import attempts
+from simulation.promises import Promise
+from simulation.scenarios import SCENARIOS
+from simulation.story import tell
+from simulation.template import YardTemplate
+from simulation.trial import parse
+
+
+def without_catch(yard: YardTemplate, state: str) -> YardTemplate:
+    """The train workflow as somebody would deploy it who has lost that state's Catch of everything."""
+    machine = yard.machine("train")
+    states = dict(machine.definition["States"])
+    kept = [each for each in states[state]["Catch"] if each["ErrorEquals"] != ["States.ALL"]]
+    states[state] = {**states[state], "Catch": kept}
+    mended = replace(machine, definition={**machine.definition, "States": states})
+    return replace(yard, machines={**yard.machines, machine.arn: mended})
+
+
+def forgets_the_token(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A wait whose token nobody stores before it is looked for."""
+    monkeypatch.setattr(attempts, "token_row", lambda *_: Write("planted", "row", {"by": "a test"}, put=True))
+
+
+def stops_at_the_first_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What ends hosts leaves the others alone once EC2 has refused one."""
+
+    def each(call: Callable[..., Any], ids: list[str], chunk: int = 1) -> dict[str, str]:
+        for instance in ids:
+            call(InstanceIds=[instance])
+        return {}
+
+    monkeypatch.setattr(instances, "_each", each)
+
+
+def promises_broken_by(yard: YardTemplate, text: str) -> Iterator[Promise]:
+    trial = parse(text)
+    story = tell(yard, SCENARIOS[trial.scenario], seed=trial.seed, faults=trial.faults)
+    return (broken.promise for broken in story.broken)
+
+
+def test_a_lost_catch_is_found(yard: YardTemplate) -> None:
+    world = "train: host host-1 after started #1: dies"
+    assert Promise.SURVIVES not in promises_broken_by(yard, world)
+    assert Promise.SURVIVES in promises_broken_by(without_catch(yard, "Train"), world)
+
+
+def test_a_token_that_nobody_stores_is_found(yard: YardTemplate, monkeypatch: pytest.MonkeyPatch) -> None:
+    forgets_the_token(monkeypatch)
+    assert Promise.SURVIVES in promises_broken_by(yard, "train")
+
+
+def test_a_release_that_stops_at_the_first_error_is_found(
+    yard: YardTemplate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stops_at_the_first_error(monkeypatch)
+    assert Promise.SURVIVES in promises_broken_by(yard, "train: pool ask #1: grants too few")
