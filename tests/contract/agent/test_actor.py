@@ -223,7 +223,7 @@ def hosts(yard: Yard, cloud: Cloud, tmp_path: Path) -> Iterator[tuple[Real, Acto
 
 def trains_to_the_end(host: Host) -> None:
     begin(host, SHORT)
-    host.hear("finished")
+    assert host.hear("finished")["step"] == SHORT["steps"]
 
 
 def is_stopped_and_goes_on(host: Host) -> None:
@@ -240,7 +240,7 @@ def is_stopped_and_goes_on(host: Host) -> None:
         checkpoint={key: latest[key] for key in ("step", "key")},
         job={**host.job, "program": end},
     )
-    host.hear("finished", 2)
+    assert host.hear("finished", 2)["step"] == latest["step"] + 10
 
 
 def is_interrupted(host: Host) -> None:
@@ -253,6 +253,16 @@ def is_interrupted(host: Host) -> None:
 def meets_an_error_of_the_program(host: Host) -> None:
     begin(host, {**SHORT, "error-at": 12})
     host.hear("failed")
+
+
+def is_told_to_stop_and_then_interrupted_while_it_waits(host: Host) -> None:
+    host.prepare(PROGRAM, program={"args": SHORT})
+    host.start_agent()
+    host.hear("ready")
+    host.order("stop", 1)
+    host.hear("ready", 2)
+    host.warn()
+    host.hear("stopped", 2)
 
 
 def begin(host: Host, args: Mapping[str, float]) -> None:
@@ -268,6 +278,7 @@ STORIES: list[Callable[[Host], None]] = [
     is_stopped_and_goes_on,
     is_interrupted,
     meets_an_error_of_the_program,
+    is_told_to_stop_and_then_interrupted_while_it_waits,
 ]
 STAYS: dict[str, str] = {}
 """Lines that only one of them has, and why that is right."""
