@@ -3,7 +3,6 @@
 import os
 import types
 import typing
-from functools import cache
 from typing import Any, TypeVar, dataclass_transform
 
 from lambdas.core.model.errors import Misconfigured
@@ -115,9 +114,19 @@ class PatrolSettings(AdmitSettings):
     """The yard's, as JSON."""
 
 
-@cache
+_READ: dict[type[Any], Any] = {}
+"""By hand and not by functools.cache, which hides from mypy which class `read` answers with."""
+
+
 def read(kind: type[Values]) -> Values:
     """The settings of this process; Misconfigured names every variable that is missing or malformed."""
+    if kind not in _READ:
+        _READ[kind] = _read(kind)
+    found: Values = _READ[kind]
+    return found
+
+
+def _read(kind: type[Values]) -> Values:
     found: dict[str, Any] = {}
     faults = []
     for field, hint in kind.fields().items():

@@ -70,7 +70,7 @@ def rendered(campaign: Campaign) -> str:
 
 def _script(value: Any) -> str:
     """JSON that cannot end the script element it stands in."""
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).replace("</", "<\\/")
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c")
 
 
 def matrices(findings: Sequence[Finding]) -> list[dict[str, Any]]:

@@ -7,7 +7,6 @@ import gc
 import os
 import sys
 import time
-import warnings
 from pathlib import Path
 from typing import NoReturn
 
@@ -45,9 +44,6 @@ def prepared(assembly: Path) -> YardTemplate:
     """The yard of that folder, once clients ask the simulated AWS and functions read their own environment."""
     os.environ.update(FIXED)
     time.tzset()
-    warnings.filterwarnings(
-        "ignore", "Exception.* does not match an error shape", UserWarning
-    )  # moto's, of a 5xx
     DOOR.install()
     ENVIRONMENTS.install()
     return template.read(assembly)
@@ -58,7 +54,7 @@ def tidy() -> None:
 
     What the first one has loaded stays for good, so later ones have little to look through.
     """
-    DOOR.send = DOOR.sleep = ENVIRONMENTS.current = _no_world
+    DOOR.send = DOOR.short = DOOR.sleep = ENVIRONMENTS.current = _no_world
     gc.collect()
     if gc.isenabled():
         gc.freeze()

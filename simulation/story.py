@@ -7,7 +7,7 @@ import io
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from simulation.faults import Fault, Kind, Plan
 from simulation.promises import Broken, Oracle
@@ -17,8 +17,10 @@ from simulation.world.world import Entry, World
 from simulation.yard import Yard
 
 PASSES = timedelta(minutes=5)
-"""Patrol's, after the end."""
-STEP = timedelta(seconds=30)
+"""Patrol's, after the end, where a host still lives then."""
+LONGEST_AFTER = timedelta(minutes=75)
+"""For what comes much too late, after the run's end."""
+STEP = timedelta(seconds=15)
 
 
 @dataclass
@@ -57,7 +59,8 @@ def tell(
         last = beginning + scenario.longest
         world.run(last, stop=lambda: scenario.over(yard))
         ended = world.now
-        world.run(ended + PASSES)
+        while not _is_quiet(yard, ended):
+            world.run(world.now + STEP)
         broken = oracle.conclude()
         at_end(yard)
     outcomes = [f"{each.label}: {each.status} {each.error or ''}".strip() for each in yard.runs()]
@@ -74,3 +77,12 @@ def tell(
         cpu_seconds=time.process_time() - began,
         calls=dict(yard.gateway.calls),
     )
+
+
+def _is_quiet(yard: Yard, ended: datetime) -> bool:
+    """Nothing lives any more, or patrol has had its time; and nothing is to come but what comes for ever."""
+    since = yard.world.now - ended
+    if since >= LONGEST_AFTER:
+        return True
+    lives = any(each.state != "terminated" for each in yard.ec2.ever.values())
+    return since >= (PASSES if lives else STEP) and not yard.is_awaited()

@@ -12,6 +12,7 @@ from typing import Any
 
 from greenlet import GreenletExit
 
+from lambdas.aws.clients import THROTTLED
 from simulation.aws.api import ACCOUNT, PARTITION, REGION, Caller, ServiceError
 from simulation.aws.botocore_door import DOOR
 from simulation.aws.cloudwatch import CloudWatch
@@ -25,10 +26,10 @@ from simulation.aws.notices import Notices
 from simulation.aws.s3 import S3, Version
 from simulation.aws.ssm import Ssm
 from simulation.aws.stepfunctions import Execution, Status, StepFunctions
-from simulation.faults import Kind, Plan
+from simulation.faults import READS, Kind, Plan
 from simulation.hosts.machines import Machines
 from simulation.hosts.surroundings import CommandEnd, Host
-from simulation.strikes import Strikes
+from simulation.strikes import ONE_AFTER_ANOTHER, Strikes
 from simulation.template import YardTemplate
 from simulation.world.clock import CLOCK
 from simulation.world.world import World
@@ -38,12 +39,17 @@ REQUEST_SECONDS = (0.008, 0.06)
 """What a request takes in AWS's own network."""
 SLOW_SECONDS = 20.0
 MINUTE = timedelta(minutes=1)
+EVERY_PASS = ("transact_write_items",)
+"""What patrol does in each of its passes, beside looking."""
 GPU_METRIC = ("Trainyard", "nvidia_smi_utilization_gpu")
 ROOT_FOLDER = Path(__file__).parents[1]
 
 
 class Yard:
     """`plan` says what goes wrong."""
+
+    takes_short_way = True
+    """Requests that nothing happens to never become HTTP."""
 
     def __init__(self, world: World, template: YardTemplate, plan: Plan | None = None) -> None:
         self.world, self.template, self.plan = world, template, plan or Plan()
@@ -131,7 +137,7 @@ class Yard:
 
     def _listen(self) -> None:
         """From now on botocore asks here, and what happens anywhere passes the plan."""
-        DOOR.serve(self._send, self.world.sleep, seed=self.world.seed)
+        DOOR.serve(self._send, self._answer_at_once, self.world.sleep, seed=self.world.seed)
         ENVIRONMENTS.current = self._environment
         CLOCK.follow(self.world)
         self.ec2.on_change.append(self._watch_load)
@@ -149,14 +155,12 @@ class Yard:
 
     def _send(self, service: str, operation: str, request: Mapping[str, Any], tries: int) -> dict[str, Any]:
         """One HTTP request of the function that runs now."""
-        invocation = self.functions.current()
-        if invocation is None:
-            raise GreenletExit  # its process is gone: whatever runs on of it reaches nobody
+        invocation = self._current()
         if tries == 0:
             invocation.requests += 1
-        name = invocation.function.name.partition("-")[2]
-        place = Place(name, invocation.number, invocation.requests, f"{service}.{operation}")
-        fates = [Fate(fault.what) for fault in self.plan.at(Kind.REQUEST, str(place))]
+        place = _place(invocation, invocation.requests, service, operation)
+        found = self.plan.at(Kind.REQUEST, place) if _counts(invocation, operation) else ()
+        fates = [Fate(fault.what) for fault in found]
         caller = Caller(invocation.name, invocation.function.role)
         for fate in fates:
             self._strike_before(fate, invocation, tries, operation)
@@ -165,6 +169,31 @@ class Yard:
         for fate in fates:
             self._strike_after(fate, invocation, tries)
         return answer
+
+    def _answer_at_once(
+        self, service: str, operation: str, request: Mapping[str, Any]
+    ) -> dict[str, Any] | None:
+        """The same, unless something is in its way that HTTP, or botocore's retries, would show."""
+        invocation = self._current()
+        place = _place(invocation, invocation.requests + 1, service, operation)
+        if not self.takes_short_way or (_counts(invocation, operation) and self.plan.at(Kind.REQUEST, place)):
+            return None
+        invocation.requests += 1
+        self.world.sleep(self._chance.uniform(*REQUEST_SECONDS))
+        caller = Caller(invocation.name, invocation.function.role)
+        try:
+            return self.gateway.answer(caller, service, operation, request)
+        except ServiceError as refused:
+            if refused.status < 500 and refused.code not in THROTTLED:
+                raise
+        invocation.requests -= 1
+        return None
+
+    def _current(self) -> Invocation:
+        invocation = self.functions.current()
+        if invocation is None:
+            raise GreenletExit  # its process is gone: whatever runs on of it reaches nobody
+        return invocation
 
     def _strike_before(self, fate: Fate, invocation: Invocation, tries: int, operation: str) -> None:
         if tries == 0:
@@ -339,6 +368,10 @@ class Yard:
     def all_over(self) -> bool:
         return all(execution.status is not Status.RUNNING for execution in self.runs())
 
+    def is_awaited(self) -> bool:
+        """Whether events or invocations are still under way, however late."""
+        return bool(self.functions.running) or self.events.under_way > 0 or self.functions.waiting > 0
+
     def run_row(self, run: str) -> dict[str, Any] | None:
         return self.dynamodb.row(self.template.table.name, f"run#{run}", "run")
 
@@ -468,6 +501,21 @@ class _SimulatedHost:
 
     def crash(self) -> None:
         self.yard.ec2.kill(self.of.id)
+
+
+def _counts(invocation: Invocation, operation: str) -> bool:
+    """Patrol's passes are all alike but for what they do: of the later ones only that is a place."""
+    is_patrol = invocation.function.name.endswith("-patrol")
+    return (
+        not is_patrol
+        or invocation.number <= ONE_AFTER_ANOTHER
+        or (operation not in EVERY_PASS and not operation.startswith(READS))
+    )
+
+
+def _place(invocation: Invocation, request: int, service: str, operation: str) -> str:
+    name = invocation.function.name.partition("-")[2]
+    return str(Place(name, invocation.number, request, f"{service}.{operation}"))
 
 
 def _conflict() -> ServiceError:

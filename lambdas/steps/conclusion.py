@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from datetime import datetime
 from typing import Any, Literal
 
 from lambdas.aws import s3
@@ -34,6 +35,11 @@ class RunEnd(RunFacts):
         return Concluded(kind=how.outcome.value, outcome=how.outcome, error=how.error, reason=how.reason)
 
     @property
+    def ended(self) -> datetime:
+        """A Conclude that is called again changes nothing of when it was."""
+        return (self.row.ended if self.row else None) or self.now
+
+    @property
     def values(self) -> RunUpdate:
         """What the run's row keeps of it."""
         how = self.conclusion
@@ -42,7 +48,7 @@ class RunEnd(RunFacts):
             "outcome": how.outcome,
             "error": how.error,
             "reason": how.reason,
-            "ended": self.now,
+            "ended": self.ended,
             "warnings": self.all_warnings,
         }
 

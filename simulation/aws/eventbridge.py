@@ -108,6 +108,8 @@ class EventBridge:
         self.dead_letters: list[DeadLetter] = []
         self.fate: Callable[[Event, Rule, Target], Sequence[float] | None] = _as_usual
         """The fault plan's: after how many seconds the event is delivered, each time; None: as usual."""
+        self.under_way = 0
+        """Events that are still to be delivered, but for those of schedules."""
         self._deliver, self._start = deliver, start
         self._buses = {DEFAULT_BUS, *buses, *(rule.bus for rule in self.rules)}
         self._inputs = {
@@ -247,8 +249,10 @@ class EventBridge:
         self, rule: Rule, target: Target, event: Event, delay: float, *, standing: bool
     ) -> None:
         def deliver() -> None:
+            self.under_way -= not standing
             self._try(rule, target, event, since=self.world.now, tries=0)
 
+        self.under_way += not standing
         self.world.after(delay, deliver, what=f"{rule.name} delivers", standing=standing)
 
     def _try(self, rule: Rule, target: Target, event: Event, *, since: datetime, tries: int) -> None:

@@ -75,6 +75,8 @@ class Functions:
     counts: Counter[str] = field(default_factory=Counter)
     dead_letters: list[tuple[str, Mapping[str, Any]]] = field(default_factory=list)
     most_at_once: int = 0
+    waiting: int = 0
+    """Events that will be tried again."""
     _warm: Counter[str] = field(default_factory=Counter)
 
     def call(self, function: str, payload: Mapping[str, Any], on_done: Callable[[Any], None]) -> Invocation:
@@ -103,11 +105,13 @@ class Functions:
                 self.dead_letters.append((facts.name, payload))
                 self.world.note(facts.name, "gives up an event", error=answer.error, cause=answer.cause[:300])
                 return
-            self.world.after(
-                ASYNC_RETRY_SECONDS[min(tries, 1)],
-                lambda: self.event(function, payload, retries=retries, tries=tries + 1),
-                what=f"{facts.name} is tried again",
-            )
+
+            def again() -> None:
+                self.waiting -= 1
+                self.event(function, payload, retries=retries, tries=tries + 1)
+
+            self.waiting += 1
+            self.world.after(ASYNC_RETRY_SECONDS[min(tries, 1)], again, what=f"{facts.name} is tried again")
 
         self.call(function, payload, done)
 
@@ -214,11 +218,11 @@ class Environments:
     def __init__(self) -> None:
         self.current: Callable[[], Mapping[str, str]] = dict
         self._found: dict[tuple[int, type[Any]], Any] = {}
-        self._stock = settings.read.__wrapped__
+        self._stock = settings._read  # noqa: SLF001 - `read` would keep what the first function found
 
     def install(self) -> None:
         vars(settings)["os"] = self
-        settings.read = self.read  # type: ignore[assignment]
+        settings.read = self.read
 
     @property
     def environ(self) -> Mapping[str, str]:

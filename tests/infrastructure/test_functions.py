@@ -11,7 +11,7 @@ import pytest
 
 from lambdas import settings
 from stacks import packages
-from tests.infrastructure.assembly import Assembly
+from tests.infrastructure.assembly import Assembly, text
 
 ROOT = Path(__file__).resolve().parents[2]
 ENTRY_POINTS = ROOT / "lambdas/handlers"
@@ -38,6 +38,16 @@ def test_a_function_is_given_exactly_what_its_settings_ask_for(yard: Assembly) -
     for name, function in yard.functions.items():
         given = function.properties.get("Environment", {}).get("Variables", {})
         assert set(given) == wanted_by(yard.module_of(name)), name
+
+
+def test_whoever_sends_notices_sends_them_to_the_yards_topic(yard: Assembly) -> None:
+    (topic,) = yard.resources("AWS::SNS::Topic")
+    environments = {
+        name: function.properties.get("Environment", {}).get("Variables", {})
+        for name, function in yard.functions.items()
+    }
+    told = {name: text(given["TOPIC_ARN"]) for name, given in environments.items() if "TOPIC_ARN" in given}
+    assert told == dict.fromkeys(("train_conclude", "patrol"), f"{{{topic.name}}}")
 
 
 @pytest.fixture(scope="module")

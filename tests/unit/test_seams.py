@@ -1,6 +1,7 @@
 """Words that control plane and hosts both know and can nowhere import together: a new one must stand on both sides."""
 
 import ast
+import dataclasses
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,8 @@ from training.host.program import ending, silence
 from training.host.reporting import progress, signals
 
 ROOT = Path(__file__).resolve().parents[2]
-HOST = [ast.parse(path.read_text()) for path in sorted((ROOT / "training/host").rglob("*.py"))]
+HOST_TEXTS = [path.read_text() for path in sorted((ROOT / "training/host").rglob("*.py"))]
+HOST = [ast.parse(text) for text in HOST_TEXTS]
 
 
 def runtime_constant(module: str, name: str) -> Any:
@@ -80,6 +82,17 @@ def test_hosts_form_a_cluster_of_every_strategy(strategy: Strategy) -> None:
     assert (hosts.tf_config(chief) is not None) is strategy.has_several_hosts
     assert all(hosts.serves(other) is asynchronous for other in others)
     assert {host.role for host in hosts.assignments} <= set(Role)
+
+
+@pytest.mark.parametrize("key", [field.name for field in dataclasses.fields(Program)])
+def test_hosts_read_every_key_of_a_program(key: str) -> None:
+    readings = (
+        f'program["{key}"]',
+        f'["program"]["{key}"]',
+        f'program.get("{key}"',
+        f'["program"].get("{key}"',
+    )
+    assert any(reading in text for text in HOST_TEXTS for reading in readings)
 
 
 def test_hosts_send_the_signals_that_are_listened_to() -> None:

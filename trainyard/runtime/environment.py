@@ -1,4 +1,4 @@
-"""What the host tells a program, as values (docs/contracts/programs.md, "The host's environment for a program")."""
+"""What the host tells a program, as values (docs/contracts/programs.md, "Environment")."""
 
 import json
 import os

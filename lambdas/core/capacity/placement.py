@@ -15,6 +15,7 @@ from lambdas.core.values.lazy import dataclass
 
 SHORTEST_ROUND_PAUSE = timedelta(seconds=30)
 LONGEST_ROUND_PAUSE = timedelta(minutes=2)
+"""The least that the longest pause is, not the most: with much patience or many pools MOST_TRIES makes it longer."""
 MOST_TRIES = 100
 """What a search aims at. An execution's history holds 25,000 events, a try takes about eight of them,
 and a run may search again after every restart."""

@@ -49,14 +49,11 @@ class InstanceType:
 
     name: str
     vcpus: int
-    memory_gib: int
     on_demand_price: float | None
     on_demand_quota: str
     spot_quota: str
     gpu: str = ""
     gpus: int = 0
-    gpu_mib: int = 0
-    efa: int = 0
     architecture: str = "x86_64"
 
 

@@ -1,4 +1,4 @@
-"""Admit of a snapshot: which host is meant, and whether it can be imaged as it was request for."""
+"""Admit of a snapshot: which host is meant, and whether it can be imaged as it was requested."""
 
 from lambdas import settings
 from lambdas.aws import images, instances, s3, ssm

@@ -186,6 +186,27 @@ def test_whatever_is_refused_the_loop_always_answers() -> None:
         assert now < 400
 
 
+PAUSES = [
+    # sentence, hours of patience, pools, seconds of the pauses after the first rounds
+    ("half a minute, a minute, then two each time", 1, 1, [30, 60, 120, 120, 120]),
+    ("three pools are asked no more rarely", 1, 3, [30, 60, 120, 120, 120]),
+    ("more pools make the longest pause longer", 1, 10, [30, 60, 120, 240, 360, 360]),
+    ("and so does more patience", 24, 1, [30, 60, 120, 240, 480, 864, 864]),
+    ("with much of both the first pause is longer too", 24, 10, [270, 540, 1080, 2160, 4320, 8640, 8640]),
+]
+
+
+@pytest.mark.parametrize(
+    ("hours", "pools", "pauses"), [row[1:] for row in PAUSES], ids=[row[0] for row in PAUSES]
+)
+def test_how_long_the_loop_waits_between_rounds(hours: int, pools: int, pauses: list[int]) -> None:
+    found = [
+        placement.pause_after(round_over, patience=timedelta(hours=hours), pools=pools)
+        for round_over in range(len(pauses))
+    ]
+    assert found == [timedelta(seconds=seconds) for seconds in pauses]
+
+
 FIRST = [
     # sentence, refusals, the offer that is asked
     ("a market that goes first is asked first", [], 3),

@@ -6,7 +6,7 @@ import socket
 import time
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, assert_never
 
 import tensorflow as tf
 
@@ -32,6 +32,8 @@ def make_strategy(kind: Strategy, place: Place, *, devices: int, form_seconds: f
     if kind == "multi_worker":
         with _forming(place, form_seconds):
             return tf.distribute.MultiWorkerMirroredStrategy()
+    if kind != "parameter_server":
+        assert_never(kind)
     with _forming(place, form_seconds):
         return tf.distribute.ParameterServerStrategy(tf.distribute.cluster_resolver.TFConfigClusterResolver())
 

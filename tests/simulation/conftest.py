@@ -1,0 +1,25 @@
+"""Worlds of the yard as this clone synthesises it."""
+
+from pathlib import Path
+
+import pytest
+
+from simulation import assembly, process
+from simulation.template import YardTemplate
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents:
+            item.add_marker(pytest.mark.simulation)
+
+
+@pytest.fixture(scope="session")
+def folder() -> Path:
+    return assembly.synthesised()
+
+
+@pytest.fixture(scope="session")
+def yard(folder: Path) -> YardTemplate:
+    return process.prepared(folder)

@@ -1,0 +1,96 @@
+"""The promises hold in clean worlds, in a slice of all single faults that is another with every commit, and in every
+world that has ever broken one; and a world is what its seed says, wherever and however it is made."""
+
+import hashlib
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from simulation import campaign, promises
+from simulation.campaign import Cores
+from simulation.faults import Fault
+from simulation.scenarios import SCENARIOS
+from simulation.story import Story, tell
+from simulation.template import YardTemplate
+from simulation.trial import Trial, parse
+from simulation.yard import Yard
+
+ROOT = Path(__file__).parents[2]
+SLICE = 240
+"""Worlds: about two minutes on two cores."""
+EVER_BROKEN = tuple(
+    line.partition("  # ")[0].strip()
+    for line in Path(__file__).with_name("ever_broken.txt").read_text().splitlines()
+    if not line.startswith("#")
+)
+TWO = """
+import sys
+from pathlib import Path
+from simulation import campaign, process
+from simulation.scenarios import SCENARIOS
+from simulation.story import tell
+story = tell(process.prepared(Path(sys.argv[1])), SCENARIOS["train"], seed=7)
+print(campaign.digest(story.trace))
+"""
+
+
+def broken_in(story: Story) -> list[str]:
+    return list(promises.in_words(story.broken))
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_a_world_without_faults_keeps_every_promise(yard: YardTemplate, scenario: str) -> None:
+    assert broken_in(tell(yard, SCENARIOS[scenario])) == []
+
+
+def test_the_short_way_to_aws_makes_the_same_world_as_http(
+    yard: YardTemplate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    short = {name: campaign.digest(tell(yard, each, seed=3).trace) for name, each in SCENARIOS.items()}
+    monkeypatch.setattr(Yard, "takes_short_way", False)
+    assert {
+        name: campaign.digest(tell(yard, each, seed=3).trace) for name, each in SCENARIOS.items()
+    } == short
+
+
+def test_the_same_seed_is_the_same_world_in_another_process_with_other_hashes(
+    yard: YardTemplate, folder: Path
+) -> None:
+    here = campaign.digest(tell(yard, SCENARIOS["train"], seed=7).trace)
+    for hashes in ("1", "2"):
+        done = subprocess.run(
+            [sys.executable, "-c", TWO, str(folder)],
+            cwd=ROOT,
+            env={"PATH": "/usr/bin:/bin", "PYTHONHASHSEED": hashes, "TZ": "Asia/Tokyo"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.stdout.strip() == here, done.stderr[-2000:]
+
+
+def test_no_single_fault_of_this_commits_slice_breaks_a_promise(yard: YardTemplate, folder: Path) -> None:
+    commit = subprocess.run(
+        ["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False
+    ).stdout
+    first = int(hashlib.sha256(commit.encode()).hexdigest()[:6], 16)
+    with Cores(folder, 2) as cores:
+        spaces = {name: faults for name, (_, faults) in cores.clean(SCENARIOS).items()}
+        trials = campaign.sample(campaign.each_single(spaces), SLICE, first)
+        found = cores.findings(trials, lambda _: None)
+    wrong = [f"{each.trial.command}\n    {violation.what}" for each in found for violation in each.violations]
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("text", EVER_BROKEN)
+def test_what_once_broke_a_promise_keeps_it_now(yard: YardTemplate, text: str) -> None:
+    trial: Trial = parse(text)
+    story = tell(yard, SCENARIOS[trial.scenario], seed=trial.seed, faults=trial.faults)
+    assert broken_in(story) == []
+
+
+def test_every_fault_can_be_written_and_read() -> None:
+    fault = Fault.parse("host host-1 after finished #1: is cut off")
+    assert Fault.parse(str(fault)) == fault
