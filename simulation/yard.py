@@ -339,6 +339,9 @@ class Yard:
             "trainyard:parent": "ami-base",
             "trainyard:recipe": "0" * 16,
             "trainyard:tests": "8 passed",
+            "trainyard:tensorflow": "2.21.0",
+            "trainyard:driver": "none",
+            "trainyard:cuda": "none",
             "Name": f"{family} {image_id[-4:]}",
         }
         image = self.ec2.add_image(image_id, tags["Name"], owner=ACCOUNT, gib=100, tags=tags)

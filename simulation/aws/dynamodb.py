@@ -186,12 +186,12 @@ class DynamoDb:
                 Check("dynamodb:BatchGetItem", table_arn(name)) for name in sorted(request["RequestItems"])
             ]
         if operation == "transact_write_items":
-            pairs = {
+            pairs = dict.fromkeys(
                 (ACTIONS[kind], each["TableName"])
                 for action in request["TransactItems"]
                 for kind, each in action.items()
-            }
-            return [Check(action, table_arn(table)) for action, table in sorted(pairs)]
+            )
+            return [Check(action, table_arn(table)) for action, table in pairs]
         raise not_simulated(f"dynamodb.{operation}")
 
     # reads

@@ -71,6 +71,8 @@ class Gateway:
         self.services = services
         self.iam = iam
         self.calls: Counter[str] = Counter()
+        self.asked: Counter[tuple[str, str]] = Counter()
+        """What IAM was asked first, by role: (ARN, `ec2:CreateFleet`); `s3.delete_objects` where it is asked later."""
         self.throttle: Callable[[Caller, str], ServiceError | None] = lambda caller, operation: None
         """Token buckets, where the world has any."""
         self.after: dict[str, Callable[[Mapping[str, Any]], None]] = {}
@@ -86,7 +88,9 @@ class Gateway:
             raise refused
         asked = self.services[service]
         if caller.role != "root":
-            denied = self.iam.first_denied(caller, asked.checks(caller, operation, request))
+            checks = asked.checks(caller, operation, request)
+            self.asked[caller.role, checks[0].action if checks else f"{service}.{operation}"] += 1
+            denied = self.iam.first_denied(caller, checks)
             if denied:
                 self.world.note(caller.name, "is denied", action=denied.action, resource=denied.resource)
                 raise self.iam.denial(denied, caller, service)

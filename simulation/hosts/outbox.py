@@ -3,7 +3,7 @@
 import json
 from collections.abc import Generator
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Protocol
 
 from simulation.aws.api import ServiceError
@@ -26,6 +26,8 @@ from training.host.reporting.signals import (
 LOOK_SECONDS = 0.2
 UNREACHABLE_SECONDS = 30.0
 """What the agent's client takes to give a call up."""
+A_MOMENT = timedelta(milliseconds=1)
+"""Between two words that a real host says one after the other."""
 SHOWN = ("step", "why", "kind", "reason", "role", "index", "final")
 
 
@@ -69,10 +71,12 @@ class Outbox:
         self._waiting: list[Letter] = []
         self._sending = False
         self._mute = False
+        self._said_at = mouth.now()
         self._flow = mouth.flow(self._send_all(), f"outbox {mouth.instance}")
 
     def put(self, signal: Signal) -> None:
-        event = detail(signal, run=self._run, instance=self._mouth.instance, at=self._mouth.now())
+        self._said_at = max(self._mouth.now(), self._said_at + A_MOMENT)
+        event = detail(signal, run=self._run, instance=self._mouth.instance, at=self._said_at)
         if signal.word in SUPERSEDED:
             self._waiting = [letter for letter in self._waiting if letter.signal.word != signal.word]
         self._waiting.append(Letter(signal, event))

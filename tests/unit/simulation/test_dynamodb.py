@@ -376,4 +376,4 @@ def test_a_transaction_asks_for_each_kind_of_write(db: DynamoDb) -> None:
     request = {"TransactItems": [act("Put", "a"), act("Put", "b"), act("ConditionCheck", "c")]}
     found = [(check.action, check.resource) for check in db.checks(ME, "transact_write_items", request)]
     table = "arn:aws:dynamodb:us-east-1:123456789012:table/t"
-    assert found == [("dynamodb:ConditionCheckItem", table), ("dynamodb:PutItem", table)]
+    assert found == [("dynamodb:PutItem", table), ("dynamodb:ConditionCheckItem", table)]

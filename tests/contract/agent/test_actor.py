@@ -1,0 +1,347 @@
+"""The simulator's actor beside the real agent: on the same bus, in the same bucket, through the same stories.
+
+The real one trains by the wall clock, the actor in virtual time. What each says, in which order and with which facts,
+and what it leaves in the bucket, is compared line by line.
+"""
+
+import difflib
+import json
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from simulation.aws.api import ServiceError
+from simulation.hosts.machines import Machines
+from simulation.hosts.surroundings import CommandEnd
+from simulation.world.world import World
+from tests.contract.agent.host import IMAGE, INSTANCE, MetadataService, Yard
+from tests.contract.conftest import REGION, Cloud
+
+PROGRAM = """
+import argparse, hashlib, json, os, pathlib, signal, sys, time
+
+told = os.environ
+arguments = argparse.ArgumentParser()
+for name, kind in (("steps", int), ("step-seconds", float), ("save-steps", int), ("error-at", int)):
+    arguments.add_argument(f"--{name}", type=kind, default=0)
+given = arguments.parse_args()
+folder = pathlib.Path(told["TRAINYARD_CHECKPOINTS"])
+restored = max((int(path.name) for path in folder.iterdir() if path.name.isdigit()), default=0)
+resumed = {"step": restored, "global_batch_size": 32, "epoch": 1, "batch": restored, "verified": True}
+asked = False
+
+
+def write(folder, name, text):
+    path = pathlib.Path(folder, name)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+def save(step):
+    if (folder / f"{step:08d}").exists():
+        return
+    half, variables = folder / f"{step}.half", f"weights of {step}"
+    write(half, "variables.data-00000-of-00001", variables)
+    sums = {"variables.data-00000-of-00001": hashlib.sha256(variables.encode()).hexdigest()}
+    write(half, "facts.json", json.dumps({"step": step, "files": sums}))
+    half.replace(folder / f"{step:08d}")
+
+
+def leave(*_):
+    global asked
+    asked = True
+
+
+def facts(step):
+    return {"step": step, "steps": given.steps, "epoch": 1, "loss": 2 / step, "accuracy": step / (step + 10)}
+
+
+signal.signal(signal.SIGTERM, leave)
+write(told["TRAINYARD_TENSORBOARD"], "events.out.tfevents", "events")
+for step in range(restored + 1, given.steps + 1):
+    time.sleep(given.step_seconds)
+    if step == given.error_at:
+        raise ValueError(f"a fault of the program at step {step}")
+    line = facts(step) | {"steps_per_second": 1 / given.step_seconds} | ({"resumed": resumed} if restored else {})
+    with open(told["TRAINYARD_PROGRESS"], "a") as lines:
+        lines.write(json.dumps(line) + "\\n")
+    if asked or step == given.steps or step % given.save_steps == 0:
+        save(step)
+    if asked:
+        sys.exit(75)
+model = told["TRAINYARD_MODEL"]
+for name in ("saved_model.pb", "trainyard.json", "variables/variables.index"):
+    write(model, name, "{}")
+end = facts(given.steps)
+metrics = {"steps": end["step"], "epochs": 1, "loss": end["loss"], "accuracy": end["accuracy"], "history": []}
+write(pathlib.Path(told["TRAINYARD_METRICS"]).parent, "metrics.json", json.dumps(metrics))
+"""
+SHORT = {"steps": 20, "step-seconds": 0.1, "save-steps": 8}
+LONG = {"steps": 400, "step-seconds": 0.1, "save-steps": 8}
+LONGEST = timedelta(minutes=10)
+"""How long an actor may take to say a word."""
+NOTICE = timedelta(minutes=2)
+REPEATED = ("ready", "progress", "checkpointed")
+COMPARED = [
+    *("run", "instance", "attempt", "address", "role", "index"),
+    *("why", "kind", "exit_code", "final", "reason", "key"),
+]
+"""Facts that depend on neither time nor chance: by value, others by name."""
+
+
+# ------------------------------------------------------------------------------------------------ the actor's yard
+
+
+@dataclass
+class SimulatedHost:
+    """What the actor is given by the world around it: the same cloud that the real agent asks."""
+
+    yard: "Actor"
+    instance: str = INSTANCE
+    image: str = IMAGE
+    instance_type: str = "c5.xlarge"
+    region: str = REGION
+    address: str = "10.0.1.5"
+    notice: datetime | None = None
+
+    @property
+    def metadata(self) -> "SimulatedHost":
+        return self
+
+    def tags(self) -> Mapping[str, str]:
+        pages = self.yard.service.pages
+        prefix = "meta-data/tags/instance/"
+        return {key.removeprefix(prefix): value for key, value in pages.items() if key.startswith(prefix)}
+
+    def spot_notice(self) -> datetime | None:
+        return self.notice
+
+    def aws(self, service: str, operation: str, /, **request: Any) -> dict[str, Any]:
+        try:
+            answer: dict[str, Any] = getattr(self.yard.cloud.client(service), operation)(**request)
+        except ClientError as error:
+            said = error.response["Error"]
+            status = error.response["ResponseMetadata"]["HTTPStatusCode"]
+            raise ServiceError(said["Code"], said["Message"], status=status) from error
+        if operation == "put_events":
+            self.yard.said += [
+                (entry["DetailType"], json.loads(entry["Detail"])["attempt"]) for entry in request["Entries"]
+            ]
+        return answer
+
+    def register(self) -> None:
+        pass
+
+    def power_off(self) -> None:
+        self.yard.powered_off.append("by itself")
+
+    def crash(self) -> None:
+        raise AssertionError("nobody lets it crash")
+
+
+@dataclass
+class Actor(Yard):
+    """The same yard with a simulated host, whose time goes on only while somebody listens."""
+
+    said: list[tuple[str, int]] = field(default_factory=list)
+    commands: list[CommandEnd] = field(default_factory=list)
+
+    def start_agent(self) -> MetadataService:
+        self.service = self.metadata()
+        self.host = SimulatedHost(self)
+        self.world = World(1, beginning=datetime.now(UTC))
+        self.machines = Machines(
+            self.world,
+            lambda instance: self.host,
+            is_exact=True,
+            puts_metrics=False,
+            knows_systems_manager=lambda host: True,
+        )
+        self.machines.boot(INSTANCE)
+        return self.service
+
+    def order(self, word: str, attempt: int, **changes: Any) -> None:
+        super().order(word, attempt, **changes)
+        given = {"Run": [self.run], "Attempt": [str(attempt)]}
+        self.machines.command(INSTANCE, f"{word}-{attempt}", f"trainyard-{word}", given, self.commands.append)
+
+    def hear(self, word: str, attempt: int = 1, *, within: float = 30) -> dict[str, Any]:
+        def is_said() -> bool:
+            return (word, attempt) in self.said
+
+        self.world.run(self.world.now + LONGEST, stop=is_said)
+        assert is_said(), f"it never says {word} of attempt {attempt}: {list(dict.fromkeys(self.said))}"
+        return super().hear(word, attempt, within=within)
+
+    def warn(self) -> None:
+        self.host.notice = self.world.now + NOTICE
+        self.machines.look(INSTANCE)
+
+    def settle(self) -> None:
+        self.world.run(self.world.now + timedelta(seconds=5))
+
+
+@dataclass
+class Real(Yard):
+    """The yard with the real agent."""
+
+    def start_agent(self) -> MetadataService:
+        self.service = super().start_agent()
+        return self.service
+
+    def warn(self) -> None:
+        at = datetime.now(UTC) + NOTICE
+        self.service.pages["meta-data/spot/instance-action"] = json.dumps(
+            {"action": "terminate", "time": at.isoformat()}
+        )
+
+    def settle(self) -> None:
+        """Until nothing is on its way to the bucket any more."""
+        time.sleep(1.5)
+
+
+Host = Actor | Real
+
+
+@pytest.fixture
+def hosts(yard: Yard, cloud: Cloud, tmp_path: Path) -> Iterator[tuple[Real, Actor]]:
+    """`yard` has set the credentials that both use."""
+    real, actor = Real(cloud, tmp_path / "real"), Actor(cloud, tmp_path / "actor")
+    yield real, actor
+    real.end()
+
+
+# --------------------------------------------------------------------------------------------------- the stories
+
+
+def trains_to_the_end(host: Host) -> None:
+    begin(host, SHORT)
+    assert host.hear("finished")["step"] == SHORT["steps"]
+
+
+def is_stopped_and_goes_on(host: Host) -> None:
+    begin(host, LONG)
+    host.hear("checkpointed")
+    host.order("stop", 1)
+    host.hear("stopped")
+    host.hear("ready", 2)
+    latest = host.latest
+    end = {**host.job["program"], "args": {**LONG, "steps": latest["step"] + 10}}
+    host.order(
+        "start",
+        2,
+        checkpoint={key: latest[key] for key in ("step", "key")},
+        job={**host.job, "program": end},
+    )
+    assert host.hear("finished", 2)["step"] == latest["step"] + 10
+
+
+def is_interrupted(host: Host) -> None:
+    begin(host, LONG)
+    host.hear("checkpointed")
+    host.warn()
+    host.hear("stopped")
+
+
+def meets_an_error_of_the_program(host: Host) -> None:
+    begin(host, {**SHORT, "error-at": 12})
+    host.hear("failed")
+
+
+def is_told_to_stop_and_then_interrupted_while_it_waits(host: Host) -> None:
+    host.prepare(PROGRAM, program={"args": SHORT})
+    host.start_agent()
+    host.hear("ready")
+    host.order("stop", 1)
+    host.hear("ready", 2)
+    host.warn()
+    host.hear("stopped", 2)
+
+
+def begin(host: Host, args: Mapping[str, float]) -> None:
+    host.prepare(PROGRAM, program={"args": dict(args)})
+    host.start_agent()
+    host.hear("ready")
+    host.order("start", 1)
+    host.hear("started")
+
+
+STORIES: list[Callable[[Host], None]] = [
+    trains_to_the_end,
+    is_stopped_and_goes_on,
+    is_interrupted,
+    meets_an_error_of_the_program,
+    is_told_to_stop_and_then_interrupted_while_it_waits,
+]
+STAYS: dict[str, str] = {}
+"""Lines that only one of them has, and why that is right."""
+
+
+@pytest.mark.parametrize("story", STORIES, ids=lambda story: story.__name__)
+def test_the_actor_does_as_the_agent(hosts: tuple[Real, Actor], story: Callable[[Host], None]) -> None:
+    told = []
+    for host in hosts:
+        story(host)
+        host.settle()
+        told.append([*words(host), *left(host)])
+    real, actor = told
+    differences = [line for line in difflib.ndiff(real, actor) if line[0] in "-+" and line[2:] not in STAYS]
+    assert not differences, "(- the agent alone, + the actor alone)\n" + "\n".join(differences)
+
+
+# ------------------------------------------------------------------------------------------------ in comparable lines
+
+
+def words(host: Host) -> Iterator[str]:
+    """What it has said, in order; of what it repeats while a thing lasts, the first of each time."""
+    sqs = host.cloud.client("sqs")
+    while messages := sqs.receive_message(QueueUrl=host.queue, MaxNumberOfMessages=10).get("Messages"):
+        host.heard += [json.loads(message["Body"]) for message in messages]
+        for message in messages:
+            sqs.delete_message(QueueUrl=host.queue, ReceiptHandle=message["ReceiptHandle"])
+    details = sorted((event["detail"] for event in host.heard), key=lambda detail: str(detail["at"]))
+    said: list[str] = []
+    for detail in details:
+        line = word(host, detail)
+        if not (detail["signal"] in REPEATED and line in said[-2:]):
+            said.append(line)
+    yield from said
+
+
+def word(host: Host, detail: Mapping[str, Any]) -> str:
+    facts = (
+        f"{key}={plain(host, str(value))}" if key in COMPARED else paths(key, value)
+        for key, value in sorted(detail.items())
+        if key != "signal"
+    )
+    return f"says {detail['signal']}: {', '.join(facts)}"
+
+
+def left(host: Host) -> Iterator[str]:
+    """What it has left in the bucket, and what documents have in them."""
+    prefix = f"runs/{host.run}/"
+    lines = set()
+    for key in host.keys(prefix):
+        name = plain(host, key.removeprefix(prefix))
+        lines.add(f"leaves {name}")
+        if re.search(r"/words/|latest.json$|^metrics.json$", name):
+            lines.add(f"{name} has {paths('', json.loads(host.read(key)))}")
+    yield from sorted(lines)
+
+
+def plain(host: Host, text: str) -> str:
+    return re.sub(r"\b\d{8}\b", "STEP", text.replace(host.run, "RUN"))
+
+
+def paths(key: str, value: Any) -> str:
+    """The keys in it, to the last."""
+    if isinstance(value, Mapping):
+        return f"{key}({', '.join(paths(name, each) for name, each in sorted(value.items()))})"
+    return key

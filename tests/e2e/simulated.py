@@ -1,0 +1,189 @@
+"""The simulator's half of the conformance tests: `python -m tests.e2e.simulated` tells each of its worlds as JSON.
+
+A process of its own: there botocore asks the simulated AWS, here it asks the local cloud.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import io
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from benchmarks import quick
+from trainyard.client.submission import packed
+
+if TYPE_CHECKING:
+    from simulation.aws.stepfunctions import Execution
+    from simulation.yard import Yard
+
+ROOT = Path(__file__).resolve().parents[2]
+ACTIONS = {"s3.delete_objects": "s3:DeleteObject"}
+"""IAM's word, where the gateway has none."""
+FIRST = ("g6.xlarge", "us-east-1b", "spot")
+"""The pool that is asked first: the cheapest of the facts."""
+NOTICE_SECONDS = 10
+LONG = {"program": {"args": {"steps": 200, "step-delay": 0.05, "checkpoint-every": 10}}}
+JOBS: dict[str, dict[str, Any]] = {
+    "clean": {},
+    "refused": {},
+    "interrupted": LONG,
+    "killed": LONG,
+    "fails": {"program": {"args": {"step-delay": 0.05, "fail-at": 25}}, "cluster": {"workers": 1}},
+}
+"""What is laid over the quick job."""
+LAUNCHED = {"latest": "gpu", "instance_types": ["g6.xlarge"], "market": "on_demand", "hours": 1}
+AS_HERE = {
+    "boot": (1.0, 2.0), "register": (1.0, 1.5), "agent": (0.5, 1.0), "fetch": (0.1, 0.3), "order": (0.1, 0.3),
+    "prepare": (0.1, 0.2), "program": (0.1, 0.2), "peer_gone": (3.0, 3.5), "upload": (0.1, 0.3), "results": (0.1, 0.2),
+    "shut_down": (0.1, 0.5),
+}  # fmt: skip
+"""How long things take on a host of the local cloud, whose programs wait for no peer."""
+SNAPSHOT_NAME = "kept"
+
+
+def tell() -> dict[str, list[dict[str, Any]]]:
+    """What everybody could see of the runs of each world."""
+    done = subprocess.run(
+        [sys.executable, "-m", __spec__.name], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    told: dict[str, list[dict[str, Any]]] = json.loads(done.stdout)
+    return told
+
+
+def main() -> None:
+    from simulation import assembly, process
+
+    template = process.prepared(assembly.synthesised())
+    told = {}
+    for name, world in worlds().items():
+        with contextlib.redirect_stdout(io.StringIO()):
+            told[name] = world(template)
+        process.tidy()
+    print(json.dumps(told, default=str))
+
+
+def worlds() -> Mapping[str, Callable[[Any], list[dict[str, Any]]]]:
+    trained = {name: functools.partial(train, name) for name in JOBS}
+    return trained | {"images": images}
+
+
+# ---------------------------------------------------------------------------------------------------------- the worlds
+
+
+def train(name: str, template: Any) -> list[dict[str, Any]]:
+    yard = a_yard(template)
+    yard.s3.write(yard.bucket, quick.PROGRAM_KEY, packed(quick.PROGRAMS))
+    yard.s3.write(yard.bucket, "data/few/numbers.txt", b"1\n2\n3\n")
+    before = yard.gateway.asked.copy()
+    if name == "refused":
+        yard.ec2.pools.leave(0, *FIRST)
+    yard.upload(f"jobs/{name}.json", json.dumps(as_simulated(quick.job(name, **JOBS[name]))).encode())
+    if name in ("interrupted", "killed"):
+        once_saved(yard, lambda host: strike(yard, name, host))
+    run_until_over(yard)
+    return [seen(yard, yard.runs()[0], before)]
+
+
+def images(template: Any) -> list[dict[str, Any]]:
+    """A host is launched, then imaged."""
+    yard = a_yard(template)
+    told: list[dict[str, Any]] = []
+    for workflow, given in (("launch", LAUNCHED), ("snapshot", {"name": SNAPSHOT_NAME})):
+        before = yard.gateway.asked.copy()
+        if workflow == "snapshot":
+            given = {"instance": next(iter(yard.ec2.ever)), **given}
+        yard.start(workflow, f"00000000-0000-4000-8000-00000000000{len(told)}", given)
+        run_until_over(yard)
+        told.append(seen(yard, yard.runs()[-1], before))
+    return told
+
+
+def a_yard(template: Any) -> Yard:
+    from simulation.hosts.delays import Delays
+    from simulation.world.world import World
+    from simulation.yard import Yard
+
+    yard = Yard(World(1), template)
+    yard.machines.delays = Delays(**AS_HERE)
+    return yard
+
+
+def as_simulated(job: dict[str, Any]) -> dict[str, Any]:
+    """The same job in the words of a simulated program."""
+    words = {"step-delay": "step-seconds", "fail-at": "error-at", "checkpoint-every": ""}
+    given = job["program"]["args"]
+    args = {words.get(word, word): value for word, value in given.items() if words.get(word, word)}
+    steps = given.get("checkpoint-every", 10)
+    program = {**job["program"], "args": args}
+    return {**job, "program": program, "checkpoints": {"steps": steps}}
+
+
+def once_saved(yard: Yard, do: Callable[[str], None]) -> None:
+    """`do` with the worker's instance when there is a checkpoint in the bucket."""
+
+    def look() -> None:
+        for run in yard.runs():
+            if yard.document(f"runs/{run.name}/checkpoints/latest.json"):
+                hosts = yard.clusters(run.name)[1]["hosts"]
+                do(next(host["instance"] for host in hosts if host["role"] == "worker"))
+                return
+        yard.after(0.3, look, "somebody looks for a checkpoint")
+
+    look()
+
+
+def strike(yard: Yard, name: str, host: str) -> None:
+    if name == "killed":
+        yard.ec2.kill(host)
+    else:
+        yard.ec2.interrupt(host, NOTICE_SECONDS)
+        yard.machines.look(host)
+
+
+def run_until_over(yard: Yard) -> None:
+    """And a moment longer, for what is on its way."""
+    world = yard.world
+    world.run(world.now + timedelta(hours=3), stop=lambda: bool(yard.runs()) and yard.all_over())
+    assert yard.runs(), "nothing was started"
+    assert yard.all_over(), "it does not end"
+    world.run(world.now + timedelta(seconds=10))
+
+
+# ------------------------------------------------------------------------------------------------------ what is seen
+
+
+def seen(yard: Yard, run: Execution, before: Mapping[Any, int]) -> dict[str, Any]:
+    prefix = f"runs/{run.name}/"
+    keys = [key.removeprefix(prefix) for key in yard.s3.keys(yard.bucket, prefix)]
+    calls: dict[str, dict[str, int]] = {}
+    for (role, action), times in sorted(yard.gateway.asked.items()):
+        made = times - before.get((role, action), 0)
+        if made:
+            calls.setdefault(role.rpartition("/")[2], {})[ACTIONS.get(action, action)] = made
+    return {
+        "run": run.name,
+        "status": str(run.status),
+        "error": run.error or "",
+        "states": [state for _, state, what in run.history if what == "entered"],
+        "calls": calls,
+        "rows": list(yard.dynamodb.rows(yard.template.table.name, f"run#{run.name}")),
+        "keys": keys,
+        "documents": {key: yard.document(prefix + key) for key in keys if is_document(key)},
+    }
+
+
+def is_document(key: str) -> bool:
+    """One whose content is compared."""
+    return key.rpartition("/")[2] in ("summary.json", "cluster.json", "plan.json")
+
+
+if __name__ == "__main__":
+    main()

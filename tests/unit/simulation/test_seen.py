@@ -1,0 +1,74 @@
+"""What is said of two runs: nothing where they are alike, else the lines that only one of them has."""
+
+from copy import deepcopy
+from typing import Any
+
+from tests.e2e.seen import Seen
+
+EVENT: dict[str, Any] = {"attempt": 1, "instance": None, "source": "workflow", "detail": {}}
+
+
+def told(host: str, at: str, run: str) -> dict[str, Any]:
+    """A run of one host, as one cloud tells of it."""
+    stamp = f"2026-01-05T{at}Z"
+    cluster = {"attempt": 1, "hosts": [{"instance": host, "role": "chief", "index": 0}]}
+    key = {"pk": f"run#{run}"}
+    return {
+        "run": run,
+        "status": "SUCCEEDED",
+        "error": "",
+        "states": ["Admit", "Train"],
+        "calls": {
+            "Yard-Training-TrainLaunchRoleAFDFF371-GYWT": {"ec2:CreateFleet": 1},
+            "Yard-Patrol-PatrolRole9F781A85-KPV3": {"ec2:DescribeInstances": 3},
+        },
+        "rows": [
+            {**key, "sk": "attempt#0001", "hosts": [host], "launched": stamp, "ending": "finished"},
+            {**key, **EVENT, "sk": f"event#{stamp}#1", "event": "launched", "reason": f"1 host: {host}"},
+            {**key, **EVENT, "sk": f"event#{stamp}#2", "event": "succeeded", "reason": "", "attempt": None},
+        ],
+        "keys": ["attempts/1/cluster.json", f"attempts/1/words/{host}.json"],
+        "documents": {"attempts/1/cluster.json": cluster},
+    }
+
+
+ONE = told("i-0a1b2c3d4e5f60718", "08:00:00.000", "two-0a1b2c3d")
+OTHER = told("i-00000000000000001", "09:30:00.123", "two-cf1324de")
+
+
+def said(**changes: Any) -> list[str]:
+    other = deepcopy(OTHER) | changes
+    return [str(each) for each in Seen.of(ONE).differences(Seen.of(other))]
+
+
+def test_ids_and_instants_make_no_difference() -> None:
+    assert said() == []
+
+
+def test_each_aspect_names_the_line_that_only_one_of_them_has() -> None:
+    assert said(states=["Admit", "Recover", "Train"]) == ["states: only in the simulator: Recover"]
+    assert said(status="FAILED", error="HostLost") == [
+        "states: only on the local cloud: SUCCEEDED",
+        "states: only in the simulator: FAILED HostLost",
+    ]
+    assert said(calls={}) == ["calls: only on the local cloud: TrainLaunch ec2:CreateFleet x 1"]
+    assert said(keys=["attempts/1/cluster.json"]) == [
+        "keys: only on the local cloud: attempts/1/words/chief-0.json"
+    ]
+
+
+def test_a_row_differs_by_its_attributes_and_by_values_that_no_chance_has_made() -> None:
+    lost = [{**OTHER["rows"][0], "ending": "lost"}, *OTHER["rows"][1:]]
+    assert said(rows=lost) == [
+        'rows: only on the local cloud: attempt#0001: ending="finished", hosts, launched',
+        'rows: only in the simulator: attempt#0001: ending="lost", hosts, launched',
+    ]
+
+
+def test_events_of_a_source_have_an_order() -> None:
+    first, launched, succeeded = OTHER["rows"]
+    turned = [first, {**launched, "sk": "event#3"}, {**succeeded, "sk": "event#2"}]
+    assert said(rows=turned) == [
+        "timeline of workflow: only in the simulator: succeeded:  []",
+        "timeline of workflow: only on the local cloud: succeeded:  []",
+    ]
