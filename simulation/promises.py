@@ -155,6 +155,10 @@ class Oracle:
     def _survival(self, execution: Execution, summary: Mapping[str, Any]) -> None:
         if not all(fault.what in TRAINS_ON for fault in self.faults) or len(self.faults) > 3:
             return
+        if self.scenario.name == "snapshot" and any(
+            fault.what == PersonFault.TERMINATES_HOST for fault in self.faults
+        ):
+            return  # there is nothing left to image
         if execution.status is not Status.SUCCEEDED:
             self.breaks(
                 Promise.SURVIVES,

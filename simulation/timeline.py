@@ -152,8 +152,8 @@ def _reason(cause: str) -> str:
 
 
 def with_numbers(text: str) -> str:
-    """`host-1` for `i-00000000000000001`."""
-    return INSTANCE.sub(lambda found: f"host-{int(found[1], 16)}", text)
+    """`host-1` for `i-00000000000000001`, in one line."""
+    return INSTANCE.sub(lambda found: f"host-{int(found[1], 16)}", " ".join(text.split()))
 
 
 def _folded(lines: Iterable[Line]) -> Iterator[Line]:
@@ -161,7 +161,7 @@ def _folded(lines: Iterable[Line]) -> Iterator[Line]:
     held: Line | None = None
     times = 1
     for line in lines:
-        if held and line.what in AGAIN_AND_AGAIN and (held.who, held.what) == (line.who, line.what):
+        if held and _is_again(held, line):
             held, times = replace(held, why=line.why), times + 1
             continue
         if held:
@@ -171,10 +171,18 @@ def _folded(lines: Iterable[Line]) -> Iterator[Line]:
         yield _counted(held, times)
 
 
+def _is_again(before: Line, line: Line) -> bool:
+    """A word of the same host, or the same failure of a function's next invocation."""
+    if (before.who.partition("#")[0], before.what) != (line.who.partition("#")[0], line.what):
+        return False
+    return line.what in AGAIN_AND_AGAIN or (line.sort is Sort.TROUBLE and before.why == line.why)
+
+
 def _counted(line: Line, times: int) -> Line:
-    return (
-        line if times == 1 else replace(line, what=f"{line.what}, {times} times", why=f"at last {line.why}")
-    )
+    if times == 1:
+        return line
+    why = f"at last {line.why}" if line.what in AGAIN_AND_AGAIN else line.why
+    return replace(line, what=f"{line.what}, {times} times", why=why)
 
 
 def since_begin(seconds: float) -> str:

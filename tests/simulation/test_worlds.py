@@ -18,8 +18,8 @@ from simulation.trial import Trial, parse
 from simulation.yard import Yard
 
 ROOT = Path(__file__).parents[2]
-SLICE = 240
-"""Worlds: about two minutes on two cores."""
+SLICE = 120
+"""Worlds: about a minute on two cores."""
 EVER_BROKEN = tuple(
     line.partition("  # ")[0].strip()
     for line in Path(__file__).with_name("ever_broken.txt").read_text().splitlines()

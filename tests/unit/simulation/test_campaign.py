@@ -217,6 +217,18 @@ def test_what_a_host_says_again_and_again_is_one_line() -> None:
     assert (line.what, line.why) == ("says progress, 3 times", "at last step 2")
 
 
+def test_a_function_that_fails_of_the_same_again_and_again_is_one_line() -> None:
+    fails = [
+        entry(number, f"launch-await-host#{number}", "fails", error="NotRegistered") for number in range(1, 5)
+    ]
+    other = entry(9, "launch-await-host#5", "fails", error="AccessDenied")
+    lines = timeline.told([*fails, other])
+    assert [(line.what, line.why) for line in lines] == [
+        ("fails, 4 times", "error NotRegistered"),
+        ("fails", "error AccessDenied"),
+    ]
+
+
 # -------------------------------------------------------------------------------------------------- counts and the page
 
 
