@@ -98,12 +98,8 @@ class Oracle:
                 continue
             end = json.dumps([ended, row.get("outcome"), row.get("error")])
             before = self._ended.setdefault(execution.name, end)
-            if before != end and not self._is_denied_at_its_end():
+            if before != end:
                 self.breaks(Promise.ONE_END, f"{execution.name} had ended as {before}, and then as {end}")
-
-    def _is_denied_at_its_end(self) -> bool:
-        """A role that lacks a permission for one request and has it for the next, in Conclude: no real world."""
-        return any(fault.what == Fate.DENIED and "conclude#" in fault.place for fault in self.faults)
 
     # --------------------------------------------------------------------------------------------------- at the end
 
@@ -179,7 +175,6 @@ class Oracle:
         if (
             denied
             and len(self.faults) == len(self.yard.runs()) == 1
-            and not self._is_denied_at_its_end()
             and "may not" not in reason
             and summary["error"] != "AccessDenied"
         ):
