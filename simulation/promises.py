@@ -151,10 +151,8 @@ class Oracle:
     def _survival(self, execution: Execution, summary: Mapping[str, Any]) -> None:
         if not all(fault.what in TRAINS_ON for fault in self.faults) or len(self.faults) > 3:
             return
-        if self.scenario.name == "snapshot" and any(
-            fault.what == PersonFault.TERMINATES_HOST for fault in self.faults
-        ):
-            return  # there is nothing left to image
+        if self.scenario.name == "snapshot" and summary["outcome"] == "refused":
+            return  # the host that is to be imaged is gone, or not there yet: nothing was touched
         if execution.status is not Status.SUCCEEDED:
             self.breaks(
                 Promise.SURVIVES,
