@@ -26,6 +26,9 @@ RETRIED = 24
 BILL_SECONDS, BILL_SHARE = 90.0, 0.03
 """How far the bill of a host may be from EC2's: the looks are a minute apart."""
 
+RIGHTLY_REFUSED = ("BakeUnderWay", "SnapshotRefused")
+"""Another bake of the family goes on, or the host to be imaged is gone or not there yet: nothing was touched."""
+
 
 class Promise(StrEnum):
     ONE_END = "one end"
@@ -151,8 +154,8 @@ class Oracle:
     def _survival(self, execution: Execution, summary: Mapping[str, Any]) -> None:
         if not all(fault.what in TRAINS_ON for fault in self.faults) or len(self.faults) > 3:
             return
-        if self.scenario.name == "snapshot" and summary["outcome"] == "refused":
-            return  # the host that is to be imaged is gone, or not there yet: nothing was touched
+        if summary["error"] in RIGHTLY_REFUSED:
+            return
         if execution.status is not Status.SUCCEEDED:
             self.breaks(
                 Promise.SURVIVES,

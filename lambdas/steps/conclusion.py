@@ -72,6 +72,10 @@ class RunEnd(RunFacts):
             logger.info("%s was concluded meanwhile", run)
 
 
+def has_summary(bucket: str, run: str) -> bool:
+    return bool(s3.first_page(bucket, f"runs/{run}/summary.json"))
+
+
 def end_of(
     table_name: str,
     bucket_name: str,
@@ -95,8 +99,7 @@ def end_of(
     )
     if records and not admission.is_its_own(records.run, given):
         return end.answer
-    concluded = has_concluded(records) if records else s3.get_json(bucket_name, f"runs/{run}/summary.json")
-    if given.cut_short and concluded:
+    if given.cut_short and (has_concluded(records) if records else has_summary(bucket_name, run)):
         ledger.write(no_open_row(run))
         return ConcludedBefore(reason=f"{run} had concluded by itself")
     for wrong in (_unnoticed(how, records), _unreleased(given, records), _not_undone(given)):

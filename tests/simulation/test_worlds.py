@@ -26,14 +26,6 @@ EVER_BROKEN = tuple(
     if not line.startswith("#")
 )
 OPEN = {
-    ("bake", "hangs"): "a builder that hangs in a document ends the bake: Explain instead of Recover",
-    ("bake", "is cut off"): "the same",
-    (
-        "bake",
-        "the job is uploaded again",
-    ): "the second bake is refused, as it must be: the promise is too strict",
-    ("launch", "the run's rows are deleted"): "no summary",
-    ("snapshot", "the run's rows are deleted"): "no summary",
     ("patrol", "never boots"): "a host launched by hand that never boots gets a notice, and runs on",
 }
 """Worlds that break a promise and are not mended yet: what goes wrong in which scenario, and what is the matter."""
@@ -45,6 +37,31 @@ from simulation.scenarios import SCENARIOS
 from simulation.story import tell
 story = tell(process.prepared(Path(sys.argv[1])), SCENARIOS["train"], seed=7)
 print(campaign.digest(story.trace))
+"""
+AFTERWARDS = """
+import gc, os, sys, time
+from pathlib import Path
+import boto3
+from lambdas import settings
+from simulation import process
+from simulation.scenarios import SCENARIOS
+from simulation.story import tell
+before, read = dict(os.environ), settings.read
+with process.of_worlds(Path(sys.argv[1])) as yard:
+    tell(yard, SCENARIOS["launch"])
+    process.tidy()
+assert os.environ == before
+assert settings.read is read and settings.os is os
+assert gc.isenabled()
+now = time.time()
+time.sleep(0.01)
+assert time.time() > now
+sts = boto3.client("sts", endpoint_url="http://127.0.0.1:9", region_name="us-east-1",
+                   aws_access_key_id="a", aws_secret_access_key="b")
+try:
+    sts.get_caller_identity()
+except Exception as error:
+    assert type(error).__name__ == "EndpointConnectionError", repr(error)
 """
 
 
@@ -81,6 +98,13 @@ def test_the_same_seed_is_the_same_world_in_another_process_with_other_hashes(
             check=False,
         )
         assert done.stdout.strip() == here, done.stderr[-2000:]
+
+
+def test_a_process_is_its_own_again_after_its_worlds(folder: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", AFTERWARDS, str(folder)], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
 
 
 def test_no_single_fault_of_this_commits_slice_breaks_a_promise(yard: YardTemplate, folder: Path) -> None:

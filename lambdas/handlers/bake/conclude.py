@@ -30,7 +30,7 @@ def handler(given: ConcludeInput) -> BakeConcluded | Concluded | ConcludedBefore
         yard.table_name,
         yard.bucket_name,
         given,
-        has_concluded=lambda _: s3.get_json(yard.bucket_name, f"runs/{run}/summary.json") is not None,
+        has_concluded=lambda _: conclusion.has_summary(yard.bucket_name, run),
     )
     if isinstance(end, ConcludedBefore):
         return end

@@ -58,6 +58,7 @@ class Launch(Workflow):
         function = self.function("conclude")
         role = function.its_role
         permissions.write_objects(role, self.bucket, "runs/")
+        permissions.list_objects(role, self.bucket, "runs/*/summary.json")
         permissions.mark_hosts(role, self.yard, hold.TAG)
         permissions.use_ledger(role, self.table, "Query", "PutItem", "UpdateItem", "DeleteItem")
         return function

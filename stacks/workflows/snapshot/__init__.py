@@ -108,6 +108,7 @@ class Snapshot(Workflow):
         function = self.function("conclude")
         role = function.its_role
         permissions.write_objects(role, self.bucket, "runs/")
+        permissions.list_objects(role, self.bucket, "runs/*/summary.json")
         permissions.anywhere(role, "ec2:DescribeImages")
         permissions.use_ledger(role, self.table, "Query", "PutItem", "UpdateItem", "DeleteItem")
         return function
