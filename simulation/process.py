@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import gc
 import os
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NoReturn
 
@@ -16,6 +18,7 @@ from simulation import template
 from simulation.aws.botocore_door import DOOR
 from simulation.aws.functions import ENVIRONMENTS
 from simulation.template import YardTemplate
+from simulation.world.clock import CLOCK
 
 FIXED = {
     "PYTHONHASHSEED": "0",
@@ -37,6 +40,24 @@ def restart_as_needed() -> None:
 def _environment() -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
     return kept | FIXED
+
+
+@contextlib.contextmanager
+def of_worlds(assembly: Path) -> Iterator[YardTemplate]:
+    """A process that goes on to other things: afterwards its clients, settings, environment and clock are its own."""
+    before = dict(os.environ)
+    try:
+        yield prepared(assembly)
+    finally:
+        DOOR.remove()
+        ENVIRONMENTS.remove()
+        CLOCK.leave()
+        prepared.cache_clear()
+        os.environ.clear()
+        os.environ.update(before)
+        time.tzset()
+        gc.unfreeze()
+        gc.enable()
 
 
 @functools.cache

@@ -30,6 +30,7 @@ from botocore.exceptions import ConnectionClosedError
 from moto.core.serialize import get_serializer_class
 from moto.core.utils import get_service_model
 
+from lambdas.aws import clients
 from simulation.aws.api import REGION, ServiceError
 from simulation.aws.gateway import Broken
 
@@ -51,6 +52,8 @@ class Door:
         self.short: Short = _nobody
         self.sleep: Callable[[float], None] = _no_sleep
         self._asked: dict[int, tuple[Any, Mapping[str, Any], int]] = {}
+        self._before: dict[Any, dict[str, Any]] = {}
+        """What was botocore's own, by whose attribute it is."""
         self._serializers: dict[tuple[str, str], Any] = {}
 
     def install(self) -> None:
@@ -66,8 +69,22 @@ class Door:
         session.events.register("before-call", self._begin)
         session.events.register("before-send", self._answer)
         session.events.register("choose-signer", lambda **_: botocore.UNSIGNED)
-        botocore.useragent.UserAgentString.to_string = lambda _: "simulated"
-        botocore.endpoint.time = SimpleNamespace(sleep=lambda seconds: self.sleep(seconds))
+        self._put(botocore.useragent.UserAgentString, "to_string", lambda _: "simulated")
+        self._put(botocore.endpoint, "time", SimpleNamespace(sleep=lambda seconds: self.sleep(seconds)))
+
+    def remove(self) -> None:
+        """New clients ask AWS again, as the environment says."""
+        boto3.DEFAULT_SESSION = None
+        clients.client.cache_clear()
+        for whose, stock in self._before.items():
+            for name, value in stock.items():
+                setattr(whose, name, value)
+        self._before.clear()
+        self.send, self.short, self.sleep = _nobody, _nobody, _no_sleep
+
+    def _put(self, whose: Any, name: str, value: Any) -> None:
+        self._before.setdefault(whose, {}).setdefault(name, getattr(whose, name))
+        setattr(whose, name, value)
 
     def serve(self, send: Send, short: Short, sleep: Callable[[float], None], *, seed: int) -> None:
         """From now on that world answers; botocore's jitter comes from its seed."""

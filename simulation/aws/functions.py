@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 import json
-import math
+import os
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -218,11 +218,19 @@ class Environments:
     def __init__(self) -> None:
         self.current: Callable[[], Mapping[str, str]] = dict
         self._found: dict[tuple[str, type[Any]], tuple[Mapping[str, str], Any]] = {}
+        self._stock_read = settings.read
         self._stock = settings._read  # noqa: SLF001 - `read` would keep what the first function found
 
     def install(self) -> None:
         vars(settings)["os"] = self
         settings.read = self.read
+
+    def remove(self) -> None:
+        """Settings are the process's own again."""
+        vars(settings)["os"] = os
+        settings.read = self._stock_read
+        self.current = dict
+        self._found.clear()
 
     @property
     def environ(self) -> Mapping[str, str]:
@@ -239,4 +247,3 @@ class Environments:
 
 
 ENVIRONMENTS = Environments()
-FOR_EVER = math.inf

@@ -1,5 +1,6 @@
 """Worlds of the yard as this clone synthesises it."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ def folder() -> Path:
     return assembly.synthesised()
 
 
-@pytest.fixture(scope="session")
-def yard(folder: Path) -> YardTemplate:
-    return process.prepared(folder)
+@pytest.fixture(scope="module")
+def yard(folder: Path) -> Iterator[YardTemplate]:
+    with process.of_worlds(folder) as prepared:
+        yield prepared
