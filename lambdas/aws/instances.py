@@ -9,7 +9,7 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from lambdas.aws.calls import listed
-from lambdas.aws.clients import TROUBLE, client
+from lambdas.aws.clients import client
 from lambdas.core.model.errors import AccessDenied, Infrastructure, ServiceUnavailable
 from lambdas.core.model.gang import Gang
 from lambdas.core.model.instance_types import Market
@@ -25,8 +25,21 @@ MOST_TAGGED = 1000
 MOST_VALUES = 200
 """Of a filter."""
 GONE = "InvalidInstanceID.NotFound"
-PASSING = TROUBLE | {GONE}
-FORGOTTEN = f"{GONE}: EC2 has forgotten it"
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why EC2 does not do what it was asked for a host. `passing`: it may do so soon."""
+
+    code: str
+    message: str
+    passing: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.code}: {self.message}"
+
+
+FORGOTTEN = Refusal(GONE, "EC2 has forgotten it", passing=True)
 
 
 @dataclass(frozen=True)
@@ -96,27 +109,27 @@ def images_in_use() -> frozenset[str]:
     return frozenset(instance.image for instance in _describe() if instance.state != "terminated")
 
 
-def stop(ids: Collection[str]) -> dict[str, str]:
-    """Stop these, on-demand ones only; why EC2 refuses which of them, in its words."""
+def stop(ids: Collection[str]) -> dict[str, Refusal]:
+    """Stop these, on-demand ones only; why EC2 refuses which of them."""
     return _remembered(_each(client("ec2").stop_instances, sorted(ids)))
 
 
-def terminate(ids: Collection[str]) -> dict[str, str]:
-    """End these, which may happen twice; why EC2 refuses which of them, in its words."""
+def terminate(ids: Collection[str]) -> dict[str, Refusal]:
+    """End these, which may happen twice; why EC2 refuses which of them."""
     return _remembered(_each(client("ec2").terminate_instances, sorted(ids)))
 
 
-def start(ids: Collection[str]) -> dict[str, str]:
-    """Start these again, one that runs goes on; why EC2 refuses which of them, in its words."""
+def start(ids: Collection[str]) -> dict[str, Refusal]:
+    """Start these again, one that runs goes on; why EC2 refuses which of them."""
     return _each(client("ec2").start_instances, sorted(ids))
 
 
-def all_done(refused: Mapping[str, str]) -> None:
+def all_done(refused: Mapping[str, Refusal]) -> None:
     """Where EC2 has refused any of what was asked for: ServiceUnavailable if it may do so soon (it is in trouble, or
     does not know a new host yet), else Infrastructure."""
     if refused:
         problems = "; ".join(f"{host}: {why}" for host, why in list(refused.items())[:3])
-        passing = all(why.partition(":")[0] in PASSING for why in refused.values())
+        passing = all(why.passing for why in refused.values())
         raise (ServiceUnavailable if passing else Infrastructure)(
             f"EC2 refuses {len(refused)} hosts: {problems}"
         )
@@ -130,7 +143,7 @@ def keep_disks(ids: Collection[str]) -> None:
 
 def tag(hosts: Mapping[str, Sequence[str]], key: str) -> None:
     """Write the tag: hosts by value. One that is gone meanwhile is no error; Infrastructure for any other refusal."""
-    refused: dict[str, str] = {}
+    refused: dict[str, Refusal] = {}
     for value, ids in hosts.items():
         refused |= _each(_tagger(key, value), ids, chunk=MOST_TAGGED)
     all_done(_there(refused))
@@ -142,12 +155,12 @@ def subnets(ids: Iterable[str]) -> dict[str, str]:
     return {subnet["AvailabilityZone"]: subnet["SubnetId"] for subnet in reversed(answer["Subnets"])}
 
 
-def _there(refused: Mapping[str, str]) -> dict[str, str]:
+def _there(refused: Mapping[str, Refusal]) -> dict[str, Refusal]:
     """Without those that are gone."""
-    return {host: why for host, why in refused.items() if not why.startswith(GONE)}
+    return {host: why for host, why in refused.items() if why.code != GONE}
 
 
-def _remembered(refused: Mapping[str, str]) -> dict[str, str]:
+def _remembered(refused: Mapping[str, Refusal]) -> dict[str, Refusal]:
     """Without those that have long ended: nothing is left to stop or to end."""
     return {host: why for host, why in refused.items() if why != FORGOTTEN}
 
@@ -167,18 +180,18 @@ def _tagger(key: str, value: str) -> Callable[..., Any]:
     return write
 
 
-def _each(call: Callable[..., Any], ids: Sequence[str], chunk: int = CHUNK) -> dict[str, str]:
+def _each(call: Callable[..., Any], ids: Sequence[str], chunk: int = CHUNK) -> dict[str, Refusal]:
     """All in calls of `chunk`. EC2 refuses a call whole: of one that it refuses, each half is asked again, down to the
     host that it is about, unless EC2 itself is in trouble. A missing permission is raised, unless it is missing for
     hosts alone that EC2 has forgotten, and whose tag nobody can see any more."""
-    refused: dict[str, str] = {}
+    refused: dict[str, Refusal] = {}
     waiting = [list(ids[first : first + chunk]) for first in range(0, len(ids), chunk)]
     while waiting:
         some = waiting.pop()
         try:
             call(InstanceIds=some)
         except ServiceUnavailable as error:
-            refused |= dict.fromkeys(some, f"{error.code}: {error.reason}")
+            refused |= dict.fromkeys(some, Refusal(error.code, error.reason, passing=True))
         except AccessDenied:
             forgotten = _forgotten(some)
             if not forgotten:
@@ -186,13 +199,16 @@ def _each(call: Callable[..., Any], ids: Sequence[str], chunk: int = CHUNK) -> d
             refused |= dict.fromkeys(forgotten, FORGOTTEN)
             waiting += [rest] if (rest := [host for host in some if host not in forgotten]) else []
         except ClientError as error:
-            answer = error.response["Error"]
             if len(some) == 1:
-                refused |= dict.fromkeys(some, f"{answer['Code']}: {answer.get('Message', '')}")
+                refused |= dict.fromkeys(some, _refusal(**error.response["Error"]))
             else:
                 middle = len(some) // 2
                 waiting += [some[:middle], some[middle:]]
     return refused
+
+
+def _refusal(Code: str, Message: str = "", **_: Any) -> Refusal:  # noqa: N803 - as EC2 has them
+    return Refusal(Code, Message, passing=Code == GONE)
 
 
 def _forgotten(ids: Collection[str]) -> frozenset[str]:

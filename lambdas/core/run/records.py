@@ -64,11 +64,6 @@ class RunRow:
     reason: str | None = None
     ended: datetime | None = None
 
-    @property
-    def step(self) -> int | None:
-        """The last one that its chief has reported."""
-        return (self.progress or {}).get("step")
-
     def is_of(self, execution: str | None, started: datetime | None = None) -> bool:
         """Whether it is this execution's: executions of two workflows may have one name, and with it one run; and Step
         Functions gives a name anew after 90 days, which only `started` tells apart. None asks for nothing."""

@@ -22,9 +22,7 @@ def handler(given: AttemptInput) -> HostReached:
     if found and found[0].gone:
         state = found[0].state_and_why
         raise HostLost(f"EC2 says {host} is {state}, before it could be reached")
-    if not found or host not in ssm.online(
-        [host]
-    ):  # for seconds EC2 itself does not know a host that it launched
+    if not found or host not in ssm.online([host]):  # for seconds EC2 does not show what it launched
         raise NotRegistered(
             f"Systems Manager does not know {host} yet: it boots, or hangs, or has no way there"
         )

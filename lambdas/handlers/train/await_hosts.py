@@ -101,7 +101,7 @@ def _late_gang(records: Records, attempt: int, now: datetime) -> Trouble:
 
 
 def _silent_gang(records: Records, attempt: int, now: datetime) -> Trouble:
-    step = records.run.step
+    step = records.attempts[attempt].reached
     lost = _gone(records, attempt)
     if lost:
         each = "; ".join(f"{host}: {why}" for host, why in lost.items())

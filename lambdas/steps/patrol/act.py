@@ -55,12 +55,16 @@ def _do(
     """Who of these is refused, and why."""
     match word:
         case Stop.kind:
-            return instances.stop(ids)
+            return _in_words(instances.stop(ids))
         case Terminate.kind:
-            return instances.terminate(ids)
+            return _in_words(instances.terminate(ids))
         case _:
             (host,) = ids
             return _archive(hosts[host], yard, now)
+
+
+def _in_words(refused: Mapping[str, instances.Refusal]) -> dict[str, str]:
+    return {host: str(why) for host, why in refused.items()}
 
 
 def _without_late_runs(
