@@ -86,7 +86,6 @@ class PersonFault(StrEnum):
     TERMINATES_HOST = "somebody terminates a host"
 
 
-What = Fate | InvocationFault | EventFault | HostFault | BootFault | PoolFault | PersonFault
 WHATS: dict[Kind, tuple[type[StrEnum], ...]] = {
     Kind.REQUEST: (Fate,),
     Kind.INVOCATION: (InvocationFault,),

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+from simulation.aws.dynamodb import Key
+from simulation.aws.dynamodb_values import Item
 from simulation.aws.gateway import Fate
 from simulation.aws.stepfunctions import Execution, Status
 from simulation.faults import BootFault, EventFault, Fault, HostFault, InvocationFault, PersonFault, PoolFault
@@ -25,9 +26,10 @@ RETRIED = 24
 """Transitions that one fault may add by being tried again."""
 BILL_SECONDS, BILL_SHARE = 90.0, 0.03
 """How far the bill of a host may be from EC2's: the looks are a minute apart."""
-
 RIGHTLY_REFUSED = ("BakeUnderWay", "SnapshotRefused")
 """Another bake of the family goes on, or the host to be imaged is gone or not there yet: nothing was touched."""
+END = ("ended", "outcome", "error")
+"""What a run's row says of its end."""
 
 
 class Promise(StrEnum):
@@ -68,9 +70,8 @@ class Oracle:
     def __init__(self, yard: Yard, scenario: Scenario, faults: Sequence[Fault] = ()) -> None:
         self.yard, self.scenario, self.faults = yard, scenario, faults
         self.broken: dict[Promise, Broken] = {}
-        self._ended: dict[str, str] = {}
         yard.ec2.on_change.append(lambda instance: self._look_at_gang(instance.tags.get("trainyard:run")))
-        yard.functions.on_end.append(self._look_at_rows)
+        yard.dynamodb.on_change.append(lambda _, key, before, after: self._look_at_end(key, before, after))
 
     def breaks(self, promise: Promise, what: str) -> None:
         if promise not in self.broken:
@@ -92,17 +93,13 @@ class Oracle:
                 f"{run} has {len(live)} hosts at once ({names}): it asked for {self.scenario.gang}",
             )
 
-    def _look_at_rows(self) -> None:
-        """`ended` never changes once it is written."""
-        for execution in self.yard.runs():
-            row = self.yard.run_row(execution.name)
-            ended = row.get("ended") if row else None
-            if not row or not ended:
-                continue
-            end = json.dumps([ended, row.get("outcome"), row.get("error")])
-            before = self._ended.setdefault(execution.name, end)
-            if before != end:
-                self.breaks(Promise.ONE_END, f"{execution.name} had ended as {before}, and then as {end}")
+    def _look_at_end(self, key: Key, before: Item | None, after: Item | None) -> None:
+        """`ended` never changes once it is written. Whoever deletes a row means it."""
+        if key[1] != "run" or not before or not after or "ended" not in before:
+            return
+        was, now = ([row.get(each) for each in END] for row in (before, after))
+        if was != now:
+            self.breaks(Promise.ONE_END, f"{key} had ended as {was}, and then as {now}")
 
     # --------------------------------------------------------------------------------------------------- at the end
 

@@ -16,7 +16,6 @@ from simulation.trial import Finding, Group, Trial
 
 MOST_GROUPS = 30
 """In a terminal; the page has all."""
-SEVERAL = "several"
 
 
 @dataclass(frozen=True)

@@ -67,19 +67,20 @@ PSEUDO = {
     "AWS::Partition": PARTITION,
     "AWS::URLSuffix": "amazonaws.com",
 }
+OF_AGENTS = ":aws:policy/AmazonSSMManagedInstanceCore"
+"""What hosts' agents ask Systems Manager for passes no IAM in the simulator."""
 SHORT = {"AWS::S3::Bucket": 63, "AWS::IAM::Role": 64}
 """The longest name, where CloudFormation has to cut the one it makes."""
 
 
 @dataclass(frozen=True)
 class Role:
-    """`trust` is the AssumeRolePolicyDocument; `policies` are documents, `managed` ARNs of AWS's own policies."""
+    """`trust` is the AssumeRolePolicyDocument; `policies` are documents."""
 
     arn: str
     name: str
     trust: Mapping[str, Any]
     policies: tuple[Mapping[str, Any], ...]
-    managed: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -445,7 +446,6 @@ class _Reader:
             module=given["Handler"].removesuffix(".handler"),
             environment=given.get("Environment", {}).get("Variables", {}),
             timeout=given.get("Timeout", 3),
-            memory=given.get("MemorySize", 128),
             role=given["Role"],
             retries=asked.get("MaximumRetryAttempts", 2),
             max_age=asked.get("MaximumEventAgeInSeconds", 21_600),
@@ -465,13 +465,15 @@ class _Reader:
         }
 
     def _role(self, role: _Resource) -> Role:
+        for managed in role.properties.get("ManagedPolicyArns", []):
+            if not managed.endswith(OF_AGENTS):
+                raise ValueError(f"{role.name} has the policy {managed}, whose document is not known here")
         own = [each["PolicyDocument"] for each in role.properties.get("Policies", [])]
         return Role(
             role.arn,
             role.name,
             role.properties["AssumeRolePolicyDocument"],
             (*own, *self._attached.get(role.name, [])),
-            tuple(role.properties.get("ManagedPolicyArns", [])),
         )
 
     @functools.cached_property

@@ -20,7 +20,7 @@ from simulation.aws.dynamodb import DynamoDb
 from simulation.aws.ec2 import Ec2, Instance, ServiceQuotas
 from simulation.aws.eventbridge import Delivery, EventBridge
 from simulation.aws.functions import ENVIRONMENTS, Functions, Invocation
-from simulation.aws.gateway import Broken, Fate, Gateway, Place, Service
+from simulation.aws.gateway import Broken, Fate, Gateway, Service
 from simulation.aws.iam import Iam
 from simulation.aws.notices import Notices
 from simulation.aws.s3 import S3, Version
@@ -208,6 +208,8 @@ class Yard:
             case Fate.SERVER_ERRORS:
                 raise ServiceError("InternalError", "An internal error has occurred", status=500)
             case Fate.LOST_BEFORE if tries == 0:
+                raise Broken
+            case Fate.UNREACHABLE:
                 raise Broken
             case Fate.DENIED:
                 raise ServiceError(
@@ -514,8 +516,8 @@ def _counts(invocation: Invocation, operation: str) -> bool:
 
 
 def _place(invocation: Invocation, request: int, service: str, operation: str) -> str:
-    name = invocation.function.name.partition("-")[2]
-    return str(Place(name, invocation.number, request, f"{service}.{operation}"))
+    """Which function, its how-manieth invocation, the how-manieth request in it."""
+    return f"{invocation.name}/{request} {service}.{operation}"
 
 
 def _conflict() -> ServiceError:

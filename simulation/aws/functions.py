@@ -12,6 +12,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from lambdas import settings
@@ -31,10 +32,10 @@ class FunctionFacts:
     module: str
     environment: Mapping[str, str]
     timeout: float
-    memory: int
     role: str
     retries: int = 2
     max_age: float = 21600.0
+    """Seconds after which an event is tried no more."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,6 @@ class Functions:
     world: World
     facts: Mapping[str, FunctionFacts]
     on_begin: Callable[[Invocation], None] = lambda invocation: None
-    on_end: list[Callable[[], None]] = field(default_factory=list)
     running: dict[str, Invocation] = field(default_factory=dict)
     counts: Counter[str] = field(default_factory=Counter)
     dead_letters: list[tuple[str, Mapping[str, Any]]] = field(default_factory=list)
@@ -91,29 +91,32 @@ class Functions:
         self.on_begin(invocation)
         return invocation
 
-    def event(
-        self, function: str, payload: Mapping[str, Any], *, retries: int | None = None, tries: int = 0
+    def event(self, function: str, payload: Mapping[str, Any]) -> None:
+        """Asynchronously: tried again by Lambda while it may be, then a dead letter."""
+        self._try_event(self.facts[named(function)], payload, self.world.now, tries=0)
+
+    def _try_event(
+        self, facts: FunctionFacts, payload: Mapping[str, Any], since: datetime, *, tries: int
     ) -> None:
-        """Asynchronously: tried again by Lambda, then a dead letter."""
-        facts = self.facts[named(function)]
-        most = facts.retries if retries is None else retries
+        pause = ASYNC_RETRY_SECONDS[min(tries, 1)]
 
         def done(answer: Any) -> None:
             if not isinstance(answer, LambdaFailure):
                 return
-            if tries >= most:
+            age = (self.world.now - since).total_seconds() + pause
+            if tries >= facts.retries or age > facts.max_age:
                 self.dead_letters.append((facts.name, payload))
                 self.world.note(facts.name, "gives up an event", error=answer.error, cause=answer.cause[:300])
                 return
 
             def again() -> None:
                 self.waiting -= 1
-                self.event(function, payload, retries=retries, tries=tries + 1)
+                self._try_event(facts, payload, since, tries=tries + 1)
 
             self.waiting += 1
-            self.world.after(ASYNC_RETRY_SECONDS[min(tries, 1)], again, what=f"{facts.name} is tried again")
+            self.world.after(pause, again, what=f"{facts.name} is tried again")
 
-        self.call(function, payload, done)
+        self.call(facts.name, payload, done)
 
     def kill(self, invocation: Invocation, error: str = "Runtime.ExitError") -> None:
         """The process of this invocation ends where it stands."""
@@ -186,8 +189,6 @@ class Functions:
         if isinstance(answer, LambdaFailure):
             self.world.note(invocation.name, "fails", error=answer.error, cause=answer.cause[:300])
         self.world.after(0, lambda: invocation.on_done(answer))
-        for told in self.on_end:
-            told()
         if invocation.process and self.world.current() is not invocation.process:
             invocation.process.kill()
 

@@ -1,14 +1,12 @@
 """Every request to the simulated AWS passes here: whoever asks, its permission, its fate, its answer.
 
-A request of a function has a *place*: which function, its how-manieth invocation, the how-manieth request in it. The
-fault plan decides by place what becomes of it.
+What may become of a request is its fate: yard.py deals with it, before the gateway is asked or after.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Protocol
 
@@ -36,6 +34,7 @@ class Fate(StrEnum):
     SERVER_ERROR = "5xx once"
     SERVER_ERRORS = "5xx until botocore gives up"
     LOST_BEFORE = "connection lost before the effect"
+    UNREACHABLE = "no connection until botocore gives up"
     LOST_AFTER = "connection lost after the effect"
     DENIED = "access denied"
     SLOW = "slow by 20 s"
@@ -45,26 +44,12 @@ class Fate(StrEnum):
     KILLED_AFTER = "function killed after the request"
 
 
-@dataclass(frozen=True, order=True)
-class Place:
-    """Of one request of a function."""
-
-    function: str
-    invocation: int
-    request: int
-    operation: str
-    """`ec2.create_fleet`."""
-
-    def __str__(self) -> str:
-        return f"{self.function}#{self.invocation}/{self.request} {self.operation}"
-
-
 class Broken(Exception):  # noqa: N818 - no answer at all, which is no error of AWS
     """The connection broke: botocore sees a connection error."""
 
 
 class Gateway:
-    """`fate_of` is the fault plan's: called once for every HTTP request of a function, with the number of its try."""
+    """See the module."""
 
     def __init__(self, world: World, services: Mapping[str, Service], iam: Permissions) -> None:
         self.world = world

@@ -222,12 +222,6 @@ class Ssm:
         elif host.instance.state in ("running", "stopping", "shutting-down"):
             say()
 
-    def undeliverable(self, command_id: str, instance_id: str) -> None:
-        """Systems Manager gives up to deliver a command that is Pending."""
-        invocation = self.commands[command_id].invocations[instance_id]
-        if invocation.status == "Pending":
-            self._close(invocation, "Failed", "Undeliverable")
-
     def open_session(self, instance_id: str, owner: str = "person") -> str:
         session = Session(self.world.new_id(f"{owner}-"), instance_id, owner, self.world.now)
         self.sessions[session.id] = session

@@ -84,7 +84,6 @@ WORK: dict[str, Any] = {
                 "Handler": "lambdas.handlers.work.handler",
                 "Role": {"Fn::GetAtt": ["Role1", "Arn"]},
                 "Timeout": 60,
-                "MemorySize": 512,
                 "Environment": {"Variables": {"BUCKET": BUCKET}},
             },
         },
@@ -181,7 +180,7 @@ def test_a_function_has_its_module_its_environment_and_how_events_are_tried_agai
     function = yard.functions["yard-work"]
     assert function.module == "lambdas.handlers.work"
     assert function.environment == {"BUCKET": yard.bucket.name}
-    assert (function.timeout, function.memory) == (60, 512)
+    assert function.timeout == 60
     assert (function.retries, function.max_age) == (0, 60)
     assert yard.failure_queues == {"yard-work": QUEUE_ARN}
 
