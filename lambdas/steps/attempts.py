@@ -4,7 +4,7 @@ Both sides follow one order. A waiting state stores its token, then looks whethe
 a signal stores its news, then looks whether a token waits. So whichever comes second answers.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
 from typing import assert_never
 
@@ -25,7 +25,7 @@ from lambdas.core.model.errors import AccessDenied, Misconfigured
 from lambdas.core.model.timeline import Entry
 from lambdas.core.run import deadlines, readiness
 from lambdas.core.run.outcome import Ending
-from lambdas.core.run.records import ENDED_WITH_IT, AttemptUpdate, Records, TokenRow, ended_badly
+from lambdas.core.run.records import ENDED_WITH_IT, AttemptUpdate, HostRow, Records, TokenRow, ended_badly
 from lambdas.core.run.recovery import Trouble
 from lambdas.core.values import wire
 from lambdas.steps.observability import logger, note
@@ -33,6 +33,8 @@ from lambdas.steps.observability import logger, note
 TokenAnswer = GangReady | Finished | Done | Available
 SSM_PATIENCE = timedelta(minutes=5)
 """How long after its `ready` a host may need to reach Systems Manager: the agent retries every few seconds."""
+SILENCE = timedelta(seconds=90)
+"""Of a host that is ready and not started, which says so every 15 seconds."""
 DENIED_PATIENCE = timedelta(seconds=15)
 """The same where the agent itself says that it is not allowed to: a new role may take some seconds to be known."""
 
@@ -140,13 +142,36 @@ def gather(
             end(ledger, run, attempt, entry, now, trouble=trouble, step=None)
         case readiness.Waiting(reason=reason):
             logger.info("%s: %s", run, reason)
-            latest = max((host.ready_at for host in members if host.ready_at), default=now)
-            if len(ready) == len(ids) and now - latest > (DENIED_PATIENCE if ssm_denied else SSM_PATIENCE):
-                trouble = unregistered(sorted(set(ids) - online), ssm_denied)
-                entry = note("not registered", trouble.reason, at=now, attempt=attempt)
-                end(ledger, run, attempt, entry, now, trouble=trouble, step=None)
+            late = _late_at_ssm(members, online, now, ssm_denied) if len(ready) == len(ids) else None
+            if late:
+                entry = note("not registered", late.reason, at=now, attempt=attempt)
+                end(ledger, run, attempt, entry, now, trouble=late, step=None)
         case _:
             assert_never(verdict)
+
+
+def all_are_ready(records: Records, attempt: int) -> bool:
+    """Whether AwaitHosts waits for nothing but Systems Manager."""
+    waits = records.waiting(attempt, ("await_hosts",)) is not None
+    return waits and len(records.ready(attempt)) == len(records.members(attempt))
+
+
+def _late_at_ssm(
+    members: Collection[HostRow], online: Collection[str], now: datetime, denied: str | None
+) -> Trouble | None:
+    """What is wrong with hosts that are ready and unknown to Systems Manager; None: it may still come to know them."""
+    unknown = [host for host in members if host.instance not in online]
+    silent = [host.instance for host in unknown if now - (host.heard or host.ready_at or now) > SILENCE]
+    if silent:
+        who, seconds = ", ".join(sorted(silent)), f"{SILENCE.total_seconds():g} s"
+        reason = (
+            f"{who} signalled ready, has said nothing for {seconds} and is not known to Systems Manager: "
+            "it hangs or is cut off, though EC2 calls it running"
+        )
+        return Trouble(error="HostLost", reason=reason, lost=tuple(silent))
+    latest = max((host.ready_at for host in members if host.ready_at), default=now)
+    late = now - latest > (DENIED_PATIENCE if denied else SSM_PATIENCE)
+    return unregistered(sorted(host.instance for host in unknown), denied) if late else None
 
 
 def give_up(ledger: Ledger, run: str, lost: Misconfigured, now: datetime) -> int:

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from training.host.program.environment import FORM_SECONDS, FORM_SECONDS_WITH_SHARDS
+
 
 @dataclass(frozen=True, kw_only=True)
 class Work:
@@ -26,7 +28,7 @@ class Work:
     lacks: str = ""
     save_steps: int = 0
     save_seconds: float = 120.0
-    form_seconds: float = 180.0
+    form_seconds: float = FORM_SECONDS
     batch_size: int = 32
 
     @staticmethod
@@ -47,7 +49,7 @@ class Work:
             **{
                 "save_steps": int(asked.get("steps", 0)),
                 "save_seconds": float(asked.get("seconds", 120)),
-                "form_seconds": 1800.0 if sharded else 180.0,
+                "form_seconds": FORM_SECONDS_WITH_SHARDS if sharded else FORM_SECONDS,
             }
             | known
         )

@@ -54,7 +54,7 @@ class Environment:
             strategy=told.get("TRAINYARD_STRATEGY"),
             tf_config=told.get("TF_CONFIG"),
             devices=int(word("DEVICES", "2")),
-            form_seconds=float(word("FORM_SECONDS", "180")),
+            form_seconds=float(word("FORM_SECONDS", "100")),
             checkpoint_steps=int(word("CHECKPOINT_STEPS", "0")),
             checkpoint_seconds=float(word("CHECKPOINT_SECONDS", "120")),
             checkpoint_keep=int(word("CHECKPOINT_KEEP", "3")),

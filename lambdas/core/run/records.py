@@ -95,11 +95,13 @@ class RunUpdate(TypedDict, total=False):
 
 @dataclass(frozen=True, kw_only=True)
 class HostRow(Member, BilledHost):
-    """One host. `ready` and `stopped` are attempt numbers: the last one it said so for."""
+    """One host. `ready` and `stopped` are attempt numbers: the last one it said so for. `heard` is when it said `ready`
+    again while Systems Manager was waited for."""
 
     attempt: int
     ready: int = 0
     ready_at: datetime | None = None
+    heard: datetime | None = None
     stopped: int = 0
     stopped_at: datetime | None = None
     why: str | None = None
@@ -129,6 +131,7 @@ class HostUpdate(TypedDict, total=False):
     address: str | None
     ready: int
     ready_at: datetime
+    heard: datetime
     stopped: int
     stopped_at: datetime
     why: str

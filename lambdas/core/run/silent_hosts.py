@@ -10,9 +10,9 @@ from lambdas.core.run.records import HostRow, Records
 from lambdas.core.values import wire
 from lambdas.core.values.lazy import dataclass
 
-ASK_AFTER = timedelta(seconds=15)
+ASK_AFTER = timedelta(seconds=10)
 """A program sees a lost peer within seconds, and EC2 tells of a host that is gone as fast."""
-LOST_AFTER = timedelta(seconds=30)
+LOST_AFTER = timedelta(seconds=12)
 """An order reaches a host that is well in a second or two."""
 GONE_AFTER = timedelta(minutes=15)
 """A host that took the order has left by then: its program gets 90 seconds, a restore or an upload may take long."""

@@ -48,6 +48,9 @@ def _ready(context: SignalContext, signal: FromHost, now: datetime) -> str:
         entry = _entry(context, signal, "ready", now, boot_seconds=signal.boot_seconds)
         context.ledger.write(host_row(context.run, instance, ready), event_row(context.run, entry))
         records = context.ledger.known(context.run)
+    elif attempts.all_are_ready(records, attempt):
+        context.ledger.write(host_row(context.run, instance, {"heard": now}))
+        records = context.ledger.known(context.run)
     attempts.gather(context.ledger, records, attempt, now, lost={}, ssm_denied=signal.ssm_denied)
     if attempt > records.run.attempt:
         _check_silent_hosts(context.about(records.run.attempt), records, now)

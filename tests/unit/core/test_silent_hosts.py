@@ -17,13 +17,13 @@ ASKED = {"asked": wire.stamp(after(20)), "asked_by": ["c-1"]}
 SILENT = [
     # sentence, chief i-a, worker i-b, the attempt's row, seconds after the first left, what to do
     ("everybody trains", {}, {}, {}, 60, Wait),
-    ("one has left, the other may be about to", LEFT, {}, {}, 14, LetThemLeave),
+    ("one has left, the other may be about to", LEFT, {}, {}, 9, LetThemLeave),
     (
         "it should have by now",
         LEFT,
         {},
         {},
-        16,
+        11,
         AskToLeave(("i-b",), "the others have left and i-b has said nothing"),
     ),
     (
@@ -31,11 +31,11 @@ SILENT = [
         {},
         LEFT,
         {},
-        16,
+        11,
         AskToLeave(("i-a",), "the others have left and i-a has said nothing"),
     ),
-    ("it was asked just now", LEFT, {}, ASKED, 49, LetThemLeave),
-    ("it has had the time to take the order", LEFT, {}, ASKED, 51, PresumeLost(("i-b",), ("c-1",))),
+    ("it was asked just now", LEFT, {}, ASKED, 31, LetThemLeave),
+    ("it has had the time to take the order", LEFT, {}, ASKED, 33, PresumeLost(("i-b",), ("c-1",))),
     ("it has had that time for long", LEFT, {}, ASKED, 919, PresumeLost(("i-b",), ("c-1",))),
     ("even one that took it should be gone by now", LEFT, {}, ASKED, 920, PresumeLost(("i-b",), ())),
     ("it has left meanwhile", LEFT, LEFT, ASKED, 51, Wait),

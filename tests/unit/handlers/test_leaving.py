@@ -68,10 +68,29 @@ def test_while_some_leave_those_who_have_left_keep_train_waiting(place: Place, a
     """A program has 90 seconds to leave, and the chief reports nothing any more."""
     aws.hears(place.chief, "stopped", why="peer", step=7)
     assert aws.beats == 1
-    for at in (1, 21, 41):
+    for at in (1, 16, 26):
         aws.hears(place.chief, "ready", attempt=2, address="10.0.0.1", at=at)
     assert aws.beats == 4
     assert aws.asked == [place.worker]
+
+
+def test_a_ready_host_that_falls_silent_before_systems_manager_knows_it_is_lost_soon(
+    place: Place, aws: Aws, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both say again and again that they wait, until one says no more."""
+    monkeypatch.setattr(ssm, "online", lambda _: frozenset({place.chief}))
+    place.row("token#0002#await_hosts", {"token": "t", "stored": AT})
+    place.row("attempt#0002", {"offer": {"pool": "p"}, "hosts": place.hosts, "launched": AT})
+    place.row("run", {"attempt": 2, "state": "AwaitHosts"})
+    for at in (0, 20, 40, 60, 80, 100, 120):
+        for host in place.hosts if at <= 40 else (place.chief,):
+            aws.hears(host, "ready", attempt=2, at=at)
+    assert aws.failed == []
+    aws.hears(place.chief, "ready", attempt=2, at=140)
+    assert aws.failed == ["HostLost"]
+    trouble = place.ledger.known("digits-1").attempts[2].trouble
+    assert trouble is not None
+    assert trouble.lost == (place.worker,)
 
 
 def test_what_patrol_repeats_keeps_nobody_waiting(place: Place, aws: Aws) -> None:

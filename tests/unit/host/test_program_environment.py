@@ -70,7 +70,7 @@ def test_a_program_is_told_where_everything_is() -> None:
             "TRAINYARD_ROLE": "chief",
             "TRAINYARD_INDEX": "0",
             "TRAINYARD_WORKERS": "2",
-            "TRAINYARD_FORM_SECONDS": "180",
+            "TRAINYARD_FORM_SECONDS": "100",
             "TRAINYARD_CHECKPOINT_STEPS": "50",
             "TRAINYARD_CHECKPOINT_SECONDS": "120",
             "TRAINYARD_CHECKPOINT_KEEP": "3",

@@ -39,7 +39,7 @@ from training.host.program.process import Program
 from training.host.reporting import gpus
 from training.host.reporting.signals import Outbox, Signal, failed
 
-READY_EVERY_SECONDS = 20.0
+READY_EVERY_SECONDS = 15.0
 TICK_SECONDS = 0.2
 TRY_AGAIN_SECONDS = 30.0
 FLUSH_SECONDS = 30.0

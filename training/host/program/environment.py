@@ -10,8 +10,9 @@ from training.host.places import Places
 from training.host.program.fetch import search_path
 from training.host.program.packages import python_for
 
-FORM_SECONDS = 180
-"""How long a cluster may take to form: hosts are ready before the start, only imports lie between."""
+FORM_SECONDS = 100
+"""How long a cluster may take to form: hosts are ready before the start, only imports lie between. With what follows
+(the others are asked, then presumed lost) a host that hangs before it joins is seen within three minutes."""
 FORM_SECONDS_WITH_SHARDS = 1800
 """The same where hosts fetch their share of the data after the start order."""
 DEFAULTS = {
