@@ -64,6 +64,12 @@ TRAINS_ON: frozenset[str] = frozenset(
 """Faults of infrastructure, by their names: whichever strikes, the run succeeds where restarts are left."""
 
 
+HARMLESS = frozenset(
+    {EventFault.TWICE, EventFault.LATE, EventFault.VERY_LATE, EventFault.MUCH_TOO_LATE, HostFault.SAYS_TWICE}
+)
+"""News that comes late or twice ends no attempt."""
+
+
 class Oracle:
     """Watches one yard from its begin. `broken` grows; a promise is said to be broken once."""
 
@@ -223,6 +229,12 @@ class Oracle:
             return
         clean, each = budget
         attempts = max(1, len(summary.get("attempts", ())))
+        reasons = sum(fault.what not in HARMLESS for fault in self.faults)
+        if attempts > 1 + reasons:
+            self.breaks(
+                Promise.WITHIN_BUDGETS,
+                f"{execution.name} took {attempts} attempts, though {reasons} faults at most can end one each",
+            )
         asks = self.yard.gateway.calls["ec2.create_fleet"]
         most = clean + each * (attempts - 1) + RETRIED * len(self.faults) + 3 * asks
         if execution.transitions > most:

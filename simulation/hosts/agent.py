@@ -176,7 +176,7 @@ class Agent:
         yield from attempt.watch()
         self.machine.program = None
         assert attempt.outcome is not None, "watch has seen its end"
-        self._after(attempt.outcome, attempt.cluster, attempt.assignment, job)
+        self._after(attempt.outcome, attempt.cluster, job)
 
     def _fetch(self) -> Any:
         """Job, program and data on disk; once per host."""
@@ -256,7 +256,7 @@ class Agent:
         attempt.recall(program)
         return attempt
 
-    def _after(self, outcome: Outcome, cluster: Cluster, assignment: Assignment, job: dict[str, Any]) -> None:
+    def _after(self, outcome: Outcome, cluster: Cluster, job: dict[str, Any]) -> None:
         if outcome.signal:
             self.say(outcome.signal)
         now = self.machine.now()
@@ -266,7 +266,7 @@ class Agent:
             case Failed(kind="host", final=final):
                 goes_on = not final
             case _:
-                goes_on = isinstance(outcome.ending, Finished) and not assignment.is_chief
+                goes_on = isinstance(outcome.ending, Finished)
         if goes_on:
             self._wait_for_next(cluster.deadline, now, job)
         else:

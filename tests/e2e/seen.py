@@ -63,6 +63,8 @@ VARIES: Mapping[str, tuple[str, ...]] = {
     "run": ("created", "deadline", "ended", "execution_arn", "progress", "job", "job_key", "image_id"),
 }  # fmt: skip
 """Attributes by row whose values are instants, ids, or what training has come to by then: compared by name alone."""
+CHANCE = ("heard",)
+"""Attributes that are there or not by how long one waited for the other."""
 IN_VALUES = ("tail", "step")
 """What varies within a value."""
 REPEATS = ("checkpointed", "ready")
@@ -175,7 +177,7 @@ def _row(row: Mapping[str, Any], names: Names) -> str:
     shown = [
         name if name in varies else f"{name}={names.plain(_text(value))}"
         for name, value in sorted(row.items())
-        if name not in ("pk", "sk")
+        if name not in ("pk", "sk", *CHANCE)
     ]
     key = re.sub(r"^host#.*", "host#", str(row["sk"]))
     return f"{key}: {', '.join(shown)}"

@@ -291,23 +291,23 @@ def test_a_run_leaves_what_the_contract_says_in_the_bucket() -> None:
     assert f"worker-1 {worker.instance} | [trainyard] attempt 1 on" in logs
 
 
-def test_a_host_says_ready_every_20_seconds_until_it_is_started() -> None:
+def test_a_host_says_ready_every_15_seconds_until_it_is_started() -> None:
     yard = Yard()
     yard.admit()
     yard.launch(1)
     first, second, third = yard.until("ready", 3)[:3]
-    assert second["time"] - first["time"] == third["time"] - second["time"] == timedelta(seconds=20)
+    assert second["time"] - first["time"] == third["time"] - second["time"] == timedelta(seconds=15)
     assert first["address"] == "10.0.0.4"
     assert first["boot_seconds"] > 0
 
 
-def test_a_worker_that_finished_gets_ready_for_the_next_attempt_and_the_chief_does_not() -> None:
+def test_hosts_that_finished_get_ready_for_the_next_attempt() -> None:
     yard, (chief, worker) = training()
     yard.until("finished")
     yard.run(60)
-    assert yard.words(worker)[-1] == "ready"
-    assert yard.said("ready")[-1]["attempt"] == 2
-    assert yard.words(chief)[-1] == "finished"
+    for host in (chief, worker):
+        assert yard.words(host)[-1] == "ready"
+    assert {event["attempt"] for event in yard.said("ready")[-2:]} == {2}
 
 
 def test_progress_comes_at_most_every_ten_seconds() -> None:
@@ -599,7 +599,8 @@ def test_with_parameter_servers_the_chief_alone_says_the_end() -> None:
     yard, hosts = served()
     yard.until("finished")
     yard.run(60)
-    assert [yard.words(host)[-1] for host in hosts] == ["finished", "ready", "ready", "ready"]
+    assert [yard.words(host)[-1] for host in hosts] == ["ready"] * 4
+    assert [event["instance"] for event in yard.said("finished")] == [hosts[0].instance]
     assert not yard.said("stopped")
 
 
@@ -791,7 +792,7 @@ def test_the_chief_is_done_while_the_others_hang() -> None:
     yard.until("finished")
     yard.run(600)
     assert yard.words(worker) == ["ready", "started"]
-    assert yard.words(chief)[-1] == "finished"
+    assert "finished" in yard.words(chief)
 
 
 def test_the_whole_gang_hangs_at_a_word() -> None:

@@ -247,7 +247,7 @@ class Agent:
             cluster, assignment = join(self._bucket, order, self._places, instance=self._identity.instance)
             attempt = self._attempt(cluster, assignment)
             program = self._start(attempt, cluster)
-        self._after(attempt.watch(program), cluster, assignment)
+        self._after(attempt.watch(program), cluster)
 
     def _fetch(self) -> dict[str, Any]:
         """Job, program and data on disk; once per host."""
@@ -313,10 +313,11 @@ class Agent:
         self._change(phase="running")
         return program
 
-    def _after(self, outcome: Outcome, cluster: Cluster, assignment: Assignment) -> None:
+    def _after(self, outcome: Outcome, cluster: Cluster) -> None:
         """Be ready for another attempt wherever there may be one; else nothing is left to do here.
 
-        A worker that finished may be needed again: the chief could still fail to bring its results away.
+        Who has finished may be needed again: a host may be lost before the chief's results are away, or before its
+        `finished` is heard.
         """
         if outcome.signal:
             self._outbox.put(outcome.signal)
@@ -327,7 +328,7 @@ class Agent:
             case Failed(kind="host", final=final):
                 goes_on = not final
             case _:
-                goes_on = isinstance(outcome.ending, Finished) and not assignment.is_chief
+                goes_on = isinstance(outcome.ending, Finished)
         if goes_on:
             self._wait_for_next(cluster.deadline, now)
         else:
