@@ -129,8 +129,13 @@ class Plan:
     struck: list[Fault] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        self.take(self.faults)
+
+    def take(self, faults: Sequence[Fault]) -> None:
+        """From now on these are its faults."""
+        self.faults = faults
         self._by_place: dict[tuple[Kind, str], list[Fault]] = {}
-        for fault in self.faults:
+        for fault in faults:
             self._by_place.setdefault((fault.kind, fault.place), []).append(fault)
 
     def at(self, kind: Kind, place: str) -> list[Fault]:

@@ -99,10 +99,10 @@ class Door:
         self, model: Any, context: dict[str, Any], params: dict[str, Any], **_: Any
     ) -> tuple[Any, dict[str, Any]] | None:
         """The answer, where nothing is in the way of the request; None: botocore sends it."""
+        service = model.service_model.service_name
+        get_service_model(service)  # remembers it: a world that forks later would read it in each fork
         try:
-            answer = self.short(
-                model.service_model.service_name, xform_name(model.name), context["parameters"]
-            )
+            answer = self.short(service, xform_name(model.name), context["parameters"])
         except ServiceError as refused:
             return _parsed(
                 refused.status, {"Error": {"Code": refused.code, "Message": refused.message}, **refused.more}
