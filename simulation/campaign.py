@@ -32,6 +32,7 @@ from simulation.world.world import BEGINNING, Entry
 MOST_BRANCHES = 40
 """Of one world. More would cost less, and make who waits for the end of what goes on wait longer."""
 TRACE_VERSION = 1
+IN_JSON = json.JSONEncoder(default=str, sort_keys=True).encode
 
 Work = TypeVar("Work")
 Answer = TypeVar("Answer")
@@ -167,7 +168,7 @@ def trace_lines(trace: Iterable[Entry]) -> Iterator[str]:
     """The trace as JSON, a line for each entry."""
     for entry in trace:
         line = {"at": entry.at.isoformat(), "who": entry.who, "what": entry.what, "details": entry.details}
-        yield json.dumps(line, default=str, sort_keys=True)
+        yield IN_JSON(line)
 
 
 def digest(trace: Iterable[Entry]) -> str:

@@ -32,7 +32,9 @@ class Clock:
 
     def _move(self, now: datetime) -> None:
         if self._at is not None:
-            self._at.move_to(now)
+            self._at.move_to(
+                now.replace(tzinfo=None)
+            )  # UTC: with a zone it would set the process's each time
 
 
 CLOCK = Clock()
