@@ -29,7 +29,7 @@ from simulation.timeline import Line
 from simulation.trial import CLEAN_SEED, SIMULATOR, BadInputError, Finding, Trial, Violation
 from simulation.world.world import BEGINNING, Entry
 
-MOST_BRANCHES = 40
+MOST_BRANCHES = 24
 """Of one world. More would cost less, and make who waits for the end of what goes on wait longer."""
 TRACE_VERSION = 1
 IN_JSON = json.JSONEncoder(default=str, sort_keys=True).encode
