@@ -2,45 +2,43 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
+import functools
 import hashlib
 import json
 import multiprocessing
 import os
 import random
 import signal
+import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self, TypeVar
 
 from simulation import detection, process, timeline
-from simulation.faults import Fault, Kind, singles
+from simulation.faults import Fault, Kind, Plan, singles
+from simulation.forks import AllTold, Forks
+from simulation.process import MOST_CPU_SECONDS, TooLong
 from simulation.scenarios import SCENARIOS
-from simulation.story import Story, tell
+from simulation.story import Story, follow
 from simulation.timeline import Line
 from simulation.trial import CLEAN_SEED, SIMULATOR, BadInputError, Finding, Trial, Violation
 from simulation.world.world import BEGINNING, Entry
 
-MOST_CPU_SECONDS = 120.0
-"""Of one world: more is a circle, and broken."""
-CHUNK = 8
-"""Worlds that a worker takes at once."""
+MOST_BRANCHES = 24
+"""Of one world. More would cost less, and make who waits for the end of what goes on wait longer."""
 TRACE_VERSION = 1
+IN_JSON = json.JSONEncoder(default=str, sort_keys=True).encode
 
 Work = TypeVar("Work")
 Answer = TypeVar("Answer")
 
 
 # ------------------------------------------------------------------------------------------------------------ one world
-
-
-class TooLong(BaseException):
-    """A world has used its time. No `except Exception` on the way holds it."""
 
 
 @dataclass
@@ -75,22 +73,52 @@ def differs(retold: Retold) -> Finding:
 
 def tried(assembly: Path, trial: Trial, *, in_full: bool = False) -> Told:
     """Let the world of this trial happen. What it dies of is its finding too. `in_full`: with its timeline."""
+    began = time.process_time()
+    told = _followed(assembly, trial, Plan(trial.faults), in_full=in_full)
+    told.finding = dataclasses.replace(told.finding, cpu=time.process_time() - began)
+    process.tidy()
+    return told
+
+
+def branched(assembly: Path, trials: Sequence[Trial]) -> list[Finding]:
+    """Of worlds of one scenario and seed, each a fork of their clean world: what `tried` finds, for less."""
+    _load(assembly, trials[0].scenario)
+    forks = Forks(trials)
+    told: Told | None = None
+    try:
+        told = _followed(assembly, trials[0].only(()), forks)
+    except AllTold:
+        pass
+    finally:
+        if forks.asked:
+            forks.answer(told.finding if told else None)
+    process.tidy()
+    return [*forks.findings, *(tried(assembly, trial).finding for trial in forks.left)]
+
+
+@functools.cache
+def _load(assembly: Path, scenario: str) -> None:
+    """What its worlds need: each fork would load it for itself."""
+    tried(assembly, Trial(scenario))
+
+
+def _followed(assembly: Path, trial: Trial, plan: Plan, *, in_full: bool = False) -> Told:
+    """The world of this plan; its finding is of the faults that the plan has then."""
     template = process.prepared(assembly)
     decided: list[timeline.Decision] = []
     try:
-        with _limited_time():
-            story = tell(
+        with process.limited():
+            story = follow(
                 template,
                 SCENARIOS[trial.scenario],
+                plan,
                 seed=trial.seed,
-                faults=trial.faults,
                 at_end=lambda yard: decided.extend(timeline.decisions(yard) if in_full else ()),
             )
-        told = Told(found(trial, story), story, timeline.told(story.trace, decided) if in_full else [])
+        finding = found(trial.only(plan.faults), story)
+        return Told(finding, story, timeline.told(story.trace, decided) if in_full else [])
     except (Exception, TooLong) as error:  # noqa: BLE001 - whatever it is, it is the finding
-        told = Told(Finding(trial, violations=(_crash(error),)))
-    process.tidy()
-    return told
+        return Told(Finding(trial.only(plan.faults), violations=(_crash(error),)))
 
 
 def found(trial: Trial, story: Story) -> Finding:
@@ -107,7 +135,6 @@ def found(trial: Trial, story: Story) -> Finding:
         outcome=story.outcome,
         recoveries=_recoveries(story.trace),
         seconds=story.virtual_seconds,
-        cpu=story.cpu_seconds,
         detection=detection.detected(only, story.trace) if only else None,
         digest=digest(story.trace),
     )
@@ -134,22 +161,6 @@ def _crash(error: BaseException) -> Violation:
     return Violation(SIMULATOR, f"{said} (in {where})", 0.0)
 
 
-@contextlib.contextmanager
-def _limited_time() -> Iterator[None]:
-    """Of CPU, so a busy machine is no reason."""
-
-    def stop(*_: object) -> None:
-        raise TooLong
-
-    before = signal.signal(signal.SIGVTALRM, stop)
-    signal.setitimer(signal.ITIMER_VIRTUAL, MOST_CPU_SECONDS, 1.0)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_VIRTUAL, 0.0)
-        signal.signal(signal.SIGVTALRM, before)
-
-
 # ----------------------------------------------------------------------------------------------------------- the trace
 
 
@@ -157,7 +168,7 @@ def trace_lines(trace: Iterable[Entry]) -> Iterator[str]:
     """The trace as JSON, a line for each entry."""
     for entry in trace:
         line = {"at": entry.at.isoformat(), "who": entry.who, "what": entry.what, "details": entry.details}
-        yield json.dumps(line, default=str, sort_keys=True)
+        yield IN_JSON(line)
 
 
 def digest(trace: Iterable[Entry]) -> str:
@@ -272,6 +283,25 @@ class WorkerDiedError(Exception):
     """A process of ours was killed: which worlds were under way."""
 
 
+@dataclass(frozen=True)
+class Branches:
+    """Worlds of one scenario and seed, which one worker takes."""
+
+    trials: Sequence[Trial]
+
+    def __str__(self) -> str:
+        return "; ".join(map(str, self.trials))
+
+
+def _branches(trials: Iterable[Trial]) -> Iterator[Branches]:
+    of_one: dict[Trial, list[Trial]] = {}
+    for trial in trials:
+        of_one.setdefault(trial.only(()), []).append(trial)
+    for all_of_it in of_one.values():
+        for start in range(0, len(all_of_it), MOST_BRANCHES):
+            yield Branches(all_of_it[start : start + MOST_BRANCHES])
+
+
 class Cores:
     """Worker processes in which worlds happen; used as a context."""
 
@@ -292,41 +322,36 @@ class Cores:
     def clean(self, scenarios: Iterable[str]) -> dict[str, tuple[Finding, tuple[Fault, ...]]]:
         """The clean world of each, and the faults that its places allow."""
         names = list(scenarios)
-        return dict(zip(names, self._all(_clean, names, chunk=1), strict=True))
+        return dict(zip(names, self._all(_clean, names), strict=True))
 
     def findings(self, trials: Sequence[Trial], heard: Callable[[Sequence[Finding]], None]) -> list[Finding]:
         """In the order of the trials; `heard` is told of them as they come."""
-        return self._all(_find, trials, heard=heard)
+        parts = self._all(_find, list(_branches(trials)), heard)
+        by_trial = {finding.trial: finding for part in parts for finding in part}
+        return [by_trial[trial] for trial in trials]
 
     def stories(self, findings: Sequence[Finding]) -> list[Retold]:
         """These worlds once more, in full."""
-        return self._all(_retell, findings, chunk=1)
+        return self._all(_retell, findings)
 
     def _all(
         self,
         function: Callable[[Work], Answer],
         works: Sequence[Work],
-        *,
-        heard: Callable[[Sequence[Answer]], None] = lambda _: None,
-        chunk: int = CHUNK,
+        heard: Callable[[Answer], None] = lambda _: None,
     ) -> list[Answer]:
-        chunks = [works[start : start + chunk] for start in range(0, len(works), chunk)]
-        futures: dict[Future[list[Answer]], int] = {
-            self._pool.submit(_each, function, part): number for number, part in enumerate(chunks)
-        }
-        answers: dict[int, list[Answer]] = {}
+        futures = {self._pool.submit(function, work): number for number, work in enumerate(works)}
+        answers: dict[int, Answer] = {}
         try:
             for future in as_completed(futures):
                 answers[futures[future]] = future.result()
                 heard(answers[futures[future]])
         except BrokenProcessPool as error:
-            missing = [
-                str(work) for number, part in enumerate(chunks) if number not in answers for work in part
-            ]
+            missing = [str(work) for number, work in enumerate(works) if number not in answers]
             raise WorkerDiedError(
-                f"a worker was killed; among the worlds under way: {'; '.join(missing[:CHUNK])}"
+                f"a worker was killed; among the worlds under way: {'; '.join(missing[: self.jobs + 1])}"
             ) from error
-        return [answer for number in sorted(answers) for answer in answers[number]]
+        return [answers[number] for number in sorted(answers)]
 
 
 _ASSEMBLY: list[Path] = []
@@ -338,12 +363,8 @@ def _begin(assembly: Path) -> None:
     _ASSEMBLY[:] = [assembly]
 
 
-def _each(function: Callable[[Work], Answer], works: Sequence[Work]) -> list[Answer]:
-    return [function(work) for work in works]
-
-
-def _find(trial: Trial) -> Finding:
-    return tried(_ASSEMBLY[0], trial).finding
+def _find(branches: Branches) -> list[Finding]:
+    return branched(_ASSEMBLY[0], branches.trials)
 
 
 def _clean(scenario: str) -> tuple[Finding, tuple[Fault, ...]]:

@@ -95,6 +95,9 @@ WHATS: dict[Kind, tuple[type[StrEnum], ...]] = {
     Kind.POOL: (PoolFault,),
 }
 READS = ("get_", "describe_", "list_", "query", "batch_get", "head_")
+ONE_AFTER_ANOTHER = 3
+"""Of what is said, asked or tried again and again only the first few are places: what the tenth one meets, the third
+has met. That is progress, the passes of patrol, and the tries of a state that waits for a host."""
 BOOTS = "boots"
 """The first word of every host: what BootFault is about."""
 
@@ -129,8 +132,13 @@ class Plan:
     struck: list[Fault] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        self.take(self.faults)
+
+    def take(self, faults: Sequence[Fault]) -> None:
+        """From now on these are its faults."""
+        self.faults = faults
         self._by_place: dict[tuple[Kind, str], list[Fault]] = {}
-        for fault in self.faults:
+        for fault in faults:
             self._by_place.setdefault((fault.kind, fault.place), []).append(fault)
 
     def at(self, kind: Kind, place: str) -> list[Fault]:

@@ -6,6 +6,7 @@ import contextlib
 import functools
 import gc
 import os
+import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -27,6 +28,9 @@ FIXED = {
     "AWS_EC2_METADATA_DISABLED": "true",
 }
 """The environment in which worlds happen. AWS's other variables are a person's own, and no business of a world."""
+
+MOST_CPU_SECONDS = 120.0
+"""Of one world: more is a circle, and broken."""
 
 
 def restart_as_needed() -> None:
@@ -68,6 +72,31 @@ def prepared(assembly: Path) -> YardTemplate:
     DOOR.install()
     ENVIRONMENTS.install()
     return template.read(assembly)
+
+
+class TooLong(BaseException):
+    """A world has used its time. No `except Exception` on the way holds it."""
+
+
+@contextlib.contextmanager
+def limited() -> Iterator[None]:
+    """For one world: raises TooLong in it. Of CPU, so a busy machine is no reason."""
+
+    def stop(*_: object) -> None:
+        raise TooLong
+
+    before = signal.signal(signal.SIGVTALRM, stop)
+    limit()
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0.0)
+        signal.signal(signal.SIGVTALRM, before)
+
+
+def limit() -> None:
+    """Of this process's time from now on: a fork is without."""
+    signal.setitimer(signal.ITIMER_VIRTUAL, MOST_CPU_SECONDS, 1.0)
 
 
 def tidy() -> None:

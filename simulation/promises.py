@@ -73,11 +73,15 @@ HARMLESS = frozenset(
 class Oracle:
     """Watches one yard from its begin. `broken` grows; a promise is said to be broken once."""
 
-    def __init__(self, yard: Yard, scenario: Scenario, faults: Sequence[Fault] = ()) -> None:
-        self.yard, self.scenario, self.faults = yard, scenario, faults
+    def __init__(self, yard: Yard, scenario: Scenario) -> None:
+        self.yard, self.scenario = yard, scenario
         self.broken: dict[Promise, Broken] = {}
         yard.ec2.on_change.append(lambda instance: self._look_at_gang(instance.tags.get("trainyard:run")))
         yard.dynamodb.on_change.append(lambda _, key, before, after: self._look_at_end(key, before, after))
+
+    @property
+    def faults(self) -> Sequence[Fault]:
+        return self.yard.plan.faults
 
     def breaks(self, promise: Promise, what: str) -> None:
         if promise not in self.broken:

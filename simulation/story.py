@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -36,7 +35,6 @@ class Story:
     places: tuple[tuple[Kind, str], ...]
     outcome: str
     virtual_seconds: float
-    cpu_seconds: float
     calls: dict[str, int] = field(default_factory=dict)
 
 
@@ -49,10 +47,21 @@ def tell(
     at_end: Callable[[Yard], object] = lambda yard: None,
 ) -> Story:
     """Let one world happen. `at_end` may look at what is left of it."""
-    began = time.process_time()
-    world, plan = World(seed), Plan(tuple(faults))
+    return follow(template, scenario, Plan(tuple(faults)), seed=seed, at_end=at_end)
+
+
+def follow(
+    template: YardTemplate,
+    scenario: Scenario,
+    plan: Plan,
+    *,
+    seed: int,
+    at_end: Callable[[Yard], object] = lambda yard: None,
+) -> Story:
+    """The same, by a plan, of which the faults may only come about on the way."""
+    world = World(seed)
     yard = Yard(world, template, plan)
-    oracle = Oracle(yard, scenario, faults)
+    oracle = Oracle(yard, scenario)
     beginning = world.now
     with contextlib.redirect_stdout(io.StringIO()):
         scenario.begin(yard)
@@ -67,14 +76,13 @@ def tell(
     return Story(
         seed=seed,
         scenario=scenario,
-        faults=tuple(faults),
+        faults=tuple(plan.faults),
         struck=tuple(plan.struck),
         broken=tuple(broken),
         trace=world.trace,
         places=tuple(plan.places),
         outcome="; ".join(outcomes) or "nothing was started",
         virtual_seconds=(ended - beginning).total_seconds(),
-        cpu_seconds=time.process_time() - began,
         calls=dict(yard.gateway.calls),
     )
 

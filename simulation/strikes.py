@@ -13,6 +13,7 @@ from simulation.aws.functions import Invocation, LambdaFailure
 from simulation.aws.stepfunctions import Execution
 from simulation.faults import (
     BOOTS,
+    ONE_AFTER_ANOTHER,
     BootFault,
     EventFault,
     HostFault,
@@ -52,8 +53,6 @@ AT_HOSTS: dict[str, hosts.Fault] = {
 NOTICES = {HostFault.WARNED_120: 120.0, HostFault.WARNED_30: 30.0, HostFault.WARNED_0: 0.0}
 ON_THE_WAY = ("catalogue", "results", "fetch", "install", "test", "generalize")
 """Stages between two words at which much is at stake."""
-ONE_AFTER_ANOTHER = 3
-"""Of what is said again and again (progress, ready) only the first few are places."""
 RULE = re.compile(r"([A-Z][A-Za-z]+?)[0-9A-F]{8}")
 
 
@@ -87,7 +86,7 @@ class Strikes:
     # ------------------------------------------------------------------------------------------------------ functions
 
     def _invocation(self, invocation: Invocation) -> None:
-        if invocation.function.name.endswith("-patrol") and invocation.number > ONE_AFTER_ANOTHER:
+        if self._numbered(invocation.about) is None:
             return
         functions = self.yard.functions
         for what in self._place(Kind.INVOCATION, invocation.name, invocation.name):

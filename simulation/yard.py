@@ -26,10 +26,10 @@ from simulation.aws.notices import Notices
 from simulation.aws.s3 import S3, Version
 from simulation.aws.ssm import Ssm
 from simulation.aws.stepfunctions import Execution, Status, StepFunctions
-from simulation.faults import READS, Kind, Plan
+from simulation.faults import ONE_AFTER_ANOTHER, READS, Kind, Plan
 from simulation.hosts.machines import Machines
 from simulation.hosts.surroundings import CommandEnd, Host
-from simulation.strikes import ONE_AFTER_ANOTHER, Strikes
+from simulation.strikes import Strikes
 from simulation.template import YardTemplate
 from simulation.world.clock import CLOCK
 from simulation.world.world import World
@@ -39,8 +39,6 @@ REQUEST_SECONDS = (0.008, 0.06)
 """What a request takes in AWS's own network."""
 SLOW_SECONDS = 20.0
 MINUTE = timedelta(minutes=1)
-EVERY_PASS = ("transact_write_items",)
-"""What patrol does in each of its passes, beside looking."""
 GPU_METRIC = ("Trainyard", "nvidia_smi_utilization_gpu")
 ROOT_FOLDER = Path(__file__).parents[1]
 
@@ -85,6 +83,8 @@ class Yard:
             for name, facts in template.functions.items()
         }
         """Lambda adds its own to what the template says."""
+        self._alike: dict[tuple[str, str], dict[int, int]] = {}
+        """Invocations that have asked the same, each with the number of those before it."""
         self._uploaded: tuple[str, bytes] | None = None
         self._deploy()
         self._listen()
@@ -159,7 +159,7 @@ class Yard:
         if tries == 0:
             invocation.requests += 1
         place = _place(invocation, invocation.requests, service, operation)
-        found = self.plan.at(Kind.REQUEST, place) if _counts(invocation, operation) else ()
+        found = self.plan.at(Kind.REQUEST, place) if self._is_new(invocation, place) else ()
         fates = [Fate(fault.what) for fault in found]
         caller = Caller(invocation.name, invocation.function.role)
         for fate in fates:
@@ -176,7 +176,9 @@ class Yard:
         """The same, unless something is in its way that HTTP, or botocore's retries, would show."""
         invocation = self._current()
         place = _place(invocation, invocation.requests + 1, service, operation)
-        if not self.takes_short_way or (_counts(invocation, operation) and self.plan.at(Kind.REQUEST, place)):
+        if not self.takes_short_way or (
+            self._is_new(invocation, place) and self.plan.at(Kind.REQUEST, place)
+        ):
             return None
         invocation.requests += 1
         self.world.sleep(self._chance.uniform(*REQUEST_SECONDS))
@@ -188,6 +190,18 @@ class Yard:
                 raise
         invocation.requests -= 1
         return None
+
+    def _is_new(self, invocation: Invocation, place: str) -> bool:
+        """Whether other invocations about the same have not asked the same often enough.
+
+        A request that only looks is the same wherever it stands among theirs; one that does something, at its place.
+        """
+        request = place.partition("/")[2]
+        operation = request.partition(".")[2]
+        made_by = self._alike.setdefault(
+            (invocation.about, operation if operation.startswith(READS) else request), {}
+        )
+        return made_by.setdefault(invocation.number, len(made_by)) < ONE_AFTER_ANOTHER
 
     def _current(self) -> Invocation:
         invocation = self.functions.current()
@@ -503,16 +517,6 @@ class _SimulatedHost:
 
     def crash(self) -> None:
         self.yard.ec2.kill(self.of.id)
-
-
-def _counts(invocation: Invocation, operation: str) -> bool:
-    """Patrol's passes are all alike but for what they do: of the later ones only that is a place."""
-    is_patrol = invocation.function.name.endswith("-patrol")
-    return (
-        not is_patrol
-        or invocation.number <= ONE_AFTER_ANOTHER
-        or (operation not in EVERY_PASS and not operation.startswith(READS))
-    )
 
 
 def _place(invocation: Invocation, request: int, service: str, operation: str) -> str:

@@ -11,6 +11,7 @@ botocore would have parsed it. A test holds that both ways make the same world.
 from __future__ import annotations
 
 import base64
+import functools
 import io
 import json
 import random
@@ -26,7 +27,9 @@ import botocore.endpoint
 import botocore.useragent
 from botocore import xform_name
 from botocore.awsrequest import AWSResponse
+from botocore.client import BaseClient
 from botocore.exceptions import ConnectionClosedError
+from botocore.regions import EndpointRulesetResolver
 from moto.core.serialize import get_serializer_class
 from moto.core.utils import get_service_model
 
@@ -69,6 +72,8 @@ class Door:
         session.events.register("before-call", self._begin)
         session.events.register("before-send", self._answer)
         session.events.register("choose-signer", lambda **_: botocore.UNSIGNED)
+        self._put(BaseClient, "get_paginator", functools.cache(BaseClient.get_paginator))
+        self._put(EndpointRulesetResolver, "construct_endpoint", _remembers_endpoints())
         self._put(botocore.useragent.UserAgentString, "to_string", lambda _: "simulated")
         self._put(botocore.endpoint, "time", SimpleNamespace(sleep=lambda seconds: self.sleep(seconds)))
 
@@ -99,10 +104,10 @@ class Door:
         self, model: Any, context: dict[str, Any], params: dict[str, Any], **_: Any
     ) -> tuple[Any, dict[str, Any]] | None:
         """The answer, where nothing is in the way of the request; None: botocore sends it."""
+        service = model.service_model.service_name
+        get_service_model(service)  # remembers it: a world that forks later would read it in each fork
         try:
-            answer = self.short(
-                model.service_model.service_name, xform_name(model.name), context["parameters"]
-            )
+            answer = self.short(service, xform_name(model.name), context["parameters"])
         except ServiceError as refused:
             return _parsed(
                 refused.status, {"Error": {"Code": refused.code, "Message": refused.message}, **refused.more}
@@ -150,6 +155,24 @@ class Door:
             warnings.simplefilter("ignore")  # moto's, of a code that is not in the service's model
             _, headers, body = self._serialized(model, error(refused.message))
         return refused.status, headers, body
+
+
+def _remembers_endpoints() -> Callable[..., Any]:
+    """Where botocore sends a request, worked out once for each operation and bucket: nothing else counts there."""
+    stock, found = EndpointRulesetResolver.construct_endpoint, {}
+
+    def construct_endpoint(
+        self: EndpointRulesetResolver,
+        operation_model: Any,
+        call_args: Mapping[str, Any],
+        request_context: Any,
+    ) -> Any:
+        key = operation_model.service_model.service_name, operation_model.name, call_args.get("Bucket")
+        if key not in found:
+            found[key] = stock(self, operation_model, call_args, request_context)
+        return found[key]
+
+    return construct_endpoint
 
 
 def _parsed(status: int, answer: dict[str, Any]) -> tuple[Any, dict[str, Any]]:

@@ -6,6 +6,7 @@ ends.
 
 from __future__ import annotations
 
+import functools
 import importlib
 import json
 import os
@@ -62,6 +63,14 @@ class Invocation:
     @property
     def name(self) -> str:
         return f"{self.function.name.partition('-')[2]}#{self.number}"
+
+    @functools.cached_property
+    def about(self) -> str:
+        """The same for all passes of a schedule, all signs of progress, all tries of a state."""
+        event = self.payload.get("detail-type")
+        if event == "Scheduled Event" or self.payload.get("detail", {}).get("signal") == "progress":
+            return f"{self.function.name} {event}"
+        return f"{self.function.name} {dict(self.payload, token=None)}"
 
 
 @dataclass

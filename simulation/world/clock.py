@@ -6,7 +6,7 @@ from datetime import datetime
 
 import time_machine
 
-from simulation.world.world import World
+from simulation.world.world import BEGINNING, World
 
 
 class Clock:
@@ -15,6 +15,7 @@ class Clock:
     def __init__(self) -> None:
         self._travel: time_machine.travel | None = None
         self._at: time_machine.Traveller | None = None
+        self._now = BEGINNING
 
     def follow(self, world: World) -> None:
         """From now on the time is that world's."""
@@ -22,6 +23,7 @@ class Clock:
             self._travel = time_machine.travel(world.now, tick=False)
             self._at = self._travel.start()
         self._at.move_to(world.now)
+        self._now = world.now
         world.on_time.append(self._move)
 
     def leave(self) -> None:
@@ -32,7 +34,8 @@ class Clock:
 
     def _move(self, now: datetime) -> None:
         if self._at is not None:
-            self._at.move_to(now)
+            self._at.shift(now - self._now)  # move_to would set the process's time zone each time
+            self._now = now
 
 
 CLOCK = Clock()

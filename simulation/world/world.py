@@ -10,7 +10,7 @@ import heapq
 import itertools
 import random
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Generic, TypeVar
 
@@ -31,15 +31,13 @@ class Entry:
     details: dict[str, Any]
 
 
-@dataclass(order=True)
+@dataclass
 class Planned:
     """Something that will happen; `cancel` makes it not happen."""
 
-    at: datetime
-    number: int
-    what: str = field(compare=False)
-    do: Callable[[], object] | None = field(compare=False)
-    standing: bool = field(compare=False, default=False)
+    what: str
+    do: Callable[[], object] | None
+    standing: bool = False
     """Comes again for ever, whatever is going on (a schedule): no sign that anything is still going on."""
 
     def cancel(self) -> None:
@@ -136,7 +134,7 @@ class World:
         """Called after everything that happened: for the promises."""
         self.on_time: list[Callable[[datetime], None]] = []
         """Called whenever time goes on, with the new instant."""
-        self._planned: list[Planned] = []
+        self._planned: list[tuple[datetime, int, Planned]] = []
         self._numbers = itertools.count()
         self._ids: dict[str, Iterator[int]] = {}
         self._chances: dict[str, random.Random] = {}
@@ -160,8 +158,8 @@ class World:
     def at(
         self, when: datetime, do: Callable[[], object], *, what: str = "", standing: bool = False
     ) -> Planned:
-        planned = Planned(max(when, self.now), next(self._numbers), what, do, standing)
-        heapq.heappush(self._planned, planned)
+        planned = Planned(what, do, standing)
+        heapq.heappush(self._planned, (max(when, self.now), next(self._numbers), planned))
         return planned
 
     def after(
@@ -195,15 +193,15 @@ class World:
 
     def busy(self) -> bool:
         """Whether anything is planned beside what comes again for ever."""
-        return any(planned.do and not planned.standing for planned in self._planned)
+        return any(planned.do and not planned.standing for _, _, planned in self._planned)
 
     def run(self, until: datetime, *, stop: Callable[[], bool] = lambda: False) -> None:
         """Let everything happen up to that instant, or until `stop` says so after a step."""
-        while self._planned and self._planned[0].at <= until and not stop():
-            planned = heapq.heappop(self._planned)
+        while self._planned and self._planned[0][0] <= until and not stop():
+            when, _, planned = heapq.heappop(self._planned)
             if planned.do is None:
                 continue
-            self._go_to(planned.at)
+            self._go_to(when)
             planned.do()
             for look in self.on_step:
                 look()

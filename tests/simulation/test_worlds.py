@@ -123,6 +123,18 @@ def test_no_single_fault_of_this_commits_slice_breaks_a_promise(yard: YardTempla
     assert not wrong, "\n".join(wrong)
 
 
+def test_what_is_tried_again_and_again_is_a_place_three_times_and_where_it_does_something_new(
+    yard: YardTemplate,
+) -> None:
+    tries = [place for _, place in tell(yard, SCENARIOS["launch"]).places if "launch-await-host" in place]
+    for tried_again in ("", "/1 dynamodb.query", "/4 ssm.describe_instance_information"):
+        assert (
+            len([place for place in tries if place.partition("#")[2].lstrip("0123456789") == tried_again])
+            == 3
+        )
+    assert tries[-1] == "launch-await-host#15/5 dynamodb.transact_write_items"
+
+
 @pytest.mark.parametrize("text", EVER_BROKEN)
 def test_what_once_broke_a_promise_keeps_it_now(yard: YardTemplate, text: str) -> None:
     trial: Trial = parse(text)

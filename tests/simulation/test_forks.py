@@ -1,0 +1,71 @@
+"""Worlds that are forks of their clean world are those told from the beginning, byte for byte."""
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from simulation import campaign
+from simulation.story import Story
+from simulation.template import YardTemplate
+from simulation.trial import SIMULATOR, Finding, Trial, parse
+
+WORLDS = {
+    "train": (
+        "train: request train-launch#1/4 ec2.create_fleet: connection lost after the effect",
+        "train: request train-admit#1/5 dynamodb.transact_write_items: transaction conflicts for 10 s",
+        "train: request signal#3/4 dynamodb.transact_write_items: function killed before the request",
+        "train: invocation train-launch#1: run twice at the same time",
+        "train: event HostSignal ready host-1 #1: lost",
+        "train: host host-2 boots: never registers with Systems Manager",
+        "train: host host-1 after fetch #1: is interrupted with 30 s of notice",
+        "train: host host-1 before ready #1: says it twice",
+        "train: pool ask #1: refuses for ten minutes",
+        "train: state train Train #1: somebody stops the execution",
+        "train: pool ask #1: grants too few + host host-1 after started #1: dies",
+    ),
+    "bake": (
+        "bake: request bake-launch#1/5 dynamodb.transact_write_items: throttled until botocore gives up",
+    ),
+    "snapshot": ("snapshot@3: state snapshot Conclude #1: the run's rows are deleted",),
+    "patrol": (
+        "patrol: event HostGoing stopping host-1 #1: twice",
+        "patrol: host host-1 boots: boots after an hour",
+    ),
+}
+NEVER_MET = ("train: host host-9 after started #1: dies", "train")
+
+
+@pytest.mark.parametrize("scenario", WORLDS)
+def test_a_fork_is_the_world_told_from_the_beginning(yard: YardTemplate, folder: Path, scenario: str) -> None:
+    trials = [parse(text) for text in WORLDS[scenario]]
+    forked = {each.trial: each for each in campaign.branched(folder, trials)}
+    for trial in trials:
+        told = campaign.tried(folder, trial).finding
+        assert (forked[trial].digest, forked[trial].met) == (told.digest, told.met)
+        assert told.met == trial.faults
+
+
+def test_a_world_that_meets_no_fault_is_the_clean_one(yard: YardTemplate, folder: Path) -> None:
+    strange, clean = campaign.branched(folder, [parse(text) for text in NEVER_MET])
+    assert strange.digest == clean.digest
+    assert strange.met == ()
+
+
+def test_a_fork_that_is_killed_is_a_finding_and_the_others_go_on(
+    yard: YardTemplate, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    killed, well = trials = [parse(text) for text in WORLDS["train"][:2]]
+    stock = campaign.found
+
+    def found(trial: Trial, story: Story) -> Finding:
+        if trial == killed:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return stock(trial, story)
+
+    monkeypatch.setattr(campaign, "found", found)
+    by_trial = {each.trial: each.violations for each in campaign.branched(folder, trials)}
+    assert not by_trial[well]
+    [violation] = by_trial[killed]
+    assert (violation.promise, violation.what) == (SIMULATOR, "its process ended with -9 and said nothing")
