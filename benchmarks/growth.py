@@ -54,8 +54,9 @@ ROW = {
 
 @dataclass(frozen=True)
 class Held:
-    """On a yard of so many hosts: a pass in which every host has its verdict already, and a run; requests by kind.
-    Seconds are virtual (requests, and waits for the rates), those of CPU apart."""
+    """On a yard of so many hosts: the third pass that looks at all (a fifth of the hosts without a run get their first
+    verdict in it), and a run; requests by kind. Seconds are virtual (requests, and waits for the rates), those of CPU
+    apart."""
 
     hosts: int
     patrol: dict[str, int]
@@ -141,7 +142,9 @@ def held(template: YardTemplate, hosts: int) -> Held:
         _fill(yard, hosts)
         world.run(world.now + QUIET)
         watch.patrol_looks = True
-        world.run(world.now + timedelta(minutes=2))  # every host gets its first verdict and its tag
+        world.run(
+            world.now + timedelta(minutes=2)
+        )  # hosts get their first verdict and its tag, a fifth a minute
         watch.clear()
         began = time.process_time()
         world.run(world.now + timedelta(minutes=1))
