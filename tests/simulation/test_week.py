@@ -1,6 +1,7 @@
 """The bench of a week and of growth, made small: what they say of a yard holds, and their code goes on to work."""
 
 import pytest
+from botocore.retries.quota import RetryQuota
 
 from benchmarks import budgets, growth
 from benchmarks.scale import Scale
@@ -20,6 +21,11 @@ def test_where_a_limit_is_met_a_yard_slows_down_and_loses_nothing(found: Scale) 
     assert rush.asked["service-quotas.get_service_quota"].throttled > 0
     assert not rush.broken
     assert not rush.dead_letters
+
+
+@pytest.mark.usefixtures("yard")
+def test_no_function_uses_up_the_retries_of_another() -> None:
+    assert RetryQuota(initial_capacity=0).acquire(5)
 
 
 def test_every_budget_holds_on_small_yards(found: Scale) -> None:
