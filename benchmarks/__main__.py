@@ -14,7 +14,21 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from benchmarks import budgets, endurance, harness, imports, patrol, quick, runs, saving, scaling, transfer
+from benchmarks import (
+    budgets,
+    endurance,
+    growth,
+    harness,
+    imports,
+    patrol,
+    quick,
+    runs,
+    saving,
+    scale,
+    scaling,
+    transfer,
+    week,
+)
 from benchmarks.budgets import Row
 from demo.local import ROOT, Cloud, port_for
 from demo.say import Phases, console, failed, say
@@ -61,6 +75,11 @@ PARTS: Mapping[str, Part] = {
         f"Patrol over {', '.join(f'{size:,}' for size in patrol.SIZES)} hosts",
         patrol.measure,
         budgets.of_patrol,
+    ),
+    "week": Part(
+        f"A simulated week of {week.RUNS_A_DAY:,} runs a day, and yards of up to {growth.SIZES[-1]:,} hosts",
+        scale.measure,
+        budgets.of_week,
     ),
     "endurance": Part(
         f"The local cloud over {endurance.CALLS:,} calls and {endurance.HOSTS} hosts",

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from benchmarks import endurance, harness, patrol, runs, saving, scaling, transfer
+from benchmarks import endurance, growth, harness, patrol, runs, saving, scale, scaling, transfer
+from benchmarks.week import Asked
+from simulation.aws.rates import CONCURRENCY, RATES, READ_UNITS, TRANSITIONS, WRITE_UNITS
 
 
 @dataclass(frozen=True)
@@ -134,6 +136,66 @@ def of_patrol(passes: list[patrol.Pass]) -> list[Row]:
             all(each.looking_cents <= 1 for each in passes),
         ),
     ]
+
+
+def of_week(found: scale.Scale) -> list[Row]:
+    """Where a limit of AWS's is met, the yard slows down and loses nothing; and nothing grows faster than the hosts."""
+    week, runs_ = found.week, found.week.runs
+    return [
+        Row(
+            f"{runs_:,} runs in {week.days:g} days, {week.most_hosts:,} hosts at most",
+            "all succeed at the first attempt",
+            f"{week.succeeded:,} in {week.attempts:,} attempts",
+            week.succeeded == runs_ == week.attempts,
+        ),
+        Row("promises that broke, events given up", "0, 0", f"{len(week.broken)}, {week.dead_letters}",
+            not week.broken and not week.dead_letters),
+        Row("seconds of a run: usual / one of the rush / the slowest", "told",
+            f"{week.usual_seconds:g} / {week.rush_seconds:g} / {week.slowest_seconds:g}", True),
+        Row("functions at once, refused for that", f"{CONCURRENCY:,}, told",
+            f"{week.functions_at_once:,}, {week.functions_throttled:,}", week.functions_at_once <= CONCURRENCY),
+        Row("state transitions of a run, in the worst second", f"told, {TRANSITIONS.refill:,}",
+            f"{week.transitions / runs_:.1f}, {week.most_transitions:,}",
+            week.most_transitions <= TRANSITIONS.refill),
+        Row("write units of a run, in the worst second", f"told, {WRITE_UNITS:,}",
+            f"{week.written / runs_:.0f}, {week.most_written:,.0f}", True),
+        Row("read units of a run, in the worst second", f"told, {READ_UNITS:,}",
+            f"{week.read / runs_:.0f}, {week.most_read:,.0f}", True),
+        Row("dollars of the control plane for a run", "<= 0.01", f"{week.dollars / runs_:.5f}",
+            week.dollars / runs_ <= 0.01),
+        *(_asked(name, each) for name, each in week.asked.items()),
+        *_growth(found.held),
+    ]  # fmt: skip
+
+
+def _asked(operation: str, asked: Asked) -> Row:
+    rate = RATES.get(operation)
+    return Row(
+        f"{operation}: an hour / worst hour / worst second / throttled",
+        f"{rate.burst:,.0f} at once, {rate.refill:,.0f}/s" if rate else "told",
+        f"{asked.mean_hour:,.0f} / {asked.worst_hour:,} / {asked.worst_second:,} / {asked.throttled:,}",
+        True,
+    )
+
+
+def _growth(held: list[growth.Held]) -> list[Row]:
+    sizes = [each.hosts for each in held]
+    rows = []
+    for what in held[0].figures:
+        values = [each.figures[what] for each in held]
+        slope = growth.exponent(sizes, values)
+        shown = " / ".join(f"{value:,.4g}" for value in values)
+        rows.append(Row(f"{what}, by hosts", "exponent <= 1.1", f"{shown}: {slope:.2f}", slope <= 1.1))
+    whole = [each.patrol_seconds + each.patrol_cpu_seconds for each in held]
+    rows.append(
+        Row(
+            f"seconds of a pass of patrol over {sizes[-1]:,} hosts",
+            "one invocation (180 s)",
+            f"{whole[-1]:.0f}",
+            whole[-1] < 180 and all(each.succeeded for each in held),
+        )
+    )
+    return rows
 
 
 def _by_hosts(figures: dict[int, int]) -> str:

@@ -124,8 +124,8 @@ class Strikes:
         return " ".join(str(part) for part in (what, self._number_of(instance)) if part)
 
     def _number_of(self, instance: str | None) -> str:
-        ever = list(self.yard.ec2.ever)
-        return f"host-{ever.index(instance) + 1}" if instance in ever else ""
+        """EC2's ids are numbers in the order of the launches."""
+        return f"host-{int(instance[2:], 16)}" if instance in self.yard.ec2.ever else ""
 
     # ---------------------------------------------------------------------------------------------------------- hosts
 
@@ -157,7 +157,7 @@ class Strikes:
 
     # ------------------------------------------------------------------------------------------------ pools and people
 
-    def _asked(self, caller: Any, operation: str) -> None:
+    def _asked(self, caller: Any, operation: str, request: object) -> None:
         """Before a fleet is asked for: what its pool will answer."""
         if operation != "ec2.create_fleet":
             return

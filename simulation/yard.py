@@ -86,6 +86,8 @@ class Yard:
         self._alike: dict[tuple[str, str], dict[int, int]] = {}
         """Invocations that have asked the same, each with the number of those before it."""
         self._uploaded: tuple[str, bytes] | None = None
+        self._refused: ServiceError | None = None
+        """What AWS has said to the request that goes the long way next: it is not asked twice."""
         self._deploy()
         self._listen()
 
@@ -162,6 +164,9 @@ class Yard:
         found = self.plan.at(Kind.REQUEST, place) if self._is_new(invocation, place) else ()
         fates = [Fate(fault.what) for fault in found]
         caller = Caller(invocation.name, invocation.function.role)
+        if self._refused:
+            refused, self._refused = self._refused, None
+            raise refused
         for fate in fates:
             self._strike_before(fate, invocation, tries, operation)
         self.world.sleep(self._chance.uniform(*REQUEST_SECONDS))
@@ -188,6 +193,7 @@ class Yard:
         except ServiceError as refused:
             if refused.status < 500 and refused.code not in THROTTLED:
                 raise
+            self._refused = refused
         invocation.requests -= 1
         return None
 

@@ -5,6 +5,7 @@ from datetime import datetime
 
 from lambdas.aws.calls import listed, unless
 from lambdas.aws.clients import client
+from lambdas.core.model.errors import ServiceUnavailable
 
 
 def offered(types: Sequence[str]) -> frozenset[tuple[str, str]]:
@@ -39,9 +40,14 @@ def spot_prices(types: Sequence[str], *, now: datetime) -> dict[tuple[str, str],
 
 
 def vcpu_quota(code: str) -> float | None:
-    """How many vCPUs the quota allows: the account's own, else AWS's default; None where AWS knows no such quota."""
+    """How many vCPUs the quota allows: the account's own, else AWS's default; None where AWS knows no such quota, or
+    does not say now: it answers five such questions a second, and EC2 itself knows its quotas at the launch."""
     quotas = client("service-quotas")
     for ask in (quotas.get_service_quota, quotas.get_aws_default_service_quota):
-        if answer := unless(["NoSuchResourceException"], ask, ServiceCode="ec2", QuotaCode=code):
+        try:
+            answer = unless(["NoSuchResourceException"], ask, ServiceCode="ec2", QuotaCode=code)
+        except ServiceUnavailable:
+            return None
+        if answer:
             return float(answer["Quota"]["Value"])
     return None

@@ -23,6 +23,9 @@ from simulation.world.world import Planned, Process, World
 ASYNC_RETRY_SECONDS = (60.0, 120.0)
 """AWS waits a minute before the first and two before the second retry of an asynchronous invocation."""
 COLD_SECONDS, WARM_SECONDS = 0.9, 0.03
+TOO_MANY = "Lambda.TooManyRequestsException"
+THROTTLED_SECONDS = (1.0, 300.0)
+"""Between the tries of an event that found no room: doubled each time; they are none of its retries."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +87,9 @@ class Functions:
     counts: Counter[str] = field(default_factory=Counter)
     dead_letters: list[tuple[str, Mapping[str, Any]]] = field(default_factory=list)
     most_at_once: int = 0
+    concurrency: int | None = None
+    """So many at once at most, where it is held to a limit."""
+    throttled: int = 0
     waiting: int = 0
     """Events that will be tried again."""
     _warm: Counter[str] = field(default_factory=Counter)
@@ -95,6 +101,10 @@ class Functions:
         invocation = Invocation(facts, self.counts[facts.name], json.loads(json.dumps(payload)), on_done)
         invocation.process = self.world.spawn(invocation.name, lambda: self._work(invocation))
         self.running[invocation.name] = invocation
+        if self.concurrency is not None and len(self.running) > self.concurrency:
+            self.throttled += 1
+            self._end(invocation, LambdaFailure(TOO_MANY, "Rate Exceeded."))
+            return invocation
         self.most_at_once = max(self.most_at_once, len(self.running))
         invocation.timeout = self.world.after(facts.timeout, lambda: self.time_out(invocation))
         self.on_begin(invocation)
@@ -105,22 +115,34 @@ class Functions:
         self._try_event(self.facts[named(function)], payload, self.world.now, tries=0)
 
     def _try_event(
-        self, facts: FunctionFacts, payload: Mapping[str, Any], since: datetime, *, tries: int
+        self,
+        facts: FunctionFacts,
+        payload: Mapping[str, Any],
+        since: datetime,
+        *,
+        tries: int,
+        throttles: int = 0,
     ) -> None:
-        pause = ASYNC_RETRY_SECONDS[min(tries, 1)]
-
         def done(answer: Any) -> None:
             if not isinstance(answer, LambdaFailure):
                 return
+            is_throttled = answer.error == TOO_MANY
+            if is_throttled:
+                pause = min(THROTTLED_SECONDS[0] * 2**throttles, THROTTLED_SECONDS[1])
+            else:
+                pause = ASYNC_RETRY_SECONDS[min(tries, 1)]
             age = (self.world.now - since).total_seconds() + pause
-            if tries >= facts.retries or age > facts.max_age:
+            if (tries >= facts.retries and not is_throttled) or age > facts.max_age:
                 self.dead_letters.append((facts.name, payload))
                 self.world.note(facts.name, "gives up an event", error=answer.error, cause=answer.cause[:300])
                 return
 
             def again() -> None:
                 self.waiting -= 1
-                self._try_event(facts, payload, since, tries=tries + 1)
+                if is_throttled:
+                    self._try_event(facts, payload, since, tries=tries, throttles=throttles + 1)
+                else:
+                    self._try_event(facts, payload, since, tries=tries + 1)
 
             self.waiting += 1
             self.world.after(pause, again, what=f"{facts.name} is tried again")
@@ -191,6 +213,7 @@ class Functions:
         if not isinstance(answer, LambdaFailure) or answer.error not in (
             "Runtime.ExitError",
             "Sandbox.Timedout",
+            TOO_MANY,
         ):
             self._warm[invocation.function.name] += 1
         if invocation.timeout:

@@ -58,8 +58,8 @@ class Gateway:
         self.calls: Counter[str] = Counter()
         self.asked: Counter[tuple[str, str]] = Counter()
         """What IAM was asked first, by role: (ARN, `ec2:CreateFleet`); `s3.delete_objects` where it is asked later."""
-        self.throttle: Callable[[Caller, str], ServiceError | None] = lambda caller, operation: None
-        """Token buckets, where the world has any."""
+        self.throttle: Callable[[Caller, str, Mapping[str, Any]], ServiceError | None] = lambda *_: None
+        """(caller, operation, request): token buckets (rates.py), where the world has any."""
         self.after: dict[str, Callable[[Mapping[str, Any]], None]] = {}
         """What the world does once such a request was answered."""
 
@@ -68,7 +68,7 @@ class Gateway:
     ) -> dict[str, Any]:
         """The answer of a healthy AWS. Raises ServiceError, AWS's no."""
         self.calls[f"{service}.{operation}"] += 1
-        refused = self.throttle(caller, f"{service}.{operation}")
+        refused = self.throttle(caller, f"{service}.{operation}", request)
         if refused:
             raise refused
         asked = self.services[service]

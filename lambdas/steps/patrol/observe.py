@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import field, replace
 from datetime import datetime
+from functools import cached_property
 
 from lambdas.aws import cloudwatch, images, instances, ssm, states
 from lambdas.aws.instances import Instance
@@ -46,8 +47,9 @@ class Observation:
     trouble: Exception | None = None
     peaks: Mapping[str, float] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def earlier(self) -> dict[str, Earlier]:
+        """Made once: a pass asks for it with every verdict that changed."""
         return {name: host.earlier for name, host in self.hosts.items() if host.earlier}
 
 

@@ -16,6 +16,7 @@ from lambdas.core.model.imaging import Imaging
 from lambdas.core.model.instance_types import Market
 from lambdas.handlers import patrol
 from lambdas.settings import PatrolSettings
+from lambdas.steps.patrol.observe import Observation
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 TRAIN, SNAPSHOT = (
@@ -616,3 +617,8 @@ def test_the_line_for_the_dashboard(yard: Yard) -> None:
     said = yard.looks()
     assert (said["running"], said["stopped"], said["in_runs"], said["stops"]) == (3, 1, 1, 1)
     assert (said["dollars_per_hour_saved"], said["busy_percent"], said["looked_at"]) == (2.0, 45.0, 2)
+
+
+def test_the_verdicts_of_before_are_gathered_once_for_all_that_changed() -> None:
+    seen = Observation(hosts={}, ended=(), live=frozenset(), verdicts={})
+    assert seen.earlier is seen.earlier

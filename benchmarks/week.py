@@ -1,0 +1,252 @@
+"""A simulated week of 1,000 train runs a day under AWS's request rates: requests by kind, throttles, functions, ledger,
+dollars; and that every run ended well and every promise held.
+
+All runs of the first day are uploaded in one second, so that limits are met; the other days' come by chance. Every run,
+host and pass of patrol is simulated in full. Programs take twenty seconds, so few hosts live at a time but in the rush:
+what more hosts cost is growth.py's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import io
+import json
+import random
+import statistics
+import time
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+import typer
+
+from simulation import assembly, process
+from simulation.aws.api import Caller, ServiceError
+from simulation.aws.ec2 import Pools
+from simulation.aws.rates import CONCURRENCY, Throttle
+from simulation.aws.stepfunctions import Status
+from simulation.faults import Fault, Kind, Plan
+from simulation.promises import Oracle
+from simulation.scenarios import Scenario, job
+from simulation.template import YardTemplate
+from simulation.world.world import World
+from simulation.yard import Yard
+
+DAYS, RUNS_A_DAY, HOSTS = 7, 1_000, 2
+RUSH = timedelta(hours=1)
+"""After the begin: when all runs of the first day are uploaded."""
+AFTERWARDS = timedelta(hours=2)
+"""Until the last runs are over, and patrol has had its time."""
+PROGRAM = {"module": "training.programs.digits", "args": {"steps": 2, "step-seconds": 10.0}}
+CLUSTER = {"strategy": "multi_worker", "workers": HOSTS}
+MEMORY_GIB = 0.5
+DOLLARS = {
+    "transition": 25e-6,
+    "lambda_request": 0.2e-6,
+    "lambda_gb_second": 13.3334e-6,
+    "event": 1e-6,
+    "write": 0.625e-6,
+    "read": 0.125e-6,
+    "put": 5e-6,
+    "get": 0.4e-6,
+    "metric": 10e-6,
+}
+"""us-east-1, as of 2026; functions are arm64. What AWS gives for nothing each month is not taken off."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Requests of one kind, of functions and hosts together."""
+
+    mean_hour: float
+    worst_hour: int
+    worst_second: int
+    throttled: int
+
+
+@dataclass(frozen=True)
+class Week:
+    """`broken` are promises in words. Seconds of a run are from its begin to its end, of the rush and of the others;
+    `dollars` are the control plane's, patrol's passes included, without hosts and disks."""
+
+    days: float
+    runs: int
+    succeeded: int
+    attempts: int
+    broken: list[str]
+    most_hosts: int
+    asked: dict[str, Asked]
+    functions_at_once: int
+    functions_throttled: int
+    invocations: dict[str, int]
+    dead_letters: int
+    transitions: int
+    most_transitions: int
+    written: float
+    read: float
+    most_written: float
+    most_read: float
+    usual_seconds: float
+    rush_seconds: float
+    slowest_seconds: float
+    dollars: float
+    cpu_seconds: float
+
+
+class NothingFails(Plan):
+    """Remembers no places: a week has millions."""
+
+    def at(self, kind: Kind, place: str) -> list[Fault]:
+        return []
+
+
+class Meter:
+    """Stands before the throttle: counts every request by hour and by second, and what the second used."""
+
+    def __init__(self, yard: Yard) -> None:
+        self.throttle = Throttle(yard.world)
+        self.hours: dict[str, Counter[int]] = {}
+        self.worst_second: Counter[str] = Counter()
+        self.most: dict[str, float] = {}
+        """In any one second: of ledger units and state transitions."""
+        self.metrics = self.most_hosts = 0
+        self.function_seconds = 0.0
+        self._yard, self._begin, self._at = yard, yard.world.now, yard.world.now
+        self._second: Counter[str] = Counter()
+        self._used = self._uses()
+        yard.gateway.throttle = self.ask
+        yard.world.on_time.append(self._go_on)
+        yard.ec2.on_change.append(self._count_hosts)
+
+    def ask(self, caller: Caller, operation: str, request: Mapping[str, Any]) -> ServiceError | None:
+        hour = int((self._yard.world.now - self._begin).total_seconds()) // 3600
+        self.hours.setdefault(operation, Counter())[hour] += 1
+        self._second[operation] += 1
+        self.metrics += len(request.get("MetricDataQueries", ()))
+        return self.throttle(caller, operation, request)
+
+    def asked(self, hours: float) -> dict[str, Asked]:
+        """By operation, the most frequent first."""
+        ranked = sorted(self.hours.items(), key=lambda item: -item[1].total())
+        return {
+            name: Asked(
+                mean_hour=round(by_hour.total() / hours, 1),
+                worst_hour=max(by_hour.values()),
+                worst_second=self.worst_second[name],
+                throttled=self.throttle.refused[name],
+            )
+            for name, by_hour in ranked
+        }
+
+    def _uses(self) -> dict[str, float]:
+        capacity, executions = self._yard.dynamodb.capacity, self._yard.stepfunctions
+        return {
+            "written": capacity.written,
+            "read": capacity.read,
+            "transitions": executions.transitions,
+        }
+
+    def _go_on(self, now: datetime) -> None:
+        self.function_seconds += len(self._yard.functions.running) * (now - self._at).total_seconds()
+        if int(now.timestamp()) != int(self._at.timestamp()) and self._second:
+            self.worst_second |= self._second
+            used = self._uses()
+            self.most = {
+                what: max(self.most.get(what, 0.0), now_used - self._used[what])
+                for what, now_used in used.items()
+            }
+            self._used = used
+            self._second.clear()
+        self._at = now
+
+    def _count_hosts(self, _: object) -> None:
+        live = sum(self._yard.ec2.pools.used.values())
+        self.most_hosts = max(self.most_hosts, live)
+
+
+def week(template: YardTemplate, *, days: float = DAYS, runs_a_day: int = RUNS_A_DAY) -> Week:
+    """One world. `days` may be part of one: then it is the rush alone, of as many runs as that part has."""
+    began = time.process_time()
+    world = World(1)
+    yard = Yard(world, template, NothingFails())
+    without_quotas(yard.ec2.pools)
+    yard.functions.concurrency = CONCURRENCY
+    meter = Meter(yard)
+    oracle = Oracle(yard, Scenario("week", "", lambda _: None, gang=HOSTS))
+    rush = round(runs_a_day * min(days, 1))
+    uploads = [RUSH.total_seconds()] * rush + later(days, runs_a_day, world.chance("uploads"))
+    for number, at in enumerate(uploads):
+        body = job(f"run{number}", CLUSTER, program=PROGRAM)
+        yard.after(at, functools.partial(yard.upload, f"jobs/{number}.json", body), "an upload")
+    length = timedelta(days=days) + AFTERWARDS
+    with contextlib.redirect_stdout(io.StringIO()):
+        world.run(world.now + length)
+        broken = oracle.conclude()
+    runs = [each for each in yard.runs() if each.machine is yard.template.machine("train")]
+    took = [((each.stopped or world.now) - each.started).total_seconds() for each in runs]
+    return Week(
+        days=days,
+        runs=len(uploads),
+        succeeded=sum(each.status is Status.SUCCEEDED for each in runs),
+        attempts=sum(len(yard.clusters(each.name)) for each in runs),
+        broken=[f"{each.promise}: {each.what}" for each in broken],
+        most_hosts=meter.most_hosts,
+        asked=meter.asked(length.total_seconds() / 3600),
+        functions_at_once=yard.functions.most_at_once,
+        functions_throttled=yard.functions.throttled,
+        invocations={name.partition("-")[2]: count for name, count in yard.functions.counts.most_common()},
+        dead_letters=len(yard.functions.dead_letters) + len(yard.events.dead_letters),
+        transitions=yard.stepfunctions.transitions,
+        most_transitions=round(meter.most["transitions"]),
+        written=yard.dynamodb.capacity.written,
+        read=yard.dynamodb.capacity.read,
+        most_written=meter.most["written"],
+        most_read=meter.most["read"],
+        usual_seconds=round(statistics.median(took[rush:] or took), 1),
+        rush_seconds=round(statistics.median(took[:rush]), 1),
+        slowest_seconds=round(max(took), 1),
+        dollars=round(dollars(yard, meter), 4),
+        cpu_seconds=round(time.process_time() - began, 1),
+    )
+
+
+def without_quotas(pools: Pools) -> None:
+    """Of vCPUs: rates are what is looked at here."""
+    pools.quotas = dict.fromkeys(pools.quotas, 1e9)
+
+
+def later(days: float, runs_a_day: int, chance: random.Random) -> list[float]:
+    """When the runs of all days but the first are uploaded, in seconds after the begin."""
+    count = round(runs_a_day * max(days - 1, 0))
+    return sorted(chance.uniform(86_400, days * 86_400) for _ in range(count))
+
+
+def dollars(yard: Yard, meter: Meter) -> float:
+    """What AWS asks for all of it, hosts and disks apart."""
+    calls = yard.gateway.calls
+    used = {
+        "transition": yard.stepfunctions.transitions,
+        "lambda_request": yard.functions.counts.total(),
+        "lambda_gb_second": meter.function_seconds * MEMORY_GIB,
+        "event": calls["events.put_events"],
+        "write": yard.dynamodb.capacity.written,
+        "read": yard.dynamodb.capacity.read,
+        "put": calls["s3.put_object"] + calls["s3.list_objects_v2"],
+        "get": calls["s3.get_object"],
+        "metric": meter.metrics,
+    }
+    return sum(count * DOLLARS[name] for name, count in used.items())
+
+
+def main(days: float = DAYS, runs_a_day: int = RUNS_A_DAY) -> None:
+    """For a process of its own: prints the Week as JSON."""
+    process.restart_as_needed()
+    template = process.prepared(assembly.synthesised())
+    print(json.dumps(asdict(week(template, days=days, runs_a_day=runs_a_day))))
+
+
+if __name__ == "__main__":
+    typer.run(main)
