@@ -12,7 +12,6 @@ from botocore.exceptions import ClientError
 from lambdas.aws.clients import THROTTLED, client, denial
 from lambdas.core.capacity.placement import FleetRefusal, answer_of
 from lambdas.core.capacity.plan import Offer, Part, RefusalKind
-from lambdas.core.model.errors import ServiceUnavailable
 from lambdas.core.model.instance_types import Market
 from lambdas.core.values.lazy import dataclass
 
@@ -67,7 +66,9 @@ def launch(
 
     `root_gib`: the size of the root disk (None: as large as the image's own). Network interfaces get their tag from the
     template; a fleet's spot request cannot be tagged from here.
-    Fewer ids than asked for are answered as Launched all the same: they cost money, so the caller must know."""
+    Fewer ids than asked for are answered as Launched all the same: they cost money, so the caller must know.
+    Raises ServiceUnavailable where EC2 throttles or does not answer: no pool has said no, and hosts may be launched;
+    the same ask, with the same token, is made again."""
     match offer.market:
         case Market.SPOT:
             market, options_of, allocation = "spot", "SpotOptions", "capacity-optimized"
@@ -101,10 +102,6 @@ def launch(
     }
     try:
         answer = client("ec2").create_fleet(**request)
-    except ServiceUnavailable as error:
-        if error.code not in THROTTLED:
-            raise  # it may have launched them: the same ask, with the same token, is made again
-        return _fleet_refusal(error.code, error.reason)
     except ClientError as error:
         return _fleet_refusal(error.response["Error"]["Code"], error.response["Error"].get("Message", ""))
     groups = answer.get("Instances", [])

@@ -5,8 +5,11 @@ from collections.abc import Iterator
 import pytest
 
 from benchmarks.recorded import Host, Recorded, answering
-from lambdas.aws import images, instances
-from lambdas.core.model.errors import AccessDenied, ServiceUnavailable
+from lambdas.aws import fleet, images, instances
+from lambdas.core.capacity.plan import Part, Priced
+from lambdas.core.model.errors import AccessDenied, Infrastructure, ServiceUnavailable
+from lambdas.core.model.gang import Gang
+from tests.unit.core.facts import offer
 
 
 @pytest.fixture
@@ -66,3 +69,20 @@ def test_an_image_whose_name_is_taken_and_that_is_not_shown_yet_is_asked_for_aga
         images.create("i-1", "digits-1", description="d", tags={})
     account.images = {"ami-1": "pending"}
     assert images.create("i-1", "digits-1", description="d", tags={}) == "ami-1"
+
+
+@pytest.mark.parametrize("code", ["RequestLimitExceeded", "SomeNewTrouble"])
+def test_what_ec2_cannot_do_now_is_asked_again(account: Recorded, code: str) -> None:
+    account.broken = {"StopInstances": code}
+    refused = instances.stop(["i-1"])
+    with pytest.raises(ServiceUnavailable if code == "RequestLimitExceeded" else Infrastructure) as told:
+        instances.all_done(refused)
+    assert isinstance(told.value, ServiceUnavailable) is (code == "RequestLimitExceeded")
+    assert code in told.value.reason
+
+
+def test_a_launch_that_is_throttled_is_no_pools_refusal(account: Recorded) -> None:
+    account.broken = {"CreateFleet": "RequestLimitExceeded"}
+    part = Part(Gang.GPU, 1, (Priced("g6.xlarge", 0.2, 0.8),))
+    with pytest.raises(ServiceUnavailable, match="RequestLimitExceeded"):
+        fleet.launch(part, offer(), fleet.Template("lt-1", "1"), image="ami-1", token="t", tags={})
