@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 
 from lambdas.aws import instances
-from lambdas.aws.ledger import Write
+from lambdas.aws.ledger import Ledger, Write
+from lambdas.handlers import signal
 from lambdas.steps import attempts
+from lambdas.steps.signals.context import SignalContext
 from simulation.promises import Promise
 from simulation.scenarios import SCENARIOS
 from simulation.story import tell
@@ -42,6 +44,18 @@ def stops_at_the_first_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(instances, "_each", each)
 
 
+def forgets_the_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever a signal is about, it is taken for news of the attempt that goes on now."""
+    stock = signal._context
+
+    def context(news: Any, yard: Any, ledger: Ledger) -> SignalContext | None:
+        found = stock(news, yard, ledger)
+        records = ledger.read(found.run) if found else None
+        return found.about(records.run.attempt) if found and records else found
+
+    monkeypatch.setattr(signal, "_context", context)
+
+
 def promises_broken_by(yard: YardTemplate, text: str) -> Iterator[Promise]:
     trial = parse(text)
     story = tell(yard, SCENARIOS[trial.scenario], seed=trial.seed, faults=trial.faults)
@@ -64,3 +78,12 @@ def test_a_release_that_stops_at_the_first_error_is_found(
 ) -> None:
     stops_at_the_first_error(monkeypatch)
     assert Promise.SURVIVES in promises_broken_by(yard, "train: pool ask #1: grants too few")
+
+
+def test_a_signal_that_ignores_its_attempt_is_found(
+    yard: YardTemplate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = "train: event CommandEnded Success #1: late by 10 s + host host-2 before ready #2: is cut off"
+    assert Promise.WITHIN_BUDGETS not in promises_broken_by(yard, world)
+    forgets_the_attempt(monkeypatch)
+    assert Promise.WITHIN_BUDGETS in promises_broken_by(yard, world)
