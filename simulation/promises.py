@@ -64,6 +64,8 @@ TRAINS_ON: frozenset[str] = frozenset(
 """Faults of infrastructure, by their names: whichever strikes, the run succeeds where restarts are left."""
 
 
+NEEDED = {"host": "launched", "token": "token"}
+"""What the row of a host and that of a wait begin with."""
 HARMLESS = frozenset(
     {EventFault.TWICE, EventFault.LATE, EventFault.VERY_LATE, EventFault.MUCH_TOO_LATE, HostFault.SAYS_TWICE}
 )
@@ -77,7 +79,7 @@ class Oracle:
         self.yard, self.scenario = yard, scenario
         self.broken: dict[Promise, Broken] = {}
         yard.ec2.on_change.append(lambda instance: self._look_at_gang(instance.tags.get("trainyard:run")))
-        yard.dynamodb.on_change.append(lambda _, key, before, after: self._look_at_end(key, before, after))
+        yard.dynamodb.on_change.append(lambda _, key, before, after: self._look_at_row(key, before, after))
 
     @property
     def faults(self) -> Sequence[Fault]:
@@ -103,8 +105,14 @@ class Oracle:
                 f"{run} has {len(live)} hosts at once ({names}): it asked for {self.scenario.gang}",
             )
 
-    def _look_at_end(self, key: Key, before: Item | None, after: Item | None) -> None:
-        """`ended` never changes once it is written. Whoever deletes a row means it."""
+    def _look_at_row(self, key: Key, before: Item | None, after: Item | None) -> None:
+        """News of a host or a wait is news of one that is known. `ended` never changes once it is written. Whoever
+        deletes a row means it."""
+        needed = NEEDED.get(key[1].partition("#")[0])
+        if after and needed and needed not in after:
+            self.breaks(
+                Promise.TRUE_BOOKS, f"{key} has {sorted(after)}, and nobody has launched or asked for it"
+            )
         if key[1] != "run" or not before or not after or "ended" not in before:
             return
         was, now = ([row.get(each) for each in END] for row in (before, after))
