@@ -17,6 +17,8 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 Noun = TypeVar("Noun")
 MOST_SHOWN = 80
+PLAIN = frozenset({str, int, float, bool, types.NoneType})
+"""Most values of a noun: what JSON has as it is."""
 
 
 class Key(NamedTuple):
@@ -44,6 +46,8 @@ def instant(text: str) -> datetime:
 
 def to_json(value: Any) -> Any:
     """Only what JSON knows. A class with a `kind` (an answer of a union) carries it along."""
+    if type(value) in PLAIN:
+        return value
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         kind = getattr(type(value), "kind", None)
         head = {"kind": kind} if isinstance(kind, str) else {}
@@ -146,6 +150,8 @@ def _expected(hint: Any) -> str:
 
 
 def _read(hint: Any, value: Any) -> Any:
+    if type(value) is hint:
+        return value
     origin, inside = typing.get_origin(hint), typing.get_args(hint)
     if origin in (types.UnionType, typing.Union):
         return None if value is None else _read(_the_one(inside), value)
