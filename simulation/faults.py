@@ -165,7 +165,7 @@ def makes_sense(fault: Fault) -> bool:
         operation = fault.place.rpartition(" ")[2].partition(".")[2]
         if fault.what == Fate.DENIED and "conclude#" in fault.place:
             return False  # no role lacks a permission for one request and has it for the next, which a rule makes there
-        if fault.what in (Fate.CONFLICT, Fate.CONFLICTS):
+        if fault.what in (Fate.CONFLICT, Fate.CONFLICTS, Fate.ROWS_DELETED):
             return operation == "transact_write_items"
         if fault.what in (Fate.LOST_AFTER, Fate.KILLED_AFTER):
             return not operation.startswith(READS)

@@ -61,7 +61,7 @@ TRAINS_ON: frozenset[str] = frozenset(
         for each in names
     }
     | {str(PersonFault.TERMINATES_HOST), str(PersonFault.UPLOADS_AGAIN)}
-) - {str(Fate.DENIED), str(HostFault.PROGRAM_ERROR), str(HostFault.DISK_FULL)}
+) - {str(Fate.DENIED), str(Fate.ROWS_DELETED), str(HostFault.PROGRAM_ERROR), str(HostFault.DISK_FULL)}
 """Faults of infrastructure, by their names: whichever strikes, the run succeeds where restarts are left."""
 
 
@@ -226,7 +226,7 @@ class Oracle:
 
     def _bill(self, run: str, summary: Mapping[str, Any]) -> None:
         """The summary's hours are EC2's, unless somebody has deleted what the ledger knew."""
-        if any(fault.what == PersonFault.DELETES_ROWS for fault in self.faults):
+        if any(fault.what in (PersonFault.DELETES_ROWS, Fate.ROWS_DELETED) for fault in self.faults):
             return
         seconds, hosts = self.yard.hours(run)
         billed = float(summary["cost"]["hours"]) * 3600

@@ -200,8 +200,7 @@ class Strikes:
             case PersonFault.DELETES_CHECKPOINTS:
                 self._delete(f"runs/{run}/checkpoints/")
             case PersonFault.DELETES_ROWS:
-                for row in list(yard.dynamodb.rows(yard.template.table.name, f"run#{run}")):
-                    yard.dynamodb.lose(yard.template.table.name, row["pk"], row["sk"])
+                yard.delete_rows(run)
             case PersonFault.DELETES_IMAGE:
                 yard.ask("ec2", "deregister_image", ImageId=yard.image)
             case PersonFault.TERMINATES_HOST:

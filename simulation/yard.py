@@ -241,6 +241,9 @@ class Yard:
                 raise _conflict()
             case Fate.CONFLICTS if tries < 20:
                 raise _conflict()
+            case Fate.ROWS_DELETED if tries == 0:
+                for execution in self.runs():
+                    self.delete_rows(execution.name)
             case Fate.SLOW if tries == 0:
                 self.world.sleep(SLOW_SECONDS)
             case Fate.KILLED_BEFORE:
@@ -315,6 +318,10 @@ class Yard:
             input=json.dumps(given),
         )
         return str(started["executionArn"])
+
+    def delete_rows(self, run: str) -> None:
+        for row in list(self.dynamodb.rows(self.template.table.name, f"run#{run}")):
+            self.dynamodb.lose(self.template.table.name, row["pk"], row["sk"])
 
     def stop(self, execution: Execution) -> None:
         self.ask("stepfunctions", "stop_execution", executionArn=execution.arn)

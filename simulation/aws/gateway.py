@@ -40,6 +40,7 @@ class Fate(StrEnum):
     SLOW = "slow by 20 s"
     CONFLICT = "transaction conflict once"
     CONFLICTS = "transaction conflicts for 10 s"
+    ROWS_DELETED = "the rows of all runs are deleted before the request"
     KILLED_BEFORE = "function killed before the request"
     KILLED_AFTER = "function killed after the request"
 

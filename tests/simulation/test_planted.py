@@ -44,6 +44,12 @@ def stops_at_the_first_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(instances, "_each", each)
 
 
+def writes_whatever_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """News of a host or a wait is written though its row is gone."""
+    stock = Ledger._item
+    monkeypatch.setattr(Ledger, "_item", lambda ledger, write: stock(ledger, replace(write, only=None)))
+
+
 def forgets_the_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever a signal is about, it is taken for news of the attempt that goes on now."""
     stock = signal._context
@@ -87,3 +93,13 @@ def test_a_signal_that_ignores_its_attempt_is_found(
     assert Promise.WITHIN_BUDGETS not in promises_broken_by(yard, world)
     forgets_the_attempt(monkeypatch)
     assert Promise.WITHIN_BUDGETS in promises_broken_by(yard, world)
+
+
+def test_a_lost_condition_of_the_ledger_is_found(yard: YardTemplate, monkeypatch: pytest.MonkeyPatch) -> None:
+    world = (
+        "train: request release#1/4 dynamodb.transact_write_items: "
+        "the rows of all runs are deleted before the request"
+    )
+    assert list(promises_broken_by(yard, world)) == []
+    writes_whatever_is_there(monkeypatch)
+    assert Promise.TRUE_BOOKS in promises_broken_by(yard, world)
