@@ -116,7 +116,8 @@ class Oracle:
             )
         if key[1] != "run" or not before or not after or "ended" not in before:
             return
-        was, now = ([row.get(each) for each in END] for row in (before, after))
+        said = END[:1] if self._was_stopped_at_its_end() else END
+        was, now = ([row.get(each) for each in said] for row in (before, after))
         if was != now:
             self.breaks(Promise.ONE_END, f"{key} had ended as {was}, and then as {now}")
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from lambdas import settings
 from lambdas.aws import images, s3, ssm
-from lambdas.aws.ledger import Ledger, event_row, run_row
+from lambdas.aws.ledger import AlreadyWrittenError, Ledger, event_row, run_row
 from lambdas.core.edges.bake import BakeConcluded
 from lambdas.core.edges.conclude import Concluded, ConcludedBefore, ConcludeInput
 from lambdas.core.images import bake, bake_summary
@@ -37,21 +37,27 @@ def handler(given: ConcludeInput) -> BakeConcluded | Concluded | ConcludedBefore
     if isinstance(end, Concluded):
         Ledger(yard.table_name).give_back_bake_lock(run)
         return end
-    _end(end)
+    end = _ended(end)
     if wrong := _discard(yard, end):
-        end = end.spoiled(wrong)
-        _end(end)
+        end = _ended(end.spoiled(wrong))
     end.ledger.give_back_bake_lock(run)
     summary = _summary(end, given)
     end.write(summary, unless=None)  # ended above, before what the bake made was discarded
     return wire.from_json(BakeConcluded, summary)
 
 
-def _end(end: RunEnd) -> None:
-    """The run is over from here on: Publish moves nothing any more, so what is not published now never will be."""
+def _ended(end: RunEnd) -> RunEnd:
+    """The run is over from here on: Publish moves nothing any more, so what is not published now never will be. When it
+    ended stays as it is once that is written, be it by another Conclude at the same time."""
     if end.records is None:
-        return
-    end.ledger.write(run_row(end.run, end.values))
+        return end
+    try:
+        end.ledger.write(run_row(end.run, end.values, unless="ended"))
+    except AlreadyWrittenError:
+        end = replace(end, records=end.ledger.read(end.run))
+        end.ledger.write(run_row(end.run, end.values))
+    if end.records is None:
+        return end
     attempt = end.records.run.attempt
     if attempt in end.records.attempts:
         values: AttemptUpdate = {
@@ -60,6 +66,7 @@ def _end(end: RunEnd) -> None:
             "reason": end.conclusion.reason,
         }
         attempts.end_once(end.ledger, end.run, attempt, values)
+    return end
 
 
 def _discard(yard: ImageSettings, end: RunEnd) -> TrainyardError | None:

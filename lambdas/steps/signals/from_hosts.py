@@ -173,6 +173,9 @@ def _stopped(context: SignalContext, signal: FromHost, now: datetime) -> str:
     instance = signal.host
     if records is None or instance not in records.hosts:
         return "not a host of a live attempt"
+    row = records.attempts.get(context.attempt)
+    if row and row.hosts and instance not in row.hosts:
+        return f"{instance} has no part in this attempt"  # patrol repeats what a host has left when it was taken back
     why, step = signal.why or "", signal.step
     entry = _entry(context, signal, "stopped", now, reason=why, step=step)
     is_new = records.hosts[instance].stopped < context.attempt
