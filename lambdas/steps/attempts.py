@@ -4,7 +4,7 @@ Both sides follow one order. A waiting state stores its token, then looks whethe
 a signal stores its news, then looks whether a token waits. So whichever comes second answers.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import assert_never
 
@@ -25,18 +25,12 @@ from lambdas.core.model.errors import AccessDenied, Misconfigured
 from lambdas.core.model.timeline import Entry
 from lambdas.core.run import deadlines, readiness
 from lambdas.core.run.outcome import Ending
-from lambdas.core.run.records import ENDED_WITH_IT, AttemptUpdate, HostRow, Records, TokenRow, ended_badly
+from lambdas.core.run.records import ENDED_WITH_IT, AttemptUpdate, Records, TokenRow, ended_badly
 from lambdas.core.run.recovery import Trouble
 from lambdas.core.values import wire
 from lambdas.steps.observability import logger, note
 
 TokenAnswer = GangReady | Finished | Done | Available
-SSM_PATIENCE = timedelta(minutes=5)
-"""How long after its `ready` a host may need to reach Systems Manager: the agent retries every few seconds."""
-SILENCE = timedelta(seconds=90)
-"""Of a host that is ready and not started, which says so every 15 seconds."""
-DENIED_PATIENCE = timedelta(seconds=15)
-"""The same where the agent itself says that it is not allowed to: a new role may take some seconds to be known."""
 
 
 def await_news(
@@ -142,7 +136,7 @@ def gather(
             end(ledger, run, attempt, entry, now, trouble=trouble, step=None)
         case readiness.Waiting(reason=reason):
             logger.info("%s: %s", run, reason)
-            late = _late_at_ssm(members, online, now, ssm_denied) if len(ready) == len(ids) else None
+            late = readiness.late(members, ready, online, now, denied=ssm_denied)
             if late:
                 entry = note("not registered", late.reason, at=now, attempt=attempt)
                 end(ledger, run, attempt, entry, now, trouble=late, step=None)
@@ -156,24 +150,6 @@ def all_are_ready(records: Records, attempt: int) -> bool:
     return waits and len(records.ready(attempt)) == len(records.members(attempt))
 
 
-def _late_at_ssm(
-    members: Collection[HostRow], online: Collection[str], now: datetime, denied: str | None
-) -> Trouble | None:
-    """What is wrong with hosts that are ready and unknown to Systems Manager; None: it may still come to know them."""
-    unknown = [host for host in members if host.instance not in online]
-    silent = [host.instance for host in unknown if now - (host.heard or host.ready_at or now) > SILENCE]
-    if silent:
-        who, seconds = ", ".join(sorted(silent)), f"{SILENCE.total_seconds():g} s"
-        reason = (
-            f"{who} signalled ready, has said nothing for {seconds} and is not known to Systems Manager: "
-            "it hangs or is cut off, though EC2 calls it running"
-        )
-        return Trouble(error="HostLost", reason=reason, lost=tuple(silent))
-    latest = max((host.ready_at for host in members if host.ready_at), default=now)
-    late = now - latest > (DENIED_PATIENCE if denied else SSM_PATIENCE)
-    return unregistered(sorted(host.instance for host in unknown), denied) if late else None
-
-
 def give_up(ledger: Ledger, run: str, lost: Misconfigured, now: datetime) -> int:
     """Fail every wait of a run of which the ledger has lost rows, so that its hosts are not kept for nothing; how many
     there were. A run without any ends when its state has waited for too long."""
@@ -182,21 +158,6 @@ def give_up(ledger: Ledger, run: str, lost: Misconfigured, now: datetime) -> int
     for token in waiting:
         fail(ledger, run, token, trouble, now)
     return len(waiting)
-
-
-def unregistered(hosts: list[str], denied: str | None = None) -> Trouble:
-    """Hosts that work and can say so, but that Systems Manager does not know: a permission is missing where the agent
-    of one says so; else the next attempt has other hosts instead of them."""
-    who = f"Systems Manager does not know {', '.join(hosts)}, though they signalled ready"
-    if denied:
-        reason = f"{who}: the host role lacks {denied}. Give the role AmazonSSMManagedInstanceCore"
-        return Trouble(error="AccessDenied", reason=reason, lost=tuple(hosts), final=True)
-    return Trouble(
-        error="HostsNotReady",
-        reason=f"{who}: its agent does not answer there. Should that be so for every host, the host role lacks "
-        "AmazonSSMManagedInstanceCore, or the subnet has no route to Systems Manager",
-        lost=tuple(hosts),
-    )
 
 
 def succeed(ledger: Ledger, run: str, token: TokenRow, answer: TokenAnswer, now: datetime) -> None:

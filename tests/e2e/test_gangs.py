@@ -67,7 +67,3 @@ def it_went_on(run: Run, ending: str) -> None:
     assert first["ending"] == ending, run.why()
     assert second["from_step"] > 0
     assert run.json("metrics.json")["step"] == 400
-
-
-def rows_of(run: Run, prefix: str) -> list[dict[str, Any]]:
-    return [row for row in run.rows if row["sk"].startswith(prefix)]

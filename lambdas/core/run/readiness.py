@@ -3,10 +3,18 @@
 from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
 
+from lambdas.core.run.records import HostRow
+from lambdas.core.run.recovery import Trouble
 from lambdas.core.values.lazy import dataclass
 
 PATIENCE = timedelta(minutes=20)
 """How long hosts may take from launch to ready: boot (10 minutes for the largest types), data, program."""
+SSM_PATIENCE = timedelta(minutes=5)
+"""How long after its `ready` a host may need to reach Systems Manager: the agent retries every few seconds."""
+SILENCE = timedelta(seconds=90)
+"""Of a host that is ready and not started, which says so every 15 seconds."""
+DENIED_PATIENCE = timedelta(seconds=15)
+"""The same where the agent itself says that it is not allowed to: a new role may take some seconds to be known."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +59,48 @@ def assess(
     if now >= deadline:
         return Failed("HostsNotReady", missing, f"{_of(missing, hosts)} not there in time: {problems}")
     return Waiting(missing, f"{_of(missing, hosts)} still awaited: {problems}")
+
+
+def late(
+    members: Collection[HostRow],
+    ready: Collection[str],
+    online: Collection[str],
+    now: datetime,
+    *,
+    denied: str | None,
+) -> Trouble | None:
+    """What is wrong with a gang that is ready and partly unknown to Systems Manager; None while hosts are awaited, or
+    it may still come to know them. `denied` is what a host's Systems Manager agent says it may not do."""
+    if len(ready) < len(members):
+        return None
+    unknown = [host for host in members if host.instance not in online]
+    silent = [host.instance for host in unknown if now - (host.heard or host.ready_at or now) > SILENCE]
+    if silent:
+        who, seconds = ", ".join(sorted(silent)), f"{SILENCE.total_seconds():g} s"
+        reason = (
+            f"{who} signalled ready, has said nothing for {seconds} and is not known to Systems Manager: "
+            "it hangs or is cut off, though EC2 calls it running"
+        )
+        return Trouble(error="HostLost", reason=reason, lost=tuple(silent))
+    latest = max((host.ready_at for host in members if host.ready_at), default=now)
+    if now - latest <= (DENIED_PATIENCE if denied else SSM_PATIENCE):
+        return None
+    return unregistered(sorted(host.instance for host in unknown), denied)
+
+
+def unregistered(hosts: list[str], denied: str | None = None) -> Trouble:
+    """Hosts that work and can say so, but that Systems Manager does not know: a permission is missing where the agent
+    of one says so; else the next attempt has other hosts instead of them."""
+    who = f"Systems Manager does not know {', '.join(hosts)}, though they signalled ready"
+    if denied:
+        reason = f"{who}: the host role lacks {denied}. Give the role AmazonSSMManagedInstanceCore"
+        return Trouble(error="AccessDenied", reason=reason, lost=tuple(hosts), final=True)
+    return Trouble(
+        error="HostsNotReady",
+        reason=f"{who}: its agent does not answer there. Should that be so for every host, the host role lacks "
+        "AmazonSSMManagedInstanceCore, or the subnet has no route to Systems Manager",
+        lost=tuple(hosts),
+    )
 
 
 def _of(some: Collection[str], hosts: Collection[str]) -> str:

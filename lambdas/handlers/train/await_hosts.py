@@ -93,7 +93,7 @@ def _late_gang(records: Records, attempt: int, now: datetime) -> Trouble:
     lost = _gone(records, attempt)
     online = ssm.online(ids)
     if not lost and len(ready) == len(ids):
-        return attempts.unregistered(sorted(set(ids) - online))
+        return readiness.unregistered(sorted(set(ids) - online))
     verdict = readiness.assess(ids, ready=ready, online=online, lost=lost, now=now, deadline=now)
     gone = verdict.lost if isinstance(verdict, readiness.Failed) else ()
     error = verdict.error if isinstance(verdict, readiness.Failed) else "HostsNotReady"

@@ -24,6 +24,7 @@ from lambdas.steps.signals.context import SignalContext
 
 GIVEN_UP = "checkpoint"
 """The kind of a failure that is no host's and not the program's: a damaged checkpoint, which nobody restores again."""
+NO_PART = "not a host of a live attempt"
 PROGRESS = ("step", "steps", "epoch", "loss", "accuracy", "steps_per_second")
 
 
@@ -167,15 +168,20 @@ def _finished(context: SignalContext, signal: FromHost, now: datetime) -> str:
     return "finished"
 
 
+def _if_it_takes_part(context: SignalContext, instance: str) -> Records | None:
+    """The records, if this attempt goes on and the host is in it: of one that EC2 took back before the gang was
+    launched, patrol repeats what it has left. While the gang is being launched nobody's part is known yet."""
+    records = context.live()
+    row = records.attempts.get(context.attempt) if records else None
+    in_it = records and instance in (row.hosts if row and row.hosts else records.hosts)
+    return records if in_it else None
+
+
 def _stopped(context: SignalContext, signal: FromHost, now: datetime) -> str:
     """A host left with the restart code. Once the gang's checkpoint is made, the attempt was interrupted."""
-    records = context.live()
-    instance = signal.host
-    if records is None or instance not in records.hosts:
-        return "not a host of a live attempt"
-    row = records.attempts.get(context.attempt)
-    if row and row.hosts and instance not in row.hosts:
-        return f"{instance} has no part in this attempt"  # patrol repeats what a host has left when it was taken back
+    instance, records = signal.host, _if_it_takes_part(context, signal.host)
+    if records is None:
+        return NO_PART
     why, step = signal.why or "", signal.step
     entry = _entry(context, signal, "stopped", now, reason=why, step=step)
     is_new = records.hosts[instance].stopped < context.attempt
@@ -211,10 +217,9 @@ def _limit_reached(context: SignalContext, records: Records, step: int | None, n
 
 
 def _failed(context: SignalContext, signal: FromHost, now: datetime) -> str:
-    records = context.live()
-    instance = signal.host
-    if records is None or instance not in records.hosts:
-        return "not a host of a live attempt"
+    instance, records = signal.host, _if_it_takes_part(context, signal.host)
+    if records is None:
+        return NO_PART
     row = records.attempts.get(context.attempt)
     if row is not None and row.ending is Ending.FINISHED:
         return f"{instance} failed after the chief had finished, which is no error"

@@ -113,3 +113,18 @@ def test_a_restart_that_is_slow_to_report_still_says_where_it_went_on(place: Pla
     aws.hears(place.chief, "progress", attempt=2, step=6, resumed=resumed, at=60)
     row = place.ledger.known("digits-1").attempts[2]
     assert (row.resumed, row.reported) == (resumed, 6)
+
+
+@pytest.mark.parametrize(
+    ("word", "facts"), [("stopped", {"why": "interrupted"}), ("failed", {"reason": "gone"})]
+)
+def test_news_of_a_host_that_has_no_part_in_an_attempt_ends_nothing_in_it(
+    place: Place, aws: Aws, word: str, facts: dict[str, str]
+) -> None:
+    """Patrol repeats what a host has left in the bucket when EC2 took it back."""
+    place.row("attempt#0002", {"offer": {"pool": "p"}, "hosts": [place.chief], "launched": AT})
+    place.row("token#0002#train", {"token": "t", "stored": AT})
+    place.row("run", {"attempt": 2, "state": "Train"})
+    aws.hears(place.worker, word, attempt=2, **facts)
+    assert (aws.asked, aws.failed) == ([], [])
+    assert place.ledger.known("digits-1").attempts[2].ending is None
