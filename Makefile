@@ -6,6 +6,8 @@ SHELL := /bin/sh
 MAKEFLAGS += --no-builtin-rules --no-print-directory
 export PATH := $(CURDIR)/.tools/bin:$(CURDIR)/.venv/bin:$(PATH)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# As pip does by itself; else each process compiles what it imports where nothing may be written (TensorFlow: 6 s).
+export UV_COMPILE_BYTECODE := 1
 unexport VIRTUAL_ENV PYTHONPATH PYTHONHOME
 
 VENV := .venv/bin/python

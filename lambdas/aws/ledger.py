@@ -37,12 +37,21 @@ from lambdas.core.values.lazy import dataclass
 
 MOST_WRITES = 100
 LOOK_UPS_LIVE = timedelta(days=90)
-PACK, UNPACK = TypeSerializer(), TypeDeserializer()
 BAKE_LOCK = ("bake", "lock")
 OPEN = "open"
 """The key under which every run has a row from Admit to Conclude."""
 Noun = Literal["instance", "image", "command"]
 """What a look-up row is about."""
+
+
+class FromDynamoDB(TypeDeserializer):  # type: ignore[misc]  # boto3 has no types
+    """Numbers as JSON has them: no value of a row needs a Decimal's digits."""
+
+    def _deserialize_n(self, value: str) -> int | float:
+        return int(value) if value.removeprefix("-").isdigit() else float(value)
+
+
+PACK, UNPACK = TypeSerializer(), FromDynamoDB()
 
 
 @dataclass(frozen=True)
@@ -327,5 +336,4 @@ def _exact(value: Any) -> Any:
 
 def unpack(item: Mapping[str, Any]) -> dict[str, Any]:
     """The item as JSON knows it."""
-    unpacked: dict[str, Any] = wire.to_json({name: UNPACK.deserialize(value) for name, value in item.items()})
-    return unpacked
+    return {name: UNPACK.deserialize(value) for name, value in item.items()}

@@ -8,7 +8,7 @@ A frozen dataclass becomes a mapping and comes back equal; a field whose key is 
 import dataclasses
 import types
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
 from enum import Enum
@@ -46,32 +46,13 @@ def instant(text: str) -> datetime:
 
 def to_json(value: Any) -> Any:
     """Only what JSON knows. A class with a `kind` (an answer of a union) carries it along."""
-    if type(value) in PLAIN:
-        return value
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        kind = getattr(type(value), "kind", None)
-        head = {"kind": kind} if isinstance(kind, str) else {}
-        return head | {
-            field.metadata.get("wire_key", field.name): to_json(getattr(value, field.name))
-            for field in dataclasses.fields(value)
-        }
-    if isinstance(value, Enum):
-        return value.value
-    if isinstance(value, datetime):
-        return stamp(value)
-    if isinstance(value, Decimal):
-        return int(value) if value == value.to_integral_value() else float(value)
-    if isinstance(value, Mapping):
-        return {str(key): to_json(item) for key, item in value.items()}
-    if isinstance(value, list | tuple | set | frozenset):
-        return [to_json(item) for item in (sorted(value) if isinstance(value, set | frozenset) else value)]
-    return value
+    kind: type = type(value)
+    return value if kind in PLAIN else _writer(kind)(value)
 
 
 def from_json(noun: type[Noun], data: Mapping[str, Any]) -> Noun:
     """The noun that `to_json` wrote; keys it does not know are ignored, missing ones take its defaults."""
-    known = keys(cast(type, noun))
-    return noun(**{each.name: _read(each.hint, data[each.key]) for each in known if each.key in data})
+    return noun(**{name: read(data[key]) for name, key, read in _readers(cast(type, noun)) if key in data})
 
 
 def faults(noun: type, data: object) -> list[str]:
@@ -149,25 +130,59 @@ def _expected(hint: Any) -> str:
     return getattr(hint, "__name__", str(hint)) if typing.get_origin(hint) is None else str(hint)
 
 
-def _read(hint: Any, value: Any) -> Any:
-    if type(value) is hint:
-        return value
+@cache
+def _writer(kind: type) -> Callable[[Any], Any]:
+    """What `to_json` does with values of that class."""
+    if dataclasses.is_dataclass(kind):
+        named = getattr(kind, "kind", None)
+        head = {"kind": named} if isinstance(named, str) else {}
+        fields = [
+            (field.metadata.get("wire_key", field.name), field.name) for field in dataclasses.fields(kind)
+        ]
+        return lambda value: head | {key: to_json(getattr(value, name)) for key, name in fields}
+    if issubclass(kind, Enum):
+        return lambda value: value.value
+    if issubclass(kind, datetime):
+        return stamp
+    if issubclass(kind, Decimal):
+        return lambda value: int(value) if value == value.to_integral_value() else float(value)
+    if issubclass(kind, Mapping):
+        return lambda value: {str(key): to_json(item) for key, item in value.items()}
+    if issubclass(kind, set | frozenset):
+        return lambda value: [to_json(item) for item in sorted(value)]
+    if issubclass(kind, list | tuple):
+        return lambda value: [to_json(item) for item in value]
+    return lambda value: value
+
+
+@cache
+def _readers(noun: type) -> tuple[tuple[str, str, Callable[[Any], Any]], ...]:
+    """Of each field its name, the key it travels under and how its value is read."""
+    return tuple((each.name, each.key, _reader(each.hint)) for each in keys(noun))
+
+
+@cache
+def _reader(hint: Any) -> Callable[[Any], Any]:
+    """What `from_json` does with values of that type."""
     origin, inside = typing.get_origin(hint), typing.get_args(hint)
     if origin in (types.UnionType, typing.Union):
-        return None if value is None else _read(_the_one(inside), value)
+        read = _reader(_the_one(inside))
+        return lambda value: None if value is None else read(value)
     if origin is tuple:
-        return tuple(_read(inside[0], item) for item in value)
+        read = _reader(inside[0])
+        return lambda value: tuple(read(item) for item in value)
     if origin is not None and issubclass(origin, Mapping):
-        return {key: _read(inside[1], item) for key, item in value.items()}
+        read = _reader(inside[1])
+        return lambda value: {key: read(item) for key, item in value.items()}
     if hint is Any or not isinstance(hint, type):  # Any is a class
-        return to_json(value)
+        return to_json
     if dataclasses.is_dataclass(hint):
-        return from_json(hint, value)
+        return lambda value: value if type(value) is hint else from_json(hint, value)
     if issubclass(hint, datetime):
-        return instant(value)
+        return lambda value: value if type(value) is hint else instant(value)
     if issubclass(hint, Enum | int | float | str):
-        return hint(value)
-    return value
+        return lambda value: value if type(value) is hint else hint(value)
+    return lambda value: value
 
 
 def _the_one(members: tuple[Any, ...]) -> Any:
