@@ -6,15 +6,14 @@ SHELL := /bin/sh
 MAKEFLAGS += --no-builtin-rules --no-print-directory
 export PATH := $(CURDIR)/.tools/bin:$(CURDIR)/.venv/bin:$(PATH)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
-# As pip does by itself; else each process compiles what it imports where nothing may be written (TensorFlow: 6 s).
-export UV_COMPILE_BYTECODE := 1
 unexport VIRTUAL_ENV PYTHONPATH PYTHONHOME
 
 VENV := .venv/bin/python
 HOST := .venv-host/bin/python
 UV := .venv/bin/uv
-# An index of Python's own pip configuration is not known to uv: where uv cannot install, pip does.
-install = $(UV) pip install --quiet --python $(1) $(2) || $(1) -m pip install --quiet $(2)
+# An index of Python's own pip configuration is not known to uv: where uv cannot install, pip does. Compiled at once, as
+# pip does by itself: else each process compiles what it imports where nothing may be written (TensorFlow: 6 s).
+install = $(UV) pip install --quiet --compile-bytecode --python $(1) $(2) || $(1) -m pip install --quiet $(2)
 
 .PHONY: help setup demo deploy test simulate permissions check format bench clean
 help: ## list the targets
