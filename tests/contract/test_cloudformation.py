@@ -180,3 +180,163 @@ def test_exports_and_their_importers_are_listed(cloud: Cloud, deploy: Deploy, wo
     deploy(f"{word}-b", importing(word))
     assert cloudformation.list_imports(ExportName=word)["Imports"] == [f"{word}-b"]
     assert value_of(cloud, word) == "one"
+
+
+# -------------------------------------------------------------------------------------------------- properties
+def one(kind: str, **properties: Any) -> dict[str, Any]:
+    return {"Resources": {"It": {"Type": kind, "Properties": properties}}}
+
+
+def made_by(cloud: Cloud, stack: str) -> str:
+    found = cloud.client("cloudformation").describe_stack_resource(StackName=stack, LogicalResourceId="It")
+    return str(found["StackResourceDetail"]["PhysicalResourceId"])
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "given"),
+    [
+        (
+            "AWS::S3::Bucket",
+            "ReplicationConfiguration",
+            {"Role": "arn:aws:iam::123456789012:role/r", "Rules": []},
+        ),
+        ("AWS::DynamoDB::Table", "KinesisStreamSpecification", {"StreamArn": "arn:aws:kinesis:::stream/s"}),
+        ("AWS::SNS::Topic", "KmsMasterKeyId", "alias/key"),
+        ("AWS::SQS::Queue", "MesageRetentionPeriod", 60),
+        ("AWS::Events::EventBus", "LogConfig", {"Level": "INFO"}),
+    ],
+)
+def test_a_property_that_nothing_applies_is_refused_by_name(
+    cloud: Cloud, deploy: Deploy, word: str, kind: str, name: str, given: Any
+) -> None:
+    assert deploy(word, one(kind, **{name: given}))["StackStatus"] == "ROLLBACK_COMPLETE"
+    assert any(f"does not apply {name} of {kind}" in reason for reason in reasons(cloud, word))
+
+
+def test_such_a_property_is_refused_in_an_update_too(cloud: Cloud, deploy: Deploy, word: str) -> None:
+    deploy(word, one("AWS::SNS::Topic", DisplayName="one"))
+    refused = deploy(word, one("AWS::SNS::Topic", DisplayName="two", TracingConfig="Active"))
+    assert refused["StackStatus"] == "UPDATE_ROLLBACK_COMPLETE"
+    told = cloud.client("sns").get_topic_attributes(TopicArn=made_by(cloud, word))["Attributes"]
+    assert told["DisplayName"] == "one"
+
+
+def test_a_buckets_lifecycle_encryption_and_ownership_are_applied_and_go_again(
+    cloud: Cloud, deploy: Deploy, word: str
+) -> None:
+    s3 = cloud.client("s3")
+    rules = [
+        {"Id": "parts", "Status": "Enabled", "AbortIncompleteMultipartUpload": {"DaysAfterInitiation": 2}},
+        {
+            "Id": "old",
+            "Status": "Enabled",
+            "Prefix": "runs/",
+            "ExpiredObjectDeleteMarker": True,
+            "NoncurrentVersionExpiration": {"NoncurrentDays": "3"},
+            "Transitions": [{"StorageClass": "GLACIER", "TransitionInDays": 30}],
+        },
+        {
+            "Id": "tagged",
+            "Status": "Disabled",
+            "TagFilters": [{"Key": "k", "Value": "v"}],
+            "ExpirationInDays": 9,
+        },
+    ]
+    encrypted = {"ServerSideEncryptionByDefault": {"SSEAlgorithm": "aws:kms", "KMSMasterKeyID": "alias/mine"}}
+    deploy(
+        word,
+        one(
+            "AWS::S3::Bucket",
+            LifecycleConfiguration={"Rules": rules},
+            BucketEncryption={"ServerSideEncryptionConfiguration": [encrypted]},
+            OwnershipControls={"Rules": [{"ObjectOwnership": "BucketOwnerEnforced"}]},
+        ),
+    )
+    bucket = made_by(cloud, word)
+    parts, old, tagged = s3.get_bucket_lifecycle_configuration(Bucket=bucket)["Rules"]
+    assert parts["AbortIncompleteMultipartUpload"] == {"DaysAfterInitiation": 2}
+    assert old["Filter"] == {"Prefix": "runs/"}
+    assert old["NoncurrentVersionExpiration"] == {"NoncurrentDays": 3}
+    assert old["Expiration"] == {"ExpiredObjectDeleteMarker": True}
+    assert old["Transitions"] == [{"Days": 30, "StorageClass": "GLACIER"}]
+    assert (tagged["Status"], tagged["Expiration"]) == ("Disabled", {"Days": 9})
+    (rule,) = s3.get_bucket_encryption(Bucket=bucket)["ServerSideEncryptionConfiguration"]["Rules"]
+    assert rule["ApplyServerSideEncryptionByDefault"] == {
+        "SSEAlgorithm": "aws:kms",
+        "KMSMasterKeyID": "alias/mine",
+    }
+    owned = s3.get_bucket_ownership_controls(Bucket=bucket)["OwnershipControls"]["Rules"]
+    assert owned == [{"ObjectOwnership": "BucketOwnerEnforced"}]
+    deploy(word, one("AWS::S3::Bucket", Tags=[{"Key": "left", "Value": "alone"}]))
+    with pytest.raises(ClientError, match="lifecycle configuration does not exist"):
+        s3.get_bucket_lifecycle_configuration(Bucket=bucket)
+
+
+def test_a_tables_expiry_recovery_and_encryption_are_applied_and_go_again(
+    cloud: Cloud, deploy: Deploy, word: str
+) -> None:
+    dynamodb = cloud.client("dynamodb")
+    keys = {
+        "BillingMode": "PAY_PER_REQUEST",
+        "AttributeDefinitions": [{"AttributeName": "pk", "AttributeType": "S"}],
+        "KeySchema": [{"AttributeName": "pk", "KeyType": "HASH"}],
+    }
+    deploy(
+        word,
+        one(
+            "AWS::DynamoDB::Table",
+            **keys,
+            TimeToLiveSpecification={"AttributeName": "expires", "Enabled": True},
+            PointInTimeRecoverySpecification={"PointInTimeRecoveryEnabled": True},
+            SSESpecification={"SSEEnabled": True},
+        ),
+    )
+    table = made_by(cloud, word)
+
+    def now() -> list[str]:
+        lives = dynamodb.describe_time_to_live(TableName=table)["TimeToLiveDescription"]
+        backups = dynamodb.describe_continuous_backups(TableName=table)["ContinuousBackupsDescription"]
+        return [
+            lives["TimeToLiveStatus"],
+            backups["PointInTimeRecoveryDescription"]["PointInTimeRecoveryStatus"],
+        ]
+
+    assert now() == ["ENABLED", "ENABLED"]
+    assert dynamodb.describe_table(TableName=table)["Table"]["SSEDescription"]["Status"] == "ENABLED"
+    deploy(word, one("AWS::DynamoDB::Table", **keys))
+    assert now() == ["DISABLED", "DISABLED"]
+
+
+def test_a_roles_boundary_is_applied(cloud: Cloud, deploy: Deploy, word: str) -> None:
+    trust = {
+        "Version": "2012-10-17",
+        "Statement": [
+            {"Effect": "Allow", "Principal": {"Service": "lambda.amazonaws.com"}, "Action": "sts:AssumeRole"}
+        ],
+    }
+    boundary = "arn:aws:iam::aws:policy/ReadOnlyAccess"
+    deploy(word, one("AWS::IAM::Role", AssumeRolePolicyDocument=trust, PermissionsBoundary=boundary))
+    found = cloud.client("iam").get_role(RoleName=made_by(cloud, word))["Role"]
+    assert found["PermissionsBoundary"]["PermissionsBoundaryArn"] == boundary
+
+
+# ------------------------------------------------------------------------------------------------------ events
+def test_an_update_tells_of_what_it_changes_alone(cloud: Cloud, deploy: Deploy, word: str) -> None:
+    cloudformation = cloud.client("cloudformation")
+
+    def statuses() -> dict[str, tuple[str, Any]]:
+        found = cloudformation.describe_stack_resources(StackName=word)["StackResources"]
+        return {each["LogicalResourceId"]: (each["ResourceStatus"], each["Timestamp"]) for each in found}
+
+    def template(value: str) -> dict[str, Any]:
+        topic = {"Type": "AWS::SNS::Topic", "Properties": {"DisplayName": "stays"}}
+        return {"Resources": {"Stays": topic, "Changes": parameter(value)}}
+
+    deploy(word, template("one"))
+    before = statuses()
+    deploy(word, template("two"))
+    events = cloudformation.describe_stack_events(StackName=word)["StackEvents"]
+    told = {each["LogicalResourceId"] for each in events if each["ResourceStatus"].startswith("UPDATE_")}
+    assert told == {word, "Changes"}
+    assert statuses()["Stays"] == before["Stays"]
+    assert statuses()["Changes"][0] == "UPDATE_COMPLETE"
