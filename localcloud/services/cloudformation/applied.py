@@ -17,6 +17,8 @@ Properties = Mapping[str, Any]
 
 
 def bucket(name: str, old: Properties, new: Properties) -> None:
+    if new.get("AccessControl", "Private") != "Private":
+        raise ValueError("The local cloud knows no AccessControl of AWS::S3::Bucket but Private.")
     s3._bucket_tags[name] = _tags(new)
     if not s3._bucket_tags[name]:
         s3._bucket_tags.pop(name, None)
