@@ -272,6 +272,27 @@ def test_a_buckets_lifecycle_encryption_and_ownership_are_applied_and_go_again(
         s3.get_bucket_lifecycle_configuration(Bucket=bucket)
 
 
+def test_a_bucket_under_the_managed_key_takes_objects(cloud: Cloud, deploy: Deploy, word: str) -> None:
+    """As CDK's bootstrap makes its own, and as CDK then uploads: with the algorithm, without a key."""
+    s3 = cloud.client("s3")
+    encrypted = {
+        "ServerSideEncryptionByDefault": {
+            "SSEAlgorithm": "aws:kms",
+            "KMSMasterKeyID": {"Ref": "AWS::NoValue"},
+        }
+    }
+    configuration = {"ServerSideEncryptionConfiguration": [encrypted]}
+    deploy(word, one("AWS::S3::Bucket", AccessControl="Private", BucketEncryption=configuration))
+    bucket = made_by(cloud, word)
+    (rule,) = s3.get_bucket_encryption(Bucket=bucket)["ServerSideEncryptionConfiguration"]["Rules"]
+    assert rule["ApplyServerSideEncryptionByDefault"] == {"SSEAlgorithm": "aws:kms"}
+    written = s3.put_object(Bucket=bucket, Key="asset", Body=b"zip", ServerSideEncryption="aws:kms")
+    assert written["ServerSideEncryption"] == "aws:kms"
+    assert written["SSEKMSKeyId"].endswith(":alias/aws/s3")
+    assert s3.get_object(Bucket=bucket, Key="asset")["Body"].read() == b"zip"
+    s3.delete_object(Bucket=bucket, Key="asset")
+
+
 def test_a_tables_expiry_recovery_and_encryption_are_applied_and_go_again(
     cloud: Cloud, deploy: Deploy, word: str
 ) -> None:
