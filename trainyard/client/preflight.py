@@ -12,13 +12,10 @@ from trainyard.client.session import Session
 
 AWS_KEY = "alias/aws/ebs"
 BOOTSTRAP = "CDKToolkit"
-SERVICE_LINKED_ROLES = {
-    "AWSServiceRoleForEC2Spot": "spot.amazonaws.com",
-    "AWSServiceRoleForEC2Fleet": "ec2fleet.amazonaws.com",
-}
+SERVICES = ("spot.amazonaws.com", "ec2fleet.amazonaws.com")
+"""EC2 acts through roles of these, which AWS makes at the first use by somebody who may."""
 VPCS_BY_DEFAULT = 5
 """docs.aws.amazon.com/vpc/latest/userguide/amazon-vpc-limits.html: VPCs per Region."""
-NO_SUCH_RESOURCE = "NoSuchResourceException"
 
 
 class Verdict(StrEnum):
@@ -204,13 +201,10 @@ def _requested(session: Session, code: str) -> str:
 
 
 def _service_linked_roles(session: Session) -> Iterator[Row]:
-    iam = session.client("iam")
-    for role, service in SERVICE_LINKED_ROLES.items():
-        try:
-            iam.get_role(RoleName=role)
-            yield Row(role, "there", f"for {service}", Verdict.READY)
-        except iam.exceptions.NoSuchEntityException:
-            yield Row(role, "not there yet", f"for {service}", Verdict.READY, "the deployment makes it")
+    for service in SERVICES:
+        roles = session.client("iam").list_roles(PathPrefix=f"/aws-service-role/{service}/")["Roles"]
+        found, step = (str(roles[0]["RoleName"]), "") if roles else ("none", "the deployment makes it")
+        yield Row("service-linked role", found, f"that of {service}", Verdict.READY, step)
 
 
 def _bootstrap(session: Session) -> Row:
@@ -220,7 +214,7 @@ def _bootstrap(session: Session) -> Row:
     except client.exceptions.ClientError as error:
         if "does not exist" not in str(error):
             raise
-        return Row("CDK bootstrap", "not there yet", BOOTSTRAP, Verdict.READY, "the deployment makes it")
+        return Row("CDK bootstrap", "none", BOOTSTRAP, Verdict.READY, "the deployment makes it")
     status = str(stack["StackStatus"])
     if status.endswith("_COMPLETE") and not status.startswith(("DELETE", "ROLLBACK")):
         return Row("CDK bootstrap", status, BOOTSTRAP, Verdict.READY)
