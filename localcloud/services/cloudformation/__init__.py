@@ -1,10 +1,11 @@
-"""CloudFormation where ministack's forgives what AWS refuses: exports in use, and properties that nothing applies."""
+"""CloudFormation where ministack's forgives what AWS refuses: exports in use, properties that nothing applies, deletions."""
 
-from localcloud.services.cloudformation import events, exports, properties
+from localcloud.services.cloudformation import deletions, events, exports, properties
 
 
 def install() -> None:
-    """Both, on ministack's CloudFormation; and events of what an update changes alone."""
+    """All of it, on ministack's CloudFormation; and events of what an update changes alone."""
     exports.install()
     properties.install()
+    deletions.install()
     events.install()
