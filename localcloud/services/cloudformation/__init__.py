@@ -1,4 +1,4 @@
-"""CloudFormation where ministack's forgives what AWS refuses: exports in use, properties that nothing applies, deletions."""
+"""CloudFormation where ministack forgives what AWS refuses: exports in use, properties nobody applies, deletions."""
 
 from localcloud.services.cloudformation import deletions, events, exports, properties
 
