@@ -140,3 +140,17 @@ def test_a_stack_that_cannot_be_deleted_says_why(cloud: Cloud) -> None:
         delete_stacks(session(cloud), "Full")
     cloud.client("s3").delete_object(Bucket=resource["PhysicalResourceId"], Key="a")
     delete_stacks(session(cloud), "Full")
+
+
+def test_a_stack_that_somebody_elses_imports_from_stays_and_says_who(cloud: Cloud) -> None:
+    export = {"Value": {"Fn::GetAtt": ["Queue", "Arn"]}, "Export": {"Name": "lent-queue"}}
+    resources = {"Queue": {"Type": "AWS::SQS::Queue"}}
+    stacked(cloud, "Lent", "Only", {"Resources": resources, "Outputs": {"Queue": export}})
+    parameter = {"Type": "String", "Value": {"Fn::ImportValue": "lent-queue"}}
+    borrows = {"Resources": {"Name": {"Type": "AWS::SSM::Parameter", "Properties": parameter}}}
+    stacked(cloud, "Borrower", "Only", borrows)
+    with pytest.raises(StackNotDeleted, match=r"Lent-Only was not deleted: .*lent-queue.*Borrower-Only"):
+        delete_stacks(session(cloud), "Lent")
+    delete_stacks(session(cloud), "Borrower")
+    delete_stacks(session(cloud), "Lent")
+    assert stacks(session(cloud), "Lent") == []

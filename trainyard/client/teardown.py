@@ -5,12 +5,13 @@ Prices are of us-east-1 (November 2026) and the most that AWS bills: snapshots h
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from botocore.exceptions import ClientError, WaiterError
+from botocore.exceptions import ClientError
 
 from trainyard.client.errors import HostsRunning, RunsRunning, StackNotDeleted
 from trainyard.client.session import Session
@@ -20,6 +21,7 @@ GONE = ("shutting-down", "terminated")
 SNAPSHOT_GIB_MONTH, VOLUME_GIB_MONTH = 0.05, 0.08
 BUCKET_GIB_MONTH, TABLE_GIB_MONTH, LOGS_GIB_MONTH = 0.023, 0.25, 0.03
 GIB = 2**30
+LOOK_SECONDS = 2.0
 
 
 class Kind(StrEnum):
@@ -107,16 +109,10 @@ def delete_stacks(session: Session, yard: str, said: Callable[[str], None] = lam
     for name in stacks(session, yard):
         said(name)
         client.delete_stack(StackName=name)
-        try:
-            client.get_waiter("stack_delete_complete").wait(
-                StackName=name, WaiterConfig={"Delay": 2, "MaxAttempts": 900}
-            )
-        except WaiterError as error:
+        if reason := _reason_to_stay(session, name):
             raise StackNotDeleted(
-                f"the stack {name} was not deleted",
-                "; ".join(_why(session, name)) or str(error),
-                "mend what it says, then the same command again",
-            ) from error
+                f"the stack {name} was not deleted", reason, "mend what it says, then the same command again"
+            )
     _refuse_hosts(session, yard)
 
 
@@ -163,7 +159,24 @@ def _refuse_hosts(session: Session, yard: str) -> None:
         )
 
 
-def _why(session: Session, stack: str) -> Iterator[str]:
+def _reason_to_stay(session: Session, stack: str) -> str:
+    """Waits until the stack is gone: nothing; or is not: why. One whose export is in use goes back to what it was."""
+    client = session.client("cloudformation")
+    while True:
+        try:
+            (found,) = client.describe_stacks(StackName=stack)["Stacks"]
+        except ClientError as error:
+            if "does not exist" in str(error):
+                return ""
+            raise
+        if found["StackStatus"] == "DELETE_FAILED":
+            return "; ".join(_refusals(session, stack))
+        if found["StackStatus"] != "DELETE_IN_PROGRESS":
+            return str(found.get("StackStatusReason", found["StackStatus"]))
+        time.sleep(LOOK_SECONDS)
+
+
+def _refusals(session: Session, stack: str) -> Iterator[str]:
     """What CloudFormation says of every resource it could not delete."""
     pages = session.client("cloudformation").get_paginator("describe_stack_events").paginate(StackName=stack)
     for page in pages:

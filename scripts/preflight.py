@@ -1,6 +1,6 @@
 """Whether the account and region of the environment are ready for this yard, as a table.
 
-    python -m stacks.preflight [--request] [-c monthly_dollars=500 ...]
+    python -m scripts.preflight [--request] [-c monthly_dollars=500 ...]
 
 Exits with 0 when everything is there, 1 when the yard can be deployed and jobs with GPUs need something first, 3 when
 it cannot be deployed.

@@ -1,6 +1,6 @@
 """Take a yard out of the account and region of the environment, and say what is left and what it costs.
 
-    python -m stacks.destroy [--yard Trainyard] [--images] [--data] [--yes]
+    python -m scripts.destroy [--yard Trainyard] [--images] [--data] [--yes]
 
 The stacks go; images, bucket and ledger stay, unless --images or --data asks for them to be deleted too, which is for
 good. The same command again, later, says what is left, or removes it. The CDK's own stack (CDKToolkit) stays: other
