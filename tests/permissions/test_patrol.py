@@ -102,7 +102,7 @@ class Place:
         """A host for everything that patrol does, by what is to become of it."""
         self._rows(wire.stamp(now - timedelta(minutes=10)))
         since = wire.stamp(now - timedelta(minutes=5))
-        over = {"kind": "launch", "hold": since, "lease": wire.stamp(now - timedelta(hours=1))}
+        over = {"kind": "launch", "ready": since, "lease": wire.stamp(now - timedelta(hours=1))}
         spot = {"InstanceMarketOptions": {"MarketType": "spot"}}
         hosts = {
             "orphan": self._host({"run": "over-1", "verdict": f"warn-orphan {since}"}),

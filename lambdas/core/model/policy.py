@@ -42,7 +42,7 @@ class Policy:
         7.0, Number(most=3650, unit="days"), "A host that has been stopped for so long becomes an image."
     )
     idle_spot: IdleSpot = key(
-        IdleSpot.TERMINATE, Choice(IdleSpot), "What becomes of an idle spot host, which EC2 cannot stop."
+        IdleSpot.ARCHIVE, Choice(IdleSpot), "What becomes of an idle spot host, which EC2 cannot stop."
     )
     unknown_warn_minutes: float = key(
         30.0, Number(most=10_080, unit="minutes"), "Without metrics of a host for so long, a notice is sent."

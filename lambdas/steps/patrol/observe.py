@@ -27,7 +27,7 @@ from lambdas.core.values.validation import InputFaults
 from lambdas.settings import PatrolSettings
 from lambdas.steps.observability import logger
 
-PRICE = re.compile(r"[0-9]{1,4}(\.[0-9]{1,9})?")
+PRICE, GIB = re.compile(r"[0-9]{1,4}(\.[0-9]{1,9})?"), re.compile(r"[1-9][0-9]{0,4}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,7 +123,10 @@ def _facts(host: Instance, live: frozenset[str], yard: Policy, now: datetime) ->
     judged_by, wrong = policy.of_host(yard, tags)
     problems = list(wrong)
     run, kind = tags.get("trainyard:run"), tags.get("trainyard:kind", "train")
-    lease, hold = (_instant(tags, name, problems) for name in ("trainyard:lease", "trainyard:hold"))
+    lease, hold, ready = (
+        _instant(tags, name, problems) for name in ("trainyard:lease", "trainyard:hold", verdict.READY_TAG)
+    )
+    disk = tags.get("trainyard:disk", "")
     known = catalogue().types.get(host.type)
     facts = Facts(
         instance=host.id,
@@ -133,10 +136,12 @@ def _facts(host: Instance, live: frozenset[str], yard: Policy, now: datetime) ->
         launched=host.launched,
         changed=host.changed,
         price=price_of(host),
+        disk_gib=int(disk) if GIB.fullmatch(disk) else None,
         run=run,
         kind=kind,
         live=run in live,
         stays=tags.get("trainyard:after") == "stop",
+        ready=ready,
         lease=lease if kind == "launch" else None,
         held=hold,
         gpus=known.gpus if known else 1,

@@ -36,8 +36,8 @@ SILENT = Window((None,) * 30)
 HALF = Window((None,) * 15 + (0.0,) * 15)
 LOST = {"run": "digits-1", "live": False}
 """Of a run that nobody knows."""
-MINE = {"run": "notebook-1", "kind": "launch", "live": False, "held": ago(30)}
-"""Of a launch that has ended well: the host is a person's, as long as the hold says."""
+MINE = {"run": "notebook-1", "kind": "launch", "live": False, "ready": ago(60), "lease": ahead(660)}
+"""Of a launch that has ended well an hour ago: the host is a person's, and nobody has asked to hold it."""
 KEPT = {"run": "digits-1", "live": False, "stays": True}
 """Of a run that is over, whose job keeps its hosts."""
 SPOT = {"market": Market.SPOT}
@@ -67,6 +67,7 @@ class Case:
             state="running",
             launched=ago(1440),
             price=1.006,
+            disk_gib=100,
         )
         return replace(base, **{"policy": replace(Policy(), **self.policy), **self.facts})
 
@@ -183,16 +184,62 @@ CASES = [
         {**KEPT, "launched": ago(2), "window": IDLE, "earlier": Earlier("stop-idle", ago(900))},
     ),
     Case(
-        "a notebook without GPU load is kept until its lease ends",
+        "a launched host that nobody uses is stopped after its window, hours before its lease ends",
+        "stop-idle",
+        "nobody holds it: it is stopped. It costs $1.02 an hour, stopped $8.00 a month",
+        {**MINE, "window": IDLE},
+        saves=PRICE,
+    ),
+    Case(
+        "or archived, where EC2 cannot stop it",
+        "archive-idle",
+        "so it becomes an image. It costs $1.02 an hour, stopped $8.00 a month for its disk of 100 GiB, archived at "
+        "most $5.00, terminated nothing",
+        {**MINE, **SPOT, "window": IDLE},
+        saves=PRICE,
+    ),
+    Case(
+        "its window begins when it can be used, however long its launch has taken",
         "keep",
-        "somebody holds it until 2026-11-20T13:00Z",
-        {**MINE, "held": ahead(60), "lease": ahead(75), "window": IDLE},
+        "nobody could use it before 25 min ago, and 30 min without work make it idle",
+        {**MINE, "launched": ago(55), "ready": ago(25), "window": IDLE},
+    ),
+    Case(
+        "and when it is started again",
+        "keep",
+        "nobody could use it before 25 min ago",
+        {**MINE, "launched": ago(25), "ready": ago(600), "window": IDLE},
+    ),
+    Case(
+        "a launched host that computes is kept",
+        "keep-busy",
+        "at 87 %",
+        {**MINE, "window": window(at=87)},
+    ),
+    Case(
+        "one with an open session too",
+        "keep",
+        "a session is open on it. It costs $1.02 an hour",
+        {**MINE, "session": True, "window": IDLE},
+    ),
+    Case(
+        "and one that somebody holds, from its launch on or since",
+        "keep",
+        "somebody holds it until 2026-11-20T13:00Z. It costs $1.02 an hour",
+        {**MINE, "held": ahead(60), "window": IDLE},
     ),
     Case(
         "the host of a launch that broke off is nobody's",
         "terminate-orphan",
         "two patrols",
-        {**MINE, "held": None, "lease": ahead(700), "earlier": Earlier("warn-orphan", ago(1))},
+        {**MINE, "ready": None, "earlier": Earlier("warn-orphan", ago(1))},
+        saves=PRICE,
+    ),
+    Case(
+        "though somebody held it once",
+        "terminate-orphan",
+        "two patrols",
+        {**MINE, "ready": None, "held": ago(1), "earlier": Earlier("warn-orphan", ago(1))},
         saves=PRICE,
     ),
     Case(
@@ -204,15 +251,28 @@ CASES = [
     Case(
         "then it is stopped, be it busy",
         "stop-lease",
-        "its lease ended 16 min ago",
+        "it may not run any longer since 16 min ago, used or not",
         {**MINE, "lease": ago(16), "window": window(at=80)},
         saves=PRICE,
     ),
     Case(
-        "or terminated, where EC2 cannot stop it",
-        "terminate-lease",
+        "or archived, where EC2 cannot do that",
+        "archive-lease",
         "cannot stop",
         {**MINE, **SPOT, "lease": ago(16)},
+        saves=PRICE,
+    ),
+    Case(
+        "one that was started again after its lease had ended has twelve hours more, if it is used",
+        "keep-busy",
+        "at 80 %",
+        {**MINE, "launched": ago(734), "lease": ago(735), "window": window(at=80)},
+    ),
+    Case(
+        "and not a quarter of an hour longer",
+        "stop-lease",
+        "since 15 min ago, used or not",
+        {**MINE, "launched": ago(735), "lease": ago(736), "window": window(at=80)},
         saves=PRICE,
     ),
     Case(
@@ -277,31 +337,31 @@ CASES = [
         saves=PRICE,
     ),
     Case(
-        "an idle spot host without a run is terminated",
-        "terminate-idle",
-        "its policy ends it",
+        "an idle spot host without a run becomes an image",
+        "archive-idle",
+        "cannot stop a fleet's spot host, so it becomes an image. It costs $1.02 an hour",
         {**KEPT, **SPOT, "window": IDLE},
         saves=PRICE,
     ),
     Case(
-        "or archived, if its policy says so",
-        "archive-idle",
-        "becomes an image",
+        "or is terminated, if its policy says so",
+        "terminate-idle",
+        "its policy ends it. It costs $1.02 an hour",
         {**KEPT, **SPOT, "window": IDLE},
-        {"idle_spot": IdleSpot.ARCHIVE},
+        {"idle_spot": IdleSpot.TERMINATE},
         saves=PRICE,
     ),
     Case(
         "a host that nobody launched for a run is judged by its use",
         "stop-idle",
-        "nobody needs it",
+        "nobody holds it",
         {"window": IDLE},
         saves=PRICE,
     ),
     Case(
         "a window longer than the host's life is not over",
         "keep",
-        "it runs for 20 min",
+        "nobody could use it before 20 min ago",
         {**KEPT, "launched": ago(20), "window": window(m0=None, m1=None, m2=None)},
     ),
     # ------------------------------------------------------------------------------------------------------ unknown
@@ -382,7 +442,13 @@ CASES = [
         {**KEPT, "type": "m7i.xlarge", "gpus": 0},
     ),
     # ------------------------------------------------------------------------------------------------------ stopped
-    Case("a stopped host is kept", "keep-stopped", "stopped for 3 days", stopped(3)),
+    Case(
+        "a stopped host is kept",
+        "keep-stopped",
+        "stopped for 3 days and becomes an image after 7 days. Stopped it costs $8.00 a month for its disk of 100 GiB, "
+        "archived at most $5.00, terminated nothing, with its disk lost",
+        stopped(3),
+    ),
     Case(
         "and becomes an image after a week",
         "archive-stopped",
