@@ -54,9 +54,9 @@ def test_a_host_of_a_run_that_is_over_does_not_power_itself_off_while_it_is_held
     ec2(runs).start_instances(InstanceIds=[host])
     until_it_is(runs, host, "running")
 
-    shell(runs, host, "trainyard hold 5h")
+    shell(runs, host, "trainyard hold 20h")
     until = held(runs, host)
-    assert until > ahead(4.9)
+    assert until > ahead(19.9)
     said = runs.until(
         "its agent knows that it is held",
         lambda: shell(

@@ -138,7 +138,8 @@ class Earlier:
 
 @dataclass(frozen=True)
 class Window:
-    """The share of its busiest GPU in percent, minute by minute, the oldest first; None: nobody knows."""
+    """The share of its busiest GPU, or of all its processors, in percent, minute by minute (five by five), the oldest
+    first; None: nobody knows."""
 
     minutes: tuple[float | None, ...]
 
@@ -176,7 +177,8 @@ class Facts:
     hosts (after.hosts: stop). `ready`: since when the host of a launch can be used; `lease`: when it powers itself off
     at the latest, used or not. `held`: until when somebody wants it. `imaging`: who makes an image of it. `session`,
     `command`: whether a person has a session on it, or a command runs. `price` is dollars an hour, `disk_gib` None
-    where nobody knows it. `window` is None where the metrics were not asked for."""
+    where nobody knows it. `window` and `processors` are None where the metrics were not
+    asked for."""
 
     instance: str
     type: str
@@ -197,9 +199,16 @@ class Facts:
     session: bool = False
     command: bool = False
     gpus: int = 1
+    vcpus: int = 1
     window: Window | None = None
+    processors: Window | None = None
     earlier: Earlier | None = None
     policy: Policy = field(default_factory=Policy)
+
+    @property
+    def told(self) -> tuple[Window, ...]:
+        """What metrics have been asked for."""
+        return tuple(each for each in (self.window, self.processors) if each is not None)
 
 
 def judge(facts: Facts, now: datetime) -> Verdict | Ask:
@@ -296,31 +305,46 @@ def _orphan(facts: Facts, now: datetime) -> Verdict:
 
 
 def _by_metrics(facts: Facts, now: datetime) -> Verdict | Ask:
+    """GPUs first: the processors are asked about only where these are idle."""
     policy, window = facts.policy, facts.window
-    if not facts.gpus:
-        return _unknown(facts, f"a {facts.type} has no GPU whose use could be seen", now)
-    if window is None:
+    if not facts.gpus and not policy.sees_processors:
+        why = f"a {facts.type} has no GPU whose use could be seen, and EC2 tells of processors too late for its window"
+        return _unknown(facts, why, now)
+    if window is None and facts.gpus:
         return Ask("no run, no hold and no session keeps it: its metrics decide")
     span = _span(timedelta(minutes=policy.window_minutes))
-    if window.peak >= policy.idle_percent:
-        return Keep(
-            reason=f"its busiest GPU was at {window.peak:.0f} % within the last {span}; idle is below "
-            f"{policy.idle_percent:g} %",
-            cause=Cause.BUSY,
-            since=_since(facts, Cause.BUSY, now),
-        )
+    if window and window.peak >= policy.idle_percent:
+        why = f"its busiest GPU was at {window.peak:.0f} % within the last {span}"
+        return _busy(facts, f"{why}; idle is below {policy.idle_percent:g} %", now)
     usable = max(facts.launched, facts.ready or facts.launched)
     if now - usable < timedelta(minutes=policy.window_minutes):
         return Keep(
             reason=f"nobody could use it before {_span(now - usable)} ago, and {span} without work make it idle"
         )
-    if not window.is_whole:
+    if window and not window.is_whole:
         lack = "all" if window.is_empty else f"{window.missing}"
         return _unknown(
             facts, f"{lack} of the last {len(window.minutes)} minutes of its GPU metrics are missing", now
         )
-    why = f"no GPU of it was above {window.peak:.1f} % in the last {span}, and nobody holds it"
-    return _idle(facts, Cause.IDLE, why, now)
+    idle = [f"no GPU of it was above {window.peak:.1f} %"] if window else []
+    if policy.sees_processors:
+        if facts.processors is None:
+            return Ask("no GPU of it works: its processors decide")
+        used = facts.processors.peak * facts.vcpus
+        said = f"its processors did {used:.0f} % of what one does"
+        if used >= policy.idle_cpu_percent:
+            why = (
+                f"{said}, in five minutes within the last {span}; idle is below {policy.idle_cpu_percent:g} %"
+            )
+            return _busy(facts, why, now)
+        if not facts.processors.is_whole:
+            return _unknown(facts, "EC2 has not told how much of its processors was used", now)
+        idle.append(said.replace("did", "did at most"))
+    return _idle(facts, Cause.IDLE, f"{' and '.join(idle)} in the last {span}, and nobody holds it", now)
+
+
+def _busy(facts: Facts, why: str, now: datetime) -> Verdict:
+    return Keep(reason=why, cause=Cause.BUSY, since=_since(facts, Cause.BUSY, now))
 
 
 def _unknown(facts: Facts, why: str, now: datetime) -> Verdict:

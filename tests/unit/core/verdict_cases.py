@@ -32,6 +32,10 @@ def window(at: float = 0.0, **known: float | None) -> Window:
 
 
 IDLE = window()
+RESTING = Window((1.0,) * 5)
+"""Its processors: what agents use, five minutes by five minutes."""
+WORKING = Window((1.0, 25.0, 1.0, 1.0, 1.0))
+"""One of four at work for five minutes."""
 SILENT = Window((None,) * 30)
 HALF = Window((None,) * 15 + (0.0,) * 15)
 LOST = {"run": "digits-1", "live": False}
@@ -68,6 +72,8 @@ class Case:
             launched=ago(1440),
             price=1.006,
             disk_gib=100,
+            vcpus=4,
+            processors=RESTING,
         )
         return replace(base, **{"policy": replace(Policy(), **self.policy), **self.facts})
 
@@ -364,6 +370,67 @@ CASES = [
         "nobody could use it before 20 min ago",
         {**KEPT, "launched": ago(20), "window": window(m0=None, m1=None, m2=None)},
     ),
+    # -------------------------------------------------------------------------------------------------- processors
+    Case(
+        "its processors are asked about where no GPU works",
+        "ask",
+        "its processors decide",
+        {**KEPT, "window": IDLE, "processors": None},
+    ),
+    Case(
+        "a host whose processors work is kept, though no GPU does",
+        "keep-busy",
+        "its processors did 100 % of what one does, in five minutes within the last 30 min; idle is below 50 %",
+        {**KEPT, "window": IDLE, "processors": WORKING},
+    ),
+    Case(
+        "a launched one too",
+        "keep-busy",
+        "its processors did 100 %",
+        {**MINE, "window": IDLE, "processors": WORKING},
+    ),
+    Case(
+        "unless its policy asks for more",
+        "stop-idle",
+        "no GPU of it was above 0.0 % and its processors did at most 100 % of what one does in the last 30 min",
+        {**KEPT, "window": IDLE, "processors": WORKING},
+        {"idle_cpu_percent": 200},
+        saves=PRICE,
+    ),
+    Case(
+        "processors of which EC2 has not told are unknown",
+        "keep-unknown",
+        "EC2 has not told",
+        {**KEPT, "window": IDLE, "processors": Window((None, None, 1.0))},
+    ),
+    Case(
+        "of a window below a quarter of an hour EC2 tells too late, and GPUs alone decide",
+        "stop-idle",
+        "no GPU of it was above 0.0 % in the last 14 min",
+        {**KEPT, "window": IDLE, "processors": None},
+        {"window_minutes": 14},
+        saves=PRICE,
+    ),
+    Case(
+        "a host without a GPU is judged by its processors",
+        "stop-idle",
+        "its processors did at most 4 % of what one does in the last 30 min, and nobody holds it",
+        {**MINE, "type": "m7i.xlarge", "gpus": 0},
+        saves=PRICE,
+    ),
+    Case(
+        "and kept while they work",
+        "keep-busy",
+        "its processors did 100 %",
+        {**MINE, "type": "m7i.xlarge", "gpus": 0, "processors": WORKING},
+    ),
+    Case(
+        "it is unknown in so short a window",
+        "keep-unknown",
+        "EC2 tells of processors too late",
+        {**MINE, "type": "m7i.xlarge", "gpus": 0, "processors": None},
+        {"window_minutes": 14},
+    ),
     # ------------------------------------------------------------------------------------------------------ unknown
     Case(
         "missing metrics are unknown, never idle",
@@ -434,12 +501,6 @@ CASES = [
         "keep-unknown",
         "unknown is not idle",
         {**KEPT, "window": SILENT, "earlier": Earlier("keep", ago(300))},
-    ),
-    Case(
-        "a host without a GPU is unknown",
-        "keep-unknown",
-        "has no GPU",
-        {**KEPT, "type": "m7i.xlarge", "gpus": 0},
     ),
     # ------------------------------------------------------------------------------------------------------ stopped
     Case(
