@@ -11,7 +11,8 @@ LEAST_SECONDS = 60.0
 DISK_GIB_MONTH, HOURS_A_MONTH = 0.08, 730
 """Dollars for a GiB of gp3 (us-east-1), billed by the second too."""
 SNAPSHOT_GIB_MONTH = 0.05
-"""Dollars for a GiB of a snapshot (us-east-1): of blocks that were ever written, so never of more than the disk."""
+"""Dollars for a GiB of a snapshot (standard tier, us-east-1). EC2 bills the blocks that were written and no snapshot
+before holds; by the size of the disk this is the most that it can cost."""
 
 
 @dataclass(frozen=True, kw_only=True)
