@@ -119,7 +119,7 @@ def test_a_restart_that_is_slow_to_report_still_says_where_it_went_on(place: Pla
     ("word", "facts"), [("stopped", {"why": "interrupted"}), ("failed", {"reason": "gone"})]
 )
 def test_news_of_a_host_that_has_no_part_in_an_attempt_ends_nothing_in_it(
-    place: Place, aws: Aws, word: str, facts: dict[str, str]
+    place: Place, aws: Aws, word: str, facts: dict[str, Any]
 ) -> None:
     """Patrol repeats what a host has left in the bucket when EC2 took it back."""
     place.row("attempt#0002", {"offer": {"pool": "p"}, "hosts": [place.chief], "launched": AT})
