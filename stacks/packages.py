@@ -1,20 +1,24 @@
 """What is uploaded: the functions' code, their layer, and the software that hosts install.
 
-Everything is put together under `build/` from the source tree alone, so the same commit makes the same assets.
+Everything is put together under `build/` from the source tree alone, so the same commit makes the same assets, byte by
+byte: whatever machine, Python, installer and umask it is made with.
 """
 
 import fcntl
 import hashlib
+import os
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build"
 
+PYTHON = "3.13"
+"""What functions run on."""
 SOFTWARE = (
     "training",
     "trainyard/__init__.py",
@@ -28,6 +32,10 @@ SOFTWARE = (
 GPU."""
 
 COMPILED = (".so", ".pyd", ".pyc")
+OF_THE_INSTALLER = ("INSTALLER", "RECORD", "REQUESTED", "WHEEL", "direct_url.json", "uv_cache.json")
+"""What tells in a package's `.dist-info` who installed it, how, and from which wheel; nothing reads it."""
+LONG_AGO = 315532800
+"""1980-01-01: before that a zip knows no time."""
 LEFT_BEHIND = ["**/__pycache__"]
 """Where something ran from these folders (the benchmarks do): not for upload."""
 
@@ -50,17 +58,21 @@ def layer_folder() -> Path:
     requirements = ROOT / "requirements-lambda.txt"
 
     def install(folder: Path) -> None:
-        packages = folder / "python"
-        command = [*_installer(), "--target", str(packages), "--requirement", str(requirements)]
-        subprocess.run(command, check=True)
-        for path in list(_files(packages)):
-            if path.suffix in COMPILED:
-                path.unlink()
-        shutil.rmtree(
-            packages / "bin", ignore_errors=True
-        )  # console scripts carry this machine's interpreter
+        install_layer(folder / "python", requirements, installer())
 
     return _made("layer", _hash([requirements, Path(__file__)], ROOT), install)
+
+
+def install_layer(packages: Path, requirements: Path, command: Sequence[str]) -> None:
+    """Install by `command`, one of `installer()`'s, and leave of it what every machine would have."""
+    subprocess.run([*command, "--target", str(packages), "--requirement", str(requirements)], check=True)
+    for cache in list(packages.rglob("__pycache__")):
+        shutil.rmtree(cache)
+    for path in list(_files(packages)):
+        installers = path.name in OF_THE_INSTALLER and path.parent.suffix == ".dist-info"
+        if installers or path.suffix in COMPILED or path.name == ".lock":
+            path.unlink()
+    shutil.rmtree(packages / "bin", ignore_errors=True)  # console scripts carry this machine's interpreter
 
 
 def software_hash(*more: str) -> str:
@@ -76,7 +88,7 @@ def _copied(name: str, sources: Iterable[str]) -> Path:
         for path in files:
             target = folder / path.relative_to(ROOT)
             target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(path, target)
+            shutil.copy(path, target)
 
     return _made(name, _hash(files, ROOT), copy)
 
@@ -93,10 +105,18 @@ def _made(name: str, key: str, make: Callable[[Path], None]) -> Path:
             fresh = Path(place) / name
             fresh.mkdir()
             make(fresh)
+            even_out(fresh)
             shutil.rmtree(folder, ignore_errors=True)
             fresh.rename(folder)
         receipt.write_text(key)
     return folder
+
+
+def even_out(folder: Path) -> None:
+    """Give all in it the times and modes that a zip made anywhere would have."""
+    for path in folder.rglob("*"):
+        path.chmod(0o755 if path.is_dir() or path.stat().st_mode & 0o100 else 0o644)
+        os.utime(path, (LONG_AGO, LONG_AGO))
 
 
 def _hash(files: Iterable[Path], root: Path) -> str:
@@ -118,10 +138,15 @@ def _files(folder: Path) -> Iterator[Path]:
     return (path for path in folder.rglob("*") if path.is_file())
 
 
-def _installer() -> list[str]:
-    """uv where it is installed, pip otherwise: both know `--target` and `--requirement`."""
-    uv = shutil.which("uv", path=str(Path(sys.executable).parent)) or shutil.which("uv")
-    if uv:
-        return [uv, "pip", "install", "--quiet", "--python", sys.executable, "--only-binary", ":all:"]
-    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile"]
-    return [*pip, "--only-binary", ":all:"]
+def installer(uv: str | None = None) -> list[str]:
+    """uv where it is installed (or this one), pip otherwise (or where it is ""): for the functions' Python, not for
+    the one that runs here."""
+    found = (
+        shutil.which("uv", path=str(Path(sys.executable).parent)) or shutil.which("uv") if uv is None else uv
+    )
+    wheels = ["--quiet", "--only-binary", ":all:", "--python-version", PYTHON]
+    if found:
+        platform = ["--python-platform", "x86_64-manylinux2014"]
+        return [found, "pip", "install", "--python", sys.executable, *wheels, *platform]
+    pip = [sys.executable, "-m", "pip", "install", "--disable-pip-version-check", "--no-compile"]
+    return [*pip, *wheels, "--platform", "manylinux2014_x86_64"]

@@ -11,11 +11,11 @@ from constructs import Construct
 from lambdas.core.model import names, policy
 from lambdas.core.patrol import verdict
 from stacks.constructs import permissions
-from stacks.constructs.alarms import FIVE_MINUTES, Alarms
-from stacks.constructs.function import Function
+from stacks.constructs.alarms import Alarms
+from stacks.constructs.function import Function, FunctionFactory
+from stacks.constructs.names import by_name
 from stacks.settings import YardSettings
 from stacks.storage import StorageStack
-from stacks.training import TrainingStack
 
 MACHINES = ("train", "bake", "snapshot", "launch")
 """The state machines whose executions keep hosts."""
@@ -53,10 +53,9 @@ class PatrolStack(cdk.Stack):
         name: str,
         settings: YardSettings,
         storage: StorageStack,
-        training: TrainingStack,
     ) -> None:
         super().__init__(scope, name, description="Trainyard: nothing runs for nothing")
-        self.settings, self.storage, self.training = settings, storage, training
+        self.settings, self.storage = settings, storage
         self.patrol = self._patrol()
         events.Rule(
             self,
@@ -72,7 +71,7 @@ class PatrolStack(cdk.Stack):
     def alarms(self, alarms: Alarms) -> None:
         alarms.on(
             "patrol-absent",
-            self.patrol.metric_invocations(period=FIVE_MINUTES),
+            self.patrol.measured("Invocations"),
             "Patrol has not looked for five minutes: idle and lost hosts run on. Look whether its rule is enabled.",
             below=True,
         )
@@ -82,11 +81,11 @@ class PatrolStack(cdk.Stack):
         yard, storage = self.settings.yard, self.storage
         machines = {word: self._arn("states", "stateMachine", word) for word in MACHINES}
         called = [self._arn("lambda", "function", word) for word in ("signal", *names.CONCLUDES.values())]
-        function = self.training.factory.make(
+        function = FunctionFactory(self, self.settings, storage.bucket, storage.table).make(
             self,
             "patrol",
             minutes=3,
-            TOPIC_ARN=self.training.topic.topic_arn,
+            TOPIC_ARN=storage.topic_arn,
             SNAPSHOT_STATE_MACHINE_ARN=machines["snapshot"],
             STATE_MACHINE_ARNS=",".join(machines.values()),
             POLICY=json.dumps(policy.to_json(self.settings.policy), sort_keys=True),
@@ -112,11 +111,11 @@ class PatrolStack(cdk.Stack):
         permissions.read_objects(role, storage.bucket, "runs/")
         permissions.list_objects(role, storage.bucket, "runs/")
         permissions.use_ledger(role, storage.table, "GetItem", "BatchGetItem", "Query", "PutItem")
-        permissions.allow(role, ["sns:Publish"], [self.training.topic.topic_arn])
+        permissions.allow(role, ["sns:Publish"], [storage.topic_arn])
         return function
 
     def _arn(self, service: str, resource: str, word: str) -> str:
-        return permissions.by_name(self, service, resource, f"{self.settings.yard}-{word}")
+        return by_name(self, service, resource, f"{self.settings.yard}-{word}")
 
     def _dashboard(self) -> None:
         """From the one line that each pass logs: numbers of its own in CloudWatch would cost more than the looking."""

@@ -1,24 +1,40 @@
-"""What outlives everything else: the bucket and the ledger."""
+"""What the other stacks share: the bucket and the ledger, which outlive everything else, notices and dead letters."""
 
 import aws_cdk as cdk
 from aws_cdk import aws_dynamodb as dynamodb
+from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
+from aws_cdk import aws_sns as sns
+from aws_cdk import aws_sns_subscriptions as subscriptions
 from constructs import Construct
 
 from stacks.constructs.acknowledge import acknowledge
+from stacks.constructs.events import DeadLetterQueue
+from stacks.constructs.names import by_name
 from stacks.settings import YardSettings
 
 
 class StorageStack(cdk.Stack):
-    """The bucket (jobs, programs, data, runs) and the ledger (what the yard knows about its runs)."""
+    """The bucket (jobs, programs, data, runs), the ledger (what the yard knows about its runs), the topic that tells
+    people, the queue of what could not be delivered."""
 
     def __init__(self, scope: Construct, name: str, settings: YardSettings) -> None:
-        super().__init__(scope, name, description="Trainyard: the bucket and the ledger")
+        super().__init__(scope, name, description="Trainyard: bucket, ledger, notices, dead letters")
         keep = cdk.RemovalPolicy.DESTROY if settings.disposable else cdk.RemovalPolicy.RETAIN
         self.bucket = self._bucket(keep)
         self.table = self._ledger(keep)
+        self.topic_arn = self._topic(settings)
+        self.queue = DeadLetterQueue(self, "DeadLetterQueue", yard=settings.yard)
         cdk.CfnOutput(self, "BucketName", value=self.bucket.bucket_name)
         cdk.CfnOutput(self, "TableName", value=self.table.table_name)
+
+    def _topic(self, settings: YardSettings) -> str:
+        """Gets word of every concluded run and of every alarm. Its ARN, for any stack."""
+        topic = sns.Topic(self, "Notices", topic_name=f"{settings.yard}-notices", enforce_ssl=True)
+        topic.grant_publish(iam.ServicePrincipal("cloudwatch.amazonaws.com"))
+        if settings.notify:
+            topic.add_subscription(subscriptions.EmailSubscription(settings.notify))
+        return by_name(self, "sns", f"{settings.yard}-notices")
 
     def _bucket(self, keep: cdk.RemovalPolicy) -> s3.Bucket:
         bucket = s3.Bucket(

@@ -4,13 +4,14 @@ import aws_cdk as cdk
 from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
-from stacks.constructs.alarms import FIVE_MINUTES, Alarms
+from stacks.constructs.alarms import Alarms
 from stacks.constructs.function import functions_of
 from stacks.constructs.machine import StateMachine
 from stacks.constructs.workflow import workflows_of
 from stacks.images import ImagesStack
 from stacks.patrol import PatrolStack
 from stacks.settings import YardSettings
+from stacks.storage import StorageStack
 from stacks.training import TrainingStack
 
 OPEN_RUNS = """\
@@ -36,22 +37,23 @@ class WatchStack(cdk.Stack):
         scope: Construct,
         name: str,
         settings: YardSettings,
+        storage: StorageStack,
         images: ImagesStack,
         training: TrainingStack,
         patrol: PatrolStack,
     ) -> None:
         super().__init__(scope, name, description="Trainyard: dashboard and alarms")
-        alarms = Alarms(self, settings.yard, training.topic)
+        alarms = Alarms(self, settings.yard, storage.topic_arn)
         functions = functions_of(images, training, patrol)
         for workflow in workflows_of(images, training):
             workflow.alarms(alarms)
         for function in functions:
             alarms.on_function(function)
         patrol.alarms(alarms)
-        lost = training.queue.metric_approximate_number_of_messages_visible
+        lost = storage.queue.waiting()
         alarms.on(
             "dead-letters",
-            lost(period=FIVE_MINUTES, statistic="Maximum"),
+            lost,
             "An event could not be delivered or was failed on again and again. Look into the queue: the run it belongs "
             "to may wait for it until its own time-out.",
         )
@@ -59,7 +61,7 @@ class WatchStack(cdk.Stack):
         board.add_widgets(
             _executions("Runs", training.train.machine),
             _executions("Bakes", images.bake.machine),
-            cloudwatch.GraphWidget(title="Dead letters", width=8, left=[lost(statistic="Maximum")]),
+            cloudwatch.GraphWidget(title="Dead letters", width=8, left=[lost]),
         )
         board.add_widgets(
             _table("Open runs, oldest first", training.train.machine, OPEN_RUNS),
@@ -69,26 +71,29 @@ class WatchStack(cdk.Stack):
             cloudwatch.GraphWidget(
                 title="Errors and throttles",
                 width=12,
-                left=[metric for f in functions for metric in (f.metric_errors(), f.metric_throttles())],
+                left=[
+                    metric for f in functions for metric in (f.measured("Errors"), f.measured("Throttles"))
+                ],
             ),
             cloudwatch.GraphWidget(
                 title="Duration, 99th percentile",
                 width=12,
-                left=[f.metric_duration(statistic="p99") for f in functions],
+                left=[f.measured("Duration", "p99") for f in functions],
             ),
         )
 
 
 def _executions(title: str, machine: StateMachine) -> cloudwatch.GraphWidget:
+    executions = machine.measured
     return cloudwatch.GraphWidget(
         title=title,
         width=8,
         left=[
-            machine.metric_started(),
-            machine.metric_succeeded(),
-            machine.metric_failed(),
-            machine.metric_aborted(),
-            machine.metric_timed_out(),
+            executions.metric_started(),
+            executions.metric_succeeded(),
+            executions.metric_failed(),
+            executions.metric_aborted(),
+            executions.metric_timed_out(),
         ],
     )
 
@@ -98,7 +103,7 @@ def _table(title: str, machine: StateMachine, query: str) -> cloudwatch.LogQuery
         title=title,
         width=12,
         height=6,
-        log_group_names=[machine.log.log_group_name],
+        log_group_names=[machine.log_name],
         query_string=query,
         view=cloudwatch.LogQueryVisualizationType.TABLE,
     )

@@ -1,5 +1,7 @@
 """The stacks of one yard, and what each is given by those before it."""
 
+from itertools import pairwise
+
 import aws_cdk as cdk
 from constructs import Construct
 
@@ -25,8 +27,12 @@ class Yard:
         self.training = TrainingStack(
             scope, f"{prefix}-Training", settings, self.network, self.storage, self.images
         )
-        self.patrol = PatrolStack(scope, f"{prefix}-Patrol", settings, self.storage, self.training)
-        self.watch = WatchStack(scope, f"{prefix}-Watch", settings, self.images, self.training, self.patrol)
+        self.patrol = PatrolStack(scope, f"{prefix}-Patrol", settings, self.storage)
+        self.watch = WatchStack(
+            scope, f"{prefix}-Watch", settings, self.storage, self.images, self.training, self.patrol
+        )
+        for earlier, later in pairwise(self.stacks):  # names between stacks tell CloudFormation no order
+            later.add_stack_dependency(earlier)
         cdk.Tags.of(scope).add(YARD_TAG, settings.yard)
 
     @property

@@ -1,4 +1,4 @@
-"""S3 as far as ministack has it otherwise than AWS: an object's version in its event, and a full disk."""
+"""S3 as far as ministack has it otherwise than AWS: an object's version in its event, a full disk, the key `aws/s3`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from ministack.core.responses import error_response_xml
 
-from localcloud.base.context import Context
+from localcloud.base.context import ACCOUNT, REGION, Context
 from localcloud.patches import MINISTACK
 
 _version: contextvars.ContextVar[str | None] = contextvars.ContextVar("s3_event_version", default=None)
@@ -18,9 +18,10 @@ _failures: contextvars.ContextVar[list[OSError] | None] = contextvars.ContextVar
 
 
 def install(context: Context) -> None:
-    """Both, on ministack's S3."""
+    """All of it, on ministack's S3."""
     name_the_version_in_events()
     refuse_on_a_full_disk(context.state)
+    encrypt_by_the_managed_key()
 
 
 def name_the_version_in_events() -> None:
@@ -42,6 +43,19 @@ def name_the_version_in_events() -> None:
 
     MINISTACK.replace("services.s3:_fire_s3_event", fire_s3_event)
     MINISTACK.replace("services.eventbridge:_dispatch_event", dispatch_event)
+
+
+def encrypt_by_the_managed_key() -> None:
+    """Take a write with `aws:kms` that names no key, as that of CDK's assets: every account has the key `aws/s3`."""
+    stock_headers = MINISTACK.stock("services.s3:_resolve_sse_write_headers")
+    key = "x-amz-server-side-encryption-aws-kms-key-id"
+
+    def headers_of(headers: Mapping[str, str], bucket: str) -> Any:
+        if headers.get("x-amz-server-side-encryption") == "aws:kms" and not headers.get(key):
+            headers = {**headers, key: f"arn:aws:kms:{REGION}:{ACCOUNT}:alias/aws/s3"}
+        return stock_headers(headers, bucket)
+
+    MINISTACK.replace("services.s3:_resolve_sse_write_headers", headers_of)
 
 
 def refuse_on_a_full_disk(state: Path) -> None:

@@ -1,6 +1,5 @@
 """Alarms to the operator, each of which says what to do."""
 
-import aws_cdk as cdk
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_cloudwatch_actions as actions
 from aws_cdk import aws_sns as sns
@@ -8,13 +7,12 @@ from constructs import Construct
 
 from stacks.constructs.function import Function
 
-FIVE_MINUTES = cdk.Duration.minutes(5)
-
 
 class Alarms:
     """Makes alarms to the yard's topic in `scope`."""
 
-    def __init__(self, scope: Construct, yard: str, topic: sns.ITopic) -> None:
+    def __init__(self, scope: Construct, yard: str, topic_arn: str) -> None:
+        topic = sns.Topic.from_topic_arn(scope, "Notices", topic_arn)
         self._scope, self._yard, self._action = scope, yard, actions.SnsAction(topic)
 
     def on(self, name: str, metric: cloudwatch.IMetric, description: str, *, below: bool = False) -> None:
@@ -40,8 +38,8 @@ class Alarms:
     def on_function(self, function: Function) -> None:
         """One alarm a metric: a sum of two is metric math, which CloudFormation on the local cloud does not know."""
         for what, metric in (
-            ("fails", function.metric_errors(period=FIVE_MINUTES)),
-            ("throttled", function.metric_throttles(period=FIVE_MINUTES)),
+            ("fails", function.measured("Errors")),
+            ("throttled", function.measured("Throttles")),
         ):
             self.on(
                 f"{function.dashed}-{what}",

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import aws_cdk as cdk
+from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_events as events
 from aws_cdk import aws_events_targets as targets
 from aws_cdk import aws_iam as iam
@@ -14,6 +15,8 @@ from constructs import Construct
 
 from stacks.constructs.acknowledge import acknowledge
 from stacks.constructs.function import Function
+from stacks.constructs.machine import StateMachine
+from stacks.constructs.names import by_name
 
 BADLY = ("FAILED", "TIMED_OUT", "ABORTED")
 """How an execution ends that did not succeed."""
@@ -25,34 +28,53 @@ class DeadLetterQueue(sqs.Queue):
     """Where events end up that their target could not be given, or failed on again and again."""
 
     def __init__(self, scope: Construct, name: str, *, yard: str) -> None:
+        self._named = f"{yard}-dead-letters"
         super().__init__(
             scope,
             name,
-            queue_name=f"{yard}-dead-letters",
+            queue_name=self._named,
             encryption=sqs.QueueEncryption.SQS_MANAGED,
             enforce_ssl=True,
             retention_period=cdk.Duration.days(14),
         )
         acknowledge(self, "SQS3", "This is the dead-letter queue; a person reads it when its alarm goes off.")
+        rules = by_name(self, "events", "rule/*")
+        self.add_to_resource_policy(
+            iam.PolicyStatement(
+                principals=[iam.ServicePrincipal("events.amazonaws.com")],
+                actions=["sqs:SendMessage"],
+                resources=[self.queue_arn],
+                conditions={"ArnLike": {"aws:SourceArn": rules}},
+            )
+        )
+        self.named = sqs.Queue.from_queue_arn(self, "Named", by_name(self, "sqs", self._named))
+        """For other stacks. Their rules leave its policy alone: that has 20 statements at most."""
+
+    def waiting(self) -> cloudwatch.Metric:
+        """How many letters lie there, for any stack."""
+        return cloudwatch.Metric(
+            namespace="AWS/SQS",
+            metric_name="ApproximateNumberOfMessagesVisible",
+            dimensions_map={"QueueName": self._named},
+            statistic="Maximum",
+        )
 
     def keep_failures(self, function: Function) -> None:
         """What events bring and `function` fails on again and again goes here.
 
-        Written out, since Function's own `on_failure` would grant reading the queue too; and here, since a function
-        of a stack below may not refer to this queue.
+        Written out, since Function's own `on_failure` would grant reading the queue too.
         """
-        name = f"{function.dashed}-failures"
-        if self.node.try_find_child(name):
+        if function.node.try_find_child("Failures"):
             return
-        place = Construct(self, name)
-        sends = iam.PolicyStatement(actions=["sqs:SendMessage"], resources=[self.queue_arn])
+        place = Construct(function, "Failures")
+        sends = iam.PolicyStatement(actions=["sqs:SendMessage"], resources=[self.named.queue_arn])
         may = iam.Policy(place, "Policy", roles=[function.its_role], statements=[sends])
         config = lambda_.CfnEventInvokeConfig(
             place,
             "Resource",
             function_name=function.function_name,
             qualifier="$LATEST",
-            destination_config={"onFailure": {"destination": self.queue_arn}},
+            destination_config={"onFailure": {"destination": self.named.queue_arn}},
         )
         config.node.add_dependency(may)  # Lambda looks whether the function may, before it takes the setting
 
@@ -87,7 +109,7 @@ def after_execution(
     scope: Construct,
     name: str,
     *,
-    of: Sequence[sfn.IStateMachine],
+    of: Sequence[StateMachine],
     function: Function,
     dead_letter_queue: DeadLetterQueue,
     description: str,
@@ -104,7 +126,7 @@ def after_execution(
         pattern=events.EventPattern(
             source=["aws.states"],
             detail_type=["Step Functions Execution Status Change"],
-            detail={"stateMachineArn": [each.state_machine_arn for each in of], "status": list(BADLY)},
+            detail={"stateMachineArn": [each.arn_in(scope) for each in of], "status": list(BADLY)},
         ),
         input={"run": run, "execution": execution, **(input or {})},
     )
@@ -127,4 +149,4 @@ def schedule(
 
 
 def _kept(queue: DeadLetterQueue) -> dict[str, Any]:
-    return {"dead_letter_queue": queue, "max_event_age": cdk.Duration.hours(1), "retry_attempts": 20}
+    return {"dead_letter_queue": queue.named, "max_event_age": cdk.Duration.hours(1), "retry_attempts": 20}

@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 
 import aws_cdk as cdk
+from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
@@ -13,9 +14,10 @@ from constructs import Construct
 
 from stacks import packages
 from stacks.constructs.acknowledge import acknowledge
+from stacks.constructs.names import arn_in
 from stacks.settings import YardSettings
 
-RUNTIME = lambda_.Runtime.PYTHON_3_13
+RUNTIME = lambda_.Runtime(f"python{packages.PYTHON}", lambda_.RuntimeFamily.PYTHON)
 
 
 class Dependencies(lambda_.LayerVersion):
@@ -51,7 +53,7 @@ class Function(lambda_.Function):
         dashed = word.replace(".", "-").replace("_", "-")
         name = f"{yard}-{dashed}"
         holder = Construct(scope, camel(word.rpartition(".")[2]))
-        self.word, self.dashed, self.log_name = word, dashed, f"/{yard}/functions/{dashed}"
+        self.word, self.dashed, self.name, self.log_name = word, dashed, name, f"/{yard}/functions/{dashed}"
         self.log = logs.LogGroup(
             holder,
             "Log",
@@ -91,9 +93,25 @@ class Function(lambda_.Function):
         assert isinstance(role, iam.Role)
         return role
 
+    def arn_in(self, scope: Construct) -> str:
+        """As `scope` may speak of it, in whatever stack it is."""
+        return arn_in(scope, self, self.function_arn, "lambda", "function", self.name)
+
+    def measured(self, metric: str, statistic: str = "Sum") -> cloudwatch.Metric:
+        """One of `AWS/Lambda`'s metrics of it, over five minutes, for any stack."""
+        return cloudwatch.Metric(
+            namespace="AWS/Lambda",
+            metric_name=metric,
+            dimensions_map={"FunctionName": self.name},
+            statistic=statistic,
+        )
+
 
 class FunctionFactory:
-    """Makes functions with the packages of one stack and the settings that all functions of the yard share."""
+    """Makes functions of one stack, with a layer of that stack's own: a layer's ARN changes with what is in it.
+
+    They share the settings that all functions of the yard have.
+    """
 
     def __init__(
         self, scope: cdk.Stack, settings: YardSettings, bucket: s3.IBucket, table: dynamodb.ITable

@@ -14,6 +14,7 @@ from constructs import Construct
 
 from stacks.constructs.acknowledge import acknowledge
 from stacks.constructs.function import Function, camel
+from stacks.constructs.names import arn_in, by_name
 from stacks.constructs.permissions import allow
 
 FOLDER = Path(__file__).parents[1] / "workflows"
@@ -70,7 +71,7 @@ class StateMachine(sfn.StateMachine):
         look_seconds: int | None = None,
     ) -> None:
         text = (FOLDER / word / "asl.json").read_text()
-        arns = {f"{camel(function.word)}FunctionArn": function.function_arn for function in functions}
+        arns = {f"{camel(function.word)}FunctionArn": function.arn_in(scope) for function in functions}
         looks = {} if look_seconds is None else {"LookSeconds": str(look_seconds)}
         _check(word, text, arns | looks)
         role = iam.Role(
@@ -79,10 +80,11 @@ class StateMachine(sfn.StateMachine):
             assumed_by=iam.ServicePrincipal("states.amazonaws.com"),
             description=f"What the workflow {yard}-{word} may do",
         )
-        self.log = logs.LogGroup(
+        self.log_name, self._named = f"/aws/vendedlogs/states/{yard}-{word}", f"{yard}-{word}"
+        log = logs.LogGroup(
             scope,
             "WorkflowLog",
-            log_group_name=f"/aws/vendedlogs/states/{yard}-{word}",
+            log_group_name=self.log_name,
             retention=logs.RetentionDays.THREE_MONTHS,
             removal_policy=cdk.RemovalPolicy.DESTROY,
         )
@@ -93,9 +95,12 @@ class StateMachine(sfn.StateMachine):
             definition_body=sfn.DefinitionBody.from_string(_completed(text, timeout)),
             definition_substitutions=arns | looks,
             role=role,
-            logs=sfn.LogOptions(destination=self.log, level=sfn.LogLevel.ALL, include_execution_data=True),
+            logs=sfn.LogOptions(destination=log, level=sfn.LogLevel.ALL, include_execution_data=True),
         )
         self.functions = functions
+        named = by_name(scope, "states", "stateMachine", self._named)
+        self.measured = sfn.StateMachine.from_state_machine_arn(scope, "Measured", named)
+        """Whose metrics any stack may look at."""
         _tell_linter(self)
         allow(role, ["lambda:InvokeFunction"], list(arns.values()))
         acknowledge(
@@ -108,6 +113,10 @@ class StateMachine(sfn.StateMachine):
             "SF2",
             "Its log holds every step with its data; X-Ray would ask for permissions that no run needs.",
         )
+
+    def arn_in(self, scope: Construct) -> str:
+        """As `scope` may speak of it, in whatever stack it is."""
+        return arn_in(scope, self, self.state_machine_arn, "states", "stateMachine", self._named)
 
 
 def _completed(text: str, timeout: cdk.Duration) -> str:

@@ -62,12 +62,6 @@ def answer_tasks(role: iam.Role, *answers: str) -> None:
     anywhere(role, *(f"states:SendTask{answer}" for answer in answers))
 
 
-def by_name(stack: cdk.Stack, service: str, resource: str, name: str) -> str:
-    """The ARN of what another stack makes, be it later: the stack itself may not refer to it."""
-    colon = cdk.ArnFormat.COLON_RESOURCE_NAME
-    return stack.format_arn(service=service, resource=resource, resource_name=name, arn_format=colon)
-
-
 def _as_reported(resource: str) -> str:
     """An ARN as the rules report it."""
     for token, name in (

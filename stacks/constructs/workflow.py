@@ -7,7 +7,7 @@ from typing import ClassVar
 import aws_cdk as cdk
 from constructs import Construct
 
-from stacks.constructs.alarms import FIVE_MINUTES, Alarms
+from stacks.constructs.alarms import Alarms
 from stacks.constructs.events import STATUS, DeadLetterQueue, after_execution
 from stacks.constructs.function import Function, FunctionFactory, functions_of
 from stacks.constructs.machine import StateMachine
@@ -31,19 +31,18 @@ class Workflow(Construct):
         self.bucket, self.table = factory.bucket, factory.table
 
     @abstractmethod
-    def rules(self, scope: Construct, queue: DeadLetterQueue) -> None:
-        """What the workflow makes of events and of the clock, in `scope`: the queue's stack, since the queue's policy
-        names every rule."""
+    def rules(self, queue: DeadLetterQueue) -> None:
+        """What the workflow makes of events and of the clock."""
 
     def alarms(self, alarms: Alarms) -> None:
         alarms.on(
             f"{self.word}-failed",
-            self.machine.metric_failed(period=FIVE_MINUTES),
+            self.machine.measured.metric_failed(),
             "A run failed. Its execution's cause and runs/<id>/summary.json say why.",
         )
         for ended, metric in (
-            ("aborted", self.machine.metric_aborted(period=FIVE_MINUTES)),
-            ("timed-out", self.machine.metric_timed_out(period=FIVE_MINUTES)),
+            ("aborted", self.machine.measured.metric_aborted()),
+            ("timed-out", self.machine.measured.metric_timed_out()),
         ):
             alarms.on(
                 f"{self.word}-{ended}",
@@ -75,15 +74,14 @@ class Workflow(Construct):
 
     def _conclude_when_cut_short(
         self,
-        scope: Construct,
         queue: DeadLetterQueue,
         description: str,
         reason: str,
     ) -> None:
         """`reason` ends the sentence that says what happened: what has become of the hosts and images."""
         after_execution(
-            scope,
-            f"{self.word.capitalize()}CutShort",
+            self,
+            "CutShort",
             of=[self.machine],
             function=self.conclude,
             dead_letter_queue=queue,

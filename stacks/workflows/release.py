@@ -22,9 +22,9 @@ class Release(Construct):
         permissions.end_hosts(role, factory.settings.yard)
         permissions.anywhere(role, "ec2:DescribeInstances")
 
-    def rules(self, scope: Construct, queue: DeadLetterQueue, workflows: Sequence[Workflow]) -> None:
+    def rules(self, queue: DeadLetterQueue, workflows: Sequence[Workflow]) -> None:
         after_execution(
-            scope,
+            self,
             "RunBroken",
             of=callers(self.function, workflows),
             function=self.function,

@@ -23,7 +23,7 @@ class Submit(Construct):
         bake: Workflow,
     ) -> None:
         super().__init__(scope, "Submit")
-        machines = [workflow.machine.state_machine_arn for workflow in (train, bake)]
+        machines = [workflow.machine.arn_in(self) for workflow in (train, bake)]
         function = factory.make(
             self, "submit", TRAIN_STATE_MACHINE_ARN=machines[0], BAKE_STATE_MACHINE_ARN=machines[1]
         )

@@ -6,6 +6,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+HERE = "{AWS::Region}:{AWS::AccountId}"
+NAMED = {
+    "AWS::Lambda::Function": ("FunctionName", f"lambda:{HERE}:function:", "Arn"),
+    "AWS::StepFunctions::StateMachine": ("StateMachineName", f"states:{HERE}:stateMachine:", ""),
+    "AWS::SQS::Queue": ("QueueName", f"sqs:{HERE}:", "Arn"),
+    "AWS::SNS::Topic": ("TopicName", f"sns:{HERE}:", ""),
+}
+"""Where a resource says its name, its ARN up to there, the attribute that is its ARN (none: what Ref gives)."""
+
 
 @dataclass(frozen=True)
 class Resource:
@@ -32,12 +41,23 @@ class Assembly:
 
     @classmethod
     def read(cls, folder: Path) -> "Assembly":
-        """The templates, with what one imports replaced by what the other exports."""
+        """The templates, with what one imports replaced by what the other exports, and an ARN made of a name by a
+        reference to what has that name."""
         files = sorted(folder.glob("*.template.json"))
         templates = {f.name.removesuffix(".template.json"): json.loads(f.read_text()) for f in files}
         outputs = [each for template in templates.values() for each in template.get("Outputs", {}).values()]
         exports = {each["Export"]["Name"]: each["Value"] for each in outputs if "Export" in each}
-        return cls(folder, {name: _imported(template, exports) for name, template in templates.items()})
+        read = cls(folder, {name: _imported(template, exports) for name, template in templates.items()})
+        named = dict(read.named())
+        return cls(folder, {name: _referred(template, named) for name, template in read.templates.items()})
+
+    def named(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        """ARN, as text, and reference of everything that the yard names."""
+        for kind, (key, service, attribute) in NAMED.items():
+            for each in self.resources(kind):
+                name = each.properties[key]
+                refers = {"Fn::GetAtt": [each.name, attribute]} if attribute else {"Ref": each.name}
+                yield f"arn:{{AWS::Partition}}:{service}{name}", refers
 
     def resources(self, kind: str) -> list[Resource]:
         return [resource for resource in self.all() if resource.type == kind]
@@ -104,6 +124,22 @@ def _imported(value: Any, exports: dict[str, Any]) -> Any:
             return [_imported(each, exports) for each in value]
         case _:
             return value
+
+
+def _referred(value: Any, named: dict[str, dict[str, Any]]) -> Any:
+    match value:
+        case {"Fn::Join": ["", [*parts]]} if all(_is_plain(part) for part in parts) and text(value) in named:
+            return named[text(value)]
+        case dict():
+            return {key: _referred(each, named) for key, each in value.items()}
+        case list():
+            return [_referred(each, named) for each in value]
+        case _:
+            return value
+
+
+def _is_plain(part: Any) -> bool:
+    return isinstance(part, str) or str(part.get("Ref", "")).startswith("AWS::")
 
 
 def as_list(value: Any) -> list[Any]:

@@ -65,18 +65,22 @@ def test_the_only_tag_it_writes_is_its_verdict(yard: Assembly) -> None:
     assert permission.when["ForAllValues:StringEquals"] == {"aws:TagKeys": ["trainyard:verdict"]}
 
 
-def ends(permissions: list[Permission]) -> list[str]:
-    return sorted(permission.resource.rsplit(":", 1)[1] for permission in permissions)
+def on(permissions: list[Permission]) -> list[str]:
+    """The construct of each resource: `{TrainWorkflow85DB31D5}` or `{SignalFunction04A24701.Arn}`."""
+    names = [permission.resource.strip("{}").removesuffix(".Arn") for permission in permissions]
+    return sorted(name[:-8].removesuffix("Function").removesuffix("Workflow") for name in names)
 
 
 def test_it_images_by_the_snapshot_workflow_and_calls_signal_and_conclude(yard: Assembly) -> None:
-    assert ends(of(yard, "patrol", "states:StartExecution")) == [f"{YARD}-snapshot"]
-    called = ("bake-conclude", "launch-conclude", "signal", "snapshot-conclude", "train-conclude")
-    assert ends(of(yard, "patrol", "lambda:InvokeFunction")) == [f"{YARD}-{word}" for word in called]
-    machines = [f"{YARD}-{word}" for word in ("bake", "launch", "snapshot", "train")]
-    assert ends(of(yard, "patrol", "states:ListExecutions")) == machines
+    assert on(of(yard, "patrol", "states:StartExecution")) == ["Snapshot"]
+    called = ["BakeConclude", "LaunchConclude", "Signal", "SnapshotConclude", "TrainConclude"]
+    assert on(of(yard, "patrol", "lambda:InvokeFunction")) == called
+    machines = ["Bake", "Launch", "Snapshot", "Train"]
+    assert on(of(yard, "patrol", "states:ListExecutions")) == machines
     described = [each.resource for each in of(yard, "patrol", "states:DescribeExecution")]
-    assert sorted(each.split(":execution:")[1] for each in described) == [f"{each}:*" for each in machines]
+    assert sorted(each.split(":execution:")[1] for each in described) == [
+        f"{YARD}-{each.lower()}:*" for each in machines
+    ]
 
 
 def test_the_function_is_given_the_yards_policy(yard: Assembly) -> None:

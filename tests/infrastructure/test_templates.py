@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,87 @@ def test_the_promised_outputs_are_there(yard: Assembly) -> None:
         "Trainyard-Patrol": set(),
         "Trainyard-Watch": set(),
     }
+
+
+NEVER_REPLACED = {
+    ("AWS::S3::Bucket", "Ref"): set(),
+    ("AWS::S3::Bucket", "Arn"): set(),
+    ("AWS::DynamoDB::Table", "Ref"): {"AttributeDefinitions", "KeySchema"},
+    ("AWS::DynamoDB::Table", "Arn"): {"AttributeDefinitions", "KeySchema"},
+    ("AWS::EC2::Subnet", "Ref"): {"AvailabilityZone", "CidrBlock", "VpcId"},
+    ("AWS::EC2::SecurityGroup", "GroupId"): {"GroupDescription", "VpcId"},
+}
+"""What an export may be: AWS made up its name, and it stays until it is replaced. Beside each: those of its properties
+whose change would replace it."""
+AS_DEPLOYED = {
+    "KeySchema": [{"AttributeName": "pk", "KeyType": "HASH"}, {"AttributeName": "sk", "KeyType": "RANGE"}],
+    "AttributeDefinitions": [
+        {"AttributeName": "pk", "AttributeType": "S"},
+        {"AttributeName": "sk", "AttributeType": "S"},
+    ],
+    "GroupDescription": "Hosts of the yard: no way in from outside",
+}
+"""Living yards have these: with another value their next update is refused."""
+REPLACING = {
+    "BucketName",
+    "TableName",
+    "GroupName",
+    "AvailabilityZoneId",
+    "OutpostArn",
+    "ImportSourceSpecification",
+}
+"""More such properties, which none of them has."""
+
+
+@pytest.mark.parametrize("which", ["yard", "private_yard"])
+def test_no_update_changes_an_export(which: str, request: pytest.FixtureRequest) -> None:
+    """CloudFormation refuses an update that changes or removes an export in use. So they are few, and of what stays."""
+    assembly: Assembly = request.getfixturevalue(which)
+    exported = [
+        (stack, output["Value"])
+        for stack, template in assembly.templates.items()
+        for output in template.get("Outputs", {}).values()
+        if "Export" in output
+    ]
+    assert 0 < len(exported) <= 10
+    for stack, value in exported:
+        name, attribute = (value["Ref"], "Ref") if "Ref" in value else value["Fn::GetAtt"]
+        resource = assembly.templates[stack]["Resources"][name]
+        assert (resource["Type"], attribute) in NEVER_REPLACED, (stack, value)
+        given = resource["Properties"]
+        assert not REPLACING & set(given), (stack, name)
+        for key in NEVER_REPLACED[resource["Type"], attribute] & set(AS_DEPLOYED):
+            assert given[key] == AS_DEPLOYED[key], (stack, name)
+    assert "Fn::GetStackOutput" not in json.dumps(assembly.templates)  # would go stale without a word
+
+
+@pytest.mark.parametrize("which", ["yard", "private_yard"])
+def test_what_is_spoken_of_by_its_name_is_there(which: str, request: pytest.FixtureRequest) -> None:
+    """No reference holds these."""
+    assembly: Assembly = request.getfixturevalue(which)
+    arn = r"arn:\{AWS::Partition\}:(?:lambda|states|sqs|sns):\{AWS::Region\}:\{AWS::AccountId\}:[\w:-]+"
+    spoken = {each for whole in joined(assembly.templates) for each in re.findall(arn, whole)}
+    machines = {re.sub(r":execution:([\w-]+):", r":stateMachine:\1", each) for each in spoken}
+    assert machines
+    assert machines <= set(dict(assembly.named()))
+    functions = {each.properties["FunctionName"] for each in assembly.resources("AWS::Lambda::Function")}
+    for alarm in assembly.resources("AWS::CloudWatch::Alarm"):
+        for dimension in alarm.properties["Dimensions"]:
+            if dimension["Name"] == "FunctionName":
+                assert dimension["Value"] in functions
+
+
+def joined(value: Any) -> Iterator[str]:
+    """Every joined text in a tree."""
+    match value:
+        case {"Fn::Join": _}:
+            yield text(value)
+        case dict():
+            for each in value.values():
+                yield from joined(each)
+        case list():
+            for each in value:
+                yield from joined(each)
 
 
 def test_the_templates_are_the_same_for_every_account_and_region(yard: Assembly) -> None:

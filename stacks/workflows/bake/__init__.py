@@ -3,12 +3,12 @@
 import aws_cdk as cdk
 from aws_cdk import aws_events as events
 from aws_cdk import aws_ssm as ssm
-from constructs import Construct
 
 from stacks import packages
 from stacks.constructs import permissions
 from stacks.constructs.events import DeadLetterQueue, schedule
 from stacks.constructs.function import Function, FunctionFactory
+from stacks.constructs.names import by_name
 from stacks.constructs.workflow import Workflow
 from stacks.documents import Document, text_of
 from stacks.network import NetworkStack
@@ -53,14 +53,14 @@ class Bake(Workflow):
         shared = [retire.retire, release.function]
         self.machine = self.state_machine(timeout=cdk.Duration.days(3), others=shared, waits=True)
 
-    def rules(self, scope: Construct, queue: DeadLetterQueue) -> None:
+    def rules(self, queue: DeadLetterQueue) -> None:
         """A bake that would change nothing ends at once."""
         description = "A bake ended before its Conclude, or in it: no image of it is left, the next may begin"
-        self._conclude_when_cut_short(scope, queue, description, CUT_SHORT)
+        self._conclude_when_cut_short(queue, description, CUT_SHORT)
         if self.settings.bake_schedule:
             schedule(
-                scope,
-                "BakeSchedule",
+                self,
+                "Schedule",
                 machine=self.machine,
                 dead_letter_queue=queue,
                 schedule=events.Schedule.expression(self.settings.bake_schedule),
@@ -85,7 +85,7 @@ class Bake(Workflow):
         permissions.use_ledger(role, self.table, "GetItem", "PutItem", "UpdateItem")
         for name in self._readable():
             permissions.read_parameters(role, name, "ssm:GetParameter")
-        bakes = permissions.by_name(stack, "states", "execution", f"{self.yard}-bake:*")
+        bakes = by_name(stack, "states", "execution", f"{self.yard}-bake:*")
         permissions.allow(role, ["states:DescribeExecution"], [bakes], because=BAKES)
         permissions.anywhere(role, "ec2:DescribeImages")
 

@@ -1,7 +1,6 @@
 """launch: a host from any image of the yard."""
 
 import aws_cdk as cdk
-from constructs import Construct
 
 from lambdas.core.patrol import hold, verdict
 from stacks.constructs import permissions
@@ -37,9 +36,9 @@ class Launch(Workflow):
         shared = [train.plan, train.launch, release.function]
         self.machine = self.state_machine(timeout=cdk.Duration.days(31), others=shared)
 
-    def rules(self, scope: Construct, queue: DeadLetterQueue) -> None:
+    def rules(self, queue: DeadLetterQueue) -> None:
         description = "A launch ended before its Conclude: the summary says so"
-        self._conclude_when_cut_short(scope, queue, description, CUT_SHORT)
+        self._conclude_when_cut_short(queue, description, CUT_SHORT)
 
     def _admit(self, network: NetworkStack) -> None:
         dollars = f"{self.settings.monthly_dollars:g}"

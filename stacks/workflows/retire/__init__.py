@@ -2,12 +2,12 @@
 
 import aws_cdk as cdk
 from aws_cdk import aws_events as events
-from constructs import Construct
 
 from stacks.constructs import permissions
-from stacks.constructs.alarms import FIVE_MINUTES, Alarms
+from stacks.constructs.alarms import Alarms
 from stacks.constructs.events import DeadLetterQueue, schedule
 from stacks.constructs.function import Function, FunctionFactory
+from stacks.constructs.names import by_name
 from stacks.constructs.workflow import Workflow
 
 RUNS = ("train", "bake", "snapshot", "launch")
@@ -22,14 +22,14 @@ class Retire(Workflow):
     def __init__(self, scope: cdk.Stack, factory: FunctionFactory) -> None:
         super().__init__(scope, factory)
         self.retire = self._retire(
-            [permissions.by_name(scope, "states", "stateMachine", f"{self.yard}-{word}") for word in RUNS]
+            [by_name(scope, "states", "stateMachine", f"{self.yard}-{word}") for word in RUNS]
         )
         self.machine = self.state_machine(timeout=cdk.Duration.hours(1))
 
-    def rules(self, scope: Construct, queue: DeadLetterQueue) -> None:
+    def rules(self, queue: DeadLetterQueue) -> None:
         schedule(
-            scope,
-            "RetireDaily",
+            self,
+            "Daily",
             machine=self.machine,
             dead_letter_queue=queue,
             schedule=events.Schedule.rate(cdk.Duration.days(1)),
@@ -39,7 +39,7 @@ class Retire(Workflow):
     def alarms(self, alarms: Alarms) -> None:
         alarms.on(
             "retire-failed",
-            self.machine.metric_failed(period=FIVE_MINUTES),
+            self.machine.measured.metric_failed(),
             "Images or snapshots that are due could not be deleted and go on costing. images/report.txt in the bucket "
             "says which and why; the next execution tries again.",
         )

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 import aws_cdk as cdk
-from constructs import Construct
 
 from stacks.constructs import permissions
 from stacks.constructs.events import DeadLetterQueue, after_execution
@@ -32,14 +31,14 @@ class Snapshot(Workflow):
         self.undo, self.conclude = self._undo(resume), self._conclude()
         self.machine = self.state_machine(timeout=cdk.Duration.days(2), waits=True)
 
-    def rules(self, scope: Construct, queue: DeadLetterQueue) -> None:
+    def rules(self, queue: DeadLetterQueue) -> None:
         description = "A snapshot ended before its Conclude: the summary says so"
-        self._conclude_when_cut_short(scope, queue, description, CUT_SHORT)
+        self._conclude_when_cut_short(queue, description, CUT_SHORT)
 
-    def undo_rules(self, scope: Construct, queue: DeadLetterQueue, workflows: Sequence[Workflow]) -> None:
+    def undo_rules(self, queue: DeadLetterQueue, workflows: Sequence[Workflow]) -> None:
         """Undo is for runs that image their host, too."""
         after_execution(
-            scope,
+            self,
             "ImageBroken",
             of=callers(self.undo, workflows),
             function=self.undo,

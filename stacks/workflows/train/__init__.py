@@ -1,8 +1,6 @@
 """train: from a job file to a trained model."""
 
 import aws_cdk as cdk
-from aws_cdk import aws_sns as sns
-from constructs import Construct
 
 from stacks.constructs import permissions
 from stacks.constructs.events import DeadLetterQueue
@@ -32,7 +30,7 @@ class Train(Workflow):
         network: NetworkStack,
         *,
         host: HostTemplate,
-        topic: sns.ITopic,
+        topic_arn: str,
         release: Release,
         snapshot: Snapshot,
     ) -> None:
@@ -42,14 +40,14 @@ class Train(Workflow):
         self._await_hosts()
         self._train()
         factory.make_pure(self, "train.recover")
-        self.conclude = self._conclude(topic)
+        self.conclude = self._conclude(topic_arn)
         shared = [snapshot.quiesce, snapshot.capture, snapshot.undo, release.function]
         permissions.read_parameters(self.plan.its_role, self.settings.image_parameter, "ssm:GetParameter")
         self.machine = self.state_machine(timeout=LONGEST_RUN, others=shared, waits=True)
 
-    def rules(self, scope: Construct, queue: DeadLetterQueue) -> None:
+    def rules(self, queue: DeadLetterQueue) -> None:
         description = "An execution ended before its Conclude: the summary says so"
-        self._conclude_when_cut_short(scope, queue, description, CUT_SHORT)
+        self._conclude_when_cut_short(queue, description, CUT_SHORT)
 
     def _admit(self) -> None:
         function = self.function("admit", MONTHLY_DOLLARS=f"{self.settings.monthly_dollars:g}")
@@ -86,12 +84,12 @@ class Train(Workflow):
         permissions.answer_tasks(role, "Success", "Failure")
         permissions.use_ledger(role, self.table, "Query", "PutItem", "UpdateItem")
 
-    def _conclude(self, topic: sns.ITopic) -> Function:
-        function = self.function("conclude", TOPIC_ARN=topic.topic_arn)
+    def _conclude(self, topic_arn: str) -> Function:
+        function = self.function("conclude", TOPIC_ARN=topic_arn)
         role = function.its_role
         permissions.read_objects(role, self.bucket, "runs/")
         permissions.list_objects(role, self.bucket, "runs/")
         permissions.write_objects(role, self.bucket, "runs/")
-        permissions.allow(role, ["sns:Publish"], [topic.topic_arn])
+        permissions.allow(role, ["sns:Publish"], [topic_arn])
         permissions.use_ledger(role, self.table, "Query", "PutItem", "UpdateItem", "DeleteItem")
         return function

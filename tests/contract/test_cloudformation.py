@@ -1,0 +1,363 @@
+"""CloudFormation refuses what AWS refuses: exports in use, and properties that nothing would apply."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError, WaiterError
+
+from tests.contract.conftest import Cloud, eventually
+
+Deploy = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture
+def word() -> str:
+    """In the names of one test's stacks and exports."""
+    return f"s{uuid.uuid4().hex[:8]}"
+
+
+@pytest.fixture
+def deploy(cloud: Cloud) -> Iterator[Deploy]:
+    """Creates or updates a stack and waits for its end; whatever is left is deleted, importers first."""
+    cloudformation, made = cloud.client("cloudformation"), list[str]()
+
+    def run(name: str, template: Mapping[str, Any]) -> dict[str, Any]:
+        call = cloudformation.update_stack if name in made else cloudformation.create_stack
+        call(StackName=name, TemplateBody=json.dumps(template), Capabilities=["CAPABILITY_IAM"])
+        made.append(name)
+        return ended(cloud, name)
+
+    yield run
+    for name in reversed(dict.fromkeys(made)):
+        cloudformation.delete_stack(StackName=name)
+        ended(cloud, name)
+
+
+def ended(cloud: Cloud, name: str) -> dict[str, Any]:
+    """The stack, once nothing happens to it; {} when it is gone."""
+
+    def look() -> dict[str, Any] | None:
+        try:
+            (stack,) = cloud.client("cloudformation").describe_stacks(StackName=name)["Stacks"]
+        except ClientError:
+            return {"StackStatus": "DELETE_COMPLETE"}
+        return None if stack["StackStatus"].endswith("IN_PROGRESS") else stack
+
+    return dict(eventually(look))
+
+
+def reasons(cloud: Cloud, name: str) -> list[str]:
+    events = cloud.client("cloudformation").describe_stack_events(StackName=name)["StackEvents"]
+    return [event["ResourceStatusReason"] for event in events if event.get("ResourceStatusReason")]
+
+
+def exporting(name: str, value: Any, kept: str = "kept") -> dict[str, Any]:
+    """A stack with one parameter of Systems Manager that exports `value`, or nothing."""
+    output = {"It": {"Value": value, "Export": {"Name": name}}} if value is not None else {}
+    return {"Resources": {"Kept": parameter(kept)}, **({"Outputs": output} if output else {})}
+
+
+def importing(name: str) -> dict[str, Any]:
+    return {"Resources": {"Read": parameter({"Fn::ImportValue": name})}}
+
+
+def parameter(value: Any) -> dict[str, Any]:
+    return {"Type": "AWS::SSM::Parameter", "Properties": {"Type": "String", "Value": value}}
+
+
+def value_of(cloud: Cloud, name: str) -> str | None:
+    exports = cloud.client("cloudformation").list_exports()["Exports"]
+    return next((export["Value"] for export in exports if export["Name"] == name), None)
+
+
+def test_an_export_in_use_keeps_its_value(cloud: Cloud, deploy: Deploy, word: str) -> None:
+    """The update of everything else in the stack goes with it."""
+    deploy(f"{word}-a", exporting(word, "one"))
+    deploy(f"{word}-b", importing(word))
+    refused = deploy(f"{word}-a", exporting(word, "two", kept="new"))
+    assert refused["StackStatus"] == "UPDATE_ROLLBACK_COMPLETE"
+    assert f"Export {word} cannot be updated as it is in use by {word}-b" in reasons(cloud, f"{word}-a")
+    assert value_of(cloud, word) == "one"
+    assert refused["Outputs"][0]["OutputValue"] == "one"
+    resource = cloud.client("cloudformation").describe_stack_resource(
+        StackName=f"{word}-a", LogicalResourceId="Kept"
+    )["StackResourceDetail"]["PhysicalResourceId"]
+    assert cloud.client("ssm").get_parameter(Name=resource)["Parameter"]["Value"] == "kept"
+
+
+def test_an_export_in_use_cannot_be_left_out(cloud: Cloud, deploy: Deploy, word: str) -> None:
+    deploy(f"{word}-a", exporting(word, "one"))
+    deploy(f"{word}-b", importing(word))
+    deploy(f"{word}-c", importing(word))
+    refused = deploy(f"{word}-a", exporting(word, None, kept="new"))
+    assert refused["StackStatus"] == "UPDATE_ROLLBACK_COMPLETE"
+    users = f"{word}-b and {word}-c"
+    assert f"Export {word} cannot be deleted as it is in use by {users}" in reasons(cloud, f"{word}-a")
+    assert value_of(cloud, word) == "one"
+
+
+def test_an_export_that_nobody_uses_any_more_changes_and_goes(
+    cloud: Cloud, deploy: Deploy, word: str
+) -> None:
+    deploy(f"{word}-a", exporting(word, "one"))
+    deploy(f"{word}-b", importing(word))
+    deploy(f"{word}-b", {"Resources": {"Read": parameter("its own")}})
+    assert deploy(f"{word}-a", exporting(word, "two"))["StackStatus"] == "UPDATE_COMPLETE"
+    assert value_of(cloud, word) == "two"
+    deploy(f"{word}-a", exporting(word, None, kept="new"))
+    assert value_of(cloud, word) is None
+
+
+def test_another_change_of_a_stack_whose_export_is_in_use_goes_through(
+    cloud: Cloud, deploy: Deploy, word: str
+) -> None:
+    deploy(f"{word}-a", exporting(word, "one"))
+    deploy(f"{word}-b", importing(word))
+    changed = deploy(f"{word}-a", exporting(word, "one", kept="new"))
+    assert changed["StackStatus"] == "UPDATE_COMPLETE"
+
+
+def test_a_stack_whose_export_is_in_use_stays_and_says_why(cloud: Cloud, deploy: Deploy, word: str) -> None:
+    """DeleteStack itself succeeds, as on AWS: who waits for the end waits in vain."""
+    cloudformation = cloud.client("cloudformation")
+    deploy(f"{word}-a", exporting(word, "one"))
+    deploy(f"{word}-b", importing(word))
+    cloudformation.delete_stack(StackName=f"{word}-a")
+    stays = ended(cloud, f"{word}-a")
+    said = f"Export {word} cannot be deleted as it is in use by {word}-b"
+    assert (stays["StackStatus"], stays["StackStatusReason"]) == ("CREATE_COMPLETE", said)
+    assert said in reasons(cloud, f"{word}-a")
+    assert value_of(cloud, word) == "one"
+    with pytest.raises(WaiterError):
+        cloudformation.get_waiter("stack_delete_complete").wait(
+            StackName=f"{word}-a", WaiterConfig={"Delay": 1, "MaxAttempts": 2}
+        )
+    cloudformation.delete_stack(StackName=f"{word}-b")
+    assert ended(cloud, f"{word}-b")["StackStatus"] == "DELETE_COMPLETE"
+    cloudformation.delete_stack(StackName=f"{word}-a")
+    assert ended(cloud, f"{word}-a")["StackStatus"] == "DELETE_COMPLETE"
+    assert value_of(cloud, word) is None
+
+
+@pytest.mark.parametrize("where", ["a property", "an output"])
+def test_what_nobody_exports_cannot_be_imported(cloud: Cloud, deploy: Deploy, word: str, where: str) -> None:
+    template = importing(word)
+    if where == "an output":
+        template = {**exporting(word, None), "Outputs": {"It": {"Value": {"Fn::ImportValue": word}}}}
+    assert deploy(f"{word}-b", template)["StackStatus"] == "ROLLBACK_COMPLETE"
+    assert any(f"No export named {word} found" in reason for reason in reasons(cloud, f"{word}-b"))
+
+
+def test_an_update_that_imports_what_nobody_exports_is_rolled_back(
+    cloud: Cloud, deploy: Deploy, word: str
+) -> None:
+    deploy(f"{word}-b", {"Resources": {"Read": parameter("its own")}})
+    assert deploy(f"{word}-b", importing(word))["StackStatus"] == "UPDATE_ROLLBACK_COMPLETE"
+    assert any(f"No export named {word} found" in reason for reason in reasons(cloud, f"{word}-b"))
+
+
+def test_a_name_is_exported_by_one_stack(cloud: Cloud, deploy: Deploy, word: str) -> None:
+    deploy(f"{word}-a", exporting(word, "one"))
+    assert deploy(f"{word}-b", exporting(word, "one"))["StackStatus"] == "ROLLBACK_COMPLETE"
+    said = f"Export with name {word} is already exported by stack {word}-a"
+    assert any(said in reason for reason in reasons(cloud, f"{word}-b"))
+    (export,) = [
+        each for each in cloud.client("cloudformation").list_exports()["Exports"] if each["Name"] == word
+    ]
+    assert f":stack/{word}-a/" in export["ExportingStackId"]
+
+
+def test_exports_and_their_importers_are_listed(cloud: Cloud, deploy: Deploy, word: str) -> None:
+    cloudformation = cloud.client("cloudformation")
+    deploy(f"{word}-a", exporting(word, "one"))
+    with pytest.raises(ClientError, match=f"Export '{word}' is not imported by any stack"):
+        cloudformation.list_imports(ExportName=word)
+    deploy(f"{word}-b", importing(word))
+    assert cloudformation.list_imports(ExportName=word)["Imports"] == [f"{word}-b"]
+    assert value_of(cloud, word) == "one"
+
+
+# -------------------------------------------------------------------------------------------------- properties
+def one(kind: str, **properties: Any) -> dict[str, Any]:
+    return {"Resources": {"It": {"Type": kind, "Properties": properties}}}
+
+
+def made_by(cloud: Cloud, stack: str) -> str:
+    found = cloud.client("cloudformation").describe_stack_resource(StackName=stack, LogicalResourceId="It")
+    return str(found["StackResourceDetail"]["PhysicalResourceId"])
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "given"),
+    [
+        (
+            "AWS::S3::Bucket",
+            "ReplicationConfiguration",
+            {"Role": "arn:aws:iam::123456789012:role/r", "Rules": []},
+        ),
+        ("AWS::DynamoDB::Table", "KinesisStreamSpecification", {"StreamArn": "arn:aws:kinesis:::stream/s"}),
+        ("AWS::SNS::Topic", "KmsMasterKeyId", "alias/key"),
+        ("AWS::SQS::Queue", "MesageRetentionPeriod", 60),
+        ("AWS::Events::EventBus", "LogConfig", {"Level": "INFO"}),
+    ],
+)
+def test_a_property_that_nothing_applies_is_refused_by_name(
+    cloud: Cloud, deploy: Deploy, word: str, kind: str, name: str, given: Any
+) -> None:
+    assert deploy(word, one(kind, **{name: given}))["StackStatus"] == "ROLLBACK_COMPLETE"
+    assert any(f"does not apply {name} of {kind}" in reason for reason in reasons(cloud, word))
+
+
+def test_such_a_property_is_refused_in_an_update_too(cloud: Cloud, deploy: Deploy, word: str) -> None:
+    deploy(word, one("AWS::SNS::Topic", DisplayName="one"))
+    refused = deploy(word, one("AWS::SNS::Topic", DisplayName="two", TracingConfig="Active"))
+    assert refused["StackStatus"] == "UPDATE_ROLLBACK_COMPLETE"
+    told = cloud.client("sns").get_topic_attributes(TopicArn=made_by(cloud, word))["Attributes"]
+    assert told["DisplayName"] == "one"
+
+
+def test_a_buckets_lifecycle_encryption_and_ownership_are_applied_and_go_again(
+    cloud: Cloud, deploy: Deploy, word: str
+) -> None:
+    s3 = cloud.client("s3")
+    rules = [
+        {"Id": "parts", "Status": "Enabled", "AbortIncompleteMultipartUpload": {"DaysAfterInitiation": 2}},
+        {
+            "Id": "old",
+            "Status": "Enabled",
+            "Prefix": "runs/",
+            "ExpiredObjectDeleteMarker": True,
+            "NoncurrentVersionExpiration": {"NoncurrentDays": "3"},
+            "Transitions": [{"StorageClass": "GLACIER", "TransitionInDays": 30}],
+        },
+        {
+            "Id": "tagged",
+            "Status": "Disabled",
+            "TagFilters": [{"Key": "k", "Value": "v"}],
+            "ExpirationInDays": 9,
+        },
+    ]
+    encrypted = {"ServerSideEncryptionByDefault": {"SSEAlgorithm": "aws:kms", "KMSMasterKeyID": "alias/mine"}}
+    deploy(
+        word,
+        one(
+            "AWS::S3::Bucket",
+            LifecycleConfiguration={"Rules": rules},
+            BucketEncryption={"ServerSideEncryptionConfiguration": [encrypted]},
+            OwnershipControls={"Rules": [{"ObjectOwnership": "BucketOwnerEnforced"}]},
+        ),
+    )
+    bucket = made_by(cloud, word)
+    parts, old, tagged = s3.get_bucket_lifecycle_configuration(Bucket=bucket)["Rules"]
+    assert parts["AbortIncompleteMultipartUpload"] == {"DaysAfterInitiation": 2}
+    assert old["Filter"] == {"Prefix": "runs/"}
+    assert old["NoncurrentVersionExpiration"] == {"NoncurrentDays": 3}
+    assert old["Expiration"] == {"ExpiredObjectDeleteMarker": True}
+    assert old["Transitions"] == [{"Days": 30, "StorageClass": "GLACIER"}]
+    assert (tagged["Status"], tagged["Expiration"]) == ("Disabled", {"Days": 9})
+    (rule,) = s3.get_bucket_encryption(Bucket=bucket)["ServerSideEncryptionConfiguration"]["Rules"]
+    assert rule["ApplyServerSideEncryptionByDefault"] == {
+        "SSEAlgorithm": "aws:kms",
+        "KMSMasterKeyID": "alias/mine",
+    }
+    owned = s3.get_bucket_ownership_controls(Bucket=bucket)["OwnershipControls"]["Rules"]
+    assert owned == [{"ObjectOwnership": "BucketOwnerEnforced"}]
+    deploy(word, one("AWS::S3::Bucket", Tags=[{"Key": "left", "Value": "alone"}]))
+    with pytest.raises(ClientError, match="lifecycle configuration does not exist"):
+        s3.get_bucket_lifecycle_configuration(Bucket=bucket)
+
+
+def test_a_bucket_under_the_managed_key_takes_objects(cloud: Cloud, deploy: Deploy, word: str) -> None:
+    """As CDK's bootstrap makes its own, and as CDK then uploads: with the algorithm, without a key."""
+    s3 = cloud.client("s3")
+    encrypted = {
+        "ServerSideEncryptionByDefault": {
+            "SSEAlgorithm": "aws:kms",
+            "KMSMasterKeyID": {"Ref": "AWS::NoValue"},
+        }
+    }
+    configuration = {"ServerSideEncryptionConfiguration": [encrypted]}
+    deploy(word, one("AWS::S3::Bucket", AccessControl="Private", BucketEncryption=configuration))
+    bucket = made_by(cloud, word)
+    (rule,) = s3.get_bucket_encryption(Bucket=bucket)["ServerSideEncryptionConfiguration"]["Rules"]
+    assert rule["ApplyServerSideEncryptionByDefault"] == {"SSEAlgorithm": "aws:kms"}
+    written = s3.put_object(Bucket=bucket, Key="asset", Body=b"zip", ServerSideEncryption="aws:kms")
+    assert written["ServerSideEncryption"] == "aws:kms"
+    assert written["SSEKMSKeyId"].endswith(":alias/aws/s3")
+    assert s3.get_object(Bucket=bucket, Key="asset")["Body"].read() == b"zip"
+    s3.delete_object(Bucket=bucket, Key="asset")
+
+
+def test_a_tables_expiry_recovery_and_encryption_are_applied_and_go_again(
+    cloud: Cloud, deploy: Deploy, word: str
+) -> None:
+    dynamodb = cloud.client("dynamodb")
+    keys = {
+        "BillingMode": "PAY_PER_REQUEST",
+        "AttributeDefinitions": [{"AttributeName": "pk", "AttributeType": "S"}],
+        "KeySchema": [{"AttributeName": "pk", "KeyType": "HASH"}],
+    }
+    deploy(
+        word,
+        one(
+            "AWS::DynamoDB::Table",
+            **keys,
+            TimeToLiveSpecification={"AttributeName": "expires", "Enabled": True},
+            PointInTimeRecoverySpecification={"PointInTimeRecoveryEnabled": True},
+            SSESpecification={"SSEEnabled": True},
+        ),
+    )
+    table = made_by(cloud, word)
+
+    def now() -> list[str]:
+        lives = dynamodb.describe_time_to_live(TableName=table)["TimeToLiveDescription"]
+        backups = dynamodb.describe_continuous_backups(TableName=table)["ContinuousBackupsDescription"]
+        return [
+            lives["TimeToLiveStatus"],
+            backups["PointInTimeRecoveryDescription"]["PointInTimeRecoveryStatus"],
+        ]
+
+    assert now() == ["ENABLED", "ENABLED"]
+    assert dynamodb.describe_table(TableName=table)["Table"]["SSEDescription"]["Status"] == "ENABLED"
+    deploy(word, one("AWS::DynamoDB::Table", **keys))
+    assert now() == ["DISABLED", "DISABLED"]
+
+
+def test_a_roles_boundary_is_applied(cloud: Cloud, deploy: Deploy, word: str) -> None:
+    trust = {
+        "Version": "2012-10-17",
+        "Statement": [
+            {"Effect": "Allow", "Principal": {"Service": "lambda.amazonaws.com"}, "Action": "sts:AssumeRole"}
+        ],
+    }
+    boundary = "arn:aws:iam::aws:policy/ReadOnlyAccess"
+    deploy(word, one("AWS::IAM::Role", AssumeRolePolicyDocument=trust, PermissionsBoundary=boundary))
+    found = cloud.client("iam").get_role(RoleName=made_by(cloud, word))["Role"]
+    assert found["PermissionsBoundary"]["PermissionsBoundaryArn"] == boundary
+
+
+# ------------------------------------------------------------------------------------------------------ events
+def test_an_update_tells_of_what_it_changes_alone(cloud: Cloud, deploy: Deploy, word: str) -> None:
+    cloudformation = cloud.client("cloudformation")
+
+    def statuses() -> dict[str, tuple[str, Any]]:
+        found = cloudformation.describe_stack_resources(StackName=word)["StackResources"]
+        return {each["LogicalResourceId"]: (each["ResourceStatus"], each["Timestamp"]) for each in found}
+
+    def template(value: str) -> dict[str, Any]:
+        topic = {"Type": "AWS::SNS::Topic", "Properties": {"DisplayName": "stays"}}
+        return {"Resources": {"Stays": topic, "Changes": parameter(value)}}
+
+    deploy(word, template("one"))
+    before = statuses()
+    deploy(word, template("two"))
+    events = cloudformation.describe_stack_events(StackName=word)["StackEvents"]
+    told = {each["LogicalResourceId"] for each in events if each["ResourceStatus"].startswith("UPDATE_")}
+    assert told == {word, "Changes"}
+    assert statuses()["Stays"] == before["Stays"]
+    assert statuses()["Changes"][0] == "UPDATE_COMPLETE"
