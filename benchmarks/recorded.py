@@ -31,7 +31,8 @@ PACK, UNPACK = TypeSerializer(), TypeDeserializer()
 
 @dataclass
 class Host:
-    """One instance. `share` says of a minute how many percent its busiest GPU was at (None: nobody knows)."""
+    """One instance. `share` says of a minute how many percent its busiest GPU was at (None: nobody knows), `processors`
+    the same of all its processors."""
 
     id: str
     type: str = "g5.xlarge"
@@ -42,6 +43,7 @@ class Host:
     shutdown: str = "terminate"
     tags: dict[str, str] = field(default_factory=dict)
     share: Callable[[datetime], float | None] = lambda _: 0.0
+    processors: Callable[[datetime], float | None] = lambda _: 1.0
 
 
 @dataclass
@@ -204,8 +206,10 @@ class Recorded:
         self.metrics_asked += len(said["MetricDataQueries"])
         results = []
         for query in said["MetricDataQueries"]:
-            host = self.hosts[query["MetricStat"]["Metric"]["Dimensions"][0]["Value"]]
-            known = [(at, share) for at in minutes if (share := host.share(at)) is not None]
+            metric = query["MetricStat"]["Metric"]
+            host = self.hosts[metric["Dimensions"][0]["Value"]]
+            told = host.processors if metric["MetricName"] == "CPUUtilization" else host.share
+            known = [(at, share) for at in minutes if (share := told(at)) is not None]
             results.append(
                 {
                     "Id": query["Id"],

@@ -40,6 +40,9 @@ REQUEST_SECONDS = (0.008, 0.06)
 SLOW_SECONDS = 20.0
 MINUTE = timedelta(minutes=1)
 GPU_METRIC = ("Trainyard", "nvidia_smi_utilization_gpu")
+CPU_METRIC = ("AWS/EC2", "CPUUtilization")
+AGENTS_PERCENT = 0.1
+"""What agents alone use of a host's processors: no world computes on these."""
 ROOT_FOLDER = Path(__file__).parents[1]
 
 
@@ -294,8 +297,10 @@ class Yard:
         def load(at: datetime) -> float | None:
             return self.machines.gpu_minutes(instance.id, at, at + MINUTE).get(at)
 
-        if instance.state == "running" and instance.type[0] in "gp":
-            self.cloudwatch.follow(*GPU_METRIC, instance.id, load)
+        if instance.state == "running":
+            self.cloudwatch.follow(*CPU_METRIC, instance.id, lambda _: AGENTS_PERCENT)
+            if instance.type[0] in "gp":
+                self.cloudwatch.follow(*GPU_METRIC, instance.id, load)
 
     # ------------------------------------------------------------------------------------------------- what people do
 

@@ -32,10 +32,11 @@ class Latencies:
 
 @dataclass(frozen=True)
 class Metrics:
-    """Where hosts with GPUs publish how busy these are, and how often."""
+    """Where hosts with GPUs publish how busy these are, and how often; how often EC2 tells of all processors."""
 
     namespace: str
     interval_seconds: float
+    instance_seconds: float
 
 
 @dataclass(frozen=True)
@@ -136,8 +137,9 @@ class Facts:
                 raise FactsError(
                     f"images.{image}.architecture: {entry.architecture!r}; allowed: {', '.join(ARCHITECTURES)}"
                 )
-        if not 0.1 <= float(built["metrics"].interval_seconds) <= 3600:
-            raise FactsError("metrics.interval_seconds: a number from 0.1 to 3600")
+        for name in ("interval_seconds", "instance_seconds"):
+            if not 0.1 <= float(getattr(built["metrics"], name)) <= 3600:
+                raise FactsError(f"metrics.{name}: a number from 0.1 to 3600")
         for pool in built["capacity"]:
             if pool.count("/") != 2:
                 raise FactsError(

@@ -94,7 +94,7 @@ def install_everything(context: Context, hypervisor: Hypervisor) -> None:
     """Install every part, later ones around earlier ones; what the last server kept is given back once it serves."""
     from localcloud.server import call_counts, expiry, faults, ministack_state, status, unknown_services
     from localcloud.services import cloudformation, iam, s3, servicequotas, ssm, stepfunctions
-    from localcloud.services.cloudwatch import gpu_metrics, metrics
+    from localcloud.services.cloudwatch import gpu_metrics, instance_metrics, metrics
     from localcloud.services.ec2 import install as ec2
     from localcloud.services.eventbridge import service_events, targets
     from localcloud.services.lambdas import functions
@@ -112,6 +112,7 @@ def install_everything(context: Context, hypervisor: Hypervisor) -> None:
     faults.install(ec2.install(context, hypervisor))
     metrics.install()
     gpu_metrics.install(context, hypervisor)
+    instance_metrics.install(context, hypervisor)
     servicequotas.install(context)
     ssm.install(context, hypervisor)
     unknown_services.install()

@@ -41,7 +41,7 @@ READY_EVERY = timedelta(seconds=READY_EVERY_SECONDS)
 
 
 def with_a_lease(identity: Identity, now: datetime) -> Identity:
-    """A host that is started after its lease had ended gets an hour."""
+    """A host that is started after its lease had ended gets another one."""
     tag = identity.tags.get("trainyard:lease")
     if tag is None or not lease.at_launch(tag).is_over(now):
         return identity

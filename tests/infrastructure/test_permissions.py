@@ -237,14 +237,17 @@ def test_hosts_read_programs_data_and_runs_write_runs_speak_on_one_bus_and_measu
     ]
 
 
-@pytest.mark.parametrize("function", ["signal", "launch_conclude"])
+@pytest.mark.parametrize(
+    ("function", "keys"),
+    [("signal", ["trainyard:hold"]), ("launch_conclude", ["trainyard:hold", "trainyard:ready"])],
+)
 def test_who_holds_hosts_holds_those_of_the_yard_and_writes_no_other_tag(
-    yard: Assembly, function: str
+    yard: Assembly, function: str, keys: list[str]
 ) -> None:
     (permission,) = of(yard, function, "ec2:CreateTags")
     assert permission.resource.endswith(":instance/*")
     assert tagged(permission, "aws:ResourceTag/trainyard:yard")
-    assert permission.when["ForAllValues:StringEquals"] == {"aws:TagKeys": ["trainyard:hold"]}
+    assert permission.when["ForAllValues:StringEquals"] == {"aws:TagKeys": keys}
 
 
 def test_a_host_speaks_as_a_host_on_the_yards_bus(yard: Assembly) -> None:

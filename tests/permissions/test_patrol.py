@@ -25,6 +25,8 @@ from tests.permissions.paths import unseen
 pytestmark = pytest.mark.exhaustive
 WAITING = {"StartAt": "Wait", "States": {"Wait": {"Type": "Wait", "Seconds": 3600, "End": True}}}
 MACHINES = ("train", "bake", "snapshot", "launch")
+LEASES_OVER = timedelta(minutes=20)
+"""How much later patrol looks: leases of the scene end in a minute, and hosts have a quarter of an hour to go then."""
 TOLD = ("signal", "train-conclude", "bake-conclude", "snapshot-conclude", "launch-conclude")
 BEFORE_JUDGING = (
     "ec2:DescribeInstances",
@@ -102,7 +104,7 @@ class Place:
         """A host for everything that patrol does, by what is to become of it."""
         self._rows(wire.stamp(now - timedelta(minutes=10)))
         since = wire.stamp(now - timedelta(minutes=5))
-        over = {"kind": "launch", "hold": since, "lease": wire.stamp(now - timedelta(hours=1))}
+        over = {"kind": "launch", "ready": since, "lease": wire.stamp(now + timedelta(minutes=1))}
         spot = {"InstanceMarketOptions": {"MarketType": "spot"}}
         hosts = {
             "orphan": self._host({"run": "over-1", "verdict": f"warn-orphan {since}"}),
@@ -179,9 +181,11 @@ def hosts(place: Place) -> Iterator[dict[str, str]]:
 
 
 def passes(place: Place, who: Credentials, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """One pass under these credentials, in the hour in which the day before is summed up."""
+    """One pass under these credentials, once leases are over, in the hour in which the day before is summed up."""
     monkeypatch.setattr(settings, "read", lambda _: place.settings)
-    monkeypatch.setattr(patrol, "SUMMARY_HOUR", datetime.now(UTC).hour)
+    later = datetime.now(UTC) + LEASES_OVER
+    monkeypatch.setattr(patrol, "clock", lambda: later)
+    monkeypatch.setattr(patrol, "SUMMARY_HOUR", later.hour)
     with answering(place.cloud, who):
         return patrol.handler({}, None)
 

@@ -16,6 +16,7 @@ from lambdas.core.edges import events
 from lambdas.core.model import gang
 from lambdas.core.model.gang import StopReason
 from lambdas.core.model.job import Cluster, Job, Program, Result, Role, Strategy
+from lambdas.core.patrol import verdict
 from lambdas.core.run import deadlines
 from lambdas.steps.patrol import missed_events
 from lambdas.steps.signals import from_hosts
@@ -120,7 +121,8 @@ def test_hosts_know_every_result_that_a_job_may_expect() -> None:
 
 
 def test_a_lease_is_as_long_as_the_control_plane_tags_it() -> None:
-    assert lease.MARGIN == deadlines.MARGIN
+    assert lease.MARGIN == deadlines.MARGIN == verdict.LEASE_MARGIN
+    assert lease.RESTARTED == verdict.RESTARTED
 
 
 def test_hosts_give_a_program_as_long_as_the_reason_of_its_end_says() -> None:

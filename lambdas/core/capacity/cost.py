@@ -10,6 +10,9 @@ LEAST_SECONDS = 60.0
 """EC2 bills Linux by the second, and never less than a minute."""
 DISK_GIB_MONTH, HOURS_A_MONTH = 0.08, 730
 """Dollars for a GiB of gp3 (us-east-1), billed by the second too."""
+SNAPSHOT_GIB_MONTH = 0.05
+"""Dollars for a GiB of a snapshot (standard tier, us-east-1). EC2 bills the blocks that were written and no snapshot
+before holds; by the size of the disk this is the most that it can cost."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,6 +86,16 @@ def dollars_of(host: BilledHost, *, now: datetime) -> float:
 def disk(gib: int) -> float:
     """Dollars an hour of a disk of that size."""
     return gib * DISK_GIB_MONTH / HOURS_A_MONTH
+
+
+def stopped_month(gib: int) -> float:
+    """Dollars a month of a host that is stopped: its disk."""
+    return gib * DISK_GIB_MONTH
+
+
+def archived_month(gib: int) -> float:
+    """Dollars a month, at most, of a host that is an image: its snapshot."""
+    return gib * SNAPSHOT_GIB_MONTH
 
 
 def deadline(

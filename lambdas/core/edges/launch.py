@@ -13,7 +13,8 @@ class HostReached(Answer):
 
 @dataclass(frozen=True, kw_only=True)
 class LaunchConcluded(Concluded):
-    """The host, how to reach it, what it costs and until when; nothing of that where there is none."""
+    """The host, how to reach it, what it costs and until when at most; nothing of that where there is none. `held`:
+    until when nobody ends it, used or not, where that was asked for."""
 
     image: str | None = None
     instance: str | None = None
@@ -23,4 +24,5 @@ class LaunchConcluded(Concluded):
     market: str | None = None
     price: float | None = None
     until: str | None = None
+    held: str | None = None
     connect: str | None = None

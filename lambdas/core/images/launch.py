@@ -63,7 +63,17 @@ class LaunchRequest:
     max_dollars_per_hour: float | None = key(
         None, Number(most=10_000, unit="dollars"), "Pools above it are not asked.", usual="no cap"
     )
-    hours: float = key(12.0, Number(most=720, unit="hours"), "How long the host is leased.")
+    hours: float = key(
+        12.0,
+        Number(most=720, unit="hours"),
+        "How long the host may run at most; patrol ends it once it is idle.",
+    )
+    hold_hours: float | None = key(
+        None,
+        Number(most=720, unit="hours"),
+        "For how long nobody ends the host, whether it is used or not, beyond `hours` too.",
+        usual="it is judged by its use",
+    )
     wait_minutes: float = key(
         30.0, Number(most=1440, unit="minutes"), "How long a search for capacity goes on."
     )
@@ -137,9 +147,7 @@ def after(trouble: Trouble, *, attempt: int, now: datetime, deadline: datetime) 
     if attempt >= MOST_HOSTS:
         return stop(error=trouble.error, reason=f"{happened}. No further host is tried; launch again later.")
     if now + timedelta(seconds=HOST_SECONDS) >= deadline:
-        return stop(
-            error="LimitReached", reason=f"{happened}. The lease (hours) is used up; ask for a longer one."
-        )
+        return stop(error="LimitReached", reason=f"{happened}. Its hours are used up; ask for more.")
     reason = f"{happened}. Another host follows, from another pool where one has room."
     return Retry(seconds=HOST_SECONDS, keep=KeptHosts.NONE, reason=reason, attempt=attempt + 1)
 
@@ -151,7 +159,7 @@ def summarise(facts: RunFacts) -> dict[str, Any]:
         "kind": "launched" if well else facts.conclusion.outcome.value,
         "image": row.image_id if row else None,
         "family": row.job.name if row and row.job else None,
-        **(_host(facts.records) if facts.records and well else {}),
+        **(_host(facts.records, facts.now) if facts.records and well else {}),
         "attempts": summary.attempts(facts),
         "where": {"folder": facts.folder},
     }
@@ -162,9 +170,11 @@ def connect(instance: str) -> str:
     return f"aws ssm start-session --target {instance}"
 
 
-def _host(records: Records) -> Mapping[str, Any]:
+def _host(records: Records, now: datetime) -> Mapping[str, Any]:
     """The host of the last attempt."""
     (host,) = records.members(max(records.attempts))
+    ends, hours = records.run.deadline, records.run.hold_hours
+    held = now + timedelta(hours=hours) if hours else None
     return {
         "instance": host.instance,
         "address": host.address,
@@ -172,7 +182,8 @@ def _host(records: Records) -> Mapping[str, Any]:
         "type": host.type,
         "market": host.market.value,
         "price": host.price,
-        "until": wire.stamp(records.run.deadline) if records.run.deadline else None,
+        "until": wire.stamp(max(ends, held or ends)) if ends else None,
+        "held": wire.stamp(held) if held else None,
         "connect": connect(host.instance),
     }
 

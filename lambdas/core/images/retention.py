@@ -9,15 +9,13 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
+from lambdas.core.capacity import cost
 from lambdas.core.model.image import Image, Stored
 from lambdas.core.values import wire
 from lambdas.core.values.fields import Flag, Record, key
 from lambdas.core.values.lazy import dataclass
 from lambdas.core.values.validation import InputFaults
 
-DOLLARS_PER_GIB_MONTH = 0.05
-"""EBS snapshots, standard tier, us-east-1. EC2 bills the blocks that were written and no snapshot before holds; an
-image's size is that of its whole disks, so this is the most that it can cost."""
 BROKEN = ("failed", "error", "invalid")
 MAKING = ("pending", "transient")
 MOST_SHOWN = 10
@@ -75,7 +73,7 @@ class Disposition:
 
     @property
     def dollars_per_month(self) -> float:
-        return round(self.gib * DOLLARS_PER_GIB_MONTH, 2)
+        return round(cost.archived_month(self.gib), 2)
 
     @property
     def stays(self) -> bool:
@@ -242,7 +240,7 @@ def report(
         "made": wire.stamp(now),
         "keep_images": policy.keep_images,
         "keep_days": policy.keep_days,
-        "dollars_per_gib_month": DOLLARS_PER_GIB_MONTH,
+        "dollars_per_gib_month": cost.SNAPSHOT_GIB_MONTH,
         "dollars_are": "at most: of the whole disks; EC2 bills what was written and no snapshot before holds",
         "images": [_row(each, now) for each in images],
         "snapshots": [_row(each, now) for each in snapshots],

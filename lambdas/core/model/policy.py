@@ -16,6 +16,7 @@ from lambdas.core.values.lazy import dataclass
 from lambdas.core.values.validation import InputFaults
 
 TAG = "trainyard:policy-"
+CPU_WINDOW = 15
 
 
 class IdleSpot(StrEnum):
@@ -32,9 +33,15 @@ class Policy:
     window_minutes: float = key(
         30.0,
         Number(least=1, most=1440, unit="minutes"),
-        "A host is idle when no GPU of it was at `idle_percent` or above in all of the last so many minutes.",
+        "A host is idle when no GPU of it was at `idle_percent` or above in all of the last so many minutes, nor its "
+        "processors at `idle_cpu_percent` (of which EC2 tells too late for a window below 15 minutes).",
     )
     idle_percent: float = key(5.0, Number(most=100, unit="percent"), "From how much on a GPU counts as used.")
+    idle_cpu_percent: float = key(
+        50.0,
+        Number(most=100_000, unit="percent"),
+        "From how much on of one vCPU, over five minutes, a host's processors count as used.",
+    )
     grace_minutes: float = key(
         15.0, Number(most=1440, unit="minutes"), "A host that has started later than that is left alone."
     )
@@ -42,7 +49,7 @@ class Policy:
         7.0, Number(most=3650, unit="days"), "A host that has been stopped for so long becomes an image."
     )
     idle_spot: IdleSpot = key(
-        IdleSpot.TERMINATE, Choice(IdleSpot), "What becomes of an idle spot host, which EC2 cannot stop."
+        IdleSpot.ARCHIVE, Choice(IdleSpot), "What becomes of an idle spot host, which EC2 cannot stop."
     )
     unknown_warn_minutes: float = key(
         30.0, Number(most=10_080, unit="minutes"), "Without metrics of a host for so long, a notice is sent."
@@ -53,6 +60,11 @@ class Policy:
         "Without metrics for so long, a host that can be stopped is.",
         usual="never",
     )
+
+    @property
+    def sees_processors(self) -> bool:
+        """Whether a window has five minutes of which EC2 has told by its end."""
+        return self.window_minutes >= CPU_WINDOW
 
     @property
     def grace(self) -> timedelta:

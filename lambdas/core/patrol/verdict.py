@@ -4,25 +4,29 @@ Missing metrics are unknown, never idle. Who cannot be judged without metrics is
 `docs/patrol.md` shows the decision table that tests/unit/core/test_verdict.py is.
 """
 
-from dataclasses import field
+from dataclasses import field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import ClassVar, assert_never
 
+from lambdas.core.capacity import cost
 from lambdas.core.model.instance_types import Market
 from lambdas.core.model.policy import IdleSpot, Policy
 from lambdas.core.values import wire
 from lambdas.core.values.lazy import dataclass
 
 TAG = "trainyard:verdict"
+READY_TAG = "trainyard:ready"
+"""Since when the host of a launch can be used: the launch has ended well, and its use decides from then on."""
 GOING = ("shutting-down", "terminated", "stopping")
 ORPHAN_GRACE = timedelta(seconds=30)
 """How long after its launch a host cannot be an orphan: Step Functions may name a new execution a little late. With two
 looks after it, an orphan ends at the third patrol at the latest, be a rule of one minute some seconds early or late."""
 TWO_LOOKS = timedelta(seconds=30)
 """What lies between two patrols at least: one that is called twice has looked once."""
-LEASE_MARGIN = timedelta(minutes=15)
-"""What a host has to power itself off once its lease is over."""
+LEASE_MARGIN, RESTARTED = timedelta(minutes=15), timedelta(hours=12)
+"""What a host has to power itself off once its lease is over; and how long one may run at most that somebody starts
+again after its lease had ended (training/host/agent/lease.py)."""
 
 
 class Cause(StrEnum):
@@ -134,7 +138,8 @@ class Earlier:
 
 @dataclass(frozen=True)
 class Window:
-    """The share of its busiest GPU in percent, minute by minute, the oldest first; None: nobody knows."""
+    """The share of its busiest GPU, or of all its processors, in percent, minute by minute (five by five), the oldest
+    first; None: nobody knows."""
 
     minutes: tuple[float | None, ...]
 
@@ -169,9 +174,11 @@ class Facts:
 
     `launched`: when it was started last; `changed`: when its state changed last, where EC2 says so. `run`: whom it
     was launched for, `kind`: that run's, `live`: whether an execution of that name goes on; `stays`: the job keeps its
-    hosts (after.hosts: stop). `held`: until when somebody wants it; `lease`: when the host of a launch powers itself
-    off. `imaging`: who makes an image of it. `session`, `command`: whether a person has a session on it, or a command
-    runs. `price` is dollars an hour. `window` is None where the metrics were not asked for."""
+    hosts (after.hosts: stop). `ready`: since when the host of a launch can be used; `lease`: when it powers itself off
+    at the latest, used or not. `held`: until when somebody wants it. `imaging`: who makes an image of it. `session`,
+    `command`: whether a person has a session on it, or a command runs. `price` is dollars an hour, `disk_gib` None
+    where nobody knows it. `window` and `processors` are None where the metrics were not
+    asked for."""
 
     instance: str
     type: str
@@ -179,28 +186,54 @@ class Facts:
     state: str
     launched: datetime
     price: float
+    disk_gib: int | None = None
     changed: datetime | None = None
     run: str | None = None
     kind: str = "train"
     live: bool = False
     stays: bool = False
+    ready: datetime | None = None
     lease: datetime | None = None
     held: datetime | None = None
     imaging: str | None = None
     session: bool = False
     command: bool = False
     gpus: int = 1
+    vcpus: int = 1
     window: Window | None = None
+    processors: Window | None = None
     earlier: Earlier | None = None
     policy: Policy = field(default_factory=Policy)
 
+    @property
+    def told(self) -> tuple[Window, ...]:
+        """What metrics have been asked for."""
+        return tuple(each for each in (self.window, self.processors) if each is not None)
+
 
 def judge(facts: Facts, now: datetime) -> Verdict | Ask:
-    """The first rule that applies decides. Acting on a verdict is somebody else's."""
+    """The first rule that applies decides. Acting on a verdict is somebody else's. What somebody may want to decide
+    otherwise says what that costs."""
     if facts.state in GOING:
         return Keep(reason=f"it is {facts.state} already")
     if facts.live:
         return Keep(reason=f"its run {facts.run} goes on")
+    found = _judged(facts, now)
+    return found if isinstance(found, Ask) else replace(found, reason=f"{found.reason}. {prices(facts)}")
+
+
+def prices(facts: Facts) -> str:
+    """What the host costs as it is, and on each rung of the ladder below."""
+    gib = facts.disk_gib
+    of = "for each GiB of its disk" if gib is None else f"for its disk of {gib} GiB"
+    stopped = f"${cost.stopped_month(gib or 1):.2f} a month {of}"
+    below = f"archived at most ${cost.archived_month(gib or 1):.2f}, terminated nothing, with its disk lost"
+    if facts.state == "stopped":
+        return f"Stopped it costs {stopped}, {below}"
+    return f"It costs {_money(facts.price + cost.disk(gib or 0))} an hour, stopped {stopped}, {below}"
+
+
+def _judged(facts: Facts, now: datetime) -> Verdict | Ask:
     if facts.imaging:
         return Keep(reason=f"{facts.imaging} makes an image of it")
     if facts.state == "stopped":
@@ -213,9 +246,10 @@ def judge(facts: Facts, now: datetime) -> Verdict | Ask:
         return Keep(
             reason=f"it started {_span(now - facts.launched)} ago and has {_span(facts.policy.grace)} to boot"
         )
-    if facts.lease and now - facts.lease >= LEASE_MARGIN:
-        over = _span(now - facts.lease)
-        return _idle(facts, Cause.LEASE, f"its lease ended {over} ago and it has not gone by itself", now)
+    over = facts.lease and now - _end_of_lease(facts.lease, facts.launched)
+    if over and over >= LEASE_MARGIN:
+        why = f"it may not run any longer since {_span(over)} ago, used or not, and has not gone by itself"
+        return _idle(facts, Cause.LEASE, why, now)
     if facts.session:
         return Keep(reason="a session is open on it")
     if facts.command:
@@ -228,8 +262,7 @@ def _stopped(facts: Facts, now: datetime) -> Verdict:
     kept = facts.policy.archive_after
     if now - since >= kept:
         return Archive(
-            reason=f"it has been stopped for {_span(now - since)}, and after {_span(kept)} a host becomes an image, "
-            "which costs about half of what its disk does",
+            reason=f"it has been stopped for {_span(now - since)}, and after {_span(kept)} a host becomes an image",
             cause=Cause.STOPPED,
             since=since,
         )
@@ -242,10 +275,14 @@ def _stopped(facts: Facts, now: datetime) -> Verdict:
 
 def _is_orphan(facts: Facts) -> bool:
     """Of a run that is over and keeps no hosts, or of one that nobody knows. The host of a launch is somebody's once
-    the launch has ended well, which leaves it held."""
-    if facts.kind == "launch" and facts.held:
+    the launch has ended well."""
+    if facts.kind == "launch" and facts.ready:
         return False
     return facts.run is not None and not facts.stays
+
+
+def _end_of_lease(tagged: datetime, launched: datetime) -> datetime:
+    return tagged if launched < tagged else launched + RESTARTED
 
 
 def _orphan(facts: Facts, now: datetime) -> Verdict:
@@ -268,28 +305,46 @@ def _orphan(facts: Facts, now: datetime) -> Verdict:
 
 
 def _by_metrics(facts: Facts, now: datetime) -> Verdict | Ask:
+    """GPUs first: the processors are asked about only where these are idle."""
     policy, window = facts.policy, facts.window
-    if not facts.gpus:
-        return _unknown(facts, f"a {facts.type} has no GPU whose use could be seen", now)
-    if window is None:
-        return Ask("no run, no lease and no session holds it: its metrics decide")
+    if not facts.gpus and not policy.sees_processors:
+        why = f"a {facts.type} has no GPU whose use could be seen, and EC2 tells of processors too late for its window"
+        return _unknown(facts, why, now)
+    if window is None and facts.gpus:
+        return Ask("no run, no hold and no session keeps it: its metrics decide")
     span = _span(timedelta(minutes=policy.window_minutes))
-    if window.peak >= policy.idle_percent:
+    if window and window.peak >= policy.idle_percent:
+        why = f"its busiest GPU was at {window.peak:.0f} % within the last {span}"
+        return _busy(facts, f"{why}; idle is below {policy.idle_percent:g} %", now)
+    usable = max(facts.launched, facts.ready or facts.launched)
+    if now - usable < timedelta(minutes=policy.window_minutes):
         return Keep(
-            reason=f"its busiest GPU was at {window.peak:.0f} % within the last {span}; idle is below "
-            f"{policy.idle_percent:g} %",
-            cause=Cause.BUSY,
-            since=_since(facts, Cause.BUSY, now),
+            reason=f"nobody could use it before {_span(now - usable)} ago, and {span} without work make it idle"
         )
-    if now - facts.launched < timedelta(minutes=policy.window_minutes):
-        return Keep(reason=f"it runs for {_span(now - facts.launched)}, and {span} without work make it idle")
-    if not window.is_whole:
+    if window and not window.is_whole:
         lack = "all" if window.is_empty else f"{window.missing}"
         return _unknown(
             facts, f"{lack} of the last {len(window.minutes)} minutes of its GPU metrics are missing", now
         )
-    why = f"no GPU of it was above {window.peak:.1f} % in the last {span}, and nobody needs it"
-    return _idle(facts, Cause.IDLE, why, now)
+    idle = [f"no GPU of it was above {window.peak:.1f} %"] if window else []
+    if policy.sees_processors:
+        if facts.processors is None:
+            return Ask("no GPU of it works: its processors decide")
+        used = facts.processors.peak * facts.vcpus
+        said = f"its processors did {used:.0f} % of what one does"
+        if used >= policy.idle_cpu_percent:
+            why = (
+                f"{said}, in five minutes within the last {span}; idle is below {policy.idle_cpu_percent:g} %"
+            )
+            return _busy(facts, why, now)
+        if not facts.processors.is_whole:
+            return _unknown(facts, "EC2 has not told how much of its processors was used", now)
+        idle.append(said.replace("did", "did at most"))
+    return _idle(facts, Cause.IDLE, f"{' and '.join(idle)} in the last {span}, and nobody holds it", now)
+
+
+def _busy(facts: Facts, why: str, now: datetime) -> Verdict:
+    return Keep(reason=why, cause=Cause.BUSY, since=_since(facts, Cause.BUSY, now))
 
 
 def _unknown(facts: Facts, why: str, now: datetime) -> Verdict:
@@ -304,7 +359,7 @@ def _unknown(facts: Facts, why: str, now: datetime) -> Verdict:
     if lasting >= timedelta(minutes=policy.unknown_warn_minutes):
         reason = (
             f"{why}, and whether it works has been unknown for {_span(lasting)}: look whether its CloudWatch agent "
-            f"runs; it costs {_money(facts.price)} an hour"
+            "runs"
         )
         return Warn(reason=reason, cause=Cause.UNKNOWN, since=since)
     return Keep(reason=f"{why}: unknown is not idle", cause=Cause.UNKNOWN, since=since)
@@ -314,16 +369,13 @@ def _idle(facts: Facts, cause: Cause, why: str, now: datetime) -> Verdict:
     """The next rung of the ladder: what can be stopped is, so that its disk stays."""
     since, price = _since(facts, cause, now), facts.price
     if facts.market.can_stop:
-        reason = f"{why}; it costs {_money(price)} an hour, stopped its disk alone"
-        return Stop(reason=reason, cause=cause, since=since, saves=price)
+        return Stop(reason=f"{why}: it is stopped", cause=cause, since=since, saves=price)
     why = f"{why}; EC2 cannot stop a fleet's spot host"
     match facts.policy.idle_spot:
         case IdleSpot.ARCHIVE:
-            reason = f"{why}, so it becomes an image; it costs {_money(price)} an hour"
-            return Archive(reason=reason, cause=cause, since=since, saves=price)
+            return Archive(reason=f"{why}, so it becomes an image", cause=cause, since=since, saves=price)
         case IdleSpot.TERMINATE:
-            reason = f"{why}, and its policy ends it; it costs {_money(price)} an hour"
-            return Terminate(reason=reason, cause=cause, since=since, saves=price)
+            return Terminate(reason=f"{why}, and its policy ends it", cause=cause, since=since, saves=price)
     assert_never(facts.policy.idle_spot)
 
 

@@ -113,7 +113,7 @@ def spoiled(conclusion: Conclusion, error: TrainyardError) -> Conclusion:
 
 def resumable(conclusion: Conclusion, run: str) -> Conclusion:
     """The same, with how to go on from the checkpoint that the run has left."""
-    if conclusion.outcome is Outcome.SUCCEEDED or RESUME in conclusion.reason:
+    if conclusion.outcome is Outcome.SUCCEEDED or f"{RESUME}: {run}" in conclusion.reason:
         return conclusion
     reason = f"{conclusion.reason}\nTo go on from its last checkpoint, start a job with {RESUME}: {run}"
     return replace(conclusion, reason=reason)

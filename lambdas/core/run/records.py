@@ -38,10 +38,10 @@ class Moved:
 @dataclass(frozen=True, kw_only=True)
 class RunRow:
     """The run itself. `job` is None where it could not be read, `warnings` what of its program will probably fail.
-    `image_id` is the image that its hosts start from,
-    `image` the one that it has made. `outcome`, `error` and `reason` are how it ended. Of a bake: `recipe` is
-    recipe.json, `published` how the image parameters were moved. `imaging`: the host that becomes
-    an image, of a snapshot or at the end of a run."""
+    `image_id` is the image that its hosts start from, `image` the one that it has made. `hold_hours`: how long the host
+    of a launch is held. `outcome`, `error` and `reason` are how it ended. Of a bake: `recipe` is recipe.json,
+    `published` how the image parameters were moved. `imaging`: the host that becomes an image, of a snapshot or at the
+    end of a run."""
 
     run: str
     kind: str
@@ -55,6 +55,7 @@ class RunRow:
     deadline: datetime | None = None
     progress: Mapping[str, Any] | None = None
     image_id: str | None = None
+    hold_hours: float | None = None
     image: str | None = None
     recipe: Mapping[str, Any] | None = None
     published: Moved | None = None
@@ -83,6 +84,7 @@ class RunUpdate(TypedDict, total=False):
     deadline: datetime
     progress: Mapping[str, Any]
     image_id: str | None
+    hold_hours: float | None
     image: str
     recipe: Mapping[str, Any]
     published: Moved

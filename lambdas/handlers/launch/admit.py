@@ -26,14 +26,16 @@ def handler(given: AdmitInput) -> Admitted | Refused:
     if isinstance(found, InputFaults):
         refused = admitting.refused(found)
         return admitting.write(refused, {"kind": "launch"}) or refused
-    job, image = found
-    values: RunUpdate = {"kind": "launch", "job": job, "image_id": image.id}
+    job, image, hold_hours = found
+    values: RunUpdate = {"kind": "launch", "job": job, "image_id": image.id, "hold_hours": hold_hours}
     too_dear = admission.over_budget(yard.table_name, yard.monthly_dollars)
     answer = too_dear or Admitted(reason=f"{image.id} as {' or '.join(job.hardware.instance_types)}")
     return admitting.write(answer, values) or answer
 
 
-def _found(yard: LaunchAdmitSettings, execution_input: object) -> tuple[Job, Image] | InputFaults:
+def _found(
+    yard: LaunchAdmitSettings, execution_input: object
+) -> tuple[Job, Image, float | None] | InputFaults:
     request = launch.read_input(execution_input)
     if isinstance(request, InputFaults):
         return request
@@ -43,7 +45,7 @@ def _found(yard: LaunchAdmitSettings, execution_input: object) -> tuple[Job, Ima
     types = request.instance_types or _types(yard, image)
     zones = instances.subnets(yard.subnet_ids)
     job = launch.admit(request, image, types=types, zones=zones)
-    return job if isinstance(job, InputFaults) else (job, image)
+    return job if isinstance(job, InputFaults) else (job, image, request.hold_hours)
 
 
 def _types(yard: LaunchAdmitSettings, image: Image) -> tuple[str, ...]:

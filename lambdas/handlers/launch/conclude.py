@@ -5,7 +5,7 @@ from lambdas.aws import instances
 from lambdas.core.edges.conclude import Concluded, ConcludedBefore, ConcludeInput
 from lambdas.core.edges.launch import LaunchConcluded
 from lambdas.core.images import launch
-from lambdas.core.patrol import hold
+from lambdas.core.patrol import hold, verdict
 from lambdas.core.values import wire
 from lambdas.settings import YardSettings
 from lambdas.steps import conclusion
@@ -21,8 +21,10 @@ def handler(given: ConcludeInput) -> LaunchConcluded | Concluded | ConcludedBefo
         return end
     summary = launch.summarise(end)
     answer = wire.from_json(LaunchConcluded, summary)
-    if answer.error is None:
+    if answer.instance:
         # Before the execution is over: patrol would take the host for one that nobody wants.
-        instances.tag({str(answer.until): [str(answer.instance)]}, hold.TAG)
+        if answer.held:
+            instances.tag({answer.held: [answer.instance]}, hold.TAG)
+        instances.tag({wire.stamp(end.now): [answer.instance]}, verdict.READY_TAG)
     end.write(summary)
     return answer

@@ -26,17 +26,23 @@ def handler(given: ConcludeInput) -> Concluded | ConcludedBefore:
     if not isinstance(end, RunEnd):
         return end
     objects = s3.keys(end.bucket, f"runs/{end.run}/")
-    if f"runs/{end.run}/checkpoints/latest.json" in objects:
-        end = replace(end, conclusion=outcome.resumable(end.conclusion, end.run))
+    end = _resumable(end, objects)
     metrics = _metrics(end, objects)
     try:
         notice = summary.notice(summary.summarise(end, objects=objects, metrics=metrics))
         messages.publish(yard.topic_arn, *notice)
     except AccessDenied as denied:
         # The summary must say how the execution ends, so the notice goes first and its failure is the run's.
-        end = end.spoiled(denied)
+        end = _resumable(end.spoiled(denied), objects)
     end.write(summary.summarise(end, objects=objects, metrics=metrics))
     return end.answer
+
+
+def _resumable(end: RunEnd, objects: Collection[str]) -> RunEnd:
+    """Where there is a checkpoint, an end that is no success says how to go on from it."""
+    if f"runs/{end.run}/checkpoints/latest.json" not in objects:
+        return end
+    return replace(end, conclusion=outcome.resumable(end.conclusion, end.run))
 
 
 def _metrics(end: RunEnd, objects: Collection[str]) -> dict[str, Any] | None:

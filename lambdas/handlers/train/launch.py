@@ -308,6 +308,7 @@ def _tags(asking: Asking, part: Part, now: datetime) -> dict[str, str]:
         "trainyard:lease": wire.stamp(lease),
         "trainyard:after": asking.job.after.hosts.value,
         "trainyard:price": f"{dearest:.6f}",
+        "trainyard:disk": str(asking.disk_gib),
         "Name": f"{asking.run} attempt {asking.attempt}",
         **policy.tags(asking.job.policy),
     }

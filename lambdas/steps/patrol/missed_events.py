@@ -32,8 +32,7 @@ MOST_ASKED_ABOUT = 50
 """Runs that are open though no execution of theirs is listed: each costs a call of Step Functions."""
 CUT_SHORT = (
     "The execution is over, and nothing says how it ended: it was stopped by hand or its time was up. Patrol has ended "
-    "its hosts, if it had any. Start it again; a job goes on where it was with checkpoints.resume, if it left a "
-    "checkpoint."
+    "its hosts, if it had any. Start it again."
 )
 CAPTURE = "Capture"
 """The state in which a bake, a snapshot or a run waits for its image."""

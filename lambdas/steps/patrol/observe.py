@@ -7,7 +7,7 @@ their use decides about.
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import field, replace
 from datetime import datetime
 from functools import cached_property
@@ -27,7 +27,7 @@ from lambdas.core.values.validation import InputFaults
 from lambdas.settings import PatrolSettings
 from lambdas.steps.observability import logger
 
-PRICE = re.compile(r"[0-9]{1,4}(\.[0-9]{1,9})?")
+PRICE, GIB = re.compile(r"[0-9]{1,4}(\.[0-9]{1,9})?"), re.compile(r"[1-9][0-9]{0,4}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +77,8 @@ def observe(yard: PatrolSettings, book: Logbook, now: datetime) -> Observation:
     by_use = {name: hosts[name] for name, answer in first.items() if isinstance(answer, Ask)}
     used, trouble = _used(by_use, now)
     windows = {name: host.window for name, host in used.items() if host.window is not None}
-    before = [host.earlier.cause for host in used.values() if host.window is None and host.earlier]
+    told = {name: host.told for name, host in used.items() if host.told}
+    before = [host.earlier.cause for host in used.values() if not host.told and host.earlier]
     waiting = [cause for cause in before if cause and cause.is_by_metrics]
     second = {name: verdict.judge(host, now) for name, host in used.items()}
     return Observation(
@@ -87,8 +88,9 @@ def observe(yard: PatrolSettings, book: Logbook, now: datetime) -> Observation:
         verdicts={
             name: answer for name, answer in {**first, **second}.items() if isinstance(answer, Verdict)
         },
-        asked=len(windows) + len(waiting),
-        missing=sum(window.is_empty for window in windows.values()) + waiting.count(Cause.UNKNOWN),
+        asked=len(told) + len(waiting),
+        missing=sum(any(window.is_empty for window in each) for each in told.values())
+        + waiting.count(Cause.UNKNOWN),
         problems=problems,
         trouble=trouble,
         peaks={name: window.peak for name, window in windows.items() if not window.is_empty},
@@ -123,7 +125,10 @@ def _facts(host: Instance, live: frozenset[str], yard: Policy, now: datetime) ->
     judged_by, wrong = policy.of_host(yard, tags)
     problems = list(wrong)
     run, kind = tags.get("trainyard:run"), tags.get("trainyard:kind", "train")
-    lease, hold = (_instant(tags, name, problems) for name in ("trainyard:lease", "trainyard:hold"))
+    lease, hold, ready = (
+        _instant(tags, name, problems) for name in ("trainyard:lease", "trainyard:hold", verdict.READY_TAG)
+    )
+    disk = tags.get("trainyard:disk", "")
     known = catalogue().types.get(host.type)
     facts = Facts(
         instance=host.id,
@@ -133,13 +138,16 @@ def _facts(host: Instance, live: frozenset[str], yard: Policy, now: datetime) ->
         launched=host.launched,
         changed=host.changed,
         price=price_of(host),
+        disk_gib=int(disk) if GIB.fullmatch(disk) else None,
         run=run,
         kind=kind,
         live=run in live,
         stays=tags.get("trainyard:after") == "stop",
+        ready=ready,
         lease=lease if kind == "launch" else None,
         held=hold,
         gpus=known.gpus if known else 1,
+        vcpus=known.vcpus if known else 1,
         earlier=Earlier.of_tag(tags.get(verdict.TAG), now),
         policy=judged_by,
     )
@@ -171,12 +179,19 @@ def _used(hosts: Mapping[str, Facts], now: datetime) -> tuple[dict[str, Facts], 
     """These hosts with who uses them and, where it is their turn, how busy they are; nothing where AWS does not say."""
     try:
         seen = _with_people(hosts)
-        asking = [name for name, host in seen.items() if isinstance(verdict.judge(host, now), Ask)]
-        windows = _windows({name: seen[name] for name in asking if guard.is_due(seen[name], now)}, now)
+        due = {name: host for name, host in seen.items() if _asks(host, now) and guard.is_due(host, now)}
+        windows = _windows(cloudwatch.windows, {name: host for name, host in due.items() if host.gpus}, now)
+        due = {name: replace(host, window=windows.get(name)) for name, host in due.items()}
+        quiet = {name: host for name, host in due.items() if _asks(host, now)}
+        processors = _windows(cloudwatch.processors, quiet, now)
     except Exception as error:  # noqa: BLE001 - it must not keep orphans alive: patrol raises it when all is done
         logger.exception("nobody is judged by use in this pass")
         return {}, error
-    return {name: replace(host, window=windows.get(name)) for name, host in seen.items()}, None
+    return seen | {name: replace(host, processors=processors.get(name)) for name, host in due.items()}, None
+
+
+def _asks(host: Facts, now: datetime) -> bool:
+    return isinstance(verdict.judge(host, now), Ask)
 
 
 def _with_people(hosts: Mapping[str, Facts]) -> dict[str, Facts]:
@@ -190,12 +205,14 @@ def _with_people(hosts: Mapping[str, Facts]) -> dict[str, Facts]:
     }
 
 
-def _windows(hosts: Mapping[str, Facts], now: datetime) -> dict[str, Window]:
+def _windows(
+    read: Callable[..., dict[str, Window]], hosts: Mapping[str, Facts], now: datetime
+) -> dict[str, Window]:
     """The metrics of each, hosts of one window together."""
     lengths: dict[int, list[str]] = {}
     for name, host in hosts.items():
         lengths.setdefault(round(host.policy.window_minutes), []).append(name)
     found: dict[str, Window] = {}
     for minutes, ids in lengths.items():
-        found |= cloudwatch.windows(ids, minutes=minutes, now=now)
+        found |= read(ids, minutes=minutes, now=now)
     return found

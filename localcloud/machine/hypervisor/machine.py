@@ -23,6 +23,7 @@ class Machine:
     private_ip: str
     mac: str
     gpus: int
+    vcpus: int
     role: str | None
     """Name of the role in the instance profile, not its ARN."""
     user_data: bytes | None

@@ -80,7 +80,10 @@ def _publish_forever(context: Context, hypervisor: Hypervisor) -> None:
         time.sleep(context.facts.metrics.interval_seconds)
         try:
             after = hypervisor.usage()
-            _publish(context, hypervisor.running(), measured(before, after))
+            able = {
+                name: host for name, host in hypervisor.running().items() if not hypervisor.impairments(name)
+            }
+            _publish(context, able, measured(before, after))
             before = after
         except Exception:  # one failed look must not end all later ones
             log.exception("GPU metrics were not published")

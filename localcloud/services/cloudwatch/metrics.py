@@ -67,10 +67,19 @@ def install() -> None:
     MINISTACK.replace("services.cloudwatch:_evict_old_metrics", _sweep)
 
 
-def record(namespace: str, name: str, value: float, unit: str, dimensions: Mapping[str, str]) -> None:
-    """One datapoint of now, in the current account and region, as if somebody had put it."""
+def record(
+    namespace: str,
+    name: str,
+    value: float,
+    unit: str,
+    dimensions: Mapping[str, str],
+    *,
+    at: float | None = None,
+) -> None:
+    """One datapoint of then (Unix time), or of now, in the current account and region, as if somebody had put it."""
+    point = {"Timestamp": at or time.time(), "Value": value, "Unit": unit, "Dimensions": dict(dimensions)}
     with _lock:
-        cloudwatch.record_metric(namespace, name, value, unit, dict(dimensions))
+        cloudwatch._metric_bucket((namespace, name, cloudwatch._dims_key(point["Dimensions"]))).append(point)
 
 
 def evaluate_alarms() -> None:

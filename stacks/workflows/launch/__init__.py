@@ -2,7 +2,7 @@
 
 import aws_cdk as cdk
 
-from lambdas.core.patrol import hold
+from lambdas.core.patrol import hold, verdict
 from stacks.constructs import permissions
 from stacks.constructs.events import DeadLetterQueue
 from stacks.constructs.function import Function, FunctionFactory
@@ -58,6 +58,6 @@ class Launch(Workflow):
         role = function.its_role
         permissions.write_objects(role, self.bucket, "runs/")
         permissions.list_objects(role, self.bucket, "runs/*/summary.json")
-        permissions.mark_hosts(role, self.yard, hold.TAG)
+        permissions.mark_hosts(role, self.yard, hold.TAG, verdict.READY_TAG)
         permissions.use_ledger(role, self.table, "Query", "PutItem", "UpdateItem", "DeleteItem")
         return function

@@ -14,11 +14,13 @@ COMPUTE = "python3 -c 'while True: sum(range(100000))' & "
 HOLD = "python3 -c 'x = bytearray(200 << 20); import time; time.sleep(600)' & "
 
 
-def values(hosts: Hosts, instance_id: str, metric: str, since: datetime) -> list[float]:
+def values(
+    hosts: Hosts, instance_id: str, metric: str, since: datetime, namespace: str = "Trainyard"
+) -> list[float]:
     """What was published since, the newest first."""
     stat = {
         "Metric": {
-            "Namespace": "Trainyard",
+            "Namespace": namespace,
             "MetricName": metric,
             "Dimensions": [{"Name": "InstanceId", "Value": instance_id}],
         },
@@ -102,3 +104,35 @@ def test_a_frozen_host_publishes_nothing(hosts: Hosts) -> None:
     begun = datetime.now(UTC) + timedelta(seconds=1)
     fresh(hosts, other, count=3)
     assert values(hosts, frozen, BUSY, begun) == []
+
+
+# ---------------------------------------------------------------------------------------------------- of EC2 itself
+def utilization(hosts: Hosts, instance_id: str, count: int = 2) -> list[float]:
+    """The next values of CPUUtilization, the newest first."""
+    begun = datetime.now(UTC)
+    found: list[float] = eventually(
+        lambda: (
+            got
+            if len(got := values(hosts, instance_id, "CPUUtilization", begun, "AWS/EC2")) >= count
+            else None
+        )
+    )
+    return found
+
+
+def test_ec2_tells_of_the_processors_of_every_instance_in_percent_of_all_its_vcpus(hosts: Hosts) -> None:
+    busy, idle = hosts.launch(2, InstanceType="c6i.large")
+    hosts.send([busy], COMPUTE + "wait")
+    eventually(lambda: utilization(hosts, busy, 1)[0] >= 30)
+    assert max(utilization(hosts, busy)) <= 50, "one thread, of two vCPUs"
+    assert max(utilization(hosts, idle)) < 25
+
+
+def test_ec2_tells_of_a_host_that_hangs_and_of_one_whose_agent_is_silent(hosts: Hosts) -> None:
+    frozen, silenced = hosts.launch(2)
+    fresh(hosts, silenced)
+    fault(hosts, "freeze", frozen)
+    fault(hosts, "metrics", silenced)
+    assert utilization(hosts, frozen, 1) == [0.0]
+    assert utilization(hosts, silenced)
+    fault(hosts, "clear")

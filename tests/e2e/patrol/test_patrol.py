@@ -14,7 +14,6 @@ import pytest
 from lambdas.core.values import wire
 from tests.e2e.runs import Runs
 from tests.e2e.watch import (
-    LONG_AGO,
     MINUTES,
     ON_DEMAND,
     ONE,
@@ -35,6 +34,7 @@ from tests.e2e.watch import (
     set_tags,
     shell,
     state,
+    tag,
     until_gone,
     until_it_is,
     until_judged,
@@ -131,18 +131,36 @@ def a_run_stops_at_its_cap_without_its_host_agent(runs: Runs) -> None:
     assert "stopped at its cap of 0.08 hours" in done.summary["reason"]
 
 
-def an_idle_host_of_a_launch_is_kept_until_its_lease_ends_and_then_goes(runs: Runs) -> None:
-    """A notebook on a spot host. Its lease is longer than its window, so that it is idle long before."""
+def a_forgotten_host_of_a_launch_is_stopped_hours_before_its_lease_ends(runs: Runs) -> None:
+    """A notebook that nobody asked to hold."""
     made = launched(
-        runs, image=runs.yard.image(), instance_types=["g6.xlarge"], market="spot", hours=0.09
+        runs, image=runs.yard.image(), instance_types=["g6.xlarge"], market="on_demand", hours=12
     ).summary
-    notebook, lease_ends = made["instance"], wire.instant(made["until"])
+    notebook = made["instance"]
+    assert made["held"] is None
     set_tags(runs, notebook, **SOON)
+    until_it_is(runs, notebook, "stopped", 8 * MINUTES)
+    stopped = act_on(runs, notebook)
+    assert stopped["verdict"] == "stop-idle"
+    assert "no GPU of it was above" in stopped["reason"]
+    assert "an hour, stopped $" in stopped["reason"]
+    ready = wire.instant(tag(runs, notebook, "trainyard:ready"))
+    assert wire.instant(stopped["at"]) - ready >= timedelta(minutes=SOON["window_minutes"])
+    ec2(runs).terminate_instances(InstanceIds=[notebook])
+
+
+def an_idle_host_of_a_launch_that_is_to_be_held_goes_when_the_hold_is_over(runs: Runs) -> None:
+    """Its hold is longer than its window, so that it is idle long before."""
+    made = launched(
+        runs, image=runs.yard.image(), instance_types=["g6.xlarge"], market="spot", hold_hours=0.09
+    ).summary
+    notebook, hold_ends = made["instance"], wire.instant(made["held"])
+    set_tags(runs, notebook, **SOON, idle_spot="terminate")
     until_gone(runs, [notebook], 9 * MINUTES)
     ended = act_on(runs, notebook)
     assert ended["verdict"] == "terminate-idle"
-    assert wire.instant(ended["at"]) >= lease_ends
-    assert sum(host(runs, notebook)["LaunchTime"] < at < lease_ends for at in passes(runs)) >= 3
+    assert wire.instant(ended["at"]) >= hold_ends
+    assert sum(host(runs, notebook)["LaunchTime"] < at < hold_ends for at in passes(runs)) >= 3
 
 
 def a_host_whose_metrics_stop_is_warned_about_by_name_and_kept(runs: Runs) -> None:
@@ -152,7 +170,7 @@ def a_host_whose_metrics_stop_is_warned_about_by_name_and_kept(runs: Runs) -> No
     ).summary
     silent = str(made["instance"])
     runs.cloud.fault("metrics", silent)
-    set_tags(runs, silent, hold=LONG_AGO, unknown_warn_minutes=1, grace_minutes=0.1, window_minutes=6)
+    set_tags(runs, silent, unknown_warn_minutes=1, grace_minutes=0.1, window_minutes=6)
     until_judged(runs, [silent], "warn-unknown", 15 * MINUTES)
     seen = len(passes(runs))
     runs.until("patrol looks twice more", lambda: len(passes(runs)) >= seen + 2, 3 * MINUTES)
@@ -256,7 +274,8 @@ STORIES: tuple[Story, ...] = (
     a_spot_gang_that_no_run_explains_ends_at_the_third_patrol,
     an_execution_stopped_by_hand_unheard_leaves_no_host_and_a_summary,
     a_run_stops_at_its_cap_without_its_host_agent,
-    an_idle_host_of_a_launch_is_kept_until_its_lease_ends_and_then_goes,
+    a_forgotten_host_of_a_launch_is_stopped_hours_before_its_lease_ends,
+    an_idle_host_of_a_launch_that_is_to_be_held_goes_when_the_hold_is_over,
     a_host_whose_metrics_stop_is_warned_about_by_name_and_kept,
     a_run_that_waits_for_capacity_keeps_its_idle_hosts,
     a_run_whose_row_is_deleted_ends_and_says_so,

@@ -7,10 +7,12 @@ import pytest
 from lambdas.core.images import launch
 from lambdas.core.images.launch import LaunchRequest
 from lambdas.core.model.image import Image
+from lambdas.core.model.instance_types import Market
 from lambdas.core.model.job import Job, MarketChoice
+from lambdas.core.run.records import AttemptRow, HostRow
 from lambdas.core.run.recovery import EndRun, Retry, Trouble
 from lambdas.core.values.validation import InputFaults
-from tests.unit.core.facts import NOON, ZONES, after, an_image
+from tests.unit.core.facts import NOON, ZONES, after, an_image, run_facts
 
 OLD = an_image(
     ami="ami-0000000000000000a", kind="snapshot", family="digits", run="digits-1", execution="snap-1"
@@ -31,7 +33,37 @@ def test_defaults_are_twelve_hours_in_any_zone_and_spot_first() -> None:
         market=MarketChoice.SPOT_THEN_ON_DEMAND,
         hours=12.0,
         wait_minutes=30.0,
+        hold_hours=None,
     )
+
+
+def test_nobody_is_held_who_did_not_ask_for_it() -> None:
+    until, held = said_of(hold_hours=None)
+    assert (until, held) == ("2026-11-21T00:00:00.000Z", None)
+
+
+def test_a_hold_begins_when_the_host_can_be_used_and_makes_its_hours_longer_never_shorter() -> None:
+    assert said_of(hold_hours=2.0) == ("2026-11-21T00:00:00.000Z", "2026-11-20T14:05:00.000Z")
+    assert said_of(hold_hours=48.0) == ("2026-11-22T12:05:00.000Z",) * 2
+
+
+def said_of(**row: Any) -> tuple[str | None, str | None]:
+    """Until when the host of a launch of twelve hours runs and is held, which can be used after five minutes."""
+    host = HostRow(
+        instance="i-1",
+        type="g6.xlarge",
+        zone="us-east-1a",
+        market=Market.SPOT,
+        price=0.3,
+        launched=NOON,
+        attempt=1,
+    )
+    one = AttemptRow(attempt=1, offer={"pool": "p"}, hosts=("i-1",), launched=NOON)
+    facts = run_facts(
+        "nb", 300, attempts=[one], hosts=[host], kind="launch", deadline=after(12 * 3600), **row
+    )
+    summary = launch.summarise(facts)
+    return summary["until"], summary["held"]
 
 
 FAULTS = [
@@ -53,6 +85,7 @@ FAULTS = [
             "hours: ",
         ],
     ),
+    ({"latest": "digits", "hold_hours": 0}, ["hold_hours: "]),
     ({"latest": "digits", "instance_types": [], "zones": "us-east-1a"}, ["instance_types: ", "zones: "]),
 ]
 

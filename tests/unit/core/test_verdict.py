@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lambdas.core.model.instance_types import Market
-from lambdas.core.patrol.verdict import ACTS, GOING, Ask, Earlier, Facts, Verdict, Window, judge
+from lambdas.core.patrol.verdict import ACTS, GOING, Ask, Earlier, Facts, Verdict, Window, judge, prices
 from tests.unit.core.facts import NOON
 from tests.unit.core.patrol_page import table
 from tests.unit.core.verdict_cases import CASES, PRICE, Case, ago
@@ -22,6 +22,21 @@ def test_verdict(case: Case) -> None:
     word = "ask" if isinstance(verdict, Ask) else verdict.word
     assert (word, getattr(verdict, "saves", 0.0)) == (case.word, case.saves), verdict.reason
     assert case.says in verdict.reason
+
+
+def test_whatever_may_be_decided_otherwise_says_what_it_costs_on_each_rung() -> None:
+    for case in CASES:
+        verdict = judge(case.host(), NOON)
+        if isinstance(verdict, Verdict) and not (case.host().live or case.host().state in GOING):
+            for price in (" a month for its disk of 100 GiB", "archived at most $5.00", "terminated nothing"):
+                assert price in verdict.reason, case.name
+
+
+def test_of_a_disk_that_nobody_knows_the_price_is_that_of_a_gib() -> None:
+    said = prices(replace(CASES[0].host(), state="running", disk_gib=None))
+    assert said.startswith(
+        "It costs $1.01 an hour, stopped $0.08 a month for each GiB of its disk, archived at most $0.05,"
+    )
 
 
 def test_every_row_has_a_name_of_its_own() -> None:
@@ -45,6 +60,7 @@ def _any_host(chance: random.Random) -> Facts:
         kind=chance.choice(["train", "bake", "launch"]),
         live=chance.random() < 0.2,
         stays=chance.random() < 0.3,
+        ready=chance.choice([None, ago(25), ago(600)]),
         lease=chance.choice([None, NOON + timedelta(hours=1), NOON - timedelta(hours=1)]),
         held=chance.choice([None, None, NOON + timedelta(hours=1)]),
         session=chance.random() < 0.2,

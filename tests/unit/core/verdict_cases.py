@@ -32,12 +32,16 @@ def window(at: float = 0.0, **known: float | None) -> Window:
 
 
 IDLE = window()
+RESTING = Window((1.0,) * 5)
+"""Its processors: what agents use, five minutes by five minutes."""
+WORKING = Window((1.0, 25.0, 1.0, 1.0, 1.0))
+"""One of four at work for five minutes."""
 SILENT = Window((None,) * 30)
 HALF = Window((None,) * 15 + (0.0,) * 15)
 LOST = {"run": "digits-1", "live": False}
 """Of a run that nobody knows."""
-MINE = {"run": "notebook-1", "kind": "launch", "live": False, "held": ago(30)}
-"""Of a launch that has ended well: the host is a person's, as long as the hold says."""
+MINE = {"run": "notebook-1", "kind": "launch", "live": False, "ready": ago(60), "lease": ahead(660)}
+"""Of a launch that has ended well an hour ago: the host is a person's, and nobody has asked to hold it."""
 KEPT = {"run": "digits-1", "live": False, "stays": True}
 """Of a run that is over, whose job keeps its hosts."""
 SPOT = {"market": Market.SPOT}
@@ -67,6 +71,9 @@ class Case:
             state="running",
             launched=ago(1440),
             price=1.006,
+            disk_gib=100,
+            vcpus=4,
+            processors=RESTING,
         )
         return replace(base, **{"policy": replace(Policy(), **self.policy), **self.facts})
 
@@ -183,16 +190,62 @@ CASES = [
         {**KEPT, "launched": ago(2), "window": IDLE, "earlier": Earlier("stop-idle", ago(900))},
     ),
     Case(
-        "a notebook without GPU load is kept until its lease ends",
+        "a launched host that nobody uses is stopped after its window, hours before its lease ends",
+        "stop-idle",
+        "nobody holds it: it is stopped. It costs $1.02 an hour, stopped $8.00 a month",
+        {**MINE, "window": IDLE},
+        saves=PRICE,
+    ),
+    Case(
+        "or archived, where EC2 cannot stop it",
+        "archive-idle",
+        "so it becomes an image. It costs $1.02 an hour, stopped $8.00 a month for its disk of 100 GiB, archived at "
+        "most $5.00, terminated nothing",
+        {**MINE, **SPOT, "window": IDLE},
+        saves=PRICE,
+    ),
+    Case(
+        "its window begins when it can be used, however long its launch has taken",
         "keep",
-        "somebody holds it until 2026-11-20T13:00Z",
-        {**MINE, "held": ahead(60), "lease": ahead(75), "window": IDLE},
+        "nobody could use it before 25 min ago, and 30 min without work make it idle",
+        {**MINE, "launched": ago(55), "ready": ago(25), "window": IDLE},
+    ),
+    Case(
+        "and when it is started again",
+        "keep",
+        "nobody could use it before 25 min ago",
+        {**MINE, "launched": ago(25), "ready": ago(600), "window": IDLE},
+    ),
+    Case(
+        "a launched host that computes is kept",
+        "keep-busy",
+        "at 87 %",
+        {**MINE, "window": window(at=87)},
+    ),
+    Case(
+        "one with an open session too",
+        "keep",
+        "a session is open on it. It costs $1.02 an hour",
+        {**MINE, "session": True, "window": IDLE},
+    ),
+    Case(
+        "and one that somebody holds, from its launch on or since",
+        "keep",
+        "somebody holds it until 2026-11-20T13:00Z. It costs $1.02 an hour",
+        {**MINE, "held": ahead(60), "window": IDLE},
     ),
     Case(
         "the host of a launch that broke off is nobody's",
         "terminate-orphan",
         "two patrols",
-        {**MINE, "held": None, "lease": ahead(700), "earlier": Earlier("warn-orphan", ago(1))},
+        {**MINE, "ready": None, "earlier": Earlier("warn-orphan", ago(1))},
+        saves=PRICE,
+    ),
+    Case(
+        "though somebody held it once",
+        "terminate-orphan",
+        "two patrols",
+        {**MINE, "ready": None, "held": ago(1), "earlier": Earlier("warn-orphan", ago(1))},
         saves=PRICE,
     ),
     Case(
@@ -204,15 +257,28 @@ CASES = [
     Case(
         "then it is stopped, be it busy",
         "stop-lease",
-        "its lease ended 16 min ago",
+        "it may not run any longer since 16 min ago, used or not",
         {**MINE, "lease": ago(16), "window": window(at=80)},
         saves=PRICE,
     ),
     Case(
-        "or terminated, where EC2 cannot stop it",
-        "terminate-lease",
+        "or archived, where EC2 cannot do that",
+        "archive-lease",
         "cannot stop",
         {**MINE, **SPOT, "lease": ago(16)},
+        saves=PRICE,
+    ),
+    Case(
+        "one that was started again after its lease had ended has twelve hours more, if it is used",
+        "keep-busy",
+        "at 80 %",
+        {**MINE, "launched": ago(734), "lease": ago(735), "window": window(at=80)},
+    ),
+    Case(
+        "and not a quarter of an hour longer",
+        "stop-lease",
+        "since 15 min ago, used or not",
+        {**MINE, "launched": ago(735), "lease": ago(736), "window": window(at=80)},
         saves=PRICE,
     ),
     Case(
@@ -277,32 +343,93 @@ CASES = [
         saves=PRICE,
     ),
     Case(
-        "an idle spot host without a run is terminated",
-        "terminate-idle",
-        "its policy ends it",
+        "an idle spot host without a run becomes an image",
+        "archive-idle",
+        "cannot stop a fleet's spot host, so it becomes an image. It costs $1.02 an hour",
         {**KEPT, **SPOT, "window": IDLE},
         saves=PRICE,
     ),
     Case(
-        "or archived, if its policy says so",
-        "archive-idle",
-        "becomes an image",
+        "or is terminated, if its policy says so",
+        "terminate-idle",
+        "its policy ends it. It costs $1.02 an hour",
         {**KEPT, **SPOT, "window": IDLE},
-        {"idle_spot": IdleSpot.ARCHIVE},
+        {"idle_spot": IdleSpot.TERMINATE},
         saves=PRICE,
     ),
     Case(
         "a host that nobody launched for a run is judged by its use",
         "stop-idle",
-        "nobody needs it",
+        "nobody holds it",
         {"window": IDLE},
         saves=PRICE,
     ),
     Case(
         "a window longer than the host's life is not over",
         "keep",
-        "it runs for 20 min",
+        "nobody could use it before 20 min ago",
         {**KEPT, "launched": ago(20), "window": window(m0=None, m1=None, m2=None)},
+    ),
+    # -------------------------------------------------------------------------------------------------- processors
+    Case(
+        "its processors are asked about where no GPU works",
+        "ask",
+        "its processors decide",
+        {**KEPT, "window": IDLE, "processors": None},
+    ),
+    Case(
+        "a host whose processors work is kept, though no GPU does",
+        "keep-busy",
+        "its processors did 100 % of what one does, in five minutes within the last 30 min; idle is below 50 %",
+        {**KEPT, "window": IDLE, "processors": WORKING},
+    ),
+    Case(
+        "a launched one too",
+        "keep-busy",
+        "its processors did 100 %",
+        {**MINE, "window": IDLE, "processors": WORKING},
+    ),
+    Case(
+        "unless its policy asks for more",
+        "stop-idle",
+        "no GPU of it was above 0.0 % and its processors did at most 100 % of what one does in the last 30 min",
+        {**KEPT, "window": IDLE, "processors": WORKING},
+        {"idle_cpu_percent": 200},
+        saves=PRICE,
+    ),
+    Case(
+        "processors of which EC2 has not told are unknown",
+        "keep-unknown",
+        "EC2 has not told",
+        {**KEPT, "window": IDLE, "processors": Window((None, None, 1.0))},
+    ),
+    Case(
+        "of a window below a quarter of an hour EC2 tells too late, and GPUs alone decide",
+        "stop-idle",
+        "no GPU of it was above 0.0 % in the last 14 min",
+        {**KEPT, "window": IDLE, "processors": None},
+        {"window_minutes": 14},
+        saves=PRICE,
+    ),
+    Case(
+        "a host without a GPU is judged by its processors",
+        "stop-idle",
+        "its processors did at most 4 % of what one does in the last 30 min, and nobody holds it",
+        {**MINE, "type": "m7i.xlarge", "gpus": 0},
+        saves=PRICE,
+    ),
+    Case(
+        "and kept while they work",
+        "keep-busy",
+        "its processors did 100 %",
+        {**MINE, "type": "m7i.xlarge", "gpus": 0, "processors": WORKING},
+    ),
+    Case(
+        "it is unknown in so short a window",
+        "keep-unknown",
+        "EC2 tells of processors too late",
+        {**MINE, "type": "m7i.xlarge", "gpus": 0, "processors": None},
+        {"window_minutes": 14},
     ),
     # ------------------------------------------------------------------------------------------------------ unknown
     Case(
@@ -375,14 +502,14 @@ CASES = [
         "unknown is not idle",
         {**KEPT, "window": SILENT, "earlier": Earlier("keep", ago(300))},
     ),
-    Case(
-        "a host without a GPU is unknown",
-        "keep-unknown",
-        "has no GPU",
-        {**KEPT, "type": "m7i.xlarge", "gpus": 0},
-    ),
     # ------------------------------------------------------------------------------------------------------ stopped
-    Case("a stopped host is kept", "keep-stopped", "stopped for 3 days", stopped(3)),
+    Case(
+        "a stopped host is kept",
+        "keep-stopped",
+        "stopped for 3 days and becomes an image after 7 days. Stopped it costs $8.00 a month for its disk of 100 GiB, "
+        "archived at most $5.00, terminated nothing, with its disk lost",
+        stopped(3),
+    ),
     Case(
         "and becomes an image after a week",
         "archive-stopped",

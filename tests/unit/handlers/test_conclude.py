@@ -9,6 +9,8 @@ import pytest
 
 from benchmarks.recorded import Recorded, answering
 from lambdas import settings
+from lambdas.aws import messages
+from lambdas.core.model.errors import AccessDenied
 from lambdas.handlers.train import conclude
 from lambdas.settings import ConcludeSettings
 
@@ -124,3 +126,48 @@ def test_an_attempt_that_ended_before_keeps_its_end(run: Run) -> None:
     run.finishes()
     run.ends(outcome={"kind": "error", "error": "HostLost", "cause": "gone"})
     assert (run.row("attempt#0001")["ending"], run.row("attempt#0001")["ended"]) == ("finished", AT)
+
+
+def leaves_a_checkpoint(run: Run) -> None:
+    run.account.objects["runs/r/checkpoints/latest.json"] = b"{}"
+
+
+ENDS = [
+    ("a loss of hosts", {"kind": "error", "error": "HostLost", "cause": "gone"}),
+    ("a crash of a function", {"kind": "error", "error": "Runtime.ExitError", "cause": "{}"}),
+    ("no room", {"kind": "stop", "error": "NoOffer", "reason": "every pool refused"}),
+    (
+        "a program that speaks of another run's",
+        {"kind": "error", "error": "ProgramError", "cause": "checkpoints.resume: other-run has no step 7"},
+    ),
+    ("an execution that was stopped", {"kind": "error", "error": "Aborted", "reason": "by hand"}),
+]
+
+
+@pytest.mark.parametrize("outcome", [row[1] for row in ENDS], ids=[row[0] for row in ENDS])
+def test_an_end_that_is_no_success_says_once_how_to_go_on_from_the_checkpoint(
+    run: Run, outcome: dict[str, Any]
+) -> None:
+    assert "checkpoints.resume: r" not in run.ends(outcome=outcome)["summary"]["reason"]
+    leaves_a_checkpoint(run)
+    said = run.ends(outcome=outcome)
+    assert said["summary"]["reason"].count("checkpoints.resume: r") == 1
+    assert said["reason"] == said["summary"]["reason"]
+
+
+def test_so_does_a_run_that_fails_at_its_notice(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def denied(*_: str) -> None:
+        raise AccessDenied("sns:Publish is not allowed")
+
+    monkeypatch.setattr(messages, "publish", denied)
+    run.finishes()
+    leaves_a_checkpoint(run)
+    ended = run.ends()
+    assert ended["error"] == "AccessDenied"
+    assert ended["summary"]["reason"].count("checkpoints.resume: r") == 1
+
+
+def test_a_success_says_nothing_of_its_checkpoint(run: Run) -> None:
+    run.finishes()
+    leaves_a_checkpoint(run)
+    assert "checkpoints.resume" not in run.ends()["reason"]

@@ -108,7 +108,10 @@ def test_an_idle_host_on_demand_is_stopped_with_a_reason_and_told_of_once(yard: 
     assert host.tags["trainyard:verdict"].startswith("stop-idle 2026-11-20T12:0")
     (written,) = [each for each in yard.verdicts() if each["outcome"]]
     assert written["outcome"] == "done"
-    assert "no GPU of it was above 0.0 % in the last 30 min" in written["reason"]
+    assert (
+        "no GPU of it was above 0.0 % and its processors did at most 4 % of what one does"
+        in written["reason"]
+    )
     ((subject, text),) = yard.account.notices
     assert subject == "Trainyard trainyard: 1 host stopped, $2.00 an hour less"
     assert "stop i-idle (g5.xlarge, on_demand, $2.0000 an hour) of kept-1: no GPU" in text
@@ -124,6 +127,35 @@ def test_a_busy_host_is_kept_and_looked_at_every_five_minutes(yard: Yard) -> Non
     assert host.tags["trainyard:verdict"].startswith("keep-busy ")
     assert yard.account.metrics_asked == 2
     assert [each["verdict"] for each in yard.verdicts()] == ["keep-busy"]
+
+
+def test_a_host_without_work_for_its_gpu_is_kept_while_its_processors_have_some(yard: Yard) -> None:
+    host = yard.add("pandas", tags=KEPT, processors=lambda at: 25.0 if at.minute == 50 else 1.0)
+    yard.looks(10)
+    assert host.state == "running"
+    assert yard.account.metrics_asked == 4
+    (written,) = yard.verdicts()
+    assert written["verdict"] == "keep-busy"
+    assert "its processors did 100 % of what one does" in written["reason"]
+    yard.looks(20)
+    assert host.state == "stopping"
+
+
+def test_a_host_without_a_gpu_is_stopped_when_its_processors_rest(yard: Yard) -> None:
+    used = yard.add("used", type="m7i.xlarge", tags=KEPT, processors=lambda _: 30.0)
+    idle = yard.add("idle", type="m7i.xlarge", tags=KEPT)
+    yard.looks(5)
+    assert (used.state, idle.state) == ("running", "stopping")
+
+
+@pytest.mark.parametrize(("told", "state"), [(16, "running"), (4, "stopping")])
+def test_processors_count_by_whole_periods_that_ec2_has_told_of(yard: Yard, told: int, state: str) -> None:
+    """It may tell of one five minutes late, not of two."""
+    late = yard.add(
+        "late", tags=KEPT, processors=lambda at: None if at > yard.now - timedelta(minutes=told) else 1.0
+    )
+    yard.looks(6)
+    assert late.state == state
 
 
 def test_an_orphan_ends_at_the_second_patrol_and_hosts_of_a_live_run_are_not_asked_about(yard: Yard) -> None:

@@ -16,13 +16,13 @@ def test_the_tag_rules_until_an_order_comes() -> None:
     assert until.is_over(NOW + timedelta(hours=1))
 
 
-def test_a_host_started_after_its_lease_had_ended_gets_an_hour_once_a_boot(tmp_path: Path) -> None:
+def test_a_host_started_after_its_lease_had_ended_gets_another_once_a_boot(tmp_path: Path) -> None:
     places = Places(tmp_path)
     host = Identity("i-1", "us-east-1", "10.0.1.5", "ami-1", {"trainyard:lease": "2026-11-20T11:00:00.000Z"})
     found = with_a_lease(places, host, now=NOW)
     again = with_a_lease(places, host, now=NOW + timedelta(minutes=50))
     assert found.tags == again.tags
-    assert lease.at_launch(found.tags["trainyard:lease"]).until == NOW + timedelta(hours=1)
+    assert lease.at_launch(found.tags["trainyard:lease"]).until == NOW + lease.RESTARTED
 
 
 def test_a_lease_that_goes_on_is_left_as_it_is(tmp_path: Path) -> None:

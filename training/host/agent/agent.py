@@ -80,14 +80,16 @@ def lease_of(identity: Identity, *, now: datetime) -> Lease:
 
 
 def with_a_lease(places: Places, identity: Identity, *, now: datetime) -> Identity:
-    """A host that is started after its lease had ended gets an hour, once a boot, for somebody to say how long it is
-    needed (the tag trainyard:lease, before the next start)."""
+    """A host that is started after its lease had ended gets another one, once a boot: patrol stops it once it is
+    idle. Whoever needs another sets the tag trainyard:lease before the start."""
     tag = identity.tags.get("trainyard:lease")
     if tag is None or not lease.at_launch(tag).is_over(now):
         return identity
     if not places.started_again.exists():
         orders.write_whole(places.started_again, (now + lease.RESTARTED).isoformat())
-        logger.info("started again after its lease of %s had ended: stays for an hour", tag)
+        logger.info(
+            "started again after its lease of %s had ended: stays for %s at most", tag, lease.RESTARTED
+        )
     return replace(identity, tags={**identity.tags, "trainyard:lease": places.started_again.read_text()})
 
 

@@ -5,8 +5,9 @@ from datetime import datetime, timedelta
 
 MARGIN = timedelta(minutes=15)
 """What the control plane gets beyond the job's own limits to end things by itself: snapshot, release, retries."""
-RESTARTED = timedelta(hours=1)
-"""What a host gets that was stopped, and that somebody starts again after its lease had ended."""
+RESTARTED = timedelta(hours=12)
+"""What a host gets at most that was stopped, and that somebody starts again after its lease had ended: a day's work.
+Patrol stops it before, once it is idle."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -267,7 +267,8 @@ def role_of(profile: dict[str, Any] | None) -> str | None:
 
 def machine_of(instance: Any) -> Machine:
     """The instance as the hypervisor knows it."""
-    gpus = INSTANCE_TYPES[instance.instance_type].get("GpuInfo", {}).get("Gpus", [])
+    known = INSTANCE_TYPES[instance.instance_type]
+    gpus = known.get("GpuInfo", {}).get("Gpus", [])
     return Machine(
         instance_id=instance.id,
         image_id=instance.image_id,
@@ -277,6 +278,7 @@ def machine_of(instance: Any) -> Machine:
         private_ip=instance.private_ip,
         mac=instance.nics[0].mac_address,
         gpus=sum(int(gpu.get("Count", 0)) for gpu in gpus),
+        vcpus=int(known["VCpuInfo"]["DefaultVCpus"]),
         role=role_of(instance.iam_instance_profile),
         user_data=user_data_of(instance),
         metadata_tags=instance.metadata_options.instance_metadata_tags == "enabled",

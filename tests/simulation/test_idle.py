@@ -1,0 +1,80 @@
+"""A host that somebody launched and forgot: when it ends, and what its notice says, as patrol ships."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from simulation.aws.ec2 import Instance
+from simulation.scenarios import Scenario
+from simulation.story import tell
+from simulation.template import YardTemplate
+from simulation.yard import Yard
+
+WINDOW, SLACK = timedelta(minutes=30), timedelta(minutes=10)
+"""Patrol's idle window as shipped; and its looks, with what the metrics are late."""
+
+
+def launched(yard: Yard) -> Instance:
+    (host,) = yard.ec2.tagged("trainyard:run", "notebook")
+    return host
+
+
+def forgotten(
+    template: YardTemplate, over: Callable[[Yard], bool], at_end: Callable[[Yard], object], **asked: Any
+) -> timedelta:
+    """How long the host is there that nobody uses, launched for the usual twelve hours."""
+
+    def begin(yard: Yard) -> None:
+        yard.start("launch", "notebook", {"latest": "gpu", "instance_types": ["g6.xlarge"], **asked})
+
+    longest = timedelta(hours=3)
+    story = tell(template, Scenario("forgotten", "", begin, longest, over=over), at_end=at_end)
+    return timedelta(seconds=story.virtual_seconds)
+
+
+def test_one_on_demand_is_stopped_after_its_window_and_the_notice_says_what_it_costs(
+    yard: YardTemplate,
+) -> None:
+    told: list[str] = []
+    lived = forgotten(
+        yard,
+        lambda world: any(each.state == "stopped" for each in world.ec2.ever.values()),
+        lambda world: told.extend(each.text for each in world.notices.published),
+        market="on_demand",
+    )
+    assert WINDOW < lived < WINDOW + SLACK
+    (notice,) = (each for each in told if each.startswith("stop i-"))
+    assert "no GPU of it was above" in notice
+    assert "an hour, stopped $" in notice
+    assert " a month for its disk of " in notice
+    assert "terminated nothing, with its disk lost. To go on: aws ec2 start-instances" in notice
+
+
+def test_a_spot_host_becomes_an_image_then(yard: YardTemplate) -> None:
+    images: list[str] = []
+    lived = forgotten(
+        yard,
+        lambda world: any(each.state == "terminated" for each in world.ec2.ever.values()),
+        lambda world: images.extend(each.tags["trainyard:host"] for each in made(world)),
+        market="spot",
+    )
+    assert WINDOW < lived < WINDOW + 2 * SLACK
+    assert len(images) == 1
+
+
+def made(world: Yard) -> list[Any]:
+    return [each for each in world.ec2.images.values() if each.tags.get("trainyard:host")]
+
+
+@pytest.mark.parametrize("market", ["spot", "on_demand"])
+def test_one_that_is_to_be_held_is_let_go_when_the_hold_is_over(yard: YardTemplate, market: str) -> None:
+    lived = forgotten(
+        yard,
+        lambda world: any(not each.live for each in world.ec2.ever.values()),
+        lambda world: None,
+        market=market,
+        hold_hours=1,
+    )
+    assert timedelta(hours=1) < lived < timedelta(hours=1) + 2 * SLACK
