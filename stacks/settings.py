@@ -32,7 +32,8 @@ class YardSettings:
     look_seconds: int
     """How long a workflow waits for an event before it looks by itself: what a lost one costs."""
     volume_initialization_rate: int
-    """MiB a second at which EBS fetches a new root disk from its snapshot, 100 to 300; 0: as its blocks are touched."""
+    """MiB a second, the most at which EBS is asked to fetch a new root disk from its snapshot where that is worth its
+    charge; 0: never."""
     keep_images: int
     """How many images of every family stay, the newest, ..."""
     keep_days: int
@@ -108,7 +109,7 @@ NAME = (
 )
 RECIPE = r"[a-z][a-z0-9-]{0,29}", "say the name of a recipe under images/, like gpu"
 COUNT = r"0*[1-9]\d*", "say a whole number above zero"
-RATE = r"0|0*([12]\d\d|300)", "say 100 to 300 MiB a second, or 0"
+RATE = r"0*(0|100|200|300)", "say 100, 200 or 300 MiB a second, or 0"
 DOLLARS = r"\d{1,9}(\.\d{1,2})?", "say dollars, like 500 or 99.50; 0 for none"
 
 

@@ -47,7 +47,7 @@ class TrainingStack(cdk.Stack):
             self,
             factory,
             network,
-            host=TrainingHost(self, settings, network, storage, bus).template,
+            host=TrainingHost(self, settings, network, storage, bus).templates,
             topic=self.topic,
             release=images.release,
             snapshot=snapshot,

@@ -8,10 +8,13 @@ import pytest
 from tests.infrastructure.assembly import Assembly, Resource
 
 
-def template_of(yard: Assembly, host: str) -> Resource:
+def templates_of(yard: Assembly, host: str) -> list[Resource]:
     templates = yard.resources("AWS::EC2::LaunchTemplate")
-    (found,) = [each for each in templates if each.name.startswith(f"{host}Template")]
-    return found
+    return [each for each in templates if each.name.startswith(f"{host}Template")]
+
+
+def template_of(yard: Assembly, host: str) -> Resource:
+    return templates_of(yard, host)[0]
 
 
 @pytest.fixture(params=["Host", "Builder"])
@@ -34,11 +37,17 @@ def test_disks_are_encrypted_and_end_with_the_host(template: Resource) -> None:
         assert mapping["Ebs"]["DeleteOnTermination"] is True
 
 
-def test_disks_are_as_large_as_their_image_and_are_fetched_at_a_rate(template: Resource) -> None:
-    (mapping,) = template.properties["LaunchTemplateData"]["BlockDeviceMappings"]
-    assert "VolumeSize" not in mapping["Ebs"]
-    assert mapping["Ebs"]["VolumeType"] == "gp3"
-    assert mapping["Ebs"]["VolumeInitializationRate"] == 300
+@pytest.mark.parametrize("host", ["Host", "Builder"])
+def test_disks_are_as_large_as_their_image_and_there_is_a_template_for_each_rate(
+    yard: Assembly, host: str
+) -> None:
+    datas = [each.properties["LaunchTemplateData"] for each in templates_of(yard, host)]
+    disks = [mapping["Ebs"] for data in datas for mapping in data.pop("BlockDeviceMappings")]
+    assert [disk.pop("VolumeInitializationRate", 0) for disk in disks] == [0, 100, 200, 300]
+    assert all(data == datas[0] for data in datas)
+    assert all(disk == disks[0] for disk in disks)
+    assert "VolumeSize" not in disks[0]
+    assert disks[0]["VolumeType"] == "gp3"
 
 
 def test_a_host_that_powers_itself_off_is_gone(template: Resource) -> None:

@@ -60,7 +60,7 @@ def test_no_function_has_a_policy_that_aws_wrote(yard: Assembly) -> None:
 NEEDED_FOR = {
     "TOPIC_ARN": "sns:Publish",
     "IMAGE_PARAMETER": "ssm:GetParameter",
-    "LAUNCH_TEMPLATE_ID": "ec2:CreateFleet",
+    "LAUNCH_TEMPLATES": "ec2:CreateFleet",
     "TRAIN_STATE_MACHINE_ARN": "states:StartExecution",
     "BAKE_STATE_MACHINE_ARN": "states:StartExecution",
     "SNAPSHOT_STATE_MACHINE_ARN": "states:StartExecution",

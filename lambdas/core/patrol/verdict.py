@@ -171,7 +171,8 @@ class Facts:
     was launched for, `kind`: that run's, `live`: whether an execution of that name goes on; `stays`: the job keeps its
     hosts (after.hosts: stop). `held`: until when somebody wants it; `lease`: when the host of a launch powers itself
     off. `imaging`: who makes an image of it. `session`, `command`: whether a person has a session on it, or a command
-    runs. `price` is dollars an hour. `window` is None where the metrics were not asked for."""
+    runs. `price` is dollars an hour, `volume_charge` once, for the disk that was `made` then. `window` is
+    None where the metrics were not asked for."""
 
     instance: str
     type: str
@@ -179,6 +180,8 @@ class Facts:
     state: str
     launched: datetime
     price: float
+    volume_charge: float = 0.0
+    made: datetime | None = None
     changed: datetime | None = None
     run: str | None = None
     kind: str = "train"

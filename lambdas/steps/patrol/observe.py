@@ -6,7 +6,6 @@ their use decides about.
 """
 
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import field, replace
 from datetime import datetime
@@ -26,8 +25,6 @@ from lambdas.core.values.lazy import dataclass
 from lambdas.core.values.validation import InputFaults
 from lambdas.settings import PatrolSettings
 from lambdas.steps.observability import logger
-
-PRICE = re.compile(r"[0-9]{1,4}(\.[0-9]{1,9})?")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,7 +95,7 @@ def observe(yard: PatrolSettings, book: Logbook, now: datetime) -> Observation:
 def price_of(host: Instance) -> float:
     """Dollars an hour: what Launch noted, else the price list's on demand, which is never too little."""
     tagged = host.tags.get("trainyard:price", "")
-    if PRICE.fullmatch(tagged):
+    if instances.DOLLARS.fullmatch(tagged):
         return float(tagged)
     known = catalogue().types.get(host.type)
     return (known.on_demand_price if known else None) or 0.0
@@ -133,6 +130,8 @@ def _facts(host: Instance, live: frozenset[str], yard: Policy, now: datetime) ->
         launched=host.launched,
         changed=host.changed,
         price=price_of(host),
+        volume_charge=host.volume_charge,
+        made=host.attached,
         run=run,
         kind=kind,
         live=run in live,
