@@ -168,18 +168,18 @@ class Apt:
             CommandResult(0, UNREACHED),
             CommandResult(100, "E: Unable to locate package tree\n", "exit code 100"),
             (
-                "apt-get update could not fetch the lists of its package sources (some of them), so it knows no package: "
-                "Err:1 http://archive.ubuntu.com/ubuntu noble InRelease / W: Failed to fetch "
-                "http://archive.ubuntu.com/ubuntu/dists/noble/InRelease  Could not connect to archive.ubuntu.com:80; hosts "
-                "go out by HTTPS (port 443) alone"
+                "apt-get update could not fetch the lists of its package sources (some of them), so it knows "
+                "no package: Err:1 http://archive.ubuntu.com/ubuntu noble InRelease / W: Failed to fetch "
+                "http://archive.ubuntu.com/ubuntu/dists/noble/InRelease  Could not connect to archive.ubuntu.com:80; "
+                "hosts go out by HTTPS (port 443) alone"
             ),
         ),
         (
             CommandResult(100, "E: The list of sources could not be read.\n", "exit code 100"),
             CommandResult(0, ""),
             (
-                "apt-get update could not fetch the lists of its package sources (exit code 100), so it knows no package: "
-                "E: The list of sources could not be read.; hosts go out"
+                "apt-get update could not fetch the lists of its package sources (exit code 100), so it knows "
+                "no package: E: The list of sources could not be read.; hosts go out"
             ),
         ),
         (
