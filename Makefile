@@ -6,17 +6,16 @@ SHELL := /bin/sh
 MAKEFLAGS += --no-builtin-rules --no-print-directory
 export PATH := $(CURDIR)/.tools/bin:$(CURDIR)/.venv/bin:$(PATH)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
-# As pip does by itself; else each process compiles what it imports where nothing may be written (TensorFlow: 6 s).
-export UV_COMPILE_BYTECODE := 1
 unexport VIRTUAL_ENV PYTHONPATH PYTHONHOME
 
 VENV := .venv/bin/python
 HOST := .venv-host/bin/python
 UV := .venv/bin/uv
-# An index of Python's own pip configuration is not known to uv: where uv cannot install, pip does.
-install = $(UV) pip install --quiet --python $(1) $(2) || $(1) -m pip install --quiet $(2)
+# An index of Python's own pip configuration is not known to uv: where uv cannot install, pip does. Compiled at once, as
+# pip does by itself: else each process compiles what it imports where nothing may be written (TensorFlow: 6 s).
+install = $(UV) pip install --quiet --compile-bytecode --python $(1) $(2) || $(1) -m pip install --quiet $(2)
 
-.PHONY: help setup demo deploy test simulate permissions check format bench clean
+.PHONY: help setup demo preflight deploy destroy test simulate permissions check format bench clean
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
 
@@ -25,8 +24,14 @@ setup: .venv/.ready .tools/cdk/.ready .tools/awscli/.ready .venv-host/.ready ## 
 demo: setup ## a run from nothing to an evaluated model; JOB=path runs another job file, KEEP=1 leaves the cloud up
 	@$(VENV) -m demo
 
+preflight: .venv/.ready ## what the account lacks for a yard; ARGS=--request asks AWS for the quotas that are too small
+	@$(VENV) -m stacks.preflight $(ARGS)
+
 deploy: .venv/.ready .tools/cdk/.ready .tools/awscli/.ready ## put the yard into the account or endpoint the environment names
 	@scripts/deploy
+
+destroy: .venv/.ready ## take the yard out of that account; says what is left and what it costs (ARGS='--images --data')
+	@$(VENV) -m stacks.destroy $(ARGS)
 
 test: setup ## every test: core, templates, local cloud, host software, whole runs
 	@scripts/test $(ARGS)

@@ -122,7 +122,6 @@ def _installer() -> list[str]:
     """uv where it is installed, pip otherwise: both know `--target` and `--requirement`."""
     uv = shutil.which("uv", path=str(Path(sys.executable).parent)) or shutil.which("uv")
     if uv:
-        uv_install = [uv, "pip", "install", "--quiet", "--no-compile-bytecode", "--python", sys.executable]
-        return [*uv_install, "--only-binary", ":all:"]
+        return [uv, "pip", "install", "--quiet", "--python", sys.executable, "--only-binary", ":all:"]
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile"]
     return [*pip, "--only-binary", ":all:"]

@@ -53,6 +53,7 @@ class Cloud:
 
     state: Path
     port: int
+    facts: Path = FACTS
     _clients: dict[tuple[str, Credentials], Any] = field(default_factory=dict)
 
     @property
@@ -67,7 +68,7 @@ class Cloud:
         return done
 
     def up(self) -> None:
-        self.command("up", "--detach", "--port", str(self.port), "--facts", str(FACTS))
+        self.command("up", "--detach", "--port", str(self.port), "--facts", str(self.facts))
 
     def down(self) -> None:
         self.command("down")

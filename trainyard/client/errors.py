@@ -51,5 +51,17 @@ class RunFailed(YardError):
     """The run has failed, was refused or was stopped; with its own reason."""
 
 
+class HostsRunning(YardError):
+    """The yard cannot go while it has hosts."""
+
+
+class RunsRunning(YardError):
+    """The yard cannot go while its workflows are at work."""
+
+
+class StackNotDeleted(YardError):
+    """CloudFormation could not delete a stack; with its own reason."""
+
+
 class NoModel(YardError):
     """The run has left no model."""

@@ -1,0 +1,262 @@
+"""What an account and region lack for a yard, asked before anything costs money there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from trainyard.client.errors import Denied
+from trainyard.client.session import Session
+
+AWS_KEY = "alias/aws/ebs"
+BOOTSTRAP = "CDKToolkit"
+SERVICES = ("spot.amazonaws.com", "ec2fleet.amazonaws.com")
+"""EC2 acts through roles of these, which AWS makes at the first use by somebody who may."""
+VPCS_BY_DEFAULT = 5
+"""docs.aws.amazon.com/vpc/latest/userguide/amazon-vpc-limits.html: VPCs per Region."""
+
+
+class Verdict(StrEnum):
+    """What a look has come to."""
+
+    READY = "ready"
+    ASKED = "asked"
+    """AWS has been asked and has not answered yet."""
+    SHORT = "short"
+    """A yard can be deployed, and will refuse what needs this."""
+    MISSING = "missing"
+    """No yard can be deployed."""
+    UNKNOWN = "unknown"
+    """The credentials may not look."""
+
+
+@dataclass(frozen=True)
+class Need:
+    """vCPUs of one quota of the service `ec2` that a yard needs, and for what."""
+
+    quota: str
+    name: str
+    vcpus: int
+    purpose: str
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What a yard asks of an account. `types` are those its builder and its jobs start from."""
+
+    types: Sequence[str]
+    quotas: Sequence[Need]
+    monthly_dollars: float = 0.0
+    vpcs: int = 1
+
+
+@dataclass(frozen=True)
+class Row:
+    """One thing looked at: what was found, what a yard needs, and what to type where these differ."""
+
+    subject: str
+    found: str
+    needed: str
+    verdict: Verdict
+    next_step: str = ""
+    quota: str = ""
+    """The quota's code, where it is one."""
+    desired: int = 0
+    """The value to ask for, where it is too small."""
+
+
+@dataclass(frozen=True)
+class Preflight:
+    """All rows, in the order in which they were looked at."""
+
+    rows: tuple[Row, ...]
+
+    @property
+    def can_deploy(self) -> bool:
+        return not any(row.verdict is Verdict.MISSING for row in self.rows)
+
+    @property
+    def is_ready(self) -> bool:
+        return all(row.verdict is Verdict.READY for row in self.rows)
+
+
+def look(session: Session, needs: Needs) -> Preflight:
+    """Ask AWS about everything a yard needs; reads only. Raises NoCredentials, NoRegion, NoAnswer: nothing can be
+    asked then. What the credentials may not read is a row that says so."""
+    looks: tuple[tuple[str, Callable[[], list[Row]]], ...] = (
+        ("identity", lambda: [_identity(session)]),
+        ("region", lambda: [_region(session)]),
+        ("instance types", lambda: [_offered(session, needs.types)]),
+        ("quotas", lambda: list(_quotas(session, needs.quotas))),
+        ("service-linked roles", lambda: list(_service_linked_roles(session))),
+        ("CDK bootstrap", lambda: [_bootstrap(session)]),
+        ("EBS encryption", lambda: [encryption(session)]),
+        ("VPCs", lambda: [_vpcs(session, needs.vpcs)]),
+        ("budget", lambda: [_budget(needs.monthly_dollars)]),
+    )
+    rows: list[Row] = []
+    for subject, ask in looks:
+        try:
+            rows += ask()
+        except Denied as denied:
+            rows.append(Row(subject, denied.what, "to be known", Verdict.UNKNOWN, denied.next_step))
+    return Preflight(tuple(rows))
+
+
+def request_increases(session: Session, seen: Preflight) -> list[Row]:
+    """Ask AWS for every quota that is too small and not asked for yet; the rows of those. AWS answers within minutes to
+    days: `look` says how far it is."""
+    asked = [row for row in seen.rows if row.quota and row.verdict is Verdict.SHORT]
+    for row in asked:
+        session.client("service-quotas").request_service_quota_increase(
+            ServiceCode="ec2", QuotaCode=row.quota, DesiredValue=float(row.desired)
+        )
+    return asked
+
+
+def _identity(session: Session) -> Row:
+    who = session.client("sts").get_caller_identity()
+    is_root = who["Arn"].endswith(":root")
+    advice = "sign in as a role or a user: AWS advises against the root user" if is_root else ""
+    return Row("identity", f"{who['Arn']} of {who['Account']}", "who may deploy", Verdict.READY, advice)
+
+
+def _region(session: Session) -> Row:
+    asked = session.client("ec2").describe_regions(AllRegions=True)["Regions"]
+    known = {region["RegionName"]: region.get("OptInStatus", "opt-in-not-required") for region in asked}
+    name, status = session.region, known.get(session.region)
+    if status is None:
+        return Row(
+            "region", f"{name} is none of EC2's", "a region of EC2", Verdict.MISSING, "export AWS_REGION=..."
+        )
+    if status == "not-opted-in":
+        enable = f"aws account enable-region --region-name {name}"
+        return Row("region", f"{name}, which the account has not enabled", "enabled", Verdict.MISSING, enable)
+    return Row("region", name, "enabled", Verdict.READY)
+
+
+def _offered(session: Session, types: Sequence[str]) -> Row:
+    pages = (
+        session.client("ec2")
+        .get_paginator("describe_instance_type_offerings")
+        .paginate(
+            LocationType="availability-zone", Filters=[{"Name": "instance-type", "Values": list(types)}]
+        )
+    )
+    zones: dict[str, list[str]] = {}
+    for page in pages:
+        for offering in page["InstanceTypeOfferings"]:
+            zones.setdefault(offering["Location"], []).append(offering["InstanceType"])
+    needed = f"one of {', '.join(types)}"
+    if not zones:
+        advice = "choose another region, or other instance_types in images/gpu.yaml and in jobs"
+        return Row("instance types", f"none in {session.region}", needed, Verdict.MISSING, advice)
+    found = "; ".join(f"{zone}: {', '.join(sorted(kinds))}" for zone, kinds in sorted(zones.items()))
+    return Row("instance types", found, needed, Verdict.READY)
+
+
+def _quotas(session: Session, needs: Sequence[Need]) -> Iterator[Row]:
+    for need in needs:
+        value, requested = _quota(session, need.quota), _requested(session, need.quota)
+        found = f"{value:g} vCPUs{requested}" if value is not None else "AWS knows no such quota here"
+        subject, needed = f"{need.name} ({need.quota})", f"{need.vcpus} vCPUs for {need.purpose}"
+        if value is None or value >= need.vcpus:
+            yield Row(subject, found, needed, Verdict.READY, quota=need.quota)
+            continue
+        verdict = Verdict.ASKED if requested else Verdict.SHORT
+        command = (
+            f"aws service-quotas request-service-quota-increase --service-code ec2 --quota-code {need.quota} "
+            f"--desired-value {need.vcpus} --region {session.region}"
+        )
+        step = "" if requested else command
+        yield Row(subject, found, needed, verdict, step, quota=need.quota, desired=need.vcpus)
+
+
+def _quota(session: Session, code: str) -> float | None:
+    """The applied value, else AWS's default."""
+    client = session.client("service-quotas")
+    for ask in (client.get_service_quota, client.get_aws_default_service_quota):
+        try:
+            return float(ask(ServiceCode="ec2", QuotaCode=code)["Quota"]["Value"])
+        except client.exceptions.NoSuchResourceException:
+            continue
+    return None
+
+
+def _requested(session: Session, code: str) -> str:
+    """The newest request for this quota in words; nothing where there is none, or it was granted."""
+    client = session.client("service-quotas")
+    pages = client.get_paginator("list_requested_service_quota_change_history_by_quota").paginate(
+        ServiceCode="ec2", QuotaCode=code
+    )
+    requests: list[dict[str, Any]] = [request for page in pages for request in page["RequestedQuotas"]]
+    if not requests:
+        return ""
+    newest = max(requests, key=lambda request: request["Created"])
+    if newest["Status"] not in ("PENDING", "CASE_OPENED"):
+        return ""
+    return f"; {newest['DesiredValue']:g} asked for on {newest['Created']:%Y-%m-%d}, {newest['Status']}"
+
+
+def _service_linked_roles(session: Session) -> Iterator[Row]:
+    for service in SERVICES:
+        roles = session.client("iam").list_roles(PathPrefix=f"/aws-service-role/{service}/")["Roles"]
+        found, step = (str(roles[0]["RoleName"]), "") if roles else ("none", "the deployment makes it")
+        yield Row("service-linked role", found, f"that of {service}", Verdict.READY, step)
+
+
+def _bootstrap(session: Session) -> Row:
+    client = session.client("cloudformation")
+    try:
+        (stack,) = client.describe_stacks(StackName=BOOTSTRAP)["Stacks"]
+    except client.exceptions.ClientError as error:
+        if "does not exist" not in str(error):
+            raise
+        return Row("CDK bootstrap", "none", BOOTSTRAP, Verdict.READY, "the deployment makes it")
+    status = str(stack["StackStatus"])
+    if status.endswith("_COMPLETE") and not status.startswith(("DELETE", "ROLLBACK")):
+        return Row("CDK bootstrap", status, BOOTSTRAP, Verdict.READY)
+    step = f"aws cloudformation delete-stack --stack-name {BOOTSTRAP}, then deploy again"
+    return Row("CDK bootstrap", status, BOOTSTRAP, Verdict.MISSING, step)
+
+
+def encryption(session: Session) -> Row:
+    """Whether new volumes are encrypted with a key that spot hosts may not use
+    (docs.aws.amazon.com/AWSEC2/latest/UserGuide/service-linked-roles-spot-instance-requests.html)."""
+    ec2 = session.client("ec2")
+    if not ec2.get_ebs_encryption_by_default()["EbsEncryptionByDefault"]:
+        return Row("EBS encryption", "off by default", "any", Verdict.READY)
+    key = str(ec2.get_ebs_default_kms_key_id()["KmsKeyId"])
+    if key.endswith(AWS_KEY):
+        return Row("EBS encryption", f"by default, with {AWS_KEY}", "any", Verdict.READY)
+    return Row(
+        "EBS encryption",
+        f"by default, with the customer key {key}",
+        "a key that EC2 may use for spot hosts",
+        Verdict.SHORT,
+        f"aws kms create-grant --key-id {key} --grantee-principal <ARN of AWSServiceRoleForEC2Spot> "
+        "--operations Decrypt Encrypt GenerateDataKey GenerateDataKeyWithoutPlaintext ReEncryptFrom ReEncryptTo "
+        "CreateGrant DescribeKey; else launches end in Client.InternalError",
+    )
+
+
+def _vpcs(session: Session, more: int) -> Row:
+    pages = session.client("ec2").get_paginator("describe_vpcs").paginate()
+    count = sum(len(page["Vpcs"]) for page in pages)
+    found, needed = f"{count} in {session.region}", f"{more} more; AWS allows {VPCS_BY_DEFAULT} unless raised"
+    if count + more <= VPCS_BY_DEFAULT:
+        return Row("VPCs", found, needed, Verdict.READY)
+    step = "aws service-quotas request-service-quota-increase --service-code vpc --quota-code L-F678F1CE ..."
+    return Row(
+        "VPCs", found, needed, Verdict.SHORT, f"{step} (none is needed where the yard is there already)"
+    )
+
+
+def _budget(dollars: float) -> Row:
+    if dollars:
+        return Row("budget", f"${dollars:g} a month", "a bound", Verdict.READY)
+    return Row(
+        "budget", "none", "a bound, if you want one", Verdict.READY, "deploy with -c monthly_dollars=500"
+    )

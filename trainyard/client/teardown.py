@@ -1,0 +1,248 @@
+"""Taking a yard out of an account: what would go on, what is left afterwards, and what that costs a month.
+
+Prices are of us-east-1 (November 2026) and the most that AWS bills: snapshots hold what differs from the image before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from botocore.exceptions import ClientError, WaiterError
+
+from trainyard.client.errors import HostsRunning, RunsRunning, StackNotDeleted
+from trainyard.client.session import Session
+
+TAG = "trainyard:yard"
+GONE = ("shutting-down", "terminated")
+SNAPSHOT_GIB_MONTH, VOLUME_GIB_MONTH = 0.05, 0.08
+BUCKET_GIB_MONTH, TABLE_GIB_MONTH, LOGS_GIB_MONTH = 0.023, 0.25, 0.03
+GIB = 2**30
+
+
+class Kind(StrEnum):
+    """What the stacks leave on purpose."""
+
+    IMAGE = "image"
+    SNAPSHOT = "snapshot"
+    VOLUME = "volume"
+    BUCKET = "bucket"
+    TABLE = "table"
+    LOG_GROUP = "log group"
+
+
+IMAGES = frozenset({Kind.IMAGE, Kind.SNAPSHOT})
+DATA = frozenset({Kind.BUCKET, Kind.TABLE, Kind.VOLUME, Kind.LOG_GROUP})
+
+
+@dataclass(frozen=True)
+class Leftover:
+    """One thing that outlives the stacks, its size, and dollars a month at most."""
+
+    kind: Kind
+    name: str
+    gib: float
+    dollars: float
+    about: str = ""
+
+
+def hosts(session: Session, yard: str) -> list[str]:
+    """The yard's instances that are not gone, stopped ones too: they cost something, and hold the network."""
+    filters = [{"Name": f"tag:{TAG}", "Values": [yard.lower()]}]
+    pages = session.client("ec2").get_paginator("describe_instances").paginate(Filters=filters)
+    return [
+        str(instance["InstanceId"])
+        for page in pages
+        for held in page["Reservations"]
+        for instance in held["Instances"]
+        if instance["State"]["Name"] not in GONE
+    ]
+
+
+def executions(session: Session, yard: str) -> list[str]:
+    """The ARNs of the executions of the yard's state machines that are running."""
+    client = session.client("stepfunctions")
+    machines = [
+        machine
+        for page in client.get_paginator("list_state_machines").paginate()
+        for machine in page["stateMachines"]
+        if machine["name"].startswith(f"{yard.lower()}-")
+    ]
+    return [
+        str(execution["executionArn"])
+        for machine in machines
+        for page in client.get_paginator("list_executions").paginate(
+            stateMachineArn=machine["stateMachineArn"], statusFilter="RUNNING"
+        )
+        for execution in page["executions"]
+    ]
+
+
+def stacks(session: Session, yard: str) -> list[str]:
+    """The names of the yard's stacks, in the order in which they can be deleted: who imports goes before."""
+    pages = session.client("cloudformation").get_paginator("describe_stacks").paginate()
+    ours = [
+        stack
+        for page in pages
+        for stack in page["Stacks"]
+        if {"Key": TAG, "Value": yard.lower()} in stack.get("Tags", [])
+    ]
+    newest_first = sorted(ours, key=lambda stack: stack["CreationTime"], reverse=True)
+    return [str(stack["StackName"]) for stack in newest_first]
+
+
+def delete_stacks(session: Session, yard: str, said: Callable[[str], None] = lambda _: None) -> None:
+    """Delete the yard's stacks, saying each name before. Raises RunsRunning and HostsRunning while it has any,
+    StackNotDeleted."""
+    if going := executions(session, yard):
+        raise RunsRunning(
+            f"the yard {yard} has {len(going)} executions that are running: {', '.join(going)}",
+            "they would launch hosts, and nothing would stop these once patrol is gone",
+            f"aws stepfunctions stop-execution --region {session.region} --execution-arn {going[0]}",
+        )
+    _refuse_hosts(session, yard)
+    client = session.client("cloudformation")
+    for name in stacks(session, yard):
+        said(name)
+        client.delete_stack(StackName=name)
+        try:
+            client.get_waiter("stack_delete_complete").wait(
+                StackName=name, WaiterConfig={"Delay": 2, "MaxAttempts": 900}
+            )
+        except WaiterError as error:
+            raise StackNotDeleted(
+                f"the stack {name} was not deleted",
+                "; ".join(_why(session, name)) or str(error),
+                "mend what it says, then the same command again",
+            ) from error
+    _refuse_hosts(session, yard)
+
+
+def left(session: Session, yard: str) -> list[Leftover]:
+    """What has the yard's tag or name, and no stack deletes."""
+    return [
+        *_images(session, yard),
+        *_volumes(session, yard),
+        *_buckets(session, yard),
+        *_tables(session, yard),
+        *_log_groups(session, yard),
+    ]
+
+
+def remove(session: Session, things: Collection[Leftover]) -> None:
+    """Delete them for good. There is no way back."""
+    ec2 = session.client("ec2")
+    for thing in things:
+        match thing.kind:
+            case Kind.IMAGE:
+                ec2.deregister_image(ImageId=thing.name, DeleteAssociatedSnapshots=True)
+            case Kind.SNAPSHOT:
+                ec2.delete_snapshot(SnapshotId=thing.name)
+            case Kind.VOLUME:
+                ec2.delete_volume(VolumeId=thing.name)
+            case Kind.BUCKET:
+                bucket = session.resource("s3").Bucket(thing.name)
+                bucket.object_versions.delete()
+                bucket.delete()
+            case Kind.TABLE:
+                dynamodb = session.client("dynamodb")
+                dynamodb.update_table(TableName=thing.name, DeletionProtectionEnabled=False)
+                dynamodb.delete_table(TableName=thing.name)
+            case Kind.LOG_GROUP:
+                session.client("logs").delete_log_group(logGroupName=thing.name)
+
+
+def _refuse_hosts(session: Session, yard: str) -> None:
+    if living := hosts(session, yard):
+        raise HostsRunning(
+            f"the yard {yard} has {len(living)} hosts: {', '.join(living)}",
+            "nothing would stop them once patrol is gone",
+            f"aws ec2 terminate-instances --region {session.region} --instance-ids {' '.join(living)}",
+        )
+
+
+def _why(session: Session, stack: str) -> Iterator[str]:
+    """What CloudFormation says of every resource it could not delete."""
+    pages = session.client("cloudformation").get_paginator("describe_stack_events").paginate(StackName=stack)
+    for page in pages:
+        for event in page["StackEvents"]:
+            of_the_stack = event.get("PhysicalResourceId") == event["StackId"]
+            if event["ResourceStatus"] == "DELETE_FAILED" and not of_the_stack:
+                yield f"{event['LogicalResourceId']}: {event.get('ResourceStatusReason', '')}"
+
+
+def _images(session: Session, yard: str) -> Iterator[Leftover]:
+    """Each with its snapshots; then snapshots of which the image is gone."""
+    ec2, filters = session.client("ec2"), [{"Name": f"tag:{TAG}", "Values": [yard.lower()]}]
+    snapshots = {
+        each["SnapshotId"]: each
+        for page in ec2.get_paginator("describe_snapshots").paginate(OwnerIds=["self"], Filters=filters)
+        for each in page["Snapshots"]
+    }
+    for page in ec2.get_paginator("describe_images").paginate(Owners=["self"], Filters=filters):
+        for image in page["Images"]:
+            disks = [mapping["Ebs"] for mapping in image["BlockDeviceMappings"] if "Ebs" in mapping]
+            gib = float(sum(disk.get("VolumeSize", 0) for disk in disks))
+            yield Leftover(Kind.IMAGE, image["ImageId"], gib, gib * SNAPSHOT_GIB_MONTH, image.get("Name", ""))
+            for disk in disks:
+                snapshots.pop(disk.get("SnapshotId"), None)
+    for name, snapshot in snapshots.items():
+        gib = float(snapshot["VolumeSize"])
+        yield Leftover(Kind.SNAPSHOT, name, gib, gib * SNAPSHOT_GIB_MONTH, snapshot.get("Description", ""))
+
+
+def _volumes(session: Session, yard: str) -> Iterator[Leftover]:
+    filters = [
+        {"Name": f"tag:{TAG}", "Values": [yard.lower()]},
+        {"Name": "status", "Values": ["available"]},
+    ]
+    for page in session.client("ec2").get_paginator("describe_volumes").paginate(Filters=filters):
+        for volume in page["Volumes"]:
+            gib = float(volume["Size"])
+            yield Leftover(Kind.VOLUME, volume["VolumeId"], gib, gib * VOLUME_GIB_MONTH)
+
+
+def _buckets(session: Session, yard: str) -> Iterator[Leftover]:
+    client = session.client("s3")
+    for bucket in client.list_buckets()["Buckets"]:
+        if _tags("TagSet", client.get_bucket_tagging, Bucket=bucket["Name"]).get(TAG) != yard.lower():
+            continue
+        sizes = [
+            version.size or 0
+            for version in session.resource("s3").Bucket(bucket["Name"]).object_versions.all()
+        ]
+        gib = sum(sizes) / GIB
+        about = f"{len(sizes)} objects and older versions of them"
+        yield Leftover(Kind.BUCKET, bucket["Name"], gib, gib * BUCKET_GIB_MONTH, about)
+
+
+def _tables(session: Session, yard: str) -> Iterator[Leftover]:
+    client = session.client("dynamodb")
+    names = [name for page in client.get_paginator("list_tables").paginate() for name in page["TableNames"]]
+    for name in names:
+        table = client.describe_table(TableName=name)["Table"]
+        tags = _tags("Tags", client.list_tags_of_resource, ResourceArn=table["TableArn"])
+        if tags.get(TAG) == yard.lower():
+            gib = table["TableSizeBytes"] / GIB
+            yield Leftover(Kind.TABLE, name, gib, gib * TABLE_GIB_MONTH, f"{table['ItemCount']} rows")
+
+
+def _log_groups(session: Session, yard: str) -> Iterator[Leftover]:
+    """Those that functions made anew which wrote once more while their stack was deleted."""
+    pages = session.client("logs").get_paginator("describe_log_groups")
+    for page in pages.paginate(logGroupNamePrefix=f"/{yard.lower()}/"):
+        for group in page["logGroups"]:
+            gib = group.get("storedBytes", 0) / GIB
+            yield Leftover(Kind.LOG_GROUP, group["logGroupName"], gib, gib * LOGS_GIB_MONTH)
+
+
+def _tags(answered: str, ask: Callable[..., Any], **whom: str) -> dict[str, str]:
+    """By key; none where the resource has none or is gone meanwhile."""
+    try:
+        return {tag["Key"]: tag["Value"] for tag in ask(**whom)[answered]}
+    except ClientError as error:
+        if error.response["Error"]["Code"] in ("NoSuchTagSet", "NoSuchBucket", "ResourceNotFoundException"):
+            return {}
+        raise
