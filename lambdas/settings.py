@@ -53,11 +53,13 @@ class PlanSettings(YardSettings):
     image_parameter: str
     subnet_ids: tuple[str, ...]
     aws_region: str
+    volume_initialization_rate: int
+    """MiB/s, the most that is asked for a disk."""
 
 
 class LaunchSettings(YardSettings):
-    launch_template_id: str
-    launch_template_version: str
+    launch_templates: tuple[str, ...]
+    """One for each rate that a disk may be fetched at, in MiB/s, 0 for none: `300=lt-0123:1`."""
 
 
 class TrainSettings(YardSettings):

@@ -14,6 +14,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 BUILD = ROOT / "build" / "simulation"
+ZONES = "us-east-1a,us-east-1b,us-east-1c"
 SOURCES = ("app.py", "cdk.json", "stacks", "lambdas", "training", "images", "requirements-lambda.txt")
 """What an assembly is made of."""
 KEPT = 3
@@ -69,7 +70,9 @@ def _synthesise(folder: Path) -> None:
         **os.environ,
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
         "CDK_OUTDIR": str(making),
-        "CDK_CONTEXT_JSON": json.dumps(json.loads((ROOT / "cdk.json").read_text())["context"]),
+        "CDK_CONTEXT_JSON": json.dumps(
+            json.loads((ROOT / "cdk.json").read_text())["context"] | {"zones": ZONES}
+        ),
     }
     done = subprocess.run(
         [sys.executable, "app.py"], cwd=ROOT, env=environment, capture_output=True, text=True, check=False

@@ -1,7 +1,11 @@
-"""Where hosts live: three zones, no way in from outside."""
+"""Where hosts live: every zone that the account has in the region, no way in from outside."""
+
+import os
+import re
 
 import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
+from aws_cdk import cloud_assembly_schema
 from constructs import Construct
 
 from stacks.constructs.acknowledge import acknowledge
@@ -9,6 +13,9 @@ from stacks.settings import YardSettings
 
 TENSORFLOW_PORTS = ec2.Port.tcp_range(1024, 65535)
 """Between members of a gang: TensorFlow's own server listens on 2222, NCCL picks its ports."""
+
+OF_REGION = r"[a-z]+(-[a-z]+)+-\d+[a-z]"
+"""A zone of the region itself (us-east-1a), and no Local or Wavelength Zone (us-east-1-bos-1a), which has few types."""
 
 HOST_SERVICES = {
     "Ssm": ec2.InterfaceVpcEndpointAwsService.SSM,
@@ -30,8 +37,7 @@ class NetworkStack(cdk.Stack):
             self,
             "Vpc",
             ip_addresses=ec2.IpAddresses.cidr("10.73.0.0/16"),
-            # Asked for at deployment: without an account at synthesis CDK itself would settle for two zones.
-            availability_zones=[cdk.Fn.select(index, cdk.Fn.get_azs()) for index in range(3)],
+            availability_zones=list(settings.zones) or self._zones_of_account(),
             nat_gateways=0,
             subnet_configuration=[_hosts_subnets(settings)],
             gateway_endpoints={
@@ -39,6 +45,7 @@ class NetworkStack(cdk.Stack):
             },
             restrict_default_security_group=False,  # would cost a custom resource; nothing uses that group
         )
+        _tell_linter(self.subnets)
         acknowledge(
             self.vpc, "VPC7", "Nothing can connect to a host; flow logs would bill every byte trained on."
         )
@@ -62,6 +69,23 @@ class NetworkStack(cdk.Stack):
         named = [("subnet", subnet.subnet_id) for subnet in self.subnets]
         named.append(("security-group", self.hosts.security_group_id))
         return [self.format_arn(service="ec2", resource=kind, resource_name=name) for kind, name in named]
+
+    def _zones_of_account(self) -> list[str]:
+        """Asked of EC2 by the command `cdk`, which keeps the answer in cdk.context.json and begins anew. Where nobody
+        says which account it will be, two, which every region has."""
+        account = _known(self.account) or os.environ.get("CDK_DEFAULT_ACCOUNT")
+        region = _known(self.region) or os.environ.get("CDK_DEFAULT_REGION")
+        if account and region:
+            key = f"availability-zones:account={account}:region={region}"
+            zones = self.node.try_get_context(key)
+            if zones is not None:
+                return sorted(zone for zone in zones if re.fullmatch(OF_REGION, zone))
+            self.report_missing_context_key(
+                key=key,
+                provider=cloud_assembly_schema.ContextProvider.AVAILABILITY_ZONE_PROVIDER,
+                props=cloud_assembly_schema.AvailabilityZonesContextQuery(account=account, region=region),
+            )
+        return [cdk.Fn.select(index, cdk.Fn.get_azs()) for index in range(2)]
 
     def _hosts_security_group(self) -> ec2.SecurityGroup:
         """No way in, but for the members of a gang to each other: they compute together."""
@@ -88,6 +112,18 @@ class NetworkStack(cdk.Stack):
         addresses.add_ingress_rule(self.hosts, ec2.Port.tcp(443), "hosts of the yard")
         for name, service in HOST_SERVICES.items():
             self.vpc.add_interface_endpoint(name, service=service, security_groups=[addresses], open=False)
+
+
+def _tell_linter(subnets: list[ec2.ISubnet]) -> None:
+    """Zones are named on purpose: Fn::GetAZs leaves those out that have no default subnet."""
+    for subnet in subnets:
+        plain = subnet.node.default_child
+        assert isinstance(plain, ec2.CfnSubnet)
+        plain.add_metadata("cfn-lint", {"config": {"ignore_checks": ["W3010"]}})
+
+
+def _known(text: str) -> str | None:
+    return None if cdk.Token.is_unresolved(text) else text
 
 
 def _hosts_subnets(settings: YardSettings) -> ec2.SubnetConfiguration:

@@ -19,6 +19,8 @@ class YardSettings:
     """Prefix of the stacks' names. Its lower case is the yard's name: the tag, the bus, the parameter."""
     private: bool
     """Hosts without public addresses, behind interface endpoints (about $0.01 an hour per endpoint and zone)."""
+    zones: tuple[str, ...]
+    """The Availability Zones that hosts may be in; none named: every one that the account has in the region."""
     disposable: bool
     """For try-outs: destroying the stacks also deletes the bucket (once empty) and the ledger."""
     notify: str
@@ -32,7 +34,8 @@ class YardSettings:
     look_seconds: int
     """How long a workflow waits for an event before it looks by itself: what a lost one costs."""
     volume_initialization_rate: int
-    """MiB a second at which EBS fetches a new root disk from its snapshot, 100 to 300; 0: as its blocks are touched."""
+    """MiB a second, the most at which EBS is asked to fetch a new root disk from its snapshot where that is worth its
+    charge; 0: never."""
     keep_images: int
     """How many images of every family stay, the newest, ..."""
     keep_days: int
@@ -69,6 +72,7 @@ class YardSettings:
         return cls(
             prefix=_word(context, "yard", *NAME),
             private=_flag(context, "private"),
+            zones=_zones(context),
             disposable=_flag(context, "disposable"),
             notify=str(context["notify"]),
             base_image_parameter=str(context["base_image_parameter"]),
@@ -86,6 +90,7 @@ class YardSettings:
 DEFAULTS: dict[str, object] = {
     "yard": "Trainyard",
     "private": False,
+    "zones": "",
     "disposable": False,
     "notify": "",
     "base_image_parameter": (
@@ -107,8 +112,9 @@ NAME = (
     "a yard is named by a capital letter and up to 19 letters or digits, like Trainyard",
 )
 RECIPE = r"[a-z][a-z0-9-]{0,29}", "say the name of a recipe under images/, like gpu"
+ZONE = r"[a-z]+(-[a-z0-9]+)+"
 COUNT = r"0*[1-9]\d*", "say a whole number above zero"
-RATE = r"0|0*([12]\d\d|300)", "say 100 to 300 MiB a second, or 0"
+RATE = r"0*(0|100|200|300)", "say 100, 200 or 300 MiB a second, or 0"
 DOLLARS = r"\d{1,9}(\.\d{1,2})?", "say dollars, like 500 or 99.50; 0 for none"
 
 
@@ -128,6 +134,16 @@ def _flag(context: dict[str, object], key: str) -> bool:
     if word not in ("true", "false"):
         raise ValueError(f"context {key}={word!r}: say true or false")
     return word == "true"
+
+
+def _zones(context: dict[str, object]) -> tuple[str, ...]:
+    word = str(context["zones"])
+    zones = tuple(zone.strip() for zone in word.split(",")) if word.strip() else ()
+    if not all(re.fullmatch(ZONE, zone) for zone in zones) or len(set(zones)) < len(zones):
+        raise ValueError(
+            f"context zones={word!r}: say different zones, like us-east-1a,us-east-1b, or nothing"
+        )
+    return zones
 
 
 def _schedule(context: dict[str, object]) -> str:

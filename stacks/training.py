@@ -41,7 +41,7 @@ class TrainingStack(cdk.Stack):
             self,
             factory,
             network,
-            host=TrainingHost(self, settings, network, storage, bus).template,
+            host=TrainingHost(self, settings, network, storage, bus).templates,
             topic_arn=storage.topic_arn,
             release=images.release,
             snapshot=snapshot,

@@ -4,7 +4,7 @@ CreateFleet answers 200 with Errors[] when it launched nothing: success is the n
 absence of an exception.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, assert_never
 
 from botocore.exceptions import ClientError
@@ -44,12 +44,22 @@ class Template:
     version: str
 
 
+def template(templates: Collection[str], rate: int) -> Template:
+    """The one whose root disk is fetched at this rate, of those named `rate=id:version`; KeyError where there is none.
+
+    An override of a fleet may say much of a disk, but not that."""
+    named = dict(each.split("=") for each in templates)
+    template_id, version = named[str(rate)].split(":")
+    return Template(template_id, version)
+
+
 @dataclass(frozen=True)
 class Launched:
-    """The hosts, all of the type that EC2 chose."""
+    """The hosts, all of the type that EC2 chose; `volume_charge` is dollars once for each."""
 
     instances: tuple[str, ...]
     type: str
+    volume_charge: float = 0.0
 
 
 def launch(

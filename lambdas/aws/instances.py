@@ -20,6 +20,7 @@ COUNTED = ("pending", "running", "stopping", "shutting-down")
 PAGE = 1000
 WHEN = re.compile(r"\((\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) (?:GMT|UTC)\)")
 """How EC2 writes when a state changed: `User initiated (2026-11-20 12:00:00 GMT)`."""
+DOLLARS = re.compile(r"[0-9]{1,4}(\.[0-9]{1,9})?")
 CHUNK = 500
 MOST_TAGGED = 1000
 MOST_VALUES = 200
@@ -56,6 +57,14 @@ class Instance:
     tags: Mapping[str, str]
     changed: datetime | None = None
     """When its state changed last, where EC2 says so."""
+    attached: datetime | None = None
+    """When its root disk came to be; `launched` is when it was started last."""
+
+    @property
+    def volume_charge(self) -> float:
+        """Dollars once, for the rate that its disk was fetched at: what Launch noted."""
+        noted = self.tags.get("trainyard:volume-charge", "")
+        return float(noted) if DOLLARS.fullmatch(noted) else 0.0
 
     @property
     def gang(self) -> Gang:
@@ -239,7 +248,13 @@ def _instance(data: Mapping[str, Any]) -> Instance:
         image=data["ImageId"],
         tags={tag["Key"]: tag["Value"] for tag in data.get("Tags", [])},
         changed=_changed(str(data.get("StateTransitionReason", ""))),
+        attached=next((_attached(disk) for disk in data.get("BlockDeviceMappings", [])), None),
     )
+
+
+def _attached(disk: Mapping[str, Any]) -> datetime | None:
+    when: datetime | None = disk.get("Ebs", {}).get("AttachTime")
+    return when
 
 
 def _changed(reason: str) -> datetime | None:

@@ -150,12 +150,17 @@ def _count(book: Logbook, yard: PatrolSettings, seen: Observation, now: datetime
     """The month's money goes on, and whoever watches it hears of half, four fifths and all of the budget."""
     before = book.money()
     billed = [
-        Billed(host.launched, None, host.price)
+        Billed(host.launched, None, host.price, host.volume_charge, host.made)
         for host in seen.hosts.values()
         if host.state in ("pending", "running")
     ]
     gone = (host for host in seen.ended if host.changed)
-    billed += [Billed(host.launched, host.changed, price_of(host)) for host in gone]
+    billed += [
+        Billed(
+            host.launched, host.changed, price_of(host), host.volume_charge, host.attached or host.launched
+        )
+        for host in gone
+    ]
     money = budget.counted(before, billed, now)
     if not book.count(money, before):
         logger.info("another patrol has counted the money")

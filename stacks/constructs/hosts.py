@@ -1,13 +1,15 @@
-"""What a host is when it starts, and what it may do: launch template and instance role."""
+"""What a host is when it starts, and what it may do: launch templates and instance role."""
 
 import base64
 from collections.abc import Mapping
+from typing import Any
 
 import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
+from lambdas.core.capacity import initialization
 from stacks.constructs.acknowledge import acknowledge
 from stacks.constructs.permissions import YARD_TAG
 
@@ -39,12 +41,38 @@ class HostRole(iam.Role):
         self.profile = iam.CfnInstanceProfile(self, "Profile", roles=[self.role_name])
 
 
-class HostTemplate(ec2.CfnLaunchTemplate):
+class HostTemplates:
+    """A launch template for each rate at which a root disk may be fetched from its snapshot, since no request can say
+    it: 0 (as its blocks are touched), and those in MiB/s up to `most_rate`. In all else they are the same.
+
+    `image` is what a request starts from that names none. `user_data` is a script that the host runs at its first boot.
+    """
+
+    def __init__(self, scope: Construct, *, role: HostRole, most_rate: int, **more: Any) -> None:
+        self.role = role
+        rates = (0, *(rate for rate in sorted(initialization.RATES) if rate <= most_rate))
+        self._of_rate = {
+            rate: _HostTemplate(scope, f"Template{rate or ''}", role=role, rate=rate, **more)
+            for rate in rates
+        }
+
+    @property
+    def ids(self) -> list[str]:
+        return [template.ref for template in self._of_rate.values()]
+
+    @property
+    def setting(self) -> str:
+        """As functions read them: `rate=id:version`, one after the other, by commas."""
+        return ",".join(
+            f"{rate}={template.ref}:{template.attr_latest_version_number}"
+            for rate, template in self._of_rate.items()
+        )
+
+
+class _HostTemplate(ec2.CfnLaunchTemplate):
     """Encrypted disk, metadata by token only, no key pair, gone when it shuts itself down, tagged as the yard's.
 
     It names no market and no size of the disk, so that a request may choose them; a disk is as large as its image's.
-    `image` is what a request starts from that names none. `initialization_rate` is in MiB a second, 0 for none.
-    `user_data` is a script that the host runs at its first boot.
     """
 
     def __init__(
@@ -55,12 +83,11 @@ class HostTemplate(ec2.CfnLaunchTemplate):
         yard: str,
         role: HostRole,
         security_group: ec2.ISecurityGroup,
-        initialization_rate: int,
+        rate: int,
         tags: Mapping[str, str],
         image: str | None = None,
         user_data: str | None = None,
     ) -> None:
-        self.role = role
         yard_tag = cdk.CfnTag(key=YARD_TAG, value=yard)
         super().__init__(
             scope,
@@ -86,7 +113,7 @@ class HostTemplate(ec2.CfnLaunchTemplate):
                         ebs=self.EbsProperty(
                             encrypted=True,
                             volume_type="gp3",
-                            volume_initialization_rate=initialization_rate or None,
+                            volume_initialization_rate=rate or None,
                             delete_on_termination=True,
                         ),
                     )

@@ -39,20 +39,20 @@ def plan_launches(role: iam.Role) -> None:
 def launch_hosts(
     role: iam.Role,
     *,
-    template_id: str,
+    template_ids: Sequence[str],
     network: Sequence[str],
     pass_role: iam.IRole,
     yard: str,
     images: Mapping[str, Any] | None = None,
 ) -> None:
-    """Launch from this template, into this network, under this host role; what comes into being carries the yard's tag.
+    """Launch from these templates, into this network, under this host role; what comes into being has the yard's tag.
 
     `images` narrows the images that may be started."""
     calls = ["ec2:CreateFleet", "ec2:RunInstances"]
     any_image = [ec2_unowned("image/*"), ec2_unowned("snapshot/*")]
     base = "A base image is whatever the parameter of its publisher names that day."
     allow(role, calls, any_image, images, because=BY_TAG if images else base)
-    allow(role, calls, [ec2(f"launch-template/{template_id}"), *network])
+    allow(role, calls, [*(ec2(f"launch-template/{each}") for each in template_ids), *network])
     fleet, created = ec2("fleet/*"), [ec2("instance/*"), ec2("volume/*"), ec2("network-interface/*")]
     allow(role, ["ec2:CreateFleet"], [fleet], to_be_tagged(yard), because=BY_TAG)
     # CreateFleet tags fleet, instances and volumes; a tag on the spot request it makes could only come from the

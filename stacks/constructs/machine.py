@@ -56,8 +56,8 @@ class StateMachine(sfn.StateMachine):
     """The state machine `<yard>-<word>`, from `workflows/<word>/asl.json`.
 
     In the file `${XFunctionArn}` stands for a function and, where states wait for events, `${LookSeconds}` for the
-    yard's `look_seconds`. `timeout` is only the last resort against a run that nothing ends: a workflow that hits it
-    releases nothing.
+    yard's `look_seconds` and `${Partition}` for the region's (aws, aws-us-gov, aws-cn). `timeout` is only the last
+    resort against a run that nothing ends: a workflow that hits it releases nothing.
     """
 
     def __init__(
@@ -72,7 +72,9 @@ class StateMachine(sfn.StateMachine):
     ) -> None:
         text = (FOLDER / word / "asl.json").read_text()
         arns = {f"{camel(function.word)}FunctionArn": function.arn_in(scope) for function in functions}
-        looks = {} if look_seconds is None else {"LookSeconds": str(look_seconds)}
+        looks = (
+            {} if look_seconds is None else {"LookSeconds": str(look_seconds), "Partition": cdk.Aws.PARTITION}
+        )
         _check(word, text, arns | looks)
         role = iam.Role(
             scope,

@@ -5,7 +5,7 @@ from typing import Any
 
 from stacks.constructs import permissions
 from stacks.constructs.function import Function
-from stacks.constructs.hosts import HostTemplate
+from stacks.constructs.hosts import HostTemplates
 from stacks.constructs.launch_permissions import launch_hosts, plan_launches
 from stacks.constructs.workflow import Workflow
 from stacks.network import NetworkStack
@@ -17,6 +17,7 @@ def plan(workflow: Workflow, network: NetworkStack) -> Function:
         module="train.plan",
         IMAGE_PARAMETER=workflow.settings.image_parameter,
         SUBNET_IDS=network.subnet_ids,
+        VOLUME_INITIALIZATION_RATE=str(workflow.settings.volume_initialization_rate),
     )
     role = function.its_role
     plan_launches(role)
@@ -28,7 +29,7 @@ def plan(workflow: Workflow, network: NetworkStack) -> Function:
 def launch(
     workflow: Workflow,
     network: NetworkStack,
-    template: HostTemplate,
+    templates: HostTemplates,
     *,
     images: Mapping[str, Any] | None = None,
 ) -> Function:
@@ -37,15 +38,14 @@ def launch(
         "launch",
         module="train.launch",
         minutes=3,
-        LAUNCH_TEMPLATE_ID=template.ref,
-        LAUNCH_TEMPLATE_VERSION=template.attr_latest_version_number,
+        LAUNCH_TEMPLATES=templates.setting,
     )
     role = function.its_role
     launch_hosts(
         role,
-        template_id=template.ref,
+        template_ids=templates.ids,
         network=network.launch_arns,
-        pass_role=template.role,
+        pass_role=templates.role,
         yard=workflow.yard,
         images=images,
     )

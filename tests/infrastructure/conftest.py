@@ -22,6 +22,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.infrastructure)
 
 
+ZONES = "us-east-1a,us-east-1b,us-east-1c"
+
+
 def synthesise(folder: Path, context: Mapping[str, Any]) -> Assembly:
     """Run app.py as `cdk` does. Fails with what it printed, findings of the rules included."""
     environment = {
@@ -42,11 +45,17 @@ def synthesise(folder: Path, context: Mapping[str, Any]) -> Assembly:
 @pytest.fixture(scope="session")
 def yard(tmp_path_factory: pytest.TempPathFactory) -> Assembly:
     """As shipped."""
-    return synthesise(tmp_path_factory.mktemp("yard"), {})
+    return synthesise(tmp_path_factory.mktemp("yard"), {"zones": ZONES})
 
 
 @pytest.fixture(scope="session")
 def private_yard(tmp_path_factory: pytest.TempPathFactory) -> Assembly:
     """A second one, with `-c yard=Other -c private=true -c disposable=true -c notify=someone`."""
-    context = {"yard": "Other", "private": True, "disposable": True, "notify": "someone@example.org"}
+    context = {
+        "yard": "Other",
+        "private": True,
+        "disposable": True,
+        "notify": "someone@example.org",
+        "zones": ZONES,
+    }
     return synthesise(tmp_path_factory.mktemp("private"), context)

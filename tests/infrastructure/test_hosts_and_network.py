@@ -1,17 +1,25 @@
 """What a host is, and who can reach it."""
 
 import base64
+import json
 import subprocess
 
+import aws_cdk as cdk
 import pytest
+from aws_cdk.assertions import Template
 
+from stacks.network import NetworkStack
+from stacks.settings import YardSettings
 from tests.infrastructure.assembly import Assembly, Resource
 
 
-def template_of(yard: Assembly, host: str) -> Resource:
+def templates_of(yard: Assembly, host: str) -> list[Resource]:
     templates = yard.resources("AWS::EC2::LaunchTemplate")
-    (found,) = [each for each in templates if each.name.startswith(f"{host}Template")]
-    return found
+    return [each for each in templates if each.name.startswith(f"{host}Template")]
+
+
+def template_of(yard: Assembly, host: str) -> Resource:
+    return templates_of(yard, host)[0]
 
 
 @pytest.fixture(params=["Host", "Builder"])
@@ -34,11 +42,17 @@ def test_disks_are_encrypted_and_end_with_the_host(template: Resource) -> None:
         assert mapping["Ebs"]["DeleteOnTermination"] is True
 
 
-def test_disks_are_as_large_as_their_image_and_are_fetched_at_a_rate(template: Resource) -> None:
-    (mapping,) = template.properties["LaunchTemplateData"]["BlockDeviceMappings"]
-    assert "VolumeSize" not in mapping["Ebs"]
-    assert mapping["Ebs"]["VolumeType"] == "gp3"
-    assert mapping["Ebs"]["VolumeInitializationRate"] == 300
+@pytest.mark.parametrize("host", ["Host", "Builder"])
+def test_disks_are_as_large_as_their_image_and_there_is_a_template_for_each_rate(
+    yard: Assembly, host: str
+) -> None:
+    datas = [each.properties["LaunchTemplateData"] for each in templates_of(yard, host)]
+    disks = [mapping["Ebs"] for data in datas for mapping in data.pop("BlockDeviceMappings")]
+    assert [disk.pop("VolumeInitializationRate", 0) for disk in disks] == [0, 100, 200, 300]
+    assert all(data == datas[0] for data in datas)
+    assert all(disk == disks[0] for disk in disks)
+    assert "VolumeSize" not in disks[0]
+    assert disks[0]["VolumeType"] == "gp3"
 
 
 def test_a_host_that_powers_itself_off_is_gone(template: Resource) -> None:
@@ -112,7 +126,55 @@ def test_hosts_speak_tls_to_the_world_and_nothing_else(yard: Assembly) -> None:
 def test_there_is_one_subnet_in_each_of_three_zones(which: str, request: pytest.FixtureRequest) -> None:
     assembly: Assembly = request.getfixturevalue(which)
     zones = [each.properties["AvailabilityZone"] for each in assembly.resources("AWS::EC2::Subnet")]
-    assert zones == [{"Fn::Select": [index, {"Fn::GetAZs": ""}]} for index in range(3)]
+    assert zones == ["us-east-1a", "us-east-1b", "us-east-1c"]
+
+
+def network(monkeypatch: pytest.MonkeyPatch, region: str | None, **context: object) -> Template:
+    """The network's stack alone, as the command `cdk` has it made for an account; without a region for nobody's."""
+    for name, value in (("ACCOUNT", "123456789012"), ("REGION", region or "")):
+        monkeypatch.setenv(f"CDK_DEFAULT_{name}", value)
+    app = cdk.App(context=context)
+    return Template.from_stack(NetworkStack(app, "Network", YardSettings.of(app)))
+
+
+def zones_of(template: Template) -> list[object]:
+    subnets = template.find_resources("AWS::EC2::Subnet").values()
+    return [each["Properties"]["AvailabilityZone"] for each in subnets]
+
+
+SIX = [f"us-east-1{letter}" for letter in "abcdef"]
+NOT_OF_THE_REGION = ["us-east-1-bos-1a", "us-east-1-wl1-bos-wlz-1"]
+
+
+@pytest.mark.parametrize(
+    ("region", "account_has", "zones"),
+    [
+        ("us-west-1", ["us-west-1a", "us-west-1c"], ["us-west-1a", "us-west-1c"]),
+        ("us-east-1", [*reversed(SIX), *NOT_OF_THE_REGION], SIX),
+        ("us-gov-west-1", ["us-gov-west-1a", "us-gov-west-1b"], ["us-gov-west-1a", "us-gov-west-1b"]),
+    ],
+)
+def test_every_zone_that_the_account_has_is_used(
+    monkeypatch: pytest.MonkeyPatch, region: str, account_has: list[str], zones: list[str]
+) -> None:
+    asked = {f"availability-zones:account=123456789012:region={region}": account_has}
+    assert zones_of(network(monkeypatch, region, **asked)) == zones
+    assert zones_of(network(monkeypatch, region, **asked, zones=f"{region}a")) == [f"{region}a"]
+
+
+@pytest.mark.parametrize("region", ["eu-north-1", None])
+def test_until_ec2_is_asked_there_are_the_two_zones_that_every_region_has(
+    monkeypatch: pytest.MonkeyPatch, region: str | None
+) -> None:
+    found = zones_of(network(monkeypatch, region))
+    assert found == [{"Fn::Select": [index, {"Fn::GetAZs": ""}]} for index in range(2)]
+
+
+@pytest.mark.parametrize("which", ["yard", "private_yard"])
+def test_no_template_says_aws_where_the_partition_belongs(which: str, request: pytest.FixtureRequest) -> None:
+    """Managed policies and state machines included: the same templates are for GovCloud and China."""
+    assembly: Assembly = request.getfixturevalue(which)
+    assert [name for name, each in assembly.templates.items() if "arn:aws:" in json.dumps(each)] == []
 
 
 def test_s3_is_reached_without_leaving_the_network(yard: Assembly) -> None:

@@ -168,8 +168,10 @@ def test_a_second_yard_shares_no_name_with_the_first(yard: Assembly, private_yar
     [
         ({"yard": "my yard"}, "named by a capital letter"),
         ({"private": "perhaps"}, "private='perhaps': say true or false"),
+        ({"zones": "us-east-1a;us-east-1b"}, "zones='us-east-1a;us-east-1b': say different zones"),
+        ({"zones": "us-east-1a,us-east-1a"}, "say different zones"),
         ({"keep_images": "0"}, "keep_images='0': say a whole number above zero"),
-        ({"volume_initialization_rate": "50"}, "volume_initialization_rate='50': say 100 to 300"),
+        ({"volume_initialization_rate": "50"}, "volume_initialization_rate='50': say 100, 200 or 300"),
         ({"bake_schedule": "sundays"}, "bake_schedule='sundays': say rate"),
         ({"bake_recipe": "My Recipe"}, "bake_recipe='My Recipe': say the name"),
     ],

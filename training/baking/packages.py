@@ -5,6 +5,7 @@ What is pinned for TensorFlow stays as it is: the recipe's packages may add to i
 
 import importlib
 import importlib.metadata
+import re
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
@@ -34,6 +35,11 @@ APT = (
 )
 LISTS_TAKEN = "/var/lib/apt/lists/lock"
 LISTS_SECONDS, LOOK_SECONDS = 600.0, 10.0
+APT_SOURCES = ("sources.list", "sources.list.d/*.list", "sources.list.d/*.sources")
+OF_A_REGION = re.compile(r"http://[a-z0-9-]+\.ec2\.(archive|ports)\.ubuntu\.com")
+"""Ubuntu's mirrors in AWS's regions, which speak plain HTTP alone."""
+NOT_FETCHED = re.compile(r"^(?:E: |W: )?(?:Err:\d+ |Failed to fetch |The repository ).*", re.MULTILINE)
+"""How apt-get update says it, though it ends well."""
 APT_ENVIRONMENT = {"DEBIAN_FRONTEND": "noninteractive", "NEEDRESTART_SUSPEND": "1", "LC_ALL": "C.UTF-8"}
 
 
@@ -43,22 +49,45 @@ def install_system_packages(builder: Builder) -> None:
     if not entries:
         return
     shell = builder.shell
-    _update_apt(shell)
+    fetch_by_https(builder.places.apt)
+    updated = _update_apt(shell)
+    if not updated.is_good:
+        raise no_sources(updated)
     install = [*APT, "install", "--no-install-recommends", "--", *entries]
     done = shell.run(install, environment=APT_ENVIRONMENT)
     if not done.is_good:
-        raise trouble_of_apt(entries, done)
+        raise no_sources(updated) if NOT_FETCHED.search(updated.output) else trouble_of_apt(entries, done)
     shell.run([*APT, "clean"], environment=APT_ENVIRONMENT)
 
 
-def _update_apt(shell: Shell) -> None:
-    """Waits for the update that a new machine does by itself. What could not be fetched shows in what cannot be
-    installed."""
+def fetch_by_https(folder: Path) -> None:
+    """Package sources by HTTPS, from where Ubuntu serves it: the hosts of a yard may not go out by any other port."""
+    for file in sorted(file for pattern in APT_SOURCES for file in folder.glob(pattern)):
+        text = file.read_text()
+        mended = OF_A_REGION.sub(r"https://\1.ubuntu.com", text).replace("http://", "https://")
+        if mended != text:
+            file.write_text(mended)
+
+
+def no_sources(updated: CommandResult) -> HostTrouble:
+    """That apt-get could not fetch its lists, each URL with its reason."""
+    lines = dict.fromkeys(line.group().strip() for line in NOT_FETCHED.finditer(updated.output))
+    errors = [line.strip() for line in updated.output.splitlines() if line.startswith("E: ")]
+    message = " / ".join((*lines, *errors))[-MESSAGE_CHARACTERS:] or updated.last_lines()
+    return HostTrouble(
+        f"apt-get update could not fetch the lists of its package sources ({updated.reason or 'some of them'}), so it "
+        f"knows no package: {message}; hosts go out by HTTPS (port 443) alone, and in a private yard not at all: name "
+        "sources that answer there under /etc/apt of the base image, or take system_packages out of the recipe"
+    )
+
+
+def _update_apt(shell: Shell) -> CommandResult:
+    """Waits for the update that a new machine does by itself. One that could not fetch a list may end well."""
     until = time.monotonic() + LISTS_SECONDS
     while True:
         done = shell.run([*APT, "update"], environment=APT_ENVIRONMENT)
         if done.is_good or LISTS_TAKEN not in done.output or time.monotonic() >= until:
-            return
+            return done
         time.sleep(LOOK_SECONDS)
 
 

@@ -46,6 +46,11 @@ class Places:
         return self.root / "etc/trainyard/image.env"
 
     @property
+    def apt(self) -> Path:
+        """Where apt-get finds its package sources."""
+        return self.root / "etc/apt"
+
+    @property
     def driver(self) -> Path:
         """What the GPU's kernel modules say of themselves; absent without them."""
         return self.root / "proc/driver/nvidia/version"

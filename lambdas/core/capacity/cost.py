@@ -17,7 +17,8 @@ before holds; by the size of the disk this is the most that it can cost."""
 
 @dataclass(frozen=True, kw_only=True)
 class BilledHost:
-    """One host's time. `ended` is None while EC2 bills it; prices are dollars per hour, of the instance alone."""
+    """One host's time. `ended` is None while EC2 bills it; prices are dollars per hour, of the instance alone;
+    `volume_charge` is dollars once, for the rate that its disk was fetched at."""
 
     instance: str
     type: str
@@ -26,13 +27,14 @@ class BilledHost:
     price: float
     on_demand_price: float | None = None
     disk_gib: int = 0
+    volume_charge: float = 0.0
     launched: datetime
     ended: datetime | None = None
 
 
 @dataclass(frozen=True)
 class Bill:
-    """Instances with their root disks: requests, storage and transfer are not in it."""
+    """Instances with their root disks and how fast those were fetched: requests, storage and transfer are not in it."""
 
     dollars: float
     hours: float
@@ -51,16 +53,12 @@ def bill(hosts: Iterable[BilledHost], *, now: datetime) -> Bill:
     hours_by_market: dict[str, float] = {}
     for host, hours in billed:
         market = host.market.value
-        dollars_by_market[market] = dollars_by_market.get(market, 0.0) + hours * (
-            host.price + disk(host.disk_gib)
-        )
+        dollars_by_market[market] = dollars_by_market.get(market, 0.0) + _dollars(host, hours, host.price)
         hours_by_market[market] = hours_by_market.get(market, 0.0) + hours
     dollars = sum(dollars_by_market.values())
     known = all(host.on_demand_price is not None for host, _ in billed)
     on_demand = (
-        sum(hours * ((host.on_demand_price or 0.0) + disk(host.disk_gib)) for host, hours in billed)
-        if known
-        else None
+        sum(_dollars(host, hours, host.on_demand_price or 0.0) for host, hours in billed) if known else None
     )
     return Bill(
         dollars=_cents(dollars),
@@ -80,7 +78,7 @@ def hours_of(host: BilledHost, *, now: datetime) -> float:
 
 def dollars_of(host: BilledHost, *, now: datetime) -> float:
     """What one host cost."""
-    return _cents(hours_of(host, now=now) * (host.price + disk(host.disk_gib)))
+    return _cents(_dollars(host, hours_of(host, now=now), host.price))
 
 
 def disk(gib: int) -> float:
@@ -111,6 +109,10 @@ def deadline(
         max(0.0, dollars - spent) / dollars_per_hour, hours
     )  # a cent an hour must not overflow the calendar
     return min(by_hours, now + timedelta(hours=hours_left))
+
+
+def _dollars(host: BilledHost, hours: float, price: float) -> float:
+    return hours * (price + disk(host.disk_gib)) + host.volume_charge
 
 
 def _cents(value: float) -> float:

@@ -6,11 +6,12 @@ The gang of roles without a GPU, where a job has one, is launched beside it: sam
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from enum import StrEnum
 from typing import assert_never
 
-from lambdas.core.capacity import compatibility
+from lambdas.core.capacity import compatibility, initialization
 from lambdas.core.capacity.plan import Excluded, Offer, Plan, Priced
 from lambdas.core.model.errors import Refused
 from lambdas.core.model.gang import Gang, size
@@ -52,7 +53,8 @@ class PlanFacts:
     """All that is gathered before deciding.
 
     `subnets`: the yard's, by zone. `offered`: (type, zone) pairs EC2 offers. `spot_prices`: dollars per hour by (type,
-    zone), now. `quotas`: vCPU limit by quota code. `used`: vCPUs that count against it now, by quota code."""
+    zone), now. `quotas`: vCPU limit by quota code. `used`: vCPUs that count against it now, by quota code.
+    `initialization_rate`: MiB/s, the most that the yard asks for a disk."""
 
     region: str
     subnets: Mapping[str, str]
@@ -61,6 +63,7 @@ class PlanFacts:
     quotas: Mapping[str, float]
     used: Mapping[str, int]
     image: ImageFacts
+    initialization_rate: int = 0
 
 
 @dataclass(frozen=True)
@@ -82,6 +85,8 @@ def make_plan(job: Job, facts: PlanFacts, *, now: datetime) -> Plan | NoPlan:
     if not offers:
         error = "QuotaExceeded" if all(each.code == "no_quota" for each in excluded) else "NoOffer"
         return NoPlan(error, "\n".join(_no_pool(job, offers, excluded)), excluded)
+    disk_gib = sum(snapshot.gib for snapshot in image.snapshots)
+    offers = tuple(_with_rate(job, facts, offer, disk_gib) for offer in offers)
     return Plan(
         offers=offers,
         excluded=excluded,
@@ -89,9 +94,9 @@ def make_plan(job: Job, facts: PlanFacts, *, now: datetime) -> Plan | NoPlan:
         gang=job.gang,
         hourly_cap=job.hardware.max_dollars_per_hour,
         made=now,
-        reason=_why(job, offers, excluded),
+        reason=_why(job, offers, excluded, disk_gib),
         cpu_gang=job.cpu_gang,
-        disk_gib=sum(snapshot.gib for snapshot in image.snapshots),
+        disk_gib=disk_gib,
     )
 
 
@@ -165,6 +170,18 @@ def _offer(job: Job, facts: PlanFacts, pool: _Pool, subnet: str) -> Offer:
         on_demand_price=pool.kind.on_demand_price,
         beside=tuple(each for each in beside if not _too_expensive(job, _dollars(job, price, (each,)))),
     )
+
+
+def _with_rate(job: Job, facts: PlanFacts, offer: Offer, disk_gib: int) -> Offer:
+    """Both gangs are launched at once, so they share what the region allows."""
+    rate = initialization.rate(
+        most=facts.initialization_rate,
+        hosts=job.gang,
+        gib=disk_gib,
+        dollars_per_hour=_dollars(job, offer.price, offer.beside),
+        limit=job.limits.dollars,
+    )
+    return replace(offer, initialization_rate=rate)
 
 
 def _beside(job: Job, facts: PlanFacts, pool: _Pool) -> tuple[Priced, ...]:
@@ -356,11 +373,14 @@ def _no_pool(job: Job, offers: tuple[Offer, ...], excluded: tuple[Excluded, ...]
     return lines
 
 
-def _why(job: Job, offers: tuple[Offer, ...], excluded: tuple[Excluded, ...]) -> str:
+def _why(job: Job, offers: tuple[Offer, ...], excluded: tuple[Excluded, ...], disk_gib: int) -> str:
     order = " before ".join(market.replace("_", "-") for market in job.hardware.market.markets)
     first = offers[0]
     beside = f" beside {job.cpu_gang} x {first.beside[0].type}" if first.beside else ""
+    once = job.gang * initialization.dollars(disk_gib, first.initialization_rate)
+    fetched = f", and ${once:.3f} once for disks at {first.initialization_rate} MiB/s" if once else ""
+    hourly = _dollars(job, first.price, first.beside)
     return (
         f"{len(offers)} of {len(offers) + len(excluded)} pools can hold the gang of {job.gang}: {order}, cheapest "
-        f"first. First: {first.pool}{beside}, ${_dollars(job, first.price, first.beside):.3f} an hour for the gang."
+        f"first. First: {first.pool}{beside}, ${hourly:.3f} an hour for the gang{fetched}."
     )

@@ -28,7 +28,8 @@ class Priced:
 @dataclass(frozen=True)
 class Offer:
     """One pool to try. Prices are as in Priced. `beside`: the CPU types that the second gang may be of, cheapest
-    first; the gang is of one of them. Empty when the job has no second gang."""
+    first; the gang is of one of them. Empty when the job has no second gang. `initialization_rate` is in MiB/s, what is
+    asked for the disk of each host; 0: none."""
 
     type: str
     zone: str
@@ -37,6 +38,7 @@ class Offer:
     price: float
     on_demand_price: float | None
     beside: tuple[Priced, ...] = ()
+    initialization_rate: int = 0
 
     @property
     def pool(self) -> str:

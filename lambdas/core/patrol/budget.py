@@ -1,26 +1,31 @@
 """The money of the whole yard: what its hosts have cost this month, and what that means for new runs. Pure."""
 
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from lambdas.core.values.lazy import dataclass
 
 WARN_AT = (50, 80, 100)
 """Percent of the monthly budget."""
+SHOWN = timedelta(minutes=2)
+"""A host that is so old, EC2 shows; the hour after its end it does so too. Then what it costs once is counted."""
 
 
 @dataclass(frozen=True)
 class Billed:
-    """One host's time. `ended` is None while EC2 bills it; `price` is dollars an hour."""
+    """One host's time. `ended` is None while EC2 bills it; `price` is dollars an hour. `volume_charge` is dollars once,
+    for a disk that was made at `made`."""
 
     launched: datetime
     ended: datetime | None
     price: float
+    volume_charge: float = 0.0
+    made: datetime | None = None
 
 
 @dataclass(frozen=True)
 class Money:
-    """`dollars` of instance hours in `month` (2026-11, UTC), counted until `at`."""
+    """`dollars` of instance hours, and of disks' initialization, in `month` (2026-11, UTC), counted until `at`."""
 
     month: str
     dollars: float
@@ -67,4 +72,5 @@ def month_of(now: datetime) -> str:
 
 def _cost(host: Billed, since: datetime, now: datetime) -> float:
     seconds = (min(host.ended or now, now) - max(host.launched, since)).total_seconds()
-    return max(0.0, seconds) / 3600 * host.price
+    once = host.volume_charge if host.made and since < host.made + SHOWN <= now else 0.0
+    return max(0.0, seconds) / 3600 * host.price + once

@@ -176,9 +176,9 @@ class Facts:
     was launched for, `kind`: that run's, `live`: whether an execution of that name goes on; `stays`: the job keeps its
     hosts (after.hosts: stop). `ready`: since when the host of a launch can be used; `lease`: when it powers itself off
     at the latest, used or not. `held`: until when somebody wants it. `imaging`: who makes an image of it. `session`,
-    `command`: whether a person has a session on it, or a command runs. `price` is dollars an hour, `disk_gib` None
-    where nobody knows it. `window` and `processors` are None where the metrics were not
-    asked for."""
+    `command`: whether a person has a session on it, or a command runs. `price` is dollars an hour, `volume_charge`
+    once, for the disk that was `made` then; `disk_gib` None where nobody knows it. `window` and `processors` are None
+    where the metrics were not asked for."""
 
     instance: str
     type: str
@@ -187,6 +187,8 @@ class Facts:
     launched: datetime
     price: float
     disk_gib: int | None = None
+    volume_charge: float = 0.0
+    made: datetime | None = None
     changed: datetime | None = None
     run: str | None = None
     kind: str = "train"

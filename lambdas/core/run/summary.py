@@ -212,7 +212,7 @@ def _cost(hosts: Iterable[HostRow], now: datetime) -> dict[str, Any]:
         "on_demand_dollars": total.on_demand_dollars,
         "saved_dollars": total.saved_dollars,
         "saved_percent": percent,
-        "counts": "instance hours and their root disks, not storage, requests or transfer",
+        "counts": "instance hours and their root disks with their initialization, not storage, requests or transfer",
     }
 
 

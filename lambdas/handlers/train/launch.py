@@ -4,11 +4,12 @@ A job whose roles without a GPU have hosts of their own is launched in two reque
 gang the first is of no use, and the workflow ends it at once.
 """
 
+from dataclasses import replace
 from datetime import datetime
 
 from lambdas import settings
 from lambdas.aws import fleet, instances
-from lambdas.aws.fleet import Launched, Template
+from lambdas.aws.fleet import Launched
 from lambdas.aws.ledger import (
     Ledger,
     Write,
@@ -19,7 +20,7 @@ from lambdas.aws.ledger import (
     look_up_row,
     run_row,
 )
-from lambdas.core.capacity import placement
+from lambdas.core.capacity import initialization, placement
 from lambdas.core.capacity.cost import BilledHost
 from lambdas.core.capacity.placement import FleetRefusal, GiveUp, RetireFirst, Try, TryLater
 from lambdas.core.capacity.plan import Offer, Part, RefusalKind, parts
@@ -77,7 +78,12 @@ class Asking:
     def survivors(self) -> tuple[HostRow, ...]:
         return self.records.survivors(self.attempt)
 
-    def token(self, which: Gang) -> str:
+    def volume_charge(self, rate: int) -> float:
+        """Dollars once for each host's disk, of an image that has so many GiB."""
+        assert self.records.plan is not None, "Plan comes before Launch"
+        return initialization.dollars(self.records.plan.disk_gib, rate)
+
+    def token(self, which: Gang, rate: int) -> str:
         """What makes each request happen once."""
         return tokens.client_token(
             self.run,
@@ -86,6 +92,7 @@ class Asking:
             offer=self.step.offer,
             round=self.step.round,
             gang=which,
+            rate=rate,
         )
 
     def intent(self, values: IntentUpdate) -> Write:
@@ -159,7 +166,7 @@ def _ask(asking: Asking) -> LaunchAnswer:
 
 
 def _intend(asking: Asking, lacking: tuple[Part, ...]) -> None:
-    now = clock()
+    now, rate = clock(), asking.offer.initialization_rate
     gpu_hosts = sum(part.count for part in lacking if part.gang is Gang.GPU)
     beside = [
         f"; beside it {part.count} x {' or '.join(choice.type for choice in part.choices)}"
@@ -172,8 +179,8 @@ def _intend(asking: Asking, lacking: tuple[Part, ...]) -> None:
     asking.ledger.write(
         asking.intent(
             {
-                "token": asking.token(Gang.GPU),
-                "cpu_token": asking.token(Gang.CPU) if asking.job.cpu_gang else None,
+                "token": asking.token(Gang.GPU, rate),
+                "cpu_token": asking.token(Gang.CPU, rate) if asking.job.cpu_gang else None,
                 "offer_pool": asking.offer.pool,
                 "at": now,
             }
@@ -196,22 +203,36 @@ def _launched_before(asking: Asking, lacking: tuple[Part, ...]) -> dict[Gang, La
         types = {choice.type for choice in part.choices}
         mine = [host for host in here if host.gang is part.gang and host.type in types]
         if mine:
-            found[part.gang] = Launched(tuple(host.id for host in mine), mine[0].type)
+            ids = tuple(host.id for host in mine)
+            found[part.gang] = Launched(ids, mine[0].type, mine[0].volume_charge)
     return found
 
 
 def _launch(asking: Asking, part: Part) -> Launched | FleetRefusal:
+    """At the plan's initialization rate. EC2 refuses it where other volumes of the region use what is allowed, or where
+    it has no room for it, with words that nobody has published: whatever is no reason of its own, then without one."""
+    rate = asking.offer.initialization_rate
+    answer = _request(asking, part, rate)
+    if not rate or not isinstance(answer, FleetRefusal) or answer.kind is not RefusalKind.CONFIGURATION:
+        return answer
+    reason = f"again without an initialization rate; at {rate} MiB/s: {answer.code}: {answer.reason}"
+    asking.ledger.write(asking.event("asking", reason, clock()))
+    return _request(asking, part, 0)
+
+
+def _request(asking: Asking, part: Part, rate: int) -> Launched | FleetRefusal:
     assert asking.records.plan is not None, "Plan comes before Launch"
-    template = Template(asking.yard.launch_template_id, asking.yard.launch_template_version)
-    return fleet.launch(
+    charge = asking.volume_charge(rate)
+    answer = fleet.launch(
         part,
         asking.offer,
-        template,
+        fleet.template(asking.yard.launch_templates, rate),
         image=asking.records.plan.image,
-        token=asking.token(part.gang),
-        tags=_tags(asking, part, clock()),
+        token=asking.token(part.gang, rate),
+        tags=_tags(asking, part, clock()) | ({"trainyard:volume-charge": f"{charge:.6f}"} if rate else {}),
         root_gib=(asking.records.run.recipe or {}).get("root_gib"),
     )
+    return replace(answer, volume_charge=charge) if isinstance(answer, Launched) else answer
 
 
 def _too_few(part: Part, launched: Launched) -> FleetRefusal:
@@ -286,6 +307,7 @@ def _host_rows(asking: Asking, launched: Launches, now: datetime) -> list[Write]
                 price=price.price,
                 on_demand_price=price.on_demand_price,
                 disk_gib=asking.disk_gib,
+                volume_charge=answer.volume_charge,
                 launched=now,
             )
             rows.append(launched_row(run, host, attempt=attempt, gang=part.gang))

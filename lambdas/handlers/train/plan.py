@@ -56,6 +56,7 @@ def _facts(run: RunRow, job: Job, yard: PlanSettings, now: datetime) -> PlanFact
         quotas={code: limit for code, limit in limits.items() if limit is not None},
         used=offers.used_vcpus(instances.live()) if codes else {},
         image=_image(run, job, yard),
+        initialization_rate=yard.volume_initialization_rate,
     )
 
 

@@ -27,7 +27,7 @@ from lambdas.core.values.validation import InputFaults
 from lambdas.settings import PatrolSettings
 from lambdas.steps.observability import logger
 
-PRICE, GIB = re.compile(r"[0-9]{1,4}(\.[0-9]{1,9})?"), re.compile(r"[1-9][0-9]{0,4}")
+GIB = re.compile(r"[1-9][0-9]{0,4}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,7 +100,7 @@ def observe(yard: PatrolSettings, book: Logbook, now: datetime) -> Observation:
 def price_of(host: Instance) -> float:
     """Dollars an hour: what Launch noted, else the price list's on demand, which is never too little."""
     tagged = host.tags.get("trainyard:price", "")
-    if PRICE.fullmatch(tagged):
+    if instances.DOLLARS.fullmatch(tagged):
         return float(tagged)
     known = catalogue().types.get(host.type)
     return (known.on_demand_price if known else None) or 0.0
@@ -139,6 +139,8 @@ def _facts(host: Instance, live: frozenset[str], yard: Policy, now: datetime) ->
         changed=host.changed,
         price=price_of(host),
         disk_gib=int(disk) if GIB.fullmatch(disk) else None,
+        volume_charge=host.volume_charge,
+        made=host.attached,
         run=run,
         kind=kind,
         live=run in live,

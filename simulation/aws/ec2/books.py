@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from lambdas.core.capacity import initialization
 from lambdas.core.capacity.cost import disk
 from simulation.aws.ec2.model import BY_SPOT, Instance
 
@@ -15,11 +16,13 @@ FREE_SECONDS = 3600.0
 
 @dataclass
 class Bill:
-    """Hours and dollars of instances; their disks beside, which cost from launch to termination, also while stopped."""
+    """Hours and dollars of instances; beside them their disks, which cost from launch to termination, also while
+    stopped, and once for how fast they were fetched."""
 
     hours: float = 0.0
     dollars: float = 0.0
     disk_dollars: float = 0.0
+    initialization_dollars: float = 0.0
     forgiven: float = 0.0
     """Dollars that EC2 does not ask for: they are in `dollars`."""
     hours_by_market: dict[str, float] = field(default_factory=dict)
@@ -37,6 +40,9 @@ def bill(instances: Iterable[Instance], now: datetime) -> Bill:
             whole.hours_by_market[market] = whole.hours_by_market.get(market, 0.0) + hours
         lived = ((instance.ended or now) - instance.created).total_seconds() / 3600
         whole.disk_dollars += lived * disk(instance.disk_gib)
+        whole.initialization_dollars += initialization.dollars(
+            instance.snapshot_gib, instance.initialization_rate
+        )
         whole.forgiven += _forgiven(instance)
     return whole
 

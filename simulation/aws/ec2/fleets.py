@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from localcloud.services.ec2.capacity import initialization
 from localcloud.services.ec2.capacity.allocation import Batch, Grant, Refusal, Rules, plan
 from simulation.aws.api import Caller, ServiceError
 from simulation.aws.ec2.launches import Launch, Launches
@@ -105,7 +106,19 @@ class FleetCalls(Launches):
                 "of instances."
             )
             return Grant(addresses, Refusal("InsufficientFreeAddressesInSubnet", text))
-        return grant
+        disks = initialization.grant(self._initializing(), launch.initialization_rate)
+        return disks if disks is not None and disks.count < grant.count else grant
+
+    def _initializing(self) -> list[int]:
+        """MiB/s of every volume that is being initialized at a rate."""
+        return [
+            each.initialization_rate
+            for each in self.instances.values()
+            if each.ended is None
+            and initialization.goes_on(
+                gib=each.snapshot_gib, rate=each.initialization_rate, made=each.created, now=self.world.now
+            )
+        ]
 
     def _shortened(self, batches: list[Batch[Launch]]) -> list[Batch[Launch]]:
         if not self.short:

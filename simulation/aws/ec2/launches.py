@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+from localcloud.services.ec2.capacity import initialization
 from localcloud.services.ec2.capacity.allocation import Pool
 from simulation.aws.api import ServiceError
 from simulation.aws.ec2.lifecycle import Lifecycle
@@ -42,6 +43,11 @@ class Launch:
     """By the type of what is made."""
     shown: dict[str, Any]
     weight: int = 1
+
+    @property
+    def initialization_rate(self) -> int:
+        """MiB/s of its disk; 0: none was asked for."""
+        return int(self.disk.get("VolumeInitializationRate") or 0)
 
     @property
     def profile(self) -> str | None:
@@ -171,6 +177,8 @@ class Launches(Lifecycle):
             shutdown_behavior=data.get("InstanceInitiatedShutdownBehavior") or "stop",
             volume=self.world.new_id("vol-"),
             disk_gib=launch.disk["VolumeSize"],
+            initialization_rate=launch.initialization_rate,
+            snapshot_gib=launch.image.snapshot.gib,
             encrypted=launch.disk["Encrypted"],
             tags={**launch.tags["instance"], "aws:ec2:fleet-id": fleet},
             spot_request=self.world.new_id("sir-", 8) if spot else None,
@@ -203,6 +211,9 @@ def _disk(image: Image, data: Mapping[str, Any], override: Mapping[str, Any]) ->
             f"Volume of size {ebs['VolumeSize']}GB is smaller than snapshot '{image.snapshot.id}', expect size >= "
             f"{image.snapshot.gib}GB",
         )
+    wrong = initialization.fault(ebs, snapshot=True)
+    if wrong is not None:
+        raise ServiceError(wrong.code, wrong.message)
     return ebs
 
 

@@ -87,6 +87,9 @@ class Instance:
     shutdown_behavior: str
     volume: str
     disk_gib: int
+    initialization_rate: int
+    """MiB/s at which its disk is fetched, of a snapshot of `snapshot_gib`; 0: as its blocks are touched."""
+    snapshot_gib: int
     encrypted: bool
     tags: dict[str, str]
     spot_request: str | None

@@ -44,7 +44,7 @@ class Bake(Workflow):
         self.install, self.test, self.generalize = (Document(self, word, yard=self.yard) for word in BUILDING)
         self._admit(scope)
         capacity.plan(self, network)
-        capacity.launch(self, network, builder.template)  # from whatever image the recipe names
+        capacity.launch(self, network, builder.templates)  # from whatever image the recipe names
         self._document(builder.software.s3_object_url)
         self._capture()
         self._publish()

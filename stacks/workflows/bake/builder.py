@@ -8,7 +8,7 @@ from constructs import Construct
 
 from stacks import packages
 from stacks.constructs import permissions
-from stacks.constructs.hosts import HostRole, HostTemplate
+from stacks.constructs.hosts import HostRole, HostTemplates
 from stacks.network import NetworkStack
 from stacks.settings import YardSettings
 from stacks.storage import StorageStack
@@ -36,13 +36,12 @@ class Builder(Construct):
         permissions.list_objects(role, bucket, "runs/")
         permissions.publish_metrics(role)
         permissions.anywhere(role, "cloudwatch:GetMetricData")
-        self.template = HostTemplate(
+        self.templates = HostTemplates(
             self,
-            "Template",
             yard=settings.yard,
             role=role,
             security_group=network.hosts,
-            initialization_rate=settings.volume_initialization_rate,
+            most_rate=settings.volume_initialization_rate,
             tags={"trainyard:bucket": bucket.bucket_name},
             user_data=END_WITH_THE_LEASE.read_text(),
         )

@@ -5,7 +5,7 @@ import aws_cdk as cdk
 from stacks.constructs import permissions
 from stacks.constructs.events import DeadLetterQueue
 from stacks.constructs.function import Function, FunctionFactory
-from stacks.constructs.hosts import HostTemplate
+from stacks.constructs.hosts import HostTemplates
 from stacks.constructs.workflow import Workflow
 from stacks.documents import Document
 from stacks.network import NetworkStack
@@ -29,7 +29,7 @@ class Train(Workflow):
         factory: FunctionFactory,
         network: NetworkStack,
         *,
-        host: HostTemplate,
+        host: HostTemplates,
         topic_arn: str,
         release: Release,
         snapshot: Snapshot,
@@ -60,7 +60,7 @@ class Train(Workflow):
         permissions.write_objects(role, self.bucket, "runs/")
         permissions.use_ledger(role, self.table, "GetItem", "PutItem", "UpdateItem")
 
-    def _launch(self, network: NetworkStack, host: HostTemplate) -> Function:
+    def _launch(self, network: NetworkStack, host: HostTemplates) -> Function:
         """Hosts start from images of the yard alone."""
         function = capacity.launch(self, network, host, images=permissions.tagged(self.yard))
         permissions.read_parameters(function.its_role, self.settings.image_parameter, "ssm:GetParameters")

@@ -5,7 +5,7 @@ from aws_cdk import aws_events as events
 from constructs import Construct
 
 from stacks.constructs import permissions
-from stacks.constructs.hosts import HOST_SOURCE, HostRole, HostTemplate
+from stacks.constructs.hosts import HOST_SOURCE, HostRole, HostTemplates
 from stacks.network import NetworkStack
 from stacks.settings import YardSettings
 from stacks.storage import StorageStack
@@ -33,13 +33,12 @@ class TrainingHost(Construct):
         )
         permissions.publish_metrics(role)
         permissions.anywhere(role, "cloudwatch:GetMetricData")
-        self.template = HostTemplate(
+        self.templates = HostTemplates(
             self,
-            "Template",
             yard=settings.yard,
             image=f"resolve:ssm:{settings.image_parameter}",
             role=role,
             security_group=network.hosts,
-            initialization_rate=settings.volume_initialization_rate,
+            most_rate=settings.volume_initialization_rate,
             tags={"trainyard:bucket": bucket.bucket_name, "trainyard:bus": bus.event_bus_name},
         )

@@ -243,7 +243,9 @@ def test_a_type_and_an_image_of_different_architectures_do_not_go_together(yard:
     available(yard, image)
 
 
-def test_a_disk_may_be_larger_than_its_image_and_is_initialized_as_fast_as_asked(yard: Yard) -> None:
+def test_a_disk_may_be_larger_than_its_image_and_is_initialized_as_fast_as_asked_and_allowed(
+    yard: Yard,
+) -> None:
     def root(**ebs: Any) -> list[dict[str, Any]]:
         return [{"DeviceName": "/dev/sda1", "Ebs": ebs}]
 
@@ -270,8 +272,15 @@ def test_a_disk_may_be_larger_than_its_image_and_is_initialized_as_fast_as_asked
     override["BlockDeviceMappings"] = root(VolumeSize=50)
     refused = yard.ec2.create_fleet(**request)
     assert [e["ErrorCode"] for e in refused["Errors"]] == ["InvalidBlockDeviceMapping"]
-    too_fast = root(VolumeInitializationRate=301)
-    assert error_code(yard.run, BlockDeviceMappings=too_fast) == "InvalidParameterValue"
+    for rate in (99, 301):
+        wrong = root(VolumeInitializationRate=rate)
+        assert error_code(yard.run, BlockDeviceMappings=wrong) == "InvalidParameterValue"
+    seventeen = yard.template(BlockDeviceMappings=root(VolumeInitializationRate=300))
+    refused = yard.fleet(seventeen, ["g6.xlarge/a"], 17)
+    assert members(refused) == []
+    assert [e["ErrorCode"] for e in refused["Errors"]] == ["VolumeInitializationRateLimitExceeded"]
+    many = {"count": 50, "BlockDeviceMappings": root(VolumeInitializationRate=300)}
+    assert error_code(yard.run, **many) == "VolumeInitializationRateLimitExceeded"
 
 
 def test_twelve_images_of_a_host_are_cheap(yard: Yard) -> None:

@@ -1,10 +1,16 @@
 from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
 from tests.contract.conftest import ROOT
+from training.baking.builder import Builder
 from training.baking.packages import (
     faults,
+    fetch_by_https,
+    install_system_packages,
     message_of_uv,
     not_to_be_had,
     others_in_its_place,
@@ -13,6 +19,8 @@ from training.baking.packages import (
     trouble_of_apt,
 )
 from training.baking.shell import CommandResult
+from training.host.errors import HostTrouble
+from training.host.places import Places
 
 PINS = {"tensorflow-cpu": "2.21.0", "numpy": "2.4.6"}
 NONE_FOUND = """
@@ -100,6 +108,104 @@ def test_apt_get_names_the_entry_or_it_is_not_the_recipes_fault(said: str, kind:
     trouble = trouble_of_apt(["jq=9", "treee"], CommandResult(100, said, "exit code 100"))
     assert trouble.kind == kind
     assert trouble.reason.startswith(told)
+
+
+@pytest.mark.parametrize(
+    ("file", "before", "after"),
+    [
+        (
+            "sources.list.d/ubuntu.sources",
+            "URIs: http://eu-west-1.ec2.archive.ubuntu.com/ubuntu/\nSuites: noble\nURIs: http://security.ubuntu.com/ubuntu\n",
+            "URIs: https://archive.ubuntu.com/ubuntu/\nSuites: noble\nURIs: https://security.ubuntu.com/ubuntu\n",
+        ),
+        (
+            "sources.list",
+            "deb http://us-gov-west-1.ec2.ports.ubuntu.com/ubuntu-ports noble main\n",
+            "deb https://ports.ubuntu.com/ubuntu-ports noble main\n",
+        ),
+        (
+            "sources.list.d/own.list",
+            "deb https://e.org/apt noble main\n",
+            "deb https://e.org/apt noble main\n",
+        ),
+        ("sources.list.d/readme.txt", "http://e.org\n", "http://e.org\n"),
+    ],
+)
+def test_package_sources_are_fetched_by_https(tmp_path: Path, file: str, before: str, after: str) -> None:
+    """Hosts may go out by port 443 alone, and Ubuntu's mirrors in AWS's regions have no HTTPS."""
+    there = tmp_path / file
+    there.parent.mkdir(exist_ok=True)
+    there.write_text(before)
+    for _ in range(2):
+        fetch_by_https(tmp_path)
+        assert there.read_text() == after
+
+
+UNREACHED = """Err:1 http://archive.ubuntu.com/ubuntu noble InRelease
+  Could not connect to archive.ubuntu.com:80 (91.189.91.81), connection timed out
+Reading package lists...
+W: Failed to fetch http://archive.ubuntu.com/ubuntu/dists/noble/InRelease  Could not connect to archive.ubuntu.com:80
+W: Some index files failed to download. They have been ignored, or old ones used instead.
+"""
+
+
+class Apt:
+    """A shell in which apt-get update and install end so."""
+
+    def __init__(self, update: CommandResult, install: CommandResult) -> None:
+        self.ends = {"update": update, "install": install, "clean": CommandResult(0, "")}
+
+    def run(self, command: Sequence[str], **_: object) -> CommandResult:
+        return next(end for word, end in self.ends.items() if word in command)
+
+
+@pytest.mark.parametrize(
+    ("update", "install", "told"),
+    [
+        (CommandResult(0, ""), CommandResult(0, ""), None),
+        (CommandResult(0, UNREACHED), CommandResult(0, ""), None),  # it had a list from before
+        (
+            CommandResult(0, UNREACHED),
+            CommandResult(100, "E: Unable to locate package tree\n", "exit code 100"),
+            (
+                "apt-get update could not fetch the lists of its package sources (some of them), so it knows "
+                "no package: Err:1 http://archive.ubuntu.com/ubuntu noble InRelease / W: Failed to fetch "
+                "http://archive.ubuntu.com/ubuntu/dists/noble/InRelease  Could not connect to archive.ubuntu.com:80; "
+                "hosts go out by HTTPS (port 443) alone"
+            ),
+        ),
+        (
+            CommandResult(100, "E: The list of sources could not be read.\n", "exit code 100"),
+            CommandResult(0, ""),
+            (
+                "apt-get update could not fetch the lists of its package sources (exit code 100), so it knows "
+                "no package: E: The list of sources could not be read.; hosts go out"
+            ),
+        ),
+        (
+            CommandResult(0, "Hit:1 https://archive.ubuntu.com/ubuntu noble InRelease\n"),
+            CommandResult(100, "E: Unable to locate package tree\n", "exit code 100"),
+            'system_packages[0] "tree": E: Unable to locate package tree; correct the name',
+        ),
+    ],
+)
+def test_sources_that_nobody_reaches_are_no_wrong_name(
+    tmp_path: Path, update: CommandResult, install: CommandResult, told: str | None
+) -> None:
+    builder = cast(
+        "Builder",
+        SimpleNamespace(
+            recipe=SimpleNamespace(system_packages=("tree",)),
+            shell=Apt(update, install),
+            places=Places(tmp_path),
+        ),
+    )
+    if told is None:
+        install_system_packages(builder)
+        return
+    with pytest.raises(HostTrouble) as raised:
+        install_system_packages(builder)
+    assert raised.value.reason.startswith(told)
 
 
 def test_another_build_of_tensorflow_is_found_out() -> None:

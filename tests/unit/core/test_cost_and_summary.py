@@ -45,6 +45,13 @@ def test_a_root_disk_costs_as_long_as_its_host() -> None:
     assert total.saved_dollars == 0.55
 
 
+def test_how_fast_a_disk_was_fetched_is_billed_once() -> None:
+    host = replace(life(), price=0.25, volume_charge=0.36)
+    assert [cost.bill([host], now=after(seconds)).dollars for seconds in (3600, 7200)] == [0.61, 0.61]
+    assert cost.bill([host], now=after(7200)).on_demand_dollars == 1.16
+    assert cost.dollars_of(host, now=after(7200)) == 0.61
+
+
 def test_seconds_times_price_by_market_beside_on_demand() -> None:
     bill = cost.bill([life(), life("i-2", end=1800), life("i-3", Market.ON_DEMAND, end=360)], now=after(9999))
     assert bill.dollars_by_market == {"spot": 0.45, "on_demand": 0.08}

@@ -111,6 +111,21 @@ def test_an_hour_without_patrol_is_counted_by_the_next() -> None:
     assert budget.counted(money, [Billed(after(-60), None, 3.0)], after(7200)).dollars == 11.0
 
 
+def test_what_a_disk_costs_once_is_counted_once() -> None:
+    """However late EC2 shows the host, however often it is started again, and when it ends at once."""
+    lives, short = (
+        Billed(NOON, None, 0.0, volume_charge=0.36, made=NOON),
+        Billed(NOON, after(30), 0.0, volume_charge=0.24, made=NOON),
+    )
+    money = Money("2026-11", 0.0, after(-60))
+    for passed, hosts in ((0, []), (60, []), (120, [lives, short]), (180, [lives, short]), (3600, [lives])):
+        money = budget.counted(money, hosts, after(passed))
+    money = budget.counted(
+        money, [Billed(after(3590), None, 0.0, volume_charge=0.36, made=NOON)], after(3720)
+    )
+    assert money.dollars == pytest.approx(0.60)
+
+
 def test_a_new_month_begins_with_what_it_has_cost_itself() -> None:
     money = Money("2026-11", 50.0, NOON.replace(day=30, hour=23))
     now = NOON.replace(month=12, day=1, hour=1)

@@ -105,6 +105,19 @@ def test_a_disk_cannot_be_smaller_than_its_image(yard: Yard) -> None:
     assert yard.ec2.instance(host).disk_gib == 200
 
 
+def test_a_region_fetches_so_many_mib_a_second_for_all_disks_of_a_time(yard: Yard) -> None:
+    (version,) = yard.ec2.templates["lt-1"].versions
+    version["BlockDeviceMappings"][0]["Ebs"]["VolumeInitializationRate"] = 300
+    for code in yard.ec2.pools.quotas:
+        yard.ec2.pools.quotas[code] = 1_000
+    answer = yard.fleet(17)
+    assert [each["ErrorCode"] for each in answer["Errors"]] == ["VolumeInitializationRateLimitExceeded"]
+    assert len(yard.launch(16, run="r2")) == 16
+    assert yard.launch(1, run="r3") == []
+    yard.on(300)
+    assert len(yard.launch(1, run="r4")) == 1
+
+
 def test_what_is_not_simulated_is_refused_loudly(yard: Yard) -> None:
     assert (
         refusal(yard, "create_fleet", **request(1, ("g5.xlarge",)) | {"Type": "maintain"}) == "NotSimulated"

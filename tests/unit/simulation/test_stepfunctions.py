@@ -107,7 +107,9 @@ def completed(word: str) -> dict[str, Any]:
     """A workflow of the yard, each function an ARN of its own."""
     text = (WORKFLOWS / word / "asl.json").read_text()
     text = re.sub(r"\$\{(\w+)FunctionArn\}", lambda found: f"{FUNCTION}-{found[1]}", text)
-    document: dict[str, Any] = json.loads(text.replace("${LookSeconds}", "600"))
+    document: dict[str, Any] = json.loads(
+        text.replace("${LookSeconds}", "600").replace("${Partition}", "aws")
+    )
     return {**document, "TimeoutSeconds": 86_400}
 
 

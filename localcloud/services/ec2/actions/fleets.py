@@ -188,7 +188,8 @@ class FleetActions(Actions):
             limit = _too_cheap(self.ec2.facts, override)
             if limit is not None:
                 return Grant(0, limit)
-            return self.ec2.capacity.grant(override.pool, count, override.launch.subnet_id)
+            launch = override.launch
+            return self.ec2.capacity.grant(override.pool, count, launch.subnet_id, launch.initialization_rate)
 
         planned = plan(ranked(self.ec2, overrides, market, rules.strategy), wanted, rules, room)
         fleet.errors += [_error(override.shown, market, refusal) for override, refusal in planned.refusals]

@@ -24,6 +24,7 @@ from moto.ec2.models.instances import MetadataOptions, StateReason
 from moto.ec2.responses import EC2Response
 
 from localcloud.services.ec2.actions.base import Actions
+from localcloud.services.ec2.capacity import initialization
 from localcloud.services.ec2.capacity.allocation import Pool
 from localcloud.services.ec2.capacity.pools import offered_in
 from localcloud.services.ec2.instances import spot_requests
@@ -32,8 +33,6 @@ from localcloud.services.ec2.store.records import Answered, backend, here, now
 DEFAULT_TYPE = "m1.small"
 METADATA_TAG_KEY = re.compile(r"[A-Za-z0-9+\-=.,_:@]+")
 USER_DATA_LIMIT = 16 * 1024
-INITIALIZATION_RATES = (100, 300)
-"""MiB/s, the least and the most."""
 MERGED_BY_MEMBER = ("MetadataOptions", "Placement", "Monitoring", "InstanceMarketOptions")
 
 
@@ -49,6 +48,12 @@ class Launch:
     def spot_options(self) -> dict[str, Any]:
         """SpotOptions of a spot launch."""
         return (self.parameters.get("InstanceMarketOptions") or {}).get("SpotOptions") or {}
+
+    @property
+    def initialization_rate(self) -> int:
+        """MiB/s of all disks of one instance together."""
+        asked = (device.get("Ebs") or {} for device in self.parameters["BlockDeviceMappings"])
+        return sum(int(ebs.get("VolumeInitializationRate") or 0) for ebs in asked)
 
     def tags(self, resource_type: str) -> dict[str, str]:
         """The tags this launch gives to resources of this type."""
@@ -238,25 +243,11 @@ def _devices(image: Any, parameters: dict[str, Any]) -> list[dict[str, Any]]:
         whole["Encrypted"] = True
     devices = [{"DeviceName": root["DeviceName"], "Ebs": whole}, *given.values()]
     for device in devices:
-        _check_initialization(device.get("Ebs") or {})
+        asked = device.get("Ebs") or {}
+        wrong = initialization.fault(asked, snapshot=bool(asked.get("SnapshotId")))
+        if wrong is not None:
+            raise EC2ClientError(wrong.code, wrong.message)
     return devices
-
-
-def _check_initialization(ebs: dict[str, Any]) -> None:
-    rate = ebs.get("VolumeInitializationRate")
-    if rate is None:
-        return
-    if not ebs.get("SnapshotId"):
-        raise EC2ClientError(
-            "InvalidParameterCombination",
-            "The parameter VolumeInitializationRate is only supported for volumes that are created from a snapshot.",
-        )
-    least, most = INITIALIZATION_RATES
-    if not least <= int(rate) <= most:
-        raise EC2ClientError(
-            "InvalidParameterValue",
-            f"Value ({rate}) for parameter VolumeInitializationRate is invalid. Valid range: {least} - {most} MiB/s.",
-        )
 
 
 def _subnet(parameters: dict[str, Any], zones: Collection[str]) -> Any:
@@ -462,7 +453,7 @@ class LaunchActions(Actions):
         def make() -> str:
             launch = prepared(request, self.ec2.facts.zones)
             self.error_on_dryrun()
-            grant = self.ec2.capacity.grant(launch.pool, most, launch.subnet_id)
+            grant = self.ec2.capacity.grant(launch.pool, most, launch.subnet_id, launch.initialization_rate)
             if grant.count < least:
                 assert grant.refusal is not None
                 raise EC2ClientError(grant.refusal.code, grant.refusal.message)

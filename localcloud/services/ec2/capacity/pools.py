@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass, field
+from datetime import UTC
 from typing import Any
 
 from moto.ec2.models.instance_types import INSTANCE_TYPE_OFFERINGS, INSTANCE_TYPES
 
 from localcloud.base.facts import Facts, value_for_pool
+from localcloud.services.ec2.capacity import initialization
 from localcloud.services.ec2.capacity.allocation import Grant, Pool, Refusal
-from localcloud.services.ec2.store.records import LIVE, backend, instances
+from localcloud.services.ec2.store.records import LIVE, backend, instances, now
 
 
 @functools.cache
@@ -48,10 +50,14 @@ class Capacity:
         changed = value_for_pool(wrapped, *parts)
         return changed[0] if changed is not None else value_for_pool(self.facts.capacity, *parts)
 
-    def grant(self, pool: Pool, wanted: int, subnet_id: str | None = None) -> Grant:
-        """How many of `wanted` can start now. The tightest limit gives the reason."""
+    def grant(
+        self, pool: Pool, wanted: int, subnet_id: str | None = None, initialization_rate: int = 0
+    ) -> Grant:
+        """How many of `wanted` can start now, the disks of each fetched at this rate. The tightest limit gives the
+        reason."""
         grant = Grant(wanted)
-        for limit in (self._quota(pool), self._slots_left(pool), self._addresses(subnet_id)):
+        disks = initialization.grant(_initializing(), initialization_rate)
+        for limit in (self._quota(pool), self._slots_left(pool), self._addresses(subnet_id), disks):
             if limit is not None and limit.count < grant.count:
                 grant = Grant(max(0, limit.count), limit.refusal)
         return grant
@@ -108,6 +114,18 @@ class Capacity:
                 "instances.",
             ),
         )
+
+
+def _initializing() -> list[int]:
+    """MiB/s of every volume that is being initialized at a rate."""
+    found = []
+    for volume in backend().volumes.values():
+        rate = int(getattr(volume, "volume_initialization_rate", None) or 0)
+        if initialization.goes_on(
+            gib=int(volume.size), rate=rate, made=volume.create_time.replace(tzinfo=UTC), now=now()
+        ):
+            found.append(rate)
+    return found
 
 
 def market_of(instance: Any) -> str:
