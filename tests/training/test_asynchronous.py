@@ -17,12 +17,14 @@ from trainyard.runtime.processes.watch import FIRST_TURN_SECONDS, STALLED_SECOND
 
 DOWNPOUR = "training.programs.downpour"
 EXAMPLES = 7190
-ARGS = ["--epochs", "4", "--global-batch-size", "96", "--learning-rate", "0.1"]
+EPOCHS = 8
+"""How stale the gradients are is a matter of luck, and of other work on the machine: four may come to 0.88."""
+ARGS = ["--epochs", str(EPOCHS), "--global-batch-size", "96", "--learning-rate", "0.1"]
 SLOWLY = [*ARGS, "--step-delay", "0.05"]
 
 
 def steps(workers: int) -> int:
-    return 4 * (EXAMPLES // (96 // workers))
+    return EPOCHS * (EXAMPLES // (96 // workers))
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +43,7 @@ def test_three_workers_make_exactly_the_steps_there_are_and_learn(
         assert all_.codes() == [0, 0, 0, 0, 0, 0], all_.chief.log.read_text()
     metrics = json.loads((tmp_path / "metrics.json").read_text())
     assert metrics["step"] == metrics["steps"] == steps(3)
-    assert [epoch["epoch"] for epoch in metrics["history"]] == [1, 2, 3, 4]
+    assert [epoch["epoch"] for epoch in metrics["history"]] == list(range(1, EPOCHS + 1))
     assert metrics["accuracy"] > 0.9
     assert 0 < metrics["staleness"] < metrics["staleness_max"]
     facts = json.loads((tmp_path / "checkpoints" / f"{steps(3):08d}" / "facts.json").read_text())
@@ -54,13 +56,12 @@ def test_three_workers_make_exactly_the_steps_there_are_and_learn(
 
 
 def test_a_worker_that_fetches_and_pushes_seldom_learns_too(tmp_path: Path, data: dict[str, Path]) -> None:
-    """Twice as long as the others: how stale its gradients are, and what four epochs come to, is a matter of luck."""
-    rhythm = ["--fetch-every", "4", "--push-every", "2", "--epochs", "8"]
+    rhythm = ["--fetch-every", "4", "--push-every", "2"]
     with gang(DOWNPOUR, tmp_path, data, args=[*ARGS, *rhythm]) as all_:
         assert all_.codes() == [0, 0, 0, 0], all_.chief.log.read_text()
     metrics = json.loads((tmp_path / "metrics.json").read_text())
     pushes_per_epoch = EXAMPLES // (48 * 4) * 2
-    assert metrics["step"] == 8 * pushes_per_epoch
+    assert metrics["step"] == EPOCHS * pushes_per_epoch
     assert metrics["accuracy"] > 0.85
     # of the two pushes that follow a fetch, the second comes after the first
     assert metrics["staleness"] >= 0.5
