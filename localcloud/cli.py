@@ -197,13 +197,19 @@ def allow(
 
 @fault.command()
 def throttle(
-    action: Annotated[str, typer.Argument(help="An EC2 action, such as CreateFleet.")],
-    times: Annotated[int, typer.Option(help="How many of the next requests fail.", min=1)] = 1,
-    code: Annotated[str, typer.Option(help="The error they answer.")] = "RequestLimitExceeded",
+    action: Annotated[
+        str,
+        typer.Argument(help='An action as in a policy, such as "ssm:SendCommand"; EC2\'s without "ec2:".'),
+    ],
+    times: Annotated[int | None, typer.Option(help="How many of the next requests fail (1).", min=1)] = None,
+    seconds: Annotated[float | None, typer.Option(help="For how long every request fails.", min=0)] = None,
+    code: Annotated[
+        str | None, typer.Option(help="The error; else the one the service throttles with.")
+    ] = None,
     state: State = DEFAULT_STATE,
 ) -> None:
-    """Let the next requests of an EC2 action fail."""
-    _fault(state, "throttle", {"action": action, "times": times, "code": code})
+    """Let requests of an action fail: the next, the next so many, or all for a while."""
+    _fault(state, "throttle", {"action": action, "times": times, "seconds": seconds, "code": code})
 
 
 Times = Annotated[int, typer.Option(help="How many of the next ones.", min=1)]
@@ -268,13 +274,19 @@ def metrics(
     _fault(state, "metrics", {"instance_id": instance_id, "seconds": seconds})
 
 
+@fault.command()
+def unregister(instance_id: Host, state: State = DEFAULT_STATE, seconds: Lasting = None) -> None:
+    """Let Systems Manager not know a host, as one whose agent never reached it; the host itself works."""
+    _fault(state, "unregister", {"instance_id": instance_id, "seconds": seconds})
+
+
 @fault.command("list")
 def active_faults(
     state: State = DEFAULT_STATE,
     as_json: Annotated[bool, typer.Option("--json", help="For a program to read.")] = False,
 ) -> None:
     """Say which faults last: pools that were changed, actions that fail, images that will, events and metrics that get
-    lost, hosts that have their notice, hang or are cut off."""
+    lost, hosts that have their notice, hang, are cut off or unknown to Systems Manager."""
     faults = _ask(_port(state), "GET", "/faults")
     if as_json:
         print(json.dumps(faults, indent=2))
@@ -282,7 +294,7 @@ def active_faults(
     for pool, slots in faults["capacity"].items():
         print(f"{pool}: " + ("room without end" if slots is None else f"room for {slots} hosts"))
     for failing, times in faults["throttled"].items():
-        print(f"{failing}: the next {times} requests")
+        print(f"{failing}: " + (f"the next {times} requests" if isinstance(times, int) else f"until {times}"))
     for instance_id, notice in faults["interrupted"].items():
         print(f"{instance_id}: {notice['action']} at {notice['at']}")
     for instance_id, impairments in faults["impaired"].items():
@@ -295,6 +307,8 @@ def active_faults(
     for who, until in faults["silent"].items():
         silent = "no host publishes metrics" if who == "*" else f"{who} publishes no metrics"
         print(f"{silent} " + (f"until {until}" if until else "without end"))
+    for who, until in faults["unregistered"].items():
+        print(f"{who}: unknown to Systems Manager " + (f"until {until}" if until else "without end"))
     if not any(faults.values()):
         print("No fault lasts.")
 

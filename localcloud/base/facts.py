@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import fnmatch
+import math
 import re
 from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
 import yaml
+
+from localcloud.base.rates import Rate
 
 ARCHITECTURES = ("x86_64", "arm64")
 SHIPPED = Path(__file__).with_name("facts.yaml")
@@ -20,14 +23,15 @@ class FactsError(Exception):
 
 @dataclass(frozen=True)
 class Latencies:
-    """Seconds that things take."""
+    """Seconds that things take. `agent`: None is never. `transaction`: for as long others may not write its items."""
 
     boot: float
-    agent: float
+    agent: float | None
     stop: float
     terminate: float
     image: float
     terminated_visible: float
+    transaction: float
 
 
 @dataclass(frozen=True)
@@ -110,8 +114,12 @@ class Facts:
     metrics: Metrics
     interruption: Interruption
     spot: Spot
+    price_factors: dict[str, float]
+    storage_prices: dict[str, float]
     prices: dict[str, float]
     quotas: dict[str, Quota]
+    rates: dict[str, Rate]
+    resource_rates: dict[str, Rate]
     images: dict[str, BaseImage] = field(default_factory=dict)
 
     @classmethod
@@ -126,11 +134,17 @@ class Facts:
     def parse(cls, document: dict[str, Any]) -> Facts:
         """Facts from what a facts file holds; raises FactsError naming every key that does not belong."""
         built = dict(_checked(cls, document, ""))
+        if isinstance(built["latencies"], dict) and "agent" in built["latencies"]:
+            built["latencies"] = built["latencies"] | {
+                "agent": _seconds_or_never(built["latencies"]["agent"])
+            }
         for name, kind in PARTS.items():
             built[name] = kind(**_checked(kind, built[name], f"{name}."))
         for name, kind in ENTRIES.items():
             named = built[name].items()
             built[name] = {key: kind(**_checked(kind, entry, f"{name}.{key}.")) for key, entry in named}
+        for name in ("rates", "resource_rates"):
+            built[name] = _rates(built[name] or {}, name)
         for image, entry in built["images"].items():
             _check_files(entry.files, f"images.{image}.files")
             if entry.architecture not in ARCHITECTURES:
@@ -148,8 +162,13 @@ class Facts:
         return cls(**built)
 
     def on_demand_price(self, instance_type: str) -> float | None:
-        """Dollars an hour, or None for a type nobody priced."""
-        return self.prices.get(instance_type)
+        """Dollars an hour in the facts' region, or None for a type nobody priced."""
+        price = self.prices.get(instance_type)
+        return None if price is None else self.here(price)
+
+    def here(self, dollars: float) -> float:
+        """What costs so much in us-east-1, in the facts' region."""
+        return round(dollars * self.price_factors.get(self.region, 1.0), 10)
 
     def spot_price(self, instance_type: str, zone: str) -> float | None:
         """Dollars an hour on the spot market, or None for a type nobody priced."""
@@ -164,6 +183,28 @@ class Facts:
     def quota_of(self, instance_type: str, market: str) -> tuple[str, Quota] | None:
         """The quota that a launch of this type and market counts against."""
         return next(((code, q) for code, q in self.quotas.items() if q.covers(instance_type, market)), None)
+
+
+def _seconds_or_never(given: Any) -> float | None:
+    if given == "never":
+        return None
+    if not isinstance(given, int | float) or not 0 <= given < math.inf:
+        raise FactsError(f"latencies.agent: {given!r}; allowed: seconds from 0, or never")
+    return float(given)
+
+
+def _rates(given: Any, where: str) -> dict[str, Rate]:
+    if not isinstance(given, dict):
+        raise FactsError(f"{where}: expected a mapping of actions to [burst, refill], found {given!r}")
+    rates = {}
+    for action, rate in given.items():
+        if not re.fullmatch(r"[a-z0-9-]+:[A-Za-z0-9*]+", str(action)):
+            raise FactsError(f'{where}.{action}: an action is written "service:Action", as in a policy')
+        try:
+            rates[action] = Rate.parse(rate)
+        except ValueError as wrong:
+            raise FactsError(f"{where}.{action}: {wrong}") from wrong
+    return rates
 
 
 Value = TypeVar("Value")

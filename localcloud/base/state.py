@@ -1,7 +1,7 @@
 """What survives a restart: ministack's stores, and what the other parts ask to keep.
 
-Written a moment after every change, and once more at shutdown, each file by replacing it: a killed server
-loses at most the last moment.
+Written some seconds after every change, and once more at shutdown, each file by replacing it: a killed server
+loses at most these.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 PAUSE = 1.0
 """Seconds between a change and its being written; changes in between share one write."""
-SHARE = 0.1
+SHARE = 0.04
 """The most of a processor's time that writing may take: after a long write the next one waits longer."""
 LONGEST = 10.0
 """Seconds after which it is written without being told: executions and schedules change things by themselves."""

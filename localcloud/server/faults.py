@@ -10,11 +10,11 @@ from datetime import timedelta
 from typing import Any
 
 from ministack.core.responses import request_scope
-from moto.core.utils import get_service_model
 from moto.ec2.models.instance_types import INSTANCE_TYPES
 
 from localcloud.machine.hypervisor import HostNotRunningError
 from localcloud.server import admin
+from localcloud.server.throttling import throttle
 from localcloud.services.cloudwatch import gpu_metrics
 from localcloud.services.ec2.actions.base import Ec2
 from localcloud.services.ec2.capacity.allocation import Pool
@@ -22,6 +22,7 @@ from localcloud.services.ec2.faults import KEPT_SNAPSHOT_CODES, Impairment
 from localcloud.services.ec2.instances import spot_requests
 from localcloud.services.ec2.store.records import LIVE, LOCK, Notice, everything, found_anywhere, here, now
 from localcloud.services.eventbridge import service_events
+from localcloud.services.ssm.agent import unknown
 
 Request = dict[str, Any]
 MARKETS = ("spot", "on-demand")
@@ -43,6 +44,7 @@ def install(ec2: Ec2) -> None:
         "snapshot-stuck": faults.snapshot_stuck,
         "lose": faults.lose,
         "metrics": faults.metrics,
+        "unregister": faults.unregister,
         "clear": faults.clear,
     }.items():
         admin.route("POST", f"/faults/{path}", action)
@@ -121,14 +123,17 @@ class Faults:
         return {"pool": str(pool), "slots": None}
 
     def throttle(self, request: Request) -> dict[str, Any]:
-        """The next `times` (1) requests of an EC2 action fail. {"action", "times", "code" (RequestLimitExceeded)}"""
-        action, known = str(request.get("action") or ""), get_service_model("ec2").operation_names
-        if action not in known:
-            like = difflib.get_close_matches(action, known, 3, 0.5) or ["CreateFleet", "RunInstances"]
-            raise admin.Refused(f"there is no EC2 action {action!r}; there is {', '.join(like)} ...")
-        code, times = str(request.get("code") or "RequestLimitExceeded"), int(_number(request, "times", 1))
-        self._ec2.throttle.fail(action, code, times)
-        return {"action": action, "code": code, "times": times}
+        """Requests of an action are refused: the next `times` (1), or all for `seconds`. {"action" ("ssm:SendCommand",
+        for EC2's "CreateFleet"), "times", "seconds", "code" (the one that the service throttles with)}
+        """
+        action, seconds = str(request.get("action") or ""), _number_if_given(request, "seconds")
+        times = (
+            None
+            if seconds is not None and request.get("times") is None
+            else int(_number(request, "times", 1))
+        )
+        code = throttle.fail(action, request.get("code"), times, seconds)
+        return {"action": action, "code": code, "times": times, "seconds": seconds}
 
     def image_fail(self, request: Request) -> dict[str, Any]:
         """The next `times` (1) images that are made end `failed`. {"times", "reason"}"""
@@ -178,8 +183,17 @@ class Faults:
         """
         who = str(_host(request).id) if request.get("instance_id") else gpu_metrics.EVERY_HOST
         seconds = _number_if_given(request, "seconds")
-        gpu_metrics.mute(who, seconds)
+        gpu_metrics.muted.set(who, seconds)
         return {"silent": who, "seconds": seconds}
+
+    def unregister(self, request: Request) -> dict[str, Any]:
+        """Systems Manager does not know a host, as one whose agent never came so far; the host works.
+
+        {"instance_id", "seconds" (without end)}
+        """
+        host, seconds = _host(request), _number_if_given(request, "seconds")
+        unknown.set(str(host.id), seconds)
+        return {"unregistered": host.id, "seconds": seconds}
 
     def clear(self, request: Request) -> dict[str, Any]:
         """No fault lasts any more; or one pool has the capacity of the facts again, when it is named."""
@@ -191,17 +205,19 @@ class Faults:
             return {"cleared": [pool]}
         cleared = [
             *self._ec2.capacity.changed,
-            *self._ec2.throttle.throttled(),
+            *throttle.throttled(),
             *self._ec2.image_faults.active(),
             *service_events.losing.active(),
-            *(f"{who} metrics" for who in gpu_metrics.muted()),
+            *(f"{who} metrics" for who in gpu_metrics.muted.active()),
+            *(f"{who} unregistered" for who in unknown.active()),
             *self._ec2.impairments.end_all(),
         ]
         self._ec2.capacity.changed.clear()
-        self._ec2.throttle.clear()
+        throttle.clear()
         self._ec2.image_faults.clear()
         service_events.losing.clear()
-        gpu_metrics.unmute_all()
+        gpu_metrics.muted.clear()
+        unknown.clear()
         return {"cleared": cleared}
 
     def active(self, request: Request) -> dict[str, Any]:
@@ -213,12 +229,13 @@ class Faults:
         }
         return {
             "capacity": self._ec2.capacity.changed,
-            "throttled": self._ec2.throttle.throttled(),
+            "throttled": throttle.throttled(),
             "interrupted": notices,
             "impaired": self._ec2.impairments.active(),
             "images": self._ec2.image_faults.active(),
             "lost": {kind: times for kind, (_, times) in service_events.losing.active().items()},
-            "silent": gpu_metrics.muted(),
+            "silent": gpu_metrics.muted.active(),
+            "unregistered": unknown.active(),
         }
 
     def _pool(self, request: Request) -> Pool:

@@ -92,9 +92,34 @@ def set_environment(state: Path, port: int) -> None:
 
 def install_everything(context: Context, hypervisor: Hypervisor) -> None:
     """Install every part, later ones around earlier ones; what the last server kept is given back once it serves."""
-    from localcloud.server import call_counts, expiry, faults, ministack_state, status, unknown_services
-    from localcloud.services import cloudformation, iam, s3, servicequotas, ssm, stepfunctions
-    from localcloud.services.cloudwatch import gpu_metrics, instance_metrics, metrics
+    from localcloud.server import (
+        call_counts,
+        expiry,
+        faults,
+        ministack_state,
+        regions,
+        status,
+        throttling,
+        unknown_services,
+    )
+    from localcloud.services import (
+        cloudformation,
+        dynamodb,
+        iam,
+        pricing,
+        s3,
+        servicequotas,
+        ssm,
+        stepfunctions,
+    )
+    from localcloud.services.cloudwatch import (
+        alarms,
+        embedded,
+        gpu_metrics,
+        insights,
+        instance_metrics,
+        metrics,
+    )
     from localcloud.services.ec2 import install as ec2
     from localcloud.services.eventbridge import service_events, targets
     from localcloud.services.lambdas import functions
@@ -105,20 +130,27 @@ def install_everything(context: Context, hypervisor: Hypervisor) -> None:
     ministack_state.install(context)
     iam.install()
     s3.install(context)
+    dynamodb.install(context.facts)
     cloudformation.install()
     functions.install(context)
     targets.install()
-    stepfunctions.install()
+    stepfunctions.install(context)
     faults.install(ec2.install(context, hypervisor))
     metrics.install()
+    embedded.install()
+    alarms.install(context)
+    insights.install()
     gpu_metrics.install(context, hypervisor)
     instance_metrics.install(context, hypervisor)
     servicequotas.install(context)
+    pricing.install(context)
     ssm.install(context, hypervisor)
+    throttling.install(context.facts)
+    regions.install()
     unknown_services.install()
     expiry.install()
     call_counts.install()
-    status.install(context)
+    status.install(context, hypervisor)
     MINISTACK.replace("app:PERSIST_STATE", True)
     MINISTACK.replace("app:_load_persisted_state", lambda: _when_ministack_starts(context))
     MINISTACK.replace("app:save_all", lambda states: None)

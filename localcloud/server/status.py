@@ -10,11 +10,12 @@ from ministack.core.responses import request_scope
 from ministack.services import cloudformation, stepfunctions
 
 from localcloud.base.context import Context
+from localcloud.machine.hypervisor import Hypervisor
 from localcloud.server import admin
 from localcloud.services.ec2.store.records import LOCK, instances
 
 
-def install(context: Context) -> None:
+def install(context: Context, hypervisor: Hypervisor) -> None:
     """Answer `GET /_localcloud/status`. Installed last: an answer means that every part is installed."""
     since = time.time()
 
@@ -27,6 +28,7 @@ def install(context: Context) -> None:
                 "stacks": _stacks(),
                 "hosts": _hosts(),
                 "executions": _executions(),
+                "not_enforced": {"security groups": hypervisor.no_firewall} if hypervisor.no_firewall else {},
                 "unwritten": context.store.unwritten,
                 "not_saved": context.store.failed,
             }

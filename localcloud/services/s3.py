@@ -1,4 +1,5 @@
-"""S3 as far as ministack has it otherwise than AWS: an object's version in its event, a full disk, the key `aws/s3`."""
+"""S3 as far as ministack has it otherwise than AWS: an object's version in its event, a full disk, the key `aws/s3`,
+and the ETags of what is encrypted with a key."""
 
 from __future__ import annotations
 
@@ -14,6 +15,7 @@ from localcloud.base.context import ACCOUNT, REGION, Context
 from localcloud.patches import MINISTACK
 
 _version: contextvars.ContextVar[str | None] = contextvars.ContextVar("s3_event_version", default=None)
+_keyed: contextvars.ContextVar[bool] = contextvars.ContextVar("s3_keyed", default=False)
 _failures: contextvars.ContextVar[list[OSError] | None] = contextvars.ContextVar("s3_failures", default=None)
 
 
@@ -46,16 +48,25 @@ def name_the_version_in_events() -> None:
 
 
 def encrypt_by_the_managed_key() -> None:
-    """Take a write with `aws:kms` that names no key, as that of CDK's assets: every account has the key `aws/s3`."""
+    """Take a write with `aws:kms` that names no key, as that of CDK's assets: every account has the key `aws/s3`.
+
+    The ETag of what a key encrypts is no sum of its bytes. (Of what came in parts it is one here.)"""
     stock_headers = MINISTACK.stock("services.s3:_resolve_sse_write_headers")
+    stock_sum = MINISTACK.stock("services.s3:md5_hash")
     key = "x-amz-server-side-encryption-aws-kms-key-id"
 
     def headers_of(headers: Mapping[str, str], bucket: str) -> Any:
         if headers.get("x-amz-server-side-encryption") == "aws:kms" and not headers.get(key):
             headers = {**headers, key: f"arn:aws:kms:{REGION}:{ACCOUNT}:alias/aws/s3"}
-        return stock_headers(headers, bucket)
+        kept, refusal = stock_headers(headers, bucket)
+        _keyed.set(bool(kept) and kept.get("x-amz-server-side-encryption") == "aws:kms")
+        return kept, refusal
+
+    def etag_of(body: bytes) -> str:
+        return str(stock_sum(b"keyed" + body if _keyed.get() else body))
 
     MINISTACK.replace("services.s3:_resolve_sse_write_headers", headers_of)
+    MINISTACK.replace("services.s3:md5_hash", etag_of)
 
 
 def refuse_on_a_full_disk(state: Path) -> None:

@@ -157,7 +157,7 @@ class Cloud:
         states = self.client("stepfunctions")
         return str(states.start_execution(stateMachineArn=machine, input=json.dumps(given))["executionArn"])
 
-    def end_of(self, execution: str, seconds: float = 30) -> dict[str, Any]:
+    def end_of(self, execution: str, seconds: float = 120) -> dict[str, Any]:
         """The execution, once it has ended."""
         states = self.client("stepfunctions")
         ended: dict[str, Any] = eventually(
@@ -194,8 +194,8 @@ def answering(cloud: Cloud, who: Credentials | None = None) -> Iterator[None]:
     clients.client.cache_clear()
 
 
-def eventually(look: Callable[[], Any], seconds: float = 20) -> Any:
-    """The first truthy answer of `look`; fails when there is none in time."""
+def eventually(look: Callable[[], Any], seconds: float = 120) -> Any:
+    """The first truthy answer of `look`; gives up after a time in which a busy disk comes to itself."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         if found := look():
@@ -226,9 +226,12 @@ def free_port() -> int:
 
 @pytest.fixture(scope="session")
 def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
-    """The session's local cloud; tests share it and therefore name what they make themselves."""
+    """The session's local cloud, of an account that has launched before; tests share it and therefore name what they
+    make themselves."""
     running = Cloud(tmp_path_factory.mktemp("cloud"), free_port())
     running.up()
+    for service in ("spot.amazonaws.com", "ec2fleet.amazonaws.com"):
+        running.client("iam").create_service_linked_role(AWSServiceName=service)
     yield running
     running.down()
 
@@ -240,3 +243,29 @@ def own_cloud(tmp_path: Path) -> Iterator[Cloud]:
     running.up()
     yield running
     running.command("down", check=False)
+
+
+@pytest.fixture
+def network(cloud: Cloud) -> Iterator[Callable[[str], str]]:
+    """Makes a VPC of that CIDR block; it goes with all that is in it, since an account has room for five."""
+    ec2, made = cloud.client("ec2"), []
+
+    def make(block: str) -> str:
+        made.append(ec2.create_vpc(CidrBlock=block)["Vpc"]["VpcId"])
+        return str(made[-1])
+
+    yield make
+    for vpc in made:
+        its_own = [{"Name": "vpc-id", "Values": [vpc]}]
+        found = ec2.describe_instances(Filters=its_own)["Reservations"]
+        hosts = [each["InstanceId"] for reservation in found for each in reservation["Instances"]]
+        if hosts:
+            ec2.terminate_instances(InstanceIds=hosts)
+            gone = ec2.get_waiter("instance_terminated")
+            gone.wait(InstanceIds=hosts, WaiterConfig={"Delay": 1, "MaxAttempts": 120})
+        for subnet in ec2.describe_subnets(Filters=its_own)["Subnets"]:
+            ec2.delete_subnet(SubnetId=subnet["SubnetId"])
+        for group in ec2.describe_security_groups(Filters=its_own)["SecurityGroups"]:
+            if group["GroupName"] != "default":
+                ec2.delete_security_group(GroupId=group["GroupId"])
+        ec2.delete_vpc(VpcId=vpc)

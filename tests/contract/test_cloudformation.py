@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError, WaiterError
 
-from tests.contract.conftest import Cloud, eventually
+from tests.contract.conftest import ACCOUNT, REGION, Cloud, allow, eventually
+from tests.contract.test_keys import LOGS, OWN, denied, new_key
 
 Deploy = Callable[..., dict[str, Any]]
 
@@ -201,7 +202,7 @@ def made_by(cloud: Cloud, stack: str) -> str:
             {"Role": "arn:aws:iam::123456789012:role/r", "Rules": []},
         ),
         ("AWS::DynamoDB::Table", "KinesisStreamSpecification", {"StreamArn": "arn:aws:kinesis:::stream/s"}),
-        ("AWS::SNS::Topic", "KmsMasterKeyId", "alias/key"),
+        ("AWS::SNS::Topic", "TracingConfig", "Active"),
         ("AWS::SQS::Queue", "MesageRetentionPeriod", 60),
         ("AWS::Events::EventBus", "LogConfig", {"Level": "INFO"}),
     ],
@@ -361,3 +362,113 @@ def test_an_update_tells_of_what_it_changes_alone(cloud: Cloud, deploy: Deploy, 
     assert told == {word, "Changes"}
     assert statuses()["Stays"] == before["Stays"]
     assert statuses()["Changes"][0] == "UPDATE_COMPLETE"
+
+
+# ------------------------------------------------------------------------------------------------------------- keys
+
+
+def test_notices_are_sent_with_the_topics_key(cloud: Cloud, deploy: Deploy, word: str) -> None:
+    key = new_key(cloud)
+    template = {
+        "Resources": {
+            "Topic": {"Type": "AWS::SNS::Topic", "Properties": {"TopicName": word, "KmsMasterKeyId": key}}
+        }
+    }
+    assert deploy(word, template)["StackStatus"] == "CREATE_COMPLETE"
+    topic = f"arn:aws:sns:{REGION}:{ACCOUNT}:{word}"
+    without = cloud.client("sns", cloud.acting_as(allow("sns:Publish")))
+    assert "kms:GenerateDataKey" in denied(without.publish, TopicArn=topic, Message="m")
+    uses = allow(["kms:GenerateDataKey", "kms:Decrypt"], key)
+    cloud.client("sns", cloud.acting_as(allow("sns:Publish"), uses)).publish(TopicArn=topic, Message="m")
+
+
+def test_a_log_group_needs_a_key_that_lets_cloudwatch_logs_in(
+    cloud: Cloud, deploy: Deploy, word: str
+) -> None:
+    def template(key: str) -> dict[str, Any]:
+        return {"Resources": {"Log": {"Type": "AWS::Logs::LogGroup", "Properties": {"KmsKeyId": key}}}}
+
+    assert deploy(f"{word}-a", template(new_key(cloud)))["StackStatus"] == "ROLLBACK_COMPLETE"
+    assert any("is not allowed to be used with Arn" in reason for reason in reasons(cloud, f"{word}-a"))
+    assert deploy(f"{word}-b", template(new_key(cloud, OWN, LOGS)))["StackStatus"] == "CREATE_COMPLETE"
+
+
+# ------------------------------------------------------------------------------------------------- custom resources
+
+ANSWERS = """
+    import json
+    import os
+    import urllib.request
+
+    import boto3
+
+    def handler(event, context):
+        boto3.client("sqs").send_message(QueueUrl=os.environ["QUEUE"], MessageBody=json.dumps(event))
+        answer = {key: event[key] for key in ("StackId", "RequestId", "LogicalResourceId")}
+        answer |= {"PhysicalResourceId": "one", "Data": {"Said": event["ResourceProperties"]["Word"]}}
+        answer["Status"] = event["ResourceProperties"]["Status"]
+        answer["Reason"] = "it did not want to"
+        body = json.dumps(answer).encode()
+        request = urllib.request.Request(event["ResponseURL"], data=body, method="PUT", headers={"Content-Type": ""})
+        urllib.request.urlopen(request, timeout=5).close()
+"""
+
+
+def custom(function: str, queued: str = "kept", **properties: Any) -> dict[str, Any]:
+    """A stack with a custom resource that says `Word`, and with something beside it."""
+    token = f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:{function}"
+    given = {"ServiceToken": token, "ServiceTimeout": 20, "Status": "SUCCESS", **properties}
+    return {
+        "Resources": {
+            "Said": {"Type": "Custom::Said", "Properties": given},
+            "Beside": parameter(queued),
+        },
+        "Outputs": {"Said": {"Value": {"Fn::GetAtt": ["Said", "Said"]}}},
+    }
+
+
+def test_a_custom_resource_is_asked_when_its_properties_change_and_says_its_attributes(
+    cloud: Cloud, deploy: Deploy, word: str
+) -> None:
+    sqs = cloud.client("sqs")
+    queue = sqs.create_queue(QueueName=word)["QueueUrl"]
+    function = cloud.function(ANSWERS, allow("sqs:SendMessage"), Environment={"Variables": {"QUEUE": queue}})
+
+    def asked() -> list[dict[str, Any]]:
+        got = sqs.receive_message(QueueUrl=queue, MaxNumberOfMessages=10).get("Messages", [])
+        for message in got:
+            sqs.delete_message(QueueUrl=queue, ReceiptHandle=message["ReceiptHandle"])
+        return [json.loads(message["Body"]) for message in got]
+
+    made = deploy(word, custom(function, Word="one", Number=1, Flag=True))
+    assert [output["OutputValue"] for output in made["Outputs"]] == ["one"]
+    (create,) = asked()
+    assert create["RequestType"] == "Create"
+    assert create["ResourceProperties"]["Number"] == "1"
+    assert create["ResourceProperties"]["Flag"] == "true"
+    deploy(word, custom(function, "another", Word="one", Number=1, Flag=True))
+    assert asked() == []
+    changed = deploy(word, custom(function, "another", Word="two", Number=1, Flag=True))
+    assert [output["OutputValue"] for output in changed["Outputs"]] == ["two"]
+    (update,) = asked()
+    assert (update["RequestType"], update["PhysicalResourceId"]) == ("Update", "one")
+    assert update["OldResourceProperties"]["Word"] == "one"
+    cloud.client("cloudformation").delete_stack(StackName=word)
+    ended(cloud, word)
+    (delete,) = asked()
+    assert (delete["RequestType"], delete["PhysicalResourceId"]) == ("Delete", "one")
+
+
+def test_a_custom_resource_that_fails_takes_its_stack_back(cloud: Cloud, deploy: Deploy, word: str) -> None:
+    queue = cloud.client("sqs").create_queue(QueueName=word)["QueueUrl"]
+    function = cloud.function(ANSWERS, allow("sqs:SendMessage"), Environment={"Variables": {"QUEUE": queue}})
+    refused = deploy(word, custom(function, Word="one", Status="FAILED"))
+    assert refused["StackStatus"] == "ROLLBACK_COMPLETE"
+    assert any("it did not want to" in reason for reason in reasons(cloud, word))
+
+
+def test_a_custom_resource_that_says_nothing_is_waited_for_as_long_as_it_says(
+    cloud: Cloud, deploy: Deploy, word: str
+) -> None:
+    function = cloud.function("def handler(event, context): pass")
+    assert deploy(word, custom(function, Word="one", ServiceTimeout=1))["StackStatus"] == "ROLLBACK_COMPLETE"

@@ -5,12 +5,18 @@ from __future__ import annotations
 import json
 import time
 import uuid
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
 
-from tests.contract.conftest import ACCOUNT, REGION, Cloud, eventually
+from lambdas.aws.ledger import Ledger, event_row, run_row
+from lambdas.core.model.errors import ServiceUnavailable
+from lambdas.core.model.timeline import Entry, Source
+from tests.contract.conftest import ACCOUNT, REGION, Cloud, answering, eventually, free_port
 
 
 @pytest.fixture(scope="module")
@@ -89,6 +95,118 @@ def test_a_transaction_with_the_same_client_token_is_made_once(cloud: Cloud, tab
     assert dynamodb.get_item(TableName=table, Key=row("run#d"))["Item"]["n"] == {"N": "1"}
 
 
+@pytest.fixture(scope="module")
+def slow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
+    """A cloud whose transactions take a second."""
+    state = tmp_path_factory.mktemp("slow")
+    facts = state / "facts.yaml"
+    facts.write_text("latencies: {transaction: 1}\nrates: null\n")
+    running = Cloud(state / "state", free_port(), facts)
+    running.up()
+    running.ledger("ledger")
+    yield running
+    running.down()
+
+
+def written(sk: str, pk: str = "run#x") -> dict[str, Any]:
+    return {"Put": {"TableName": "ledger", "Item": row(pk, sk)}}
+
+
+def meanwhile(cloud: Cloud, call: Callable[[Any], Any]) -> str:
+    """The code that this call answers while a transaction on the row run#x/run goes on; "" where it succeeds."""
+    dynamodb = cloud.client("dynamodb")
+    with ThreadPoolExecutor(1) as pool:
+        going_on = pool.submit(
+            dynamodb.transact_write_items, TransactItems=[written("run")], ClientRequestToken="of-the-first"
+        )
+        time.sleep(0.3)
+        try:
+            call(dynamodb)
+        except ClientError as refused:
+            return str(refused.response["Error"]["Code"])
+        finally:
+            going_on.result()
+    return ""
+
+
+def test_of_two_transactions_on_one_row_one_is_cancelled(slow: Cloud) -> None:
+    dynamodb = slow.client("dynamodb")
+    with ThreadPoolExecutor(2) as pool:
+        both = [
+            pool.submit(
+                dynamodb.transact_write_items,
+                TransactItems=[written(mine, "run#two"), written("run", "run#two")],
+            )
+            for mine in ("a", "b")
+        ]
+        errors = [each.exception() for each in both]
+    [cancelled] = [error for error in errors if error is not None]
+    assert isinstance(cancelled, dynamodb.exceptions.TransactionCanceledException)
+    assert cancelled.response["CancellationReasons"] == [
+        {"Code": "None"},
+        {"Code": "TransactionConflict", "Message": "Transaction is ongoing for the item"},
+    ]
+    found = dynamodb.query(
+        TableName="ledger",
+        KeyConditionExpression="pk = :pk",
+        ExpressionAttributeValues={":pk": {"S": "run#two"}},
+    )
+    assert found["Count"] == 2
+
+
+@pytest.mark.parametrize(
+    ("call", "code"),
+    [
+        (lambda d: d.put_item(TableName="ledger", Item=row("run#x")), "TransactionConflictException"),
+        (lambda d: d.delete_item(TableName="ledger", Key=row("run#x")), "TransactionConflictException"),
+        (
+            lambda d: d.update_item(TableName="ledger", Key=row("run#x"), UpdateExpression="REMOVE a"),
+            "TransactionConflictException",
+        ),
+        (
+            lambda d: d.transact_get_items(
+                TransactItems=[{"Get": {"TableName": "ledger", "Key": row("run#x")}}]
+            ),
+            "TransactionCanceledException",
+        ),
+        (
+            lambda d: d.transact_write_items(
+                TransactItems=[written("other")], ClientRequestToken="of-the-first"
+            ),
+            "TransactionInProgressException",
+        ),
+        (lambda d: d.put_item(TableName="ledger", Item=row("run#y")), ""),
+        (lambda d: d.get_item(TableName="ledger", Key=row("run#x")), ""),
+    ],
+    ids=["put", "delete", "update", "read together", "the same token", "another row", "read"],
+)
+def test_who_writes_a_row_of_a_transaction_that_goes_on_is_refused(
+    slow: Cloud, call: Callable[[Any], Any], code: str
+) -> None:
+    assert meanwhile(slow, call) == code
+
+
+def test_two_hundred_writers_of_one_run_at_once_lose_nothing(cloud: Cloud) -> None:
+    name = f"ledger-{uuid.uuid4().hex[:8]}"
+    cloud.ledger(name)
+    now = datetime(2026, 11, 23, tzinfo=UTC)
+    with answering(cloud):
+        ledger = Ledger(name)
+        ledger.write(run_row("r", {"created": now}))
+
+        def write(number: int) -> None:
+            happened = Entry(at=now, source=Source.HOST, event="ready", detail={"number": number})
+            while True:
+                try:
+                    return ledger.write(run_row("r", {"attempt": number}), event_row("r", happened))
+                except ServiceUnavailable:
+                    continue  # as a state's Retry does
+
+        with ThreadPoolExecutor(200) as pool:
+            list(pool.map(write, range(200)))
+        assert {entry.detail["number"] for entry in ledger.timeline("r")} == set(range(200))
+
+
 def test_a_query_finds_rows_in_the_order_of_their_sort_keys(cloud: Cloud, table: str) -> None:
     dynamodb = cloud.client("dynamodb")
     for name in ("event#2", "event#1", "host#1", "event#3"):
@@ -158,6 +276,55 @@ def test_a_parameter_has_versions_and_is_not_overwritten_by_accident(cloud: Clou
         ssm.get_parameter(Name=name + "x")
 
 
+POLICY = {"Type": "Expiration", "Version": "1.0", "Attributes": {"Timestamp": "2030-12-02T21:34:33.000Z"}}
+
+
+def test_a_parameter_with_a_policy_can_be_described(cloud: Cloud) -> None:
+    ssm, name = cloud.client("ssm"), f"/policies/{uuid.uuid4().hex[:8]}"
+    ssm.put_parameter(Name=name, Value="v", Type="String", Tier="Advanced", Policies=json.dumps([POLICY]))
+    [shown] = ssm.describe_parameters(ParameterFilters=[{"Key": "Name", "Values": [name]}])["Parameters"]
+    assert [policy["PolicyType"] for policy in shown["Policies"]] == ["Expiration"]
+
+
+@pytest.mark.parametrize(
+    ("given", "code"),
+    [
+        ({"Value": ""}, "ValidationException"),
+        ({"Type": "Number"}, "ValidationException"),
+        ({"Tier": "Free"}, "ValidationException"),
+        ({"Name": "/with a blank"}, "ValidationException"),
+        ({"Name": "not/from/the/root"}, "ValidationException"),
+        ({"Name": "/a" * 16}, "HierarchyLevelLimitExceededException"),
+        ({"Value": "v" * 4097}, "ValidationException"),
+        ({"Value": "v" * 8193, "Tier": "Advanced"}, "ValidationException"),
+        ({"Policies": json.dumps([POLICY])}, "ValidationException"),
+        ({"Policies": "nonsense", "Tier": "Advanced"}, "InvalidPolicyAttributeException"),
+        (
+            {"Policies": json.dumps([{**POLICY, "Type": "Never"}]), "Tier": "Advanced"},
+            "InvalidPolicyTypeException",
+        ),
+    ],
+)
+def test_a_parameter_that_cannot_be_is_refused(cloud: Cloud, given: dict[str, Any], code: str) -> None:
+    wanted = {"Name": f"/refused/{uuid.uuid4().hex[:8]}", "Value": "v", "Type": "String", **given}
+    with pytest.raises(ClientError) as refused:
+        cloud.client("ssm").put_parameter(**wanted)
+    assert refused.value.response["Error"]["Code"] == code
+
+
+@pytest.mark.parametrize(
+    ("given", "code"),
+    [
+        ({"Key": "bogus", "Values": ["x"]}, "InvalidFilterKey"),
+        ({"Key": "Name", "Option": "Like", "Values": ["x"]}, "InvalidFilterOption"),
+    ],
+)
+def test_a_filter_of_parameters_that_there_is_not_is_refused(cloud: Cloud, given: Any, code: str) -> None:
+    with pytest.raises(ClientError) as refused:
+        cloud.client("ssm").describe_parameters(ParameterFilters=[given])
+    assert refused.value.response["Error"]["Code"] == code
+
+
 def test_a_notice_reaches_the_queue_that_subscribed(cloud: Cloud) -> None:
     sns, sqs = cloud.client("sns"), cloud.client("sqs")
     name = f"notice-{uuid.uuid4().hex[:8]}"
@@ -186,6 +353,22 @@ def test_log_lines_are_found_by_what_they_say(cloud: Cloud) -> None:
     logs.put_log_events(logGroupName=group, logStreamName="one", logEvents=lines)
     found = logs.filter_log_events(logGroupName=group, filterPattern="ERROR")["events"]
     assert [event["message"] for event in found] == ["ERROR no room"]
+
+
+def test_logs_are_counted_by_what_is_in_them_and_an_unknown_query_is_malformed(cloud: Cloud) -> None:
+    logs, group = cloud.client("logs"), f"/query/{uuid.uuid4().hex[:8]}"
+    logs.create_log_group(logGroupName=group)
+    logs.create_log_stream(logGroupName=group, logStreamName="s")
+    at = int(time.time() * 1000)
+    events = [{"timestamp": at, "message": json.dumps({"run": run})} for run in ("a", "b", "a")]
+    logs.put_log_events(logGroupName=group, logStreamName="s", logEvents=events)
+    span = {"logGroupName": group, "startTime": at // 1000 - 60, "endTime": at // 1000 + 60}
+    started = logs.start_query(**span, queryString="stats count(*) as n by run | sort n desc")
+    found = logs.get_query_results(queryId=started["queryId"])
+    shown = [{each["field"]: each["value"] for each in row} for row in found["results"]]
+    assert (found["status"], shown) == ("Complete", [{"run": "a", "n": "2"}, {"run": "b", "n": "1"}])
+    with pytest.raises(logs.exceptions.MalformedQueryException):
+        logs.start_query(**span, queryString="counts by run")
 
 
 def test_a_metric_comes_back(cloud: Cloud) -> None:

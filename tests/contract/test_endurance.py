@@ -57,7 +57,7 @@ def holds_no_more(cloud: Cloud, warm: Held) -> None:
             and now.threads <= warm.threads + A_FEW + more
         )
 
-    eventually(no_more, 60)
+    eventually(no_more)
     assert endurance.held(cloud.state).memory_mb <= warm.memory_mb + MEMORY_MB
 
 

@@ -74,6 +74,15 @@ def test_prints_of_a_function_and_of_its_children_reach_the_log_not_the_answer(c
     )
 
 
+def test_the_report_says_how_much_memory_was_used(cloud: Cloud) -> None:
+    name = cloud.function("kept = []\ndef handler(event, context): kept.append(bytearray(64 * 1024 * 1024))")
+    cloud.client("lambda").invoke(FunctionName=name, Payload="{}")
+    logs, wanted = cloud.client("logs"), {"logGroupName": f"/aws/lambda/{name}", "filterPattern": "REPORT"}
+    [report] = eventually(lambda: logs.filter_log_events(**wanted)["events"])
+    used = int(report["message"].partition("Max Memory Used: ")[2].split()[0])
+    assert 64 < used < 256
+
+
 def test_a_function_sees_its_own_environment_and_nothing_of_the_servers(cloud: Cloud) -> None:
     function = cloud.function(
         "import os\ndef handler(event, context): return dict(os.environ)",

@@ -1,12 +1,13 @@
 """CloudWatch's metrics: what was put is found by exactly what it was put for, in pages, with nothing invented."""
 
+import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
 
-from tests.contract.conftest import Cloud, allow
+from tests.contract.conftest import ACCOUNT, REGION, Cloud, allow, eventually
 from tests.contract.ec2.conftest import unique
 
 NOON = datetime.now(UTC).replace(minute=0, second=0, microsecond=0) - timedelta(hours=2)
@@ -181,3 +182,168 @@ def test_a_state_machine_reads_metrics_too(cloud: Cloud, namespace: str) -> None
     ended = cloud.run(machine)
     assert ended["status"] == "SUCCEEDED", ended
     assert "42" in ended["output"]
+
+
+# ------------------------------------------------------------------------------------- what services tell by themselves
+
+
+def total(cloud: Cloud, namespace: str, name: str, **dimensions: str) -> float | None:
+    """The sum of the last hour; None where nothing was told."""
+    now = datetime.now(UTC)
+    points = cloud.client("cloudwatch").get_metric_statistics(
+        Namespace=namespace,
+        MetricName=name,
+        Dimensions=[{"Name": key, "Value": value} for key, value in dimensions.items()],
+        StartTime=now - timedelta(hours=1),
+        EndTime=now + timedelta(minutes=1),
+        Period=60,
+        Statistics=["Sum"],
+    )["Datapoints"]
+    return sum(point["Sum"] for point in points) if points else None
+
+
+PRINTS = """
+import json, time
+
+def handler(event, context):
+    metrics = [{"Name": "HostsLaunched", "Unit": "Count"}]
+    directive = {"Namespace": event["namespace"], "Dimensions": [["service"], ["service", "kind"]], "Metrics": metrics}
+    told = {"Timestamp": int(time.time() * 1000), "CloudWatchMetrics": [directive]}
+    print(json.dumps({"_aws": told, "service": "yard", "kind": "spot", "HostsLaunched": [2.0, 1.0], "run": "r-1"}))
+    print(json.dumps({"service": "yard", "HostsLaunched": 100}))
+"""
+
+
+def test_a_line_that_a_function_prints_in_the_embedded_metric_format_is_a_metric(
+    cloud: Cloud, namespace: str
+) -> None:
+    function = cloud.function(PRINTS)
+    cloud.client("lambda").invoke(FunctionName=function, Payload=json.dumps({"namespace": namespace}))
+    eventually(lambda: total(cloud, namespace, "HostsLaunched", service="yard") == 3.0)
+    assert total(cloud, namespace, "HostsLaunched", service="yard", kind="spot") == 3.0
+    assert total(cloud, namespace, "HostsLaunched") is None, "only in the sets of dimensions that it names"
+
+
+def test_a_log_event_against_the_format_is_no_metric_and_is_counted(cloud: Cloud, namespace: str) -> None:
+    logs, group = cloud.client("logs"), f"/contract/{unique('embedded')}"
+    logs.create_log_group(logGroupName=group)
+    logs.create_log_stream(logGroupName=group, logStreamName="it")
+    directive = {"Namespace": namespace, "Dimensions": [["zone"]], "Metrics": [{"Name": "Lines"}]}
+    stamp = int(datetime.now(UTC).timestamp() * 1000)
+    metadata = {"Timestamp": stamp, "CloudWatchMetrics": [directive]}
+    long_ago = metadata | {"Timestamp": stamp - 15 * 24 * 3600 * 1000}
+    good = {"_aws": metadata, "zone": "a", "Lines": 4}
+    lines = [
+        json.dumps(good),
+        json.dumps(good | {"zone": 7}),
+        json.dumps(good | {"Lines": "four"}),
+        json.dumps(good | {"_aws": long_ago}),
+        "see " + json.dumps(good),
+    ]
+    events = [{"timestamp": stamp, "message": line} for line in lines]
+    logs.put_log_events(logGroupName=group, logStreamName="it", logEvents=events)
+    assert total(cloud, namespace, "Lines", zone="a") == 4.0
+    assert total(cloud, "AWS/Logs", "EMFValidationErrors", LogGroupName=group) == 3.0
+    assert total(cloud, "AWS/Logs", "EMFParsingErrors", LogGroupName=group) == 1.0
+
+
+def test_an_invocation_is_counted_whoever_has_called(cloud: Cloud) -> None:
+    sound = cloud.function("def handler(event, context): return {}")
+    arn = f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:{sound}"
+    call = {"Type": "Task", "Resource": arn, "End": True}
+    machine = cloud.machine({"StartAt": "Call", "States": {"Call": call}}, allow("lambda:InvokeFunction"))
+    assert cloud.run(machine)["status"] == "SUCCEEDED"
+    cloud.client("lambda").invoke(FunctionName=sound)
+    assert total(cloud, "AWS/Lambda", "Invocations", FunctionName=sound) == 2.0
+    assert total(cloud, "AWS/Lambda", "Errors", FunctionName=sound) == 0.0
+    assert (total(cloud, "AWS/Lambda", "Duration", FunctionName=sound) or 0) > 0
+    failing = cloud.function("def handler(event, context): raise ValueError('always')")
+    cloud.client("lambda").invoke(FunctionName=failing, InvocationType="Event")
+    eventually(lambda: total(cloud, "AWS/Lambda", "Errors", FunctionName=failing) == 3.0)
+    assert total(cloud, "AWS/Lambda", "Invocations", FunctionName=failing) == 3.0
+
+
+def test_executions_are_counted_by_how_they_end(cloud: Cloud) -> None:
+    states = {
+        "Which": {
+            "Type": "Choice",
+            "Choices": [{"Condition": "{% $states.input.how = 'fail' %}", "Next": "Fail"}],
+            "Default": "Wait",
+        },
+        "Fail": {"Type": "Fail", "Error": "No"},
+        "Wait": {"Type": "Wait", "Seconds": "{% $states.input.seconds %}", "Next": "End"},
+        "End": {"Type": "Succeed"},
+    }
+    machine = cloud.machine({"StartAt": "Which", "States": states})
+    assert cloud.run(machine, how="succeed", seconds=0)["status"] == "SUCCEEDED"
+    assert cloud.run(machine, how="fail")["status"] == "FAILED"
+    cloud.client("stepfunctions").stop_execution(executionArn=cloud.start(machine, how="wait", seconds=600))
+    counted = {
+        how: total(cloud, "AWS/States", f"Executions{how}", StateMachineArn=machine)
+        for how in ("Started", "Succeeded", "Failed", "Aborted", "TimedOut")
+    }
+    assert counted == {"Started": 3.0, "Succeeded": 1.0, "Failed": 1.0, "Aborted": 1.0, "TimedOut": None}
+
+
+# -------------------------------------------------------------------------------------------------------------- alarms
+
+
+def alarm(cloud: Cloud, namespace: str, name: str, metric: str, *, below: bool = False, **more: Any) -> str:
+    """On the metric's sum over five minutes for `service` = `name`; the alarm's name."""
+    named = unique(name)
+    settings = {
+        "AlarmName": named,
+        "Namespace": namespace,
+        "MetricName": metric,
+        "Dimensions": [{"Name": "service", "Value": name}],
+        "Statistic": "Sum",
+        "Period": 300,
+        "EvaluationPeriods": 1,
+        "Threshold": 1.0,
+        "ComparisonOperator": "LessThanThreshold" if below else "GreaterThanOrEqualToThreshold",
+    }
+    cloud.client("cloudwatch").put_metric_alarm(**settings, **more)
+    return named
+
+
+def state(cloud: Cloud, name: str) -> str:
+    (found,) = cloud.client("cloudwatch").describe_alarms(AlarmNames=[name])["MetricAlarms"]
+    return str(found["StateValue"])
+
+
+def told(cloud: Cloud, namespace: str, metric: str, service: str, value: float) -> None:
+    dimensions = [{"Name": "service", "Value": service}]
+    datum = {"MetricName": metric, "Dimensions": dimensions, "Value": value}
+    cloud.client("cloudwatch").put_metric_data(Namespace=namespace, MetricData=[datum])
+
+
+def test_an_alarm_looks_at_its_own_dimensions_alone(cloud: Cloud, namespace: str) -> None:
+    mine = alarm(cloud, namespace, "mine", "Failures", TreatMissingData="notBreaching")
+    yours = alarm(cloud, namespace, "yours", "Failures", TreatMissingData="notBreaching")
+    told(cloud, namespace, "Failures", "mine", 1.0)
+    eventually(lambda: state(cloud, mine) == "ALARM")
+    eventually(lambda: state(cloud, yours) == "OK")
+
+
+def test_an_alarm_takes_what_is_missing_as_it_is_told(cloud: Cloud, namespace: str) -> None:
+    kinds = {"breaching": "ALARM", "notBreaching": "OK", "missing": "INSUFFICIENT_DATA"}
+    names = {
+        kind: alarm(cloud, namespace, kind, "Silence", below=True, TreatMissingData=kind) for kind in kinds
+    }
+    eventually(lambda: {kind: state(cloud, name) for kind, name in names.items()} == kinds)
+    told(cloud, namespace, "Silence", "breaching", 1.0)
+    eventually(lambda: state(cloud, names["breaching"]) == "OK")
+
+
+def test_an_alarm_on_an_expression_is_refused_and_not_kept_without_one(cloud: Cloud, namespace: str) -> None:
+    parts = [query(namespace, "a", InstanceId="i-a"), {"Id": "b", "Expression": "a * 2", "ReturnData": True}]
+    named = unique("math")
+    with pytest.raises(ClientError, match="expressions"):
+        cloud.client("cloudwatch").put_metric_alarm(
+            AlarmName=named,
+            Metrics=parts,
+            EvaluationPeriods=1,
+            Threshold=1.0,
+            ComparisonOperator="GreaterThanThreshold",
+        )
+    assert cloud.client("cloudwatch").describe_alarms(AlarmNames=[named])["MetricAlarms"] == []

@@ -8,6 +8,7 @@ from typing import Any
 import boto3
 import pytest
 
+from benchmarks.recorded import CONTEXT
 from lambdas import settings
 from lambdas.aws.ledger import Ledger
 from lambdas.core.edges.common import AdmitInput, Admitted
@@ -111,10 +112,10 @@ def test_an_execution_with_the_name_of_anothers_run_is_refused_and_touches_nothi
     before = place.everything()
     admits, concludes = WORKFLOWS[mine]
     event = {"run": RUN, "execution": f"{STATES}-{mine}:{RUN}", "started": started}
-    answer = admits.handler({**event, "input": {"job_key": "jobs/a.yaml"}}, None)
+    answer = admits.handler({**event, "input": {"job_key": "jobs/a.yaml"}}, CONTEXT)
     assert answer["kind"] == "refused"
     assert f"The run {RUN} belongs to another execution ({STATES}-{theirs}:{RUN})" in answer["reason"]
-    concluded = concludes.handler({**event, "outcome": answer}, None)
+    concluded = concludes.handler({**event, "outcome": answer}, CONTEXT)
     assert (concluded["outcome"], concluded["reason"]) == ("refused", answer["reason"])
     assert place.everything() == before
 
@@ -125,10 +126,10 @@ def test_the_rules_that_clear_up_after_it_touch_nothing_either(place: Place, the
     before = place.everything()
     event = {"run": RUN, "execution": f"{STATES}-{mine}:{RUN}"}
     _, concludes = WORKFLOWS[mine]
-    assert release.handler({**event, "scope": "run"}, None)["hosts"] == []
-    assert undo.handler(event, None)["reason"] == "no host was touched"
+    assert release.handler({**event, "scope": "run"}, CONTEXT)["hosts"] == []
+    assert undo.handler(event, CONTEXT)["reason"] == "no host was touched"
     aborted = {"kind": "error", "error": "Aborted", "reason": "The execution ended as ABORTED"}
-    concludes.handler({**event, "cut_short": True, "outcome": aborted}, None)
+    concludes.handler({**event, "cut_short": True, "outcome": aborted}, CONTEXT)
     assert place.everything() == before
 
 
@@ -154,5 +155,5 @@ def test_a_bake_that_learns_it_late_gives_the_lock_back(place: Place) -> None:
     lock = {"pk": "bake", "sk": "lock", "run": RUN, "execution_arn": mine, "until": YEARS_LATER}
     place.table.put_item(Item=lock)
     refused = {"kind": Refused.kind, "error": "RecipeRefused", "reason": "the name is taken"}
-    bake_conclude.handler({"run": RUN, "execution": mine, "started": STARTED, "outcome": refused}, None)
+    bake_conclude.handler({"run": RUN, "execution": mine, "started": STARTED, "outcome": refused}, CONTEXT)
     assert Ledger(place.name).bake_lock() is None

@@ -99,6 +99,27 @@ def test_an_execution_that_was_running_has_failed_after_a_restart(own_cloud: Clo
     assert found["status"] == "FAILED"
 
 
+def test_whoever_listens_is_told_of_an_execution_that_a_restart_has_ended(own_cloud: Cloud) -> None:
+    sqs, events = own_cloud.client("sqs"), own_cloud.client("events")
+    url = sqs.create_queue(QueueName="ended")["QueueUrl"]
+    arn = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
+    send = allow("sqs:SendMessage") | {"Principal": {"Service": "events.amazonaws.com"}}
+    policy = json.dumps({"Version": "2012-10-17", "Statement": [send]})
+    sqs.set_queue_attributes(QueueUrl=url, Attributes={"Policy": policy})
+    pattern = {"source": ["aws.states"], "detail": {"status": ["FAILED"]}}
+    events.put_rule(Name="ended", EventPattern=json.dumps(pattern))
+    events.put_targets(Rule="ended", Targets=[{"Id": "queue", "Arn": arn}])
+    wait = {"StartAt": "Wait", "States": {"Wait": {"Type": "Wait", "Seconds": 600, "End": True}}}
+    execution = own_cloud.start(own_cloud.machine(wait))
+    own_cloud.down()
+    own_cloud.up()
+    [told] = eventually(lambda: sqs.receive_message(QueueUrl=url).get("Messages"))
+    detail = json.loads(told["Body"])["detail"]
+    assert (detail["executionArn"], detail["error"]) == (execution, "States.ServiceRestart")
+    history = own_cloud.client("stepfunctions").get_execution_history(executionArn=execution)["events"]
+    assert history[-1]["type"] == "ExecutionFailed"
+
+
 def test_down_leaves_no_process_and_may_be_repeated(own_cloud: Cloud) -> None:
     function = own_cloud.function("def handler(event, context): return 1")
     own_cloud.client("lambda").invoke(FunctionName=function, Payload="{}")
@@ -110,14 +131,14 @@ def test_down_leaves_no_process_and_may_be_repeated(own_cloud: Cloud) -> None:
 def test_killing_the_supervisor_ends_everything(own_cloud: Cloud) -> None:
     supervisor = json.loads((own_cloud.state / "supervisor.json").read_text())["supervisor"]
     os.kill(supervisor, signal.SIGKILL)
-    eventually(lambda: not processes_of(own_cloud.state), 5)
+    eventually(lambda: not processes_of(own_cloud.state))
     own_cloud.up()
     assert own_cloud.command("status").returncode == 0
 
 
 def test_killing_init_ends_everything_and_down_is_fine_afterwards(own_cloud: Cloud) -> None:
     os.kill(json.loads((own_cloud.state / "supervisor.json").read_text())["init"], signal.SIGKILL)
-    eventually(lambda: not processes_of(own_cloud.state), 5)
+    eventually(lambda: not processes_of(own_cloud.state))
     assert "Nothing was up" in own_cloud.command("down").stdout
     own_cloud.up()
     assert own_cloud.command("status").returncode == 0
@@ -229,7 +250,7 @@ def test_what_needs_a_running_cloud_says_how_to_start_one(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("service", "call", "given"),
     [
-        ("pricing", "describe_services", {}),
+        ("polly", "describe_voices", {}),
         ("glacier", "list_vaults", {"accountId": "-"}),
         ("cloudsearch", "describe_domains", {}),
     ],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+import uuid
 from typing import Any
 
 import pytest
@@ -299,6 +300,52 @@ def test_history_tells_what_a_task_was_given_and_gave(cloud: Cloud) -> None:
     assert [event["id"] for event in events] == list(range(1, 10))
 
 
+@pytest.mark.parametrize(
+    ("level", "data", "types"),
+    [
+        (
+            "ALL",
+            True,
+            [
+                "ExecutionStarted",
+                "PassStateEntered",
+                "PassStateExited",
+                "FailStateEntered",
+                "ExecutionFailed",
+            ],
+        ),
+        ("ERROR", False, ["ExecutionFailed"]),
+        ("OFF", True, []),
+    ],
+)
+def test_a_machine_logs_the_events_that_it_is_asked_to(
+    cloud: Cloud, level: str, data: bool, types: list[str]
+) -> None:
+    logs, group = cloud.client("logs"), f"/machines/{uuid.uuid4().hex[:8]}"
+    logs.create_log_group(logGroupName=group)
+    arn = f"arn:aws:logs:{REGION}:{ACCOUNT}:log-group:{group}:*"
+    machine = cloud.machine(
+        {
+            "StartAt": "One",
+            "States": {"One": {"Type": "Pass", "Next": "No"}, "No": {"Type": "Fail", "Error": "Why"}},
+        }
+    )
+    cloud.client("stepfunctions").update_state_machine(
+        stateMachineArn=machine,
+        loggingConfiguration={
+            "level": level,
+            "includeExecutionData": data,
+            "destinations": [{"cloudWatchLogsLogGroup": {"logGroupArn": arn}}],
+        },
+    )
+    execution = cloud.run(machine, number=7)["executionArn"]
+    lines = [json.loads(event["message"]) for event in logs.filter_log_events(logGroupName=group)["events"]]
+    assert [line["type"] for line in lines] == types
+    assert {line["execution_arn"] for line in lines} <= {execution}
+    started = [line["details"] for line in lines if line["type"] == "ExecutionStarted"]
+    assert [json.loads(details["input"]) for details in started] == [{"number": 7}] * len(started)
+
+
 def test_a_failed_function_is_told_as_such_by_history(cloud: Cloud) -> None:
     function = cloud.function(RAISES)
     ended = cloud.run(cloud.machine(invoking(function), may_invoke(function)))
@@ -336,6 +383,15 @@ def test_an_input_that_is_no_json_starts_nothing(cloud: Cloud) -> None:
     with pytest.raises(ClientError) as refused:
         states.start_execution(stateMachineArn=machine, input="{job: digits}")
     assert code_of(refused) == "InvalidExecutionInput"
+    assert states.list_executions(stateMachineArn=machine)["executions"] == []
+
+
+@pytest.mark.parametrize("name", ["a/b", "a b", "a<b", "a:b", "x" * 81])
+def test_a_name_that_cannot_be_one_starts_nothing(cloud: Cloud, name: str) -> None:
+    machine = cloud.machine({"StartAt": "Done", "States": {"Done": {"Type": "Succeed"}}})
+    states = cloud.client("stepfunctions")
+    with pytest.raises(states.exceptions.InvalidName):
+        states.start_execution(stateMachineArn=machine, name=name)
     assert states.list_executions(stateMachineArn=machine)["executions"] == []
 
 

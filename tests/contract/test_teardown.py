@@ -1,6 +1,7 @@
 """A yard that is taken away says what it leaves and what that costs, and leaves nothing where that is asked for."""
 
 import json
+from decimal import Decimal
 from typing import Any
 
 import boto3
@@ -40,8 +41,11 @@ def kept(cloud: Cloud, yard: str) -> None:
         s3.put_object(Bucket=bucket, Key="runs/one/model", Body=content)
     cloud.client("dynamodb").create_table(
         TableName=f"{yard}-Ledger",
-        KeySchema=[{"AttributeName": "pk", "KeyType": "HASH"}],
-        AttributeDefinitions=[{"AttributeName": "pk", "AttributeType": "S"}],
+        KeySchema=[
+            {"AttributeName": "pk", "KeyType": "HASH"},
+            {"AttributeName": "sk", "KeyType": "RANGE"},
+        ],
+        AttributeDefinitions=[{"AttributeName": key, "AttributeType": "S"} for key in ("pk", "sk")],
         BillingMode="PAY_PER_REQUEST",
         DeletionProtectionEnabled=True,
         Tags=tags(yard),
@@ -81,6 +85,24 @@ def test_stacks_go_before_those_they_import_from_and_the_data_stays_until_it_is_
     remove(mine, [each for each in found if each.kind in DATA])
     assert left(mine, yard) == []
     assert cloud.client("ec2").describe_images(Owners=["self"])["Images"] == image
+
+
+def test_what_is_left_costs_what_patrol_has_read_of_its_region(cloud: Cloud) -> None:
+    kept(cloud, "Dear")
+    mine = session(cloud)
+
+    def bucket() -> Leftover:
+        (one,) = (each for each in left(mine, "Dear") if each.kind is Kind.BUCKET)
+        return one
+
+    assert bucket().dollars == pytest.approx(bucket().gib * 0.023)
+    assert f"prices of us-east-1, November 2026: the yard's ledger has none of {REGION}" in bucket().prices
+    row = {"read": "2026-11-23T00:00:00.000Z", "storage": {"bucket": Decimal("0.0273")}}
+    mine.resource("dynamodb").Table("Dear-Ledger").put_item(Item={"pk": "patrol", "sk": "prices", **row})
+    assert bucket().dollars == pytest.approx(bucket().gib * 0.0273)
+    assert bucket().prices == f"prices of {REGION}, 2026-11-23"
+    remove(mine, left(mine, "Dear"))
+    assert left(mine, "Dear") == []
 
 
 def test_what_is_another_yards_is_not_touched(cloud: Cloud) -> None:

@@ -13,15 +13,16 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from localcloud.base.background import in_background
-from localcloud.machine.hypervisor import host_processes
+from localcloud.machine.hypervisor import firewall, host_processes
 from localcloud.machine.hypervisor.disk import Disk, DiskError, Disks
+from localcloud.machine.hypervisor.firewall import EVERYTHING, FirewallError, Rules
 from localcloud.machine.hypervisor.machine import ENDPOINT_ADDRESS, METADATA_ADDRESS, Machine, MetadataFacts
 from localcloud.machine.hypervisor.metadata import MetadataServer
 from localcloud.machine.hypervisor.network import Network
@@ -101,6 +102,13 @@ class Hypervisor:
         self.listeners: list[Callable[[str, str, str], None]] = []
         """Called with the instance id, what happened (`Change`) and why."""
         self.metadata: Callable[[str], MetadataFacts] = lambda instance_id: MetadataFacts()
+        self.rules: Callable[[Collection[str]], Mapping[str, Rules]] = lambda ids: dict.fromkeys(
+            ids, EVERYTHING
+        )
+        """What security groups let through, of each of these instances; `rules_changed` has it asked again."""
+        self.no_firewall = firewall.missing()
+        """Why this machine cannot enforce it, then everything passes; None where it can."""
+        self._rules_changed = threading.Event()
         self._wheels: dict[str, Path] = {}
         self._state = state.resolve()
         self._endpoint = f"http://{ENDPOINT_ADDRESS}:{endpoint_port}"
@@ -114,6 +122,10 @@ class Hypervisor:
             self._machine_at, lambda instance_id: self.metadata(instance_id)
         )
         self._metadata_server.start()
+        if self.no_firewall is None:
+            threading.Thread(target=self._keep_rules, name="firewall", daemon=True).start()
+        else:
+            logger.warning("security groups are not enforced: %s", self.no_firewall)
 
     def provide_base_image(self, image_id: str, files: Mapping[str, str], wheels: Path | None) -> None:
         """What hosts of this image, and of images made from it, find on their disk: files by path, and a folder of
@@ -175,6 +187,10 @@ class Hypervisor:
             host.is_cut = False
             self._network.reconnect(host.machine)
 
+    def rules_changed(self) -> None:
+        """What security groups let through may be something else now: every host gets its rules anew, soon."""
+        self._rules_changed.set()
+
     def capture(
         self, instance_id: str, image_id: str, done: Callable[[str | None], None], *, reboot: bool = False
     ) -> None:
@@ -218,12 +234,14 @@ class Hypervisor:
             return {name: host.machine for name, host in self._hosts.items() if host.is_up}
 
     def impairments(self, instance_id: str) -> frozenset[str]:
-        """`frozen`, `cut` or both, when that keeps the software on it from hearing and answering."""
+        """What keeps the software on it from hearing and answering: `frozen`, `cut`, `fenced` (its rules let nothing
+        out to the endpoint)."""
         with self._lock:
             host = self._hosts.get(instance_id)
         if host is None:
             return frozenset()
-        return frozenset(word for word, holds in (("frozen", host.is_frozen), ("cut", host.is_cut)) if holds)
+        found = (("frozen", host.is_frozen), ("cut", host.is_cut), ("fenced", host.is_fenced))
+        return frozenset(word for word, holds in found if holds)
 
     def usage(self) -> Mapping[str, Usage]:
         """What the processes of every host use that is up."""
@@ -307,6 +325,25 @@ class Hypervisor:
             host.gone.set()
             self._ended(machine.instance_id, what, reason)
 
+    def _keep_rules(self) -> None:
+        while True:
+            self._rules_changed.wait()
+            self._rules_changed.clear()
+            with self._lock:
+                hosts = dict(self._hosts)
+            for instance_id, rules in self.rules(hosts).items():
+                try:
+                    hosts[instance_id].guard(rules)
+                except FirewallError:
+                    logger.exception("the rules of %s", instance_id)
+
+    def _guard(self, host: _Host) -> None:
+        """Its first rules, before its first packet; changes that come meanwhile are not missed."""
+        if self.no_firewall is None:
+            name = host.machine.instance_id
+            host.guard(self.rules([name]).get(name, Rules()), first=True)
+            self.rules_changed()
+
     def _release(self, instance_id: str) -> None:
         """What is left lying is taken away before the next boot; a host that has ended is told of whatever happens."""
         try:
@@ -324,6 +361,7 @@ class Hypervisor:
         for message in host.messages():
             match message["event"]:
                 case "namespaces":
+                    self._guard(host)
                     self._network.plug_in(host.machine, host.pid)
                     if host.is_cut:
                         self._network.cut(host.machine)
@@ -402,10 +440,17 @@ class _Host:
         self._numbers = 0
         self._stopped_pids: list[int] = []
         self._while_down: list[Callable[[], None]] = []
+        self._guarding = threading.Lock()
+        self._rules: Rules | None = None
 
     @property
     def is_frozen(self) -> bool:
         return bool(self._stopped_pids)
+
+    @property
+    def is_fenced(self) -> bool:
+        rules = self._rules
+        return rules is not None and not firewall.lets_out(rules, ENDPOINT_ADDRESS)
 
     @property
     def pid(self) -> int:
@@ -416,6 +461,13 @@ class _Host:
         """The process whose child is init; None while it is not up."""
         with self._lock:
             return self._process.pid if self.is_up and self._process is not None else None
+
+    def guard(self, rules: Rules, *, first: bool = False) -> None:
+        """Put these rules in place of others; nothing where it has none yet, or is gone."""
+        with self._guarding:
+            if (first or self._rules is not None) and rules != self._rules:
+                firewall.apply(rules, self.pid)
+                self._rules = rules
 
     def start(self, specification: dict[str, Any]) -> None:
         self.powered_off = self.rebooting = False
@@ -537,6 +589,8 @@ class _Host:
 
     def reap(self) -> None:
         """After the socket closed: the processes are gone or going; wait until they are, and collect them."""
+        with self._guarding:
+            self._rules = None  # its process id may soon be another's
         with self._lock:
             self.is_up = False
             process, self._process = self._process, None

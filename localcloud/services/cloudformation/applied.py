@@ -10,8 +10,10 @@ from typing import Any
 
 import botocore.session
 from botocore.serialize import create_serializer
-from ministack.core.responses import get_account_id
-from ministack.services import cloudwatch, dynamodb, iam, lambda_svc, s3
+from ministack.core.responses import get_account_id, get_region
+from ministack.services import cloudwatch, dynamodb, iam, lambda_svc, s3, sns
+
+from localcloud.services.iam import keys
 
 Properties = Mapping[str, Any]
 
@@ -65,6 +67,24 @@ def role(name: str, old: Properties, new: Properties) -> None:
     iam._roles[name]["PermissionsBoundary"] = new.get("PermissionsBoundary")
 
 
+def topic(arn: str, old: Properties, new: Properties) -> None:
+    attributes = sns._topics[arn]["attributes"]
+    attributes.pop("KmsMasterKeyId", None)
+    if new.get("KmsMasterKeyId"):
+        attributes["KmsMasterKeyId"] = new["KmsMasterKeyId"]
+
+
+def log_group(name: str, old: Properties, new: Properties) -> None:
+    """CloudWatch Logs asks the key's own policy whether it may."""
+    key, service = new.get("KmsKeyId"), f"logs.{get_region()}.amazonaws.com"
+    if key and not (keys.customers(key) and keys.lets_service(key, service, "kms:GenerateDataKey")):
+        raise ValueError(
+            "The specified KMS Key Id does not exist or is not allowed to be used with Arn "
+            f"'arn:aws:logs:{get_region()}:{get_account_id()}:log-group:{name}' "
+            "(Service: CloudWatchLogs, Status Code: 400)"
+        )
+
+
 def dashboard(name: str, old: Properties, new: Properties) -> None:
     cloudwatch._resource_tags[f"arn:aws:cloudwatch::{get_account_id()}:dashboard/{name}"] = _tags(new)
 
@@ -75,6 +95,8 @@ APPLIED: Mapping[str, Callable[[str, Properties, Properties], None]] = {
     "AWS::Lambda::Function": function,
     "AWS::IAM::Role": role,
     "AWS::CloudWatch::Dashboard": dashboard,
+    "AWS::SNS::Topic": topic,
+    "AWS::Logs::LogGroup": log_group,
 }
 
 

@@ -8,15 +8,14 @@ frozen or cut off publishes nothing, nor does one whose agent a fault has muted.
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
 
 from ministack.core.responses import request_scope
 
 from localcloud.base.background import in_background
 from localcloud.base.context import Context
+from localcloud.base.injected import Lasting
 from localcloud.machine.hypervisor import Hypervisor, Machine
 from localcloud.machine.hypervisor.usage import Usage, busy
 from localcloud.services.cloudwatch import metrics as cloudwatch
@@ -27,38 +26,13 @@ UTILIZATION, MEMORY = "nvidia_smi_utilization_gpu", "nvidia_smi_memory_used"
 MEBIBYTE = 1 << 20
 EVERY_HOST = "*"
 
-_lock = threading.Lock()
-_muted_until: dict[str, datetime | None] = {}
+muted = Lasting()
+"""The hosts (EVERY_HOST: all of them) that publish nothing."""
 
 
 def install(context: Context, hypervisor: Hypervisor) -> None:
     """Publish from now on, in a thread of its own."""
     in_background("gpu-metrics", lambda: _publish_forever(context, hypervisor))
-
-
-def mute(instance_id: str, seconds: float | None) -> None:
-    """This host (EVERY_HOST: all of them) publishes nothing for so long; None: until all are unmuted."""
-    with _lock:
-        _muted_until[instance_id] = (
-            None if seconds is None else datetime.now(UTC) + timedelta(seconds=seconds)
-        )
-
-
-def unmute_all() -> None:
-    """Every host publishes again."""
-    with _lock:
-        _muted_until.clear()
-
-
-def muted() -> dict[str, str | None]:
-    """Who publishes nothing, and until when (None: without end)."""
-    with _lock:
-        present = datetime.now(UTC)
-        return {
-            who: until.isoformat() if until else None
-            for who, until in _muted_until.items()
-            if until is None or until > present
-        }
 
 
 def measured(before: Mapping[str, Usage], after: Mapping[str, Usage]) -> dict[str, dict[str, float]]:
@@ -92,7 +66,7 @@ def _publish_forever(context: Context, hypervisor: Hypervisor) -> None:
 def _publish(
     context: Context, machines: Mapping[str, Machine], metrics: Mapping[str, Mapping[str, float]]
 ) -> None:
-    quiet = muted()
+    quiet = muted.active()
     for host, values in metrics.items():
         machine = machines.get(host)
         if machine is None or not machine.gpus or host in quiet or EVERY_HOST in quiet:
@@ -101,5 +75,3 @@ def _publish(
             for name, unit in ((UTILIZATION, "Percent"), (MEMORY, "Megabytes")):
                 dimensions = {"InstanceId": host}
                 cloudwatch.record(context.facts.metrics.namespace, name, values[name], unit, dimensions)
-    with request_scope(context.account, context.region):
-        cloudwatch.evaluate_alarms()

@@ -64,7 +64,7 @@ def install() -> None:
     MINISTACK.replace(
         "services.cloudwatch:_get_metric_statistics", partial(statistics, cloudwatch._cbor_datapoint)
     )
-    MINISTACK.replace("services.cloudwatch:_evict_old_metrics", _sweep)
+    MINISTACK.replace("services.cloudwatch:_evict_old_metrics", sweep)
 
 
 def record(
@@ -82,12 +82,20 @@ def record(
         cloudwatch._metric_bucket((namespace, name, cloudwatch._dims_key(point["Dimensions"]))).append(point)
 
 
-def evaluate_alarms() -> None:
-    """Let the alarms of the current account and region see what was recorded."""
-    cloudwatch._evaluate_all_alarms()
+def count(namespace: str, name: str, value: float, unit: str, dimensions: Mapping[str, str]) -> None:
+    """The same of now, by the minute, as services tell of themselves: what is told of a minute again and again is one
+    datapoint, so that a million invocations are not a million."""
+    now, key = time.time(), (namespace, name, cloudwatch._dims_key(dict(dimensions)))
+    with _lock:
+        points = cloudwatch._metric_bucket(key)
+        last = points[-1] if points else None
+        if last and last["Value"] == value and last["Timestamp"] // 60 == now // 60:
+            last["Count"] = last.get("Count", 1.0) + 1
+        else:
+            points.append({"Timestamp": now, "Value": value, "Unit": unit, "Dimensions": dict(dimensions)})
 
 
-def _sweep() -> None:
+def sweep() -> None:
     """Forget what is older than two weeks: now and then, not at every request."""
     present = time.time()
     if present - _swept[0] < SWEEP_SECONDS:
@@ -174,10 +182,10 @@ def _check_queries(queries: Sequence[Mapping[str, Any]]) -> None:
 def _series(query: Mapping[str, Any], start: float, end: float, newest_first: bool) -> Series:
     stat = query["MetricStat"]
     metric, period = stat["Metric"], int(stat["Period"])
-    points = _points(metric, stat.get("Unit"))
+    points = points_of(metric, stat.get("Unit"))
     found = []
     for at, bucket in buckets(points, start, end, period):
-        value = _value(bucket, stat["Stat"])
+        value = value_of(bucket, stat["Stat"])
         if value is not None:
             found.append((at, value))
     if newest_first:
@@ -208,7 +216,7 @@ def metric_statistics(request: Mapping[str, Any]) -> dict[str, Any]:
         )
     found = [
         _datapoint(at, bucket, wanted, extended)
-        for at, bucket in buckets(_points(request, request.get("Unit")), start, end, period)
+        for at, bucket in buckets(points_of(request, request.get("Unit")), start, end, period)
     ]
     return {"Label": request["MetricName"], "Datapoints": found}
 
@@ -217,8 +225,8 @@ def _datapoint(
     at: float, bucket: list[Point], wanted: Sequence[str], extended: Sequence[str]
 ) -> dict[str, Any]:
     point: dict[str, Any] = {"Timestamp": _iso(at), "Unit": bucket[0]["Unit"]}
-    point |= {name: _value(bucket, name) for name in wanted}
-    further = {name: value for name in extended if (value := _value(bucket, name)) is not None}
+    point |= {name: value_of(bucket, name) for name in wanted}
+    further = {name: value for name in extended if (value := value_of(bucket, name)) is not None}
     return point | ({"ExtendedStatistics": further} if further else {})
 
 
@@ -264,7 +272,7 @@ def buckets(
         yield begin + number * period, found[number]
 
 
-def _points(metric: Mapping[str, Any], unit: str | None) -> list[Point]:
+def points_of(metric: Mapping[str, Any], unit: str | None) -> list[Point]:
     """What was put for exactly this metric: its namespace, its name and all of its dimensions."""
     dimensions = cloudwatch._dims_from_list(metric.get("Dimensions") or [])
     key = (metric["Namespace"], metric["MetricName"], cloudwatch._dims_key(dimensions))
@@ -272,7 +280,8 @@ def _points(metric: Mapping[str, Any], unit: str | None) -> list[Point]:
     return [point for point in points if unit is None or point["Unit"] == unit]
 
 
-def _value(bucket: list[Point], statistic: str) -> float | None:
+def value_of(bucket: list[Point], statistic: str) -> float | None:
+    """Of the points of one period, by the statistic's name."""
     found: float | None = cloudwatch._stat_value(cloudwatch._calc_stats(bucket), statistic, bucket)
     return found
 

@@ -7,6 +7,7 @@ holds LOCK all along. Events and calls to other services are made outside of it.
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import io
 import logging
 import re
@@ -24,9 +25,11 @@ from moto.core.responses import ActionResult
 from moto.ec2.exceptions import EC2ClientError
 from moto.ec2.responses import EC2Response
 
+from localcloud.services.ec2.actions import validation
 from localcloud.services.ec2.actions.base import Ec2
 from localcloud.services.ec2.actions.catalogue import CatalogueActions
 from localcloud.services.ec2.actions.dependencies import DependencyActions
+from localcloud.services.ec2.actions.encryption import EncryptionActions
 from localcloud.services.ec2.actions.fleets import FleetActions
 from localcloud.services.ec2.actions.images import ImageActions
 from localcloud.services.ec2.actions.instances import InstanceActions
@@ -41,8 +44,17 @@ Answer = tuple[int, dict[str, str], bytes]
 NOT_FORWARDED = {"host", "content-length", "authorization", "content-encoding"}
 """ministack has judged the signature; moto must not see it and cannot decode twice."""
 
+SET = re.compile(r"\{('[^{}]*')\}")
+"""How moto names what it does not find."""
+NO_MESSAGE = re.compile(r"<Code>([^<]*)</Code>(\s*)<Message\s*(?:/>|>\s*</Message>)")
+CHANGES_RULES = re.compile(
+    r"^(?!Describe).*(SecurityGroup|NetworkInterface|Instances|InstanceAttribute|Fleet)"
+)
+"""Actions after which hosts may reach others than before."""
 MOTOS_REQUEST_ID = b"<requestId>request-id</requestId>"
-THROTTLES = {"RequestLimitExceeded", "Unavailable"}
+
+_for_a_service: contextvars.ContextVar[bool] = contextvars.ContextVar("for_a_service", default=False)
+"""Whether CloudFormation asks, which may write tags that are AWS's own."""
 
 
 class Ec2Response(
@@ -53,17 +65,22 @@ class Ec2Response(
     ImageActions,
     CatalogueActions,
     DependencyActions,
+    EncryptionActions,
     EC2Response,
 ):
     """An action's method of one of the mixins wins over moto's."""
 
     def call_action(self) -> Any:
-        fault = self.ec2.throttle.take(self._get_action())
-        if fault is None:
+        try:
+            validation.check(self._get_action(), self.params, for_a_service=_for_a_service.get())
+        except EC2ClientError as refused:
+            status, headers, body = self.serialized(ActionResult(refused))
+            return status, headers, body
+        try:
             return super().call_action()
-        error = EC2ClientError(fault.code, fault.message)
-        status, headers, body = self.serialized(ActionResult(error))
-        return status, headers, body
+        finally:
+            if CHANGES_RULES.search(self._get_action()):
+                self.ec2.hypervisor.rules_changed()
 
 
 class Api:
@@ -127,7 +144,11 @@ class Api:
 
         def send(request: AWSRequest, **_: Any) -> AWSResponse:
             headers = {k: v.decode() if isinstance(v, bytes) else v for k, v in request.headers.items()}
-            status, answer_headers, body = self.dispatch(request.method, "/", headers, request.body)
+            before = _for_a_service.set(True)
+            try:
+                status, answer_headers, body = self.dispatch(request.method, "/", headers, request.body)
+            finally:
+                _for_a_service.reset(before)
             return AWSResponse(request.url, status, answer_headers, _Body(body))
 
         ec2.meta.events.register("before-send.ec2", send)
@@ -146,9 +167,8 @@ def error_answer(code: str, message: str, status: int = 400) -> Answer:
 
 def _error_as_aws_writes_it(status: int, answer: str | bytes) -> Answer:
     text = answer.decode() if isinstance(answer, bytes) else answer
-    code = re.search(r"<Code>([^<]*)</Code>", text)
-    if code is not None and code.group(1) in THROTTLES:
-        status = 503
+    text = SET.sub(lambda named: named.group(1).replace("'", ""), text)
+    text = NO_MESSAGE.sub(r"<Code>\1</Code>\2<Message>The request was refused: \1</Message>", text)
     return (
         status,
         {"Content-Type": "text/xml"},

@@ -1,9 +1,8 @@
-"""What is made to go wrong in EC2: requests that fail, images that go wrong, hosts that hang or are cut off."""
+"""What is made to go wrong in EC2: images that go wrong, hosts that hang or are cut off."""
 
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
 
@@ -12,32 +11,11 @@ from localcloud.base.injected import Injected
 from localcloud.machine.hypervisor import Hypervisor
 from localcloud.services.ec2.store.records import now
 
-MESSAGES = {"RequestLimitExceeded": "Request limit exceeded.", "Unavailable": "The server is overloaded."}
 KEPT_SNAPSHOT_CODES = ("internal-error", "missing-permissions", "client-error", "skipped")
 """What DeregisterImage answers for a snapshot that it did not delete."""
 CREATED, DEREGISTERED = "created", "deregistered"
 
 Impairment = Literal["frozen", "cut"]
-
-
-@dataclass(frozen=True)
-class Fault:
-    """The error an action answers."""
-
-    code: str
-    message: str
-
-
-class Throttle(Injected[Fault]):
-    """Actions whose next so many requests answer an error instead of being done."""
-
-    def fail(self, action: str, code: str, times: int) -> None:
-        """The next `times` requests of this EC2 action fail with `code`; 0 takes it back."""
-        self.set(action, Fault(code, MESSAGES.get(code, "Injected fault.")), times)
-
-    def throttled(self) -> dict[str, int | None]:
-        """Which actions still fail, and how many times."""
-        return {f"{action} {fault.code}": times for action, (fault, times) in self.active().items()}
 
 
 class ImageFaults:

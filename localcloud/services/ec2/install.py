@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from functools import partial
+from functools import partial, partialmethod
 
 from ministack.core.responses import request_scope
 
@@ -16,8 +16,8 @@ from localcloud.services.ec2.actions import catalogue, images, launch
 from localcloud.services.ec2.actions.base import Ec2
 from localcloud.services.ec2.api import Api
 from localcloud.services.ec2.capacity.pools import Capacity
-from localcloud.services.ec2.faults import ImageFaults, Impairments, Throttle
-from localcloud.services.ec2.instances import metadata
+from localcloud.services.ec2.faults import ImageFaults, Impairments
+from localcloud.services.ec2.instances import metadata, security
 from localcloud.services.ec2.instances.lifecycle import Lifecycle
 from localcloud.services.ec2.store import addresses, records, views
 from localcloud.services.iam import expansion
@@ -28,7 +28,7 @@ def install(context: Context, hypervisor: Hypervisor) -> Ec2:
     facts, timers = context.facts, Timers()
     lifecycle = Lifecycle(facts, hypervisor, timers, context.store.changed)
     impairments = Impairments(hypervisor, timers)
-    ec2 = Ec2(facts, hypervisor, Capacity(facts), lifecycle, timers, Throttle(), ImageFaults(), impairments)
+    ec2 = Ec2(facts, hypervisor, Capacity(facts), lifecycle, timers, ImageFaults(), impairments)
     api = Api(ec2)
 
     patch_moto()
@@ -38,6 +38,7 @@ def install(context: Context, hypervisor: Hypervisor) -> Ec2:
     expansion.EXPANDERS.update(permissions.OF_SYSTEMS_MANAGER)
     expansion.SERVICE_EXPANDERS["ec2"] = partial(permissions.checks, facts.zones)
     hypervisor.metadata = metadata.facts_of
+    hypervisor.rules = security.rules_of
     hypervisor.listeners.append(lifecycle.machine_changed)
 
     with request_scope(context.account, context.region):
@@ -61,6 +62,11 @@ def patch_moto() -> None:
     )
     MOTO.replace("ec2.models.core:TaggedEC2Resource.get_tags", records.tags_of)
     MOTO.replace("ec2.models.subnets:Subnet.get_available_subnet_ip", addresses.next_address)
+    stock_group = MOTO.stock("ec2.models.security_groups:SecurityGroupBackend.create_security_group")
+    MOTO.replace(
+        "ec2.models.security_groups:SecurityGroupBackend.create_security_group",
+        partialmethod(security.create_group, stock_group),
+    )
     MOTO.extend("ec2.utils:EC2_PREFIX_TO_RESOURCE", {"sir": "spot-instances-request"})
 
 

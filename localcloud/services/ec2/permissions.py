@@ -20,9 +20,11 @@ from moto.core.utils import get_service_model
 from moto.ec2.exceptions import EC2ClientError
 from werkzeug.datastructures import MultiDict
 
+from localcloud.services.ec2.actions import encryption
 from localcloud.services.ec2.actions.fleets import launch_requests, targets
 from localcloud.services.ec2.actions.launch import (
     Launch,
+    acting,
     plain,
     prepared,
     profile_of,
@@ -33,6 +35,7 @@ from localcloud.services.ec2.actions.launch import (
 from localcloud.services.ec2.capacity.pools import market_of
 from localcloud.services.ec2.store import records
 from localcloud.services.ec2.store.records import LOCK
+from localcloud.services.iam import keys, service_linked_roles
 from localcloud.services.iam.checks import Check
 from localcloud.services.iam.expansion import document_arn
 from localcloud.services.iam.requests import Request
@@ -256,6 +259,18 @@ def _launch(
             yield _on(action, resource_id, shared)
     yield from _image_parameter(request)
     yield from _passed_roles(profile)
+    yield from _own_roles_of_ec2(launch, is_fleet=operation == "CreateFleet")
+    for key in encryption.keys_of(given["BlockDeviceMappings"]):
+        yield from keys.checks_of_volumes(key)
+
+
+def _own_roles_of_ec2(launch: Launch, *, is_fleet: bool) -> Iterator[Check]:
+    """Whether the caller may make those that are missing."""
+    for service in acting(launch.pool.market, is_fleet=is_fleet):
+        if not service_linked_roles.exists(service):
+            context = {"iam:awsservicename": service}
+            arn = service_linked_roles.arn(service)
+            yield Check(service_linked_roles.MAKE, arn, context, optional=True)
 
 
 def _inputs(launch: Launch) -> list[str]:
@@ -330,6 +345,10 @@ def _passed_roles(profile: dict[str, Any] | None) -> Iterator[Check]:
 def _instances(action: str, request: Parameters, base: Base) -> Iterator[Check]:
     ids = request.get("InstanceIds") or [request.get("InstanceId")]
     yield from (_on(action, instance_id, base) for instance_id in ids if instance_id)
+    if action == "ec2:StartInstances":
+        known = (records.instance(instance_id) for instance_id in ids if instance_id)
+        for key in {key for each in known if each for key in encryption.keys_of_volumes(each)}:
+            yield from keys.checks_of_volumes(key)
     if action == "ec2:AssociateIamInstanceProfile":
         try:
             yield from _passed_roles(profile_of(request))

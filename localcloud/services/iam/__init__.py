@@ -7,9 +7,10 @@ ask for; and what a service does on somebody's behalf is checked under that role
 
 from __future__ import annotations
 
-from localcloud.services.iam import enforcement
+from localcloud.services.iam import enforcement, service_linked_roles
 
 
 def install() -> None:
-    """Have every request checked for all of its pairs."""
+    """Have every request checked for all of its pairs, and service-linked roles under AWS's names."""
     enforcement.install()
+    service_linked_roles.install()

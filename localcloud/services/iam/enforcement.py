@@ -11,6 +11,7 @@ from typing import Any
 from ministack.services import s3
 
 from localcloud.patches import MINISTACK
+from localcloud.services.iam import keys
 from localcloud.services.iam.checks import Check, skip
 from localcloud.services.iam.expansion import checks_of
 from localcloud.services.iam.requests import Request
@@ -50,7 +51,9 @@ def install() -> None:
         request = _request.get()
         base = Check(iam_action, resource_arn, _lower(service_context or {}))
         if service == "s3":
-            checks = [base, *_of_what_is_not_there(base)]
+            checks = [base, *_of_what_is_not_there(base), *keys.checks_of(request, service, base)]
+        elif service in ("dynamodb", "sns"):
+            checks = [base, *keys.checks_of(request, service, base)]
         elif request is None or request.action != iam_action or service not in _EXPANDED:
             checks = [base]
         elif request.expanded:
@@ -124,6 +127,8 @@ _EXPANDED = frozenset(
         "cloudformation",
         "iam",
         "servicequotas",
+        "pricing",
+        "kms",
     }
 )
 """Services whose requests `expansion` splits. S3 and DynamoDB name their pairs to ministack themselves."""
@@ -150,8 +155,9 @@ def first_denial(access_key_id: str, service: str, region: str, checks: Iterable
     skipped = []
     for check in checks:
         context = {key: value for key, value in check.context.items() if value is not None}
+        asked = "kms" if check.action.startswith("kms:") else service  # a key has a policy of its own
         answer = _stock_enforce[0](
-            access_key_id, check.action, service, region, resource_arn=check.resource, service_context=context
+            access_key_id, check.action, asked, region, resource_arn=check.resource, service_context=context
         )
         if answer and check.optional:
             skipped.append(check)

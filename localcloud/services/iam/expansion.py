@@ -13,6 +13,7 @@ from ministack.core.responses import get_account_id, get_region
 from ministack.services import iam
 
 from localcloud.base.task_tokens import machine_of
+from localcloud.services.iam import keys, service_linked_roles
 from localcloud.services.iam.checks import Check
 from localcloud.services.iam.requests import Request
 
@@ -146,6 +147,8 @@ def _quota(request: Request, base: Check) -> list[Check]:
 
 EXPANDERS: dict[str, Expander] = {
     "servicequotas:GetServiceQuota": _quota,
+    "kms:CreateGrant": keys.create_grant,
+    service_linked_roles.MAKE: service_linked_roles.creation,
     "ssm:GetParameters": _parameters,
     "ssm:GetParametersByPath": _parameters,
     "ssm:DeleteParameters": _parameters,

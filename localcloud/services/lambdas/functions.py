@@ -7,6 +7,7 @@ function's failure is reported: class name, message, stack trace.
 
 from __future__ import annotations
 
+import contextvars
 import functools
 import hashlib
 import io
@@ -28,6 +29,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from localcloud.patches import MINISTACK
+from localcloud.services.cloudwatch import metrics
 from localcloud.services.lambdas.worker import END_OF_LOG
 
 if TYPE_CHECKING:
@@ -50,6 +52,9 @@ TIMED_OUT = re.compile(r"Task timed out after [\d.]+ seconds")
 LAST_LINES_SECONDS = 2.0
 """How long the log of a process that has gone is waited for: a child of it may hold it open."""
 
+_peak: contextvars.ContextVar[int] = contextvars.ContextVar("peak_megabytes", default=0)
+"""Of the process that the current context has invoked last."""
+
 
 def install(context: Context) -> None:
     """Isolate functions and report their errors as AWS does."""
@@ -64,6 +69,8 @@ def install(context: Context) -> None:
     MINISTACK.replace("core.lambda_runtime:_worker_class_for", class_for)
     MINISTACK.replace("services.lambda_svc:_execute_function_warm", execute)
     MINISTACK.replace("services.lambda_svc:reap_idle_workers", lambda: tidy_up(unpacked))
+    MINISTACK.replace("services.lambda_svc:_emit_lambda_metrics", count_throttle)
+    MINISTACK.replace("services.lambda_svc:_probe_peak_memory_mb", lambda function: _peak.get())
 
 
 def tidy_up(unpacked: Unpacked) -> None:
@@ -145,11 +152,23 @@ def process_class(context: Context, home: Path, interpreter: Path, unpacked: Unp
 
         def _drain_stderr(self, **_: float) -> str:
             """All of an invocation's log, where ministack takes what came in some milliseconds."""
+            process: subprocess.Popen[str] | None = self._proc
+            _peak.set(peak_megabytes(process.pid) if process else 0)
             return printed(self._stderr_queue, self._stderr_thread)
 
         _drain_stderr_bounded = _drain_stderr
 
     return FunctionProcess
+
+
+def peak_megabytes(pid: int) -> int:
+    """The most memory that a process has held so far; 0 of one that is gone."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+    except FileNotFoundError:
+        return 0
+    found = re.search(r"VmHWM:\s+(\d+) kB", status)
+    return -(-int(found[1]) // 1024) if found else 0
 
 
 def printed(lines: queue.Queue[str], reader: threading.Thread) -> str:
@@ -279,8 +298,34 @@ def environment_of(
     }
 
 
+def count_throttle(function_name: str, duration_ms: float, error: bool, throttle: bool) -> None:
+    """What ministack calls of some invocations, before and after them: of those that never began, which take no time.
+    All others `execute` counts, whoever has called."""
+    if throttle and not duration_ms:
+        metrics.count("AWS/Lambda", "Throttles", 1.0, "Count", {"FunctionName": function_name})
+
+
 def execute(function: dict[str, Any], event: Any, request_id: str) -> dict[str, Any]:
-    """Invoke a function in a warm process; its answer, or its error as Lambda's runtime reports it."""
+    """Invoke a function, and tell CloudWatch of it: `Invocations`, `Errors` and `Duration`, or `Throttles`."""
+    name, began = (function.get("config") or function)["FunctionName"], time.monotonic()
+    answer = _execute(function, event, request_id)
+    milliseconds = round(1000 * (time.monotonic() - began))
+    if answer.get("throttle"):
+        count_throttle(name, 0.0, error=False, throttle=True)
+        return answer
+    failed = 1.0 if answer.get("error") else 0.0
+    for metric, value, unit in (
+        ("Invocations", 1.0, "Count"),
+        ("Errors", failed, "Count"),
+        ("Throttles", 0.0, "Count"),
+        ("Duration", milliseconds, "Milliseconds"),
+    ):
+        metrics.count("AWS/Lambda", metric, float(value), unit, {"FunctionName": name})
+    return answer
+
+
+def _execute(function: dict[str, Any], event: Any, request_id: str) -> dict[str, Any]:
+    """In a warm process; its answer, or its error as Lambda's runtime reports it."""
     from ministack.core import lambda_runtime
     from ministack.services import lambda_svc
 

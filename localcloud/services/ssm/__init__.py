@@ -15,6 +15,7 @@ from localcloud.base.context import Context
 from localcloud.machine.hypervisor import Hypervisor
 from localcloud.patches import MINISTACK
 from localcloud.services.eventbridge import service_events
+from localcloud.services.ssm import parameters
 from localcloud.services.ssm.agent import Agents
 from localcloud.services.ssm.announcements import announcer
 from localcloud.services.ssm.cloudformation import resource_handler
@@ -58,10 +59,12 @@ def with_our_actions(stock: Handler, service: Service) -> Handler:
     ours = service.actions()
 
     async def handle(method: str, path: str, headers: Any, body: bytes, query: Any) -> Any:
-        action = ours.get(headers.get("x-amz-target", "").rpartition(".")[2])
-        if action is None:
-            return await stock(method, path, headers, body, query)
+        name = headers.get("x-amz-target", "").rpartition(".")[2]
+        action = ours.get(name)
         try:
+            if action is None:
+                taken = json.dumps(parameters.as_taken(name, json.loads(body or b"{}"))).encode()
+                return await stock(method, path, headers, taken, query)
             return json_response(await asyncio.to_thread(action, json.loads(body or b"{}")))
         except SsmError as error:
             return error_response_json(error.code, error.message, 400)

@@ -24,6 +24,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from botocore.httpsession import URLLib3Session
 
 from localcloud.base.background import in_background
+from localcloud.base.injected import Lasting
 from localcloud.machine.hypervisor import Execution, HostNotRunningError, Hypervisor, Machine, Result
 from localcloud.services.ssm.commands import Command, Commands, Invocation, StepRun
 from localcloud.services.ssm.documents import SHELL, Script
@@ -39,6 +40,9 @@ ERRORS = Path("/var/log/amazon/ssm/errors.log")
 STDOUT_LIMIT, STDERR_LIMIT = 24000, 8000
 TRUNCATED = "--output truncated--"
 KILLED = 137
+
+unknown = Lasting()
+"""Hosts that Systems Manager does not know, whatever their agents say."""
 
 
 @dataclass
@@ -65,14 +69,15 @@ class Agent:
 
 @dataclass(eq=False)
 class Agents:
-    """The agents of all hosts that are up. `boot_seconds`: from the host's init being up to the agent's first call."""
+    """The agents of all hosts that are up. `boot_seconds`: from the host's init being up to the agent's first call;
+    None: it never makes one."""
 
     hypervisor: Hypervisor
     commands: Commands
     _: KW_ONLY
     endpoint: str
     output: Path
-    boot_seconds: float
+    boot_seconds: float | None
     now: Callable[[], float]
 
     def __post_init__(self) -> None:
@@ -97,13 +102,16 @@ class Agents:
         agent = Agent(machine)
         with self._lock:
             self._agents[machine.instance_id] = agent
-        in_background(f"ssm agent {machine.instance_id}", lambda: self._stay_registered(agent))
+        if self.boot_seconds is not None:
+            pause = self.boot_seconds
+            in_background(f"ssm agent {machine.instance_id}", lambda: self._stay_registered(agent, pause))
 
     # --- asked by the service ---
 
     def registered(self) -> dict[str, Registration]:
+        missing = unknown.active()
         with self._lock:
-            found = {name: agent.registration for name, agent in self._agents.items()}
+            found = {name: agent.registration for name, agent in self._agents.items() if name not in missing}
         return {
             name: registration for name, registration in sorted(found.items()) if registration is not None
         }
@@ -136,8 +144,7 @@ class Agents:
 
     # --- registering ---
 
-    def _stay_registered(self, agent: Agent) -> None:
-        pause = self.boot_seconds
+    def _stay_registered(self, agent: Agent, pause: float) -> None:
         while not agent.gone.wait(pause):
             if self.hypervisor.impairments(agent.machine.instance_id):
                 pause = RETRY_SECONDS

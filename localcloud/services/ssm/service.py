@@ -18,6 +18,16 @@ Item = TypeVar("Item")
 
 MOST_INSTANCES = 50
 SUMMARY_LIMIT = 2500
+HOST_FILTERS = {
+    "InstanceIds": "InstanceId",
+    "PingStatus": "PingStatus",
+    "PlatformTypes": "PlatformType",
+    "AgentVersion": "AgentVersion",
+    "ResourceType": "ResourceType",
+    "SourceIds": "SourceId",
+    "SourceTypes": "SourceType",
+}
+"""What DescribeInstanceInformation filters by, and what it asks of."""
 COUNT = re.compile(r"^([1-9][0-9]*|0|[1-9][0-9]?%|0%|100%)$")
 
 
@@ -318,6 +328,8 @@ class Service:
         filters = {one["Key"]: one["Values"] for one in request.get("Filters", [])}
         filters |= {one["key"]: one["valueSet"] for one in request.get("InstanceInformationFilterList", [])}
         by_tag = [key for key in filters if key.lower().startswith("tag:")]
+        if unknown := sorted(set(filters) - set(by_tag) - {*HOST_FILTERS, "tag-key"}):
+            raise SsmError("InvalidFilterKey", f"The following filter key is not valid: {unknown[0]}.")
         if by_tag and len(by_tag) < len(filters):
             raise SsmError(
                 "InvalidInstanceInformationFilterValue", "tag filters cannot be combined with others."
@@ -332,25 +344,14 @@ class Service:
 
     def _is_host_wanted(self, host: Registration, filters: dict[str, list[str]]) -> bool:
         shown = shown_host(host)
-        known = {
-            "InstanceIds": shown["InstanceId"],
-            "PingStatus": shown["PingStatus"],
-            "PlatformTypes": shown["PlatformType"],
-            "AgentVersion": shown["AgentVersion"],
-            "ResourceType": shown["ResourceType"],
-            "SourceIds": shown["SourceId"],
-            "SourceTypes": shown["SourceType"],
-        }
         tags = self.agents.tags(host.machine.instance_id)
         for key, values in filters.items():
             if key.startswith("tag:"):
                 found = tags.get(key[4:])
             elif key == "tag-key":
                 return any(value in tags for value in values)
-            elif key in known:
-                found = known[key]
             else:
-                raise SsmError("InvalidFilterKey", f"No filter key {key!r}.")
+                found = shown[HOST_FILTERS[key]]
             if found not in values:
                 return False
         return True

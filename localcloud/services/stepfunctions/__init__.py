@@ -1,8 +1,9 @@
 """Step Functions as AWS runs them, on ministack's interpreter.
 
 Ours: how a task is carried out (`tasks`: retries, fresh tokens, timeouts, heartbeats), who answers a token
-(`callbacks`), under which role it acts (`authority`), what its history says (`history`), which definitions
-are accepted (`definition`) and the names of errors (`errors`). ministack's: everything between tasks.
+(`callbacks`), under which role it acts (`authority`), what its history says (`history`) and writes to its log
+(`logs`), what is told of those that a restart has ended (`restart`), which definitions are accepted (`definition`) and
+the names of errors (`errors`). ministack's: everything between tasks.
 """
 
 from __future__ import annotations
@@ -15,14 +16,29 @@ from typing import Any
 from ministack.core.responses import error_response_json, json_response
 from ministack.services import stepfunctions as stock
 
+from localcloud.base.context import Context
 from localcloud.patches import MINISTACK
-from localcloud.services.stepfunctions import authority, callbacks, definition, errors, history, tasks
+from localcloud.services.stepfunctions import (
+    authority,
+    callbacks,
+    definition,
+    errors,
+    history,
+    logs,
+    restart,
+    tasks,
+)
+
+NAME = re.compile(r"""[^\s<>{}\[\]?*"#%\\^|~`$&,;:/\x00-\x1f\x7f-\x9f]+""")
+"""Of an execution."""
 
 
-def install() -> None:
+def install(context: Context) -> None:
     """Put our tasks into ministack's interpreter."""
     errors.install()
     history.install()
+    logs.install()
+    restart.install(context)
     callbacks.install()
     definition.install()
     authority.install()
@@ -82,7 +98,7 @@ def _let_succeed_have_an_output() -> None:
 
 
 def _start_as_aws_does() -> None:
-    """The input is JSON; the same name with the same input is the execution that runs."""
+    """The input is JSON, the name one; the same name with the same input is the execution that runs."""
     stock_start = MINISTACK.stock("services.stepfunctions:_start_execution")
 
     def start_execution(data: dict[str, Any]) -> Any:
@@ -93,7 +109,15 @@ def _start_as_aws_does() -> None:
             return error_response_json(
                 "InvalidExecutionInput", f"Invalid State Machine Execution Input: '{error}'", 400
             )
+        name = data.get("name")
+        if name is not None and not (len(name) <= 80 and NAME.fullmatch(name)):
+            return error_response_json("InvalidName", f"Invalid Name: '{name}'", 400)
         answer = stock_start(data)
+        if answer[0] == 200:
+            started = stock._executions[json.loads(answer[2])["executionArn"]]
+            logs.log(started, started["events"][0])
+            history.count("ExecutionsStarted", started)
+            return answer
         taken = re.search(r"Execution already exists: '([^']+)'", json.loads(answer[2]).get("message", ""))
         known = stock._executions.get(taken[1]) if taken else None
         if known is not None and known["status"] == "RUNNING" and known["input"] == given:

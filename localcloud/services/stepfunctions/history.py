@@ -12,7 +12,14 @@ from ministack.core.responses import get_region, now_iso
 from ministack.services import stepfunctions as stock
 
 from localcloud.patches import MINISTACK
+from localcloud.services.cloudwatch import metrics
 
+METRICS = {
+    "ExecutionSucceeded": "ExecutionsSucceeded",
+    "ExecutionFailed": "ExecutionsFailed",
+    "ExecutionAborted": "ExecutionsAborted",
+}
+"""What of `AWS/States` each end of an execution counts in."""
 _lock = threading.Lock()
 
 
@@ -33,9 +40,16 @@ def install() -> None:
             }
             if execution["status"] == "RUNNING" or event_type.startswith("Execution"):
                 execution["events"].append(event)
+        if event_type in METRICS:
+            count(METRICS[event_type], execution)
         return event
 
     MINISTACK.replace("services.stepfunctions:_add_event", add_event)
+
+
+def count(metric: str, execution: Mapping[str, Any]) -> None:
+    """One more of it, of the execution's state machine."""
+    metrics.count("AWS/States", metric, 1.0, "Count", {"StateMachineArn": execution["stateMachineArn"]})
 
 
 @dataclass(frozen=True)

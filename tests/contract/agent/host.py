@@ -8,13 +8,13 @@ import tarfile
 import textwrap
 import threading
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -27,6 +27,9 @@ from training.host.orders import Order
 from training.host.places import Places
 
 INSTANCE, IMAGE = "i-0123456789abcdef0", "ami-0123456789abcdef0"
+Way = Literal["ssm", "bucket"]
+BOTH_WAYS: Collection[Way] = ("ssm", "bucket")
+"""How an order comes to a host: by a document of Systems Manager, and by the order that stands in the bucket."""
 HOLD = "meta-data/tags/instance/trainyard:hold"
 """The page of the metadata service that says until when somebody holds the host."""
 
@@ -188,7 +191,13 @@ class Yard:
             agent.wait()
 
     def order(
-        self, word: str, attempt: int, *, checkpoint: dict[str, Any] | None = None, **changes: Any
+        self,
+        word: str,
+        attempt: int,
+        *,
+        ways: Collection[Way] = BOTH_WAYS,
+        checkpoint: dict[str, Any] | None = None,
+        **changes: Any,
     ) -> None:
         """Start or stop; by default this host is all there is."""
         cluster = {
@@ -203,7 +212,11 @@ class Yard:
         } | changes
         if word == "start":
             self.put(f"runs/{self.run}/attempts/{attempt}/cluster.json", json.dumps(cluster))
-        orders.give(Order(word, self.run, attempt), self.places)
+        if "bucket" in ways:
+            document = {"run": self.run, "attempt": attempt, "word": word, "hosts": [INSTANCE]}
+            self.put(f"runs/{self.run}/order.json", json.dumps(document))
+        if "ssm" in ways:
+            orders.give(Order(word, self.run, attempt), self.places)
 
     @property
     def latest(self) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import difflib
 import json
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -21,7 +21,7 @@ from simulation.aws.api import ServiceError
 from simulation.hosts.machines import Machines
 from simulation.hosts.surroundings import CommandEnd
 from simulation.world.world import World
-from tests.contract.agent.host import IMAGE, INSTANCE, MetadataService, Yard
+from tests.contract.agent.host import BOTH_WAYS, IMAGE, INSTANCE, MetadataService, Way, Yard
 from tests.contract.conftest import REGION, Cloud
 
 PROGRAM = """
@@ -167,10 +167,13 @@ class Actor(Yard):
         self.machines.boot(INSTANCE)
         return self.service
 
-    def order(self, word: str, attempt: int, **changes: Any) -> None:
-        super().order(word, attempt, **changes)
-        given = {"Run": [self.run], "Attempt": [str(attempt)]}
-        self.machines.command(INSTANCE, f"{word}-{attempt}", f"trainyard-{word}", given, self.commands.append)
+    def order(self, word: str, attempt: int, *, ways: Collection[Way] = BOTH_WAYS, **changes: Any) -> None:
+        super().order(word, attempt, ways=ways, **changes)
+        given, command = {"Run": [self.run], "Attempt": [str(attempt)]}, f"{word}-{attempt}"
+        if "bucket" in ways:
+            self.machines.ordered(self.run)
+        if "ssm" in ways:
+            self.machines.command(INSTANCE, command, f"trainyard-{word}", given, self.commands.append)
 
     def hear(self, word: str, attempt: int = 1, *, within: float = 30) -> dict[str, Any]:
         def is_said() -> bool:
@@ -243,6 +246,17 @@ def is_stopped_and_goes_on(host: Host) -> None:
     assert host.hear("finished", 2)["step"] == latest["step"] + 10
 
 
+def is_unknown_to_systems_manager(host: Host) -> None:
+    host.prepare(PROGRAM, program={"args": dict(LONG)})
+    host.start_agent()
+    host.hear("ready")
+    host.order("start", 1, ways=["bucket"])
+    host.hear("checkpointed")
+    host.order("stop", 1, ways=["bucket"])
+    host.hear("stopped")
+    host.hear("ready", 2)
+
+
 def is_interrupted(host: Host) -> None:
     begin(host, LONG)
     host.hear("checkpointed")
@@ -276,11 +290,14 @@ def begin(host: Host, args: Mapping[str, float]) -> None:
 STORIES: list[Callable[[Host], None]] = [
     trains_to_the_end,
     is_stopped_and_goes_on,
+    is_unknown_to_systems_manager,
     is_interrupted,
     meets_an_error_of_the_program,
     is_told_to_stop_and_then_interrupted_while_it_waits,
 ]
-STAYS: dict[str, str] = {}
+STAYS: dict[str, str] = {
+    f"leaves attempts/1/leaving/{INSTANCE}.json": "who has left by the time of its look sees the next order alone",
+}
 """Lines that only one of them has, and why that is right."""
 
 

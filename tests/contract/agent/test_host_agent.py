@@ -86,6 +86,34 @@ def test_a_host_trains_is_stopped_and_goes_on_from_its_checkpoint(yard: Yard) ->
     assert "data hello restored 0" in yard.read(f"runs/{yard.run}/attempts/1/logs/chief-0.log")
 
 
+def test_a_host_that_systems_manager_never_learns_of_takes_its_orders_from_the_bucket(yard: Yard) -> None:
+    yard.start_agent()
+    yard.hear("ready")
+    yard.order("start", 1, ways=["bucket"])
+    yard.hear("checkpointed")
+    yard.order("stop", 1, ways=["bucket"])
+    assert yard.hear("stopped")["why"] == "asked"
+    assert yard.hear("ready", attempt=2)
+
+
+def test_an_order_that_comes_both_ways_and_again_is_obeyed_once(yard: Yard) -> None:
+    """Also one of an attempt that is over: a document may come minutes late, and each new agent reads the bucket."""
+    yard.start_agent()
+    yard.hear("ready")
+    yard.order("start", 1, ways=["bucket"])
+    yard.hear("started")
+    yard.order("start", 1, ways=["ssm"])
+    yard.hear("checkpointed")
+    yard.order("stop", 1)
+    yard.hear("ready", attempt=2)
+    yard.order("start", 1)
+    yard.places.orders.joinpath("start.json").unlink()
+    yard.order("start", 2, checkpoint={"step": 7, "key": yard.latest["key"]}, ways=["bucket"])
+    yard.hear("finished", attempt=2)
+    said = [event["detail-type"] for event in yard.heard]
+    assert (said.count("started"), said.count("stopped"), said.count("finished")) == (2, 1, 1)
+
+
 def test_a_disk_that_another_run_has_used_begins_anew(yard: Yard) -> None:
     """An image of a host of another run, made while that host went on: nothing of it is taken for this run's."""
     old = {

@@ -108,7 +108,7 @@ class Bakery:
         image = str(
             ec2.create_image(InstanceId=host, Name=f"{host}-{uuid.uuid4().hex[:6]}", NoReboot=True)["ImageId"]
         )
-        eventually(lambda: ec2.describe_images(ImageIds=[image])["Images"][0]["State"] == "available", 60)
+        eventually(lambda: ec2.describe_images(ImageIds=[image])["Images"][0]["State"] == "available", 300)
         return image
 
     def _of(self, run: str) -> dict[str, str]:

@@ -98,8 +98,7 @@ def test_every_test_is_run_and_the_failed_ones_are_named(bakery: Bakery, builder
     assert last.removeprefix("[trainyard] ") in done.stderr
 
 
-def test_a_baked_builder_becomes_an_image_without_a_past(bakery: Bakery) -> None:
-    builder = bakery.builder()
+def test_a_baked_builder_becomes_an_image_without_a_past(bakery: Bakery, builder: str) -> None:
     bakery.recipe("whole", tensorflow="~=2.21.0", cuda=">=12", commands=["echo yes > /srv/mine"])
     assert bakery.install(builder, "whole").status == "Success"
     done = bakery.test(builder, "whole")

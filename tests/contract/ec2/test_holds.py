@@ -11,6 +11,7 @@ from typing import Any
 import boto3
 import pytest
 
+from benchmarks.recorded import CONTEXT
 from lambdas import settings
 from lambdas.aws import clients, cloudwatch
 from lambdas.core.model.errors import Infrastructure
@@ -69,7 +70,7 @@ class Signal:
             "detail-type": entry["DetailType"],
             "detail": json.loads(entry["Detail"]),
         }
-        return str(signal.handler(event, None)["result"])
+        return str(signal.handler(event, CONTEXT)["result"])
 
     def host(self, **marks: str) -> str:
         (made,) = self.yard.run(TagSpecifications=tags("instance", **marks))

@@ -1,6 +1,7 @@
 """RunInstances and CreateFleet keep AWS's promises."""
 
 import base64
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -292,10 +293,12 @@ def test_an_instance_shows_the_groups_of_its_network_card(yard: Yard) -> None:
     assert [one["InstanceId"] for one in found[0]["Instances"]] == [with_card]
 
 
-def test_no_two_hosts_have_the_same_address_also_in_networks_that_look_alike(yard: Yard) -> None:
+def test_no_two_hosts_have_the_same_address_also_in_networks_that_look_alike(
+    yard: Yard, network: Callable[[str], str]
+) -> None:
     subnets = []
     for _ in range(2):
-        vpc = yard.ec2.create_vpc(CidrBlock="10.9.0.0/24")["Vpc"]["VpcId"]
+        vpc = network("10.9.0.0/24")
         subnets.append(yard.ec2.create_subnet(VpcId=vpc, CidrBlock="10.9.0.0/28")["Subnet"]["SubnetId"])
     hosts = [yard.run(2, SubnetId=subnet) for subnet in subnets]
     addresses = [yard.instance(host)["PrivateIpAddress"] for pair in hosts for host in pair]

@@ -3,16 +3,19 @@
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from operator import itemgetter
 from typing import Any
 
 import boto3
 import pytest
 
+from benchmarks.recorded import CONTEXT
 from lambdas import settings
+from lambdas.aws.ledger import Ledger
 from lambdas.core.values import wire
 from lambdas.handlers import patrol
 from lambdas.settings import PatrolSettings
-from tests.contract.conftest import answering, eventually
+from tests.contract.conftest import REGION, answering, eventually
 from tests.contract.ec2.conftest import Yard, tags, unique
 
 WAITING = {"StartAt": "Wait", "States": {"Wait": {"Type": "Wait", "Seconds": 600, "End": True}}}
@@ -23,7 +26,7 @@ class Place:
     """A ledger, two state machines, a topic, and a clock that a test turns by minutes."""
 
     def __init__(self, yard: Yard, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.yard, self.minutes, self.name = yard, 0, unique("yard")
+        self.yard, self.minutes, self.name, self.region = yard, 0, unique("yard"), REGION
         cloud = yard.cloud
         cloud.ledger(self.name)
         self.machine, self.snapshots = cloud.machine(WAITING), cloud.machine(WAITING)
@@ -36,6 +39,7 @@ class Place:
 
     def settings(self) -> PatrolSettings:
         return PatrolSettings(
+            aws_region=self.region,
             yard=self.name,
             table_name=self.name,
             bucket_name="none",
@@ -64,7 +68,7 @@ class Place:
 
     def looks(self) -> dict[str, Any]:
         self.minutes += 1
-        return patrol.handler({}, None)
+        return patrol.handler({}, CONTEXT)
 
     def metrics(self, host: str, share: float) -> None:
         """As the agent would have sent them in the last quarter of an hour."""
@@ -110,6 +114,34 @@ def test_hosts_that_no_execution_explains_end_at_the_second_pass_and_a_live_runs
     assert place.tag(live).startswith("keep ")
     said = {(each["instance"], each["verdict"], each.get("outcome")) for each in place.written()}
     assert {(ghost, "warn-orphan", None), (ghost, "terminate-orphan", "done"), (live, "keep", None)} <= said
+
+
+def test_the_prices_of_its_region_are_read_at_the_first_pass_and_count_at_the_second(place: Place) -> None:
+    place.region = "eu-central-1"
+    host = place.host(run="over-1", disk="100")
+    place.looks()
+    read = Ledger(place.name).prices()
+    assert read is not None
+    assert read.trouble == ""
+    assert read.on_demand["g6.xlarge"] == pytest.approx(1.19 * 0.805)
+    assert read.storage == {
+        "disk": pytest.approx(1.19 * 0.08),
+        "snapshot": pytest.approx(1.19 * 0.05),
+        "bucket": pytest.approx(1.19 * 0.023),
+        "table": pytest.approx(1.19 * 0.25),
+        "logs": pytest.approx(1.19 * 0.03),
+    }
+    place.looks()
+    first, second = sorted(
+        (each for each in place.written() if each["instance"] == host), key=itemgetter("at")
+    )
+    assert "stopped $8.00 a month" in first["reason"]
+    assert (
+        "prices of us-east-1, 2026-07-20: patrol has not read the price list of eu-central-1"
+        in first["reason"]
+    )
+    assert "stopped $9.52 a month for its disk of 100 GiB, archived at most $5.95" in second["reason"]
+    assert "prices of" not in second["reason"]
 
 
 def test_an_idle_host_is_stopped_a_busy_one_and_an_unknown_one_are_kept(place: Place) -> None:

@@ -94,7 +94,7 @@ class Hosts:
         return str(self.instance(instance_id)["State"]["Name"])
 
     def until(self, instance_id: str, state: str) -> None:
-        eventually(lambda: self.state(instance_id) == state, 30)
+        eventually(lambda: self.state(instance_id) == state)
 
     def stop_and_start(self, instance_id: str) -> None:
         """Down and up again, until SSM knows it."""

@@ -22,7 +22,7 @@ def image_of(hosts: Hosts, instance_id: str, **more: object) -> str:
     def is_available() -> bool:
         return bool(hosts.ec2.describe_images(ImageIds=[image])["Images"][0]["State"] == "available")
 
-    eventually(is_available, 60)
+    eventually(is_available)
     return image
 
 
@@ -124,7 +124,7 @@ def test_a_process_that_was_stopped_stays_so_when_an_image_is_made(hosts: Hosts)
         wrote("/opt/goes-on"),
     )
     image = str(hosts.ec2.create_image(InstanceId=host, Name=unique("image"), NoReboot=True)["ImageId"])
-    eventually(lambda: hosts.ec2.describe_images(ImageIds=[image])["Images"][0]["State"] == "available", 60)
+    eventually(lambda: hosts.ec2.describe_images(ImageIds=[image])["Images"][0]["State"] == "available")
     state = "cut -d' ' -f3 /proc/$(cat /opt/{0})/stat"
     assert hosts.run(host, state.format("stopped")) == "T"
     assert hosts.run(host, state.format("going")) != "T"

@@ -36,9 +36,14 @@ def test_a_unit_that_fails_is_started_again_if_it_asks_for_it(shared: Hosts, pai
     assert shared.run(pair[0], "wc -l < /opt/starts") == "5"
 
 
+ENDED = 'until [ -s /opt/once ] && [ "$(systemctl is-active once)" = inactive ]; do sleep 0.1; done'
+
+
 def test_a_unit_that_ends_well_stays_down(shared: Hosts, pair: list[str]) -> None:
     text = "[Service]\nExecStart=/bin/sh -c 'echo x >> /opt/once'\nRestart=on-failure\n"
-    shared.run(pair[0], "rm -f /opt/once", unit("once.service", text), "systemctl start once", "sleep 0.5")
+    shared.run(
+        pair[0], "rm -f /opt/once", unit("once.service", text), "systemctl start once", ENDED, "sleep 0.5"
+    )
     assert shared.run(pair[0], "wc -l < /opt/once; systemctl is-active once || true") == "1\ninactive"
 
 

@@ -30,6 +30,12 @@ def queue_of(cloud: Cloud, source: str) -> str:
     return url
 
 
+def gate() -> tuple[str, str]:
+    """A line that waits until another has told it to go on, and that other."""
+    path = f"/tmp/{unique('gate')}"
+    return f"until [ -e {path} ]; do sleep 0.1; done", f"touch {path}"
+
+
 def of_command(cloud: Cloud, queue: str, command_id: str, last: str) -> list[dict[str, Any]]:
     """The command's events, up to and with the command-level one that says `last`."""
     heard: list[dict[str, Any]] = []
@@ -60,6 +66,24 @@ def test_one_unregistered_host_stops_the_whole_command(shared: Hosts, pair: list
     )
     assert code == "InvalidInstanceId"
     assert len(shared.ssm.list_commands()["Commands"]) == before
+
+
+def test_a_host_may_work_that_systems_manager_never_learns_of(shared: Hosts, pair: list[str]) -> None:
+    known, unknown = pair
+    send = shared.ssm.send_command
+    document: Any = {"DocumentName": "AWS-RunShellScript", "Parameters": {"commands": ["true"]}}
+    shared.cloud.command("fault", "unregister", unknown)
+    try:
+        listed = [
+            one["InstanceId"] for one in shared.ssm.describe_instance_information()["InstanceInformationList"]
+        ]
+        assert known in listed
+        assert unknown not in listed
+        assert error_code(send, InstanceIds=[unknown], **document) == "InvalidInstanceId"
+        assert unknown in shared.cloud.admin("GET", "/faults")["unregistered"]
+    finally:
+        shared.cloud.command("fault", "unregister", unknown, "--seconds", "0")
+    assert send(InstanceIds=[unknown], **document)["Command"]["CommandId"]
 
 
 def test_tags_reach_the_registered_hosts_that_have_them_and_no_other(hosts: Hosts) -> None:
@@ -145,11 +169,13 @@ def test_the_exit_code_is_that_of_the_last_line(shared: Hosts, pair: list[str]) 
 
 
 def test_output_is_empty_until_the_step_has_ended(shared: Hosts, pair: list[str]) -> None:
-    command = shared.send(pair[:1], "echo early", "sleep 3")
+    until_told, tell = gate()
+    command = shared.send(pair[:1], "echo early", until_told)
     look = {"CommandId": command, "InstanceId": pair[0]}
     eventually(lambda: shared.ssm.get_command_invocation(**look)["Status"] == "InProgress")
     running = shared.ssm.get_command_invocation(**look)
     assert (running["StandardOutputContent"], running["ResponseCode"]) == ("", -1)
+    shared.send(pair[:1], tell)
     assert shared.over(command, pair[0])["StandardOutputContent"] == "early\n"
 
 
@@ -218,9 +244,11 @@ def test_cancelling_kills_what_runs(shared: Hosts, pair: list[str]) -> None:
 
 
 def test_cancelling_one_host_leaves_the_others(shared: Hosts, pair: list[str]) -> None:
-    command = shared.send(pair, "sleep 1.5", "echo whole")
+    until_told, tell = gate()
+    command = shared.send(pair, until_told, "echo whole")
     shared.ssm.cancel_command(CommandId=command, InstanceIds=[pair[0]])
     assert shared.over(command, pair[0])["Status"] == "Cancelled"
+    shared.send(pair[1:], tell)
     assert shared.over(command, pair[1])["StandardOutputContent"] == "whole\n"
 
 
@@ -248,14 +276,17 @@ def test_a_host_that_vanishes_leaves_its_invocation_in_progress(hosts: Hosts) ->
 
 
 def test_a_host_runs_five_commands_at_a_time(shared: Hosts, pair: list[str]) -> None:
-    commands = [shared.send(pair[1:], "sleep 5") for _ in range(6)]
+    commands = [shared.send(pair[1:], "sleep 1000") for _ in range(6)]
 
     def states() -> list[str]:
         found = shared.ssm.list_commands(InstanceId=pair[1])["Commands"]
         return sorted(one["Status"] for one in found if one["CommandId"] in commands)
 
     eventually(lambda: states() == ["InProgress"] * 5 + ["Pending"])
-    for command in commands:
+    shared.ssm.cancel_command(CommandId=commands[0])
+    eventually(lambda: states() == ["Cancelled"] + ["InProgress"] * 5)
+    for command in commands[1:]:
+        shared.ssm.cancel_command(CommandId=command)
         shared.over(command, pair[1])
 
 

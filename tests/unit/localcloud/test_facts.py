@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from localcloud.base.facts import Facts, FactsError, value_for_pool
+from localcloud.base.rates import Rate, rate_of
 
 
 def overlay(tmp_path: Path, text: str) -> Facts:
@@ -18,6 +19,7 @@ def test_an_overlay_changes_only_what_it_names(tmp_path: Path) -> None:
     assert facts.latencies.boot == 30
     assert facts.latencies.stop == Facts.load().latencies.stop
     assert facts.quotas["L-DB2E81BA"].value == 8
+    assert overlay(tmp_path, "latencies: {agent: never}\n").latencies.agent is None
     assert facts.quotas["L-DB2E81BA"].name == "Running On-Demand G and VT instances"
 
 
@@ -26,6 +28,7 @@ def test_an_overlay_changes_only_what_it_names(tmp_path: Path) -> None:
     [
         ("latencys: {boot: 1}", "latencys"),
         ("latencies: {bot: 1}", "latencies.bot"),
+        ("latencies: {agent: soon}", "latencies.agent: 'soon'; allowed: seconds from 0, or never"),
         ("capacity: {g5.xlarge: 1}", "capacity.g5.xlarge"),
         ("images: {ami-1: {root_gib: 8}}", "images.ami-1"),
         ("images: {ami-0b5eacf05cf9e0001: {files: {etc/motd: hello}}}", "etc/motd: a path"),
@@ -34,6 +37,10 @@ def test_an_overlay_changes_only_what_it_names(tmp_path: Path) -> None:
         ("images: {ami-0b5eacf05cf9e0001: {architecture: ppc}}", "architecture: 'ppc'"),
         ("metrics: {interval_seconds: 0}", "metrics.interval_seconds"),
         ("metrics: {interval: 5}", "metrics.interval"),
+        ("rates: {CreateFleet: [5, 2]}", "rates.CreateFleet: an action is written"),
+        ("rates: {ec2:CreateFleet: 5}", "rates.ec2:CreateFleet: 5; allowed: \\[the most at once"),
+        ("rates: {ec2:CreateFleet: [0, 2]}", "rates.ec2:CreateFleet"),
+        ("rates: [5, 2]", "rates: expected a mapping"),
         ("- a list", "mapping"),
         ("latencies: fast", "latencies"),
     ],
@@ -49,6 +56,15 @@ def test_the_most_exact_pool_wins() -> None:
     assert value_for_pool(pools, "g5.xlarge", "us-east-1a", "on-demand") == 2
     assert value_for_pool(pools, "g6.xlarge", "us-east-1a", "spot") == 9
     assert value_for_pool({}, "g6.xlarge", "us-east-1a", "spot") is None
+
+
+def test_the_most_exact_rate_wins_and_null_limits_nothing(tmp_path: Path) -> None:
+    facts = overlay(tmp_path, "rates: {'ec2:Describe*': [7, 1]}")
+    assert rate_of(facts.rates, "ec2:DescribeImages") == Rate(7, 1)
+    assert rate_of(facts.rates, "ec2:RunInstances") == Rate(5, 2)
+    assert rate_of(facts.rates, "ec2:CreateFleet") == Rate(50, 5)
+    assert rate_of(facts.rates, "dynamodb:Query") is None
+    assert overlay(tmp_path, "rates: null").rates == {}
 
 
 def test_a_pool_may_be_written_with_patterns() -> None:

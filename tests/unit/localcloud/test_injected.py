@@ -25,3 +25,14 @@ def test_one_thing_says_nothing_of_another() -> None:
     assert faults.take("gone") is None
     faults.clear()
     assert faults.take("made") is None
+
+
+def test_what_has_an_end_goes_well_again() -> None:
+    faults: Injected[str] = Injected()
+    faults.set("made", "no disk", None, seconds=3600)
+    assert [faults.take("made") for _ in range(3)] == ["no disk"] * 3
+    assert faults.until("made")
+    faults.set("made", "no disk", None, seconds=0)
+    assert faults.active() == {}
+    assert faults.take("made") is None
+    assert faults.until("made") is None

@@ -17,7 +17,7 @@ from localcloud.base.background import Timers
 from localcloud.base.facts import Facts
 from localcloud.machine.hypervisor import Hypervisor
 from localcloud.services.ec2.capacity.pools import Capacity
-from localcloud.services.ec2.faults import ImageFaults, Impairments, Throttle
+from localcloud.services.ec2.faults import ImageFaults, Impairments
 from localcloud.services.ec2.instances.lifecycle import Lifecycle
 
 
@@ -30,7 +30,6 @@ class Ec2:
     capacity: Capacity
     lifecycle: Lifecycle
     timers: Timers
-    throttle: Throttle
     image_faults: ImageFaults
     impairments: Impairments
 

@@ -19,7 +19,6 @@ INSTANCE_FILTERS = {
     "spot-instance-request-id": "spot_instance_request_id",
     "client-token": "client_token",
     "iam-instance-profile.arn": "profile_arn",
-    "fleet-id": "fleet_id",
     "instance-state-code": "state_code_text",
     "launch-time": "launch_time_text",
     "reservation-id": "reservation_id",
@@ -34,7 +33,6 @@ def add_filters() -> None:
         "profile_arn": property(lambda i: (i.iam_instance_profile or {}).get("Arn")),
         "state_code_text": property(lambda i: str(i.state_code)),
         "launch_time_text": property(lambda i: i.launch_time.strftime("%Y-%m-%dT%H:%M:%S.000Z")),
-        "fleet_id": None,
         "reservation_id": None,
         "spot_instance_request_id": None,
     }.items():

@@ -217,6 +217,7 @@ def _new_image(source: Any, name: str, request: dict[str, Any]) -> Ami:
     _size(image, root.size)
     image.ebs_snapshot.volume.id = root.volume_id
     image.ebs_snapshot.encrypted = store.get_volume(root.volume_id).encrypted
+    image.ebs_snapshot.kms_key_id = store.get_volume(root.volume_id).kms_key_id
     image.add_tags(tags_for(request, "image"))
     image.ebs_snapshot.add_tags(tags_for(request, "snapshot"))
     store.amis[image_id] = image

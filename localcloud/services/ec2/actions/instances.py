@@ -6,10 +6,11 @@ import base64
 from typing import Any
 
 from moto.core.responses import ActionResult, EmptyResult
-from moto.ec2.exceptions import EC2ClientError
+from moto.ec2.exceptions import EC2ClientError, InvalidSecurityGroupNotFoundError
 from moto.ec2.models.instance_types import INSTANCE_TYPES
 from moto.ec2.models.instances import InstanceState
 
+from localcloud.services.ec2.actions import encryption
 from localcloud.services.ec2.actions.base import Actions
 from localcloud.services.ec2.capacity.pools import pool_of
 from localcloud.services.ec2.instances import spot_requests
@@ -41,7 +42,7 @@ class InstanceActions(Actions):
             before = one._state
             if one in starting:
                 spot_requests.enable_request_of(one)
-                self.ec2.lifecycle.start(one)
+                self.ec2.lifecycle.start(one, encryption.trouble(encryption.keys_of_volumes(one), ()))
             rows.append(_change(one, before))
         return ActionResult({"StartingInstances": rows})
 
@@ -128,9 +129,29 @@ class InstanceActions(Actions):
                 return EmptyResult()
         if (new_type := self._get_param("InstanceType.Value")) is not None:
             return self._change_type(one, new_type)
-        if self._get_param("Groups") is not None or self._get_param("BlockDeviceMappings") is not None:
+        if (groups := self._get_param("Groups")) is not None:
+            return self._change_groups(one, groups)
+        if self._get_param("BlockDeviceMappings") is not None:
             return super().modify_instance_attribute()
         raise EC2ClientError("InvalidParameterCombination", "No attributes specified.")
+
+    def _change_groups(self, one: Any, group_ids: list[str]) -> ActionResult:
+        """moto shows them at the instance and leaves its network card in the old ones."""
+        groups = [self.ec2_backend.get_security_group_from_id(group_id) for group_id in group_ids]
+        for group_id, group in zip(group_ids, groups, strict=True):
+            if group is None:
+                raise InvalidSecurityGroupNotFoundError(group_id)
+        self.ec2_backend.modify_network_interface_attribute(one.nics[0].id, group_ids)
+        one.security_groups = groups
+        return EmptyResult()
+
+    def modify_network_interface_attribute(self) -> ActionResult:
+        """moto shows the card in its new groups and its instance in the old ones, which the card then is in, too."""
+        answer = super().modify_network_interface_attribute()
+        card = self.ec2_backend.get_network_interface(self._get_param("NetworkInterfaceId"))
+        if card.instance is not None:
+            card.instance.security_groups = list(card._group_set)
+        return answer
 
     def _change_type(self, one: Any, new_type: str) -> ActionResult:
         if one.state != "stopped":

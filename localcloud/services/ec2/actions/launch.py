@@ -23,12 +23,15 @@ from moto.ec2.models.instance_types import INSTANCE_TYPES
 from moto.ec2.models.instances import MetadataOptions, StateReason
 from moto.ec2.responses import EC2Response
 
+from localcloud.services.ec2.actions import encryption
 from localcloud.services.ec2.actions.base import Actions
 from localcloud.services.ec2.capacity import initialization
 from localcloud.services.ec2.capacity.allocation import Pool
 from localcloud.services.ec2.capacity.pools import offered_in
 from localcloud.services.ec2.instances import spot_requests
 from localcloud.services.ec2.store.records import Answered, backend, here, now
+from localcloud.services.iam import service_linked_roles
+from localcloud.services.iam.checks import is_skipped
 
 DEFAULT_TYPE = "m1.small"
 METADATA_TAG_KEY = re.compile(r"[A-Za-z0-9+\-=.,_:@]+")
@@ -244,6 +247,8 @@ def _devices(image: Any, parameters: dict[str, Any]) -> list[dict[str, Any]]:
     devices = [{"DeviceName": root["DeviceName"], "Ebs": whole}, *given.values()]
     for device in devices:
         asked = device.get("Ebs") or {}
+        if backend().ebs_encryption_by_default and "Ebs" in device:
+            asked["Encrypted"] = True
         wrong = initialization.fault(asked, snapshot=bool(asked.get("SnapshotId")))
         if wrong is not None:
             raise EC2ClientError(wrong.code, wrong.message)
@@ -357,6 +362,9 @@ def moto_profile(account_id: str, partition: str, **named: str | None) -> Simple
 def launched(responder: Actions, launch: Launch, count: int, fleet_id: str | None = None) -> Any:
     """`count` instances through moto's own RunInstances, then everything moto drops. Answers moto's reservation."""
     given, ec2 = launch.parameters, responder.ec2
+    services = acting(launch.pool.market, is_fleet=fleet_id is not None)
+    _have_their_roles(services)
+    trouble = encryption.trouble(encryption.keys_of(given["BlockDeviceMappings"]), services)
     responder.params = {
         **given,
         "MinCount": count,
@@ -368,7 +376,6 @@ def launched(responder: Actions, launch: Launch, count: int, fleet_id: str | Non
     for new in reservation.instances:
         _complete(new, launch)
         if fleet_id is not None:
-            new.fleet_id = fleet_id
             new.add_tags({"aws:ec2:fleet-id": fleet_id})
         if launch.pool.market == "spot":
             spot_requests.open_request(
@@ -378,8 +385,27 @@ def launched(responder: Actions, launch: Launch, count: int, fleet_id: str | Non
                 fleet_id,
                 ec2.facts.on_demand_price(new.instance_type),
             )
-        ec2.lifecycle.launch(new)
+        ec2.lifecycle.launch(new, trouble)
     return reservation
+
+
+def acting(market: str, *, is_fleet: bool) -> tuple[str, ...]:
+    """The services in whose roles EC2 launches."""
+    fleet = ("ec2fleet.amazonaws.com",) if is_fleet else ()
+    return (*fleet, "spot.amazonaws.com") if market == "spot" else fleet
+
+
+def _have_their_roles(services: tuple[str, ...]) -> None:
+    """Made now where they are missing and the caller may."""
+    for service in services:
+        if not service_linked_roles.exists(service):
+            if is_skipped(service_linked_roles.MAKE):
+                raise EC2ClientError(
+                    "AuthFailure.ServiceLinkedRoleCreationNotPermitted",
+                    "The provided credentials do not have permission to create the service-linked role for "
+                    f"{service_linked_roles.CALLED[service]}.",
+                )
+            service_linked_roles.make(service)
 
 
 def _complete(new: Any, launch: Launch) -> None:
@@ -408,8 +434,11 @@ def _complete(new: Any, launch: Launch) -> None:
         store.create_tags([card.id], launch.tags("network-interface"))
     for device in given["BlockDeviceMappings"]:
         attached = new.block_device_mapping.get(device["DeviceName"])
-        if attached is not None and device.get("Ebs", {}).get("VolumeInitializationRate"):
-            volume = store.get_volume(attached.volume_id)
+        if attached is None:
+            continue
+        volume = store.get_volume(attached.volume_id)
+        volume.kms_key_id = encryption.key_of(device)
+        if device.get("Ebs", {}).get("VolumeInitializationRate"):
             volume.volume_initialization_rate = int(device["Ebs"]["VolumeInitializationRate"])
 
 

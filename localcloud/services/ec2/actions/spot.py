@@ -22,6 +22,9 @@ class SpotActions(Actions):
             "The local cloud launches spot instances through RunInstances and CreateFleet.",
         )
 
+    def request_spot_fleet(self) -> ActionResult:
+        return self.request_spot_instances()
+
     def describe_spot_instance_requests(self) -> ActionResult:
         self.error_on_dryrun()
         requests, ids = here().spot_requests, self._get_param("SpotInstanceRequestIds", [])

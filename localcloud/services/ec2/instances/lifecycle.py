@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from ministack.core.responses import request_scope
@@ -77,17 +78,16 @@ class Lifecycle:
 
     # -- asked for by the API
 
-    def launch(self, new: Any) -> None:
-        """A fresh instance: pending now, a machine after the boot latency, running when the machine is."""
-        new.nics[0].mac_address = mac_of(new.private_ip)
-        self._set(new, "pending")
-        self._later(self.facts.latencies.boot, new, "pending", self._boot)
+    def launch(self, new: Any, trouble: Reason | None = None) -> None:
+        """A fresh instance: pending now, a machine after the boot latency, running when the machine is; terminated in
+        its place where there is `trouble`."""
+        self._pending(new, self._boot if trouble is None else partial(self.terminate, reason=trouble))
 
-    def start(self, stopped: Any) -> None:
-        """A stopped instance starts again on the disk it had."""
+    def start(self, stopped: Any, trouble: Reason | None = None) -> None:
+        """A stopped instance starts again on the disk it had; it is stopped again where there is `trouble`."""
         Instance.start(stopped)
         stopped.launch_time = now()
-        self.launch(stopped)
+        self._pending(stopped, self._boot if trouble is None else partial(self._stopped_again, trouble))
 
     def stop(self, running: Any, reason: Reason) -> None:
         """Its processes are asked to end; then it is stopped and keeps its disk."""
@@ -177,6 +177,15 @@ class Lifecycle:
         self._later(self.facts.latencies.stop, off, "stopping", self._stopped)
 
     # -- steps
+
+    def _pending(self, starting: Any, then: Callable[[Any], None]) -> None:
+        starting.nics[0].mac_address = mac_of(starting.private_ip)
+        self._set(starting, "pending")
+        self._later(self.facts.latencies.boot, starting, "pending", then)
+
+    def _stopped_again(self, reason: Reason, pending: Any) -> None:
+        self._because(pending, reason)
+        self._stopped(pending)
 
     def _boot(self, pending: Any) -> None:
         pending.booted = True

@@ -1,0 +1,53 @@
+"""How often who called what, counted where IAM looks at a request, and where a service tells it to come again."""
+
+from __future__ import annotations
+
+import contextvars
+import threading
+from collections import Counter
+from typing import Any
+
+AGAIN = "told to come again"
+_counted: contextvars.ContextVar[tuple[str, str] | None] = contextvars.ContextVar(
+    "call_counted", default=None
+)
+
+
+class Calls:
+    """Counts by caller and action. A caller is a role's name; for the account's root or a user its ARN."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[tuple[str, str]] = Counter()
+        self._lock = threading.Lock()
+
+    def count(self, caller: str, action: str) -> None:
+        """One more call."""
+        with self._lock:
+            self._counts[caller, action] += 1
+        _counted.set((caller, action))
+
+    def begins(self) -> None:
+        """A request is under way that is not counted yet."""
+        _counted.set(None)
+
+    def come_again(self) -> None:
+        """The request under way is told to come again."""
+        counted = _counted.get()
+        if counted:
+            caller, action = counted
+            with self._lock:
+                self._counts[counted] -= 1
+                self._counts[caller, f"{action} {AGAIN}"] += 1
+            _counted.set(None)
+
+    def answer(self, request: dict[str, Any]) -> dict[str, Any]:
+        """All counts since the server started: {caller: {action: times}}."""
+        counted: dict[str, dict[str, int]] = {}
+        with self._lock:
+            for (caller, action), times in sorted(self._counts.items()):
+                if times:
+                    counted.setdefault(caller, {})[action] = times
+        return counted
+
+
+calls = Calls()

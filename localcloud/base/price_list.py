@@ -1,0 +1,186 @@
+"""AWS's price list as the facts have it: what GetProducts of the Price List Query API answers, and what it refuses.
+
+What is beside a product on AWS is beside it here: other systems, tenancies and reservations of a type at other prices
+or at none, tiers with a free allowance, storage that only sounds alike.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import operator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from localcloud.base.facts import Facts
+
+ENDPOINTS = ("us-east-1", "eu-central-1", "ap-south-1")
+MOST = 100
+PREFIXES = {
+    "us-east-1": "",
+    "us-west-2": "USW2-",
+    "eu-central-1": "EUC1-",
+    "eu-west-1": "EU-",
+    "ap-northeast-1": "APN1-",
+}
+"""What usage types of a region begin with."""
+VARIANTS = (
+    ("Linux", "Shared", "Used", "BoxUsage", 1.0),
+    ("Linux", "Shared", "AllocatedCapacityReservation", "Reservation", 0.0),
+    ("Linux", "Shared", "UnusedCapacityReservation", "UnusedBox", 1.0),
+    ("Linux", "Dedicated", "Used", "DedicatedUsage", 1.06),
+    ("Windows", "Shared", "Used", "BoxUsage", 1.4),
+)
+"""System, tenancy, reservation, usage type and share of the price of each product of an instance type."""
+SHARED = {"servicecode", "regionCode", "usagetype", "productFamily"}
+FIELDS = {
+    "AmazonEC2": {
+        "instanceType", "operatingSystem", "tenancy", "capacitystatus", "preInstalledSw", "marketoption",
+        "volumeApiName",
+    },
+    "AmazonS3": {"volumeType"},
+    "AmazonDynamoDB": set(),
+    "AmazonCloudWatch": set(),
+}  # fmt: skip
+"""What products of a service can be narrowed by, beside what all have."""
+MATCHES: Mapping[str, Callable[[str, str], bool]] = {
+    "TERM_MATCH": operator.eq,
+    "EQUALS": operator.eq,
+    "CONTAINS": operator.contains,
+    "ANY_OF": lambda found, wanted: found in wanted.split(","),
+    "NONE_OF": lambda found, wanted: found not in wanted.split(","),
+}
+
+
+class PriceListError(Exception):
+    """What the service answers instead: its error's code, and a sentence."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+@dataclass(frozen=True)
+class PriceList:
+    """Of all regions that the facts price."""
+
+    facts: Facts
+
+    def get_products(self, request: Mapping[str, Any], *, asked_in: str) -> dict[str, Any]:
+        """The answer to GetProducts. Raises PriceListError; `asked_in` is the region whose endpoint was called."""
+        if asked_in not in ENDPOINTS:
+            raise PriceListError(
+                "UnknownEndpoint",
+                f"The price list has no endpoint in {asked_in}; it has in {', '.join(ENDPOINTS)}",
+            )
+        service, size = request.get("ServiceCode"), int(request.get("MaxResults", MOST))
+        if not service:
+            raise _invalid("serviceCode cannot be null or empty")
+        if service not in FIELDS:
+            raise PriceListError("NotFoundException", f"The service {service} was not found")
+        if not 1 <= size <= MOST:
+            raise _invalid(f"maxResults must be between 1 and {MOST}")
+        if request.get("FormatVersion", "aws_v1") != "aws_v1":
+            raise _invalid("formatVersion must be aws_v1")
+        wanted = [
+            ("servicecode", operator.eq, service),
+            *(_filter(service, each) for each in request.get("Filters", ())),
+        ]
+        found = [
+            text
+            for attributes, text in self._products
+            if all(fits(attributes.get(field, ""), value) for field, fits, value in wanted)
+        ]
+        start = _start(request.get("NextToken"), len(found))
+        answer = {"FormatVersion": "aws_v1", "PriceList": found[start : start + size]}
+        return answer if start + size >= len(found) else {**answer, "NextToken": str(start + size)}
+
+    @cached_property
+    def _products(self) -> list[tuple[dict[str, str], str]]:
+        """Attributes and text of every product."""
+        return [
+            made for region, factor in self.facts.price_factors.items() for made in self._of(region, factor)
+        ]
+
+    def _of(self, region: str, factor: float) -> Iterator[tuple[dict[str, str], str]]:
+        prefix = PREFIXES.get(region, "XXX1-")
+
+        def product(
+            service: str, family: str, usage: str, *tiers: float, **more: str
+        ) -> tuple[dict[str, str], str]:
+            attributes = {
+                "servicecode": service,
+                "regionCode": region,
+                "usagetype": f"{prefix}{usage}",
+                **more,
+            }
+            return {**attributes, "productFamily": family}, _text(
+                family, attributes, [factor * each for each in tiers]
+            )
+
+        for name, price in self.facts.prices.items():
+            for system, tenancy, capacity, usage, share in VARIANTS:
+                yield product(
+                    "AmazonEC2", "Compute Instance", f"{usage}:{name}", share * price, instanceType=name,
+                    operatingSystem=system, tenancy=tenancy, capacitystatus=capacity, preInstalledSw="NA",
+                    marketoption="OnDemand",
+                )  # fmt: skip
+        disk, snapshot, bucket, table, logs = (
+            self.facts.storage_prices[kind] for kind in ("gp3", "snapshot", "s3", "dynamodb", "logs")
+        )
+        yield product("AmazonEC2", "Storage", "EBS:VolumeUsage.gp3", disk, volumeApiName="gp3")
+        yield product("AmazonEC2", "System Operation", "EBS:VolumeP-IOPS.gp3", 0.005, volumeApiName="gp3")
+        yield product("AmazonEC2", "Storage Snapshot", "EBS:SnapshotUsage", snapshot)
+        yield product("AmazonEC2", "Storage Snapshot", "EBS:SnapshotArchiveStorage", snapshot / 4)
+        yield product(
+            "AmazonS3", "Storage", "TimedStorage-ByteHrs", bucket, 0.96 * bucket, volumeType="Standard"
+        )
+        yield product(
+            "AmazonS3", "Storage", "TimedStorage-SIA-ByteHrs", 0.54 * bucket, volumeType="Standard - IA"
+        )
+        yield product("AmazonDynamoDB", "Database Storage", "TimedStorage-ByteHrs", 0.0, table)
+        yield product("AmazonDynamoDB", "Database Storage", "IA-TimedStorage-ByteHrs", 0.4 * table)
+        yield product("AmazonCloudWatch", "Storage Snapshot", "TimedStorage-ByteHrs", logs)
+
+
+Filter = tuple[str, Callable[[str, str], bool], str]
+"""An attribute, how it is compared, with what."""
+
+
+def _text(family: str, attributes: Mapping[str, str], tiers: Sequence[float]) -> str:
+    """A product as AWS has it: one term with a dimension for each tier, dollars as text."""
+    sku = hashlib.sha256(json.dumps(attributes).encode()).hexdigest()[:16].upper()
+    dimensions = {
+        f"{sku}.JRTCKXETXF.{number}": {
+            "unit": "Hrs",
+            "beginRange": str(number),
+            "pricePerUnit": {"USD": f"{tier:.10f}"},
+        }
+        for number, tier in enumerate(tiers)
+    }
+    terms = {"OnDemand": {f"{sku}.JRTCKXETXF": {"sku": sku, "priceDimensions": dimensions}}}
+    product = {"productFamily": family, "sku": sku, "attributes": attributes}
+    return json.dumps({"product": product, "serviceCode": attributes["servicecode"], "terms": terms})
+
+
+def _filter(service: str, each: Mapping[str, Any]) -> Filter:
+    field, value, how = each.get("Field"), each.get("Value"), MATCHES.get(str(each.get("Type")))
+    if not field or not value or how is None:
+        raise _invalid(f"a filter needs Type ({', '.join(MATCHES)}), Field and Value")
+    if field not in SHARED and field not in FIELDS[service]:
+        raise _invalid(f"{field} is no attribute of {service}")
+    return str(field), how, str(value)
+
+
+def _invalid(message: str) -> PriceListError:
+    return PriceListError("InvalidParameterException", f"Input Parameters are invalid. {message}")
+
+
+def _start(token: Any, length: int) -> int:
+    if token is None:
+        return 0
+    if not str(token).isdigit() or int(token) >= length:
+        raise PriceListError("InvalidNextTokenException", "The pagination token is invalid")
+    return int(token)

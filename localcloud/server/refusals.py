@@ -1,0 +1,30 @@
+"""What no service is asked for: an error in the service's own words and protocol, in front of all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from ministack.core.iam_actions import access_denied_response
+from ministack.core.responses import new_uuid
+
+from localcloud.patches import MINISTACK
+
+Answer = tuple[int, dict[str, str], bytes]
+Handler = Callable[[str, str, Mapping[str, str], bytes, Mapping[str, Any]], Awaitable[Answer]]
+
+
+def in_front_of_all(around: Callable[[str, Handler], Handler]) -> None:
+    """Put what `around` makes of a service's name and handler in the handler's place, for every service."""
+    handlers = MINISTACK.stock("app:SERVICE_HANDLERS")
+    MINISTACK.extend("app:SERVICE_HANDLERS", {name: around(name, each) for name, each in handlers.items()})
+
+
+def answer(
+    service: str, headers: Mapping[str, str], code: str, message: str, status: int | None = None
+) -> Answer:
+    """An error as a client of this service reads it, by default a denial's status; `headers` are the request's."""
+    denied, answered, body = access_denied_response(
+        service, "", "", new_uuid(), error_code=code, message=message, headers=dict(headers)
+    )
+    return status or denied, answered, body

@@ -1,0 +1,134 @@
+"""DynamoDB's transactions take their time, and whoever else writes one of their items meanwhile meets them.
+
+ministack does a transaction at once. Here its items are taken for as long as the facts say; another transaction on one
+of them is cancelled with TransactionConflict, and a write of one row is refused with TransactionConflictException.
+Reads that are no transaction, and BatchWriteItem, of which AWS does not say what becomes, meet nobody.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import zlib
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any
+
+from ministack.core.responses import get_account_id, get_region, new_uuid
+from ministack.services import dynamodb
+
+from localcloud.base.calls import calls
+from localcloud.base.facts import Facts
+from localcloud.patches import MINISTACK
+
+Body = dict[str, Any]
+Answer = tuple[int, dict[str, str], bytes]
+Handler = Callable[..., Awaitable[Answer]]
+Item = tuple[str, ...]
+
+ONGOING = "Transaction is ongoing for the item"
+TOKEN_IN_USE = "The transaction with the given request token is already in progress."  # noqa: S105 - a message
+SINGLE = ("PutItem", "UpdateItem", "DeleteItem")
+TRANSACTIONS = ("TransactWriteItems", "TransactGetItems")
+
+
+def install(facts: Facts) -> None:
+    """Stand in front of ministack's DynamoDB."""
+    name = "app:SERVICE_HANDLERS"
+    MINISTACK.extend(name, {"dynamodb": Transactions(MINISTACK.stock(name)["dynamodb"], facts).handle})
+
+
+class Transactions:
+    """Which items and client tokens are taken by transactions that go on."""
+
+    def __init__(self, stock: Handler, facts: Facts) -> None:
+        self._stock, self._seconds = stock, facts.latencies.transaction
+        self._taken: set[Item] = set()
+
+    async def handle(
+        self, method: str, path: str, headers: Mapping[str, str], body: bytes, query_params: Mapping[str, Any]
+    ) -> Answer:
+        """ministack's handler of service `dynamodb`; runs in the event loop, so nothing comes between two lines."""
+
+        async def pass_on() -> Answer:
+            return await self._stock(method, path, headers, body, query_params)
+
+        operation = headers.get("x-amz-target", "").rpartition(".")[2]
+        if operation not in (*SINGLE, *TRANSACTIONS):
+            return await pass_on()
+        try:
+            request = json.loads(body)
+            items = _items(operation, request)
+        except (AttributeError, KeyError, TypeError, ValueError):
+            return await pass_on()  # the service itself says what is wrong with it
+        if operation == "TransactWriteItems":
+            return await self._write(request, items, pass_on)
+        if self._taken.isdisjoint(items):
+            return await pass_on()
+        calls.come_again()
+        return (
+            self._cancelled(items)
+            if operation in TRANSACTIONS
+            else _error("TransactionConflictException", ONGOING)
+        )
+
+    async def _write(
+        self, request: Body, items: list[Item], pass_on: Callable[[], Awaitable[Answer]]
+    ) -> Answer:
+        token = request.get("ClientRequestToken")
+        tokens = {(get_account_id(), get_region(), "token", str(token))} if token else set()
+        if not self._taken.isdisjoint({*items, *tokens}):
+            calls.come_again()
+        if not self._taken.isdisjoint(tokens):
+            return _error("TransactionInProgressException", TOKEN_IN_USE)
+        if not self._taken.isdisjoint(items):
+            return self._cancelled(items)
+        taken = {*items, *tokens}
+        self._taken |= taken
+        try:
+            await asyncio.sleep(self._seconds)
+            return await pass_on()
+        finally:
+            self._taken -= taken
+
+    def _cancelled(self, items: list[Item]) -> Answer:
+        codes = ["TransactionConflict" if item in self._taken else "None" for item in items]
+        reasons = [{"Code": code, **({} if code == "None" else {"Message": ONGOING})} for code in codes]
+        message = (
+            "Transaction cancelled, please refer cancellation reasons for specific reasons "
+            f"[{', '.join(codes)}]"
+        )
+        return _error("TransactionCanceledException", message, CancellationReasons=reasons)
+
+
+def _items(operation: str, request: Body) -> list[Item]:
+    """What a request is about, in its order."""
+    if operation in SINGLE:
+        return [_item(request["TableName"], request.get("Key") or request["Item"])]
+    return [
+        _item(each["TableName"], each.get("Key") or each["Item"])
+        for entry in request["TransactItems"]
+        for each in entry.values()
+    ]
+
+
+def _item(table: str, attributes: Body) -> Item:
+    """Whose row it is: account, region, table and the values of its key; KeyError where there is no such table."""
+    name = table.rpartition("/")[2]
+    names: Iterable[str] = filter(
+        None, (dynamodb._tables[name]["pk_name"], dynamodb._tables[name]["sk_name"])
+    )
+    return (get_account_id(), get_region(), name, *(json.dumps(attributes[each]) for each in names))
+
+
+def _error(code: str, message: str, **more: Any) -> Answer:
+    return _answer(400, {"__type": f"com.amazonaws.dynamodb.v20120810#{code}", "message": message, **more})
+
+
+def _answer(status: int, document: Body) -> Answer:
+    body = json.dumps(document).encode()
+    headers = {
+        "Content-Type": "application/x-amz-json-1.0",
+        "x-amzn-requestid": new_uuid(),
+        "x-amz-crc32": str(zlib.crc32(body)),
+    }
+    return status, headers, body

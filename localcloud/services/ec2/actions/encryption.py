@@ -1,0 +1,96 @@
+"""Encrypted volumes: the account's default, and which customer's key a launch needs.
+
+Who may not use that key is answered all the same, and the host does not come up (`trouble`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from moto.core.responses import ActionResult
+from moto.ec2.exceptions import EC2ClientError
+
+from localcloud.services.ec2.actions.base import Actions
+from localcloud.services.ec2.instances.lifecycle import Reason
+from localcloud.services.ec2.store.records import backend
+from localcloud.services.iam import keys, service_linked_roles
+from localcloud.services.iam.checks import is_skipped
+
+AWS_KEY = "alias/aws/ebs"
+DENIED = Reason("Client.InternalError", "Client error on launch", "Client.InternalError")
+UNUSABLE = Reason(
+    "Client.InvalidKMSKey.InvalidState",
+    "The KMS key provided is in an incorrect state",
+    "Client.InvalidKMSKey.InvalidState",
+)
+
+
+def default_key() -> str:
+    """What new volumes are encrypted with where nobody names a key: its ARN where it is a customer's."""
+    key = keys.customers(backend().default_kms_key_id)
+    return str(key["Arn"]) if key else AWS_KEY
+
+
+def key_of(device: dict[str, Any]) -> str | None:
+    """Of one device of a prepared launch: the one it names, else its snapshot's, else the account's default; None
+    where it is not encrypted."""
+    ebs = device.get("Ebs") or {}
+    if not is_true(ebs.get("Encrypted")):
+        return None
+    named = ebs.get("KmsKeyId") or _key_of_snapshot(device) or default_key()
+    customers = keys.customers(named)
+    return str(customers["Arn"] if customers else named)
+
+
+def keys_of(devices: list[dict[str, Any]]) -> list[str]:
+    """Every key that a launch with these devices uses: those of its volumes, and of the snapshots they are made of."""
+    found = [key for device in devices for key in (key_of(device), _key_of_snapshot(device)) if key]
+    return list(dict.fromkeys(found))
+
+
+def _key_of_snapshot(device: dict[str, Any]) -> str | None:
+    snapshot = backend().snapshots.get((device.get("Ebs") or {}).get("SnapshotId"))
+    return str(snapshot.kms_key_id) if snapshot is not None and snapshot.kms_key_id else None
+
+
+def keys_of_volumes(instance: Any) -> list[str]:
+    volumes = [backend().get_volume(each.volume_id) for each in instance.block_device_mapping.values()]
+    return [each.kms_key_id for each in volumes if each.kms_key_id]
+
+
+def trouble(named: list[str], services: tuple[str, ...]) -> Reason | None:
+    """Why a host with volumes of these keys does not come up, asked for by the caller of this request and launched in
+    the name of the `services`; None where it does."""
+    if not all(keys.is_usable(key) for key in named):
+        return UNUSABLE
+    customers = [key for key in named if keys.customers(key)]
+    denied = any(is_skipped(action) for action in keys.VOLUMES)
+    roles = [service_linked_roles.arn(service) for service in services]
+    if customers and (denied or not all(keys.lets(key, role) for key in customers for role in roles)):
+        return DENIED
+    return None
+
+
+def is_true(value: object) -> bool:
+    return str(value).lower() == "true"
+
+
+class EncryptionActions(Actions):
+    """The account's default key."""
+
+    def get_ebs_default_kms_key_id(self) -> ActionResult:
+        self.error_on_dryrun()
+        return ActionResult({"KmsKeyId": default_key()})
+
+    def modify_ebs_default_kms_key_id(self) -> ActionResult:
+        self.error_on_dryrun()
+        key = keys.customers(self._get_param("KmsKeyId"))
+        if key is None:
+            raise EC2ClientError("InvalidKmsKey.NotFound", "The specified KMS key does not exist.")
+        backend().default_kms_key_id = str(key["Arn"])
+        return ActionResult({"KmsKeyId": default_key()})
+
+    def reset_ebs_default_kms_key_id(self) -> ActionResult:
+        self.error_on_dryrun()
+        backend().default_kms_key_id = ""
+        return ActionResult({"KmsKeyId": default_key()})

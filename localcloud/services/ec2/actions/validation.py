@@ -1,0 +1,180 @@
+"""What EC2 refuses before it looks at anything: ids that cannot be one, filters and tags that there are not.
+
+moto takes a malformed id for one that is not there, and many of its actions take any filter and any tag.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
+from typing import Any
+
+from moto.core.utils import get_service_model
+from moto.ec2.exceptions import EC2ClientError
+
+from localcloud.services.ec2.store import records
+
+IDS = {
+    "Instance": ("i", "InvalidInstanceID"),
+    "Image": ("ami", "InvalidAMIID"),
+    "Snapshot": ("snap", "InvalidSnapshotID"),
+    "Volume": ("vol", "InvalidVolumeID"),
+    "Group": ("sg", "InvalidGroupId"),
+    "SecurityGroup": ("sg", "InvalidGroupId"),
+    "LaunchTemplate": ("lt", "InvalidLaunchTemplateId"),
+}
+"""What a parameter "...Id" or "...Ids" holds: how such an id begins, and its error's first half."""
+AT_LEAST_ONE = ("StartInstances", "StopInstances", "RebootInstances")
+"""moto's TerminateInstances asks for one itself."""
+FILTER = re.compile(r"<li> <p> <code>([^<]+)</code>")
+"""How botocore's documentation lists what Filters may name."""
+LONGEST_KEY, LONGEST_VALUE = 128, 256
+RESERVED = "aws:"
+NO_TEMPLATE = "The specified launch template, with template ID {}, does not exist."
+NETWORK = {
+    "SubnetId": "an instance-level subnet ID",
+    "SecurityGroupIds": "instance-level security groups",
+    "SecurityGroups": "instance-level security groups",
+    "PrivateIpAddress": "an instance-level private IP address",
+}
+"""What RunInstances takes for the instance or for its network cards, and not for both."""
+
+
+def check(action: str, parameters: Mapping[str, Any], *, for_a_service: bool) -> None:
+    """EC2ClientError with what EC2 would say. A service of AWS's may write tags that are AWS's own."""
+    _check_ids(action, parameters)
+    _check_filters(action, parameters)
+    for tag in _tags(parameters):
+        _check_tag(
+            str(tag.get("Key", "")), str(tag.get("Value", "")), reserved=() if for_a_service else (RESERVED,)
+        )
+    if action == "RunInstances":
+        _check_network(parameters)
+    if action in ("CreateTags", "DeleteTags"):
+        _check_resources(_listed(parameters, "Resources"))
+    if action == "DescribeLaunchTemplates":
+        _check_templates(parameters)
+
+
+def _check_ids(action: str, parameters: Mapping[str, Any]) -> None:
+    if action in AT_LEAST_ONE and not parameters.get("InstanceIds"):
+        raise EC2ClientError("MissingParameter", "The request must contain the parameter InstanceId")
+    for what, (prefix, error) in IDS.items():
+        given = [parameters.get(f"{what}Id"), *(parameters.get(f"{what}Ids") or [])]
+        for each in given:
+            if isinstance(each, str) and not each.startswith("resolve:ssm:"):
+                _check_id(each, prefix, error)
+
+
+def _check_id(given: str, prefix: str, error: str) -> None:
+    if re.fullmatch(rf"{prefix}-([0-9a-f]{{8}}|[0-9a-f]{{17}})", given):
+        return
+    expected = "" if given.startswith(f"{prefix}-") else f' (expecting "{prefix}-...")'
+    raise EC2ClientError(f"{error}.Malformed", f'Invalid id: "{given}"{expected}')
+
+
+def _check_filters(action: str, parameters: Mapping[str, Any]) -> None:
+    known = _filters(action)
+    for each in [*(parameters.get("Filters") or []), *(parameters.get("Filter") or [])]:
+        name = str(each.get("Name"))
+        if known and name not in known and not (name.startswith("tag:") and known & {"tag", "tag-key"}):
+            raise EC2ClientError("InvalidParameterValue", f"The filter '{name}' is invalid")
+
+
+@cache
+def _filters(action: str) -> frozenset[str]:
+    """As documented; none where the documentation lists none."""
+    model = get_service_model("ec2")
+    shape = model.operation_model(action).input_shape if action in model.operation_names else None
+    members = shape.members if shape is not None else {}
+    return frozenset(
+        name
+        for member in ("Filters", "Filter")
+        if member in members
+        for name in FILTER.findall(members[member].documentation)
+    )
+
+
+def _tags(parameters: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Those that a request writes, a launch template's too."""
+    data = parameters.get("LaunchTemplateData") or {}
+    for specification in [*_listed(parameters, "TagSpecifications"), *_listed(data, "TagSpecifications")]:
+        yield from _listed(specification, "Tags")
+    yield from _listed(parameters, "Tags")
+
+
+def _listed(found: Mapping[str, Any], name: str) -> list[Any]:
+    listed = found.get(name)
+    return listed if isinstance(listed, list) else []
+
+
+def _check_tag(key: str, value: str, *, reserved: tuple[str, ...]) -> None:
+    if key.lower().startswith(reserved):
+        raise EC2ClientError(
+            "InvalidParameterValue",
+            f"Value ( {key} ) for parameter key is invalid. "
+            "Tag keys starting with 'aws:' are reserved for internal use",
+        )
+    for what, given, most in (("key", key, LONGEST_KEY), ("value", value, LONGEST_VALUE)):
+        if len(given) > most:
+            raise EC2ClientError(
+                "InvalidParameterValue", f"Tag {what} exceeds the maximum length of {most} characters"
+            )
+
+
+def _check_network(parameters: Mapping[str, Any]) -> None:
+    if parameters.get("NetworkInterfaces"):
+        for name, what in NETWORK.items():
+            if parameters.get(name):
+                raise EC2ClientError(
+                    "InvalidParameterCombination",
+                    f"Network interfaces and {what} may not be specified on the same request",
+                )
+    address, subnet_id = parameters.get("PrivateIpAddress"), parameters.get("SubnetId")
+    if address is None:
+        return
+    try:
+        wanted = ipaddress.IPv4Address(address)
+    except ValueError as wrong:
+        raise EC2ClientError("InvalidParameterValue", f"Invalid IPv4 address: {address}") from wrong
+    subnet = records.backend().get_subnet(subnet_id) if subnet_id else None
+    if subnet is not None and wanted not in ipaddress.IPv4Network(subnet.cidr_block):
+        raise EC2ClientError(
+            "InvalidParameterValue", f"Address {address} does not fall within the subnet's address range"
+        )
+
+
+def _check_resources(ids: Iterable[str]) -> None:
+    """moto looks only for some kinds."""
+    store = records.backend()
+    known: Mapping[str, tuple[Callable[[str], Any], str, str]] = {
+        "i": (records.instance, "InvalidInstanceID.NotFound", "The instance ID '{}' does not exist"),
+        "vol": (store.volumes.get, "InvalidVolume.NotFound", "The volume '{}' does not exist."),
+        "snap": (store.snapshots.get, "InvalidSnapshot.NotFound", "The snapshot '{}' does not exist."),
+        "sg": (
+            store.get_security_group_from_id,
+            "InvalidGroup.NotFound",
+            "The security group '{}' does not exist",
+        ),
+        "vpc": (store.vpcs.get, "InvalidVpcID.NotFound", "The vpc ID '{}' does not exist"),
+        "lt": (store.launch_templates.get, "InvalidLaunchTemplateId.NotFound", NO_TEMPLATE),
+    }
+    for each in ids:
+        find, code, message = known.get(each.partition("-")[0], (bool, "", ""))
+        if not find(each):
+            raise EC2ClientError(code, message.format(each))
+
+
+def _check_templates(parameters: Mapping[str, Any]) -> None:
+    store = records.backend()
+    for each in _listed(parameters, "LaunchTemplateIds"):
+        if each not in store.launch_templates:
+            raise EC2ClientError("InvalidLaunchTemplateId.NotFound", NO_TEMPLATE.format(each))
+    for each in _listed(parameters, "LaunchTemplateNames"):
+        if each not in store.launch_template_name_to_ids:
+            raise EC2ClientError(
+                "InvalidLaunchTemplateName.NotFoundException",
+                f"The specified launch template, with template name {each}, does not exist.",
+            )

@@ -1,0 +1,130 @@
+"""Customers' KMS keys as other services use them: whoever asks for what is encrypted with one must be allowed to use
+the key as well, through the service that was asked; and EC2's own roles, in whose name fleets launch, need a grant.
+
+AWS's own keys ask for nothing. Key policies and identity policies are evaluated by ministack, grants of others here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ministack.core import iam_evaluator
+from ministack.core.responses import get_account_id, get_region
+from ministack.services import dynamodb, kms, s3, sns
+
+from localcloud.services.iam.checks import Check
+from localcloud.services.iam.requests import Request
+
+NAMED_BY = "x-amz-server-side-encryption-aws-kms-key-id"
+VOLUMES = (
+    "kms:CreateGrant",
+    "kms:Decrypt",
+    "kms:DescribeKey",
+    "kms:GenerateDataKeyWithoutPlaintext",
+    "kms:ReEncryptFrom",
+    "kms:ReEncryptTo",
+)
+"""docs.aws.amazon.com/ebs/latest/userguide/ebs-encryption-requirements.html, "Permissions for IAM users"."""
+GRANTED = frozenset({"CreateGrant", "Decrypt", "DescribeKey", "GenerateDataKeyWithoutPlaintext"})
+"""What a grant to a service-linked role must hold at least."""
+
+
+def customers(named: object) -> Mapping[str, Any] | None:
+    """The key of this id, ARN or alias, if it is a customer's."""
+    found: Mapping[str, Any] | None = kms._resolve_key(str(named)) if named else None
+    return found
+
+
+def checks_of(request: Request | None, service: str, base: Check) -> Iterator[Check]:
+    """What a request for objects, rows or notices asks of the key that these are encrypted with."""
+    if service == "s3":
+        yield from _objects(request, base)
+    elif service == "dynamodb" and ":table/" in base.resource:
+        name = base.resource.rpartition(":table/")[2].partition("/")[0]
+        named = ((dynamodb._tables.get(name) or {}).get("SSEDescription") or {}).get("KMSMasterKeyArn")
+        yield from _through("dynamodb", named, "kms:Decrypt")
+    elif service == "sns" and base.action == "sns:Publish":
+        topic = sns._topics.get(base.resource) or {}
+        named = topic.get("attributes", {}).get("KmsMasterKeyId")
+        yield from _through("sns", named, "kms:GenerateDataKey", "kms:Decrypt")
+
+
+def _objects(request: Request | None, base: Check) -> Iterator[Check]:
+    bucket, _, key = base.resource.removeprefix("arn:aws:s3:::").partition("/")
+    if base.action in ("s3:GetObject", "s3:GetObjectVersion"):
+        found = ((s3._buckets.get(bucket) or {}).get("objects") or {}).get(key) or {}
+        yield from _through("s3", found.get("preserved_headers", {}).get(NAMED_BY), "kms:Decrypt")
+    elif base.action == "s3:PutObject":
+        named = s3._bucket_default_sse_headers(bucket).get(NAMED_BY)
+        in_parts = request is not None and {"uploads", "uploadId"} & set(request.parameters)
+        actions = ("kms:GenerateDataKey", "kms:Decrypt") if in_parts else ("kms:GenerateDataKey",)
+        yield from _through("s3", named, *actions)
+
+
+def checks_of_volumes(named: object) -> Iterator[Check]:
+    """What EC2 asks of who launches or starts a host with a volume of this key. Denied, the request is answered all the
+    same, and the host does not come up."""
+    for check in _through("ec2", named, *VOLUMES):
+        context = {**check.context, "kms:grantisforawsresource": "true"}
+        yield Check(check.action, check.resource, context, optional=True)
+
+
+def create_grant(request: Request, base: Check) -> list[Check]:
+    """Somebody's own CreateGrant, with what its conditions may ask."""
+    asked = request.fields()
+    context = {
+        "kms:granteeprincipal": asked.get("GranteePrincipal"),
+        "kms:grantoperations": asked.get("Operations"),
+        "kms:grantisforawsresource": "false",
+    }
+    return [Check(base.action, base.resource, {**base.context, **context})]
+
+
+def is_usable(named: str) -> bool:
+    key = customers(named)
+    return key is None or key["KeyState"] == "Enabled"
+
+
+def lets(named: str, role: str) -> bool:
+    """Whether a grant, or the key's policy by its name, lets this role of AWS use the key for a volume."""
+    key = customers(named)
+    if key is None:
+        return True
+    granted = [
+        frozenset(grant["Operations"])
+        for grant in kms._grants.values()
+        if grant["KeyId"] == key["Arn"] and grant["GranteePrincipal"] == role
+    ]
+    return any(operations >= GRANTED for operations in granted) or all(
+        _policy_allows(key, action, principal_arn=role) for action in VOLUMES
+    )
+
+
+def lets_service(named: str, service: str, action: str) -> bool:
+    """Whether the key's policy lets a service of AWS do this."""
+    key = customers(named)
+    return key is None or _policy_allows(key, action, service=service)
+
+
+def _policy_allows(
+    key: Mapping[str, Any], action: str, *, principal_arn: str = "", service: str | None = None
+) -> bool:
+    context = iam_evaluator.EvalContext(
+        principal_arn=principal_arn,
+        principal_type="AssumedRole",
+        principal_account=get_account_id(),
+        action=action,
+        resource_arn=str(key["Arn"]),
+        region=get_region(),
+    )
+    policy = key.get("Policy") or ""
+    answer = iam_evaluator.evaluate_resource_policy(policy, context, service, named_only=service is None)
+    return bool(answer.decision == "Allow")
+
+
+def _through(service: str, named: object, *actions: str) -> Iterator[Check]:
+    key = customers(named)
+    if key is not None:
+        context = {"kms:viaservice": f"{service}.{get_region()}.amazonaws.com"}
+        yield from (Check(action, str(key["Arn"]), context) for action in actions)
