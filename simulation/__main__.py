@@ -195,6 +195,8 @@ def _to_try(asked: Asked, cores: Cores, heard: Callable[[Sequence[Finding]], Non
     if asked.seeds:
         return [campaign.chosen(spaces, asked.first + number) for number in range(asked.seeds)]
     singles = campaign.each_single(spaces)
+    if Kind.EVENT in kinds and not asked.detect:
+        singles += cores.late_news(spaces)
     return campaign.sample(singles, asked.sample, asked.first) if asked.sample else singles
 
 

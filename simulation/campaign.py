@@ -20,17 +20,22 @@ from pathlib import Path
 from typing import Self, TypeVar
 
 from simulation import detection, process, timeline
-from simulation.faults import Fault, Kind, Plan, singles
+from simulation.faults import EventFault, Fault, Kind, Plan, singles
 from simulation.forks import AllTold, Forks
 from simulation.process import MOST_CPU_SECONDS, TooLong
 from simulation.scenarios import SCENARIOS
 from simulation.story import Story, follow
 from simulation.timeline import Line
-from simulation.trial import CLEAN_SEED, SIMULATOR, BadInputError, Finding, Trial, Violation
+from simulation.trial import CLEAN_SEED, SIMULATOR, BadInputError, Finding, Trial, Violation, parse
 from simulation.world.world import BEGINNING, Entry
 
 MOST_BRANCHES = 24
 """Of one world. More would cost less, and make who waits for the end of what goes on wait longer."""
+RECOVERS = {
+    "train": "train: host host-1 after progress #2: dies",
+    "servers": "servers: host host-2 after progress #2: dies",
+}
+"""A world of each workflow that trains in which a second attempt is needed."""
 TRACE_VERSION = 1
 IN_JSON = json.JSONEncoder(default=str, sort_keys=True).encode
 
@@ -324,6 +329,12 @@ class Cores:
         names = list(scenarios)
         return dict(zip(names, self._all(_clean, names), strict=True))
 
+    def late_news(self, scenarios: Iterable[str]) -> list[Trial]:
+        """Worlds in which what a host said of an attempt that is over comes in the midst of the next: no single fault
+        brings both about."""
+        recovered = [RECOVERS[name] for name in scenarios if name in RECOVERS]
+        return [trial for trials in self._all(_late_news, recovered) for trial in trials]
+
     def findings(self, trials: Sequence[Trial], heard: Callable[[Sequence[Finding]], None]) -> list[Finding]:
         """In the order of the trials; `heard` is told of them as they come."""
         parts = self._all(_find, list(_branches(trials)), heard)
@@ -370,6 +381,17 @@ def _find(branches: Branches) -> list[Finding]:
 def _clean(scenario: str) -> tuple[Finding, tuple[Fault, ...]]:
     told = tried(_ASSEMBLY[0], Trial(scenario, seed=CLEAN_SEED))
     return told.finding, space_of(told.story) if told.story else ()
+
+
+def _late_news(recovers: str) -> list[Trial]:
+    first = parse(recovers)
+    told = tried(_ASSEMBLY[0], first)
+    places = space_of(told.story) if told.story else ()
+    return [
+        Trial(first.scenario, (*first.faults, fault))
+        for fault in places
+        if fault.kind is Kind.EVENT and fault.what == EventFault.VERY_LATE and "HostSignal" in fault.place
+    ]
 
 
 def _retell(finding: Finding) -> Retold:

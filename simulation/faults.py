@@ -36,7 +36,7 @@ class EventFault(StrEnum):
     LOST = "lost"
     TWICE = "twice"
     LATE = "late by 10 s"
-    VERY_LATE = "late by 5 minutes"
+    VERY_LATE = "late by 2 minutes"
     MUCH_TOO_LATE = "late by an hour"
 
 
@@ -61,6 +61,7 @@ class BootFault(StrEnum):
 
     NEVER_BOOTS = "never boots"
     NEVER_REGISTERS = "never registers with Systems Manager"
+    REGISTERS_LATE = "registers with Systems Manager after six minutes"
     BOOTS_LATE = "boots after an hour"
     CLOCK_OFF = "has a clock that is a minute off"
 

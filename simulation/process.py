@@ -25,6 +25,7 @@ FIXED = {
     "PYTHONHASHSEED": "0",
     "TZ": "UTC",
     "POWERTOOLS_LOG_LEVEL": "CRITICAL",
+    "POWERTOOLS_METRICS_DISABLED": "true",
     "AWS_EC2_METADATA_DISABLED": "true",
 }
 """The environment in which worlds happen. AWS's other variables are a person's own, and no business of a world."""

@@ -71,6 +71,8 @@ HARMLESS = frozenset(
     {EventFault.TWICE, EventFault.LATE, EventFault.VERY_LATE, EventFault.MUCH_TOO_LATE, HostFault.SAYS_TWICE}
 )
 """News that comes late or twice ends no attempt."""
+UNKNOWN = frozenset({BootFault.NEVER_REGISTERS, BootFault.REGISTERS_LATE})
+"""Nor does a host that trains and that Systems Manager does not know. Builders and other lone hosts need it."""
 
 
 class Oracle:
@@ -243,7 +245,8 @@ class Oracle:
             return
         clean, each = budget
         attempts = max(1, len(summary.get("attempts", ())))
-        reasons = sum(fault.what not in HARMLESS for fault in self.faults)
+        harmless = HARMLESS | UNKNOWN if self.scenario.gang else HARMLESS
+        reasons = sum(fault.what not in harmless for fault in self.faults)
         if attempts > 1 + reasons:
             self.breaks(
                 Promise.WITHIN_BUDGETS,

@@ -33,7 +33,7 @@ LATENESS = {
     EventFault.LOST: (),
     EventFault.TWICE: (0.2, 0.3),
     EventFault.LATE: (10.0,),
-    EventFault.VERY_LATE: (300.0,),
+    EventFault.VERY_LATE: (120.0,),
     EventFault.MUCH_TOO_LATE: (3600.0,),
 }
 AT_HOSTS: dict[str, hosts.Fault] = {
@@ -47,6 +47,7 @@ AT_HOSTS: dict[str, hosts.Fault] = {
     HostFault.GANG_HANGS: hosts.GangHangs(),
     BootFault.NEVER_BOOTS: hosts.NEVER_BOOTS,
     BootFault.NEVER_REGISTERS: hosts.NeverRegisters(),
+    BootFault.REGISTERS_LATE: hosts.RegistersLate(),
     BootFault.BOOTS_LATE: hosts.Late(3600.0),
     BootFault.CLOCK_OFF: hosts.ClockOff(60.0),
 }
@@ -202,7 +203,8 @@ class Strikes:
             case PersonFault.DELETES_ROWS:
                 yard.delete_rows(run)
             case PersonFault.DELETES_IMAGE:
-                yard.ask("ec2", "deregister_image", ImageId=yard.image)
+                if yard.image in yard.ec2.images:  # somebody may have done so before
+                    yard.ask("ec2", "deregister_image", ImageId=yard.image)
             case PersonFault.TERMINATES_HOST:
                 self.world.after(10, lambda: self._terminate_one(run), what="somebody terminates a host")
 

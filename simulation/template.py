@@ -163,10 +163,22 @@ class YardTemplate:
 @functools.cache
 def read(folder: Path) -> YardTemplate:
     """The assembly in that folder; read once in a process."""
-    files = sorted(folder.glob("*.template.json"))
-    if not files:
-        raise FileNotFoundError(f"no template in {folder}: synthesise first")
-    return deployed({f.name.removesuffix(".template.json"): json.loads(f.read_text()) for f in files})
+    return deployed(templates_of(folder))
+
+
+def templates_of(folder: Path) -> dict[str, dict[str, Any]]:
+    """The assembly's templates by the names of their stacks. Raises FileNotFoundError where none was made."""
+    manifest = folder / "manifest.json"
+    if not manifest.exists():
+        raise FileNotFoundError(f"no assembly in {folder}: synthesise first")
+    artifacts = json.loads(manifest.read_text())["artifacts"]
+    return {
+        artifact["properties"].get("stackName", name): json.loads(
+            (folder / artifact["properties"]["templateFile"]).read_text()
+        )
+        for name, artifact in sorted(artifacts.items())
+        if artifact["type"] == "aws:cloudformation:stack"
+    }
 
 
 def deployed(templates: Mapping[str, Mapping[str, Any]]) -> YardTemplate:
@@ -255,6 +267,8 @@ class _Resource:
                 return f"{self.name}.s3.amazonaws.com"
             case "AWS::S3::Bucket", "RegionalDomainName":
                 return f"{self.name}.s3.{REGION}.amazonaws.com"
+            case "Custom::Prepared", "Said":
+                return "nothing was to be done"
             case _:
                 raise ValueError(f"the simulator knows no {name} of {self.type} ({self.logical})")
 

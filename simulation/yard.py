@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from simulation.aws.functions import ENVIRONMENTS, Functions, Invocation
 from simulation.aws.gateway import Broken, Fate, Gateway, Service
 from simulation.aws.iam import Iam
 from simulation.aws.notices import Notices
+from simulation.aws.pricing import Pricing
 from simulation.aws.s3 import S3, Version
 from simulation.aws.ssm import Ssm
 from simulation.aws.stepfunctions import Execution, Status, StepFunctions
@@ -75,6 +76,7 @@ class Yard:
             "cloudwatch": self.cloudwatch,
             "sns": self.notices,
             "service-quotas": ServiceQuotas(self.ec2.pools),
+            "pricing": Pricing(self.ec2.catalogue.facts),
             "stepfunctions": self.stepfunctions,
             "events": self.events,
             "lambda": self.functions,
@@ -278,6 +280,9 @@ class Yard:
         described = {"key": key, "size": size, "etag": etag, "version-id": version}
         detail = {"version": "0", "bucket": {"name": bucket}, "object": described, "reason": "PutObject"}
         self.events.emit("aws.s3", detail_type, detail, [f"arn:{PARTITION}:s3:::{bucket}"])
+        folder, _, run = key.removesuffix("/order.json").partition("/")
+        if folder == "runs" and key.endswith("/order.json"):
+            self.machines.ordered(run)
 
     def _tags_changed(self, request: Mapping[str, Any]) -> None:
         for each in request["Resources"]:
@@ -334,6 +339,12 @@ class Yard:
     def ask(self, service: str, operation: str, **request: Any) -> dict[str, Any]:
         """As the person whose account it is."""
         return self.gateway.answer(ROOT, service, operation, request)
+
+    def asks_prices_of(self, region: str) -> None:
+        """As if the yard were there: AWS asks for everything what it costs there. Zones and ARNs keep their names."""
+        self.ec2.catalogue.facts = replace(self.ec2.catalogue.facts, region=region)
+        for environment in self._environments.values():
+            environment["AWS_REGION"] = region
 
     def after(self, seconds: float, do: Callable[[], object], what: str) -> None:
         self.world.after(seconds, do, what=what)

@@ -43,6 +43,16 @@ class FunctionFacts:
 
 
 @dataclass(frozen=True)
+class LambdaContext:
+    """What Lambda tells a handler beside the event, as far as the yard's look."""
+
+    function_name: str
+    aws_request_id: str
+    invoked_function_arn: str
+    memory_limit_in_mb: str = "512"
+
+
+@dataclass(frozen=True)
 class LambdaFailure:
     """How an invocation failed, as Step Functions names it."""
 
@@ -66,6 +76,10 @@ class Invocation:
     @property
     def name(self) -> str:
         return f"{self.function.name.partition('-')[2]}#{self.number}"
+
+    @property
+    def context(self) -> LambdaContext:
+        return LambdaContext(self.function.name, self.name, arn_of(self.function.name))
 
     @functools.cached_property
     def about(self) -> str:
@@ -179,7 +193,7 @@ class Functions:
 
     def checks(self, caller: Caller, operation: str, request: Mapping[str, Any]) -> list[Check]:
         name = named(str(request["FunctionName"]))
-        return [Check("lambda:InvokeFunction", f"arn:aws:lambda:us-east-1:123456789012:function:{name}")]
+        return [Check("lambda:InvokeFunction", arn_of(name))]
 
     def invoke(self, caller: Caller, request: Mapping[str, Any]) -> dict[str, Any]:
         """The API's Invoke, as functions use it: without waiting."""
@@ -198,7 +212,7 @@ class Functions:
         self._warm[name] += 0 if cold else -1
         self.world.sleep(COLD_SECONDS if cold else WARM_SECONDS)
         try:
-            answer = handler_of(invocation.function.module)(invocation.payload, None)
+            answer = handler_of(invocation.function.module)(invocation.payload, invocation.context)
             answered = json.loads(json.dumps(answer))
         except Exception as error:  # noqa: BLE001 - what a runtime does with whatever a handler raises
             self._end(invocation, failure(error))
@@ -229,6 +243,10 @@ def failure(error: Exception) -> LambdaFailure:
     """As Lambda reports an exception."""
     kind = type(error).__name__
     return LambdaFailure(kind, json.dumps({"errorMessage": str(error), "errorType": kind}))
+
+
+def arn_of(function: str) -> str:
+    return f"arn:aws:lambda:us-east-1:123456789012:function:{function}"
 
 
 def named(function: str) -> str:

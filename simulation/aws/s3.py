@@ -204,8 +204,10 @@ class S3:
             )
 
     def get_object(self, caller: Caller, request: dict[str, Any]) -> dict[str, Any]:
-        only(request, ("Bucket", "Key", "Range", "VersionId", *OF_SDK), "GetObject")
+        only(request, ("Bucket", "Key", "Range", "VersionId", "IfNoneMatch", *OF_SDK), "GetObject")
         version = self._found(request)
+        if request.get("IfNoneMatch") == version.etag:
+            raise ServiceError("304", "Not Modified", status=304)
         answer = _facts(version) | {"AcceptRanges": "bytes"}
         assert version.body is not None
         body, size = version.body, len(version.body)

@@ -4,6 +4,7 @@ again, and never outlive the lease."""
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,7 @@ from simulation.hosts.flow import Flow, Nap, Steps
 from simulation.hosts.gang import KILLED, Program
 from simulation.hosts.outbox import UNREACHABLE_SECONDS, Outbox
 from simulation.hosts.watchdog import Watchdog
-from training.host.agent import lease
+from training.host.agent import lease, standing_order
 from training.host.agent.agent import (
     FLUSH_SECONDS,
     READY_EVERY_SECONDS,
@@ -62,6 +63,7 @@ class Agent:
         self._main: Flow | None = None
         self._attempt: Attempt | None = None
         self._trouble: HostTrouble | None = None
+        self._seen = ""
         self._is_down = False
         self._outbox = Outbox(machine, tags.bus, self.bucket, run=tags.run)
         self.watchdog = Watchdog(machine, tags.lease, changed=self.wake, leave=self._leave)
@@ -80,6 +82,7 @@ class Agent:
 
     def live(self) -> Steps:
         self._main = self.machine.flow(self._work(), f"agent {self.machine.instance}")
+        self.ordered(self._tags.run)
         yield Nap()
 
     def wake(self) -> None:
@@ -101,10 +104,33 @@ class Agent:
         self.wake()
 
     def order(self, word: str, run: str, attempt: int) -> bool:
-        self.orders[word] = Order(word, run, attempt)
-        self.machine.note(f"takes the order {word}", attempt=attempt)
-        self.wake()
+        there = self.orders.get(word)
+        if there is None or there.attempt < attempt:
+            self.orders[word] = Order(word, run, attempt)
+            self.machine.note(f"takes the order {word}", attempt=attempt)
+            self.wake()
         return True
+
+    def ordered(self, run: str) -> None:
+        """The real one looks every second or five: here only at what is new."""
+        seconds = standing_order.seconds_between_looks(self._state.phase)
+        if run == self._tags.run and seconds < math.inf:
+            self.machine.flow(self._look_for_order(seconds), f"{self.machine.instance} looks for its order")
+
+    def _look_for_order(self, seconds: float) -> Steps:
+        yield self.machine.draw((0.0, seconds))
+        while standing_order.seconds_between_looks(self._state.phase) < math.inf:
+            try:
+                found = self.bucket.read_if_changed(standing_order.key(self._tags.run), self._seen)
+                order = standing_order.read(found.body, instance=self.machine.instance) if found else None
+                if order:
+                    self.order(order.word, order.run, order.attempt)
+                    if order.word == "stop":
+                        self.bucket.write(standing_order.taken_key(order, self.machine.instance), b"{}")
+                self._seen = found.etag if found else self._seen
+                return
+            except HostTrouble:
+                yield Nap() if self.machine.is_cut_off else seconds
 
     def trouble(self, fault: ProgramEnds | DiskFull) -> None:
         """What is found out before the program runs."""
@@ -313,6 +339,8 @@ class Agent:
     def _change(self, **changes: Any) -> None:
         self._state = self.machine.disk.state = self._state.but(**changes)
         self.machine.attempt = self._state.attempt
+        if changes.get("phase") == "waiting":  # it looks more often from now on
+            self.ordered(self._tags.run)
 
     def _say(self, word: str, **facts: object) -> None:
         self.say(Signal(word, self._state.attempt, facts))

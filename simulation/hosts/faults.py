@@ -45,6 +45,13 @@ class NeverRegisters:
 
 
 @dataclass(frozen=True)
+class RegistersLate:
+    """Systems Manager comes to know this host so much later: at `boot` or `register`."""
+
+    seconds: float = 360.0
+
+
+@dataclass(frozen=True)
 class ClockOff:
     """The host's clock is ahead by so much (behind, if negative)."""
 
@@ -88,6 +95,7 @@ Fault = (
     | ProgramEnds
     | DiskFull
     | NeverRegisters
+    | RegistersLate
     | ClockOff
     | SaysTwice
     | Late

@@ -24,6 +24,7 @@ from simulation.hosts.faults import (
     NeverRegisters,
     OthersHang,
     ProgramEnds,
+    RegistersLate,
     When,
 )
 from simulation.hosts.flow import Flow, Gone, Nap, Steps
@@ -66,6 +67,10 @@ class Life(Protocol):
 
     def order(self, word: str, run: str, attempt: int) -> bool:
         """Whether an agent took it."""
+        ...
+
+    def ordered(self, run: str) -> None:
+        """An order for the hosts of that run stands in the bucket."""
         ...
 
     def trouble(self, fault: ProgramEnds | DiskFull) -> None: ...
@@ -115,6 +120,7 @@ class Machine:
         self._ahead = timedelta()
         self._ask = patient(host.aws)
         self._never_registers = False
+        self._late_to_register = 0.0
         self._looks = False
         self._metrics: Planned | None = None
         self._forced: Planned | None = None
@@ -245,6 +251,8 @@ class Machine:
                 self._ahead += timedelta(seconds=seconds)
             case NeverRegisters():
                 self._never_registers = True
+            case RegistersLate(seconds):
+                self._late_to_register = seconds
             case GangHangs() if self.program:
                 self.program.gang.hang()
             case OthersHang() if self.program:
@@ -290,7 +298,7 @@ class Machine:
 
     def _register(self) -> Steps:
         yield from self.stage("register")
-        yield self.draw(self.delays.register)
+        yield self.draw(self.delays.register) + self._late_to_register
         if self._never_registers:
             return
         yield from self._until_reached()

@@ -115,7 +115,13 @@ class Machines:
         if machine:
             machine.look()
 
-    # ---- Systems Manager
+    # ---- orders
+
+    def ordered(self, run: str) -> None:
+        """To be called whenever the run's order.json is written: its hosts see it as soon as real ones would."""
+        for machine in self._machines.values():
+            if machine.life:
+                machine.life.ordered(run)
 
     def command(
         self,

@@ -45,6 +45,9 @@ class Quiet:
         """It has no presence: nobody takes an order."""
         return False
 
+    def ordered(self, run: str) -> None:
+        pass
+
     def trouble(self, fault: ProgramEnds | DiskFull) -> None:
         pass
 

@@ -49,4 +49,5 @@ STAGES: Mapping[str, str] = {
 LEFT_IN_BUCKET: Mapping[str, str] = {
     "words": "training.host.reporting.signals.Outbox._leave_word",
     "last-words": "training.host.reporting.signals.Outbox._say_last_words",
+    "leaving": "training.host.agent.standing_order.StandingOrder._look",
 }

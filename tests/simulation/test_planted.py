@@ -9,7 +9,7 @@ import pytest
 from lambdas.aws import instances
 from lambdas.aws.ledger import Ledger, Write
 from lambdas.handlers import signal
-from lambdas.steps import attempts
+from lambdas.steps import attempts, orders
 from lambdas.steps.signals.context import SignalContext
 from simulation.promises import Promise
 from simulation.scenarios import SCENARIOS
@@ -62,6 +62,11 @@ def forgets_the_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(signal, "_context", context)
 
 
+def orders_by_systems_manager_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No order stands in the bucket."""
+    monkeypatch.setattr(orders, "_write", lambda bucket, order: True)
+
+
 def promises_broken_by(yard: YardTemplate, text: str) -> Iterator[Promise]:
     trial = parse(text)
     story = tell(yard, SCENARIOS[trial.scenario], seed=trial.seed, faults=trial.faults)
@@ -89,9 +94,20 @@ def test_a_release_that_stops_at_the_first_error_is_found(
 def test_a_signal_that_ignores_its_attempt_is_found(
     yard: YardTemplate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world = "train: event CommandEnded Success #1: late by 10 s + host host-2 before ready #2: is cut off"
-    assert Promise.WITHIN_BUDGETS not in promises_broken_by(yard, world)
+    world = (
+        "train: host host-1 after progress #2: dies + event HostSignal stopped host-2 #1: late by 2 minutes"
+    )
+    assert list(promises_broken_by(yard, world)) == []
     forgets_the_attempt(monkeypatch)
+    assert Promise.WITHIN_BUDGETS in promises_broken_by(yard, world)
+
+
+def test_an_order_that_goes_one_way_alone_is_found(
+    yard: YardTemplate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = "train: host host-1 boots: never registers with Systems Manager"
+    assert list(promises_broken_by(yard, world)) == []
+    orders_by_systems_manager_alone(monkeypatch)
     assert Promise.WITHIN_BUDGETS in promises_broken_by(yard, world)
 
 

@@ -28,8 +28,9 @@ class Bill:
     hours_by_market: dict[str, float] = field(default_factory=dict)
 
 
-def bill(instances: Iterable[Instance], now: datetime) -> Bill:
-    """From running to leaving running, by the second, a minute at least each time."""
+def bill(instances: Iterable[Instance], now: datetime, *, gib_month: float) -> Bill:
+    """From running to leaving running, by the second, a minute at least each time. `gib_month` is what EBS asks for a
+    GiB of gp3."""
     whole = Bill()
     for instance in instances:
         market = instance.pool.market
@@ -39,9 +40,9 @@ def bill(instances: Iterable[Instance], now: datetime) -> Bill:
             whole.dollars += hours * interval.price
             whole.hours_by_market[market] = whole.hours_by_market.get(market, 0.0) + hours
         lived = ((instance.ended or now) - instance.created).total_seconds() / 3600
-        whole.disk_dollars += lived * disk(instance.disk_gib)
+        whole.disk_dollars += lived * disk(instance.disk_gib, gib_month)
         whole.initialization_dollars += initialization.dollars(
-            instance.snapshot_gib, instance.initialization_rate
+            instance.snapshot_gib, instance.initialization_rate, gib_month
         )
         whole.forgiven += _forgiven(instance)
     return whole

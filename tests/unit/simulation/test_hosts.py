@@ -33,6 +33,7 @@ from simulation.hosts.machines import Machines
 from simulation.hosts.surroundings import CommandEnd
 from simulation.hosts.words import ALSO_SAID, LEFT_IN_BUCKET, STAGES, WORDS
 from simulation.world.world import World
+from tests.unit.core.facts import admitted
 
 RUN, BUCKET = "digits-1a2b3c4d", "yard-bucket"
 WORD_OF_MOUTH = ("ready", "started", "progress", "checkpointed", "finished", "stopped", "failed")
@@ -165,15 +166,15 @@ class Yard:
         return made
 
     def admit(self, **sections: Any) -> None:
-        self.job = {
-            "name": "digits",
-            "program": {"module": "training.programs.digits", "args": {"steps": 20, "step-seconds": 1}},
-            "data": {},
-            "cluster": {"strategy": "multi_worker", "workers": 2, "chief": "coordinator"},
-            "checkpoints": {"steps": 5, "seconds": 120, "keep": 3},
-            "limits": {"hours": 6, "wait_minutes": 60},
-            **sections,
-        }
+        self.job = admitted(
+            **{
+                "program": {"module": "training.programs.digits", "args": {"steps": 20, "step-seconds": 1}},
+                "cluster": {"strategy": "multi_worker", "workers": 2},
+                "checkpoints": {"steps": 5},
+                "limits": {"hours": 6},
+                **sections,
+            }
+        )
         self.objects[f"runs/{RUN}/job.json"] = json.dumps(self.job).encode()
 
     def start(
@@ -352,7 +353,7 @@ def test_a_gang_of_two_costs_few_calls() -> None:
 
 
 def test_a_stop_order_makes_all_save_and_leave_at_the_same_step() -> None:
-    yard, hosts = training(program=args(steps=1000))
+    yard, hosts = training(program=args(steps=1000, step_seconds=10))  # all hear of it within a step
     yard.until("progress", 2)
     yard.order("stop", hosts, 1)
     stopped = yard.until("stopped", 2)

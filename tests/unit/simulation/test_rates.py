@@ -6,7 +6,7 @@ import pytest
 
 from simulation.aws.api import Caller
 from simulation.aws.functions import TOO_MANY, FunctionFacts, Functions, LambdaFailure
-from simulation.aws.rates import RATES, Throttle
+from simulation.aws.rates import Throttle, rate_of
 from simulation.world.world import World
 
 ME = Caller("me", "a role")
@@ -54,7 +54,9 @@ def test_what_has_no_rate_is_never_refused() -> None:
 )
 def test_each_service_refuses_in_its_own_words(operation: str, code: str, status: int) -> None:
     throttle = Throttle(World(1))
-    answers = [throttle(ME, operation, {}) for _ in range(int(RATES[operation].burst) + 1)]
+    rate = rate_of(operation)
+    assert rate
+    answers = [throttle(ME, operation, {}) for _ in range(int(rate.burst) + 1)]
     last = answers[-1]
     assert last
     assert (last.code, last.status) == (code, status)

@@ -240,8 +240,12 @@ def test_what_cannot_be_resolved_is_refused(value: Any, fault: str) -> None:
 
 
 def test_a_folder_is_read_once(tmp_path: Path, yard: YardTemplate) -> None:
+    artifacts = {}
     for name, stack in (("Storage", STORAGE), ("Work", WORK)):
-        (tmp_path / f"{name}.template.json").write_text(json.dumps(stack))
+        (tmp_path / f"{name}.json").write_text(json.dumps(stack))
+        properties = {"templateFile": f"{name}.json", "stackName": name}
+        artifacts[f"Yard{name}"] = {"type": "aws:cloudformation:stack", "properties": properties}
+    (tmp_path / "manifest.json").write_text(json.dumps({"artifacts": artifacts}))
     assert template.read(tmp_path) == yard
     assert template.read(tmp_path) is template.read(tmp_path)
 

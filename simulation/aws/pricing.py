@@ -1,0 +1,31 @@
+"""The price list, in the local cloud's words, of the facts of a world."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from localcloud.base.facts import Facts
+from localcloud.base.price_list import ENDPOINTS, PriceList, PriceListError
+from simulation.aws.api import Caller, Check, ServiceError
+from simulation.aws.ec2.catalogue import shipped
+
+
+@cache
+def _shipped() -> PriceList:
+    return PriceList(shipped())
+
+
+class Pricing:
+    def __init__(self, facts: Facts) -> None:
+        self.prices = _shipped() if facts is shipped() else PriceList(facts)
+
+    def get_products(self, caller: Caller, request: dict[str, Any]) -> dict[str, Any]:
+        try:
+            return self.prices.get_products(request, asked_in=ENDPOINTS[0])
+        except PriceListError as error:
+            raise ServiceError(error.code, str(error)) from error
+
+    def checks(self, caller: Caller, operation: str, request: Mapping[str, Any]) -> list[Check]:
+        return [Check("pricing:GetProducts", "*")]

@@ -1,0 +1,62 @@
+"""Systems Manager is one of two ways to a host: when it learns of one changes neither when a gang begins nor whether it
+leaves."""
+
+from datetime import datetime
+
+import pytest
+
+from simulation.faults import BootFault, Fault, HostFault, Kind
+from simulation.scenarios import SCENARIOS
+from simulation.story import Story, tell
+from simulation.template import YardTemplate
+
+MOST_SECONDS = 3.0
+
+
+def boots(host: str, what: BootFault) -> Fault:
+    return Fault(Kind.HOST, f"{host} boots", what)
+
+
+def first(story: Story, who: str, what: str) -> datetime:
+    return next(entry.at for entry in story.trace if (entry.who, entry.what) == (who, what))
+
+
+def hosts(story: Story) -> list[str]:
+    return list(dict.fromkeys(entry.who for entry in story.trace if entry.what == "boots"))
+
+
+def until_it_starts(story: Story) -> list[float]:
+    """Seconds of each host of the first attempt from its boot to its program."""
+    return [
+        (first(story, host, "says started") - first(story, host, "boots")).total_seconds()
+        for host in hosts(story)[:2]
+    ]
+
+
+def times(story: Story, host: str, what: str) -> int:
+    return sum((entry.who, entry.what) == (host, what) for entry in story.trace)
+
+
+@pytest.mark.parametrize("what", [BootFault.REGISTERS_LATE, BootFault.NEVER_REGISTERS])
+@pytest.mark.parametrize("who", [("host-1",), ("host-1", "host-2")], ids=len)
+def test_a_gang_begins_as_soon_and_once(yard: YardTemplate, who: tuple[str, ...], what: BootFault) -> None:
+    scenario = SCENARIOS["train"]
+    clean, story = tell(yard, scenario), tell(yard, scenario, faults=[boots(host, what) for host in who])
+    assert not story.broken
+    assert len(hosts(story)) == 2, "nobody was replaced"
+    for here, there in zip(until_it_starts(story), until_it_starts(clean), strict=True):
+        assert here - there <= MOST_SECONDS
+    for host in hosts(story):
+        assert times(story, host, "takes the order start") == times(story, host, "says started") == 1
+
+
+def test_a_host_that_it_never_learns_of_is_asked_to_leave_and_goes_on(yard: YardTemplate) -> None:
+    """Its peer is taken back with two minutes of notice: it saves, and is in the next attempt."""
+    peer_goes = Fault(Kind.HOST, "host-2 after started #1", HostFault.WARNED_120)
+    story = tell(yard, SCENARIOS["train"], faults=[boots("host-1", BootFault.NEVER_REGISTERS), peer_goes])
+    assert not story.broken
+    assert len(story.struck) == 2
+    asked, _, newcomer = hosts(story)
+    assert times(story, asked, "takes the order stop") == times(story, asked, "says stopped") == 1
+    assert times(story, asked, "says started") == 2
+    assert times(story, newcomer, "says started") == 1
