@@ -44,6 +44,11 @@ class SubmitSettings(YardSettings):
     bake_state_machine_arn: str
 
 
+class PrepareSettings(YardSettings):
+    bake_state_machine_arn: str
+    recipe_key: str
+
+
 class AdmitSettings(YardSettings):
     monthly_dollars: float = 0.0
     """The yard's budget; 0: none."""
@@ -60,6 +65,8 @@ class PlanSettings(YardSettings):
 class LaunchSettings(YardSettings):
     launch_templates: tuple[str, ...]
     """One for each rate that a disk may be fetched at, in MiB/s, 0 for none: `300=lt-0123:1`."""
+    kms_key: str = ""
+    """The ARN of the key that disks are encrypted with, as the templates have it; none: the account's own."""
 
 
 class TrainSettings(YardSettings):
@@ -101,6 +108,7 @@ class BakeDocumentSettings(YardSettings):
 
 
 class RetireSettings(ImageSettings):
+    aws_region: str
     keep_images: int
     keep_days: int
     state_machine_arns: tuple[str, ...]
@@ -108,6 +116,7 @@ class RetireSettings(ImageSettings):
 
 
 class PatrolSettings(AdmitSettings):
+    aws_region: str
     topic_arn: str
     snapshot_state_machine_arn: str
     state_machine_arns: tuple[str, ...]

@@ -77,6 +77,7 @@ def show(found: Sequence[Leftover], yard: str, console: Console) -> None:
         table.add_row(each.kind, each.name, each.about, f"{each.gib:.2f}", f"{each.dollars:.2f}")
     console.print(table)
     total = sum(each.dollars for each in found)
+    console.print("; ".join(dict.fromkeys(each.prices for each in found)), highlight=False)
     console.print(
         f"${total:.2f} a month at most. To delete them for good: make destroy ARGS='--images --data'",
         highlight=False,

@@ -62,18 +62,22 @@ def main() -> int:
 
 
 def needs_of(context: Mapping[str, Any]) -> Needs:
-    """Of a yard with these settings: an instance to bake its image on, and a first job of two workers on spot."""
+    """Of a yard with these settings: an instance to bake its image on, and a first job of two workers on spot; without
+    quotas for GPUs both on processors."""
     jobs, builder = Hardware().instance_types, Builder().instance_types
     gpu, baking, cpu = (instance_type(name) for name in (jobs[0], builder[0], cpu_types()[0]))
     wanted = (
         (quota(gpu, Market.SPOT), WORKERS * gpu.vcpus, f"{WORKERS} x {gpu.name} on spot"),
         (quota(baking, Market.ON_DEMAND), baking.vcpus, f"a bake on {baking.name} where spot has no room"),
+        (quota(cpu, Market.ON_DEMAND), cpu.vcpus, f"a bake and a first job without a GPU, on {cpu.name}"),
         (quota(cpu, Market.SPOT), cpu.vcpus, f"parameter servers on {cpu.name}"),
     )
     return Needs(
         types=sorted({*jobs, *builder}),
         quotas=[Need(known.code, known.name, vcpus, purpose) for known, vcpus, purpose in wanted if known],
         monthly_dollars=float(context["monthly_dollars"]),
+        vpcs=0 if context["vpc"] else 1,
+        key=context["kms_key"],
     )
 
 

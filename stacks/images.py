@@ -23,12 +23,16 @@ class ImagesStack(cdk.Stack):
     def __init__(
         self,
         scope: Construct,
-        name: str,
         settings: YardSettings,
         network: NetworkStack,
         storage: StorageStack,
     ) -> None:
-        super().__init__(scope, name, description="Trainyard: the image of the hosts and how it is made")
+        super().__init__(
+            scope,
+            "Images",
+            stack_name=f"{settings.prefix}-Images",
+            description="Trainyard: the image of the hosts and how it is made",
+        )
         current = ssm.StringParameter(
             self,
             "Image",

@@ -31,9 +31,39 @@ HOST_SERVICES = {
 class NetworkStack(cdk.Stack):
     """A network whose hosts reach AWS and each other, and that nothing else can reach."""
 
-    def __init__(self, scope: Construct, name: str, settings: YardSettings) -> None:
-        super().__init__(scope, name, description="Trainyard: the network of the hosts")
-        self.vpc = ec2.Vpc(
+    def __init__(self, scope: Construct, settings: YardSettings) -> None:
+        super().__init__(
+            scope,
+            "Network",
+            stack_name=f"{settings.prefix}-Network",
+            description="Trainyard: the network of the hosts",
+        )
+        vpc = self._vpc_of_the_user(settings) if settings.vpc else self._vpc(settings)
+        self.hosts = self._hosts_security_group(vpc)
+        if settings.private:
+            self._interface_endpoints(vpc)
+
+    @property
+    def subnet_ids(self) -> str:
+        """As functions read them: one after the other, by commas."""
+        return cdk.Fn.join(",", self._subnets)
+
+    @property
+    def launch_arns(self) -> list[str]:
+        """The subnets and the security group that a host may be launched into."""
+        named = [("subnet", subnet) for subnet in self._subnets]
+        named.append(("security-group", self.hosts.security_group_id))
+        return [self.format_arn(service="ec2", resource=kind, resource_name=name) for kind, name in named]
+
+    def _vpc_of_the_user(self, settings: YardSettings) -> ec2.IVpc:
+        """The yard adds a security group to it, and nothing else. Its zones are asked for at run time."""
+        self._subnets = list(settings.subnets)
+        return ec2.Vpc.from_vpc_attributes(
+            self, "Vpc", vpc_id=settings.vpc, availability_zones=self.availability_zones
+        )
+
+    def _vpc(self, settings: YardSettings) -> ec2.Vpc:
+        vpc = ec2.Vpc(
             self,
             "Vpc",
             ip_addresses=ec2.IpAddresses.cidr("10.73.0.0/16"),
@@ -45,30 +75,11 @@ class NetworkStack(cdk.Stack):
             },
             restrict_default_security_group=False,  # would cost a custom resource; nothing uses that group
         )
-        _tell_linter(self.subnets)
-        acknowledge(
-            self.vpc, "VPC7", "Nothing can connect to a host; flow logs would bill every byte trained on."
-        )
-        self.hosts = self._hosts_security_group()
-        if settings.private:
-            self._interface_endpoints()
-
-    @property
-    def subnets(self) -> list[ec2.ISubnet]:
-        """One for each zone."""
-        return self.vpc.select_subnets(subnet_group_name="Hosts").subnets
-
-    @property
-    def subnet_ids(self) -> str:
-        """As functions read them: one after the other, by commas."""
-        return cdk.Fn.join(",", [subnet.subnet_id for subnet in self.subnets])
-
-    @property
-    def launch_arns(self) -> list[str]:
-        """The subnets and the security group that a host may be launched into."""
-        named = [("subnet", subnet.subnet_id) for subnet in self.subnets]
-        named.append(("security-group", self.hosts.security_group_id))
-        return [self.format_arn(service="ec2", resource=kind, resource_name=name) for kind, name in named]
+        subnets = vpc.select_subnets(subnet_group_name="Hosts").subnets
+        _tell_linter(subnets)
+        acknowledge(vpc, "VPC7", "Nothing can connect to a host; flow logs would bill every byte trained on.")
+        self._subnets = [subnet.subnet_id for subnet in subnets]
+        return vpc
 
     def _zones_of_account(self) -> list[str]:
         """Asked of EC2 by the command `cdk`, which keeps the answer in cdk.context.json and begins anew. Where nobody
@@ -87,12 +98,12 @@ class NetworkStack(cdk.Stack):
             )
         return [cdk.Fn.select(index, cdk.Fn.get_azs()) for index in range(2)]
 
-    def _hosts_security_group(self) -> ec2.SecurityGroup:
+    def _hosts_security_group(self, vpc: ec2.IVpc) -> ec2.SecurityGroup:
         """No way in, but for the members of a gang to each other: they compute together."""
         hosts = ec2.SecurityGroup(
             self,
             "Hosts",
-            vpc=self.vpc,
+            vpc=vpc,
             description="Hosts of the yard: no way in from outside",
             allow_all_outbound=False,
         )
@@ -101,17 +112,17 @@ class NetworkStack(cdk.Stack):
         hosts.add_egress_rule(ec2.Peer.any_ipv4(), ec2.Port.tcp(443), "AWS and the package index, by TLS")
         return hosts
 
-    def _interface_endpoints(self) -> None:
+    def _interface_endpoints(self, vpc: ec2.IVpc) -> None:
         addresses = ec2.SecurityGroup(
             self,
             "Endpoints",
-            vpc=self.vpc,
+            vpc=vpc,
             description="AWS services, for hosts without a public address",
             allow_all_outbound=False,
         )
         addresses.add_ingress_rule(self.hosts, ec2.Port.tcp(443), "hosts of the yard")
         for name, service in HOST_SERVICES.items():
-            self.vpc.add_interface_endpoint(name, service=service, security_groups=[addresses], open=False)
+            vpc.add_interface_endpoint(name, service=service, security_groups=[addresses], open=False)
 
 
 def _tell_linter(subnets: list[ec2.ISubnet]) -> None:

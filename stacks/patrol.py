@@ -9,10 +9,12 @@ from aws_cdk import aws_events_targets as targets
 from constructs import Construct
 
 from lambdas.core.model import names, policy
+from lambdas.core.model.metrics import Metric
 from lambdas.core.patrol import verdict
-from stacks.constructs import permissions
+from stacks.constructs import keys, permissions
 from stacks.constructs.alarms import Alarms
 from stacks.constructs.function import Function, FunctionFactory
+from stacks.constructs.metrics import measured
 from stacks.constructs.names import by_name
 from stacks.settings import YardSettings
 from stacks.storage import StorageStack
@@ -50,11 +52,15 @@ class PatrolStack(cdk.Stack):
     def __init__(
         self,
         scope: Construct,
-        name: str,
         settings: YardSettings,
         storage: StorageStack,
     ) -> None:
-        super().__init__(scope, name, description="Trainyard: nothing runs for nothing")
+        super().__init__(
+            scope,
+            "Patrol",
+            stack_name=f"{settings.prefix}-Patrol",
+            description="Trainyard: nothing runs for nothing",
+        )
         self.settings, self.storage = settings, storage
         self.patrol = self._patrol()
         events.Rule(
@@ -71,8 +77,9 @@ class PatrolStack(cdk.Stack):
     def alarms(self, alarms: Alarms) -> None:
         alarms.on(
             "patrol-absent",
-            self.patrol.measured("Invocations"),
-            "Patrol has not looked for five minutes: idle and lost hosts run on. Look whether its rule is enabled.",
+            measured(self.settings.yard, Metric.DOLLARS, statistic="SampleCount"),
+            "No pass of patrol has come as far as counting the money for five minutes: idle and lost hosts run on. Its "
+            f"log {self.patrol.log_name} says why; where that is empty, look whether its rule is enabled.",
             below=True,
         )
 
@@ -100,6 +107,7 @@ class PatrolStack(cdk.Stack):
             "cloudwatch:GetMetricData",
             "ssm:DescribeSessions",
             "ssm:ListCommandInvocations",
+            "pricing:GetProducts",
         )
         permissions.allow(role, ["states:ListExecutions"], list(machines.values()))
         runs = [self._arn("states", "execution", f"{word}:*") for word in MACHINES]
@@ -110,8 +118,9 @@ class PatrolStack(cdk.Stack):
         permissions.mark_hosts(role, yard, verdict.TAG)
         permissions.read_objects(role, storage.bucket, "runs/")
         permissions.list_objects(role, storage.bucket, "runs/")
-        permissions.use_ledger(role, storage.table, "GetItem", "BatchGetItem", "Query", "PutItem")
+        permissions.use_ledger(role, storage.table, "BatchGetItem", "Query", "PutItem")
         permissions.allow(role, ["sns:Publish"], [storage.topic_arn])
+        keys.use_for_notices(role, self.settings.kms_key)
         return function
 
     def _arn(self, service: str, resource: str, word: str) -> str:

@@ -10,6 +10,7 @@ from constructs import Construct
 
 from stacks.constructs.acknowledge import acknowledge
 from stacks.constructs.events import DeadLetterQueue
+from stacks.constructs.keys import key_of
 from stacks.constructs.names import by_name
 from stacks.settings import YardSettings
 
@@ -18,9 +19,15 @@ class StorageStack(cdk.Stack):
     """The bucket (jobs, programs, data, runs), the ledger (what the yard knows about its runs), the topic that tells
     people, the queue of what could not be delivered."""
 
-    def __init__(self, scope: Construct, name: str, settings: YardSettings) -> None:
-        super().__init__(scope, name, description="Trainyard: bucket, ledger, notices, dead letters")
+    def __init__(self, scope: Construct, settings: YardSettings) -> None:
+        super().__init__(
+            scope,
+            "Storage",
+            stack_name=f"{settings.prefix}-Storage",
+            description="Trainyard: bucket, ledger, notices, dead letters",
+        )
         keep = cdk.RemovalPolicy.DESTROY if settings.disposable else cdk.RemovalPolicy.RETAIN
+        self._key = key_of(self, settings.kms_key)
         self.bucket = self._bucket(keep)
         self.table = self._ledger(keep)
         self.topic_arn = self._topic(settings)
@@ -30,7 +37,9 @@ class StorageStack(cdk.Stack):
 
     def _topic(self, settings: YardSettings) -> str:
         """Gets word of every concluded run and of every alarm. Its ARN, for any stack."""
-        topic = sns.Topic(self, "Notices", topic_name=f"{settings.yard}-notices", enforce_ssl=True)
+        topic = sns.Topic(
+            self, "Notices", topic_name=f"{settings.yard}-notices", enforce_ssl=True, master_key=self._key
+        )
         topic.grant_publish(iam.ServicePrincipal("cloudwatch.amazonaws.com"))
         if settings.notify:
             topic.add_subscription(subscriptions.EmailSubscription(settings.notify))
@@ -40,7 +49,9 @@ class StorageStack(cdk.Stack):
         bucket = s3.Bucket(
             self,
             "Bucket",
-            encryption=s3.BucketEncryption.S3_MANAGED,
+            encryption=s3.BucketEncryption.KMS if self._key else s3.BucketEncryption.S3_MANAGED,
+            encryption_key=self._key,
+            bucket_key_enabled=True if self._key else None,
             enforce_ssl=True,
             minimum_tls_version=1.2,
             block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
@@ -77,7 +88,10 @@ class StorageStack(cdk.Stack):
                 point_in_time_recovery_enabled=True
             ),
             billing_mode=dynamodb.BillingMode.PAY_PER_REQUEST,
-            encryption=dynamodb.TableEncryption.AWS_MANAGED,
+            encryption=dynamodb.TableEncryption.CUSTOMER_MANAGED
+            if self._key
+            else dynamodb.TableEncryption.AWS_MANAGED,
+            encryption_key=self._key,
             deletion_protection=keep is cdk.RemovalPolicy.RETAIN,
             removal_policy=keep,
         )

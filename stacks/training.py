@@ -11,6 +11,7 @@ from stacks.network import NetworkStack
 from stacks.settings import YardSettings
 from stacks.storage import StorageStack
 from stacks.workflows.launch import Launch
+from stacks.workflows.prepare import Prepare
 from stacks.workflows.signal import Signal
 from stacks.workflows.snapshot import Snapshot
 from stacks.workflows.submit import Submit
@@ -24,13 +25,17 @@ class TrainingStack(cdk.Stack):
     def __init__(
         self,
         scope: Construct,
-        name: str,
         settings: YardSettings,
         network: NetworkStack,
         storage: StorageStack,
         images: ImagesStack,
     ) -> None:
-        super().__init__(scope, name, description="Trainyard: from job file to trained model")
+        super().__init__(
+            scope,
+            "Training",
+            stack_name=f"{settings.prefix}-Training",
+            description="Trainyard: from job file to trained model",
+        )
         bus = events.EventBus(
             self, "Bus", event_bus_name=settings.yard, description="What hosts of the yard report"
         )
@@ -49,9 +54,12 @@ class TrainingStack(cdk.Stack):
         Launch(self, factory, network, train=self.train, release=images.release)
         Submit(self, factory, queue, train=self.train, bake=images.bake)
         Signal(self, factory, queue, bus)
+        needed = list(self.node.children)
+        prepare = Prepare(self, factory, bake=images.bake)
         workflows = workflows_of(images, self)
         for workflow in workflows:
             workflow.rules(queue)
         images.release.rules(queue, workflows)
         snapshot.undo_rules(queue, workflows)
+        prepare.after(*needed)
         cdk.CfnOutput(self, "EventBusName", value=bus.event_bus_name)

@@ -4,9 +4,12 @@ import aws_cdk as cdk
 from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
+from lambdas.core.capacity.plan import RefusalKind
+from lambdas.core.model.metrics import Metric
 from stacks.constructs.alarms import Alarms
 from stacks.constructs.function import functions_of
 from stacks.constructs.machine import StateMachine
+from stacks.constructs.metrics import measured
 from stacks.constructs.workflow import workflows_of
 from stacks.images import ImagesStack
 from stacks.patrol import PatrolStack
@@ -15,40 +18,58 @@ from stacks.storage import StorageStack
 from stacks.training import TrainingStack
 
 OPEN_RUNS = """\
-filter type in ["ExecutionStarted", "ExecutionSucceeded", "ExecutionFailed", "ExecutionTimedOut", "ExecutionAborted"]
-| stats count(*) as starts_and_ends, min(@timestamp) as started by execution_arn
-| filter starts_and_ends = 1
-| sort started asc
+filter message = "open run"
+| stats max(@timestamp) as seen, latest(kind) as workflow, latest(state) as in_state, latest(attempt) as in_attempt,
+    latest(hours) as hours_old by run
+| sort seen desc, hours_old desc
 | limit 50"""
-"""Runs that began and did not end, the oldest first: the age of whatever is stuck."""
+"""Each pass of patrol logs the runs that go on, however long ago they began. One that it has `seen` last some minutes
+before the others is over."""
 
 LAST_FAILURES = """\
-filter type = "ExecutionFailed"
-| fields @timestamp, execution_arn, details.error, details.cause
+filter type in ["ExecutionFailed", "ExecutionTimedOut", "ExecutionAborted"]
+| fields @timestamp, type, execution_arn, details.error, details.cause
+| sort @timestamp desc
+| limit 20"""
+
+REFUSALS = f"""\
+filter ispresent({Metric.LAUNCHES_REFUSED}.0)
+| stats count(*) as refusals, max(@timestamp) as last by pool, kind, code
+| sort refusals desc
+| limit 50"""
+
+
+FAULTS = f"""\
+filter ispresent({Metric.FUNCTION_FAILURES}.0)
+| fields @timestamp, function_name, error, run, attempt
 | sort @timestamp desc
 | limit 20"""
 
 
 class WatchStack(cdk.Stack):
-    """Alarms to the yard's topic, and one dashboard."""
+    """Alarms to the yard's topic, and one dashboard. It shows 50 metrics at most: with more it is not one of the three
+    that AWS gives to an account for nothing."""
 
     def __init__(
         self,
         scope: Construct,
-        name: str,
         settings: YardSettings,
         storage: StorageStack,
         images: ImagesStack,
         training: TrainingStack,
         patrol: PatrolStack,
     ) -> None:
-        super().__init__(scope, name, description="Trainyard: dashboard and alarms")
-        alarms = Alarms(self, settings.yard, storage.topic_arn)
-        functions = functions_of(images, training, patrol)
-        for workflow in workflows_of(images, training):
+        super().__init__(
+            scope,
+            "Watch",
+            stack_name=f"{settings.prefix}-Watch",
+            description="Trainyard: dashboard and alarms",
+        )
+        yard, workflows = settings.yard, workflows_of(images, training)
+        alarms = Alarms(self, yard, storage.topic_arn)
+        alarms.on_the_whole_yard()
+        for workflow in workflows:
             workflow.alarms(alarms)
-        for function in functions:
-            alarms.on_function(function)
         patrol.alarms(alarms)
         lost = storage.queue.waiting()
         alarms.on(
@@ -57,30 +78,52 @@ class WatchStack(cdk.Stack):
             "An event could not be delivered or was failed on again and again. Look into the queue: the run it belongs "
             "to may wait for it until its own time-out.",
         )
-        board = cloudwatch.Dashboard(self, "Dashboard", dashboard_name=settings.yard)
+        functions = functions_of(images, training, patrol)
+        board = cloudwatch.Dashboard(self, "Dashboard", dashboard_name=yard)
         board.add_widgets(
             _executions("Runs", training.train.machine),
             _executions("Bakes", images.bake.machine),
-            cloudwatch.GraphWidget(title="Dead letters", width=8, left=[lost]),
-        )
-        board.add_widgets(
-            _table("Open runs, oldest first", training.train.machine, OPEN_RUNS),
-            _table("Last failures", training.train.machine, LAST_FAILURES),
-        )
-        board.add_widgets(
-            cloudwatch.GraphWidget(
-                title="Errors and throttles",
-                width=12,
-                left=[
-                    metric for f in functions for metric in (f.measured("Errors"), f.measured("Throttles"))
-                ],
-            ),
-            cloudwatch.GraphWidget(
-                title="Duration, 99th percentile",
-                width=12,
-                left=[f.measured("Duration", "p99") for f in functions],
+            _graph(
+                "Dead letters, and runs cut short", [lost, measured(yard, Metric.RUNS_CUT_SHORT)], width=8
             ),
         )
+        board.add_widgets(
+            _table("Open runs, as patrol has seen them last", [patrol.patrol.log_name], OPEN_RUNS),
+            _table("Last failures", [each.machine.log_name for each in workflows], LAST_FAILURES),
+        )
+        board.add_widgets(
+            _graph(
+                "Hosts launched and recoveries",
+                [measured(yard, Metric.HOSTS_LAUNCHED), measured(yard, Metric.RECOVERIES)],
+            ),
+            _graph(
+                "Pools that refused, by kind",
+                [measured(yard, Metric.LAUNCHES_REFUSED, kind=kind.value) for kind in RefusalKind],
+            ),
+            _graph("Dollars spent", [measured(yard, Metric.DOLLARS)]),
+            _graph(
+                "Seconds that recoveries took, of runs that are over", [measured(yard, Metric.SECONDS_LOST)]
+            ),
+        )
+        board.add_widgets(
+            _table(
+                "Pools that refused",
+                [each.log_name for each in functions if each.word.endswith(".launch")],
+                REFUSALS,
+            ),
+            _table("The yard's own faults", [each.log_name for each in functions], FAULTS),
+        )
+        board.add_widgets(
+            _graph(
+                "Errors of functions",
+                [measured(yard, Metric.FUNCTION_FAILURES), *(each.measured("Errors") for each in functions)],
+                width=24,
+            ),
+        )
+
+
+def _graph(title: str, metrics: list[cloudwatch.Metric], *, width: int = 6) -> cloudwatch.GraphWidget:
+    return cloudwatch.GraphWidget(title=title, width=width, left=[*metrics])
 
 
 def _executions(title: str, machine: StateMachine) -> cloudwatch.GraphWidget:
@@ -92,18 +135,16 @@ def _executions(title: str, machine: StateMachine) -> cloudwatch.GraphWidget:
             executions.metric_started(),
             executions.metric_succeeded(),
             executions.metric_failed(),
-            executions.metric_aborted(),
-            executions.metric_timed_out(),
         ],
     )
 
 
-def _table(title: str, machine: StateMachine, query: str) -> cloudwatch.LogQueryWidget:
+def _table(title: str, log_names: list[str], query: str) -> cloudwatch.LogQueryWidget:
     return cloudwatch.LogQueryWidget(
         title=title,
         width=12,
         height=6,
-        log_group_names=[machine.log_name],
+        log_group_names=log_names,
         query_string=query,
         view=cloudwatch.LogQueryVisualizationType.TABLE,
     )

@@ -3,6 +3,7 @@
 from itertools import pairwise
 
 import aws_cdk as cdk
+from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from stacks.constructs.permissions import YARD_TAG
@@ -14,26 +15,35 @@ from stacks.storage import StorageStack
 from stacks.training import TrainingStack
 from stacks.watch import WatchStack
 
+FLAGS = {"@aws-cdk/core:enablePartitionLiterals": True, "@aws-cdk/aws-iam:minimizePolicies": False}
+"""Of the CDK: what the yard's templates are made with, whatever the app around it chooses for its own."""
 
-class Yard:
-    """A yard in the account and region that the command line names: the templates are the same for all."""
 
-    def __init__(self, scope: Construct) -> None:
-        settings = YardSettings.of(scope)
-        prefix = settings.prefix
-        self.network = NetworkStack(scope, f"{prefix}-Network", settings)
-        self.storage = StorageStack(scope, f"{prefix}-Storage", settings)
-        self.images = ImagesStack(scope, f"{prefix}-Images", settings, self.network, self.storage)
-        self.training = TrainingStack(
-            scope, f"{prefix}-Training", settings, self.network, self.storage, self.images
-        )
-        self.patrol = PatrolStack(scope, f"{prefix}-Patrol", settings, self.storage)
-        self.watch = WatchStack(
-            scope, f"{prefix}-Watch", settings, self.storage, self.images, self.training, self.patrol
-        )
+class Yard(Construct):
+    """A yard in an app or a stage, in the account and region that the command line names. It reads its settings from
+    the app's context where it is given none, and touches nothing beside its own stacks.
+
+    Raises ValueError naming the context key at fault."""
+
+    def __init__(self, scope: Construct, settings: YardSettings | None = None) -> None:
+        settings = settings or YardSettings.of(scope)
+        super().__init__(scope, settings.prefix)
+        for flag, value in FLAGS.items():
+            self.node.set_context(flag, value)
+        self.network = NetworkStack(self, settings)
+        self.storage = StorageStack(self, settings)
+        self.images = ImagesStack(self, settings, self.network, self.storage)
+        self.training = TrainingStack(self, settings, self.network, self.storage, self.images)
+        self.patrol = PatrolStack(self, settings, self.storage)
+        self.watch = WatchStack(self, settings, self.storage, self.images, self.training, self.patrol)
         for earlier, later in pairwise(self.stacks):  # names between stacks tell CloudFormation no order
             later.add_stack_dependency(earlier)
-        cdk.Tags.of(scope).add(YARD_TAG, settings.yard)
+        cdk.Tags.of(self).add(YARD_TAG, settings.yard)
+        if settings.permissions_boundary:
+            boundary = iam.ManagedPolicy.from_managed_policy_arn(
+                self, "Boundary", settings.permissions_boundary
+            )
+            iam.PermissionsBoundary.of(self).apply(boundary)
 
     @property
     def stacks(self) -> list[cdk.Stack]:

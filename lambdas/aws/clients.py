@@ -20,11 +20,11 @@ NO = frozenset(
         "AccessDeniedException",
         "AuthorizationError",
         "AuthorizationErrorException",
-        "AuthFailure.ServiceLinkedRoleCreationNotPermitted",
         "UnauthorizedOperation",
         "403",
     }
 )
+NO_ROLE_OF_EC2 = "AuthFailure.ServiceLinkedRoleCreationNotPermitted"
 THROTTLED = frozenset(
     {
         "EC2ThrottledException",
@@ -50,9 +50,10 @@ CONFLICT = "TransactionConflict"
 CONFLICT_TRIES = 8
 CONFLICT_SECONDS = 0.05
 """Before the second try of a transaction that met another, doubled each time."""
-NOT_SHOWN = "InvalidAMIID.NotFound"
+NOT_SHOWN = ("InvalidAMIID.NotFound", "InvalidArnException")
 NOT_SHOWN_TRIES = 4
-"""EC2 may deny for some seconds that there is an image that it has just begun to make."""
+SHOWN_LATE = {"ec2": "DeregisterImage", "kms": "CreateGrant"}
+"""AWS may deny for some seconds what has just been made: EC2 an image, KMS a role that is to have a grant."""
 ACTION = re.compile(r"not authorized to perform:? ([a-z0-9-]+:[A-Za-z]+)")
 PREFIXES = {"stepfunctions": "states", "service-quotas": "servicequotas"}
 """IAM's names of services, where they are not the client's."""
@@ -61,21 +62,28 @@ ACTIONS = {"s3:ListObjectsV2": "s3:ListBucket", "dynamodb:TransactWriteItems": "
 
 
 @cache
-def client(service: str) -> Any:
-    """The client of this process for that service; botocore does the retries that AWS's hiccups need."""
+def client(service: str, region: str | None = None) -> Any:
+    """The client of this process for that service, in the process's own region where none is named; botocore does the
+    retries that AWS's hiccups need."""
     config = Config(retries={"mode": "standard", "total_max_attempts": 5}, connect_timeout=5, read_timeout=30)
-    made = boto3.client(service, config=config)
+    made = boto3.client(service, region_name=region, config=config)
     made.meta.events.register("after-call", _raise_known)
     made.meta.events.register("after-call-error", _raise_network)
     if service == "dynamodb":
         made.meta.events.register("needs-retry.dynamodb.TransactWriteItems", _wait_for_the_other)
-    if service == "ec2":
-        made.meta.events.register("needs-retry.ec2.DeregisterImage", _wait_until_shown)
+    if service in SHOWN_LATE:
+        made.meta.events.register(f"needs-retry.{service}.{SHOWN_LATE[service]}", _wait_until_shown)
     return made
 
 
 def denial(code: str, message: str, *, action: str) -> AccessDenied | None:
     """The denial that an error of AWS is, naming the action (the message's own where it has one); else None."""
+    if code == NO_ROLE_OF_EC2:
+        return AccessDenied(
+            f"The account lacks a role that EC2 launches through ({message}), and the deployment could not make it, as "
+            "the Training stack's output Prepared says. Somebody who may makes it once: aws iam "
+            "create-service-linked-role --aws-service-name spot.amazonaws.com, and the same for ec2fleet.amazonaws.com"
+        )
     if code not in NO and "is not authorized to perform" not in message:
         return None
     named = ACTION.search(message)
@@ -125,7 +133,7 @@ def _wait_for_the_other(
 def _wait_until_shown(
     response: tuple[Any, Mapping[str, Any]] | None, attempts: int, **_: Any
 ) -> float | None:
-    """Seconds until botocore asks again for an image that EC2 does not show, yet or any more."""
-    if response is None or response[1].get("Error", {}).get("Code") != NOT_SHOWN:
+    """Seconds until botocore asks again for what AWS does not show, yet or any more."""
+    if response is None or response[1].get("Error", {}).get("Code") not in NOT_SHOWN:
         return None
     return float(2 ** (attempts - 1)) if attempts < NOT_SHOWN_TRIES else None

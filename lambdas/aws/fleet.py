@@ -71,11 +71,12 @@ def launch(
     token: str,
     tags: Mapping[str, str],
     root_gib: int | None = None,
+    key: str = "",
 ) -> Launched | FleetRefusal:
     """The part's hosts from this image in the offer's zone and market, or none. The same token never launches twice.
 
-    `root_gib`: the size of the root disk (None: as large as the image's own). Network interfaces get their tag from the
-    template; a fleet's spot request cannot be tagged from here.
+    `root_gib`: the size of the root disk (None: as large as the image's own); `key` is the one it is encrypted with.
+    Network interfaces get their tag from the template; a fleet's spot request cannot be tagged from here.
     Fewer ids than asked for are answered as Launched all the same: they cost money, so the caller must know.
     Raises ServiceUnavailable where EC2 throttles or does not answer: no pool has said no, and hosts may be launched;
     the same ask, with the same token, is made again."""
@@ -95,7 +96,7 @@ def launch(
                 "LaunchTemplateSpecification": {"LaunchTemplateId": template.id, "Version": template.version},
                 "Overrides": [
                     {"InstanceType": choice.type, "SubnetId": offer.subnet, "ImageId": image}
-                    | _disk(root_gib)
+                    | _disk(root_gib, key)
                     for choice in part.choices
                 ],
             }
@@ -129,11 +130,12 @@ def launch(
     )
 
 
-def _disk(root_gib: int | None) -> dict[str, Any]:
+def _disk(root_gib: int | None, key: str) -> dict[str, Any]:
     """The override of a root disk's size, as the launch templates have that disk in all else."""
     if root_gib is None:
         return {}
     disk = {"VolumeSize": root_gib, "VolumeType": "gp3", "Encrypted": True, "DeleteOnTermination": True}
+    disk |= {"KmsKeyId": key} if key else {}
     return {"BlockDeviceMappings": [{"DeviceName": ROOT_DEVICE, "Ebs": disk}]}
 
 

@@ -40,6 +40,8 @@ class Refusal:
         return f"{self.code}: {self.message}"
 
 
+NEVER_RAN = ("Client.InternalError", "Client.InvalidKMSKey")
+"""docs.aws.amazon.com/AWSEC2/latest/UserGuide/troubleshooting-launch.html: mostly a disk's key that may not be used."""
 FORGOTTEN = Refusal(GONE, "EC2 has forgotten it", passing=True)
 
 
@@ -68,12 +70,17 @@ class Instance:
 
     @property
     def gang(self) -> Gang:
-        return Gang(int(self.tags.get("trainyard:gang", Gang.GPU)))
+        return Gang(int(self.tags.get("trainyard:gang", Gang.MAIN)))
 
     @property
     def state_and_why(self) -> str:
         """In EC2's words."""
         return f"{self.state} ({self.state_reason or 'no reason given'})"
+
+    @property
+    def never_ran(self) -> bool:
+        """EC2 took it back before it ran, for a fault of whoever launched it."""
+        return self.state_reason.startswith(NEVER_RAN)
 
     @property
     def gone(self) -> bool:

@@ -17,6 +17,7 @@ from lambdas.aws.calls import listed
 from lambdas.aws.clients import client
 from lambdas.core.capacity.cost import BilledHost
 from lambdas.core.capacity.plan import Plan
+from lambdas.core.capacity.prices import PriceList
 from lambdas.core.model.errors import Misconfigured
 from lambdas.core.model.gang import Gang
 from lambdas.core.model.timeline import Entry
@@ -38,6 +39,8 @@ from lambdas.core.values.lazy import dataclass
 MOST_WRITES = 100
 LOOK_UPS_LIVE = timedelta(days=90)
 BAKE_LOCK = ("bake", "lock")
+PRICES = ("patrol", "prices")
+"""The key of the region's price list, which patrol keeps."""
 OPEN = "open"
 """The key under which every run has a row from Admit to Conclude."""
 Noun = Literal["instance", "image", "command"]
@@ -81,7 +84,9 @@ class AlreadyWrittenError(Exception):
     """A condition of a write did not hold: somebody was here before, which callers expect and handle."""
 
 
-def run_row(run: str, values: RunUpdate, *, unless: Literal["created", "ended"] | None = None) -> Write:
+def run_row(
+    run: str, values: RunUpdate, *, unless: Literal["created", "cut_short", "ended"] | None = None
+) -> Write:
     return Write(f"run#{run}", "run", values, unless=unless)
 
 
@@ -223,7 +228,7 @@ class Ledger(Table):
         of = f"{rows} of the run {run}" if rows else f"the run {run}"
         return Misconfigured(
             f"The ledger {self.table} does not know {of}: the rows were deleted, or the table replaced, while the run "
-            f"went on. Start the job again; with checkpoints.resume: {run} it goes on where its last checkpoint is."
+            f"went on. Start it again; a training goes on from its last checkpoint with checkpoints.resume: {run}."
         )
 
     def _read(self, run: str) -> Records | None:
@@ -256,6 +261,11 @@ class Ledger(Table):
         """Whose the instance, image or command is, by its look-up row."""
         row = self._get(f"{noun}#{name}", "run")
         return wire.from_json(Owner, row) if row else None
+
+    def prices(self) -> PriceList | None:
+        """The region's price list; None until patrol has asked for it."""
+        row = self._get(*PRICES)
+        return wire.from_json(PriceList, row) if row else None
 
     def bake_lock(self) -> Lock | None:
         """The lock as somebody holds it; None when it is free."""

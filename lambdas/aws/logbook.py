@@ -4,7 +4,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from lambdas.aws.ledger import OPEN, Table, packed, unpack
+from lambdas.aws.ledger import OPEN, PRICES, Table, packed, unpack
+from lambdas.core.capacity.prices import PriceList
 from lambdas.core.model.errors import Infrastructure
 from lambdas.core.patrol.budget import Money
 from lambdas.core.run import records
@@ -29,6 +30,14 @@ class OpenRun:
     execution_arn: str
 
 
+@dataclass(frozen=True)
+class Known:
+    """What the passes before have left: None where nobody has counted the month, or asked for the price list."""
+
+    money: Money | None
+    prices: PriceList | None
+
+
 class Throttled(Infrastructure):
     """AWS answers less than was asked, again and again: the next patrol asks anew."""
 
@@ -45,6 +54,20 @@ class Logbook(Table):
     def money(self) -> Money | None:
         row = self._get(PATROL, "money")
         return wire.from_json(Money, row) if row else None
+
+    def known(self) -> Known:
+        """One call."""
+        rows = {row["sk"]: row for row in self._batch([(PATROL, "money"), PRICES])}
+        money, prices = rows.get("money"), rows.get("prices")
+        return Known(
+            wire.from_json(Money, money) if money else None,
+            wire.from_json(PriceList, prices) if prices else None,
+        )
+
+    def keep(self, prices: PriceList) -> None:
+        """For everybody who asks for the region's prices until the next time."""
+        key = dict(zip(("pk", "sk"), PRICES, strict=True))
+        self.dynamodb.put_item(TableName=self.table, Item=packed(key | wire.to_json(prices)))
 
     def count(self, money: Money, before: Money | None) -> bool:
         """Whether the count is written: nobody else has counted since `before`."""

@@ -24,6 +24,14 @@ class Object:
     size: int
 
 
+@dataclass(frozen=True)
+class Tagged:
+    """A whole object, with the ETag by which it can be written over if nobody else has."""
+
+    content: bytes
+    etag: str
+
+
 def get_start(bucket: str, key: str, *, most: int, version: str | None = None) -> Object | None:
     """At most so many first bytes of the object; None when there is no such object (or version)."""
     request = {"Bucket": bucket, "Key": key, "Range": f"bytes=0-{most - 1}"}
@@ -49,6 +57,12 @@ def get(bucket: str, key: str) -> bytes | None:
     return answer["Body"].read() if answer else None
 
 
+def get_tagged(bucket: str, key: str) -> Tagged | None:
+    """The same with its ETag."""
+    answer = unless(GONE, client("s3").get_object, Bucket=bucket, Key=key)
+    return Tagged(answer["Body"].read(), answer["ETag"]) if answer else None
+
+
 def get_json(bucket: str, key: str) -> dict[str, Any] | None:
     """The JSON object under that key; None when there is none."""
     content = get(bucket, key)
@@ -62,20 +76,28 @@ def put(bucket: str, key: str, content: bytes, *, media_type: str) -> None:
     client("s3").put_object(Bucket=bucket, Key=key, Body=content, ContentType=media_type)
 
 
+def put_version(bucket: str, key: str, content: bytes, *, media_type: str) -> tuple[str | None, str]:
+    """Write; the version's id (None where the bucket keeps no versions) and its ETag, both as events have them."""
+    made = client("s3").put_object(Bucket=bucket, Key=key, Body=content, ContentType=media_type)
+    return made.get("VersionId"), made["ETag"].strip('"')
+
+
 def put_json(bucket: str, key: str, document: Mapping[str, Any]) -> None:
     put(bucket, key, _as_bytes(document), media_type="application/json")
 
 
-def put_json_once(bucket: str, key: str, document: Mapping[str, Any]) -> bool:
-    """Write unless the key is taken; False when it is. Of two writers one wins and both can read what it wrote."""
+def put_json_once(bucket: str, key: str, document: Mapping[str, Any], *, over: str | None = None) -> bool:
+    """Write unless the key is taken (`over`: by anything but the object of that ETag); False when it is. Of two writers
+    one wins and both can read what it wrote."""
+    condition = {"IfNoneMatch": "*"} if over is None else {"IfMatch": over}
     written = unless(
-        TAKEN,
+        (*TAKEN, *GONE),
         client("s3").put_object,
         Bucket=bucket,
         Key=key,
         Body=_as_bytes(document),
         ContentType="application/json",
-        IfNoneMatch="*",
+        **condition,
     )
     return written is not None
 

@@ -14,6 +14,9 @@ MOST_IDS = 50
 LAST_LINES = 4000
 SESSIONS_A_PAGE = 200
 UNDER_WAY = ("Pending", "InProgress")
+NEVER_TOLD = ("DeliveryTimedOut", "Undeliverable")
+"""Status details of a command whose host said nothing (Systems Manager's user guide, "Understanding command
+statuses"): what the agent itself kills for its time is ExecutionTimedOut."""
 
 
 def online(ids: Collection[str]) -> frozenset[str]:
@@ -57,6 +60,24 @@ def send(
     return tuple(commands)
 
 
+def send_to_known(
+    document: str, ids: Sequence[str], parameters: Mapping[str, str], *, comment: str
+) -> tuple[str, ...]:
+    """Send the document to those of these hosts that Systems Manager knows; the others."""
+    try:
+        send(document, ids, parameters, comment=comment)
+        return ()
+    except StartFailed:
+        known = online(ids)
+    unknown = tuple(host for host in ids if host not in known)
+    try:
+        if known:
+            send(document, sorted(known), parameters, comment=comment)
+    except StartFailed:  # one of them went meanwhile
+        return tuple(ids)
+    return unknown
+
+
 @dataclass(frozen=True)
 class CommandResult:
     """What a command came to on one host: SSM's status, and the end of what it printed (errors last)."""
@@ -72,13 +93,12 @@ def status(command: str, instance: str) -> str:
     return str(answer["CommandInvocations"][0]["Status"]) if answer["CommandInvocations"] else "Pending"
 
 
-def succeeded(commands: Collection[str]) -> frozenset[str]:
-    """The instances that have done what these commands say."""
+def silent(command: str) -> frozenset[str]:
+    """The instances that never told how this command ended: Systems Manager gave up waiting for them by itself."""
     return frozenset(
         str(invocation["InstanceId"])
-        for command in commands
         for invocation in _invocations(CommandId=command)
-        if invocation["Status"] == "Success"
+        if invocation["StatusDetails"] in NEVER_TOLD
     )
 
 

@@ -4,36 +4,46 @@ It rests on what AWS says of the hosts and of the executions. The ledger is writ
 no host running: what is wrong with it is raised when the hosts are seen to.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
 from lambdas import settings
-from lambdas.aws import instances, messages
+from lambdas.aws import instances, messages, pricing
 from lambdas.aws.logbook import Logbook
+from lambdas.core.capacity import prices
+from lambdas.core.capacity.prices import PriceList, Prices
+from lambdas.core.model.metrics import Metric
 from lambdas.core.patrol import budget, guard, report, verdict
 from lambdas.core.patrol.budget import Billed, Money
 from lambdas.core.patrol.guard import Passed
 from lambdas.core.patrol.report import VerdictRow
 from lambdas.core.patrol.verdict import TWO_LOOKS, Cause
+from lambdas.core.run.records import RunRow
 from lambdas.core.values import wire
 from lambdas.settings import PatrolSettings
-from lambdas.steps.observability import clock, logger
+from lambdas.steps.entry_point import entry_point
+from lambdas.steps.observability import clock, logger, measure
 from lambdas.steps.patrol import missed_events
 from lambdas.steps.patrol.act import Acted, act
 from lambdas.steps.patrol.observe import Observation, observe, price_of
 
 SUMMARY_HOUR = 0
 """UTC."""
+MOST_OPEN = 20
+"""Runs that a pass names in the log."""
 
 
-def handler(_event: dict[str, Any], _context: object) -> dict[str, Any]:
+@entry_point
+def handler() -> dict[str, Any]:
     yard, now = settings.read(PatrolSettings), clock()
     book = Logbook(yard.table_name)
     troubles: list[Exception] = []
     if _tried(lambda: book.begin(now, apart=TWO_LOOKS), troubles) is False:
         return {"patrol": "another one has begun within half a minute"}
-    seen = observe(yard, book, now)
+    known = _tried(book.known, troubles)
+    regions = Prices(yard.aws_region, known.prices if known else None)
+    seen = observe(yard, regions, book, now)
     allowed = guard.passed(
         seen.verdicts,
         earlier=seen.earlier,
@@ -48,13 +58,18 @@ def handler(_event: dict[str, Any], _context: object) -> dict[str, Any]:
     _tried(lambda: instances.keep_disks(_restarted(seen)), troubles)
     _tried(lambda: instances.tag(guard.tag_changes(seen.verdicts, seen.earlier, now), verdict.TAG), troubles)
     _tried(lambda: book.write([wire.to_json(each) for each in entries], now), troubles)
-    money = _tried(lambda: _count(book, yard, seen, now), troubles)
+    money = _tried(lambda: _count(book, yard, seen, regions, known.money, now), troubles) if known else None
     _tried(
         lambda: _notify(book, yard, _worth_a_notice(entries, seen), [*allowed.warnings, *seen.problems], now),
         troubles,
     )
-    _tried(lambda: missed_events.send(seen, book, yard, now), troubles)
+    runs = _tried(lambda: book.runs(seen.live), troubles)
+    if runs is not None:
+        _log_open(runs, now)
+        _tried(lambda: missed_events.send(seen, runs, book, yard, now), troubles)
     _tried(lambda: _sum_up_yesterday(book, yard, money, now), troubles)
+    if known:
+        _tried(lambda: _read_prices(book, yard, known.prices, now), troubles)
     figures = report.figures(
         seen.hosts.values(),
         entries,
@@ -77,6 +92,15 @@ def _tried(do: Callable[[], Any], troubles: list[Exception]) -> Any:
         logger.exception("patrol goes on without this")
         troubles.append(error)
         return None
+
+
+def _log_open(runs: Mapping[str, RunRow], now: datetime) -> None:
+    """A line for each of the oldest, of which the dashboard makes its table: in each pass, since that tells who is
+    still open."""
+    for row in sorted(runs.values(), key=lambda row: row.created)[:MOST_OPEN]:
+        hours = round((now - row.created).total_seconds() / 3600, 1)
+        known = {"run": row.run, "attempt": row.attempt, "kind": row.kind, "state": row.state, "hours": hours}
+        logger.info("open run", extra=known)
 
 
 def _restarted(seen: Observation) -> list[str]:
@@ -146,9 +170,15 @@ def _kind_of(warning: str) -> str:
     return "".join(letter for letter in warning if not letter.isdigit())[:200]
 
 
-def _count(book: Logbook, yard: PatrolSettings, seen: Observation, now: datetime) -> Money:
+def _count(
+    book: Logbook,
+    yard: PatrolSettings,
+    seen: Observation,
+    regions: Prices,
+    before: Money | None,
+    now: datetime,
+) -> Money:
     """The month's money goes on, and whoever watches it hears of half, four fifths and all of the budget."""
-    before = book.money()
     billed = [
         Billed(host.launched, None, host.price, host.volume_charge, host.made)
         for host in seen.hosts.values()
@@ -157,7 +187,11 @@ def _count(book: Logbook, yard: PatrolSettings, seen: Observation, now: datetime
     gone = (host for host in seen.ended if host.changed)
     billed += [
         Billed(
-            host.launched, host.changed, price_of(host), host.volume_charge, host.attached or host.launched
+            host.launched,
+            host.changed,
+            price_of(host, regions),
+            host.volume_charge,
+            host.attached or host.launched,
         )
         for host in gone
     ]
@@ -165,6 +199,7 @@ def _count(book: Logbook, yard: PatrolSettings, seen: Observation, now: datetime
     if not book.count(money, before):
         logger.info("another patrol has counted the money")
         return money
+    measure(Metric.DOLLARS, round(money.dollars - budget.spent(before, now), 6))
     limit = yard.monthly_dollars or None
     reached = budget.crossed(budget.spent(before, now), money.dollars, limit)
     if reached and limit:
@@ -178,6 +213,17 @@ def _count(book: Logbook, yard: PatrolSettings, seen: Observation, now: datetime
             f"{consequence}.\n",
         )
     return money
+
+
+def _read_prices(book: Logbook, yard: PatrolSettings, earlier: PriceList | None, now: datetime) -> None:
+    """Once a day, and at a yard's first pass. That AWS does not tell them is no trouble of patrol's: whoever says
+    dollars says whose they are."""
+    if not prices.is_due(earlier, now) or not book.once(f"{now:%Y-%m-%dT%H}#prices", now):
+        return
+    read = pricing.read(yard.aws_region, earlier, now)
+    if read.trouble:
+        logger.warning(read.trouble)
+    book.keep(read)
 
 
 def _sum_up_yesterday(book: Logbook, yard: PatrolSettings, money: Money | None, now: datetime) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 from lambdas import settings
 from lambdas.aws import images, instances, s3, ssm, states
 from lambdas.aws.ledger import Ledger
+from lambdas.core.capacity.prices import Prices
 from lambdas.core.edges.retire import Retired, RetireFailed, RetireInput, SomeLeft
 from lambdas.core.images import retention
 from lambdas.core.images.retention import Disposition, Fate, RetentionFacts, RetentionPolicy
@@ -36,6 +37,7 @@ def handler(given: RetireInput) -> RetireAnswer:
     try:
         return _retire(report_only=request.report_only)
     except (AccessDenied, Misconfigured) as error:
+        logger.error("nothing was retired: %s", error.reason)
         return RetireFailed(error=type(error).__name__, reason=error.reason)
 
 
@@ -46,16 +48,18 @@ def _retire(*, report_only: bool) -> Retired | SomeLeft:
     if not report_only:
         decided = tuple(_gone(images.retire, each) for each in decided)
         loose = tuple(_gone(images.delete_snapshot, each) for each in loose)
-    return _report(yard, retention.report(decided, loose, policy, yard=yard.yard, now=now))
+    return _report(yard, retention.report(decided, loose, policy, facts=facts, now=now))
 
 
 def _facts(yard: RetireSettings) -> RetentionFacts:
     """What is made for something else is looked at before it: snapshots, images, those who use them, runs."""
     snapshots, every = images.snapshots_of_yard(yard.yard), images.of_account()
     mine = tuple(each for each in every if each.is_of(yard.yard))
+    ledger = Ledger(yard.table_name)
     in_use, open_runs = instances.images_in_use(), states.running(yard.state_machine_arns)
     return RetentionFacts(
         yard=yard.yard,
+        prices=Prices(yard.aws_region, ledger.prices()),
         images=mine,
         others={each.id: each for each in every if not each.is_of(yard.yard)},
         snapshots=snapshots,
@@ -63,7 +67,7 @@ def _facts(yard: RetireSettings) -> RetentionFacts:
         previous=_pointer(yard.previous_image_parameter),
         in_use=in_use,
         open_runs=open_runs,
-        named=_named(Ledger(yard.table_name), open_runs, mine),
+        named=_named(ledger, open_runs, mine),
     )
 
 

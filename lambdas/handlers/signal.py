@@ -26,7 +26,7 @@ from lambdas.settings import SignalSettings
 from lambdas.steps import attempts
 from lambdas.steps.access_denied import end_denied
 from lambdas.steps.entry_point import entry_point, parse
-from lambdas.steps.observability import clock, logger
+from lambdas.steps.observability import clock, is_about, logger
 from lambdas.steps.signals import from_aws, from_hosts, from_patrol
 from lambdas.steps.signals.context import SignalContext
 
@@ -54,7 +54,7 @@ def handler(event: Event) -> Handled:
         if run:
             end_denied(ledger, run, attempt, denied, now)
         raise
-    logger.info("%s: %s", event.detail_type, result, extra={"run": context.run, "attempt": context.attempt})
+    logger.info("%s: %s", event.detail_type, result)
     return Handled(result=result)
 
 
@@ -75,12 +75,14 @@ def _read(event: Event) -> News | None:
 def _context(news: News, yard: SignalSettings, ledger: Ledger) -> SignalContext | None:
     """Which run and attempt the news are about: hosts and patrol say it, for AWS's events the look-up rows do."""
     if isinstance(news, FromHost | FromPatrol):
+        is_about(news.run, news.attempt)
         return SignalContext(yard, ledger, news.run, news.attempt)
     noun, name = from_aws.about(news)
-    owner = ledger.owner(noun, name) or from_aws.named_in_parameters(news)
+    owner = ledger.owner(noun, name)
     if owner is None:
         logger.info("%s %s: not ours", noun, name)
         return None
+    is_about(owner.run, owner.attempt)
     return SignalContext(yard, ledger, owner.run, owner.attempt, owner.wait)
 
 

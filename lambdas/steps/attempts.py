@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import assert_never
 
-from lambdas.aws import ssm, states
+from lambdas.aws import states
+from lambdas.aws.instances import Instance
 from lambdas.aws.ledger import (
     AlreadyWrittenError,
     Ledger,
@@ -25,7 +26,7 @@ from lambdas.core.model.errors import AccessDenied, Misconfigured
 from lambdas.core.model.timeline import Entry
 from lambdas.core.run import deadlines, readiness
 from lambdas.core.run.outcome import Ending
-from lambdas.core.run.records import ENDED_WITH_IT, AttemptUpdate, Records, TokenRow, ended_badly
+from lambdas.core.run.records import ENDED_WITH_IT, AttemptUpdate, HostRow, Records, TokenRow, ended_badly
 from lambdas.core.run.recovery import Trouble
 from lambdas.core.values import wire
 from lambdas.steps.observability import logger, note
@@ -53,6 +54,17 @@ def end_once(ledger: Ledger, run: str, attempt: int, values: AttemptUpdate, *als
         logger.info("attempt %s of %s had ended before", attempt, run)
         return False
     return True
+
+
+def could_not_start(row: HostRow, host: Instance) -> str | None:
+    """Why no other host in its place would start either; None for one that EC2 has started."""
+    if row.ready or not host.never_ran:
+        return None
+    return (
+        f"EC2 could not start {host.id}: {host.state_reason}. Mostly it is the KMS key of its disk, which "
+        "the yard's roles or EC2's own may not use: `make preflight` says what to set (kms_key), and the "
+        "Training stack's output Prepared what could not be granted"
+    )
 
 
 def settle(ledger: Ledger, records: Records, attempt: int, now: datetime) -> bool:
@@ -103,11 +115,8 @@ def gather(
     now: datetime,
     *,
     lost: Mapping[str, str],
-    ssm_denied: str | None = None,
 ) -> None:
-    """Is the gang complete? Then AwaitHosts is over. Systems Manager is asked only once every host is ready.
-
-    `ssm_denied` is what a host's Systems Manager agent says it may not do."""
+    """Is the gang complete? Then AwaitHosts is over."""
     token = records.waiting(attempt, ("await_hosts",))
     if token is None:
         return
@@ -115,9 +124,8 @@ def gather(
     ids = [host.instance for host in members]
     ready = records.ready(attempt)
     lost = dict(lost) | {host.instance: host.going for host in members if host.going}
-    online = ssm.online(ids) if len(ready) == len(ids) and not lost else frozenset()
     run, patience = records.run.run, now + timedelta(days=1)
-    verdict = readiness.assess(ids, ready=ready, online=online, lost=lost, now=now, deadline=patience)
+    verdict = readiness.assess(ids, ready=ready, lost=lost, now=now, deadline=patience)
     match verdict:
         case readiness.Complete(reason=reason):
             lasts, silent = deadlines.train_timeouts(records, attempt, now)
@@ -136,18 +144,8 @@ def gather(
             end(ledger, run, attempt, entry, now, trouble=trouble, step=None)
         case readiness.Waiting(reason=reason):
             logger.info("%s: %s", run, reason)
-            late = readiness.late(members, ready, online, now, denied=ssm_denied)
-            if late:
-                entry = note("not registered", late.reason, at=now, attempt=attempt)
-                end(ledger, run, attempt, entry, now, trouble=late, step=None)
         case _:
             assert_never(verdict)
-
-
-def all_are_ready(records: Records, attempt: int) -> bool:
-    """Whether AwaitHosts waits for nothing but Systems Manager."""
-    waits = records.waiting(attempt, ("await_hosts",)) is not None
-    return waits and len(records.ready(attempt)) == len(records.members(attempt))
 
 
 def give_up(ledger: Ledger, run: str, lost: Misconfigured, now: datetime) -> int:

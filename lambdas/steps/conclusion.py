@@ -7,17 +7,18 @@ from typing import Any, Literal
 
 from lambdas.aws import s3
 from lambdas.aws.ledger import AlreadyWrittenError, Ledger, event_row, no_open_row, run_row
-from lambdas.core.edges.conclude import Concluded, ConcludedBefore, ConcludeInput
+from lambdas.core.edges.conclude import Concluded, ConcludeInput, NotConcluded
 from lambdas.core.model import timeline
 from lambdas.core.model.errors import AccessDenied, TrainyardError
-from lambdas.core.run import outcome
+from lambdas.core.model.metrics import Metric
+from lambdas.core.run import outcome, steps
 from lambdas.core.run.outcome import Conclusion, Outcome
 from lambdas.core.run.records import AttemptUpdate, Records, RunUpdate
 from lambdas.core.run.summary import RunFacts
 from lambdas.core.values import wire
 from lambdas.core.values.lazy import dataclass
 from lambdas.steps import admission, attempts
-from lambdas.steps.observability import clock, logger, note
+from lambdas.steps.observability import clock, logger, measure, note
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,6 +71,17 @@ class RunEnd(RunFacts):
             self.ledger.write(*ended, no_open_row(run))
         except AlreadyWrittenError:
             logger.info("%s was concluded meanwhile", run)
+        else:
+            if unless and records:
+                self.count()
+
+    def count(self) -> None:
+        """For CloudWatch, by whoever has written when the run ended."""
+        if self.row and self.row.cut_short:
+            measure(Metric.RUNS_CUT_SHORT)
+        lost = steps.seconds_lost(self.attempts) if self.row and self.row.kind == "train" else 0.0
+        if lost:
+            measure(Metric.SECONDS_LOST, lost)
 
 
 def has_summary(bucket: str, run: str) -> bool:
@@ -82,8 +94,11 @@ def end_of(
     given: ConcludeInput,
     *,
     has_concluded: Callable[[Records], bool] = lambda records: records.run.ended is not None,
-) -> RunEnd | Concluded | ConcludedBefore:
-    """How the run ends; or the answer at once, where it had concluded by itself or is another execution's."""
+) -> RunEnd | Concluded | NotConcluded:
+    """How the run ends; or the answer at once, where it had concluded by itself or is another execution's.
+
+    A function goes on when its execution is stopped. From `cut_short` on Launch asks for no host; one that is asking
+    is waited for, so that the bill has what it launches."""
     ledger, run = Ledger(table_name), given.run
     records = ledger.read(run)
     last = given.outcome
@@ -101,7 +116,15 @@ def end_of(
         return end.answer
     if given.cut_short and (has_concluded(records) if records else has_summary(bucket_name, run)):
         ledger.write(no_open_row(run))
-        return ConcludedBefore(reason=f"{run} had concluded by itself")
+        return NotConcluded(reason=f"{run} had concluded by itself")
+    if given.cut_short and records:
+        ledger.write(run_row(run, {"cut_short": end.now}))
+        records = ledger.read(run)
+        if records and records.is_asking(end.now):
+            return NotConcluded(
+                reason=f"Launch still asks EC2 for hosts of {run}: patrol concludes it in a while"
+            )
+        end = replace(end, records=records)
     for wrong in (_unnoticed(how, records), _unreleased(given, records), _not_undone(given)):
         end = end.spoiled(wrong) if wrong else end
     return _with_attempt_ended(end)

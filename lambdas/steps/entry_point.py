@@ -1,24 +1,42 @@
-"""What makes a Lambda handler of a function with types: parse the event, call, answer in JSON."""
+"""What makes a Lambda handler of a function with types: parse, name the run in the log, call, answer in JSON."""
 
 import functools
 import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar, cast
 
+from lambdas.core.model import errors
 from lambdas.core.model.errors import Misconfigured
+from lambdas.core.model.metrics import Metric
 from lambdas.core.values import wire
+from lambdas.steps.observability import is_about, logger, measure
 
 Given = TypeVar("Given")
 
 
-def entry_point(function: Callable[[Given], object]) -> Callable[[Mapping[str, Any], object], dict[str, Any]]:
-    """The event is read as the class of the function's one argument. Raises Misconfigured where it does not fit."""
-    (argument,) = inspect.signature(function).parameters.values()
+def entry_point(function: Callable[..., object]) -> Callable[[Mapping[str, Any], Any], dict[str, Any]]:
+    """The event is read as the class of the function's one argument, if it takes one. Raises Misconfigured where it
+    does not fit, and whatever the function raises: the log then has the run's name beside it, and of what is the yard's
+    own fault CloudWatch is told."""
+    nouns = [argument.annotation for argument in inspect.signature(function).parameters.values()]
     name = function.__module__.removeprefix("lambdas.handlers.")
 
+    @logger.inject_lambda_context(clear_state=True)
     @functools.wraps(function)
-    def handler(event: Mapping[str, Any], _context: object) -> dict[str, Any]:
-        answer: dict[str, Any] = wire.to_json(function(parse(argument.annotation, event, of=name)))
+    def handler(event: Mapping[str, Any], _context: Any) -> dict[str, Any]:
+        try:
+            given = [parse(noun, event, of=name) for noun in nouns]
+            for each in given:
+                if hasattr(each, "run"):
+                    is_about(each.run, getattr(each, "attempt", None))
+            answer: dict[str, Any] = wire.to_json(function(*given))
+        except Exception as error:
+            if errors.is_the_yards(error):
+                logger.exception("%s failed", name)
+                measure(Metric.FUNCTION_FAILURES, error=type(error).__name__)
+            else:
+                logger.info("%s ends with %s: %s", name, type(error).__name__, error)
+            raise
         return answer
 
     return handler

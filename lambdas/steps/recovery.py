@@ -18,5 +18,5 @@ def decided(given: RecoverInput, decide: Decide) -> Retry | EndRun:
     """What is decided of the attempt's trouble; the log gets it too."""
     trouble, deadline = given.failure.trouble, given.plan.deadline
     decision = decide(trouble, attempt=given.attempt, now=given.now, deadline=deadline)
-    logger.info("%s: %s", decision.kind, decision.reason, extra={"run": given.run, "attempt": given.attempt})
+    logger.info("%s: %s", decision.kind, decision.reason)
     return decision

@@ -167,10 +167,22 @@ def answer_command(entered: Entered, status: str) -> TrainyardError | None:
     if status == "Success":
         attempts.succeed(entered.ledger, entered.run, entered.token, Done(), entered.now)
     elif status in ENDED_BADLY:
-        where = "its output: aws ssm list-command-invocations --details"
-        error = FAILS_WITH[entered.wait]
-        return _noted(entered, error(f"the {entered.wait} document ended with {status}; {where}"))
+        return _noted(entered, _why_badly(entered, status))
     return None
+
+
+def _why_badly(entered: Entered, status: str) -> TrainyardError:
+    """A document that its host says has failed is at fault itself; where the host said nothing, the host is lost."""
+    row = entered.row
+    assert row is not None, "what ended had begun"
+    assert row.command is not None, "a wait for a command holds one"
+    if silent := ssm.silent(row.command):
+        hosts = ", ".join(sorted(silent))
+        return HostLost(
+            f"{hosts} never said how the {entered.wait} document ended ({status}): it hangs, or is cut off"
+        )
+    where = "its output: aws ssm list-command-invocations --details"
+    return FAILS_WITH[entered.wait](f"the {entered.wait} document ended with {status}; {where}")
 
 
 def answer_image(entered: Entered, image: Image | None) -> TrainyardError | None:

@@ -1,11 +1,16 @@
-"""Alarms to the operator, each of which says what to do."""
+"""Alarms to the operator, each of which says what to do.
+
+Few, since each metric that an alarm watches costs ten cents a month, in metric math too: of what the whole yard tells
+(docs/decisions/0024-few-alarms.md), not of each function.
+"""
 
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_cloudwatch_actions as actions
 from aws_cdk import aws_sns as sns
 from constructs import Construct
 
-from stacks.constructs.function import Function
+from lambdas.core.model.metrics import Metric
+from stacks.constructs.metrics import measured
 
 
 class Alarms:
@@ -35,14 +40,19 @@ class Alarms:
         )
         alarm.add_alarm_action(self._action)
 
-    def on_function(self, function: Function) -> None:
-        """One alarm a metric: a sum of two is metric math, which CloudFormation on the local cloud does not know."""
-        for what, metric in (
-            ("fails", function.measured("Errors")),
-            ("throttled", function.measured("Throttles")),
-        ):
-            self.on(
-                f"{function.dashed}-{what}",
-                metric,
-                f"The function {function.word} failed or was throttled. Its log: {function.log_name}.",
-            )
+    def on_the_whole_yard(self) -> None:
+        """What any function and any run tells."""
+        self.on(
+            "function-failed",
+            measured(self._yard, Metric.FUNCTION_FAILURES),
+            "A function failed through the yard's own fault: a permission, its set-up, or a bug. The dashboard's table "
+            f"of these names it; the reason is in its log, /{self._yard}/functions/<name>. What it did for a run is "
+            "tried again, or ends that run with the same reason.",
+        )
+        self.on(
+            "run-cut-short",
+            measured(self._yard, Metric.RUNS_CUT_SHORT),
+            "An execution was stopped by hand, its time was up, or it failed in its Conclude. Its hosts are ended and "
+            "runs/<id>/summary.json is written; the dashboard's last failures name it. Nothing is to be done for one "
+            "that you stopped; any other is a fault of the yard's.",
+        )

@@ -14,6 +14,7 @@ from constructs import Construct
 
 from stacks import packages
 from stacks.constructs.acknowledge import acknowledge
+from stacks.constructs.keys import key_of
 from stacks.constructs.names import arn_in
 from stacks.settings import YardSettings
 
@@ -44,13 +45,14 @@ class Function(lambda_.Function):
         scope: Construct,
         word: str,
         *,
-        yard: str,
+        settings: YardSettings,
         dependencies: lambda_.ILayerVersion,
         environment: Mapping[str, str],
         minutes: float = 1,
         module: str | None = None,
     ) -> None:
         dashed = word.replace(".", "-").replace("_", "-")
+        yard = settings.yard
         name = f"{yard}-{dashed}"
         holder = Construct(scope, camel(word.rpartition(".")[2]))
         self.word, self.dashed, self.name, self.log_name = word, dashed, name, f"/{yard}/functions/{dashed}"
@@ -58,7 +60,8 @@ class Function(lambda_.Function):
             holder,
             "Log",
             log_group_name=self.log_name,
-            retention=logs.RetentionDays.ONE_MONTH,
+            encryption_key=key_of(holder, settings.kms_key),
+            retention=settings.log_retention,
             removal_policy=cdk.RemovalPolicy.DESTROY,
         )
         role = iam.Role(
@@ -76,7 +79,7 @@ class Function(lambda_.Function):
             code=lambda_.Code.from_asset(str(packages.functions_folder()), exclude=packages.LEFT_BEHIND),
             handler=f"lambdas.handlers.{module or word}.handler",
             layers=[dependencies],
-            environment=dict(environment),
+            environment={"POWERTOOLS_SERVICE_NAME": yard, **environment},
             memory_size=512,
             timeout=cdk.Duration.minutes(minutes),
             role=role,
@@ -97,13 +100,13 @@ class Function(lambda_.Function):
         """As `scope` may speak of it, in whatever stack it is."""
         return arn_in(scope, self, self.function_arn, "lambda", "function", self.name)
 
-    def measured(self, metric: str, statistic: str = "Sum") -> cloudwatch.Metric:
-        """One of `AWS/Lambda`'s metrics of it, over five minutes, for any stack."""
+    def measured(self, metric: str) -> cloudwatch.Metric:
+        """The sum of one of `AWS/Lambda`'s metrics of it, over five minutes, for any stack."""
         return cloudwatch.Metric(
             namespace="AWS/Lambda",
             metric_name=metric,
             dimensions_map={"FunctionName": self.name},
-            statistic=statistic,
+            statistic="Sum",
         )
 
 
@@ -131,7 +134,7 @@ class FunctionFactory:
         return Function(
             scope,
             word,
-            yard=self.settings.yard,
+            settings=self.settings,
             dependencies=self._dependencies,
             minutes=minutes,
             module=module,
@@ -145,7 +148,7 @@ class FunctionFactory:
 
     def make_pure(self, scope: Construct, word: str) -> Function:
         """One that decides and does nothing: its role has no permission but to write its log."""
-        return Function(scope, word, yard=self.settings.yard, dependencies=self._dependencies, environment={})
+        return Function(scope, word, settings=self.settings, dependencies=self._dependencies, environment={})
 
 
 def functions_of(*scopes: Construct) -> list[Function]:

@@ -46,6 +46,7 @@ class HostTemplates:
     it: 0 (as its blocks are touched), and those in MiB/s up to `most_rate`. In all else they are the same.
 
     `image` is what a request starts from that names none. `user_data` is a script that the host runs at its first boot.
+    The disk is encrypted with `key`, the ARN of a KMS key; without one, with the account's own.
     """
 
     def __init__(self, scope: Construct, *, role: HostRole, most_rate: int, **more: Any) -> None:
@@ -84,6 +85,7 @@ class _HostTemplate(ec2.CfnLaunchTemplate):
         role: HostRole,
         security_group: ec2.ISecurityGroup,
         rate: int,
+        key: str,
         tags: Mapping[str, str],
         image: str | None = None,
         user_data: str | None = None,
@@ -112,6 +114,7 @@ class _HostTemplate(ec2.CfnLaunchTemplate):
                         device_name="/dev/sda1",
                         ebs=self.EbsProperty(
                             encrypted=True,
+                            kms_key_id=key or None,
                             volume_type="gp3",
                             volume_initialization_rate=rate or None,
                             delete_on_termination=True,

@@ -14,8 +14,10 @@ from constructs import Construct
 
 from stacks.constructs.acknowledge import acknowledge
 from stacks.constructs.function import Function, camel
+from stacks.constructs.keys import key_of
 from stacks.constructs.names import arn_in, by_name
 from stacks.constructs.permissions import allow
+from stacks.settings import YardSettings
 
 FOLDER = Path(__file__).parents[1] / "workflows"
 
@@ -65,16 +67,14 @@ class StateMachine(sfn.StateMachine):
         scope: Construct,
         word: str,
         *,
-        yard: str,
+        settings: YardSettings,
         functions: Sequence[Function],
         timeout: cdk.Duration,
-        look_seconds: int | None = None,
+        waits: bool = False,
     ) -> None:
-        text = (FOLDER / word / "asl.json").read_text()
+        yard, text = settings.yard, (FOLDER / word / "asl.json").read_text()
         arns = {f"{camel(function.word)}FunctionArn": function.arn_in(scope) for function in functions}
-        looks = (
-            {} if look_seconds is None else {"LookSeconds": str(look_seconds), "Partition": cdk.Aws.PARTITION}
-        )
+        looks = {"LookSeconds": str(settings.look_seconds), "Partition": cdk.Aws.PARTITION} if waits else {}
         _check(word, text, arns | looks)
         role = iam.Role(
             scope,
@@ -87,7 +87,8 @@ class StateMachine(sfn.StateMachine):
             scope,
             "WorkflowLog",
             log_group_name=self.log_name,
-            retention=logs.RetentionDays.THREE_MONTHS,
+            encryption_key=key_of(scope, settings.kms_key),
+            retention=settings.log_retention,
             removal_policy=cdk.RemovalPolicy.DESTROY,
         )
         super().__init__(

@@ -13,6 +13,7 @@ from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
 
+from stacks.constructs import keys
 from stacks.constructs.acknowledge import acknowledge
 
 METRICS = "Trainyard"
@@ -74,20 +75,20 @@ def _as_reported(resource: str) -> str:
 
 
 def read_objects(role: iam.Role, bucket: s3.IBucket, *prefixes: str) -> None:
-    _objects(role, bucket, ["s3:GetObject"], prefixes)
+    _objects(role, bucket, ["s3:GetObject"], prefixes, keys.READ)
 
 
 def read_versions(role: iam.Role, bucket: s3.IBucket, *prefixes: str) -> None:
     """Read exactly the version that an event speaks of."""
-    _objects(role, bucket, ["s3:GetObjectVersion"], prefixes)
+    _objects(role, bucket, ["s3:GetObjectVersion"], prefixes, keys.READ)
 
 
 def write_objects(role: iam.Role, bucket: s3.IBucket, *prefixes: str) -> None:
-    _objects(role, bucket, ["s3:PutObject"], prefixes)
+    _objects(role, bucket, ["s3:PutObject"], prefixes, keys.WRITE)
 
 
 def delete_objects(role: iam.Role, bucket: s3.IBucket, *prefixes: str) -> None:
-    _objects(role, bucket, ["s3:DeleteObject"], prefixes)
+    _objects(role, bucket, ["s3:DeleteObject"], prefixes, ())
 
 
 def list_objects(role: iam.Role, bucket: s3.IBucket, *prefixes: str) -> None:
@@ -106,6 +107,7 @@ def list_objects(role: iam.Role, bucket: s3.IBucket, *prefixes: str) -> None:
 def use_ledger(role: iam.Role, table: dynamodb.ITable, *calls: str) -> None:
     """`calls` are DynamoDB's own: GetItem, Query, PutItem, UpdateItem ..."""
     allow(role, [f"dynamodb:{call}" for call in calls], [table.table_arn])
+    keys.use_for_rows(role, table, calls)
 
 
 def read_parameters(role: iam.Role, name: str, *actions: str) -> None:
@@ -119,8 +121,11 @@ def read_parameters(role: iam.Role, name: str, *actions: str) -> None:
     )
 
 
-def _objects(role: iam.Role, bucket: s3.IBucket, actions: Sequence[str], prefixes: Sequence[str]) -> None:
+def _objects(
+    role: iam.Role, bucket: s3.IBucket, actions: list[str], prefixes: Sequence[str], of_key: Sequence[str]
+) -> None:
     allow(role, actions, [bucket.arn_for_objects(f"{prefix}*") for prefix in prefixes])
+    keys.use_for_objects(role, bucket, of_key)
     owner = cdk.Stack.of(bucket)
     exported = owner.resolve(owner.export_value(bucket.bucket_arn))["Fn::ImportValue"]
     for prefix in prefixes:
@@ -140,9 +145,10 @@ def end_hosts(role: iam.Role, yard: str) -> None:
     allow(role, calls, [ec2("instance/*")], tagged(yard), because=BY_TAG)
 
 
-def start_hosts(role: iam.Role, yard: str) -> None:
+def start_hosts(role: iam.Role, yard: str, *, key: str) -> None:
     """Start hosts of this yard again that were stopped."""
     allow(role, ["ec2:StartInstances"], [ec2("instance/*")], tagged(yard), because=BY_TAG)
+    keys.use_for_volumes(role, key)
 
 
 def mark_hosts(role: iam.Role, yard: str, *keys: str) -> None:
@@ -151,12 +157,13 @@ def mark_hosts(role: iam.Role, yard: str, *keys: str) -> None:
     allow(role, ["ec2:CreateTags"], [ec2("instance/*")], these, because=BY_TAG)
 
 
-def image_hosts(role: iam.Role, yard: str) -> None:
+def image_hosts(role: iam.Role, yard: str, *, key: str) -> None:
     """Make an image of a host of this yard; image and snapshots carry the yard's tag."""
     allow(role, ["ec2:CreateImage"], [ec2("instance/*")], tagged(yard), because=BY_TAG)
     made = [ec2_unowned("image/*"), ec2_unowned("snapshot/*")]
     allow(role, ["ec2:CreateImage"], made, because=TO_BE_MADE)
     allow(role, ["ec2:CreateTags"], made, to_be_tagged(yard, "CreateImage"), because=BY_TAG)
+    keys.use_for_volumes(role, key)
 
 
 def retire_images(role: iam.Role, yard: str) -> None:

@@ -40,16 +40,6 @@ class Workflow(Construct):
             self.machine.measured.metric_failed(),
             "A run failed. Its execution's cause and runs/<id>/summary.json say why.",
         )
-        for ended, metric in (
-            ("aborted", self.machine.measured.metric_aborted()),
-            ("timed-out", self.machine.measured.metric_timed_out()),
-        ):
-            alarms.on(
-                f"{self.word}-{ended}",
-                metric,
-                "An execution was stopped by hand or hit its last resort. Nothing was released: look for hosts with "
-                "its tag trainyard:run and terminate them.",
-            )
 
     def function(
         self, state: str, *, minutes: float = 1, module: str | None = None, **environment: str
@@ -63,10 +53,10 @@ class Workflow(Construct):
         machine = StateMachine(
             self,
             self.word,
-            yard=self.yard,
+            settings=self.settings,
             functions=[*functions_of(self), *others],
             timeout=timeout,
-            look_seconds=self.settings.look_seconds if waits else None,
+            waits=waits,
         )
         name = f"{self.word.capitalize()}StateMachineArn"
         cdk.CfnOutput(cdk.Stack.of(self), name, value=machine.state_machine_arn)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from stacks.constructs import permissions
+from stacks.constructs import keys, permissions
 from stacks.constructs.function import Function
 from stacks.constructs.hosts import HostTemplates
 from stacks.constructs.launch_permissions import launch_hosts, plan_launches
@@ -22,7 +22,7 @@ def plan(workflow: Workflow, network: NetworkStack) -> Function:
     role = function.its_role
     plan_launches(role)
     permissions.write_objects(role, workflow.bucket, "runs/")
-    permissions.use_ledger(role, workflow.table, "Query", "PutItem", "UpdateItem")
+    permissions.use_ledger(role, workflow.table, "GetItem", "Query", "PutItem", "UpdateItem")
     return function
 
 
@@ -39,6 +39,7 @@ def launch(
         module="train.launch",
         minutes=3,
         LAUNCH_TEMPLATES=templates.setting,
+        **({"KMS_KEY": workflow.settings.kms_key} if workflow.settings.kms_key else {}),
     )
     role = function.its_role
     launch_hosts(
@@ -49,6 +50,7 @@ def launch(
         yard=workflow.yard,
         images=images,
     )
+    keys.use_for_volumes(role, workflow.settings.kms_key)
     permissions.anywhere(role, "ec2:DescribeInstances")
     permissions.use_ledger(role, workflow.table, "Query", "PutItem", "UpdateItem")
     return function

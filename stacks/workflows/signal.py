@@ -31,6 +31,7 @@ class Signal(Construct):
         permissions.mark_hosts(role, yard, hold.TAG)
         permissions.read_objects(role, factory.bucket, "runs/")
         permissions.list_objects(role, factory.bucket, "runs/")
+        permissions.write_objects(role, factory.bucket, "runs/*/order.json")
         permissions.use_ledger(role, factory.table, "GetItem", "Query", "PutItem", "UpdateItem")
         for name, description, pattern in _reports(yard):
             rule(

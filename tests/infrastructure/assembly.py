@@ -1,10 +1,11 @@
 """A synthesised assembly, read so that tests can speak of functions, roles and permissions."""
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from simulation.template import templates_of
 
 HERE = "{AWS::Region}:{AWS::AccountId}"
 NAMED = {
@@ -43,8 +44,7 @@ class Assembly:
     def read(cls, folder: Path) -> "Assembly":
         """The templates, with what one imports replaced by what the other exports, and an ARN made of a name by a
         reference to what has that name."""
-        files = sorted(folder.glob("*.template.json"))
-        templates = {f.name.removesuffix(".template.json"): json.loads(f.read_text()) for f in files}
+        templates = templates_of(folder)
         outputs = [each for template in templates.values() for each in template.get("Outputs", {}).values()]
         exports = {each["Export"]["Name"]: each["Value"] for each in outputs if "Export" in each}
         read = cls(folder, {name: _imported(template, exports) for name, template in templates.items()})

@@ -30,7 +30,6 @@ def test_it_may_do_this_and_nothing_else(yard: Assembly) -> None:
     assert found == {
         "cloudwatch:GetMetricData",
         "dynamodb:BatchGetItem",
-        "dynamodb:GetItem",
         "dynamodb:PutItem",
         "dynamodb:Query",
         "ec2:CreateTags",
@@ -42,6 +41,7 @@ def test_it_may_do_this_and_nothing_else(yard: Assembly) -> None:
         "lambda:InvokeFunction",
         "logs:CreateLogStream",
         "logs:PutLogEvents",
+        "pricing:GetProducts",
         "s3:GetObject",
         "s3:ListBucket",
         "sns:Publish",

@@ -88,7 +88,8 @@ def test_a_function_may_use_what_its_settings_name(yard: Assembly) -> None:
 def test_recover_decides_and_may_do_nothing(yard: Assembly) -> None:
     for function in ("train_recover", "bake_recover", "launch_recover"):
         assert actions(yard, yard.role_of(function)) == LOGGING
-        assert "Environment" not in yard.functions[function].properties
+        given = yard.functions[function].properties["Environment"]["Variables"]
+        assert set(given) == {"POWERTOOLS_SERVICE_NAME"}, "it knows no place to write to"
 
 
 def test_only_release_patrol_and_the_fate_of_an_imaged_host_end_hosts(yard: Assembly) -> None:
@@ -120,6 +121,11 @@ def test_a_host_is_ended_and_started_by_the_yards_tag_alone(
     for permission in of(yard, function, action):
         assert permission.resource.endswith(":instance/*")
         assert tagged(permission, "aws:ResourceTag/trainyard:yard")
+
+
+def test_only_patrol_asks_what_things_cost(yard: Assembly) -> None:
+    """Whoever else says dollars reads what it has kept."""
+    assert yard.may("pricing:GetProducts") == {"PatrolRole"}
 
 
 def test_only_the_two_launches_launch(yard: Assembly) -> None:
@@ -212,8 +218,10 @@ def test_only_a_bake_points_the_image_parameter(yard: Assembly) -> None:
     assert yard.may("ssm:PutParameter") == {"BakePublishRole"}
 
 
-def test_only_submit_starts_runs_and_the_clock_what_retires_images(yard: Assembly) -> None:
-    starting = {"SubmitRole", "RetireWorkflowEventsRole", "PatrolRole"}
+def test_only_submit_starts_runs_and_the_clock_what_retires_images_and_a_deployment_the_first_bake(
+    yard: Assembly,
+) -> None:
+    starting = {"SubmitRole", "RetireWorkflowEventsRole", "PatrolRole", "PrepareRole"}
     assert yard.may("states:StartExecution") == starting
     for permission in of(yard, "submit", "states:StartExecution"):
         assert "*" not in permission.resource
@@ -235,6 +243,11 @@ def test_hosts_read_programs_data_and_runs_write_runs_speak_on_one_bus_and_measu
         ("s3:ListBucket", ""),
         ("s3:PutObject", "runs/*"),
     ]
+
+
+def test_signal_writes_orders_and_nothing_else_into_the_bucket(yard: Assembly) -> None:
+    (permission,) = of(yard, "signal", "s3:PutObject")
+    assert permission.resource.split("/", 1)[1] == "runs/*/order.json*"
 
 
 @pytest.mark.parametrize(

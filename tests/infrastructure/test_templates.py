@@ -48,6 +48,7 @@ def test_the_promised_outputs_are_there(yard: Assembly) -> None:
             "TrainStateMachineArn",
             "SnapshotStateMachineArn",
             "LaunchStateMachineArn",
+            "Prepared",
         },
         "Trainyard-Patrol": set(),
         "Trainyard-Watch": set(),
@@ -115,11 +116,6 @@ def test_what_is_spoken_of_by_its_name_is_there(which: str, request: pytest.Fixt
     machines = {re.sub(r":execution:([\w-]+):", r":stateMachine:\1", each) for each in spoken}
     assert machines
     assert machines <= set(dict(assembly.named()))
-    functions = {each.properties["FunctionName"] for each in assembly.resources("AWS::Lambda::Function")}
-    for alarm in assembly.resources("AWS::CloudWatch::Alarm"):
-        for dimension in alarm.properties["Dimensions"]:
-            if dimension["Name"] == "FunctionName":
-                assert dimension["Value"] in functions
 
 
 def joined(value: Any) -> Iterator[str]:
@@ -174,6 +170,13 @@ def test_a_second_yard_shares_no_name_with_the_first(yard: Assembly, private_yar
         ({"volume_initialization_rate": "50"}, "volume_initialization_rate='50': say 100, 200 or 300"),
         ({"bake_schedule": "sundays"}, "bake_schedule='sundays': say rate"),
         ({"bake_recipe": "My Recipe"}, "bake_recipe='My Recipe': say the name"),
+        ({"vpc": "my-vpc"}, "vpc='my-vpc': say the id of a VPC"),
+        ({"vpc": "vpc-0123456789abcdef0"}, "vpc and subnets: say both"),
+        ({"subnets": "subnet-0123456789abcdef0 subnet-1"}, "say different ids"),
+        ({"permissions_boundary": "Bound"}, "permissions_boundary='Bound': say the ARN"),
+        ({"kms_key": "alias/mine"}, "kms_key='alias/mine': say the ARN of a key"),
+        ({"bake_on_deploy": "later"}, "bake_on_deploy='later': say true or false"),
+        ({"log_days": 31}, "log_days='31': CloudWatch keeps logs for 1, 3, 5"),
     ],
 )
 def test_an_impossible_choice_is_refused_with_what_is_allowed(context: dict[str, str], reason: str) -> None:
@@ -239,7 +242,7 @@ OF_LAMBDA = [
 ]
 OF_ITS_OWN = {
     ("train", "Generalize"): ("NotRegistered", 5, 12),
-    ("bake", "Install"): ("NotRegistered", 5, 60),
+    ("bake", "Install"): ("NotRegistered", 5, 120),
     ("launch", "Await"): ("NotRegistered", 5, 240),
     ("snapshot", "Pause"): ("NotRegistered", 5, 12),
     ("snapshot", "Stop"): ("StillStopping", 5, 240),
@@ -334,38 +337,12 @@ def test_the_parameters_that_functions_send_are_the_documents_own(yard: Assembly
 # ------------------------------------------------------------------------------------------------------- watch
 
 
-def test_an_operator_gets_alarms_of_failed_runs_failing_functions_and_dead_letters(yard: Assembly) -> None:
-    alarms = {each.properties["AlarmName"] for each in yard.resources("AWS::CloudWatch::Alarm")}
-    wanted = {
-        f"trainyard-{function.replace('_', '-')}-{what}"
-        for function in yard.functions
-        for what in ("fails", "throttled")
-    }
-    wanted |= {f"trainyard-{word}-{how}" for word in WORKFLOWS for how in ("failed", "aborted", "timed-out")}
-    assert alarms == wanted | {"trainyard-dead-letters", "trainyard-retire-failed", "trainyard-patrol-absent"}
-
-
-def test_every_alarm_tells_the_topic_and_says_what_to_do(yard: Assembly) -> None:
-    for alarm in yard.resources("AWS::CloudWatch::Alarm"):
-        assert len(alarm.properties["AlarmActions"]) == 1
-        assert len(alarm.properties["AlarmDescription"]) > 40
-        absent = alarm.properties["AlarmName"] == "trainyard-patrol-absent"
-        assert alarm.properties["TreatMissingData"] == ("breaching" if absent else "notBreaching")
-
-
 def test_a_person_is_told_by_mail_when_the_yard_has_an_address(
     yard: Assembly, private_yard: Assembly
 ) -> None:
     assert yard.resources("AWS::SNS::Subscription") == []
     (subscription,) = private_yard.resources("AWS::SNS::Subscription")
     assert subscription.properties["Endpoint"] == "someone@example.org"
-
-
-def test_the_dashboard_shows_open_runs_oldest_first(yard: Assembly) -> None:
-    (board,) = [
-        each for each in yard.resources("AWS::CloudWatch::Dashboard") if each.stack == "Trainyard-Watch"
-    ]
-    assert "Open runs, oldest first" in text(board.properties["DashboardBody"])
 
 
 def test_logs_do_not_stay_for_ever(yard: Assembly) -> None:

@@ -16,6 +16,7 @@ from typing import Any
 
 from tests.e2e.runs import Runs
 from tests.e2e.shelf import retire, shelf_of, waiting_run
+from tests.e2e.watch import table_of
 from tests.permissions.grants import MANAGED, Grant
 from trainyard.client import Run
 from trainyard.client.errors import StillRunning
@@ -73,15 +74,16 @@ def host_killed(runs: Runs, name: str) -> Seen:
     return _seen(runs, run)
 
 
-def host_frozen(runs: Runs, name: str) -> Seen:
-    """A worker hangs and the chief's program is killed: the chief waits for a worker that says nothing."""
-    run = runs.in_mid_training(runs.job(name, program={"args": LONG}))
-    runs.cloud.fault("freeze", runs.host_of(run, "worker"))
-    runs.yard.session.client("ssm").send_command(
-        DocumentName="AWS-RunShellScript",
-        InstanceIds=[runs.host_of(run, "chief")],
-        Parameters={"commands": ["pkill -KILL -f '[-]m steps'"]},
+def host_unregistered(runs: Runs, name: str) -> Seen:
+    """Systems Manager does not know one of two hosts, which is asked to leave when the other vanishes."""
+    run = runs.start(runs.job(name, program={"args": LONG}))
+    host = runs.until("a gang", lambda: len(up := living(runs, run.id)) == 2 and up)[0]
+    runs.cloud.fault("unregister", host)
+    runs.until(
+        "a checkpoint, or the end", lambda: runs.checkpoint_of(run) or run.execution.status != "RUNNING"
     )
+    for other in set(living(runs, run.id)) - {host}:
+        runs.cloud.fault("kill", other)
     return _seen(runs, run)
 
 
@@ -127,7 +129,6 @@ def await_hosts_late(runs: Runs, name: str) -> Seen:
     with _throttled(runs, "train-await-hosts"):
         run = runs.start(runs.job(name, **ONE))
         runs.until("a host that is ready", lambda: _rows(run, "host#", "ready"))
-        time.sleep(1)  # Systems Manager knows it by then
     return _seen(runs, run)
 
 
@@ -410,7 +411,9 @@ PATHS: tuple[tuple[str, Path], ...] = (
     (r"SignalRole-states:SendTaskFailure", program_fails),
     (r"TrainWorkflowRole-.*RecoverFunction", program_fails),
     (r"SignalRole-(s3|ssm:SendCommand)", host_killed),
-    (r"SignalRole-ssm:ListCommandInvocations", host_frozen),
+    (r"SignalRole-ssm:ListCommandInvocations", install_fails),
+    (r"(TrainRole|SignalRole)-ssm:DescribeInstanceInformation", host_unregistered),
+    (rf"^HostRole-{MANAGED}", imaged),
     (r"ReleaseRole-ec2:(Stop|ModifyInstanceAttribute)", hosts_stopped),
     (r"SnapshotCaptureRole-states:SendTaskSuccess", imaged_before),
     (r"TrainWorkflowRole-.*Undo", image_of_run_fails),
@@ -427,7 +430,7 @@ PATHS: tuple[tuple[str, Path], ...] = (
     (r"LaunchWorkflowRole-.*(LaunchRecover|Release)", launched_again),
     (r"LaunchAdmitRole-s3:ListBucket", launched_from_nowhere),
     (r"^Launch", launched),
-    (r"TrainAwaitHostsRole-(states:SendTaskSuccess|ssm:DescribeInstanceInformation)", await_hosts_late),
+    (r"TrainAwaitHostsRole-states:SendTaskSuccess", await_hosts_late),
     (r"TrainAwaitHostsRole-states:SendTaskFailure", await_hosts_too_late),
     (r"TrainAwaitHostsRole-s3", finish_unheard),
     (r"TrainRole-states:SendTaskSuccess", train_late),
@@ -472,6 +475,10 @@ UNSEEN: tuple[tuple[str, str], ...] = (
     ),
     (r"^RetireWorkflowEventsRole-", "EventBridge asks for it once a day"),
     (
+        r"^PrepareRole-",
+        "a deployment asks for it, which never fails for it: its output Prepared names the action",
+    ),
+    (
         r"^HostRole-cloudwatch:",
         "the run goes on: the host's agent names it in its log, and patrol, which knows nothing of its GPUs, warns",
     ),
@@ -482,6 +489,10 @@ UNSEEN: tuple[tuple[str, str], ...] = (
     (
         r"^SignalRole-ec2:",
         "only a host that somebody holds asks for it: it is told that nobody did, and the event is among the lost ones",
+    ),
+    (
+        r"^PatrolRole-pricing:GetProducts",
+        "no pass and no run fails: whatever says dollars says that they are another region's, since patrol may not ask",
     ),
     (
         r"-sqs:SendMessage-",
@@ -573,13 +584,11 @@ def _rows(run: Run, prefix: str, attribute: str) -> list[dict[str, Any]]:
 
 
 def _set(runs: Runs, row: dict[str, Any], **values: Any) -> None:
-    table = runs.yard.session.resource("dynamodb").Table(runs.yard.table)
-    table.put_item(Item={**row, **values})
+    table_of(runs).put_item(Item={**row, **values})
 
 
 def _forget(runs: Runs, row: dict[str, Any], *names: str) -> None:
-    table = runs.yard.session.resource("dynamodb").Table(runs.yard.table)
-    table.put_item(Item={key: value for key, value in row.items() if key not in names})
+    table_of(runs).put_item(Item={key: value for key, value in row.items() if key not in names})
 
 
 def _waits(run: Run) -> bool:

@@ -11,6 +11,7 @@ from typing import Any
 import boto3
 import pytest
 
+from benchmarks.recorded import CONTEXT
 from lambdas import settings
 from lambdas.core.model.errors import AccessDenied
 from lambdas.core.values import wire
@@ -73,6 +74,7 @@ class Place:
     @property
     def settings(self) -> PatrolSettings:
         return PatrolSettings(
+            aws_region="us-east-1",
             yard="trainyard",
             table_name="ledger",
             bucket_name="bucket",
@@ -92,6 +94,13 @@ class Place:
             r"Ledger\w+\.Arn": f"arn:aws:dynamodb:{REGION}:{ACCOUNT}:table/ledger",
             r"Notices\w+": self.topic,
             r"PatrolLog\w+\.Arn": f"arn:aws:logs:{REGION}:{ACCOUNT}:log-group:patrol",
+            **{rf"{word.capitalize()}Workflow\w+": arn for word, arn in self.machines.items()},
+            **{
+                rf"{word.title().replace('-', '')}Function\w+\.Arn": (
+                    f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:trainyard-{word}"
+                )
+                for word in TOLD
+            },
         }
         said = json.dumps([plain(each) for each in assembly.statements(assembly.role_of("patrol"))])
         for name, value in made.items():
@@ -187,7 +196,7 @@ def passes(place: Place, who: Credentials, monkeypatch: pytest.MonkeyPatch) -> d
     monkeypatch.setattr(patrol, "clock", lambda: later)
     monkeypatch.setattr(patrol, "SUMMARY_HOUR", later.hour)
     with answering(place.cloud, who):
-        return patrol.handler({}, None)
+        return patrol.handler({}, CONTEXT)
 
 
 def test_the_shipped_role_allows_a_whole_pass(

@@ -2,30 +2,39 @@
 
 import ast
 import dataclasses
+import itertools
+import json
+import re
+from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from lambdas.aws import fleet
+from lambdas.aws import fleet, ledger, s3, ssm
 from lambdas.aws.clients import THROTTLED
 from lambdas.core.capacity import placement
 from lambdas.core.capacity.plan import RefusalKind
+from lambdas.core.capacity.prices import GIB_MONTH
 from lambdas.core.edges import events
 from lambdas.core.model import gang
 from lambdas.core.model.gang import StopReason
-from lambdas.core.model.job import Cluster, Job, Program, Result, Role, Strategy
+from lambdas.core.model.job import Checkpoints, Cluster, Data, Job, Limits, Program, Result, Role, Strategy
 from lambdas.core.patrol import verdict
-from lambdas.core.run import deadlines
+from lambdas.core.run import deadlines, silent_hosts
+from lambdas.steps import orders
 from lambdas.steps.patrol import missed_events
 from lambdas.steps.signals import from_hosts
+from localcloud.base.facts import Facts
 from tests.unit.core.facts import NOON
 from training.host import errors
-from training.host.agent import lease
+from training.host.agent import lease, standing_order
 from training.host.cluster import Cluster as HostsCluster
+from training.host.orders import Order
 from training.host.program import ending, silence
 from training.host.reporting import progress, signals
+from trainyard.client import teardown
 
 ROOT = Path(__file__).resolve().parents[2]
 HOST_TEXTS = [path.read_text() for path in sorted((ROOT / "training/host").rglob("*.py"))]
@@ -53,6 +62,19 @@ def words_in_calls(*functions: str, keyword: str | None = None) -> set[str]:
             )
             found |= {str(each.value) for each in given if isinstance(each, ast.Constant)}
     return found
+
+
+def test_what_a_yard_leaves_is_priced_by_the_row_that_patrol_keeps() -> None:
+    """The client may not import the functions."""
+    assert tuple(teardown.PRICES.items()) == tuple(zip(("pk", "sk"), ledger.PRICES, strict=True))
+    assert {kind.value: dollars for kind, dollars in GIB_MONTH.items()} == teardown.US_EAST_1
+    assert set(teardown.BILLED_AS) == set(teardown.Kind)
+
+
+def test_the_local_cloud_asks_of_a_gib_what_the_functions_take_it_to_cost() -> None:
+    words = {"gp3": "disk", "snapshot": "snapshot", "s3": "bucket", "dynamodb": "table", "logs": "logs"}
+    asked = {words[name]: dollars for name, dollars in Facts.load().storage_prices.items()}
+    assert asked == {kind.value: dollars for kind, dollars in GIB_MONTH.items()}
 
 
 def test_the_runtime_knows_every_strategy() -> None:
@@ -85,15 +107,78 @@ def test_hosts_form_a_cluster_of_every_strategy(strategy: Strategy) -> None:
     assert {host.role for host in hosts.assignments} <= set(Role)
 
 
-@pytest.mark.parametrize("key", [field.name for field in dataclasses.fields(Program)])
-def test_hosts_read_every_key_of_a_program(key: str) -> None:
-    readings = (
-        f'program["{key}"]',
-        f'["program"]["{key}"]',
-        f'program.get("{key}"',
-        f'["program"].get("{key}"',
-    )
-    assert any(reading in text for text in HOST_TEXTS for reading in readings)
+SECTIONS = {
+    "program": Program,
+    "data": Data,
+    "cluster": Cluster,
+    "checkpoints": Checkpoints,
+    "limits": Limits,
+}
+"""Those that hosts are told of in cluster.json; `hardware`, `after` and `policy` are the control plane's."""
+CONTROL_PLANES = {
+    *(("cluster", key) for key in ("strategy", "parameter_servers", "evaluator")),
+    ("checkpoints", "resume"),
+    *(("limits", key) for key in ("hours", "dollars", "restarts")),
+}
+"""Keys of these that no host needs: roles and strategy stand in cluster.json itself, the deadline does, too."""
+AS_HOSTS_CALL_IT = {"data": "(entry|fields)"}
+
+
+@pytest.mark.parametrize(
+    ("section", "key"),
+    [(section, each.name) for section, kind in SECTIONS.items() for each in dataclasses.fields(kind)],
+)
+def test_hosts_read_every_key_of_a_job_that_is_for_them(section: str, key: str) -> None:
+    """A key that is new: hosts must do what it says, or CONTROL_PLANES here says that they need not."""
+    reading = rf"""\b{AS_HOSTS_CALL_IT.get(section, section)}(["'](, {{}})?[\])])?(\[|\.get\()["']{key}["']"""
+    reads = any(re.search(reading, text) for text in HOST_TEXTS)
+    assert reads is ((section, key) not in CONTROL_PLANES)
+
+
+def test_every_section_of_a_job_is_for_hosts_or_for_the_control_plane() -> None:
+    known = {*SECTIONS, "name", "hardware", "after", "policy"}
+    assert {each.name for each in dataclasses.fields(Job)} == known
+
+
+def literals_in(path: str, function: str) -> Iterator[str]:
+    """Every literal text in a function of that file."""
+    for node in ast.walk(ast.parse((ROOT / path).read_text())):
+        if isinstance(node, ast.FunctionDef) and node.name == function:
+            yield from (
+                str(each.value)
+                for each in ast.walk(node)
+                if isinstance(each, ast.Constant) and isinstance(each.value, str)
+            )
+
+
+def test_the_runtime_reads_what_hosts_tell_a_program_by_the_same_names() -> None:
+    told = {
+        each
+        for each in literals_in("training/host/program/environment.py", "environment")
+        if re.fullmatch(r"TRAINYARD_[A-Z_]*[A-Z]", each)
+    }
+    read = {
+        f"TRAINYARD_{each.removeprefix('TRAINYARD_')}"
+        for each in literals_in("trainyard/runtime/environment.py", "from_os")
+        if re.fullmatch(r"[A-Z][A-Z_]*[A-Z]", each) and each != "TF_CONFIG"
+    }
+    at_home_only, for_programs_only = {"TRAINYARD_DEVICES"}, told - read
+    assert read - told == at_home_only
+    assert for_programs_only == {
+        "TRAINYARD_ATTEMPT",
+        "TRAINYARD_ROLE",
+        "TRAINYARD_INDEX",
+        "TRAINYARD_WORKERS",
+    }
+
+
+def test_a_program_by_hand_saves_as_a_job_that_says_nothing_of_it() -> None:
+    texts = list(literals_in("trainyard/runtime/environment.py", "from_os"))
+    defaults = dict(itertools.pairwise(texts))
+    said = Checkpoints()
+    assert float(defaults["CHECKPOINT_STEPS"]) == said.steps
+    assert float(defaults["CHECKPOINT_SECONDS"]) == said.seconds
+    assert float(defaults["CHECKPOINT_KEEP"]) == said.keep
 
 
 def test_hosts_send_the_signals_that_are_listened_to() -> None:
@@ -132,6 +217,33 @@ def test_hosts_give_a_program_as_long_as_the_reason_of_its_end_says() -> None:
 def test_hosts_speak_twice_before_a_run_is_taken_for_dead() -> None:
     beat, silent = timedelta(seconds=progress.ALIVE_SECONDS), missed_events.SILENT_FOR
     assert beat < silent < 2 * beat < deadlines.HEARTBEAT
+
+
+@pytest.mark.parametrize("word", orders.WORDS)
+def test_hosts_read_the_orders_that_stand_in_the_bucket(monkeypatch: pytest.MonkeyPatch, word: str) -> None:
+    """Under the key and in the form that functions write; and these find where a host has left word that it has one."""
+    written: dict[str, bytes] = {}
+
+    def put(_bucket: str, key: str, document: dict[str, Any], *, over: str | None) -> bool:
+        written[key] = json.dumps(document).encode()
+        return True
+
+    monkeypatch.setattr(s3, "get_tagged", lambda *_: None)
+    monkeypatch.setattr(s3, "put_json_once", put)
+    monkeypatch.setattr(ssm, "send", lambda *_, **__: ("c-1",))
+    orders.give(orders.Order(word, "run-1", 2, ("i-1", "i-2")), bucket="bucket", document="start")
+    text = written[standing_order.key("run-1")]
+    taken = standing_order.read(text, instance="i-2")
+    assert taken == Order(word, "run-1", 2)
+    assert standing_order.read(text, instance="i-3") is None
+    left = standing_order.taken_key(taken, "i-2")
+    monkeypatch.setattr(s3, "keys", lambda _, prefix: [left] if left.startswith(prefix) else [])
+    assert orders.taken("bucket", "run-1", 2) == {"i-2"}
+
+
+def test_a_host_has_its_order_before_it_is_taken_for_lost() -> None:
+    looks = standing_order.seconds_between_looks("running") + standing_order.LOOK_SECONDS
+    assert timedelta(seconds=looks) < silent_hosts.LOST_AFTER
 
 
 def test_every_kind_of_refusal_has_a_rank_and_a_code() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import boto3
 
-from training.baking.builder import Builder, has_gpu
+from training.baking.builder import Builder, for_gpus
 from training.baking.install import install
 from training.baking.log import BuilderLog
 from training.baking.recipe import Recipe
@@ -22,6 +22,7 @@ from training.host.errors import HostTrouble, ProgramFault
 from training.host.metadata import Metadata
 from training.host.orders import write_whole
 from training.host.places import Places
+from training.host.reporting import gpus
 
 WORDS: dict[str, tuple[Callable[[Builder], None], float]] = {
     "install": (install, 6000),
@@ -63,7 +64,8 @@ def bake(word: str, uri: str, run: str, *, places: Places, metadata: Metadata) -
                 bucket=bucket,
                 places=places,
                 session=session,
-                has_gpu=has_gpu(places),
+                for_gpus=for_gpus(places),
+                gpus=gpus.of_host(identity.tags),
                 log=log,
                 shell=Shell(log, places, until=time.monotonic() + seconds),
             )

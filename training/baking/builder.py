@@ -16,7 +16,7 @@ from training.host.places import Places
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Builder:
-    """`has_gpu` is what the base image says; a test finds out whether it is true."""
+    """`for_gpus`: whether hosts of the image may have GPUs, as the base image says. `gpus`: how many this one has."""
 
     run: str
     recipe: Recipe
@@ -24,14 +24,15 @@ class Builder:
     bucket: Bucket
     places: Places
     session: boto3.Session
-    has_gpu: bool
+    for_gpus: bool
+    gpus: int
     log: BuilderLog
     shell: Shell
 
     @property
     def requirements(self) -> Path:
         """What every host needs, all pinned."""
-        name = "requirements-host.txt" if self.has_gpu else "requirements-host-local.txt"
+        name = "requirements-host.txt" if self.for_gpus else "requirements-host-local.txt"
         return self.places.agent / name
 
     @property
@@ -40,7 +41,7 @@ class Builder:
         return {"PYTHONPATH": str(self.places.agent)}
 
 
-def has_gpu(places: Places) -> bool:
+def for_gpus(places: Places) -> bool:
     """Unless the base image says ACCELERATOR=none."""
     return image_settings(places.image_settings).get("ACCELERATOR", "gpu") != "none"
 

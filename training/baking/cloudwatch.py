@@ -48,8 +48,10 @@ def configuration() -> dict[str, Any]:
 
 def install_agent(builder: Builder) -> None:
     """The agent where the base image lacks it, and its configuration: it runs from now on and after every boot."""
-    if not builder.has_gpu:
-        builder.log.note("no GPU, so nothing for the CloudWatch agent to publish: it is not installed")
+    if not builder.for_gpus:
+        builder.log.note(
+            "an image without GPUs: nothing for the CloudWatch agent to publish, it is not installed"
+        )
         return
     if not builder.places.cloudwatch_agent.exists():
         _fetch_agent(builder)

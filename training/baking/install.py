@@ -9,6 +9,7 @@ from training.baking.builder import Builder
 from training.baking.cloudwatch import install_agent
 from training.baking.packages import install_python_packages, install_requirements, install_system_packages
 from training.baking.recipe import named
+from training.host.agent import systems_manager
 from training.host.errors import HostTrouble, ProgramFault
 from training.host.orders import write_whole
 from training.host.program.fetch import LIBRARY
@@ -30,10 +31,11 @@ def install(builder: Builder) -> None:
 
 
 def install_boot_unit(builder: Builder) -> None:
-    """The host agent, on every host that starts from the image."""
-    shutil.copyfile(
-        builder.places.agent / "training/host" / UNIT, builder.places.root / "etc/systemd/system" / UNIT
-    )
+    """The host agent, on every host that starts from the image, and how Systems Manager's is to start there."""
+    ours, units = builder.places.agent / "training/host", builder.places.root / "etc/systemd/system"
+    shutil.copyfile(ours / UNIT, units / UNIT)
+    for unit in systems_manager.UNITS:
+        write_whole(units / f"{unit}.d/trainyard.conf", (ours / "amazon-ssm-agent.conf").read_text())
     for command in (["systemctl", "daemon-reload"], ["systemctl", "enable", UNIT]):
         done = builder.shell.run(command)
         if not done.is_good:

@@ -37,7 +37,8 @@ from training.host.errors import HostTrouble, ProgramFault
 from training.host.image.disk_identity import owner
 from training.host.reporting import gpus
 
-NO_GPU = "the base image has no GPU (ACCELERATOR=none)"
+FOR_NO_GPU = "the base image has no GPU (ACCELERATOR=none)"
+NO_GPU_HERE = "this builder has no GPU: bake on a type that has one before a job trusts in it"
 METRICS_SECONDS, LOOK_SECONDS = 180.0, 5.0
 AGENT_SECONDS = 30.0
 LEAST_SHARE_FREE, LEAST_BYTES_FREE = 0.2, 10 * 2**30
@@ -64,6 +65,16 @@ class Bench:
         with tempfile.TemporaryDirectory() as place:
             command = [self.shell_python, "-m", module, *arguments]
             return self.builder.shell.run(command, cwd=Path(place), environment=self.builder.our_path)
+
+    @property
+    def without_gpu(self) -> str:
+        """Why what needs a GPU cannot be tested; empty where it can."""
+        return FOR_NO_GPU if not self.builder.for_gpus else "" if self.builder.gpus else NO_GPU_HERE
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """Of matmul."""
+        return () if self.without_gpu else ("--every-gpu",)
 
     @cached_property
     def drivers(self) -> tuple[str, ...]:
@@ -99,10 +110,10 @@ class Bench:
     def versions(self) -> Versions:
         """As far as they could be found."""
         machine = platform.machine()
-        has_gpu = self.builder.has_gpu
+        for_gpus = self.builder.for_gpus
         return Versions(
-            driver=_found(lambda: self.driver) if has_gpu else "none",
-            cuda=_found(lambda: self.tensorflow_facts.cuda) if has_gpu else "none",
+            driver=_found(lambda: self.driver) if for_gpus else "none",
+            cuda=_found(lambda: self.tensorflow_facts.cuda) if for_gpus else "none",
             tensorflow=_found(lambda: self.tensorflow_facts.tensorflow),
             architecture=EC2_ARCHITECTURES.get(machine, machine),
         )
@@ -144,15 +155,15 @@ def run(name: str, does: Callable[[Bench], Finding], bench: Bench) -> Result:
 
 def driver(bench: Bench) -> Finding:
     """The GPU's driver answers."""
-    if not bench.builder.has_gpu:
-        return skipped(NO_GPU)
+    if bench.without_gpu:
+        return skipped(bench.without_gpu)
     return passed(f"driver {bench.driver}, GPUs: {len(bench.drivers)}")
 
 
 def tensorflow_gpus(bench: Bench) -> Finding:
     """TensorFlow sees every GPU that the driver shows: it says nothing when it falls back to the processors."""
-    if not bench.builder.has_gpu:
-        return skipped(NO_GPU)
+    if bench.without_gpu:
+        return skipped(bench.without_gpu)
     shown, seen = len(bench.drivers), len(bench.tensorflow_facts.gpus)
     if shown == seen:
         return passed(f"TensorFlow {bench.tensorflow_facts.tensorflow} sees all {seen}")
@@ -165,7 +176,7 @@ def tensorflow_gpus(bench: Bench) -> Finding:
 
 def matmul(bench: Bench) -> Finding:
     """It multiplies on each GPU, or where there is none on the processors, and comes to the right product."""
-    done = bench.program("training.programs.matmul", *(["--every-gpu"] if bench.builder.has_gpu else []))
+    done = bench.program("training.programs.matmul", *bench.devices)
     if done.is_good:
         return passed(done.last_lines(1))
     return failed(f"matrices are not multiplied as they should be ({done.reason}): {done.last_lines()}")
@@ -176,8 +187,8 @@ def tensorflow(bench: Bench) -> Finding:
 
 
 def cuda(bench: Bench) -> Finding:
-    if not bench.builder.has_gpu:
-        return skipped(NO_GPU)
+    if not bench.builder.for_gpus:
+        return skipped(FOR_NO_GPU)
     if not bench.tensorflow_facts.cuda:
         return failed(f"TensorFlow {bench.tensorflow_facts.tensorflow} is a build without CUDA")
     return versions.fits("TensorFlow's CUDA", bench.tensorflow_facts.cuda, bench.builder.recipe.cuda)
@@ -191,8 +202,8 @@ def ssm_agent(bench: Bench) -> Finding:
 
 def cloudwatch_agent(bench: Bench) -> Finding:
     """It runs, with our configuration."""
-    if not bench.builder.has_gpu:
-        return skipped(f"{NO_GPU}, so there is nothing for it to publish")
+    if not bench.builder.for_gpus:
+        return skipped(f"{FOR_NO_GPU}, so there is nothing for it to publish")
     done = bench.builder.shell.run(
         [str(bench.builder.places.cloudwatch_agent), "-a", "status", "-m", "ec2"], seconds=60
     )
@@ -246,6 +257,8 @@ def two_processes(bench: Bench) -> Finding:
 def gpu_metrics(bench: Bench) -> Finding:
     """CloudWatch has utilisation and memory of this host under the names that patrol reads, and something computed."""
     builder = bench.builder
+    if not builder.gpus:
+        return skipped(NO_GPU_HERE)
     client = builder.session.client("cloudwatch")
     until = time.monotonic() + METRICS_SECONDS
     with _computing(bench):
@@ -304,8 +317,7 @@ def _what_is_missing(here: Any) -> str:
 @contextmanager
 def _computing(bench: Bench) -> Iterator[None]:
     """Meanwhile matrices are multiplied without end."""
-    devices = ["--every-gpu"] if bench.builder.has_gpu else []
-    command = [bench.shell_python, "-m", "training.programs.matmul", *devices, "--repeats", "100000000"]
+    command = [bench.shell_python, "-m", "training.programs.matmul", *bench.devices, "--repeats", "100000000"]
     with tempfile.TemporaryDirectory() as place:
         process: subprocess.Popen[bytes] = bench.builder.shell.start(
             command, cwd=Path(place), environment=bench.builder.our_path

@@ -12,6 +12,7 @@ from training.host.errors import AccessDenied, HostTrouble, Missing
 
 DENIED = {"AccessDenied", "403", "AllAccessDisabled"}
 ABSENT = {"NoSuchKey", "404", "NoSuchBucket", "NoSuchVersion"}
+NOT_MODIFIED = "304"
 DELETE_AT_ONCE = 1000
 
 
@@ -23,6 +24,14 @@ class Object:
     size: int
     etag: str
     changed: str
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """What a key holds now, and its ETag as S3 has it."""
+
+    body: bytes
+    etag: str
 
 
 class Bucket:
@@ -62,6 +71,17 @@ class Bucket:
             return self.read(key)
         except Missing:
             return None
+
+    def read_if_changed(self, key: str, since: str) -> Changed | None:
+        """The object, unless it is not there or still the one of the ETag `since` (none: "")."""
+        condition = {"IfNoneMatch": since} if since else {}
+        try:
+            found = self._s3.get_object(Bucket=self.name, Key=key, **condition)
+            return Changed(found["Body"].read(), found["ETag"])
+        except (ClientError, BotoCoreError) as error:
+            if isinstance(error, ClientError) and error.response["Error"]["Code"] in {NOT_MODIFIED, *ABSENT}:
+                return None
+            self._explain(error, "s3:GetObject", key)
 
     def write(self, key: str, body: bytes) -> None:
         try:
@@ -110,6 +130,14 @@ class Bucket:
         except (ClientError, BotoCoreError) as error:
             self._explain(error, "s3:GetObject", key)
         return sizes
+
+    def has_sum(self, key: str) -> bool:
+        """Whether the object's ETag is a sum of its bytes: it is none where a KMS key encrypts it."""
+        try:
+            found = self._s3.head_object(Bucket=self.name, Key=key)
+        except (ClientError, BotoCoreError) as error:
+            self._explain(error, "s3:GetObject", key)
+        return not str(found.get("ServerSideEncryption", "")).startswith("aws:kms")
 
     def delete(self, keys: Iterable[str]) -> None:
         named = [{"Key": key} for key in keys]

@@ -40,19 +40,26 @@ class Disk:
     reserve: Path
 
     def room(self) -> Room:
+        """Without what was released of the reserve: the disk is full for a program though the agent can still write."""
         folder = next(parent for parent in self.reserve.parents if parent.exists())
         usage = shutil.disk_usage(folder)
-        return Room(folder, usage.free, usage.total)
+        return Room(folder, max(0, usage.free - self._released), usage.total)
 
     def hold(self) -> None:
         """Keep some room back; where there is hardly any it is left to those who need it now."""
-        if self.reserve.exists() or self.room().free < 4 * RESERVE_BYTES:
+        if (self.reserve.exists() and not self._released) or self.room().free < 4 * RESERVE_BYTES:
             return
         with self.reserve.open("wb") as held:
             os.posix_fallocate(held.fileno(), 0, RESERVE_BYTES)
 
     def release(self) -> None:
-        self.reserve.unlink(missing_ok=True)
+        """The empty file that stays says that there was one."""
+        if self.reserve.exists():
+            os.truncate(self.reserve, 0)
+
+    @property
+    def _released(self) -> int:
+        return RESERVE_BYTES - self.reserve.stat().st_size if self.reserve.exists() else 0
 
     def trouble(self, error: OSError) -> HostTrouble:
         """What an error of the operating system means. A full disk would be as full the next time."""

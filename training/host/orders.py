@@ -1,6 +1,7 @@
-"""Orders: what the documents ask of the agent, as small files under /run/trainyard/orders.
+"""Orders: what is asked of the agent, as small files under /run/trainyard/orders.
 
-An order may be given twice and is read again after a restart of the agent: doing it twice is the agent's care.
+Each comes two ways: by a document of Systems Manager and by the run's order.json (agent.standing_order). So it may be
+given twice, and is read again after a restart of the agent: doing it once is the agent's care.
 """
 
 import fcntl
@@ -25,7 +26,13 @@ class Order:
 
 
 def give(order: Order, places: Places) -> None:
-    write_whole(places.orders / f"{order.word}.json", json.dumps(asdict(order)))
+    """Unless it is one of an earlier attempt, which came late."""
+    places.orders.mkdir(parents=True, exist_ok=True)
+    with (places.orders / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        there = latest(order.word, places)
+        if there is None or there.run != order.run or there.attempt < order.attempt:
+            write_whole(places.orders / f"{order.word}.json", json.dumps(asdict(order)))
 
 
 def latest(word: str, places: Places) -> Order | None:

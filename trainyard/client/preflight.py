@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from trainyard.client import keys
 from trainyard.client.errors import Denied
 from trainyard.client.session import Session
 
@@ -44,12 +46,14 @@ class Need:
 
 @dataclass(frozen=True)
 class Needs:
-    """What a yard asks of an account. `types` are those its builder and its jobs start from."""
+    """What a yard asks of an account. `types` are those its builder and its jobs start from, `key` is the ARN of the
+    customer's KMS key that it is deployed with."""
 
     types: Sequence[str]
     quotas: Sequence[Need]
     monthly_dollars: float = 0.0
     vpcs: int = 1
+    key: str = ""
 
 
 @dataclass(frozen=True)
@@ -92,7 +96,8 @@ def look(session: Session, needs: Needs) -> Preflight:
         ("quotas", lambda: list(_quotas(session, needs.quotas))),
         ("service-linked roles", lambda: list(_service_linked_roles(session))),
         ("CDK bootstrap", lambda: [_bootstrap(session)]),
-        ("EBS encryption", lambda: [encryption(session)]),
+        ("KMS key", lambda: list(_key(session, needs.key))),
+        ("EBS encryption", lambda: [encryption(session, needs.key)]),
         ("VPCs", lambda: [_vpcs(session, needs.vpcs)]),
         ("budget", lambda: [_budget(needs.monthly_dollars)]),
     )
@@ -222,23 +227,40 @@ def _bootstrap(session: Session) -> Row:
     return Row("CDK bootstrap", status, BOOTSTRAP, Verdict.MISSING, step)
 
 
-def encryption(session: Session) -> Row:
-    """Whether new volumes are encrypted with a key that spot hosts may not use
+def _key(session: Session, key: str) -> Iterator[Row]:
+    """Whether a yard can be deployed with the key, and its alarms be told."""
+    if not key:
+        return
+    if wrong := keys.state(session, key):
+        yield Row("KMS key", wrong, key, Verdict.MISSING, "deploy with another -c kms_key=..., or enable it")
+        return
+    missing = list(keys.lacking(session, key))
+    if not missing:
+        yield Row("KMS key", "enabled, and its policy lets in whom it must", key, Verdict.READY)
+    for who, statement in missing:
+        verdict = Verdict.SHORT if who == keys.WHO_ALARMS else Verdict.MISSING
+        step = f"add to its policy (aws kms put-key-policy): {json.dumps(statement)}"
+        yield Row("KMS key", f"its policy does not let {who} use it", key, verdict, step)
+
+
+def encryption(session: Session, key: str = "") -> Row:
+    """Whether new volumes are encrypted with a key that the yard's roles may not use
     (docs.aws.amazon.com/AWSEC2/latest/UserGuide/service-linked-roles-spot-instance-requests.html)."""
     ec2 = session.client("ec2")
     if not ec2.get_ebs_encryption_by_default()["EbsEncryptionByDefault"]:
         return Row("EBS encryption", "off by default", "any", Verdict.READY)
-    key = str(ec2.get_ebs_default_kms_key_id()["KmsKeyId"])
-    if key.endswith(AWS_KEY):
-        return Row("EBS encryption", f"by default, with {AWS_KEY}", "any", Verdict.READY)
+    default = str(ec2.get_ebs_default_kms_key_id()["KmsKeyId"])
+    if key or default.endswith(AWS_KEY):
+        return Row("EBS encryption", f"by default, with {default}", key or "any", Verdict.READY)
+    arn = default
+    if ":key/" not in default:
+        arn = f"$(aws kms describe-key --key-id {default} --query KeyMetadata.Arn --output text)"
     return Row(
         "EBS encryption",
-        f"by default, with the customer key {key}",
-        "a key that EC2 may use for spot hosts",
+        f"by default, with the customer key {default}",
+        "a key that the yard's roles may use",
         Verdict.SHORT,
-        f"aws kms create-grant --key-id {key} --grantee-principal <ARN of AWSServiceRoleForEC2Spot> "
-        "--operations Decrypt Encrypt GenerateDataKey GenerateDataKeyWithoutPlaintext ReEncryptFrom ReEncryptTo "
-        "CreateGrant DescribeKey; else launches end in Client.InternalError",
+        f"deploy with -c kms_key={arn}; else launches end in Client.InternalError",
     )
 
 

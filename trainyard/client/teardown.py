@@ -1,12 +1,13 @@
 """Taking a yard out of an account: what would go on, what is left afterwards, and what that costs a month.
 
-Prices are of us-east-1 (November 2026) and the most that AWS bills: snapshots hold what differs from the image before.
+Prices are those of the region that the yard's patrol has read into its ledger, and us-east-1's where it has not. They
+are the most that AWS bills: snapshots hold what differs from the image before.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -18,8 +19,10 @@ from trainyard.client.session import Session
 
 TAG = "trainyard:yard"
 GONE = ("shutting-down", "terminated")
-SNAPSHOT_GIB_MONTH, VOLUME_GIB_MONTH = 0.05, 0.08
-BUCKET_GIB_MONTH, TABLE_GIB_MONTH, LOGS_GIB_MONTH = 0.023, 0.25, 0.03
+PRICES = {"pk": "patrol", "sk": "prices"}
+"""The key of patrol's row."""
+US_EAST_1 = {"snapshot": 0.05, "disk": 0.08, "bucket": 0.023, "table": 0.25, "logs": 0.03}
+"""Dollars a GiB and month, of November 2026, by the row's words."""
 GIB = 2**30
 LOOK_SECONDS = 2.0
 
@@ -35,19 +38,47 @@ class Kind(StrEnum):
     LOG_GROUP = "log group"
 
 
+BILLED_AS = {
+    Kind.IMAGE: "snapshot",
+    Kind.SNAPSHOT: "snapshot",
+    Kind.VOLUME: "disk",
+    Kind.BUCKET: "bucket",
+    Kind.TABLE: "table",
+    Kind.LOG_GROUP: "logs",
+}
 IMAGES = frozenset({Kind.IMAGE, Kind.SNAPSHOT})
 DATA = frozenset({Kind.BUCKET, Kind.TABLE, Kind.VOLUME, Kind.LOG_GROUP})
 
 
 @dataclass(frozen=True)
 class Leftover:
-    """One thing that outlives the stacks, its size, and dollars a month at most."""
+    """One thing that outlives the stacks, its size, and dollars a month at most, by whose prices."""
 
     kind: Kind
     name: str
     gib: float
     dollars: float
+    prices: str
     about: str = ""
+
+
+@dataclass(frozen=True)
+class Prices:
+    """Dollars a GiB and month in the region, as far as they are known, read on `day`."""
+
+    region: str
+    gib_month: Mapping[str, float]
+    day: str
+
+    def leftover(self, kind: Kind, name: str, gib: float, about: str = "") -> Leftover:
+        word = BILLED_AS[kind]
+        own = self.gib_month.get(word)
+        if own is not None:
+            return Leftover(kind, name, gib, gib * own, f"prices of {self.region}, {self.day}", about)
+        whose = (
+            f"prices of us-east-1, November 2026: the yard's ledger has none of {self.region} for a {kind}"
+        )
+        return Leftover(kind, name, gib, gib * US_EAST_1[word], whose, about)
 
 
 def hosts(session: Session, yard: str) -> list[str]:
@@ -118,13 +149,19 @@ def delete_stacks(session: Session, yard: str, said: Callable[[str], None] = lam
 
 def left(session: Session, yard: str) -> list[Leftover]:
     """What has the yard's tag or name, and no stack deletes."""
-    return [
+    tables = _tables(session, yard)
+    prices = _prices(session, tables)
+    found = [
         *_images(session, yard),
         *_volumes(session, yard),
         *_buckets(session, yard),
-        *_tables(session, yard),
+        *(
+            (Kind.TABLE, each["TableName"], each["TableSizeBytes"] / GIB, f"{each['ItemCount']} rows")
+            for each in tables
+        ),
         *_log_groups(session, yard),
     ]
+    return [prices.leftover(*each) for each in found]
 
 
 def remove(session: Session, things: Collection[Leftover]) -> None:
@@ -186,7 +223,21 @@ def _refusals(session: Session, stack: str) -> Iterator[str]:
                 yield f"{event['LogicalResourceId']}: {event.get('ResourceStatusReason', '')}"
 
 
-def _images(session: Session, yard: str) -> Iterator[Leftover]:
+Found = tuple[Kind, str, float, str]
+"""A thing's kind and name, its GiB, and what else there is to say of it."""
+
+
+def _prices(session: Session, tables: Iterable[Mapping[str, Any]]) -> Prices:
+    """What patrol has kept; nothing where the ledger is gone, or patrol was never told."""
+    for table in tables:
+        row = session.resource("dynamodb").Table(table["TableName"]).get_item(Key=PRICES).get("Item", {})
+        if row.get("read"):
+            gib_month = {word: float(dollars) for word, dollars in row["storage"].items()}
+            return Prices(session.region, gib_month, str(row["read"])[:10])
+    return Prices(session.region, {}, "")
+
+
+def _images(session: Session, yard: str) -> Iterator[Found]:
     """Each with its snapshots; then snapshots of which the image is gone."""
     ec2, filters = session.client("ec2"), [{"Name": f"tag:{TAG}", "Values": [yard.lower()]}]
     snapshots = {
@@ -198,26 +249,24 @@ def _images(session: Session, yard: str) -> Iterator[Leftover]:
         for image in page["Images"]:
             disks = [mapping["Ebs"] for mapping in image["BlockDeviceMappings"] if "Ebs" in mapping]
             gib = float(sum(disk.get("VolumeSize", 0) for disk in disks))
-            yield Leftover(Kind.IMAGE, image["ImageId"], gib, gib * SNAPSHOT_GIB_MONTH, image.get("Name", ""))
+            yield Kind.IMAGE, image["ImageId"], gib, image.get("Name", "")
             for disk in disks:
                 snapshots.pop(disk.get("SnapshotId"), None)
     for name, snapshot in snapshots.items():
-        gib = float(snapshot["VolumeSize"])
-        yield Leftover(Kind.SNAPSHOT, name, gib, gib * SNAPSHOT_GIB_MONTH, snapshot.get("Description", ""))
+        yield Kind.SNAPSHOT, name, float(snapshot["VolumeSize"]), snapshot.get("Description", "")
 
 
-def _volumes(session: Session, yard: str) -> Iterator[Leftover]:
+def _volumes(session: Session, yard: str) -> Iterator[Found]:
     filters = [
         {"Name": f"tag:{TAG}", "Values": [yard.lower()]},
         {"Name": "status", "Values": ["available"]},
     ]
     for page in session.client("ec2").get_paginator("describe_volumes").paginate(Filters=filters):
         for volume in page["Volumes"]:
-            gib = float(volume["Size"])
-            yield Leftover(Kind.VOLUME, volume["VolumeId"], gib, gib * VOLUME_GIB_MONTH)
+            yield Kind.VOLUME, volume["VolumeId"], float(volume["Size"]), ""
 
 
-def _buckets(session: Session, yard: str) -> Iterator[Leftover]:
+def _buckets(session: Session, yard: str) -> Iterator[Found]:
     client = session.client("s3")
     for bucket in client.list_buckets()["Buckets"]:
         if _tags("TagSet", client.get_bucket_tagging, Bucket=bucket["Name"]).get(TAG) != yard.lower():
@@ -226,29 +275,28 @@ def _buckets(session: Session, yard: str) -> Iterator[Leftover]:
             version.size or 0
             for version in session.resource("s3").Bucket(bucket["Name"]).object_versions.all()
         ]
-        gib = sum(sizes) / GIB
         about = f"{len(sizes)} objects and older versions of them"
-        yield Leftover(Kind.BUCKET, bucket["Name"], gib, gib * BUCKET_GIB_MONTH, about)
+        yield Kind.BUCKET, bucket["Name"], sum(sizes) / GIB, about
 
 
-def _tables(session: Session, yard: str) -> Iterator[Leftover]:
+def _tables(session: Session, yard: str) -> list[dict[str, Any]]:
+    """As DynamoDB describes them."""
     client = session.client("dynamodb")
     names = [name for page in client.get_paginator("list_tables").paginate() for name in page["TableNames"]]
-    for name in names:
-        table = client.describe_table(TableName=name)["Table"]
-        tags = _tags("Tags", client.list_tags_of_resource, ResourceArn=table["TableArn"])
-        if tags.get(TAG) == yard.lower():
-            gib = table["TableSizeBytes"] / GIB
-            yield Leftover(Kind.TABLE, name, gib, gib * TABLE_GIB_MONTH, f"{table['ItemCount']} rows")
+    tables = [client.describe_table(TableName=name)["Table"] for name in names]
+    return [
+        table
+        for table in tables
+        if _tags("Tags", client.list_tags_of_resource, ResourceArn=table["TableArn"]).get(TAG) == yard.lower()
+    ]
 
 
-def _log_groups(session: Session, yard: str) -> Iterator[Leftover]:
+def _log_groups(session: Session, yard: str) -> Iterator[Found]:
     """Those that functions made anew which wrote once more while their stack was deleted."""
     pages = session.client("logs").get_paginator("describe_log_groups")
     for page in pages.paginate(logGroupNamePrefix=f"/{yard.lower()}/"):
         for group in page["logGroups"]:
-            gib = group.get("storedBytes", 0) / GIB
-            yield Leftover(Kind.LOG_GROUP, group["logGroupName"], gib, gib * LOGS_GIB_MONTH)
+            yield Kind.LOG_GROUP, group["logGroupName"], group.get("storedBytes", 0) / GIB, ""
 
 
 def _tags(answered: str, ask: Callable[..., Any], **whom: str) -> dict[str, str]:

@@ -3,22 +3,20 @@
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 
+from lambdas.core.capacity.prices import GIB_MONTH, Storage
 from lambdas.core.model.instance_types import Market
 from lambdas.core.values.lazy import dataclass
 
 LEAST_SECONDS = 60.0
 """EC2 bills Linux by the second, and never less than a minute."""
-DISK_GIB_MONTH, HOURS_A_MONTH = 0.08, 730
-"""Dollars for a GiB of gp3 (us-east-1), billed by the second too."""
-SNAPSHOT_GIB_MONTH = 0.05
-"""Dollars for a GiB of a snapshot (standard tier, us-east-1). EC2 bills the blocks that were written and no snapshot
-before holds; by the size of the disk this is the most that it can cost."""
+HOURS_A_MONTH = 730
 
 
 @dataclass(frozen=True, kw_only=True)
 class BilledHost:
     """One host's time. `ended` is None while EC2 bills it; prices are dollars per hour, of the instance alone;
-    `volume_charge` is dollars once, for the rate that its disk was fetched at."""
+    `gib_month` is dollars for each GiB of its disk and month; `volume_charge` is dollars once, for the rate that its
+    disk was fetched at."""
 
     instance: str
     type: str
@@ -27,6 +25,7 @@ class BilledHost:
     price: float
     on_demand_price: float | None = None
     disk_gib: int = 0
+    gib_month: float = GIB_MONTH[Storage.DISK]
     volume_charge: float = 0.0
     launched: datetime
     ended: datetime | None = None
@@ -81,19 +80,9 @@ def dollars_of(host: BilledHost, *, now: datetime) -> float:
     return _cents(_dollars(host, hours_of(host, now=now), host.price))
 
 
-def disk(gib: int) -> float:
-    """Dollars an hour of a disk of that size."""
-    return gib * DISK_GIB_MONTH / HOURS_A_MONTH
-
-
-def stopped_month(gib: int) -> float:
-    """Dollars a month of a host that is stopped: its disk."""
-    return gib * DISK_GIB_MONTH
-
-
-def archived_month(gib: int) -> float:
-    """Dollars a month, at most, of a host that is an image: its snapshot."""
-    return gib * SNAPSHOT_GIB_MONTH
+def disk(gib: int, gib_month: float) -> float:
+    """Dollars an hour of a disk of that size, which is billed by the second too."""
+    return gib * gib_month / HOURS_A_MONTH
 
 
 def deadline(
@@ -112,7 +101,7 @@ def deadline(
 
 
 def _dollars(host: BilledHost, hours: float, price: float) -> float:
-    return hours * (price + disk(host.disk_gib)) + host.volume_charge
+    return hours * (price + disk(host.disk_gib, host.gib_month)) + host.volume_charge
 
 
 def _cents(value: float) -> float:

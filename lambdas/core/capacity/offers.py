@@ -13,6 +13,7 @@ from typing import assert_never
 
 from lambdas.core.capacity import compatibility, initialization
 from lambdas.core.capacity.plan import Excluded, Offer, Plan, Priced
+from lambdas.core.capacity.prices import Prices, Storage
 from lambdas.core.model.errors import Refused
 from lambdas.core.model.gang import Gang, size
 from lambdas.core.model.image import AMI, Image
@@ -22,6 +23,7 @@ from lambdas.core.values.lazy import dataclass
 
 Reason = tuple[str, str]
 """What speaks against a pool: a word for programs, a sentence for people."""
+WITH_GPUS_FIRST: Reason = ("no_gpu", "It has no GPU, and a type that has one can be asked for.")
 NOT_OFFERED: Reason = ("not_offered", "EC2 does not offer the type in that zone.")
 
 
@@ -53,13 +55,14 @@ class PlanFacts:
     """All that is gathered before deciding.
 
     `subnets`: the yard's, by zone. `offered`: (type, zone) pairs EC2 offers. `spot_prices`: dollars per hour by (type,
-    zone), now. `quotas`: vCPU limit by quota code. `used`: vCPUs that count against it now, by quota code.
-    `initialization_rate`: MiB/s, the most that the yard asks for a disk."""
+    zone), now; `prices`: all others. `quotas`: vCPU limit by quota code. `used`: vCPUs that count against it now, by
+    quota code. `initialization_rate`: MiB/s, the most that the yard asks for a disk."""
 
     region: str
     subnets: Mapping[str, str]
     offered: frozenset[tuple[str, str]]
     spot_prices: Mapping[tuple[str, str], float]
+    prices: Prices
     quotas: Mapping[str, float]
     used: Mapping[str, int]
     image: ImageFacts
@@ -94,9 +97,11 @@ def make_plan(job: Job, facts: PlanFacts, *, now: datetime) -> Plan | NoPlan:
         gang=job.gang,
         hourly_cap=job.hardware.max_dollars_per_hour,
         made=now,
-        reason=_why(job, offers, excluded, disk_gib),
+        reason=_why(job, facts, offers, excluded, disk_gib),
         cpu_gang=job.cpu_gang,
         disk_gib=disk_gib,
+        gib_month=facts.prices.gib_month(Storage.DISK),
+        prices=_whose(job, facts),
     )
 
 
@@ -127,7 +132,8 @@ def used_vcpus(instances: Mapping[str, tuple[str, Market]]) -> dict[str, int]:
 
 
 def _sort_out(job: Job, facts: PlanFacts) -> tuple[tuple[Offer, ...], tuple[Excluded, ...]]:
-    """Every pool the job allows, once: as an offer, or excluded with every reason against it."""
+    """Every pool the job allows, once: as an offer, or excluded with every reason against it. Of a list with both
+    sorts of types those without a GPU count where no other can be asked for."""
     offers: list[Offer] = []
     excluded: list[Excluded] = []
     zones = sorted(
@@ -147,7 +153,11 @@ def _sort_out(job: Job, facts: PlanFacts) -> tuple[tuple[Offer, ...], tuple[Excl
                     offer = _offer(job, facts, pool, facts.subnets[zone])
                     of_market.append((_dollars(job, offer.price, offer.beside), rank, zone, offer))
         offers += [offer for *_, offer in sorted(of_market, key=lambda row: row[:3])]
-    return tuple(offers), tuple(excluded)
+    with_gpus = [offer for offer in offers if instance_type(offer.type).gpus]
+    for offer in offers if with_gpus else ():
+        if offer not in with_gpus:
+            excluded.append(Excluded(offer.type, offer.zone, offer.market, *WITH_GPUS_FIRST))
+    return tuple(with_gpus or offers), tuple(excluded)
 
 
 @dataclass(frozen=True)
@@ -167,8 +177,10 @@ def _offer(job: Job, facts: PlanFacts, pool: _Pool, subnet: str) -> Offer:
         subnet=subnet,
         market=pool.market,
         price=price,
-        on_demand_price=pool.kind.on_demand_price,
-        beside=tuple(each for each in beside if not _too_expensive(job, _dollars(job, price, (each,)))),
+        on_demand_price=facts.prices.on_demand(pool.kind.name),
+        beside=tuple(
+            each for each in beside if not _too_expensive(job, facts, _dollars(job, price, (each,)))
+        ),
     )
 
 
@@ -178,6 +190,7 @@ def _with_rate(job: Job, facts: PlanFacts, offer: Offer, disk_gib: int) -> Offer
         most=facts.initialization_rate,
         hosts=job.gang,
         gib=disk_gib,
+        gib_month=facts.prices.gib_month(Storage.DISK),
         dollars_per_hour=_dollars(job, offer.price, offer.beside),
         limit=job.limits.dollars,
     )
@@ -185,14 +198,14 @@ def _with_rate(job: Job, facts: PlanFacts, offer: Offer, disk_gib: int) -> Offer
 
 
 def _beside(job: Job, facts: PlanFacts, pool: _Pool) -> tuple[Priced, ...]:
-    """The CPU types that zone, market and quotas can hold beside this pool's GPU hosts, cheapest first; equally
+    """The CPU types that zone, market and quotas can hold beside this pool's hosts, cheapest first; equally
     cheap ones as the job has them."""
     found = []
     for name in job.hardware.cpu_instance_types if job.cpu_gang else ():
         kind = instance_type(name)
         price = _price(facts, pool, kind)
         if price is not None and not _against_beside(job, facts, pool, kind):
-            found.append(Priced(name, price, kind.on_demand_price))
+            found.append(Priced(name, price, facts.prices.on_demand(name)))
     return tuple(sorted(found, key=lambda each: each.price))
 
 
@@ -201,13 +214,13 @@ def _price(facts: PlanFacts, pool: _Pool, kind: InstanceType) -> float | None:
         case Market.SPOT:
             return facts.spot_prices.get((kind.name, pool.zone))
         case Market.ON_DEMAND:
-            return kind.on_demand_price
+            return facts.prices.on_demand(kind.name)
     assert_never(pool.market)
 
 
 def _dollars(job: Job, price: float, beside: Sequence[Priced]) -> float:
     """What both gangs cost an hour, the second one of the first of these types."""
-    return size(job, Gang.GPU) * price + (size(job, Gang.CPU) * beside[0].price if beside else 0.0)
+    return size(job, Gang.MAIN) * price + (size(job, Gang.CPU) * beside[0].price if beside else 0.0)
 
 
 def _against(job: Job, facts: PlanFacts, pool: _Pool) -> list[Reason]:
@@ -221,15 +234,15 @@ def _against(job: Job, facts: PlanFacts, pool: _Pool) -> list[Reason]:
     found = [
         *incompatible,
         _no_price(facts, pool, pool.kind),
-        _no_quota(facts, pool.market, [(size(job, Gang.GPU), pool.kind)]),
+        _no_quota(facts, pool.market, [(size(job, Gang.MAIN), pool.kind)]),
         None if beside or not job.cpu_gang else _nobody_beside(job, facts, pool),
-        None if price is None else _too_expensive(job, _dollars(job, price, beside)),
+        None if price is None else _too_expensive(job, facts, _dollars(job, price, beside)),
     ]
     return [each for each in found if each]
 
 
 def _nobody_beside(job: Job, facts: PlanFacts, pool: _Pool) -> Reason:
-    """Why none of the CPU types can be launched beside this pool's GPU hosts."""
+    """Why none of the CPU types can be launched beside this pool's hosts."""
     listed = "hardware.cpu_instance_types"
     reasons: dict[Reason, list[str]] = {}
     for name in job.hardware.cpu_instance_types:
@@ -250,7 +263,7 @@ def _against_beside(job: Job, facts: PlanFacts, pool: _Pool, kind: InstanceType)
         return incompatible[0]
     if (kind.name, pool.zone) not in facts.offered:
         return NOT_OFFERED
-    hosts = [(size(job, Gang.GPU), pool.kind), (size(job, Gang.CPU), kind)]
+    hosts = [(size(job, Gang.MAIN), pool.kind), (size(job, Gang.CPU), kind)]
     return _no_price(facts, pool, kind) or _no_quota(facts, pool.market, hosts)
 
 
@@ -301,12 +314,13 @@ def raise_command(code: str, value: int, region: str) -> str:
     )
 
 
-def _too_expensive(job: Job, dollars: float) -> Reason | None:
+def _too_expensive(job: Job, facts: PlanFacts, dollars: float) -> Reason | None:
     cap = job.hardware.max_dollars_per_hour
     if cap is None or dollars <= cap:
         return None
     return "too_expensive", (
-        f"{job.gang} hosts cost ${dollars:.3f} an hour there; hardware.max_dollars_per_hour is ${cap:g}."
+        f"{job.gang} hosts cost ${dollars:.3f} an hour there{facts.prices.caveat(types_of(job))}; "
+        f"hardware.max_dollars_per_hour is ${cap:g}."
     )
 
 
@@ -373,14 +387,23 @@ def _no_pool(job: Job, offers: tuple[Offer, ...], excluded: tuple[Excluded, ...]
     return lines
 
 
-def _why(job: Job, offers: tuple[Offer, ...], excluded: tuple[Excluded, ...], disk_gib: int) -> str:
+def _whose(job: Job, facts: PlanFacts) -> str:
+    return facts.prices.whose(types_of(job), [Storage.DISK])
+
+
+def _why(
+    job: Job, facts: PlanFacts, offers: tuple[Offer, ...], excluded: tuple[Excluded, ...], disk_gib: int
+) -> str:
     order = " before ".join(market.replace("_", "-") for market in job.hardware.market.markets)
     first = offers[0]
     beside = f" beside {job.cpu_gang} x {first.beside[0].type}" if first.beside else ""
-    once = job.gang * initialization.dollars(disk_gib, first.initialization_rate)
+    once = job.gang * initialization.dollars(
+        disk_gib, first.initialization_rate, facts.prices.gib_month(Storage.DISK)
+    )
     fetched = f", and ${once:.3f} once for disks at {first.initialization_rate} MiB/s" if once else ""
     hourly = _dollars(job, first.price, first.beside)
     return (
         f"{len(offers)} of {len(offers) + len(excluded)} pools can hold the gang of {job.gang}: {order}, cheapest "
-        f"first. First: {first.pool}{beside}, ${hourly:.3f} an hour for the gang{fetched}."
+        f"first. First: {first.pool}{beside}, ${hourly:.3f} an hour for the gang{fetched}. "
+        f"On demand and for disks these are {_whose(job, facts)}."
     )

@@ -68,7 +68,7 @@ class RetireFirst:
 
 @dataclass(frozen=True)
 class GiveUp:
-    """No pool is left to ask. `error`: NoOffer, QuotaExceeded, AccessDenied or Misconfigured of errors.py."""
+    """Nobody is asked any more. `error`: NoOffer, QuotaExceeded, AccessDenied, Misconfigured or Aborted."""
 
     kind: ClassVar[str] = "gave_up"
     error: str

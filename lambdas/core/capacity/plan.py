@@ -9,6 +9,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import ClassVar, assert_never
 
+from lambdas.core.capacity.prices import GIB_MONTH, Storage
 from lambdas.core.model.gang import Gang, missing
 from lambdas.core.model.instance_types import Market
 from lambdas.core.model.job import Job
@@ -18,7 +19,7 @@ from lambdas.core.values.lazy import dataclass
 @dataclass(frozen=True)
 class Priced:
     """An instance type and its dollars per host and hour in some zone and market; `on_demand_price` is what the host
-    would cost on demand (None where the catalogue knows no price)."""
+    would cost on demand (None where nobody knows the price)."""
 
     type: str
     price: float
@@ -48,7 +49,7 @@ class Offer:
     def choices(self, gang: Gang) -> tuple[Priced, ...]:
         """The types that this gang may be of here."""
         match gang:
-            case Gang.GPU:
+            case Gang.MAIN:
                 return (Priced(self.type, self.price, self.on_demand_price),)
             case Gang.CPU:
                 return self.beside
@@ -85,7 +86,8 @@ class Plan:
     """What to try, in this order. Goes to the ledger and to plan.json as `wire.to_json` writes it.
 
     `gang` is the number of hosts of an attempt, `cpu_gang` how many of them are CPU hosts; `disk_gib` is the size of
-    the image's disks."""
+    the image's disks, `gib_month` the dollars for each GiB of a host's disk and month. `prices` says whose prices those
+    are, and the ones on demand."""
 
     kind: ClassVar[str] = "plan"
     offers: tuple[Offer, ...]
@@ -97,6 +99,8 @@ class Plan:
     reason: str
     cpu_gang: int = 0
     disk_gib: int = 0
+    gib_month: float = GIB_MONTH[Storage.DISK]
+    prices: str = ""
 
 
 class RefusalKind(StrEnum):
@@ -121,11 +125,11 @@ class Refusal:
     code: str
     reason: str
     at: datetime
-    gang: Gang = Gang.GPU
+    gang: Gang = Gang.MAIN
 
 
 def parts(job: Job, offer: Offer, survivors: Collection[tuple[str, Gang, str]]) -> tuple[Part, ...]:
-    """What the attempt lacks in this pool beside its survivors (instance, gang, type), the scarce GPU hosts first.
+    """What the attempt lacks in this pool beside its survivors (instance, gang, type), the scarcer main gang first.
 
     A gang is of one type: where members of it survive, the missing ones are as they are."""
     found = []

@@ -44,8 +44,8 @@ class Concluded(Conclusion):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ConcludedBefore:
-    """The run had concluded by itself; for rules and patrol alone."""
+class NotConcluded:
+    """The run had concluded by itself, or patrol concludes it in a while; for rules and patrol alone."""
 
-    kind: ClassVar[str] = "concluded"
+    kind: ClassVar[str] = "not concluded"
     reason: str

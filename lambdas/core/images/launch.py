@@ -46,7 +46,10 @@ class LaunchRequest:
         "The newest image of the family.",
     )
     instance_types: tuple[str, ...] = key(
-        (), ANY_TYPES, "At equal price their order counts.", usual="the image's"
+        (),
+        ANY_TYPES,
+        "At equal price their order counts. One without a GPU counts where none with one can be had.",
+        usual="the image's",
     )
     market: MarketChoice = key(MarketChoice.SPOT_THEN_ON_DEMAND, Choice(MarketChoice), "As in a job.")
     zones: tuple[str, ...] = key(
@@ -182,6 +185,7 @@ def _host(records: Records, now: datetime) -> Mapping[str, Any]:
         "type": host.type,
         "market": host.market.value,
         "price": host.price,
+        "prices": (records.plan.prices or None) if records.plan else None,
         "until": wire.stamp(max(ends, held or ends)) if ends else None,
         "held": wire.stamp(held) if held else None,
         "connect": connect(host.instance),

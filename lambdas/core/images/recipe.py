@@ -13,7 +13,7 @@ from typing import Any
 from lambdas.core.jobfile import document
 from lambdas.core.model.image import AMI
 from lambdas.core.model.job import Hardware, MarketChoice
-from lambdas.core.model.job_fields import GPU_TYPES
+from lambdas.core.model.job_fields import ANY_TYPES
 from lambdas.core.values import wire
 from lambdas.core.values.fields import (
     Anything,
@@ -51,9 +51,10 @@ class Builder:
     """The instance that an image is made of."""
 
     instance_types: tuple[str, ...] = key(
-        ("g4dn.xlarge", "g5.xlarge", "g6.xlarge"),
-        GPU_TYPES,
-        "What the image is made and tested on.",
+        ("g4dn.xlarge", "g5.xlarge", "g6.xlarge", "m7i.xlarge"),
+        ANY_TYPES,
+        "What the image is made and tested on. One without a GPU counts where none with one can be had, in an account "
+        "without a quota for it, say: what only a GPU can show is not tested then.",
     )
     market: MarketChoice = key(
         MarketChoice.SPOT_THEN_ON_DEMAND,

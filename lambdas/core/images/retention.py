@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
-from lambdas.core.capacity import cost
+from lambdas.core.capacity.prices import Prices, Storage
 from lambdas.core.model.image import Image, Stored
 from lambdas.core.values import wire
 from lambdas.core.values.fields import Flag, Record, key
@@ -37,9 +37,10 @@ class RetentionFacts:
 
     `images`: all that the yard has made; `others`: every other image of the account, by id. `in_use`: images of
     instances, stopped ones too. `open_runs`: runs that are not over; `named`: the run that starts its hosts from an
-    image, by image."""
+    image, by image. `prices`: the region's."""
 
     yard: str
+    prices: Prices
     images: tuple[Image, ...]
     others: Mapping[str, Image]
     snapshots: tuple[Stored, ...]
@@ -60,12 +61,14 @@ class RetentionPolicy:
 
 @dataclass(frozen=True, kw_only=True)
 class Disposition:
-    """What is decided of one image or snapshot. `gib`: of all its disks, as large as the volumes were."""
+    """What is decided of one image or snapshot. `gib`: of all its disks, as large as the volumes were; `gib_month`:
+    dollars for each of them and month."""
 
     id: str
     family: str
     created: str
     gib: int
+    gib_month: float
     fate: Fate
     reason: str
     name: str = ""
@@ -73,7 +76,7 @@ class Disposition:
 
     @property
     def dollars_per_month(self) -> float:
-        return round(cost.archived_month(self.gib), 2)
+        return round(self.gib * self.gib_month, 2)
 
     @property
     def stays(self) -> bool:
@@ -107,7 +110,7 @@ def of_images(facts: RetentionFacts, policy: RetentionPolicy, *, now: datetime) 
         if reason:
             stay[image.id] = reason
     _with_parents(ordered, stay)
-    decided = [_of_image(image, stay.get(image.id), policy) for image in ordered]
+    decided = [_of_image(image, stay.get(image.id), facts, policy) for image in ordered]
     return tuple(sorted(decided, key=lambda disposition: disposition.family))
 
 
@@ -131,6 +134,7 @@ def _of_snapshot(snapshot: Stored, facts: RetentionFacts) -> Disposition:
         family=snapshot.family,
         created=snapshot.created,
         gib=snapshot.gib,
+        gib_month=facts.prices.gib_month(Storage.SNAPSHOT),
         fate=Fate.KEPT if made_now else Fate.DUE,
         reason=made_now or "no image stands on it",
     )
@@ -181,13 +185,14 @@ def _with_parents(images: Iterable[Image], stay: dict[str, str]) -> None:
             child = parent
 
 
-def _of_image(image: Image, stays: str | None, policy: RetentionPolicy) -> Disposition:
+def _of_image(image: Image, stays: str | None, facts: RetentionFacts, policy: RetentionPolicy) -> Disposition:
     return Disposition(
         id=image.id,
         name=image.name,
         family=image.family,
         created=image.created,
         gib=sum(snapshot.gib for snapshot in image.snapshots),
+        gib_month=facts.prices.gib_month(Storage.SNAPSHOT),
         snapshots=tuple(snapshot.id for snapshot in image.snapshots),
         fate=Fate.KEPT if stays else Fate.DUE,
         reason=stays or _why_it_goes(image, policy),
@@ -231,16 +236,17 @@ def report(
     snapshots: tuple[Disposition, ...],
     policy: RetentionPolicy,
     *,
-    yard: str,
+    facts: RetentionFacts,
     now: datetime,
 ) -> dict[str, Any]:
     """What images/report.json holds."""
     return {
-        "yard": yard,
+        "yard": facts.yard,
         "made": wire.stamp(now),
         "keep_images": policy.keep_images,
         "keep_days": policy.keep_days,
-        "dollars_per_gib_month": cost.SNAPSHOT_GIB_MONTH,
+        "dollars_per_gib_month": facts.prices.gib_month(Storage.SNAPSHOT),
+        "prices": facts.prices.whose(storage=[Storage.SNAPSHOT]),
         "dollars_are": "at most: of the whole disks; EC2 bills what was written and no snapshot before holds",
         "images": [_row(each, now) for each in images],
         "snapshots": [_row(each, now) for each in snapshots],
@@ -279,5 +285,6 @@ def as_text(report: Mapping[str, Any]) -> str:
         "whatever is in use or needed."
     )
     title = f"Images of {report['yard']}, {report['made']}"
-    dollars = f"Dollars are {report['dollars_are']} (${report['dollars_per_gib_month']} a GiB and month)."
+    gib_month = f"${report['dollars_per_gib_month']} a GiB and month, {report['prices']}"
+    dollars = f"Dollars are {report['dollars_are']} ({gib_month})."
     return "\n".join([title, rule, dollars, "", *lines, "", str(report["summary"]), ""])

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from lambdas.core.model.instance_types import instance_type
 from lambdas.core.model.job import (
     CPU_TYPES_BY_DEFAULT,
     MOST_HOSTS,
@@ -102,7 +103,9 @@ def _check_servers(workers: int, servers: int, written: Written) -> None:
 
 def _hardware(hardware: Hardware, cluster: Cluster, written: Written) -> Hardware:
     """With the second gang's types and roles: by default CPU hosts for what needs no GPU, since a GPU under a
-    parameter server costs for nothing. An empty list of either means one gang for all."""
+    parameter server costs for nothing. An empty list of either means one gang for all; where no host has a GPU, one is
+    enough."""
+    has_gpus = _check_types(hardware, written)
     types_given, roles_given = (
         written.gives("hardware", each) for each in ("cpu_instance_types", "cpu_roles")
     )
@@ -112,7 +115,7 @@ def _hardware(hardware: Hardware, cluster: Cluster, written: Written) -> Hardwar
             if given:
                 written.fault(f"hardware.{key}", needs)
         return replace(hardware, cpu_instance_types=(), cpu_roles=())
-    types = hardware.cpu_instance_types if types_given else CPU_TYPES_BY_DEFAULT
+    types = hardware.cpu_instance_types if types_given else CPU_TYPES_BY_DEFAULT if has_gpus else ()
     roles = hardware.cpu_roles if roles_given else CPU_ROLES_BY_DEFAULT[cluster.chief] if types else ()
     if roles and written.value("hardware", "cpu_instance_types") == []:
         problem = "needs cpu_instance_types, which is empty: all roles are on instance_types"
@@ -122,6 +125,18 @@ def _hardware(hardware: Hardware, cluster: Cluster, written: Written) -> Hardwar
         written.fault("hardware.cpu_instance_types", problem)
     both = bool(types and roles)
     return replace(hardware, cpu_instance_types=types if both else (), cpu_roles=roles if both else ())
+
+
+def _check_types(hardware: Hardware, written: Written) -> bool:
+    """Whether its hosts have GPUs. The cheapest pool comes first: a list with both sorts would never get a GPU."""
+    sorts = {bool(instance_type(name).gpus): name for name in reversed(hardware.instance_types)}
+    if len(sorts) > 1:
+        problem = (
+            f"{sorts[True]} has GPUs, {sorts[False]} has none; all types are allowed to have some, or none. For the "
+            f"roles that need no GPU there is hardware.cpu_instance_types (strategy {Strategy.PARAMETER_SERVER})"
+        )
+        written.fault("hardware.instance_types", problem)
+    return True in sorts
 
 
 def _check_program(job: Job, written: Written) -> None:

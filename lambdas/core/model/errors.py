@@ -218,6 +218,11 @@ WORDS = _words(TrainyardError)
 """Every word of the tree that a state can fail with, and its class: the leaves."""
 
 
+def is_the_yards(error: Exception) -> bool:
+    """Whether the operator must hear of it: a bug, a permission, the set-up. All else is said where the run ends."""
+    return not isinstance(error, TrainyardError) or isinstance(error, AccessDenied | Misconfigured)
+
+
 @dataclass(frozen=True)
 class Refused:
     """A decision not to begin: nothing is done; `error` is a word of this tree, `reason` holds every reason."""

@@ -14,9 +14,9 @@ PORT = 2222
 
 class Gang(IntEnum):
     """The hosts that are launched together, all of one type: those of `hardware.instance_types`, and beside them
-    those of `hardware.cpu_instance_types`."""
+    those of `hardware.cpu_instance_types`, which have no GPU."""
 
-    GPU = 1
+    MAIN = 1
     CPU = 2
 
 
@@ -40,7 +40,7 @@ class Member:
     """What is known of a host that can sit in a cluster; no address before it has said so."""
 
     instance: str
-    gang: Gang = Gang.GPU
+    gang: Gang = Gang.MAIN
     address: str | None = None
 
 
@@ -64,7 +64,7 @@ class Checkpoint:
 
 def of_role(job: Job, role: Role) -> Gang:
     """The gang whose hosts have this role."""
-    return Gang.CPU if role in job.hardware.cpu_roles else Gang.GPU
+    return Gang.CPU if role in job.hardware.cpu_roles else Gang.MAIN
 
 
 def size(job: Job, gang: Gang) -> int:

@@ -1,7 +1,7 @@
 """The instance types Trainyard knows: what they hold, what they cost on demand, which quota they use.
 
-The data file ships with the code because the price list has no endpoint in most regions and answers slowly;
-`price_date` and `price_region` say what it is worth. Spot prices are never in here: they are asked for.
+Its prices are one region's (`price_region`, `price_date`) and count where the yard's own are not known
+(capacity/prices.py). Spot prices are never in here: they are asked for.
 """
 
 import json
@@ -101,13 +101,8 @@ def generation_of(kind: InstanceType) -> Generation:
 
 
 def all_types() -> tuple[str, ...]:
-    """Names of every type, sorted."""
+    """Names of every type, sorted; which of them an image serves, compatibility.py knows."""
     return tuple(sorted(catalogue().types))
-
-
-def gpu_types() -> tuple[str, ...]:
-    """Names of the types with GPUs a job may ask for, sorted; which of them an image serves, compatibility.py knows."""
-    return tuple(name for name in all_types() if catalogue().types[name].gpus)
 
 
 def cpu_types() -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from typing import Any, assert_never
 
 from lambdas.core.model.image import AMI
 from lambdas.core.model.instance_types import Market
-from lambdas.core.model.job_fields import CPU_TYPES, GPU_TYPES, Argument, Uri, Variable, Variables
+from lambdas.core.model.job_fields import ANY_TYPES, CPU_TYPES, Argument, Uri, Variable, Variables
 from lambdas.core.model.policy import Policy
 from lambdas.core.values.fields import (
     Choice,
@@ -261,15 +261,15 @@ class Hardware:
 
     instance_types: tuple[str, ...] = key(
         ("g6.xlarge", "g5.xlarge", "g4dn.xlarge"),
-        GPU_TYPES,
-        "At equal price the order of the list counts. A type that the image does not work on (P2, P3, and arm64 ones "
-        "like g5g with an x86_64 image) is not asked, and the plan says why.",
+        ANY_TYPES,
+        "With GPUs or without, not both. At equal price the order of the list counts. A type that the image does not "
+        "work on (P2, P3, and arm64 ones like g5g with an x86_64 image) is not asked, and the plan says why.",
     )
     cpu_instance_types: tuple[str, ...] = key(
         (),
         CPU_TYPES,
         "For the roles of `cpu_roles`; `parameter_server` only. `[]`: every role is on `instance_types`.",
-        usual=f"with `parameter_server` `[{', '.join(CPU_TYPES_BY_DEFAULT)}]`",
+        usual=f"with `parameter_server` on GPUs `[{', '.join(CPU_TYPES_BY_DEFAULT)}]`",
     )
     cpu_roles: tuple[Role, ...] = key(
         (),

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from lambdas.core.model.instance_types import all_types, catalogue, cpu_types, gpu_types
+from lambdas.core.model.instance_types import all_types, catalogue, cpu_types
 from lambdas.core.values.fields import Entries, Kind, Several, Text, whole
 from lambdas.core.values.lazy import dataclass
 from lambdas.core.values.validation import BareWord, Section, any_of, bare_word, did_you_mean, shown
@@ -59,16 +59,6 @@ def instance_types(each: TypeName, *, least: int, named: str) -> Several[str]:
 
 
 ANY_TYPES = instance_types(TypeName(all_types, "an EC2 instance type"), least=1, named="")
-GPU_TYPES = instance_types(
-    TypeName(
-        gpu_types,
-        "an EC2 instance type with an NVIDIA GPU",
-        "has no GPU; it belongs in hardware.cpu_instance_types, for the roles that need none (strategy "
-        "parameter_server)",
-    ),
-    least=1,
-    named=" with NVIDIA GPUs",
-)
 CPU_TYPES = instance_types(
     TypeName(
         cpu_types,

@@ -13,6 +13,11 @@ CONCLUDES = {
     "launch": "launch-conclude",
 }
 """By the kind of run: the function `<yard>-...` that concludes it."""
+SERVICE_LINKED_ROLES = {
+    "spot.amazonaws.com": "AWSServiceRoleForEC2Spot",
+    "ec2fleet.amazonaws.com": "AWSServiceRoleForEC2Fleet",
+}
+"""The roles that EC2 acts through, which an account has once, by the service that takes them."""
 ARCHIVE = re.compile(r"archive-(i-[^-]+)-\d{10}")
 
 

@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import ClassVar, assert_never
 
 from lambdas.core.capacity import cost
+from lambdas.core.capacity.prices import Prices, Storage
 from lambdas.core.model.instance_types import Market
 from lambdas.core.model.policy import IdleSpot, Policy
 from lambdas.core.values import wire
@@ -177,8 +178,8 @@ class Facts:
     hosts (after.hosts: stop). `ready`: since when the host of a launch can be used; `lease`: when it powers itself off
     at the latest, used or not. `held`: until when somebody wants it. `imaging`: who makes an image of it. `session`,
     `command`: whether a person has a session on it, or a command runs. `price` is dollars an hour, `volume_charge`
-    once, for the disk that was `made` then; `disk_gib` None where nobody knows it. `window` and `processors` are None
-    where the metrics were not asked for."""
+    once, for the disk that was `made` then; `disk_gib` None where nobody knows it; `prices` are the region's. `window`
+    and `processors` are None where the metrics were not asked for."""
 
     instance: str
     type: str
@@ -186,6 +187,7 @@ class Facts:
     state: str
     launched: datetime
     price: float
+    prices: Prices
     disk_gib: int | None = None
     volume_charge: float = 0.0
     made: datetime | None = None
@@ -226,13 +228,16 @@ def judge(facts: Facts, now: datetime) -> Verdict | Ask:
 
 def prices(facts: Facts) -> str:
     """What the host costs as it is, and on each rung of the ladder below."""
-    gib = facts.disk_gib
+    gib, gib_month = facts.disk_gib, facts.prices.gib_month
     of = "for each GiB of its disk" if gib is None else f"for its disk of {gib} GiB"
-    stopped = f"${cost.stopped_month(gib or 1):.2f} a month {of}"
-    below = f"archived at most ${cost.archived_month(gib or 1):.2f}, terminated nothing, with its disk lost"
+    stopped = f"${(gib or 1) * gib_month(Storage.DISK):.2f} a month {of}"
+    archived = f"${(gib or 1) * gib_month(Storage.SNAPSHOT):.2f}"
+    caveat = facts.prices.caveat(storage=[Storage.DISK, Storage.SNAPSHOT])
+    below = f"archived at most {archived}, terminated nothing, with its disk lost{caveat}"
     if facts.state == "stopped":
         return f"Stopped it costs {stopped}, {below}"
-    return f"It costs {_money(facts.price + cost.disk(gib or 0))} an hour, stopped {stopped}, {below}"
+    hourly = facts.price + cost.disk(gib or 0, gib_month(Storage.DISK))
+    return f"It costs {_money(hourly)} an hour, stopped {stopped}, {below}"
 
 
 def _judged(facts: Facts, now: datetime) -> Verdict | Ask:

@@ -4,7 +4,7 @@ Of an update every attribute may be left out, and None is; a unit test holds it 
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, TypedDict
 
 from lambdas.core.capacity.cost import BilledHost
@@ -19,6 +19,8 @@ from lambdas.core.run.recovery import Trouble
 from lambdas.core.values import wire
 from lambdas.core.values.lazy import dataclass
 
+ASKS_FOR = timedelta(minutes=1)
+"""What an ask of EC2 takes at the longest, but for throttles; patrol concludes no run sooner."""
 WAITING = ("train", "await_hosts")
 """The tokens an attempt's end can answer."""
 FOR_ANOTHER = (StopReason.PEER, StopReason.KILLED, StopReason.HANGS)
@@ -40,7 +42,8 @@ class RunRow:
     """The run itself. `job` is None where it could not be read, `warnings` what of its program will probably fail.
     `image_id` is the image that its hosts start from, `image` the one that it has made. `hold_hours`: how long the host
     of a launch is held. `outcome`, `error` and `reason` are how it ended. Of a bake: `recipe` is recipe.json,
-    `published` how the image parameters were moved. `imaging`: the host that becomes an image, of a snapshot or at the
+    `published` how the image parameters were moved. `cut_short`: when it was learned that the execution was over before
+    its Conclude. `imaging`: the host that becomes an image, of a snapshot or at the
     end of a run."""
 
     run: str
@@ -63,6 +66,7 @@ class RunRow:
     outcome: Outcome | None = None
     error: str | None = None
     reason: str | None = None
+    cut_short: datetime | None = None
     ended: datetime | None = None
 
     def is_of(self, execution: str | None, started: datetime | None = None) -> bool:
@@ -92,18 +96,17 @@ class RunUpdate(TypedDict, total=False):
     outcome: Outcome
     error: str | None
     reason: str
+    cut_short: datetime
     ended: datetime
 
 
 @dataclass(frozen=True, kw_only=True)
 class HostRow(Member, BilledHost):
-    """One host. `ready` and `stopped` are attempt numbers: the last one it said so for. `heard` is when it said `ready`
-    again while Systems Manager was waited for."""
+    """One host. `ready` and `stopped` are attempt numbers: the last one it said so for."""
 
     attempt: int
     ready: int = 0
     ready_at: datetime | None = None
-    heard: datetime | None = None
     stopped: int = 0
     stopped_at: datetime | None = None
     why: str | None = None
@@ -133,7 +136,6 @@ class HostUpdate(TypedDict, total=False):
     address: str | None
     ready: int
     ready_at: datetime
-    heard: datetime
     stopped: int
     stopped_at: datetime
     why: str
@@ -158,7 +160,7 @@ class IntentRow:
     offer_pool: str | None = None
     answered: datetime | None = None
     answer: str | None = None
-    gang: Gang = Gang.GPU
+    gang: Gang = Gang.MAIN
     refusal: str | None = None
     code: str | None = None
     reason: str | None = None
@@ -201,7 +203,6 @@ class AttemptRow:
     reported: int | None = None
     checkpointed: int | None = None
     asked: datetime | None = None
-    asked_by: tuple[str, ...] = ()
     capped: datetime | None = None
 
     @property
@@ -238,7 +239,6 @@ class AttemptUpdate(TypedDict, total=False):
     reported: int
     checkpointed: int
     asked: datetime
-    asked_by: Sequence[str]
     capped: datetime
 
 
@@ -380,6 +380,10 @@ class Records:
     def unanswered(self, attempt: int) -> IntentRow | None:
         """The ask of this attempt whose answer was never written: the function died in between."""
         return next((row for row in self.intents if row.attempt == attempt and row.answer is None), None)
+
+    def is_asking(self, now: datetime) -> bool:
+        """Whether Launch may still be waiting for EC2's answer. Patrol, which comes later, takes it for dead."""
+        return any(row.answer is None and now - row.at < ASKS_FOR for row in self.intents)
 
     def searching_since(self, attempt: int, now: datetime) -> datetime:
         """When this attempt's search for capacity began."""

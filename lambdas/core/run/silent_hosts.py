@@ -13,7 +13,7 @@ from lambdas.core.values.lazy import dataclass
 ASK_AFTER = timedelta(seconds=10)
 """A program sees a lost peer within seconds, and EC2 tells of a host that is gone as fast."""
 LOST_AFTER = timedelta(seconds=12)
-"""An order reaches a host that is well in a second or two."""
+"""A host that is well has an order, and has left word of that in the bucket, six seconds later."""
 GONE_AFTER = timedelta(minutes=15)
 """A host that took the order has left by then: its program gets 90 seconds, a restore or an upload may take long."""
 
@@ -42,10 +42,11 @@ class AskToLeave:
 
 @dataclass(frozen=True)
 class PresumeLost:
-    """They were asked long enough ago: those that have not even taken the order are lost. No commands: all are."""
+    """They were asked long enough ago: those that have not even taken the order are lost; or `all_of_them` are, since
+    they took it and stay."""
 
     hosts: tuple[str, ...]
-    commands: tuple[str, ...]
+    all_of_them: bool = False
 
 
 def detect(records: Records, attempt: int, now: datetime) -> Wait | LetThemLeave | AskToLeave | PresumeLost:
@@ -65,7 +66,7 @@ def detect(records: Records, attempt: int, now: datetime) -> Wait | LetThemLeave
     if now - row.asked < LOST_AFTER:
         return LetThemLeave("the rest has just been asked to leave")
     doubted = tuple(host for host in silent if not _has_news(records, attempt, host, row.asked))
-    return PresumeLost(doubted, () if now - row.asked >= GONE_AFTER else row.asked_by)
+    return PresumeLost(doubted, all_of_them=now - row.asked >= GONE_AFTER)
 
 
 def reason_of(lost: tuple[str, ...], *, took_orders: bool = False) -> str:

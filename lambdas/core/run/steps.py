@@ -1,6 +1,7 @@
 """How far a run has come, attempt by attempt, and what it had to train again."""
 
 from collections.abc import Iterable
+from itertools import pairwise
 
 from lambdas.core.run.records import AttemptRow
 from lambdas.core.values.lazy import dataclass
@@ -27,6 +28,17 @@ def walk(attempts: Iterable[AttemptRow]) -> Steps:
         if attempt.reached is not None:
             done = max(done or 0, attempt.reached)
     return Steps(done, lost)
+
+
+def seconds_lost(attempts: Iterable[AttemptRow]) -> float:
+    """How long its recoveries have kept a training from going on: from each attempt's end until the next one's program
+    started; of one that never came so far, until that ended."""
+    total = 0.0
+    for before, after in pairwise(sorted(attempts, key=lambda row: row.attempt)):
+        goes_on = after.started or after.ended
+        if before.ended and goes_on:
+            total += max(0.0, (goes_on - before.ended).total_seconds())
+    return round(total, 3)
 
 
 def resumed_at(attempt: AttemptRow) -> int:

@@ -104,7 +104,7 @@ def summarise(
         "steps": steps,
         "metrics": {key: value for key, value in metrics.items() if key not in LONG_METRICS},
         "resume": resume(facts.attempts),
-        "cost": _cost(hosts, facts.now),
+        "cost": _cost(facts, hosts),
         "hosts": [_host(host, facts.now) for host in hosts],
         "image": (row.image or None) if row else None,
         "where": places(facts, objects),
@@ -130,13 +130,13 @@ def notice(summary: Mapping[str, Any]) -> tuple[str, str]:
     """Subject (at most 100 characters of ASCII, as SNS asks) and text of the notification."""
     subject = f"Trainyard: {summary['run']} {summary['outcome']}".encode("ascii", "replace").decode()[:100]
     cost, steps = summary["cost"], summary["steps"]
-    on_demand = _money(cost["on_demand_dollars"])
+    on_demand, whose = _money(cost["on_demand_dollars"]), f"; {cost['prices']}" if cost["prices"] else ""
     lines = [
         f"{summary['run']} {summary['outcome']} after {_span(summary['seconds'])}.",
         f"Reason: {summary['reason']}",
         *(f"Warning: {warning}" for warning in summary["warnings"]),
         f"Attempts: {len(summary['attempts'])}. {_steps_in_words(steps, summary['resume'])}.",
-        f"Cost: {_money(cost['dollars'])} for {cost['hours']:.3f} host hours, on demand {on_demand}.",
+        f"Cost: {_money(cost['dollars'])} for {cost['hours']:.3f} host hours, on demand {on_demand}{whose}.",
         *(f"{what}: {uri}" for what, uri in summary["where"].items()),
     ]
     return subject, "\n".join(lines) + "\n"
@@ -196,9 +196,9 @@ def _steps(facts: RunFacts, metrics: Mapping[str, Any]) -> dict[str, int | None]
     }
 
 
-def _cost(hosts: Iterable[HostRow], now: datetime) -> dict[str, Any]:
-    """Dollars and hours, by market, beside what the same hours cost on demand."""
-    total = bill(hosts, now=now)
+def _cost(facts: RunFacts, hosts: Iterable[HostRow]) -> dict[str, Any]:
+    """Dollars and hours, by market, beside what the same hours cost on demand; and whose prices those are."""
+    total, plan = bill(hosts, now=facts.now), facts.records.plan if facts.records else None
     percent = None
     if total.saved_dollars is not None and total.on_demand_dollars:
         percent = round(100 * total.saved_dollars / total.on_demand_dollars, 1)
@@ -212,6 +212,7 @@ def _cost(hosts: Iterable[HostRow], now: datetime) -> dict[str, Any]:
         "on_demand_dollars": total.on_demand_dollars,
         "saved_dollars": total.saved_dollars,
         "saved_percent": percent,
+        "prices": (plan.prices or None) if plan else None,
         "counts": "instance hours and their root disks with their initialization, not storage, requests or transfer",
     }
 

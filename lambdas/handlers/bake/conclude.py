@@ -10,7 +10,7 @@ from lambdas import settings
 from lambdas.aws import images, s3, ssm
 from lambdas.aws.ledger import AlreadyWrittenError, Ledger, event_row, run_row
 from lambdas.core.edges.bake import BakeConcluded
-from lambdas.core.edges.conclude import Concluded, ConcludedBefore, ConcludeInput
+from lambdas.core.edges.conclude import Concluded, ConcludeInput, NotConcluded
 from lambdas.core.images import bake, bake_summary
 from lambdas.core.model.errors import TrainyardError
 from lambdas.core.run.outcome import ending_of
@@ -24,7 +24,7 @@ from lambdas.steps.observability import note
 
 
 @entry_point
-def handler(given: ConcludeInput) -> BakeConcluded | Concluded | ConcludedBefore:
+def handler(given: ConcludeInput) -> BakeConcluded | Concluded | NotConcluded:
     yard, run = settings.read(ImageSettings), given.run
     end = conclusion.end_of(
         yard.table_name,
@@ -32,7 +32,7 @@ def handler(given: ConcludeInput) -> BakeConcluded | Concluded | ConcludedBefore
         given,
         has_concluded=lambda _: conclusion.has_summary(yard.bucket_name, run),
     )
-    if isinstance(end, ConcludedBefore):
+    if isinstance(end, NotConcluded):
         return end
     if isinstance(end, Concluded):
         Ledger(yard.table_name).give_back_bake_lock(run)
@@ -53,6 +53,7 @@ def _ended(end: RunEnd) -> RunEnd:
         return end
     try:
         end.ledger.write(run_row(end.run, end.values, unless="ended"))
+        end.count()
     except AlreadyWrittenError:
         end = replace(end, records=end.ledger.read(end.run))
         end.ledger.write(run_row(end.run, end.values))

@@ -2,7 +2,7 @@
 
 from lambdas import settings
 from lambdas.aws import instances
-from lambdas.core.edges.conclude import Concluded, ConcludedBefore, ConcludeInput
+from lambdas.core.edges.conclude import Concluded, ConcludeInput, NotConcluded
 from lambdas.core.edges.launch import LaunchConcluded
 from lambdas.core.images import launch
 from lambdas.core.patrol import hold, verdict
@@ -14,7 +14,7 @@ from lambdas.steps.entry_point import entry_point
 
 
 @entry_point
-def handler(given: ConcludeInput) -> LaunchConcluded | Concluded | ConcludedBefore:
+def handler(given: ConcludeInput) -> LaunchConcluded | Concluded | NotConcluded:
     yard = settings.read(YardSettings)
     end = conclusion.end_of(yard.table_name, yard.bucket_name, given)
     if not isinstance(end, RunEnd):

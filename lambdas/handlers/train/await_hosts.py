@@ -1,14 +1,17 @@
 """AwaitHosts: wait until the whole gang is there. Also names who is missing when a wait was too long."""
 
+from collections.abc import Collection
 from dataclasses import replace
 from datetime import datetime
 from typing import assert_never
 
 from lambdas import settings
-from lambdas.aws import instances, ssm
+from lambdas.aws import instances
+from lambdas.aws.instances import Instance
 from lambdas.aws.ledger import Ledger, answered_row, event_row
 from lambdas.core.edges.common import Caught, Nothing
 from lambdas.core.edges.train import AwaitHostsInput, Finished, Overdue
+from lambdas.core.model.errors import Misconfigured
 from lambdas.core.run import deadlines, readiness, silent_hosts
 from lambdas.core.run.outcome import Ending
 from lambdas.core.run.records import Records, ended_badly
@@ -31,15 +34,22 @@ def handler(given: AwaitHostsInput) -> Nothing | Caught | Finished:
     records = attempts.await_news(
         ledger, given.run, given.attempt, "await_hosts", given.token, now, state="AwaitHosts"
     )
-    if not attempts.settle(ledger, records, given.attempt, now):
-        attempts.gather(ledger, records, given.attempt, now, lost=_gone(records, given.attempt))
+    if attempts.settle(ledger, records, given.attempt, now):
+        return Nothing()
+    gone = _gone(records, given.attempt)
+    barred = _barred(records, gone)
+    if barred:
+        entry = note("host lost", barred.reason, at=now, attempt=given.attempt, lost=list(barred.lost))
+        attempts.end(ledger, given.run, given.attempt, entry, now, trouble=barred, step=None)
+    else:
+        attempts.gather(ledger, records, given.attempt, now, lost=_reasons(gone))
     return Nothing()
 
 
 def _overdue(
     yard: YardSettings, ledger: Ledger, run: str, attempt: int, state: Overdue, now: datetime
 ) -> Caught | Finished:
-    """The failure in facts, in place of a timeout that names nobody: EC2, SSM, the bucket and the ledger are asked. Or
+    """The failure in facts, in place of a timeout that names nobody: EC2, the bucket and the ledger are asked. Or
     that there is none: the attempt is over, and only the news of it was lost."""
     records = ledger.known(run)
     known = records.attempts[attempt].ending is not None
@@ -90,19 +100,20 @@ def _late_gang(records: Records, attempt: int, now: datetime) -> Trouble:
     members = records.members(attempt)
     ids = [host.instance for host in members]
     ready = records.ready(attempt)
-    lost = _gone(records, attempt)
-    online = ssm.online(ids)
-    if not lost and len(ready) == len(ids):
-        return readiness.unregistered(sorted(set(ids) - online))
-    verdict = readiness.assess(ids, ready=ready, online=online, lost=lost, now=now, deadline=now)
-    gone = verdict.lost if isinstance(verdict, readiness.Failed) else ()
-    error = verdict.error if isinstance(verdict, readiness.Failed) else "HostsNotReady"
-    return Trouble(error=error, reason=verdict.reason, lost=gone)
+    gone = _gone(records, attempt)
+    barred = _barred(records, gone)
+    if barred:
+        return barred
+    lost = _reasons(gone)
+    verdict = readiness.assess(ids, ready=ready, lost=lost, now=now, deadline=now)
+    if isinstance(verdict, readiness.Failed):
+        return Trouble(error=verdict.error, reason=verdict.reason, lost=verdict.lost)
+    return Trouble(error="HostsNotReady", reason=f"{verdict.reason}, but nobody heard of it in time")
 
 
 def _silent_gang(records: Records, attempt: int, now: datetime) -> Trouble:
     step = records.attempts[attempt].reached
-    lost = _gone(records, attempt)
+    lost = _reasons(_gone(records, attempt))
     if lost:
         each = "; ".join(f"{host}: {why}" for host, why in lost.items())
         reason = f"hosts are gone and no event told of it ({each})"
@@ -115,7 +126,20 @@ def _silent_gang(records: Records, attempt: int, now: datetime) -> Trouble:
     return Trouble(error="HostLost", reason=reason, step=step)
 
 
-def _gone(records: Records, attempt: int) -> dict[str, str]:
-    """Members of the gang that EC2 says are going or gone, with its reason."""
+def _gone(records: Records, attempt: int) -> tuple[Instance, ...]:
+    """Members of the gang that EC2 says are going or gone."""
     members = {host.instance for host in records.members(attempt)}
-    return {host.id: f"EC2 says {host.state_and_why}" for host in instances.of_ids(members) if host.gone}
+    return tuple(host for host in instances.of_ids(members) if host.gone)
+
+
+def _reasons(gone: Collection[Instance]) -> dict[str, str]:
+    return {host.id: f"EC2 says {host.state_and_why}" for host in gone}
+
+
+def _barred(records: Records, gone: Collection[Instance]) -> Trouble | None:
+    """A host that EC2 could not start for a fault of whoever launched it, as signal judges it, too."""
+    why = {host.id: attempts.could_not_start(records.hosts[host.id], host) for host in gone}
+    lost = {host: reason for host, reason in why.items() if reason}
+    if not lost:
+        return None
+    return Trouble(error=Misconfigured.__name__, reason=next(iter(lost.values())), lost=tuple(lost))

@@ -9,7 +9,7 @@ from typing import Any
 
 from lambdas import settings
 from lambdas.aws import messages, s3
-from lambdas.core.edges.conclude import Concluded, ConcludedBefore, ConcludeInput
+from lambdas.core.edges.conclude import Concluded, ConcludeInput, NotConcluded
 from lambdas.core.model.errors import AccessDenied
 from lambdas.core.run import outcome, summary
 from lambdas.core.run.outcome import Ending
@@ -20,7 +20,7 @@ from lambdas.steps.entry_point import entry_point
 
 
 @entry_point
-def handler(given: ConcludeInput) -> Concluded | ConcludedBefore:
+def handler(given: ConcludeInput) -> Concluded | NotConcluded:
     yard = settings.read(ConcludeSettings)
     end = conclusion.end_of(yard.table_name, yard.bucket_name, given)
     if not isinstance(end, RunEnd):

@@ -11,6 +11,7 @@ from lambdas import settings
 from lambdas.aws import fleet, instances
 from lambdas.aws.fleet import Launched
 from lambdas.aws.ledger import (
+    AlreadyWrittenError,
     Ledger,
     Write,
     attempt_row,
@@ -23,20 +24,22 @@ from lambdas.aws.ledger import (
 from lambdas.core.capacity import initialization, placement
 from lambdas.core.capacity.cost import BilledHost
 from lambdas.core.capacity.placement import FleetRefusal, GiveUp, RetireFirst, Try, TryLater
-from lambdas.core.capacity.plan import Offer, Part, RefusalKind, parts
+from lambdas.core.capacity.plan import Offer, Part, Plan, RefusalKind, parts
 from lambdas.core.edges.common import AttemptInput
 from lambdas.core.edges.train import LaunchAnswer, PoolRefused
 from lambdas.core.edges.train import Launched as GangLaunched
 from lambdas.core.model import gang, policy, tokens
 from lambdas.core.model.gang import Gang
+from lambdas.core.model.instance_types import instance_type
 from lambdas.core.model.job import Job
+from lambdas.core.model.metrics import Metric
 from lambdas.core.run import deadlines, readiness
 from lambdas.core.run.records import HostRow, IntentUpdate, Owner, Records
 from lambdas.core.values import wire
 from lambdas.core.values.lazy import dataclass
 from lambdas.settings import LaunchSettings
 from lambdas.steps.entry_point import entry_point
-from lambdas.steps.observability import clock, note
+from lambdas.steps.observability import clock, measure, note
 
 Launches = list[tuple[Part, Launched]]
 """The parts of an attempt that EC2 launched."""
@@ -64,15 +67,18 @@ class Asking:
         return self.records.run.job
 
     @property
-    def offer(self) -> Offer:
+    def plan(self) -> Plan:
         assert self.records.plan is not None, "Plan comes before Launch"
-        return self.records.plan.offers[self.step.offer]
+        return self.records.plan
+
+    @property
+    def offer(self) -> Offer:
+        return self.plan.offers[self.step.offer]
 
     @property
     def disk_gib(self) -> int:
         """A disk is as large as the recipe of a bake says, else as the image's own."""
-        assert self.records.plan is not None, "Plan comes before Launch"
-        return int((self.records.run.recipe or {}).get("root_gib") or self.records.plan.disk_gib)
+        return int((self.records.run.recipe or {}).get("root_gib") or self.plan.disk_gib)
 
     @property
     def survivors(self) -> tuple[HostRow, ...]:
@@ -80,8 +86,7 @@ class Asking:
 
     def volume_charge(self, rate: int) -> float:
         """Dollars once for each host's disk, of an image that has so many GiB."""
-        assert self.records.plan is not None, "Plan comes before Launch"
-        return initialization.dollars(self.records.plan.disk_gib, rate)
+        return initialization.dollars(self.plan.disk_gib, rate, self.plan.gib_month)
 
     def token(self, which: Gang, rate: int) -> str:
         """What makes each request happen once."""
@@ -151,7 +156,10 @@ def _ask(asking: Asking) -> LaunchAnswer:
     if asking.records.unanswered(asking.attempt):
         found = _launched_before(asking, lacking)
     else:
-        _intend(asking, lacking)
+        try:
+            _intend(asking, lacking)
+        except AlreadyWrittenError:
+            return GiveUp("Aborted", "the execution is over: no host is launched for it")
         found = {}
     launched: Launches = []
     for part in lacking:
@@ -166,26 +174,25 @@ def _ask(asking: Asking) -> LaunchAnswer:
 
 
 def _intend(asking: Asking, lacking: tuple[Part, ...]) -> None:
+    """Raises AlreadyWrittenError where the execution is over (steps.conclusion)."""
     now, rate = clock(), asking.offer.initialization_rate
-    gpu_hosts = sum(part.count for part in lacking if part.gang is Gang.GPU)
+    main = sum(part.count for part in lacking if part.gang is Gang.MAIN)
     beside = [
         f"; beside it {part.count} x {' or '.join(choice.type for choice in part.choices)}"
         for part in lacking
         if part.gang is Gang.CPU
     ]
-    reason = (
-        "".join([f"{gpu_hosts} x {asking.step.reason}", *beside]) if lacking else "nobody: no host is missing"
-    )
+    reason = "".join([f"{main} x {asking.step.reason}", *beside]) if lacking else "nobody: no host is missing"
     asking.ledger.write(
         asking.intent(
             {
-                "token": asking.token(Gang.GPU, rate),
+                "token": asking.token(Gang.MAIN, rate),
                 "cpu_token": asking.token(Gang.CPU, rate) if asking.job.cpu_gang else None,
                 "offer_pool": asking.offer.pool,
                 "at": now,
             }
         ),
-        run_row(asking.run, {"state": "Launch", "attempt": asking.attempt}),
+        run_row(asking.run, {"state": "Launch", "attempt": asking.attempt}, unless="cut_short"),
         asking.event("asking", reason, now),
     )
 
@@ -221,16 +228,16 @@ def _launch(asking: Asking, part: Part) -> Launched | FleetRefusal:
 
 
 def _request(asking: Asking, part: Part, rate: int) -> Launched | FleetRefusal:
-    assert asking.records.plan is not None, "Plan comes before Launch"
     charge = asking.volume_charge(rate)
     answer = fleet.launch(
         part,
         asking.offer,
         fleet.template(asking.yard.launch_templates, rate),
-        image=asking.records.plan.image,
+        image=asking.plan.image,
         token=asking.token(part.gang, rate),
         tags=_tags(asking, part, clock()) | ({"trainyard:volume-charge": f"{charge:.6f}"} if rate else {}),
         root_gib=(asking.records.run.recipe or {}).get("root_gib"),
+        key=asking.yard.kms_key,
     )
     return replace(answer, volume_charge=charge) if isinstance(answer, Launched) else answer
 
@@ -274,6 +281,8 @@ def _refused(asking: Asking, part: Part, no: FleetRefusal, launched: Launches) -
     )
     entry = asking.event("refused", f"{asking.offer.pool}: {no.code}: {reason}", now, code=no.code)
     asking.ledger.write(*_host_rows(asking, launched, now), entry, answer)
+    measure(Metric.LAUNCHES_REFUSED, kind=no.kind.value, pool=asking.offer.pool, code=no.code)
+    _count(launched)
     why = f"{no.code}: {reason}"
     return RetireFirst(reason=why) if launched else PoolRefused(reason=why)
 
@@ -291,6 +300,15 @@ def _write_hosts(asking: Asking, launched: Launches) -> None:
         attempt_row(asking.run, asking.attempt, {"offer": known, "hosts": hosts, "launched": now}),
         asking.intent({"answer": "launched", "answered": now}),
     )
+    _count(launched)
+    if asking.attempt > 1:
+        measure(Metric.RECOVERIES, pool=offer.pool)
+
+
+def _count(launched: Launches) -> None:
+    hosts = sum(len(answer.instances) for _, answer in launched)
+    if hosts:
+        measure(Metric.HOSTS_LAUNCHED, hosts)
 
 
 def _host_rows(asking: Asking, launched: Launches, now: datetime) -> list[Write]:
@@ -307,6 +325,7 @@ def _host_rows(asking: Asking, launched: Launches, now: datetime) -> list[Write]
                 price=price.price,
                 on_demand_price=price.on_demand_price,
                 disk_gib=asking.disk_gib,
+                gib_month=asking.plan.gib_month,
                 volume_charge=answer.volume_charge,
                 launched=now,
             )
@@ -327,6 +346,7 @@ def _tags(asking: Asking, part: Part, now: datetime) -> dict[str, str]:
         "trainyard:run": asking.run,
         "trainyard:attempt": str(asking.attempt),
         "trainyard:gang": str(part.gang.value),
+        "trainyard:gpus": str(max(instance_type(choice.type).gpus for choice in part.choices)),
         "trainyard:lease": wire.stamp(lease),
         "trainyard:after": asking.job.after.hosts.value,
         "trainyard:price": f"{dearest:.6f}",

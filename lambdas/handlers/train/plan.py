@@ -7,6 +7,7 @@ from lambdas.aws import images, instances, offerings, s3, ssm
 from lambdas.aws.ledger import Ledger, event_row, plan_row, run_row
 from lambdas.core.capacity import offers
 from lambdas.core.capacity.offers import ImageFacts, ImageSource, PlanFacts
+from lambdas.core.capacity.prices import Prices
 from lambdas.core.edges.common import RunInput
 from lambdas.core.edges.train import Planned
 from lambdas.core.model import image
@@ -29,7 +30,8 @@ def handler(given: RunInput) -> Planned | Refused:
     job = records.run.job
     assert job is not None, "an admitted run has a job"
     deadline = records.run.created + timedelta(hours=job.limits.hours)
-    made = offers.make_plan(job, _facts(records.run, job, yard, now), now=now)
+    prices = Prices(yard.aws_region, ledger.prices())
+    made = offers.make_plan(job, _facts(records.run, job, yard, prices, now), now=now)
     s3.put_json(yard.bucket_name, f"runs/{run}/plan.json", wire.to_json(made))
     if isinstance(made, offers.NoPlan):
         ledger.write(event_row(run, note("refused", made.reason, at=now)))
@@ -42,7 +44,7 @@ def handler(given: RunInput) -> Planned | Refused:
     return Planned(hosts=made.gang, restarts=job.limits.restarts, deadline=deadline, snapshot=job.after.image)
 
 
-def _facts(run: RunRow, job: Job, yard: PlanSettings, now: datetime) -> PlanFacts:
+def _facts(run: RunRow, job: Job, yard: PlanSettings, prices: Prices, now: datetime) -> PlanFacts:
     types = offers.types_of(job)
     codes = offers.quota_codes(job)
     limits = {code: offerings.vcpu_quota(code) for code in codes}
@@ -53,6 +55,7 @@ def _facts(run: RunRow, job: Job, yard: PlanSettings, now: datetime) -> PlanFact
         spot_prices=offerings.spot_prices(types, now=now)
         if Market.SPOT in job.hardware.market.markets
         else {},
+        prices=prices,
         quotas={code: limit for code, limit in limits.items() if limit is not None},
         used=offers.used_vcpus(instances.live()) if codes else {},
         image=_image(run, job, yard),

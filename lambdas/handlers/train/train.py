@@ -1,18 +1,19 @@
-"""Train: say who is who, start the gang with one command, and wait. What its hosts say is the heartbeat."""
+"""Train: say who is who, order the gang to start, and wait. What its hosts say is the heartbeat."""
 
 from datetime import datetime
 from typing import Any
 
 from lambdas import settings
-from lambdas.aws import s3, ssm
-from lambdas.aws.ledger import Ledger, attempt_row, event_row, look_up_row, run_row
+from lambdas.aws import s3
+from lambdas.aws.ledger import Ledger, attempt_row, event_row, run_row
 from lambdas.core.edges.common import Nothing, WaitInput
 from lambdas.core.model import gang
 from lambdas.core.run import deadlines
-from lambdas.core.run.records import Owner, Records
+from lambdas.core.run.records import Records
+from lambdas.core.run.recovery import Trouble
 from lambdas.core.values import wire
 from lambdas.settings import TrainSettings
-from lambdas.steps import attempts
+from lambdas.steps import attempts, orders
 from lambdas.steps.entry_point import entry_point
 from lambdas.steps.observability import clock, note
 
@@ -28,24 +29,40 @@ def handler(given: WaitInput) -> Nothing:
     deadline = wire.instant(cluster["deadline"])
     hosts = [assignment["instance"] for assignment in cluster["hosts"]]
     resumed = cluster["checkpoint"]["step"] if cluster["checkpoint"] else 0
-    commands = ssm.send(
-        yard.start_document, hosts, {"Run": run, "Attempt": str(attempt)}, comment=f"{run} attempt {attempt}"
-    )
+    order = orders.Order("start", run, attempt, tuple(hosts))
+    out_of_reach = orders.give(order, bucket=yard.bucket_name, document=yard.start_document)
+    if out_of_reach is None:
+        _end_unstarted(ledger, run, attempt, now)
+        return Nothing()
     where = (
         f"from the checkpoint of step {resumed}"
         if resumed
         else f"from the beginning{_missed(ledger, run, attempt)}"
     )
     reason = f"{'one host starts' if len(hosts) == 1 else f'{len(hosts)} hosts start'} {where}"
+    if out_of_reach:
+        reason += f"; ordered by the bucket alone, out of Systems Manager's reach: {', '.join(out_of_reach)}"
     entry = note("starting", reason, at=now, attempt=attempt, hosts=hosts, from_step=resumed)
-    owner = Owner(run=run, attempt=attempt, wait="train")
     ledger.write(
         attempt_row(run, attempt, {"from_step": resumed}),
         run_row(run, {"deadline": deadline}),
         event_row(run, entry),
-        *(look_up_row("command", command, owner, now) for command in commands),
     )
     return Nothing()
+
+
+def _end_unstarted(ledger: Ledger, run: str, attempt: int, now: datetime) -> None:
+    """The gang was asked to leave before it was started. Where that is since hosts go, nobody else would say so: none
+    has a program that could leave. Who asks for another reason ends the attempt, too."""
+    records = ledger.known(run)
+    going = {host.instance: host.going for host in records.members(attempt) if host.going}
+    if not going or records.attempts[attempt].started:
+        return
+    each = "; ".join(f"{host}: {why}" for host, why in going.items())
+    reason = f"the gang was asked to leave before it was started, since hosts are going away ({each})"
+    trouble = Trouble(error="Interrupted", reason=reason, lost=tuple(going))
+    entry = note("interrupted", reason, at=now, attempt=attempt, lost=list(going))
+    attempts.end(ledger, run, attempt, entry, now, trouble=trouble, step=None)
 
 
 def _missed(ledger: Ledger, run: str, attempt: int) -> str:

@@ -76,7 +76,8 @@ def _without_late_runs(
     live = states.running(sorted(set(yard.state_machine_arns)))
     late = {host for host in acts if hosts[host].run in live}
     for host in late:
-        logger.info("%s is left alone: its run %s goes on after all", host, hosts[host].run)
+        run = hosts[host].run
+        logger.info("%s is left alone: its run %s goes on after all", host, run, extra={"run": run})
     return {host: verdict for host, verdict in acts.items() if host not in late}
 
 

@@ -4,7 +4,7 @@ Signal takes every event twice without harm, so nothing here asks whether one ca
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 
 from lambdas.aws import images, messages, states
@@ -30,6 +30,8 @@ SILENT_FOR = timedelta(seconds=90)
 the look at an overdue Train reads the words itself."""
 MOST_ASKED_ABOUT = 50
 """Runs that are open though no execution of theirs is listed: each costs a call of Step Functions."""
+TRIES_MINUTES = 5
+"""Between two tries to conclude a run: one that Launch still asks for is left, one that fails has an alarm."""
 CUT_SHORT = (
     "The execution is over, and nothing says how it ended: it was stopped by hand or its time was up. Patrol has ended "
     "its hosts, if it had any. Start it again."
@@ -37,12 +39,15 @@ CUT_SHORT = (
 CAPTURE = "Capture"
 """The state in which a bake, a snapshot or a run waits for its image."""
 UNDER_WAY = ("AwaitHosts", "Train")
+Missed = tuple[str, Event]
+"""The run that it is about, too."""
 
 
-def send(seen: Observation, book: Logbook, yard: PatrolSettings, now: datetime) -> None:
+def send(
+    seen: Observation, runs: Mapping[str, RunRow], book: Logbook, yard: PatrolSettings, now: datetime
+) -> None:
     """Hosts that are gone, images that are there, signals that hosts could only leave in the bucket, runs at their cap,
-    runs that the ledger has lost; and runs that were cut short."""
-    runs = book.runs(seen.live)
+    runs that the ledger has lost; and runs that were cut short. `runs` are those that go on."""
     missed = [
         *_gone(seen, now),
         *_imaged(runs, book, yard, now),
@@ -50,11 +55,13 @@ def send(seen: Observation, book: Logbook, yard: PatrolSettings, now: datetime) 
         *_capped(runs, now),
         *_forgotten(seen, runs, now),
     ]
-    for event in missed:
-        logger.info("patrol sends what no event brought: %s %s", event.detail_type, event.detail)
+    for run, event in missed:
+        logger.info(
+            "patrol sends what no event brought: %s %s", event.detail_type, event.detail, extra={"run": run}
+        )
         _invoke(f"{yard.yard}-signal", event)
     for kind, conclusion in _cut_short(seen, book, now):
-        logger.info("patrol concludes %s", conclusion.run)
+        logger.info("patrol concludes %s", conclusion.run, extra={"run": conclusion.run})
         _invoke(f"{yard.yard}-{names.CONCLUDES[kind]}", conclusion)
 
 
@@ -62,7 +69,7 @@ def _invoke(function: str, given: Event | ConcludeInput) -> None:
     messages.invoke(function, json.dumps(wire.to_json(given)).encode())
 
 
-def _gone(seen: Observation, now: datetime) -> Iterator[Event]:
+def _gone(seen: Observation, now: datetime) -> Iterator[Missed]:
     """Hosts of live runs that EC2 has ended or stopped."""
     went = [(host.id, host.state, host.changed, host.tags.get("trainyard:run")) for host in seen.ended]
     went += [
@@ -72,37 +79,48 @@ def _gone(seen: Observation, now: datetime) -> Iterator[Event]:
     ]
     for instance, state, changed, run in went:
         if run in seen.live and (changed is None or PATIENCE <= now - changed <= LONG_AGO):
-            yield Event(
-                source="aws.ec2",
-                detail_type="EC2 Instance State-change Notification",
-                time=changed or now,
-                detail=InstanceState(instance=instance, state=state),
+            yield (
+                run,
+                Event(
+                    source="aws.ec2",
+                    detail_type="EC2 Instance State-change Notification",
+                    time=changed or now,
+                    detail=InstanceState(instance=instance, state=state),
+                ),
             )
 
 
-def _imaged(runs: dict[str, RunRow], book: Logbook, yard: PatrolSettings, now: datetime) -> Iterator[Event]:
+def _imaged(
+    runs: Mapping[str, RunRow], book: Logbook, yard: PatrolSettings, now: datetime
+) -> Iterator[Missed]:
     """Images that runs wait for, once EC2 has made them or has given up."""
     waiting = {run: row.attempt for run, row in runs.items() if row.state == CAPTURE}
-    awaited = set(book.awaited(waiting, CAPTURE.lower()).values())
-    made = images.of_yard(yard.yard) if awaited else ()
+    whose = {image: run for run, image in book.awaited(waiting, CAPTURE.lower()).items()}
+    made = images.of_yard(yard.yard) if whose else ()
     for image in made:
-        if image.id in awaited and image.state != "pending":
-            yield Event(
-                source="aws.ec2",
-                detail_type="EC2 AMI State Change",
-                time=now,
-                detail=ImageState(image=image.id, state=image.state, error=image.reason),
+        if image.id in whose and image.state != "pending":
+            yield (
+                whose[image.id],
+                Event(
+                    source="aws.ec2",
+                    detail_type="EC2 AMI State Change",
+                    time=now,
+                    detail=ImageState(image=image.id, state=image.state, error=image.reason),
+                ),
             )
 
 
-def _left_signals(runs: dict[str, RunRow], yard: PatrolSettings, now: datetime) -> Iterator[Event]:
+def _left_signals(runs: Mapping[str, RunRow], yard: PatrolSettings, now: datetime) -> Iterator[Missed]:
     """What hosts of runs without any news have left in the bucket when they ended their part."""
     for run, row in runs.items():
         if row.state != "Train" or not _is_silent(row, now):
             continue
         for left in left_words.of_attempt(yard.bucket_name, run, row.attempt):
             if now - left.at >= PATIENCE:
-                yield Event(source=events.OF_HOSTS, detail_type=left.word, time=left.at, detail=left.detail)
+                yield (
+                    run,
+                    Event(source=events.OF_HOSTS, detail_type=left.word, time=left.at, detail=left.detail),
+                )
 
 
 def _is_silent(row: RunRow, now: datetime) -> bool:
@@ -111,17 +129,17 @@ def _is_silent(row: RunRow, now: datetime) -> bool:
     return last is None or now - wire.instant(str(last)) >= SILENT_FOR
 
 
-def _capped(runs: dict[str, RunRow], now: datetime) -> Iterator[Event]:
+def _capped(runs: Mapping[str, RunRow], now: datetime) -> Iterator[Missed]:
     """Runs whose hours or dollars are used up: the ledger's deadline moves with what their hosts cost."""
     for run, row in runs.items():
         if row.state in UNDER_WAY and row.deadline is not None and now >= row.deadline:
-            yield _from_patrol("cap", FromPatrol(run=run, attempt=row.attempt), now)
+            yield run, _from_patrol("cap", FromPatrol(run=run, attempt=row.attempt), now)
 
 
-def _forgotten(seen: Observation, runs: dict[str, RunRow], now: datetime) -> Iterator[Event]:
+def _forgotten(seen: Observation, runs: Mapping[str, RunRow], now: datetime) -> Iterator[Missed]:
     """Live runs with hosts, which the ledger knew when these were launched, and knows no more."""
     for run in sorted({host.run for host in seen.hosts.values() if host.run and host.live} - set(runs)):
-        yield _from_patrol("forgotten", FromPatrol(run=run), now)
+        yield run, _from_patrol("forgotten", FromPatrol(run=run), now)
 
 
 def _from_patrol(word: str, detail: FromPatrol, now: datetime) -> Event:
@@ -134,10 +152,11 @@ def _cut_short(seen: Observation, book: Logbook, now: datetime) -> Iterator[tupl
     goes_on = seen.live | {
         host.run for name, host in seen.hosts.items() if _ends_next(seen.verdicts.get(name))
     }
+    turn = f"{now:%Y-%m-%dT%H}:{now.minute // TRIES_MINUTES * TRIES_MINUTES:02d}"
     left = [each for each in book.open_runs() if each.run not in goes_on and each.kind in names.CONCLUDES]
     for each in left[:MOST_ASKED_ABOUT]:
         over = states.over_since(each.execution_arn)
-        if over is None or now - over < PATIENCE or not book.once(f"{now:%Y-%m-%dT%H}#cut#{each.run}", now):
+        if over is None or now - over < PATIENCE or not book.once(f"{turn}#cut#{each.run}", now):
             continue
         yield (
             each.kind,

@@ -15,6 +15,7 @@ from functools import cached_property
 from lambdas.aws import cloudwatch, images, instances, ssm, states
 from lambdas.aws.instances import Instance
 from lambdas.aws.logbook import Logbook
+from lambdas.core.capacity.prices import Prices
 from lambdas.core.model import names, policy
 from lambdas.core.model.errors import Misconfigured
 from lambdas.core.model.instance_types import catalogue
@@ -63,12 +64,12 @@ def policy_of(yard: PatrolSettings) -> Policy:
     return found
 
 
-def observe(yard: PatrolSettings, book: Logbook, now: datetime) -> Observation:
+def observe(yard: PatrolSettings, prices: Prices, book: Logbook, now: datetime) -> Observation:
     """Hosts first, executions then: a run that begins in between has no host here yet."""
     found = instances.of_yard(yard.yard)
     running = {machine: states.running([machine]) for machine in sorted(set(yard.state_machine_arns))}
     live = frozenset().union(*running.values())
-    hosts, problems = _hosts(found, live, policy_of(yard), now)
+    hosts, problems = _hosts(found, live, policy_of(yard), prices, now)
     if any(host.run not in live for host in hosts.values()):
         hosts = _with_imaging(
             hosts, images.being_made(yard.yard), running[yard.snapshot_state_machine_arn], book
@@ -97,30 +98,31 @@ def observe(yard: PatrolSettings, book: Logbook, now: datetime) -> Observation:
     )
 
 
-def price_of(host: Instance) -> float:
-    """Dollars an hour: what Launch noted, else the price list's on demand, which is never too little."""
+def price_of(host: Instance, prices: Prices) -> float:
+    """Dollars an hour: what Launch noted, else the price on demand, which is never too little."""
     tagged = host.tags.get("trainyard:price", "")
     if instances.DOLLARS.fullmatch(tagged):
         return float(tagged)
-    known = catalogue().types.get(host.type)
-    return (known.on_demand_price if known else None) or 0.0
+    return prices.on_demand(host.type) or 0.0
 
 
 def _hosts(
-    found: tuple[Instance, ...], live: frozenset[str], yard: Policy, now: datetime
+    found: tuple[Instance, ...], live: frozenset[str], yard: Policy, prices: Prices, now: datetime
 ) -> tuple[dict[str, Facts], tuple[str, ...]]:
     hosts: dict[str, Facts] = {}
     problems: dict[str, list[str]] = {}
     for host in found:
         if host.state not in instances.LIVE:
             continue
-        hosts[host.id], wrong = _facts(host, live, yard, now)
+        hosts[host.id], wrong = _facts(host, live, yard, prices, now)
         for each in wrong:
             problems.setdefault(each, []).append(host.id)
     return hosts, report.problems(problems)
 
 
-def _facts(host: Instance, live: frozenset[str], yard: Policy, now: datetime) -> tuple[Facts, list[str]]:
+def _facts(
+    host: Instance, live: frozenset[str], yard: Policy, prices: Prices, now: datetime
+) -> tuple[Facts, list[str]]:
     tags = host.tags
     judged_by, wrong = policy.of_host(yard, tags)
     problems = list(wrong)
@@ -137,7 +139,8 @@ def _facts(host: Instance, live: frozenset[str], yard: Policy, now: datetime) ->
         state=host.state,
         launched=host.launched,
         changed=host.changed,
-        price=price_of(host),
+        price=price_of(host, prices),
+        prices=prices,
         disk_gib=int(disk) if GIB.fullmatch(disk) else None,
         volume_charge=host.volume_charge,
         made=host.attached,

@@ -5,13 +5,12 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from lambdas.aws import ssm
 from lambdas.aws.ledger import Ledger
-from lambdas.core.model.errors import StartFailed
 from lambdas.core.model.timeline import Entry, Source
 from lambdas.core.run.records import Records
 from lambdas.core.values.lazy import dataclass
 from lambdas.settings import SignalSettings
+from lambdas.steps import orders
 from lambdas.steps.observability import logger
 
 
@@ -66,23 +65,18 @@ class SignalContext:
         """The same of another attempt."""
         return replace(self, attempt=attempt)
 
-    def ask_to_stop(self, records: Records, *, besides: Collection[str]) -> tuple[str, ...]:
-        """Ask the rest of a gang that has been started to checkpoint and leave; the commands that do. A host that
-        cannot be asked any more is going itself, which its own event says."""
+    def ask_to_stop(self, records: Records, *, besides: Collection[str]) -> bool:
+        """Ask the rest of a gang that has been started to checkpoint and leave; whether there is anybody to ask. A host
+        that cannot be asked any more is going itself, which its own event says."""
         if records.waiting(self.attempt, ("train",)) is None:
-            return ()
+            return False
         members = records.members(self.attempt)
         asked = [
             host.instance
             for host in members
             if host.lives and host.stopped < self.attempt and host.instance not in besides
         ]
-        known = sorted(ssm.online(asked)) if asked else []
-        if not known:
-            return ()
-        parameters = {"Run": self.run, "Attempt": str(self.attempt)}
-        try:
-            return ssm.send(self.yard.stop_document, known, parameters, comment=f"{self.run} stop")
-        except StartFailed as gone:
-            logger.warning("nobody could be asked to stop: %s", gone.reason)
-            return ()
+        if asked:
+            order = orders.Order("stop", self.run, self.attempt, tuple(asked))
+            orders.give(order, bucket=self.yard.bucket_name, document=self.yard.stop_document)
+        return bool(asked)

@@ -3,14 +3,14 @@
 from datetime import datetime
 from typing import assert_never
 
-from lambdas.aws import s3
+from lambdas.aws import instances, s3
 from lambdas.aws.ledger import Noun, event_row, host_row
 from lambdas.core.edges import events
 from lambdas.core.edges.events import AwsNews, CommandStatus, FromHost, ImageState, InstanceState, SpotWarning
 from lambdas.core.model.errors import TrainyardError
 from lambdas.core.model.image import Image
 from lambdas.core.model.timeline import Source
-from lambdas.core.run.records import Owner, Records
+from lambdas.core.run.records import Records
 from lambdas.core.run.recovery import Trouble
 from lambdas.core.values import wire
 from lambdas.steps import attempts, waits
@@ -36,15 +36,6 @@ def about(news: AwsNews) -> tuple[Noun, str]:
             assert_never(news)
 
 
-def named_in_parameters(news: AwsNews) -> Owner | None:
-    """A start command's run and attempt: its end may come before its look-up row is written."""
-    if not isinstance(news, CommandStatus) or not news.document.endswith("-start"):
-        return None
-    parameters = news.parameters or {}
-    run, attempt = parameters.get("Run"), parameters.get("Attempt")
-    return Owner(run=run[0], attempt=int(attempt[0]), wait="train") if run and attempt else None
-
-
 def handle(context: SignalContext, news: AwsNews, at: datetime, now: datetime) -> str:
     """Do what the event of that time asks for; what came of it, for the log."""
     match news:
@@ -55,7 +46,7 @@ def handle(context: SignalContext, news: AwsNews, at: datetime, now: datetime) -
         case ImageState():
             return _imaged(context, news, now)
         case CommandStatus():
-            return _commanded(context, news, at, now)
+            return _commanded(context, news, now)
         case _:
             assert_never(news)
 
@@ -112,7 +103,7 @@ def _changed(context: SignalContext, change: InstanceState, at: datetime, now: d
     if member is None:
         return f"{instance} is {state}, and is in no live attempt"
     records = context.ledger.known(context.run)
-    reason = f"EC2 says {instance} is {state}"
+    error, reason = _loss(records, instance, state)
     entry = member.entry("host lost", at=at, source=Source.AWS, instance=instance, reason=reason)
     context.ledger.write(
         host_row(context.run, instance, {"lost": reason, "ended": at}),
@@ -121,17 +112,26 @@ def _changed(context: SignalContext, change: InstanceState, at: datetime, now: d
     if member.attempt not in records.attempts:
         return LAUNCHING
     if records.run.kind != "train":
-        warned = records.hosts[instance].warned
-        return _lone_host_going(member, records, "Interrupted" if warned else "HostLost", reason, now)
+        return _lone_host_going(member, records, error, reason, now)
     last = _last_words(member, instance)
     if last:
         return from_hosts.failed(member, last, now)
-    host, step = records.hosts[instance], records.attempts[member.attempt].reached
-    error = "Interrupted" if host.warned else "HostLost"
+    step = records.attempts[member.attempt].reached
     trouble = Trouble(error=error, reason=reason, lost=(instance,), step=step)
     member.ask_to_stop(records, besides=(instance,))
     attempts.end(context.ledger, context.run, member.attempt, entry, now, trouble=trouble, step=step)
     return f"{error}: {reason}"
+
+
+def _loss(records: Records, instance: str, state: str) -> tuple[str, str]:
+    """The word for it, and why. A host that never said anything may be one that EC2 could not start."""
+    host = records.hosts[instance]
+    if host.warned:
+        return "Interrupted", f"EC2 says {instance} is {state}"
+    for found in () if host.ready else instances.of_ids([instance]):
+        if why := attempts.could_not_start(host, found):
+            return "Misconfigured", why
+    return "HostLost", f"EC2 says {instance} is {state}"
 
 
 def _last_words(context: SignalContext, instance: str) -> FromHost | None:
@@ -173,18 +173,11 @@ def _fail(entered: Entered, wrong: TrainyardError | None) -> None:
         attempts.fail(entered.ledger, entered.run, token, trouble, entered.now)
 
 
-def _commanded(context: SignalContext, ended: CommandStatus, at: datetime, now: datetime) -> str:
-    """The end of a start command says nothing about the training that it started, unless it failed."""
+def _commanded(context: SignalContext, ended: CommandStatus, now: datetime) -> str:
     status, document = ended.status, ended.document
     records, wait = context.live(), context.wait
     if records is None or wait is None:
         return f"{document}: {status}, and nobody waits for it"
-    if wait != "train":
-        entered = Entered(context.ledger, records, context.attempt, wait, now)
-        _fail(entered, waits.answer_command(entered, status))
-    elif status in waits.ENDED_BADLY:
-        reason = f"the document {document} ended with {status} on a host: the gang did not start whole"
-        entry = context.entry("start failed", at=at, source=Source.AWS, reason=reason)
-        trouble = Trouble(error="StartFailed", reason=reason)
-        attempts.end(context.ledger, context.run, context.attempt, entry, now, trouble=trouble, step=None)
+    entered = Entered(context.ledger, records, context.attempt, wait, now)
+    _fail(entered, waits.answer_command(entered, status))
     return f"{document}: {status}"

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import assert_never
 
-from lambdas.aws import instances, ssm, states
+from lambdas.aws import instances, states
 from lambdas.aws.ledger import AlreadyWrittenError, Write, attempt_row, event_row, host_row, run_row
 from lambdas.core.edges.events import FromHost
 from lambdas.core.model.errors import AccessDenied, Infrastructure, ProgramHangs
@@ -18,7 +18,7 @@ from lambdas.core.run.outcome import Ending
 from lambdas.core.run.records import AttemptUpdate, HostUpdate, Records
 from lambdas.core.run.recovery import Trouble
 from lambdas.core.values import wire
-from lambdas.steps import attempts
+from lambdas.steps import attempts, orders
 from lambdas.steps.observability import logger
 from lambdas.steps.signals.context import SignalContext
 
@@ -35,10 +35,8 @@ def handle(context: SignalContext, word: str, signal: FromHost, now: datetime) -
 
 
 def _ready(context: SignalContext, signal: FromHost, now: datetime) -> str:
-    """Repeated until the host is started, so also the moment to see whether Systems Manager knows it by now.
-
-    A survivor is ready before its next attempt has begun; one that was never started still names an older
-    attempt. Both mean: it waits for the next start."""
+    """Repeated until the host is started. A survivor is ready before its next attempt has begun; one that was never
+    started still names an older attempt. Both mean: it waits for the next start."""
     records = context.open_run()
     instance = signal.host
     if records is None or instance not in records.hosts:
@@ -46,13 +44,11 @@ def _ready(context: SignalContext, signal: FromHost, now: datetime) -> str:
     attempt = max(context.attempt, records.run.attempt)
     if records.hosts[instance].ready < attempt:
         ready: HostUpdate = {"ready": attempt, "ready_at": now, "address": signal.address}
-        entry = _entry(context, signal, "ready", now, boot_seconds=signal.boot_seconds)
+        reason = _unmanaged(signal.ssm_denied) if signal.ssm_denied else None
+        entry = _entry(context, signal, "ready", now, boot_seconds=signal.boot_seconds, reason=reason)
         context.ledger.write(host_row(context.run, instance, ready), event_row(context.run, entry))
         records = context.ledger.known(context.run)
-    elif attempts.all_are_ready(records, attempt):
-        context.ledger.write(host_row(context.run, instance, {"heard": now}))
-        records = context.ledger.known(context.run)
-    attempts.gather(context.ledger, records, attempt, now, lost={}, ssm_denied=signal.ssm_denied)
+    attempts.gather(context.ledger, records, attempt, now, lost={})
     if attempt > records.run.attempt:
         _check_silent_hosts(context.about(records.run.attempt), records, now)
     return f"{instance} is ready for attempt {attempt}"
@@ -67,11 +63,11 @@ def _check_silent_hosts(context: SignalContext, records: Records, now: datetime)
         case silent_hosts.AskToLeave(hosts=hosts, reason=reason):
             _beat(records, context.attempt)
             _ask_the_silent(context, records, hosts, reason, now)
-        case silent_hosts.PresumeLost(hosts=hosts, commands=commands):
-            well = ssm.succeeded(commands)
-            lost = tuple(host for host in hosts if host not in well)
+        case silent_hosts.PresumeLost(hosts=hosts, all_of_them=all_of_them):
+            have_it = orders.taken(context.yard.bucket_name, context.run, context.attempt)
+            lost = tuple(host for host in hosts if all_of_them or host not in have_it)
             if lost:
-                reason = silent_hosts.reason_of(lost, took_orders=not commands)
+                reason = silent_hosts.reason_of(lost, took_orders=all_of_them)
                 _lose(context, records, lost, reason, now)
             else:
                 _beat(records, context.attempt)
@@ -94,9 +90,7 @@ def _ask_the_silent(
     except AlreadyWrittenError:
         return
     left = {host.instance for host in records.members(context.attempt)} - set(hosts)
-    commands = context.ask_to_stop(records, besides=left)
-    if commands:
-        context.ledger.write(attempt_row(context.run, context.attempt, {"asked_by": commands}))
+    context.ask_to_stop(records, besides=left)
 
 
 def _beat(records: Records, attempt: int) -> None:
@@ -270,6 +264,14 @@ def _hold(context: SignalContext, signal: FromHost, now: datetime) -> str:
                 assert_never(answer)
     except AccessDenied as denied:
         raise Infrastructure(f"{instance} cannot be held: {denied.reason}") from denied
+
+
+def _unmanaged(denied: str) -> str:
+    """Its program runs all the same; what needs Systems Manager does not."""
+    return (
+        f"Systems Manager will not know this host: its role lacks {denied}. It trains, but takes no session and "
+        "becomes no image; give the role AmazonSSMManagedInstanceCore"
+    )
 
 
 def _host_error(reason: str) -> str:

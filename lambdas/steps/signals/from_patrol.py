@@ -62,4 +62,4 @@ def _ask(context: SignalContext, reason: str, now: datetime) -> bool:
     except AlreadyWrittenError:
         logger.info("%s: another patrol has asked", context.run)
         return True
-    return bool(context.ask_to_stop(context.ledger.known(context.run), besides=()))
+    return context.ask_to_stop(context.ledger.known(context.run), besides=())

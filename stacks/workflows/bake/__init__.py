@@ -42,6 +42,8 @@ class Bake(Workflow):
         super().__init__(scope, factory)
         self.pointer_arns = [each.parameter_arn for each in parameters]
         self.install, self.test, self.generalize = (Document(self, word, yard=self.yard) for word in BUILDING)
+        self.software = packages.software_hash(*(text_of(word) for word in BUILDING))
+        """Changes with what a bake installs, and with how."""
         self._admit(scope)
         capacity.plan(self, network)
         capacity.launch(self, network, builder.templates)  # from whatever image the recipe names
@@ -75,7 +77,7 @@ class Bake(Workflow):
             BASE_IMAGE_PARAMETER=self.settings.base_image_parameter,
             RECIPE_KEY=self.settings.recipe_key,
             MONTHLY_DOLLARS=f"{self.settings.monthly_dollars:g}",
-            SOFTWARE_HASH=packages.software_hash(*(text_of(word) for word in BUILDING)),
+            SOFTWARE_HASH=self.software,
         )
         role = function.its_role
         permissions.read_versions(role, self.bucket, "images/")
@@ -121,7 +123,7 @@ class Bake(Workflow):
         permissions.use_ledger(role, self.table, "Query", "PutItem", "UpdateItem")
         permissions.read_objects(role, self.bucket, "runs/*/tests.json")
         permissions.list_objects(role, self.bucket, "runs/")
-        permissions.image_hosts(role, self.yard)
+        permissions.image_hosts(role, self.yard, key=self.settings.kms_key)
         permissions.retire_images(role, self.yard)
         permissions.answer_tasks(role, "Success")
         permissions.anywhere(role, "ec2:DescribeImages", "ec2:DescribeInstances")

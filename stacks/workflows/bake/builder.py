@@ -42,6 +42,7 @@ class Builder(Construct):
             role=role,
             security_group=network.hosts,
             most_rate=settings.volume_initialization_rate,
+            key=settings.kms_key,
             tags={"trainyard:bucket": bucket.bucket_name},
             user_data=END_WITH_THE_LEASE.read_text(),
         )

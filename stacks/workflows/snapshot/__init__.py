@@ -78,7 +78,7 @@ class Snapshot(Workflow):
     def _capture(self, resume: Document) -> Function:
         function = self.function("capture", RESUME_DOCUMENT=resume.document_name)
         role = function.its_role
-        permissions.image_hosts(role, self.yard)
+        permissions.image_hosts(role, self.yard, key=self.settings.kms_key)
         permissions.retire_images(role, self.yard)
         permissions.command_hosts(role, resume.document_arn, self.yard)
         permissions.answer_tasks(role, "Success")
@@ -89,7 +89,7 @@ class Snapshot(Workflow):
     def _fate(self) -> None:
         role = self.function("fate").its_role
         permissions.end_hosts(role, self.yard)
-        permissions.start_hosts(role, self.yard)
+        permissions.start_hosts(role, self.yard, key=self.settings.kms_key)
         permissions.anywhere(role, "ec2:DescribeImages", "ec2:DescribeInstances")
         permissions.use_ledger(role, self.table, "Query", "PutItem", "UpdateItem")
 
@@ -98,7 +98,7 @@ class Snapshot(Workflow):
         role = function.its_role
         permissions.retire_images(role, self.yard)
         permissions.command_hosts(role, resume.document_arn, self.yard)
-        permissions.start_hosts(role, self.yard)
+        permissions.start_hosts(role, self.yard, key=self.settings.kms_key)
         permissions.anywhere(role, "ec2:DescribeImages", "ec2:DescribeInstances")
         permissions.use_ledger(role, self.table, "Query", "PutItem", "UpdateItem")
         return function

@@ -2,7 +2,7 @@
 
 import aws_cdk as cdk
 
-from stacks.constructs import permissions
+from stacks.constructs import keys, permissions
 from stacks.constructs.events import DeadLetterQueue
 from stacks.constructs.function import Function, FunctionFactory
 from stacks.constructs.hosts import HostTemplates
@@ -68,7 +68,7 @@ class Train(Workflow):
 
     def _await_hosts(self) -> None:
         role = self.function("await_hosts").its_role
-        permissions.anywhere(role, "ssm:DescribeInstanceInformation", "ec2:DescribeInstances")
+        permissions.anywhere(role, "ec2:DescribeInstances")
         permissions.read_objects(role, self.bucket, "runs/*/attempts/*/words/")
         permissions.list_objects(role, self.bucket, "runs/*/attempts/*/words/")
         permissions.answer_tasks(role, "Success", "Failure")
@@ -81,6 +81,7 @@ class Train(Workflow):
         permissions.list_objects(role, self.bucket, "runs/")
         permissions.write_objects(role, self.bucket, "runs/")
         permissions.command_hosts(role, start.document_arn, self.yard)
+        permissions.anywhere(role, "ssm:DescribeInstanceInformation")
         permissions.answer_tasks(role, "Success", "Failure")
         permissions.use_ledger(role, self.table, "Query", "PutItem", "UpdateItem")
 
@@ -91,5 +92,6 @@ class Train(Workflow):
         permissions.list_objects(role, self.bucket, "runs/")
         permissions.write_objects(role, self.bucket, "runs/")
         permissions.allow(role, ["sns:Publish"], [topic_arn])
+        keys.use_for_notices(role, self.settings.kms_key)
         permissions.use_ledger(role, self.table, "Query", "PutItem", "UpdateItem", "DeleteItem")
         return function

@@ -40,5 +40,6 @@ class TrainingHost(Construct):
             role=role,
             security_group=network.hosts,
             most_rate=settings.volume_initialization_rate,
+            key=settings.kms_key,
             tags={"trainyard:bucket": bucket.bucket_name, "trainyard:bus": bus.event_bus_name},
         )

@@ -14,7 +14,7 @@ import pytest
 
 from tests.unit.baking.test_shell_and_log import Objects
 from training.baking import cloudwatch, install, tests
-from training.baking.builder import Builder, has_gpu, image_settings
+from training.baking.builder import Builder, for_gpus, image_settings
 from training.baking.log import BuilderLog
 from training.baking.recipe import Recipe
 from training.baking.results import Finding
@@ -50,7 +50,7 @@ class Host:
     def cloudwatch_agent(self, text: str, code: int = 0) -> None:
         self._script(self.places.cloudwatch_agent, text, code)
 
-    def bench(self, *, gpu: bool = True, **recipe: Any) -> Bench:
+    def bench(self, *, gpu: bool = True, gpus: int = 1, **recipe: Any) -> Bench:
         return Bench(
             Builder(
                 run="bake-1",
@@ -59,7 +59,8 @@ class Host:
                 bucket=Objects(),
                 places=self.places,
                 session=boto3.Session(region_name="us-east-1"),
-                has_gpu=gpu,
+                for_gpus=gpu,
+                gpus=gpus,
                 log=self._log,
                 shell=Shell(self._log, self.places, until=time.monotonic() + 60),
             )
@@ -148,6 +149,18 @@ def test_cuda_is_the_one_that_tensorflow_was_built_by(
     assert outcome(tests.cuda, host.bench(cuda=asked)) == told
 
 
+def test_on_a_builder_without_a_gpu_an_image_for_gpus_is_made_and_what_needs_one_is_skipped(
+    host: Host,
+) -> None:
+    host.tensorflow(0)
+    bench = host.bench(gpus=0)
+    for does in (tests.driver, tests.tensorflow_gpus, tests.gpu_metrics):
+        assert outcome(does, bench) == ("skipped", tests.NO_GPU_HERE)
+    assert outcome(tests.cuda, bench)[0] == "passed", "TensorFlow says what it was built with"
+    assert (bench.devices, bench.versions.driver, bench.versions.cuda) == ((), "", "12.5.1")
+    assert bench.builder.requirements.name == "requirements-host.txt"
+
+
 def test_without_a_gpu_what_needs_one_is_skipped(host: Host) -> None:
     host.tensorflow(0, "")
     bench = host.bench(gpu=False)
@@ -212,11 +225,11 @@ def test_the_base_image_says_whether_it_has_a_gpu(tmp_path: Path, text: str, exp
     places = Places(tmp_path)
     places.image_settings.parent.mkdir(parents=True)
     places.image_settings.write_text(text)
-    assert has_gpu(places) is expected
+    assert for_gpus(places) is expected
 
 
 def test_an_image_that_says_nothing_has_one(tmp_path: Path) -> None:
-    assert has_gpu(Places(tmp_path))
+    assert for_gpus(Places(tmp_path))
     assert image_settings(tmp_path / "absent") == {}
 
 

@@ -1,18 +1,20 @@
 """Small builders of facts for the tests of the core."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from lambdas.core.capacity.offers import ImageFacts, ImageSource, PlanFacts
 from lambdas.core.capacity.plan import Offer, Priced
+from lambdas.core.capacity.prices import GIB_MONTH, PriceList, Prices
 from lambdas.core.jobfile import check
 from lambdas.core.model.image import Image
-from lambdas.core.model.instance_types import Market
+from lambdas.core.model.instance_types import Market, catalogue
 from lambdas.core.model.job import Job
 from lambdas.core.run.outcome import Conclusion, Outcome
 from lambdas.core.run.records import AttemptRow, HostRow, Records, RunRow
 from lambdas.core.run.summary import RunFacts
+from lambdas.core.values import wire
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 BUCKET = "yard-bucket"
@@ -37,6 +39,16 @@ def job(**changes: Any) -> Job:
     made = check.check(document | changes, source="jobs/digits.yaml", bucket=BUCKET)
     assert isinstance(made, Job), made.reason
     return made
+
+
+def admitted(**sections: Mapping[str, Any]) -> dict[str, Any]:
+    """A job as hosts find it in cluster.json: every key that admission writes, and these laid over them."""
+    whole = dict(wire.to_json(job()))
+    for name, given in sections.items():
+        if name != "data":
+            assert given.keys() <= whole[name].keys(), f"no job has {set(given) - set(whole[name])} in {name}"
+        whole[name] = dict(given) if name == "data" else whole[name] | dict(given)
+    return whole
 
 
 def served_job(cluster: dict[str, Any] | None = None, **hardware: Any) -> Job:
@@ -90,6 +102,22 @@ def image_facts(source: ImageSource, named: str | None, image: Image | None = No
     return ImageFacts(source, named, image, "trainyard", "/trainyard/image")
 
 
+def listed(**changes: Any) -> PriceList:
+    """A region's price list that has everything, as it was read at noon; `changes` are made to it."""
+    known = catalogue().types.values()
+    whole: dict[str, Any] = {
+        "on_demand": {each.name: each.on_demand_price for each in known if each.on_demand_price},
+        "storage": {kind.value: dollars for kind, dollars in GIB_MONTH.items()},
+        "read": NOON,
+        "asked": NOON,
+    }
+    return PriceList(**(whole | changes))
+
+
+def prices(region: str = "us-east-1", **changes: Any) -> Prices:
+    return Prices(region, listed(**changes))
+
+
 def plan_facts(**changes: Any) -> PlanFacts:
     """Everything offered everywhere, quotas of 100 vCPUs, an image that is available."""
     types = ("g6.xlarge", "g5.xlarge", "g4dn.xlarge", "p6-b200.48xlarge", "p5e.48xlarge", *CPU_TYPES)
@@ -97,6 +125,7 @@ def plan_facts(**changes: Any) -> PlanFacts:
         "region": "us-east-1",
         "subnets": {zone: f"subnet-{zone[-1]}" for zone in ZONES},
         "offered": frozenset((name, zone) for name in types for zone in ZONES),
+        "prices": prices(),
         "spot_prices": {(name, zone): 0.3 for name in types for zone in ZONES},
         "quotas": {
             **dict.fromkeys((G_SPOT, G_ON_DEMAND, CPU_SPOT, CPU_ON_DEMAND), 100.0),

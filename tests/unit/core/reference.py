@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from lambdas.core.images.recipe import Recipe
-from lambdas.core.model.job import PROGRAMS, SHIPPED, Job
+from lambdas.core.model.job import PROGRAMS, SHIPPED, Job, Strategy
 from lambdas.core.values.fields import Entries, Key, Part, Record, keys, plain
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGE = ROOT / "docs" / "job-file.md"
+ON_SEVERAL = [each.value for each in Strategy if each.has_several_hosts]
+ON_ONE_HOST = [each.value for each in Strategy if not each.has_several_hosts]
 BEGIN, END = "<!-- keys: begin -->", "<!-- keys: end -->"
 
 
@@ -60,14 +62,14 @@ TOGETHER = [
         },
     },
     {
-        "if": given("cluster", "strategy", {"enum": ["single", "mirrored"]}),
+        "if": given("cluster", "strategy", {"enum": ON_ONE_HOST}),
         "then": {"not": given("cluster", "workers", {"minimum": 2})},
     },
     {
         "if": {
             "not": {
                 "anyOf": [
-                    given("cluster", "strategy", {"enum": ["multi_worker", "parameter_server"]}),
+                    given("cluster", "strategy", {"enum": ON_SEVERAL}),
                     {
                         **given("cluster", "workers", {"minimum": 2}),
                         "not": given("cluster", "strategy", SOMETHING),

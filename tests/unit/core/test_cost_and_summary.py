@@ -3,16 +3,16 @@
 
 import json
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 
 from lambdas.core.capacity import cost
 from lambdas.core.model.instance_types import Market
-from lambdas.core.run import outcome, summary
+from lambdas.core.run import deadlines, outcome, summary
 from lambdas.core.run.outcome import Conclusion, Ending, Outcome
-from lambdas.core.run.records import AttemptRow, HostRow
+from lambdas.core.run.records import AttemptRow, HostRow, Records, RunRow
 from tests.unit.core.facts import NOON, after, job, run_facts
 
 
@@ -43,6 +43,26 @@ def test_a_root_disk_costs_as_long_as_its_host() -> None:
     assert total.dollars == 0.258
     assert total.on_demand_dollars == 0.808
     assert total.saved_dollars == 0.55
+
+
+def test_a_disk_costs_what_its_region_asks() -> None:
+    host = replace(life(end=None), price=0.25, disk_gib=73, gib_month=0.1)
+    assert cost.bill([host], now=after(3600)).dollars == 0.26
+    records = Records(
+        RunRow(
+            run=RUN,
+            kind="train",
+            state="Train",
+            attempt=1,
+            created=NOON,
+            execution_arn="arn",
+            job=job(limits={"dollars": 0.52}),
+        ),
+        None,
+        hosts={"i-1": host},
+        attempts={1: replace(attempt(1, Ending.FINISHED), hosts=("i-1",))},
+    )
+    assert abs(deadlines.deadline(records, 1, after(0)) - after(7200)) < timedelta(seconds=70)
 
 
 def test_how_fast_a_disk_was_fetched_is_billed_once() -> None:

@@ -49,7 +49,7 @@ TOKENS: Mapping[str, tuple[type, ...]] = {
     "SnapshotCapture": (common.Available, common.Denied),
 }
 """What answers the token of a state that waits."""
-NOT_TO_A_STATE = {common.Nothing, conclude.ConcludedBefore}
+NOT_TO_A_STATE = {common.Nothing, conclude.NotConcluded}
 """Of a call that waits for a token, and of a call with `cut_short`."""
 CONTEXT = {"StartTime": datetime, "EnteredTime": datetime}
 """What of Step Functions' own facts is no text."""

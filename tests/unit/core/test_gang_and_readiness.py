@@ -91,46 +91,44 @@ def test_a_fresh_start_has_no_checkpoint() -> None:
     ("survivors", "missing"), [([], 2), (["i-1"], 1), (["i-1", "i-1"], 1), (["a", "b", "c"], 0)]
 )
 def test_only_what_is_missing_is_launched(survivors: list[str], missing: int) -> None:
-    assert gang.missing(job(), Gang.GPU, survivors) == missing
+    assert gang.missing(job(), Gang.MAIN, survivors) == missing
 
 
 def test_each_gang_is_counted_for_itself() -> None:
     made = served_job()
     assert [gang.size(made, which) for which in Gang] == [3, 2]
-    assert gang.missing(made, Gang.GPU, ["i-1", "i-2", "i-3"]) == 0
+    assert gang.missing(made, Gang.MAIN, ["i-1", "i-2", "i-3"]) == 0
     assert gang.missing(made, Gang.CPU, ["i-4"]) == 1
 
 
 ALL = ("i-1", "i-2")
 TABLE = [
-    # sentence, ready, online, lost, now, kind, hosts, part of the reason
-    ("ready and online is complete", ALL, ALL, {}, 0, "complete", (), "all 2 hosts are ready"),
-    ("nobody yet", (), (), {}, 0, "waiting", ALL, "neither signalled ready nor reached SSM"),
-    ("ready before SSM knows it", ALL, ("i-1",), {}, 0, "waiting", ("i-2",), "ready but not known to SSM"),
-    ("SSM knows it before it is ready", ("i-1",), ALL, {}, 0, "waiting", ("i-2",), "has not signalled ready"),
-    ("strangers do not count", ("i-1", "i-9"), ("i-1", "i-9"), {}, 0, "waiting", ("i-2",), "1 of 2 hosts is"),
-    ("in the last second it is complete", ALL, ALL, {}, 60, "complete", (), "all 2"),
-    ("late", ("i-1",), ("i-1",), {}, 60, "HostsNotReady", ("i-2",), "not there in time"),
-    ("a lost host ends the wait at once", ALL, ALL, {"i-2": "terminated"}, 0, "HostLost", ("i-2",), "i-2: terminated"),
-    ("another run's loss does not", ALL, ALL, {"i-9": "terminated"}, 0, "complete", (), "all 2"),
+    # sentence, ready, lost, now, kind, hosts, part of the reason
+    ("ready is complete", ALL, {}, 0, "complete", (), "all 2 hosts are ready"),
+    ("nobody yet", (), {}, 0, "waiting", ALL, "i-1, i-2 have not signalled ready"),
+    ("one is missing", ("i-1",), {}, 0, "waiting", ("i-2",), "i-2 has not signalled ready"),
+    ("strangers do not count", ("i-1", "i-9"), {}, 0, "waiting", ("i-2",), "1 of 2 hosts is"),
+    ("in the last second it is complete", ALL, {}, 60, "complete", (), "all 2"),
+    ("late", ("i-1",), {}, 60, "HostsNotReady", ("i-2",), "not there in time"),
+    ("a lost host ends the wait at once", ALL, {"i-2": "terminated"}, 0, "HostLost", ("i-2",), "i-2: terminated"),
+    ("another run's loss does not", ALL, {"i-9": "terminated"}, 0, "complete", (), "all 2"),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    ("ready", "online", "lost", "now", "kind", "hosts", "said"),
+    ("ready", "lost", "now", "kind", "hosts", "said"),
     [r[1:] for r in TABLE],
     ids=[r[0] for r in TABLE],
 )
 def test_readiness(
     ready: tuple[str, ...],
-    online: tuple[str, ...],
     lost: dict[str, str],
     now: float,
     kind: str,
     hosts: tuple[str, ...],
     said: str,
 ) -> None:
-    found = readiness.assess(ALL, ready=ready, online=online, lost=lost, now=after(now), deadline=after(60))
+    found = readiness.assess(ALL, ready=ready, lost=lost, now=after(now), deadline=after(60))
     match found:
         case readiness.Complete():
             assert (kind, hosts) == ("complete", ())

@@ -44,6 +44,6 @@ def test_a_name_means_one_image(name: str, ami: str | None) -> None:
 def test_a_job_of_one_host_has_one_gang_of_one_and_survives_the_ledger() -> None:
     hardware = Hardware(instance_types=("g5.xlarge",), market=MarketChoice.ON_DEMAND)
     made = one_host_job("gpu", hardware, hours=3, wait_minutes=30, restarts=2)
-    assert (made.gang, size(made, Gang.GPU), made.cpu_gang) == (1, 1, 0)
+    assert (made.gang, size(made, Gang.MAIN), made.cpu_gang) == (1, 1, 0)
     assert (made.limits.hours, made.limits.wait_minutes, made.limits.restarts) == (3, 30, 2)
     assert wire.from_json(Job, wire.to_json(made)) == made

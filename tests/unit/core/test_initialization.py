@@ -21,7 +21,9 @@ DEAR, MOST = 1_000.0, 300
     [(1, 300), (16, 300), (17, 200), (25, 200), (26, 100), (50, 100), (51, 0), (1000, 0)],
 )
 def test_a_gang_stays_below_what_the_region_allows(hosts: int, rate: int) -> None:
-    asked = initialization.rate(most=MOST, hosts=hosts, gib=100, dollars_per_hour=hosts * DEAR, limit=1e6)
+    asked = initialization.rate(
+        most=MOST, hosts=hosts, gib=100, gib_month=0.08, dollars_per_hour=hosts * DEAR, limit=1e6
+    )
     assert asked == rate
     assert asked * hosts <= 5_000
 
@@ -43,13 +45,16 @@ def test_a_gang_stays_below_what_the_region_allows(hosts: int, rate: int) -> Non
 def test_a_rate_is_asked_for_where_it_is_worth_its_charge(
     most: int, dollars_per_hour: float, limit: float, rate: int
 ) -> None:
-    found = initialization.rate(most=most, hosts=1, gib=100, dollars_per_hour=dollars_per_hour, limit=limit)
+    found = initialization.rate(
+        most=most, hosts=1, gib=100, gib_month=0.08, dollars_per_hour=dollars_per_hour, limit=limit
+    )
     assert found == rate
 
 
 @pytest.mark.parametrize(("rate", "dollars"), [(0, 0.0), (100, 0.24), (200, 0.24), (201, 0.36), (300, 0.36)])
-def test_what_a_disk_of_100_gib_costs_once(rate: int, dollars: float) -> None:
-    assert initialization.dollars(100, rate) == pytest.approx(dollars)
+def test_what_a_disk_of_100_gib_costs_once_and_where_disks_are_dearer(rate: int, dollars: float) -> None:
+    assert initialization.dollars(100, rate, 0.08) == pytest.approx(dollars)
+    assert initialization.dollars(100, rate, 0.096) == pytest.approx(1.2 * dollars)
 
 
 def test_a_plan_says_the_rate_and_what_it_costs_and_survives_the_ledger() -> None:
@@ -62,7 +67,7 @@ def test_a_plan_says_the_rate_and_what_it_costs_and_survives_the_ledger() -> Non
     image = image_facts(ImageSource.PARAMETER, AMI, replace(an_image(), snapshots=(Snapshot("snap-1", 100),)))
     plan = planned(job, initialization_rate=300, image=image, **facts)
     assert {offer.initialization_rate for offer in plan.offers} == {300}
-    charge = job.gang * initialization.dollars(plan.disk_gib, 300)
+    charge = job.gang * initialization.dollars(plan.disk_gib, 300, plan.gib_month)
     assert charge == pytest.approx(0.72)
     assert f"and ${charge:.3f} once for disks at 300 MiB/s" in plan.reason
     assert wire.from_json(Plan, wire.to_json(plan)) == plan

@@ -92,6 +92,14 @@ def test_parameter_servers_get_a_second_gang_without_gpus() -> None:
     assert job.hardware.cpu_instance_types == ("m7i.xlarge", "m6i.xlarge", "m7a.xlarge")
 
 
+@pytest.mark.parametrize("given", [{}, SERVERS, {"workers": 2}, {"strategy": "mirrored"}])
+def test_a_job_whose_hosts_have_no_gpu_has_one_gang(given: dict[str, Any]) -> None:
+    types = ["m7i.xlarge", "c7i.large"]
+    job = job_of(SMALLEST | {"cluster": given, "hardware": {"instance_types": types}})
+    assert job.hardware.instance_types == ("m7i.xlarge", "c7i.large")
+    assert (job.hardware.cpu_instance_types, job.cpu_gang) == ((), 0)
+
+
 def test_a_chief_that_is_worker_0_takes_no_host_of_its_own_and_has_a_gpu() -> None:
     job = job_of(SMALLEST | {"cluster": SERVERS | {"chief": "worker"}})
     assert [str(role) for role in job.roles] == ["chief", "worker", "ps"]
@@ -362,7 +370,7 @@ BAD = [
     ("hardware.cpu_instance_types", changed(cluster=SERVERS, hardware={"cpu_instance_types": ["m7i.xlarge"], "cpu_roles": []}), "is for nobody, since cpu_roles is empty"),
     ("hardware.cpu_instance_types[0]", changed(cluster=SERVERS, hardware={"cpu_instance_types": ["g6.xlarge"]}), "has a GPU, which these roles would pay for and not use; it belongs in instance_types"),
     ("hardware.cpu_instance_types[0]", changed(cluster=SERVERS, hardware={"cpu_instance_types": ["m7i.xlarg"]}), 'did you mean "m7i.xlarge"?'),
-    ("hardware.instance_types[0]", changed(hardware={"instance_types": ["m7i.xlarge"]}), "has no GPU; it belongs in hardware.cpu_instance_types"),
+    ("hardware.instance_types", changed(hardware={"instance_types": ["m7i.xlarge", "g6.xlarge"]}), "g6.xlarge has GPUs, m7i.xlarge has none; all types are allowed to have some, or none"),
     ("program.module", changed(program={"module": "training.programs.mnits"}), 'did you mean "training.programs.mnist"?'),
     ("program.module", changed(program={"module": "training.programs.datasets.digits"}), "needs program.source"),
     ("program.environment", changed(program={"environment": ["A=1"]}), "found a list; a mapping of names to values"),
@@ -393,8 +401,8 @@ BAD = [
     ("hardware.instance_types", changed(hardware={"instance_types": "g6.xlarge"}), 'found "g6.xlarge"; a list of 1 to 10'),
     ("hardware.instance_types", changed(hardware={"instance_types": []}), "found a list of 0"),
     ("hardware.instance_types", changed(hardware={"instance_types": ["g6.xlarge"] * 11}), "found a list of 11"),
-    ("hardware.instance_types[1]", changed(hardware={"instance_types": ["g6.xlarge", "g5.xlarg"]}), '"g5.xlarg" is not an EC2 instance type with an NVIDIA GPU that Trainyard knows; did you mean "g5.xlarge"?'),
-    ("hardware.instance_types[0]", changed(hardware={"instance_types": ["m5.large"]}), "is not an EC2 instance type with an NVIDIA GPU"),
+    ("hardware.instance_types[1]", changed(hardware={"instance_types": ["g6.xlarge", "g5.xlarg"]}), '"g5.xlarg" is not an EC2 instance type that Trainyard knows; did you mean "g5.xlarge"?'),
+    ("hardware.instance_types[0]", changed(hardware={"instance_types": ["m5.large"]}), "is not an EC2 instance type that Trainyard knows"),
     ("hardware.instance_types[0]", changed(hardware={"instance_types": [None]}), "nothing is not an EC2 instance type"),
     ("hardware.image", changed(hardware={"image": "ami-12"}), '"ami-12" is not the id of an image (ami- and 8 to 17 hex digits), of a run, or the name of a family'),
     ("hardware.image", changed(hardware={"image": "my image"}), "is not the id of an image"),

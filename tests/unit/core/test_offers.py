@@ -10,9 +10,10 @@ import pytest
 from lambdas.core.capacity import offers
 from lambdas.core.capacity.offers import ImageSource, NoPlan
 from lambdas.core.capacity.plan import Excluded, Offer, Plan
+from lambdas.core.capacity.prices import Prices
 from lambdas.core.model.image import Image
 from lambdas.core.model.instance_types import Market
-from lambdas.core.model.job import Job
+from lambdas.core.model.job import Hardware, Job, one_host_job
 from lambdas.core.values import wire
 from tests.unit.core.facts import (
     AMI,
@@ -27,6 +28,7 @@ from tests.unit.core.facts import (
     image_facts,
     job,
     plan_facts,
+    prices,
     served_job,
 )
 
@@ -160,6 +162,30 @@ def test_a_type_that_the_image_does_not_serve_leaves_the_others() -> None:
     plan = planned(job(hardware={"instance_types": ["p2.xlarge", "g6.xlarge"]}))
     assert {each.type for each in plan.offers} == {"g6.xlarge"}
     assert {(each.type, each.code) for each in plan.excluded} == {("p2.xlarge", "incompatible")}
+
+
+@pytest.mark.parametrize(
+    ("quotas", "asked"),
+    [
+        ({}, {"g6.xlarge"}),
+        ({G_SPOT: 0.0, G_ON_DEMAND: 4.0}, {"g6.xlarge"}),
+        ({G_SPOT: 0.0, G_ON_DEMAND: 0.0}, {"m7i.xlarge"}),
+    ],
+    ids=["both could be had", "one market has GPUs", "no quota for GPUs"],
+)
+def test_of_a_list_with_both_those_without_a_gpu_are_asked_where_no_other_can_be(
+    quotas: dict[str, float], asked: set[str]
+) -> None:
+    """A bake's: no job file may have both."""
+    builder = one_host_job(
+        "bake", Hardware(instance_types=("m7i.xlarge", "g6.xlarge")), hours=1, wait_minutes=1
+    )
+    every = dict.fromkeys((G_SPOT, G_ON_DEMAND, CPU_SPOT, CPU_ON_DEMAND), 100.0)
+    plan = planned(builder, quotas=every | quotas)
+    assert {each.type for each in plan.offers} == asked
+    assert len(plan.offers) + len(plan.excluded) == 12
+    if asked == {"g6.xlarge"}:
+        assert "no_gpu" in {each.code for each in plan.excluded}
 
 
 def test_cpu_hosts_of_other_processors_cannot_stand_beside() -> None:
@@ -354,3 +380,52 @@ def test_a_pool_must_hold_both_gangs(
         assert {each.code for each in answer.excluded if each.zone == "us-east-1a"} == {code}
         for part in said:
             assert part in answer.excluded[0].reason
+
+
+# ------------------------------------------------------------------------------------------- whose prices
+
+EU = {"g6.xlarge": 1.0066, "g5.xlarge": 1.258}
+EUROPE = prices("eu-central-1", on_demand=EU, storage={"disk": 0.0952})
+UNREAD = Prices("eu-central-1")
+
+
+def on_demand(**hardware: Any) -> Job:
+    return job(hardware={"instance_types": ["g6.xlarge", "g5.xlarge"], "market": "on_demand", **hardware})
+
+
+def test_a_plan_counts_by_the_prices_of_its_region_and_says_so() -> None:
+    plan = planned(on_demand(), prices=EUROPE)
+    assert {offer.type: (offer.price, offer.on_demand_price) for offer in plan.offers} == {
+        name: (dollars, dollars) for name, dollars in EU.items()
+    }
+    assert plan.gib_month == 0.0952
+    assert plan.prices == "prices of eu-central-1, 2026-11-20"
+    assert (
+        "$2.013 an hour for the gang. On demand and for disks these are prices of eu-central-1, "
+        in plan.reason
+    )
+    assert wire.from_json(Plan, wire.to_json(plan)) == plan
+
+
+def test_a_plan_without_them_counts_by_another_regions_and_says_why() -> None:
+    plan = planned(on_demand(), prices=UNREAD)
+    assert {offer.price for offer in plan.offers} == {0.805, 1.006}
+    assert plan.prices.startswith("prices of us-east-1, 2026-07-20: patrol has not read")
+    assert plan.prices in plan.reason
+
+
+def test_the_hourly_cap_counts_by_them() -> None:
+    within = on_demand(max_dollars_per_hour=1.7)
+    assert {offer.type for offer in planned(within, prices=UNREAD).offers} == {"g6.xlarge"}
+    answer = refused(within, prices=EUROPE)
+    assert {each.code for each in answer.excluded} == {"too_expensive"}
+    assert "2 hosts cost $2.013 an hour there; hardware.max_dollars_per_hour is $1.7." in answer.reason
+    unread = refused(on_demand(max_dollars_per_hour=1.5), prices=UNREAD)
+    assert "$1.610 an hour there (prices of us-east-1, 2026-07-20: patrol has not read" in unread.reason
+
+
+def test_what_is_on_spot_costs_what_ec2_says_and_saves_by_its_region() -> None:
+    (first, *_) = planned(
+        job(hardware={"instance_types": ["g5.xlarge"], "market": "spot"}), prices=EUROPE
+    ).offers
+    assert (first.price, first.on_demand_price) == (0.3, 1.258)

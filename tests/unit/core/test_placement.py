@@ -31,7 +31,7 @@ def no(
     round_: int = 0,
     kind: RefusalKind = RefusalKind.CAPACITY,
     at: float = 0.0,
-    gang: Gang = Gang.GPU,
+    gang: Gang = Gang.MAIN,
 ) -> Refusal:
     return Refusal(index, round_, kind, f"{kind}-code", f"the {kind} reason", after(at), gang)
 
@@ -154,7 +154,7 @@ def test_a_search_ends_in_time_with_few_tries(minutes: float, pools: int) -> Non
     offers = [offer(("g6.xlarge", "g5.xlarge")[n % 2], f"us-east-1{n}") for n in range(pools)]
     until, now = NOON + timedelta(minutes=minutes), NOON
     refusals: list[Refusal] = []
-    while True:
+    for _ in range(3 * placement.MOST_TRIES + 21 * pools):
         found = placement.next_step(offers, refusals, now=now, since=NOON, wait_minutes=minutes, deadline=DAY)
         match found:
             case Try(offer=index, round=round_):
@@ -163,6 +163,10 @@ def test_a_search_ends_in_time_with_few_tries(minutes: float, pools: int) -> Non
             case TryLater(seconds=seconds):
                 assert seconds >= 1
                 now += timedelta(seconds=seconds)
+                then = placement.next_step(
+                    offers, refusals, now=now, since=NOON, wait_minutes=minutes, deadline=DAY
+                )
+                assert not isinstance(then, TryLater), "a pause that was waited for is over"
             case _:
                 break
     assert isinstance(found, GiveUp)

@@ -11,9 +11,9 @@ HERE = offer("g6.xlarge", beside=("c7i.large", "m7i.xlarge"))
 BOTH = ("c7i.large", "m7i.xlarge")
 LACKING = [
     # why, survivors (instance, gang, type), what is asked for: gang, count, types
-    ("at first both gangs, the GPU hosts first", [], [(Gang.GPU, 3, ("g6.xlarge",)), (Gang.CPU, 2, BOTH)]),
+    ("at first both gangs, the GPU hosts first", [], [(Gang.MAIN, 3, ("g6.xlarge",)), (Gang.CPU, 2, BOTH)]),
     ("a lost GPU host", [("a", 1, "g6.xlarge"), ("b", 1, "g6.xlarge"), ("c", 2, "c7i.large"), ("d", 2, "c7i.large")],
-     [(Gang.GPU, 1, ("g6.xlarge",))]),
+     [(Gang.MAIN, 1, ("g6.xlarge",))]),
     ("a lost CPU host is replaced by its like", [("a", 1, "g6.xlarge"), ("b", 1, "g6.xlarge"), ("c", 1, "g6.xlarge"), ("d", 2, "m7i.xlarge")],
      [(Gang.CPU, 1, ("m7i.xlarge",))]),
     ("all CPU hosts lost: any type again", [("a", 1, "g6.xlarge"), ("b", 1, "g6.xlarge"), ("c", 1, "g6.xlarge")], [(Gang.CPU, 2, BOTH)]),

@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
+from lambdas.core.capacity.prices import Prices
 from lambdas.core.images import retention
 from lambdas.core.images.retention import Disposition, Fate, RetentionFacts, RetentionPolicy, RetireRequest
 from lambdas.core.model.image import Image, Snapshot, Stored
 from lambdas.core.values import wire
 from lambdas.core.values.validation import InputFaults
-from tests.unit.core.facts import NOON
+from tests.unit.core.facts import NOON, prices
 
 POLICY = RetentionPolicy(keep_images=2, keep_days=14)
 NEWER = 3
@@ -31,6 +32,7 @@ def facts(*images: Image, **more: Any) -> RetentionFacts:
     """Nothing points to any of them, nothing uses any."""
     known: dict[str, Any] = {
         "yard": "trainyard",
+        "prices": prices(),
         "images": images,
         "others": {},
         "snapshots": (),
@@ -194,7 +196,7 @@ def test_the_report_says_what_stays_why_and_what_it_costs() -> None:
     loose = retention.of_snapshots(facts(snapshots=(stored("snap-1"),)))
     done = tuple(each if each.stays else replace(each, fate=Fate.RETIRED) for each in decided)
     stuck = tuple(replace(each, fate=Fate.LEFT, reason="EC2 says no") for each in loose)
-    report = retention.report(done, stuck, POLICY, yard="trainyard", now=NOON)
+    report = retention.report(done, stuck, POLICY, facts=facts(), now=NOON)
     first = report["images"][0]
     assert (first["id"], first["fate"], first["age_days"], first["gib"], first["dollars_per_month"]) == (
         "ami-1",
@@ -210,6 +212,19 @@ def test_the_report_says_what_stays_why_and_what_it_costs() -> None:
     text = retention.as_text(report)
     assert "ami-3 gpu 32 d 100 GiB retired 5.00 2 newer images of gpu stay" in " ".join(text.split())
     assert report["summary"] in text
+    assert "($0.05 a GiB and month, prices of us-east-1, 2026-11-20)." in text
+
+
+def test_images_cost_what_their_region_asks() -> None:
+    own = facts(image("ami-1", 30), prices=prices("eu-central-1", storage={"snapshot": 0.054}))
+    (kept,) = retention.of_images(own, POLICY, now=NOON)
+    assert kept.dollars_per_month == 5.4
+    assert retention.report((kept,), (), POLICY, facts=own, now=NOON)["dollars_per_gib_month"] == 0.054
+    unread = facts(image("ami-1", 30), prices=Prices("eu-central-1"))
+    (kept,) = retention.of_images(unread, POLICY, now=NOON)
+    text = retention.as_text(retention.report((kept,), (), POLICY, facts=unread, now=NOON))
+    assert kept.dollars_per_month == 5.0
+    assert "prices of us-east-1, 2026-07-20: patrol has not read the price list of eu-central-1 yet" in text
 
 
 def test_a_sentence_names_ten_of_many_that_are_left() -> None:

@@ -67,6 +67,8 @@ UNSEEN = {
     "found the number 2.0": "to JSON Schema 2.0 is an integer",
     "found the number nan": "JSON has no such number, and it is above no maximum",
     "more parameter servers than workers": "no schema compares two keys",
+    "has GPUs, m7i.xlarge has none": "no schema knows the types",
+    "both-sorts-of-types": "no schema knows the types",
     "hosts are allowed together": "no schema adds up keys",
     "too-many": "no schema adds up keys",
     'did you mean "data.train"?': "no schema looks for the names of one mapping in another's values",

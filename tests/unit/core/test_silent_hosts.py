@@ -13,7 +13,7 @@ from tests.unit.core.test_records import AT, JOB, host, ledger
 
 LEFT = {"stopped": 1, "why": "peer", "stopped_at": AT, "ready": 2}
 TOKEN = {"sk": "token#0001#train", "token": "t", "stored": AT}
-ASKED = {"asked": wire.stamp(after(20)), "asked_by": ["c-1"]}
+ASKED = {"asked": wire.stamp(after(20))}
 SILENT = [
     # sentence, chief i-a, worker i-b, the attempt's row, seconds after the first left, what to do
     ("everybody trains", {}, {}, {}, 60, Wait),
@@ -35,9 +35,16 @@ SILENT = [
         AskToLeave(("i-a",), "the others have left and i-a has said nothing"),
     ),
     ("it was asked just now", LEFT, {}, ASKED, 31, LetThemLeave),
-    ("it has had the time to take the order", LEFT, {}, ASKED, 33, PresumeLost(("i-b",), ("c-1",))),
-    ("it has had that time for long", LEFT, {}, ASKED, 919, PresumeLost(("i-b",), ("c-1",))),
-    ("even one that took it should be gone by now", LEFT, {}, ASKED, 920, PresumeLost(("i-b",), ())),
+    ("it has had the time to take the order", LEFT, {}, ASKED, 33, PresumeLost(("i-b",))),
+    ("it has had that time for long", LEFT, {}, ASKED, 919, PresumeLost(("i-b",))),
+    (
+        "even one that took it should be gone by now",
+        LEFT,
+        {},
+        ASKED,
+        920,
+        PresumeLost(("i-b",), all_of_them=True),
+    ),
     ("it has left meanwhile", LEFT, LEFT, ASKED, 51, Wait),
     ("it is known to be lost", LEFT, {"lost": "gone"}, ASKED, 51, Wait),
     ("it had finished and waits for the next attempt", LEFT, {"ready": 2}, {}, 60, Wait),
@@ -47,7 +54,7 @@ SILENT = [
         {"stopped": 0, "ready": 1},
         ASKED,
         51,
-        PresumeLost(("i-b",), ("c-1",)),
+        PresumeLost(("i-b",)),
     ),
     ("the attempt has ended", LEFT, {}, ASKED | {"ending": "interrupted"}, 51, Wait),
 ]
@@ -85,7 +92,7 @@ def test_a_chief_that_still_carries_its_work_away_is_not_doubted(at: Any, doubte
         "execution_arn": "arn",
     }
     run |= {"job": JOB, "progress": {"attempt": 1, "at": wire.stamp(at)}}
-    assert detect({}, LEFT, ASKED, 51, run) == PresumeLost(doubted, ("c-1",))
+    assert detect({}, LEFT, ASKED, 51, run) == PresumeLost(doubted)
 
 
 REASONS = [

@@ -8,7 +8,7 @@ from typing import Any
 from lambdas.core.model.instance_types import Market
 from lambdas.core.model.policy import IdleSpot, Policy
 from lambdas.core.patrol.verdict import Earlier, Facts, Window
-from tests.unit.core.facts import NOON
+from tests.unit.core.facts import NOON, prices
 
 
 def minutes(n: float) -> timedelta:
@@ -71,6 +71,7 @@ class Case:
             state="running",
             launched=ago(1440),
             price=1.006,
+            prices=prices(),
             disk_gib=100,
             vcpus=4,
             processors=RESTING,

@@ -1,7 +1,8 @@
 """A run that trains, as the ledger, the bucket and EC2 have it."""
 
 import json
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import boto3
@@ -11,7 +12,8 @@ from moto import mock_aws
 from lambdas import settings
 from lambdas.aws import clients
 from lambdas.aws.ledger import Ledger, Write
-from lambdas.settings import SignalSettings
+from lambdas.settings import SignalSettings, TrainSettings
+from lambdas.steps.observability import logger
 from tests.unit.core.test_records import AT, JOB, host
 
 IMAGE = "ami-12c6146b"
@@ -51,8 +53,16 @@ class Place:
     def leaves(self, instance: str, word: str, **facts: Any) -> None:
         """What that host has said last, in the bucket alone."""
         said = {"run": "digits-1", "attempt": 1, "instance": instance, "at": AT, "signal": word, **facts}
-        key = f"runs/digits-1/attempts/1/words/{instance}.json"
-        boto3.client("s3").put_object(Bucket="bucket", Key=key, Body=json.dumps(said).encode())
+        self.put(f"runs/digits-1/attempts/1/words/{instance}.json", said)
+
+    def put(self, key: str, document: Mapping[str, Any]) -> None:
+        boto3.client("s3").put_object(Bucket="bucket", Key=key, Body=json.dumps(document).encode())
+
+    def object(self, key: str) -> Any:
+        return json.loads(boto3.client("s3").get_object(Bucket="bucket", Key=key)["Body"].read())
+
+    def remove(self, key: str) -> None:
+        boto3.client("s3").delete_object(Bucket="bucket", Key=key)
 
 
 @pytest.fixture(scope="module")
@@ -78,6 +88,51 @@ def account() -> Iterator[None]:
 @pytest.fixture
 def place(account: None, monkeypatch: pytest.MonkeyPatch) -> Place:
     given = {"yard": "trainyard", "table_name": "ledger", "bucket_name": "bucket"}
-    more = {SignalSettings: {"stop_document": "trainyard-stop"}}
+    more: dict[Any, dict[str, str]] = {
+        SignalSettings: {"stop_document": "trainyard-stop"},
+        TrainSettings: {"start_document": "trainyard-start"},
+    }
     monkeypatch.setattr(settings, "read", lambda kind: kind(**given, **more.get(kind, {})))
     return Place()
+
+
+class Stdout:
+    """Whatever it is when somebody writes: the logger keeps the one of its import."""
+
+    def write(self, text: str) -> None:
+        sys.stdout.write(text)
+
+    def flush(self) -> None:
+        sys.stdout.flush()
+
+
+class Log:
+    """What handlers have printed since the last look: the log's lines, and those of metrics."""
+
+    def __init__(self, capture: pytest.CaptureFixture[str]) -> None:
+        self._capture = capture
+
+    def lines(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self._capture.readouterr().out.splitlines()]
+
+    def metrics(self) -> dict[str, list[float]]:
+        """The values of each metric, by its name and, where it has one, its kind."""
+        found: dict[str, list[float]] = {}
+        for line in self.lines():
+            for directive in line.get("_aws", {}).get("CloudWatchMetrics", []):
+                assert directive["Namespace"] == "Trainyard"
+                ((*dimensions,),) = directive["Dimensions"]
+                assert line["service"] == "trainyard"
+                for metric in directive["Metrics"]:
+                    name = ".".join(
+                        [metric["Name"], *(line[each] for each in dimensions if each != "service")]
+                    )
+                    found.setdefault(name, []).extend(line[metric["Name"]])
+        return found
+
+
+@pytest.fixture
+def log(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Log:
+    monkeypatch.setenv("POWERTOOLS_SERVICE_NAME", "trainyard")
+    monkeypatch.setattr(logger.registered_handler, "stream", Stdout())
+    return Log(capsys)

@@ -2,17 +2,19 @@
 
 import json
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
 import pytest
 
-from benchmarks.recorded import Recorded, answering
+from benchmarks.recorded import CONTEXT, Recorded, answering
 from lambdas import settings
 from lambdas.aws import messages
 from lambdas.core.model.errors import AccessDenied
 from lambdas.handlers.train import conclude
 from lambdas.settings import ConcludeSettings
+from tests.unit.handlers.conftest import Log
 
 AT = "2026-11-20T12:00:00.000Z"
 FINISHED = {"kind": "finished", "reason": "the program finished at step 40"}
@@ -52,7 +54,7 @@ class Run:
 
     def ends(self, **given: Any) -> dict[str, Any]:
         """The answer, with the summary."""
-        answer = conclude.handler({"run": "r", "execution": "arn", "outcome": FINISHED, **given}, None)
+        answer = conclude.handler({"run": "r", "execution": "arn", "outcome": FINISHED, **given}, CONTEXT)
         summary = json.loads(self.account.objects["runs/r/summary.json"])
         return {**answer, "summary": summary}
 
@@ -122,6 +124,37 @@ def test_the_attempt_of_an_execution_that_was_stopped_has_ended_too(run: Run) ->
     assert attempt["ended"] == run.row("attempt#0001")["ended"] == ended["summary"]["ended"]
 
 
+def is_asking(run: Run, ago: timedelta, **answer: Any) -> None:
+    at = (datetime.now(UTC) - ago).isoformat()
+    run.put("intent#0001#000#000", attempt=1, offer=0, round=0, token="t", at=at, **answer)
+
+
+@pytest.mark.parametrize(
+    ("ago", "answer", "is_concluded"),
+    [
+        (timedelta(seconds=2), {}, False),
+        (timedelta(seconds=2), {"answer": "launched"}, True),
+        (timedelta(minutes=2), {}, True),
+    ],
+    ids=["Launch asks still", "Launch has its answer", "Launch died"],
+)
+def test_a_stopped_run_is_concluded_once_launch_has_its_answer(
+    run: Run, ago: timedelta, answer: dict[str, str], *, is_concluded: bool
+) -> None:
+    is_asking(run, ago, **answer)
+    given = {
+        "run": "r",
+        "execution": "arn",
+        "cut_short": True,
+        "outcome": {"kind": "error", "error": "Aborted"},
+    }
+    said = conclude.handler(given, CONTEXT)
+    assert (said["kind"] != "not concluded") is is_concluded
+    assert ("runs/r/summary.json" in run.account.objects) is is_concluded
+    assert (("open", "r") in run.account.table) is not is_concluded, "patrol concludes what is open"
+    assert "cut_short" in run.row("run"), "Launch asks for no more"
+
+
 def test_an_attempt_that_ended_before_keeps_its_end(run: Run) -> None:
     run.finishes()
     run.ends(outcome={"kind": "error", "error": "HostLost", "cause": "gone"})
@@ -171,3 +204,21 @@ def test_a_success_says_nothing_of_its_checkpoint(run: Run) -> None:
     run.finishes()
     leaves_a_checkpoint(run)
     assert "checkpoints.resume" not in run.ends()["reason"]
+
+
+def test_a_run_that_was_cut_short_is_counted_once(run: Run, log: Log) -> None:
+    aborted = {"kind": "error", "error": "Aborted", "reason": "stopped by hand"}
+    run.ends(outcome=aborted, cut_short=True)
+    assert log.metrics() == {"RunsCutShort": [1.0]}
+    run.ends(outcome=aborted, cut_short=True)
+    assert log.metrics() == {}
+
+
+def test_what_recoveries_took_is_told_when_the_run_is_over(run: Run, log: Log) -> None:
+    run.put("attempt#0001", ending="lost", ended="2026-11-20T12:10:00.000Z")
+    again = {"offer": {"pool": "p"}, "hosts": ["i-a"], "launched": "2026-11-20T12:11:00.000Z"}
+    run.put("attempt#0002", **again, started="2026-11-20T12:13:30.000Z", ending="finished", ended=AT)
+    run.ends()
+    assert log.metrics() == {"SecondsLost": [210.0]}
+    run.ends()
+    assert log.metrics() == {}

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks.recorded import CONTEXT
 from lambdas.aws import ssm, states
 from lambdas.handlers import signal
 from tests.unit.core.facts import after
@@ -43,7 +44,7 @@ class Aws:
             "signal": word,
             **facts,
         }
-        signal.handler({"source": "trainyard.host", "detail-type": word, "detail": detail}, None)
+        signal.handler({"source": "trainyard.host", "detail-type": word, "detail": detail}, CONTEXT)
 
 
 @pytest.fixture
@@ -74,23 +75,46 @@ def test_while_some_leave_those_who_have_left_keep_train_waiting(place: Place, a
     assert aws.asked == [place.worker]
 
 
-def test_a_ready_host_that_falls_silent_before_systems_manager_knows_it_is_lost_soon(
+def test_a_gang_is_complete_whether_or_not_systems_manager_knows_it(
     place: Place, aws: Aws, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Both say again and again that they wait, until one says no more."""
-    monkeypatch.setattr(ssm, "online", lambda _: frozenset({place.chief}))
+    complete: list[str] = []
+
+    def succeed(token: str, _answer: Any) -> bool:
+        complete.append(token)
+        return True
+
+    monkeypatch.setattr(states, "succeed", succeed)
     place.row("token#0002#await_hosts", {"token": "t", "stored": AT})
     place.row("attempt#0002", {"offer": {"pool": "p"}, "hosts": place.hosts, "launched": AT})
     place.row("run", {"attempt": 2, "state": "AwaitHosts"})
-    for at in (0, 20, 40, 60, 80, 100, 120):
-        for host in place.hosts if at <= 40 else (place.chief,):
-            aws.hears(host, "ready", attempt=2, at=at)
+    denied = "ssm:UpdateInstanceInformation"
+    aws.hears(place.chief, "ready", attempt=2)
+    aws.hears(place.worker, "ready", attempt=2, at=1, ssm_denied=denied)
+    assert len(complete) == 1
+    (noted,) = [
+        e for e in place.ledger.timeline("digits-1") if e.instance == place.worker and e.event == "ready"
+    ]
+    assert denied in str(noted.reason)
+    assert "It trains" in str(noted.reason)
+
+
+def test_who_has_the_order_to_leave_is_not_lost_though_systems_manager_does_not_know_it(
+    place: Place, aws: Aws
+) -> None:
+    """A host leaves word that it has the order; another one does not, and is lost."""
+    aws.hears(place.chief, "stopped", why="peer", step=7)
+    for at in (1, 16):
+        aws.hears(place.chief, "ready", attempt=2, at=at)
+    order = place.object("runs/digits-1/order.json")
+    assert order == {"run": "digits-1", "attempt": 1, "word": "stop", "hosts": [place.worker]}
+    place.put(f"runs/digits-1/attempts/1/leaving/{place.worker}.json", {})
+    for at in (31, 46):
+        aws.hears(place.chief, "ready", attempt=2, at=at)
     assert aws.failed == []
-    aws.hears(place.chief, "ready", attempt=2, at=140)
+    place.remove(f"runs/digits-1/attempts/1/leaving/{place.worker}.json")
+    aws.hears(place.chief, "ready", attempt=2, at=61)
     assert aws.failed == ["HostLost"]
-    trouble = place.ledger.known("digits-1").attempts[2].trouble
-    assert trouble is not None
-    assert trouble.lost == (place.worker,)
 
 
 def test_what_patrol_repeats_keeps_nobody_waiting(place: Place, aws: Aws) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import boto3
 import pytest
 
+from benchmarks.recorded import CONTEXT
 from lambdas.core.run.recovery import Trouble
 from lambdas.handlers.train import await_hosts
 from tests.unit.core.facts import NOON, after
@@ -21,7 +22,7 @@ def later(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def look() -> dict[str, Any]:
-    return await_hosts.handler({"run": "digits-1", "attempt": 1, "overdue": "Train"}, None)
+    return await_hosts.handler({"run": "digits-1", "attempt": 1, "overdue": "Train"}, CONTEXT)
 
 
 def found() -> Trouble:

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from benchmarks.recorded import Host, Recorded, answering
+from benchmarks.recorded import CONTEXT, Host, Recorded, answering
 from lambdas import settings
+from lambdas.aws.logbook import Logbook
 from lambdas.core.images import snapshot
 from lambdas.core.model import names
 from lambdas.core.model.errors import AccessDenied
@@ -17,6 +18,7 @@ from lambdas.core.model.instance_types import Market
 from lambdas.handlers import patrol
 from lambdas.settings import PatrolSettings
 from lambdas.steps.patrol.observe import Observation
+from tests.unit.handlers.conftest import Log
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 TRAIN, SNAPSHOT = (
@@ -44,10 +46,11 @@ class Yard:
         monkeypatch.setattr(patrol, "clock", lambda: self.now)
         monkeypatch.setattr(settings, "read", lambda _: self.settings())
         self.policy: dict[str, Any] = {}
-        self.monthly_dollars = 0.0
+        self.monthly_dollars, self.region = 0.0, "us-east-1"
 
     def settings(self) -> PatrolSettings:
         return PatrolSettings(
+            aws_region=self.region,
             yard="trainyard",
             table_name="ledger",
             bucket_name="bucket",
@@ -62,11 +65,11 @@ class Yard:
         self.account.hosts[f"i-{name}"] = Host(f"i-{name}", tags=dict(tags), **more)
         return self.account.hosts[f"i-{name}"]
 
-    def looks(self, minutes: int = 1) -> dict[str, Any]:
-        """So many passes, one a minute."""
-        for _ in range(minutes):
-            self.now += timedelta(minutes=1)
-            self.said = patrol.handler({}, None)
+    def looks(self, minutes: int = 1, *, every: int = 1) -> dict[str, Any]:
+        """For so many minutes, a pass in each; or in every fifth, where a test has no time for all of them."""
+        for _ in range(minutes // every):
+            self.now += timedelta(minutes=every)
+            self.said = patrol.handler({}, CONTEXT)
         return self.said
 
     def states(self) -> dict[str, str]:
@@ -93,8 +96,7 @@ def test_a_yard_without_hosts_costs_a_few_calls(yard: Yard) -> None:
     yard.looks()
     assert yard.account.calls == {
         "dynamodb:TransactWriteItems": 2,
-        "dynamodb:GetItem": 1,
-        "dynamodb:BatchGetItem": 1,
+        "dynamodb:BatchGetItem": 2,
         "dynamodb:Query": 1,
         "ec2:DescribeInstances": 1,
         "sfn:ListExecutions": 2,
@@ -182,7 +184,7 @@ def test_a_second_patrol_within_seconds_does_nothing(yard: Yard) -> None:
     lost = yard.add("lost", tags=LOST)
     yard.looks()
     yard.now += timedelta(seconds=5)
-    assert "another one" in patrol.handler({}, None)["patrol"]
+    assert "another one" in patrol.handler({}, CONTEXT)["patrol"]
     assert lost.state == "running"
 
 
@@ -190,10 +192,10 @@ def test_a_metrics_outage_over_all_hosts_stops_nothing_and_says_so_once_an_hour(
     yard.policy = {"unknown_stop_minutes": 10}
     for n in range(20):
         yard.add(f"{n}", tags=KEPT, share=silent)
-    yard.looks(45)
+    yard.looks(45, every=5)
     assert set(yard.states().values()) == {"running"}
     assert yard.told().count("looks like an outage") == 1
-    yard.looks(20)
+    yard.looks(20, every=5)
     assert yard.told().count("looks like an outage") == 2
 
 
@@ -379,7 +381,9 @@ def test_an_orphan_ends_though_nobody_knows_how_hosts_are_used(
     assert yard.states() == {"i-idle": "running", "i-lost": "shutting-down"}
 
 
-@pytest.mark.parametrize("operation", ["PutItem", "TransactWriteItems", "GetItem", "CreateTags", "Publish"])
+@pytest.mark.parametrize(
+    "operation", ["PutItem", "TransactWriteItems", "BatchGetItem", "CreateTags", "Publish"]
+)
 def test_what_it_cannot_write_keeps_no_orphan_alive_and_is_raised(
     yard: Yard, operation: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -571,9 +575,10 @@ def test_one_that_step_functions_has_forgotten_is_concluded_once_its_hosts_have_
     assert (lost.state, len(yard.account.invoked)) == ("shutting-down", 1)
 
 
-def test_a_run_that_cannot_be_concluded_is_tried_once_an_hour(yard: Yard) -> None:
+def test_a_run_that_cannot_be_concluded_yet_is_tried_every_five_minutes(yard: Yard) -> None:
+    """Launch may still be asking EC2 for its hosts."""
     is_open(yard, "lost-1", over=NOON)
-    yard.looks(59)
+    yard.looks(4)
     assert len(yard.account.invoked) == 1
     yard.looks(1)
     assert len(yard.account.invoked) == 2
@@ -640,6 +645,73 @@ def test_a_day_is_summed_up_after_midnight(yard: Yard) -> None:
     assert "$2.00 an hour" in text
 
 
+# ------------------------------------------------------------------------------------------------- prices
+
+
+def kept(yard: Yard) -> dict[str, Any]:
+    return yard.account.table["patrol", "prices"]
+
+
+def test_the_prices_of_its_region_are_read_once_a_day(yard: Yard) -> None:
+    yard.region = "eu-central-1"
+    yard.looks()
+    asked = yard.account.calls["pricing:GetProducts"]
+    assert float(kept(yard)["on_demand"]["g5.xlarge"]) == pytest.approx(1.19 * 1.006)
+    assert kept(yard)["read"] == kept(yard)["asked"] == "2026-11-20T12:01:00.000Z"
+    yard.looks(5)
+    assert yard.account.calls["pricing:GetProducts"] == asked
+    yard.now += timedelta(days=1)
+    yard.looks(2)
+    assert yard.account.calls["pricing:GetProducts"] == 2 * asked
+
+
+@pytest.mark.parametrize(
+    "code", ["ThrottlingException", "AccessDeniedException", "InvalidParameterException"]
+)
+def test_that_they_cannot_be_read_fails_no_pass_and_is_tried_again_in_an_hour(
+    yard: Yard, code: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    yard.account.broken = {"GetProducts": code}
+    yard.looks()
+    asked = yard.account.calls["pricing:GetProducts"]
+    assert code in kept(yard)["trouble"] or "pricing:GetProducts" in kept(yard)["trouble"]
+    yard.looks(50, every=5)
+    assert yard.account.calls["pricing:GetProducts"] == asked
+    yard.account.broken = {}
+    yard.looks(15, every=5)
+    assert (kept(yard)["trouble"], float(kept(yard)["on_demand"]["g5.xlarge"])) == ("", 1.006)
+
+
+def test_a_host_is_judged_and_billed_by_them(yard: Yard) -> None:
+    """One that no launch of ours has priced."""
+    yard.region, yard.monthly_dollars = "eu-central-1", 1000.0
+    yard.looks()
+    yard.add("unpriced", tags={**YARD, "trainyard:disk": "100"}, launched=yard.now)
+    yard.looks(12)
+    (reason,) = {each["reason"] for each in yard.verdicts() if each["verdict"] == "keep"}
+    assert (
+        "It costs $1.21 an hour, stopped $9.52 a month for its disk of 100 GiB, archived at most $5.95"
+        in reason
+    )
+    assert "prices of" not in reason
+    spent = float(yard.account.table["patrol", "money"]["dollars"])
+    assert spent == pytest.approx(1.19 * 1.006 * 12 / 60, rel=0.1)
+
+
+def test_a_verdict_by_another_regions_prices_says_so(yard: Yard) -> None:
+    yard.region = "xx-nowhere-1"
+    yard.looks()
+    yard.add("unpriced", tags={**YARD, "trainyard:disk": "100"}, launched=yard.now)
+    yard.looks()
+    (reason,) = {each["reason"] for each in yard.verdicts()}
+    assert "stopped $8.00 a month" in reason
+    assert (
+        "of us-east-1, 2026-07-20, for GiB of disk, GiB of snapshot: the price list of xx-nowhere-1 has none"
+        in reason
+    )
+
+
 def test_the_line_for_the_dashboard(yard: Yard) -> None:
     yard.policy = {"window_minutes": 5}
     yard.add("idle", tags=KEPT)
@@ -654,3 +726,39 @@ def test_the_line_for_the_dashboard(yard: Yard) -> None:
 def test_the_verdicts_of_before_are_gathered_once_for_all_that_changed() -> None:
     seen = Observation(hosts={}, ended=(), live=frozenset(), verdicts={})
     assert seen.earlier is seen.earlier
+
+
+def test_each_pass_tells_what_hosts_have_cost_since_the_one_before(yard: Yard, log: Log) -> None:
+    yard.looks()
+    yard.add("new", tags={**YARD, "trainyard:price": "3.600000"}, launched=yard.now)
+    yard.looks(2)
+    first, *later = log.metrics()["Dollars"]
+    assert first == 0.0, "the count begins, and patrol was there"
+    assert later == pytest.approx([0.06, 0.06])
+
+
+def test_what_another_pass_has_counted_is_not_told_twice(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch, log: Log
+) -> None:
+    monkeypatch.setattr(Logbook, "count", lambda *_: False)
+    yard.looks()
+    assert log.metrics() == {}
+
+
+def test_each_pass_names_the_runs_that_go_on_however_old_they_are(yard: Yard, log: Log) -> None:
+    row = {
+        "pk": "run#live-1",
+        "sk": "run",
+        "kind": "train",
+        "state": "Train",
+        "attempt": 3,
+        "execution_arn": "arn",
+    }
+    yard.account.table["run#live-1", "run"] = row | {"created": "2026-11-18T12:01:00.000Z"}
+    yard.looks()
+    (line,) = (line for line in log.lines() if line.get("message") == "open run")
+    told = {key: line[key] for key in ("run", "kind", "state", "attempt", "hours")}
+    assert told == {"run": "live-1", "kind": "train", "state": "Train", "attempt": 3, "hours": 48.0}
+    yard.account.running = {TRAIN: []}
+    yard.looks()
+    assert not [line for line in log.lines() if line.get("message") == "open run"]

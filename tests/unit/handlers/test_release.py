@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.recorded import Host, Recorded, answering
+from benchmarks.recorded import CONTEXT, Host, Recorded, answering
 from lambdas import settings
 from lambdas.handlers import release
 from lambdas.settings import YardSettings
@@ -33,6 +33,6 @@ def test_a_host_is_billed_until_ec2_has_taken_the_order_to_end_it(monkeypatch: p
     }
     table = {("run#r", sk): {"pk": "run#r", "sk": sk, **row} for sk, row in rows.items()}
     with answering(Recorded(hosts={"i-a": Host("i-a", tags={"trainyard:run": "r"})}, table=table)) as account:
-        release.handler({"run": "r", "attempt": 1, "scope": "run"}, None)
+        release.handler({"run": "r", "attempt": 1, "scope": "run"}, CONTEXT)
     assert account.hosts["i-a"].state == "shutting-down"
     assert account.table["run#r", "host#i-a"]["ended"] == "2026-11-20T13:00:24.000Z"

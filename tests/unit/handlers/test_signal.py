@@ -1,17 +1,22 @@
 """What signal makes of hosts' words: in the ledger, and of the tasks that wait."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
 import pytest
 
-from benchmarks.recorded import Recorded, answering
+from benchmarks.recorded import CONTEXT, Recorded, answering
 from lambdas import settings
+from lambdas.aws import instances, s3
+from lambdas.aws.instances import Instance
+from lambdas.core.model.instance_types import Market
 from lambdas.handlers import signal
+from lambdas.handlers.train import await_hosts
 from lambdas.settings import SignalSettings
+from lambdas.steps.signals.context import SignalContext
 
 AT = "2026-11-20T12:00:00.000Z"
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -50,7 +55,7 @@ class Run:
     def says(self, host: str, word: str, **facts: Any) -> str:
         detail = {"run": "r", "attempt": 2, "instance": host, "at": AT, "signal": word, **facts}
         event = {"source": "trainyard.host", "detail-type": word, "detail": detail}
-        return str(signal.handler(event, None)["result"])
+        return str(signal.handler(event, CONTEXT)["result"])
 
 
 def _exact(value: Any) -> Any:
@@ -93,3 +98,46 @@ def test_each_attempt_keeps_how_far_it_came(run: Run) -> None:
         {"step": 30},
     ]
     assert "reported" not in run.row("attempt#0001")
+
+
+def news_of_it() -> None:
+    signal.handler(
+        {
+            "source": "aws.ec2",
+            "detail-type": "EC2 Instance State-change Notification",
+            "detail": {"instance-id": "i-b", "state": "terminated"},
+        },
+        CONTEXT,
+    )
+
+
+def a_look_at_it() -> None:
+    await_hosts.handler({"run": "r", "attempt": 2, "token": "t"}, CONTEXT)
+
+
+@pytest.mark.parametrize("hears", [news_of_it, a_look_at_it])
+@pytest.mark.parametrize(
+    ("why", "error"),
+    [
+        ("Client.InternalError: Client error on launch", "Misconfigured"),
+        ("Client.InvalidKMSKey.InvalidState: The KMS key provided is in an incorrect state", "Misconfigured"),
+        ("Server.InternalError: The host of the instance failed", "HostLost"),
+    ],
+)
+def test_a_host_that_ec2_could_not_start_is_no_loss_that_another_attempt_mends(
+    run: Run, monkeypatch: pytest.MonkeyPatch, why: str, error: str, hears: Callable[[], None]
+) -> None:
+    run.account.table["instance#i-b", "run"] = {
+        "pk": "instance#i-b", "sk": "run", "run": "r", "attempt": 2,
+    }  # fmt: skip
+    ended = Instance(
+        "i-b", "g6.xlarge", "a", Market.SPOT, "terminated", why, None, NOON, "ami-1", {}
+    )  # fmt: skip
+    monkeypatch.setattr(instances, "of_ids", lambda _: (ended,))
+    monkeypatch.setattr(SignalContext, "ask_to_stop", lambda *_, **__: True)
+    monkeypatch.setattr(s3, "get_json", lambda *_: None)
+    hears()
+    (said, *_) = (answer for _, _, answer in run.account.answered)
+    assert said["error"] == error
+    reason = json.loads(said["cause"])["reason"]
+    assert (f"EC2 could not start i-b: {why}" in reason) == (error == "Misconfigured")

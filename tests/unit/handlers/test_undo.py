@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from benchmarks.recorded import Recorded, answering
+from benchmarks.recorded import CONTEXT, Recorded, answering
 from lambdas import settings
 from lambdas.handlers.snapshot import undo
 from lambdas.settings import ResumeSettings
@@ -37,6 +37,6 @@ def test_an_image_that_is_not_listed_yet_is_retired_all_the_same(
     with answering(
         Recorded(hosts={}, images=dict(listed), shown_late=1, table={("run#r", "run"): run})
     ) as account:
-        undo.handler({"run": "r"}, None)
+        undo.handler({"run": "r"}, CONTEXT)
     assert account.calls["ec2:DeregisterImage"] == asked
     assert account.table["run#r", "run"]["image"] == ("ami-1" if listed else "")

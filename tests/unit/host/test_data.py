@@ -130,7 +130,7 @@ SUMS = [
 def test_a_file_is_compared_with_s3s_sums(tmp_path: Path, etag: str, parts: list[int], same: bool) -> None:
     path = tmp_path / "file"
     path.write_bytes(WHOLE)
-    found = difference(path, item("k", 10, etag), lambda count: parts[:count])
+    found = difference(path, item("k", 10, etag), lambda count: parts[:count], lambda: True)
     assert (found is None) == same
     assert same or etag in str(found)
 
@@ -138,7 +138,25 @@ def test_a_file_is_compared_with_s3s_sums(tmp_path: Path, etag: str, parts: list
 def test_a_file_of_another_size_is_told_by_its_size(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(WHOLE)
-    assert difference(path, item("k", 11, md5(WHOLE)), lambda count: []) == "10 bytes instead of 11"
+    assert (
+        difference(path, item("k", 11, md5(WHOLE)), lambda count: [], lambda: True)
+        == "10 bytes instead of 11"
+    )
+
+
+@pytest.mark.parametrize("etag", ["0f" * 16, f"{'0f' * 16}-3"])
+def test_what_a_kms_key_encrypts_is_told_by_its_size_alone(tmp_path: Path, etag: str) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(WHOLE)
+    asked: list[int] = []
+
+    def part_sizes(count: int) -> list[int]:
+        asked.append(count)
+        return [4, 4, 2][:count]
+
+    assert difference(path, item("k", 10, etag), part_sizes, lambda: False) is None
+    assert difference(path, item("k", 11, etag), part_sizes, lambda: False) == "10 bytes instead of 11"
+    assert asked in ([], [1]), "a request for every part would tell nothing"
 
 
 def test_a_journal_knows_what_is_here_after_a_restart(tmp_path: Path) -> None:

@@ -230,6 +230,11 @@ def test_a_cloudwatch_that_cannot_be_reached_ends_nothing(
             {"trainyard:yard": "trainyard", "trainyard:kind": "bake"},
             False,
         ),
+        (
+            "one whose type has no GPU, though its image has the command",
+            {"trainyard:yard": "trainyard", "trainyard:gpus": "0"},
+            False,
+        ),
         ("somebody else's machine", {}, False),
     ],
 )

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.unit.core.facts import admitted
 from training.host.cluster import Assignment, Cluster, Role, Strategy
 from training.host.errors import ProgramFault
 from training.host.places import Places
@@ -32,12 +33,12 @@ def cluster(
         assignments=assignments,
         checkpoint=None,
         deadline=datetime(2026, 11, 20, tzinfo=UTC),
-        job={
-            "program": {"module": "train", "args": {}, "environment": {}} | (program or {}),
-            "data": {"train-set": {"source": "s3://b/data/x/", "sharding": sharding}},
-            "cluster": {"strategy": strategy, "workers": 2, "chief": chief},
-            "checkpoints": {"steps": 50, "seconds": 120.0, "keep": 3},
-        },
+        job=admitted(
+            program={"module": "train"} | (program or {}),
+            data={"train-set": {"source": "s3://b/data/x/", "sharding": sharding}},
+            cluster={"strategy": strategy, "workers": 2, "chief": chief},
+            checkpoints={"steps": 50},
+        ),
     )
 
 

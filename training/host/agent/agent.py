@@ -3,14 +3,12 @@
 import json
 import logging
 import os
-import re
 import shutil
 import signal
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -18,10 +16,11 @@ import boto3
 from botocore.config import Config
 
 from training.host import orders
-from training.host.agent import hold, lease, state
+from training.host.agent import hold, lease, standing_order, state, systems_manager
 from training.host.agent.attempt import Attempt, Outcome
 from training.host.agent.lease import Lease
 from training.host.agent.membership import join, recall_assignment
+from training.host.agent.standing_order import StandingOrder
 from training.host.agent.watchdog import Watchdog, power_off
 from training.host.bucket import Bucket
 from training.host.checkpoints import restore
@@ -43,8 +42,6 @@ READY_EVERY_SECONDS = 15.0
 TICK_SECONDS = 0.2
 TRY_AGAIN_SECONDS = 30.0
 FLUSH_SECONDS = 30.0
-SSM_DENIED = re.compile(r"is not authorized to perform: (ssm[a-z]*:[A-Za-z]+)")
-SSM_LOG_BYTES = 16 * 1024
 UNTAGGED_LEASE = timedelta(hours=6)
 CALLS = Config(connect_timeout=5, read_timeout=60, retries={"mode": "standard", "total_max_attempts": 6})
 
@@ -103,6 +100,8 @@ def run(places: Places) -> None:
     except OSError as error:  # a full disk says so once there is somebody to hear it
         logger.warning("this disk cannot be made this instance's: %s", error)
     measuring = _measure(identity, now)
+    if "trainyard:yard" in identity.tags:
+        _help_systems_manager(places, now)
     if _is_generalized(places, identity):
         logger.info("this instance was generalized for an image: staying quiet")
         _stay_quiet(metadata, identity, measuring, now)
@@ -138,6 +137,15 @@ def _measure(identity: Identity, now: datetime) -> Repeat | None:
     return measuring
 
 
+def _help_systems_manager(places: Places, now: datetime) -> None:
+    beside = systems_manager.SsmAgent(places.ssm_errors, now, restart=systems_manager.restart)
+    Repeat(
+        "Systems Manager's agent",
+        lambda _: beside.turn(datetime.now(UTC)),
+        every=systems_manager.LOOK_SECONDS,
+    ).start()
+
+
 def _stay_quiet(metadata: Metadata, identity: Identity, measuring: Repeat | None, now: datetime) -> None:
     """A quiet host of the yard is seen, and still ends with its lease; any other machine is none of our business."""
     if "trainyard:lease" in identity.tags:
@@ -148,20 +156,6 @@ def _stay_quiet(metadata: Metadata, identity: Identity, measuring: Repeat | None
         watchdog.join()
     elif measuring:
         measuring.join()
-
-
-def ssm_denial(log: Path, *, since: datetime) -> str | None:
-    """What the Systems Manager agent of this host may not do, as its log says: without it nothing can be started.
-
-    A log that was last written before `since` came with the image."""
-    try:
-        if log.stat().st_mtime < since.timestamp():
-            return None
-        text = log.read_bytes()[-SSM_LOG_BYTES:].decode(errors="replace")
-    except OSError:  # no trouble, no log
-        return None
-    found = SSM_DENIED.findall(text)
-    return str(found[-1]) if found else None
 
 
 class Agent:
@@ -198,6 +192,14 @@ class Agent:
             places.state, run=tags.run, instance=identity.instance, attempt=tags.attempt
         )
         self._job: dict[str, Any] = {}
+        standing = StandingOrder(
+            self._bucket,
+            tags.run,
+            places,
+            instance=identity.instance,
+            phase=lambda: self._state.phase,
+        )
+        self._listening = Repeat("orders", lambda _: standing.turn(), every=standing_order.LOOK_SECONDS)
 
     def work(self) -> None:
         """Fetch, then attempt after attempt until there is nothing left to do but wait for the end."""
@@ -205,6 +207,7 @@ class Agent:
         self._outbox.start()
         if self._state.phase == "new":
             self._clear_what_another_left()
+        self._listening.start()
         self._disk.hold()
         while self._state.phase != "done":
             try:
@@ -281,7 +284,7 @@ class Agent:
             if time.monotonic() >= ready_at:
                 if ready_at:
                     restore.fetch_ahead(self._bucket, self._tags.run, self._places)
-                denied = ssm_denial(self._places.ssm_errors, since=self._born)
+                denied = systems_manager.denial(self._places.ssm_errors, since=self._born)
                 hint = {"ssm_denied": denied} if denied else {}
                 self._say("ready", address=self._identity.address, boot_seconds=boot_seconds, **hint)
                 ready_at = time.monotonic() + READY_EVERY_SECONDS

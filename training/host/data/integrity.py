@@ -1,7 +1,8 @@
 """Whether what lies on the disk is what S3 has: the size, and the MD5 sums that S3 gives as ETags.
 
 The ETag of an object that was put in one piece is the MD5 of its bytes; of one that came in n parts it is the MD5 of
-the parts' MD5s, with `-n` behind. That holds for every encryption a host of the yard may read (docs/decisions/0005).
+the parts' MD5s, with `-n` behind. Of what a KMS key encrypts S3 gives no sum: there the size must do, and what TLS
+and S3 watch over themselves.
 """
 
 import hashlib
@@ -17,10 +18,15 @@ PIECE = 1024 * 1024
 PARTS_AT_ONCE = 4
 
 
-def difference(path: Path, item: Object, part_sizes: Callable[[int], Sequence[int]]) -> str | None:
-    """What was found where it differs from `item`; None when the file is the object.
+def difference(
+    path: Path,
+    item: Object,
+    part_sizes: Callable[[int], Sequence[int]],
+    has_sum: Callable[[], bool],
+) -> str | None:
+    """What was found where it differs from `item`; None when the file is the object, as far as S3 lets one know.
 
-    `part_sizes(n)` gives the sizes of the object's first n parts, bytes.
+    `part_sizes(n)` gives the sizes of the object's first n parts, bytes; `has_sum()` whether its ETag is a sum.
     """
     size = path.stat().st_size
     if size != item.size:
@@ -30,8 +36,10 @@ def difference(path: Path, item: Object, part_sizes: Callable[[int], Sequence[in
         found = md5(path)
     else:
         found = md5_of_parts(path, even_parts(size, parts, first=part_sizes(1)[0]))
-        if found != item.etag:
-            found = md5_of_parts(path, part_sizes(parts))
+    if found == item.etag or not has_sum():
+        return None
+    if parts:
+        found = md5_of_parts(path, part_sizes(parts))
     return None if found == item.etag else f"ETag {found} instead of {item.etag}"
 
 

@@ -214,7 +214,12 @@ class _Transfer:
 
     def _check(self, staged: Path) -> None:
         path, item = self._wanted[int(staged.name)]
-        found = difference(staged, item, lambda count: self._bucket.part_sizes(item.key, count))
+        found = difference(
+            staged,
+            item,
+            lambda count: self._bucket.part_sizes(item.key, count),
+            lambda: self._bucket.has_sum(item.key),
+        )
         if found:
             self._damaged[path] = found
             return

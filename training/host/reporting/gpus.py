@@ -95,10 +95,15 @@ class GpuMetrics:
             logger.warning("gpu metrics: %s", reason)
 
 
+def of_host(tags: Mapping[str, str]) -> int:
+    """How many GPUs the host's type has, by its tags; a host that does not say may have some."""
+    return int(tags.get("trainyard:gpus", "1"))
+
+
 def are_wanted(tags: Mapping[str, str]) -> bool:
-    """Whether this host may publish: one of a yard, with the driver's command; never a builder, whose bake tests
-    whether the CloudWatch agent does."""
-    if "trainyard:yard" not in tags or tags.get("trainyard:kind") == "bake":
+    """Whether this host may publish: one of a yard, with a GPU and the driver's command; never a builder, whose bake
+    tests whether the CloudWatch agent does."""
+    if "trainyard:yard" not in tags or tags.get("trainyard:kind") == "bake" or not of_host(tags):
         return False
     if shutil.which(QUERY[0]):
         return True

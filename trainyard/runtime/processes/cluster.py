@@ -3,7 +3,7 @@
 import signal
 import time
 from types import FrameType
-from typing import Any
+from typing import Any, assert_never
 
 import tensorflow as tf
 
@@ -34,14 +34,24 @@ class Cluster:
     @property
     def workers(self) -> int:
         """How many processes compute gradients: a chief of parameter servers does not."""
-        if self.kind == "parameter_server":
-            return len(self.place.members["worker"])
-        return max(len(self.place.trainers), 1)
+        match self.kind:
+            case "parameter_server":
+                return len(self.place.members["worker"])
+            case "single" | "mirrored" | "multi_worker":
+                return max(len(self.place.trainers), 1)
+            case _:
+                assert_never(self.kind)
 
     @property
     def in_step(self) -> bool:
         """Whether several processes train together, step by step."""
-        return self.kind == "multi_worker" and self.workers > 1
+        match self.kind:
+            case "multi_worker":
+                return self.workers > 1
+            case "single" | "mirrored" | "parameter_server":
+                return False
+            case _:
+                assert_never(self.kind)
 
     @property
     def file_device(self) -> str | None:

@@ -1,0 +1,72 @@
+"""Orders to the hosts of a run: start an attempt, or leave it (docs/contracts/signals.md).
+
+Each goes two ways: as the run's `order.json`, which its hosts look at, and by Systems Manager where that knows them. A
+host obeys whichever comes first, once. So neither a host that Systems Manager does not know nor Systems Manager's own
+trouble keeps a gang waiting.
+"""
+
+import json
+from collections.abc import Collection
+
+from lambdas.aws import s3, ssm
+from lambdas.core.model.errors import ServiceUnavailable
+from lambdas.core.values.lazy import dataclass
+from lambdas.steps.observability import logger
+
+WORDS = ("start", "stop")
+"""In the order in which they follow each other within an attempt."""
+
+
+@dataclass(frozen=True)
+class Order:
+    """`hosts`: the instances that it is for."""
+
+    word: str
+    run: str
+    attempt: int
+    hosts: tuple[str, ...]
+
+
+def give(order: Order, *, bucket: str, document: str) -> tuple[str, ...] | None:
+    """Give the order; the hosts that have it from the bucket alone. Given again it changes nothing.
+
+    None, and nobody has it, where one stands that comes after it: the next attempt's start, or its own one's stop."""
+    if not _write(bucket, order):
+        return None
+    given = {"Run": order.run, "Attempt": str(order.attempt)}
+    try:
+        return ssm.send_to_known(
+            document, order.hosts, given, comment=f"{order.run} {order.word} {order.attempt}"
+        )
+    except ServiceUnavailable as trouble:
+        logger.warning("%s: %s by the bucket alone: %s", order.run, order.word, trouble.reason)
+        return order.hosts
+
+
+def taken(bucket: str, run: str, attempt: int) -> Collection[str]:
+    """The hosts whose agent has the order to leave that attempt, as they have left word of in the bucket."""
+    found = s3.keys(bucket, f"runs/{run}/attempts/{attempt}/leaving/")
+    return frozenset(key.rpartition("/")[2].removesuffix(".json") for key in found)
+
+
+def _write(bucket: str, order: Order) -> bool:
+    """Whether it stands then: of a stop that is late and the next attempt's start the start stays, and a start never
+    takes back that its attempt is over."""
+    place = (order.attempt, WORDS.index(order.word))
+    key = f"runs/{order.run}/order.json"
+    document = {"run": order.run, "attempt": order.attempt, "word": order.word, "hosts": list(order.hosts)}
+    while True:
+        there = s3.get_tagged(bucket, key)
+        if there and _place(there.content) >= place:
+            return _place(there.content) == place
+        if s3.put_json_once(bucket, key, document, over=there.etag if there else None):
+            return True
+
+
+def _place(content: bytes) -> tuple[int, int]:
+    """Where the order stands among all of its run. What is none (a run's program can write there) is before all."""
+    try:
+        document = json.loads(content)
+        return int(document["attempt"]), WORDS.index(document["word"])
+    except (KeyError, TypeError, ValueError):
+        return 0, 0

@@ -1,0 +1,27 @@
+"""An object of the bucket becomes one execution: the same version twice is one, whoever starts it."""
+
+from lambdas.aws import s3, states
+from lambdas.core.jobfile import check, document
+from lambdas.core.model import tokens
+from lambdas.core.model.errors import AccessDenied
+from lambdas.steps.observability import is_about, logger
+
+
+def start(machine: str, bucket: str, key: str, *, version: str | None, etag: str) -> tuple[str, bool]:
+    """The run, and whether it was started now. What cannot be read is started too: Admit refuses it, so that the user
+    finds an execution that says why."""
+    denied = None
+    try:
+        found = s3.get_start(bucket, key, most=document.MOST_BYTES, version=version)
+    except AccessDenied as error:
+        logger.error("the run is started all the same, to fail with this reason: %s", error.reason)
+        found, denied = None, error.reason
+    name = check.name_of(found.start if found else b"", key=key)
+    run = tokens.run_id(name, key=key, version=version or etag)
+    is_about(run)
+    where = "recipe_key" if key.startswith("images/") else "job_key"
+    execution_input = {where: key, "version_id": version, "etag": etag, "denied": denied}
+    given = {name: value for name, value in execution_input.items() if value}
+    started = states.start(machine, run, given)
+    logger.info("%s %s", run, "started" if started else "was started before", extra={"key": key})
+    return run, started

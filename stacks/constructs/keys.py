@@ -1,0 +1,78 @@
+"""Who may use the customer's key, for what, and through which service. Where a yard has none, AWS's own keys do, which
+ask for no permission."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import aws_cdk as cdk
+from aws_cdk import aws_dynamodb as dynamodb
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_s3 as s3
+from constructs import Construct
+
+READ = ("kms:Decrypt",)
+WRITE = ("kms:Decrypt", "kms:GenerateDataKey")
+"""Decrypt is for the parts of an upload, which S3 puts together
+(docs.aws.amazon.com/AmazonS3/latest/userguide/UsingKMSEncryption.html)."""
+WRITE_ROWS = (
+    "kms:Decrypt",
+    "kms:DescribeKey",
+    "kms:Encrypt",
+    "kms:GenerateDataKey",
+    "kms:ReEncryptFrom",
+    "kms:ReEncryptTo",
+)
+"""docs.aws.amazon.com/amazondynamodb/latest/developerguide/encryption.usagenotes.html"""
+VOLUMES = (
+    "kms:Decrypt",
+    "kms:DescribeKey",
+    "kms:GenerateDataKeyWithoutPlaintext",
+    "kms:ReEncryptFrom",
+    "kms:ReEncryptTo",
+)
+"""Of whoever has a volume made of a snapshot, beside the grant that EC2 makes for the instance
+(docs.aws.amazon.com/ebs/latest/userguide/ebs-encryption-requirements.html)."""
+
+
+def key_of(scope: Construct, arn: str) -> kms.IKey | None:
+    """The key as constructs take it, once in a scope."""
+    return kms.Key.from_key_arn(scope, "Key", arn) if arn else None
+
+
+def use_for_objects(role: iam.Role, bucket: s3.IBucket, actions: Sequence[str]) -> None:
+    if bucket.encryption_key and actions:
+        _allow(role, actions, bucket.encryption_key.key_arn, _through("s3"))
+
+
+def use_for_rows(role: iam.Role, table: dynamodb.ITable, calls: Sequence[str]) -> None:
+    if table.encryption_key:
+        writes = any(call in ("PutItem", "UpdateItem", "DeleteItem") for call in calls)
+        _allow(role, WRITE_ROWS if writes else READ, table.encryption_key.key_arn, _through("dynamodb"))
+
+
+def use_for_notices(role: iam.Role, key: str) -> None:
+    if key:
+        _allow(role, WRITE, key, _through("sns"))
+
+
+def use_for_volumes(role: iam.Role, key: str) -> None:
+    """What EC2 does with the key for who launches, starts or images hosts; the grant is for an instance alone."""
+    if key:
+        _allow(role, VOLUMES, key, _through("ec2"))
+        for_instance = _through("ec2") | {"Bool": {"kms:GrantIsForAWSResource": "true"}}
+        _allow(role, ["kms:CreateGrant"], key, for_instance)
+
+
+def grant(role: iam.Role, key: str, to: Sequence[str]) -> None:
+    """Let these roles, and nobody else, use the key."""
+    if key:
+        _allow(role, ["kms:CreateGrant"], key, {"StringEquals": {"kms:GranteePrincipal": list(to)}})
+
+
+def _through(service: str) -> dict[str, Any]:
+    return {"StringEquals": {"kms:ViaService": f"{service}.{cdk.Aws.REGION}.amazonaws.com"}}
+
+
+def _allow(role: iam.Role, actions: Sequence[str], key: str, when: dict[str, Any]) -> None:
+    role.add_to_policy(iam.PolicyStatement(actions=list(actions), resources=[key], conditions=when))

@@ -1,0 +1,106 @@
+"""What a person may choose about a yard."""
+
+from dataclasses import dataclass, field
+
+from aws_cdk import aws_logs as logs
+from constructs import Construct
+
+from lambdas.core.model.policy import Policy
+from stacks.settings.context import CALLED, DAYS, READERS
+
+
+@dataclass(frozen=True, kw_only=True)
+class YardSettings:
+    """The choices of `cdk.json`, each of which `-c name=value` overrides; or of whoever makes a Yard in an app of
+    their own, where an id may also be that of something which the app makes."""
+
+    prefix: str = "Trainyard"
+    """Prefix of the stacks' names. Its lower case is the yard's name: the tag, the bus, the parameter."""
+    private: bool = False
+    """Hosts without public addresses, behind interface endpoints (about $0.01 an hour per endpoint and zone)."""
+    zones: tuple[str, ...] = ()
+    """The Availability Zones that hosts may be in; none named: every one that the account has in the region."""
+    vpc: str = ""
+    """The id of a VPC of your own, for hosts in `subnets` of it; nothing: the yard makes one, as above. Hosts must
+    reach S3, Systems Manager, EventBridge, CloudWatch, Logs, STS and the package index by TLS from there."""
+    subnets: tuple[str, ...] = ()
+    """The ids of subnets of that VPC, each in a zone of its own or not."""
+    permissions_boundary: str = ""
+    """The ARN of the policy that bounds every role of the yard, or nothing."""
+    kms_key: str = ""
+    """The ARN of a KMS key of yours for all that the yard keeps (bucket, ledger, logs, notices, the hosts' volumes and
+    images), or nothing: AWS's keys. What its policy must say is in docs/runbook.md."""
+    log_days: int = 30
+    """How long the logs of functions and workflows are kept."""
+    disposable: bool = False
+    """For try-outs: destroying the stacks also deletes the bucket (once empty) and the ledger."""
+    notify: str = ""
+    """Mail address for concluded runs and alarms, or nothing."""
+    base_image_parameter: str = (
+        "/aws/service/deeplearning/ami/x86_64/base-oss-nvidia-driver-gpu-ubuntu-24.04/latest/ami-id"
+    )
+    """Names the image that builders start from where the recipe names none."""
+    bake_recipe: str = "gpu"
+    """The recipe `images/<bake_recipe>.yaml`, which a bake without a recipe, and one on a schedule, is by."""
+    bake_on_deploy: bool = True
+    """Whether a deployment uploads that recipe, which bakes it, where it or what a bake installs has changed."""
+    bake_schedule: str = ""
+    """When to bake it, as EventBridge writes it (`rate(7 days)`, `cron(...)`), or nothing."""
+    look_seconds: int = 600
+    """How long a workflow waits for an event before it looks by itself: what a lost one costs."""
+    volume_initialization_rate: int = 300
+    """MiB a second, the most at which EBS is asked to fetch a new root disk from its snapshot where that is worth its
+    charge; 0: never."""
+    keep_images: int = 3
+    """How many images of every family stay, the newest, ..."""
+    keep_days: int = 14
+    """... and all that are younger than this."""
+    policy: Policy = field(default_factory=Policy)
+    """When patrol calls a host idle, and what it does then; what is not given is the default."""
+    monthly_dollars: float = 0.0
+    """What hosts may cost in a month before new runs are refused; 0: no budget."""
+
+    def __post_init__(self) -> None:
+        if bool(self.vpc) != bool(self.subnets):
+            raise ValueError("settings vpc and subnets: say both, or neither")
+        if self.vpc and (self.private or self.zones):
+            raise ValueError(
+                "settings private and zones are for a VPC that the yard makes: choose subnets of yours instead"
+            )
+
+    @property
+    def log_retention(self) -> logs.RetentionDays:
+        return dict(zip(DAYS, logs.RetentionDays, strict=False))[self.log_days]
+
+    @property
+    def yard(self) -> str:
+        return self.prefix.lower()
+
+    @property
+    def image_parameter(self) -> str:
+        return f"/{self.yard}/image"
+
+    @property
+    def version_parameter(self) -> str:
+        return f"/{self.yard}/version"
+
+    @property
+    def recipe_key(self) -> str:
+        """Where the yard's own recipe is in the bucket, and in this repository."""
+        return f"images/{self.bake_recipe}.yaml"
+
+    @property
+    def previous_image_parameter(self) -> str:
+        return f"/{self.yard}/image/previous"
+
+    @classmethod
+    def of(cls, scope: Construct) -> "YardSettings":
+        """The settings of the app that `scope` belongs to. Raises ValueError naming the context key at fault."""
+        given = {key: scope.node.try_get_context(key) for key in READERS}
+        return cls(
+            **{
+                CALLED.get(key, key): READERS[key](key, value)
+                for key, value in given.items()
+                if value is not None
+            }
+        )

@@ -1,0 +1,111 @@
+"""How CDK context says what a person may choose about a yard: each setting by its key, read once and checked here."""
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+from lambdas.core.model import policy
+from lambdas.core.model.policy import Policy
+from lambdas.core.values.validation import InputFaults, shown
+
+Reader: TypeAlias = Callable[[str, object], Any]
+"""A setting from its key and what context says. Raises ValueError naming the key."""
+# fmt: off
+DAYS = (1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653)
+# fmt: on
+"""How long CloudWatch may keep logs."""
+
+NAME = (
+    r"[A-Z][A-Za-z0-9]{0,19}",
+    "a yard is named by a capital letter and up to 19 letters or digits, like Trainyard",
+)
+RECIPE = r"[a-z][a-z0-9-]{0,29}", "say the name of a recipe under images/, like gpu"
+ZONE = r"[a-z]+(-[a-z0-9]+)+"
+VPC, SUBNET = r"(vpc-[0-9a-f]{8,17})?", r"subnet-[0-9a-f]{8,17}"
+POLICY = r"(arn:[^:]+:iam::(\d{12}|aws):policy/.+)?"
+KEY = r"(arn:[^:]+:kms:[a-z0-9-]+:\d{12}:key/[0-9a-zA-Z-]+)?"
+SCHEDULE = r"\s*((rate|cron)\(.+\))?\s*"
+RATE = r"0*(0|100|200|300)", "say 100, 200 or 300 MiB a second, or 0"
+DOLLARS = r"\d{1,9}(\.\d{1,2})?", "say dollars, like 500 or 99.50; 0 for none"
+
+
+def _matches(pattern: str, say: str, *, to: Callable[[str], Any] = str) -> Reader:
+    def read(key: str, given: object) -> Any:
+        word = str(given)
+        if not re.fullmatch(pattern, word):
+            raise ValueError(f"context {key}={word!r}: {say}")
+        return to(word)
+
+    return read
+
+
+def _flag(key: str, given: object) -> bool:
+    word = str(given).lower()
+    if word not in ("true", "false"):
+        raise ValueError(f"context {key}={word!r}: say true or false")
+    return word == "true"
+
+
+def _several(pattern: str, say: str) -> Reader:
+    """Different words, one after the other by commas."""
+
+    def read(key: str, given: object) -> tuple[str, ...]:
+        word = str(given)
+        each = tuple(part.strip() for part in word.split(",")) if word.strip() else ()
+        if not all(re.fullmatch(pattern, part) for part in each) or len(set(each)) < len(each):
+            raise ValueError(f"context {key}={word!r}: {say}")
+        return each
+
+    return read
+
+
+def _days(key: str, given: object) -> int:
+    days = str(given)
+    if days not in map(str, DAYS):
+        raise ValueError(
+            f"context {key}={days!r}: CloudWatch keeps logs for {', '.join(map(str, DAYS))} days"
+        )
+    return int(days)
+
+
+def _policy(key: str, given: object) -> Policy:
+    """A mapping in cdk.json, JSON on the command line."""
+    try:
+        given = json.loads(given) if isinstance(given, str) else given
+    except ValueError as error:
+        raise ValueError(f"context {key}: {shown(given)} is no JSON: {error}") from error
+    found = policy.of_mapping(given, path="policy")
+    if isinstance(found, InputFaults):
+        raise ValueError(f"context {'; '.join(map(str, found.faults))}")  # noqa: TRY004 - of its value, not of its type
+    return found
+
+
+TEXT = _matches(r"(?s).*", "")
+COUNT = _matches(r"0*[1-9]\d*", "say a whole number above zero", to=int)
+
+READERS: Mapping[str, Reader] = {
+    "yard": _matches(*NAME),
+    "private": _flag,
+    "zones": _several(ZONE, "say different zones, like us-east-1a,us-east-1b, or nothing"),
+    "vpc": _matches(VPC, "say the id of a VPC, like vpc-0123456789abcdef0, or nothing"),
+    "subnets": _several(SUBNET, "say different ids, like subnet-0a1b2c3d,subnet-1b2c3d4e, or nothing"),
+    "permissions_boundary": _matches(POLICY, "say the ARN of a managed policy, or nothing"),
+    "kms_key": _matches(KEY, "say the ARN of a key (not of an alias), or nothing"),
+    "log_days": _days,
+    "disposable": _flag,
+    "notify": TEXT,
+    "base_image_parameter": TEXT,
+    "bake_recipe": _matches(*RECIPE),
+    "bake_on_deploy": _flag,
+    "bake_schedule": _matches(SCHEDULE, "say rate(7 days), cron(0 3 ? * SUN *) or nothing", to=str.strip),
+    "look_seconds": COUNT,
+    "volume_initialization_rate": _matches(*RATE, to=int),
+    "keep_images": COUNT,
+    "keep_days": COUNT,
+    "policy": _policy,
+    "monthly_dollars": _matches(*DOLLARS, to=float),
+}
+"""How each setting is read, by what context calls it."""
+CALLED = {"yard": "prefix"}
+"""A setting that context calls otherwise."""

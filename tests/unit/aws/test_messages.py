@@ -1,0 +1,12 @@
+"""Notices: a subject that SNS would refuse keeps no run from its end."""
+
+from benchmarks.recorded import Recorded, answering
+from lambdas.aws import messages
+
+
+def test_of_a_subject_goes_what_sns_takes() -> None:
+    with answering(Recorded(hosts={})) as account:
+        messages.publish("arn:aws:sns:us-east-1:1:notices", "a run\nof 深 " + "x" * 100, "all of it: 深")
+    ((subject, text),) = account.notices
+    assert subject == "a run?of ? " + "x" * 89
+    assert text == "all of it: 深"

@@ -1,0 +1,139 @@
+"""Log lines of a handler say which invocation and which run they are of, and nothing of the one before."""
+
+import contextlib
+import importlib
+import typing
+from datetime import UTC, datetime
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.recorded import CONTEXT, LambdaContext
+from lambdas import settings
+from lambdas.core.edges.common import AttemptInput
+from lambdas.core.model.errors import (
+    AccessDenied,
+    HostLost,
+    Misconfigured,
+    ServiceUnavailable,
+)
+from lambdas.core.values import wire
+from lambdas.steps.entry_point import entry_point
+from lambdas.steps.observability import logger
+from tests.unit.handlers.conftest import Log
+
+ROOT = Path(__file__).resolve().parents[3]
+MODULES = [
+    ".".join(path.relative_to(ROOT).with_suffix("").parts)
+    for path in sorted((ROOT / "lambdas/handlers").rglob("*.py"))
+    if path.stem != "__init__"
+]
+NAMES_NO_RUN = {"patrol", "prepare", "retire", "submit", "signal"}
+"""Whose event names no run, or no one run: they say it once they know it."""
+
+
+class NobodysError(Exception):
+    """Of none of our kinds."""
+
+
+def handler_of(module: str) -> Any:
+    return importlib.import_module(module).handler
+
+
+def sample(hint: Any, run: str) -> Any:
+    """A value of that type, the shortest there is."""
+    if isinstance(hint, type) and issubclass(hint, Enum):
+        return next(iter(hint)).value
+    if hint is datetime:
+        return wire.stamp(datetime(2026, 11, 20, tzinfo=UTC))
+    if hasattr(hint, "__dataclass_fields__"):
+        return {
+            key.key: run if key.name == "run" else sample(key.hint, run)
+            for key in wire.keys(hint)
+            if key.required
+        }
+    return {int: 7, float: 1.0, str: "x"}.get(hint, {})
+
+
+def event_of(module: str, run: str) -> Any:
+    hints = typing.get_type_hints(handler_of(module))
+    return next((sample(hint, run) for name, hint in hints.items() if name != "return"), {})
+
+
+def called(module: str, event: Any, number: int) -> None:
+    """Without any setting: whoever needs one fails."""
+    context = LambdaContext(aws_request_id=f"request-{number}")
+    with contextlib.suppress(Misconfigured):
+        handler_of(module)(event, context)
+
+
+@pytest.fixture(autouse=True)
+def no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(settings, "_READ", {})
+    for name in ("YARD", "TABLE_NAME", "BUCKET_NAME"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_each_line_says_its_invocation_and_its_run_and_nothing_of_the_one_before(
+    module: str, log: Log
+) -> None:
+    for number, run in enumerate(("digits-1", "letters-2")):
+        logger.append_keys(left_over="of another invocation")
+        called(module, event_of(module, run), number)
+        lines = [line for line in log.lines() if "_aws" not in line]
+        assert lines, "a handler that fails or decides says so"
+        for line in lines:
+            assert line["function_request_id"] == f"request-{number}"
+            assert "left_over" not in line
+            if module.rpartition(".")[2] not in NAMES_NO_RUN:
+                assert line["run"] == run
+    called(module, {}, 2)
+    assert all("run" not in line for line in log.lines())
+
+
+def test_an_attempt_is_named_where_the_event_names_one(log: Log) -> None:
+    called("lambdas.handlers.train.launch", {"run": "digits-1", "attempt": 2}, 0)
+    called("lambdas.handlers.train.admit", event_of("lambdas.handlers.train.admit", "digits-1"), 1)
+    attempts = {
+        line["function_request_id"]: line.get("attempt") for line in log.lines() if "_aws" not in line
+    }
+    assert attempts == {"request-0": 2, "request-1": None}
+
+
+def failing(error: Exception) -> Any:
+    @entry_point
+    def handler(given: AttemptInput) -> None:
+        raise error
+
+    return handler
+
+
+@pytest.mark.parametrize(
+    ("error", "is_counted"),
+    [
+        (NobodysError("a bug"), True),
+        (AccessDenied("may not"), True),
+        (Misconfigured("no table"), True),
+        (HostLost("gone"), False),
+        (ServiceUnavailable("throttled"), False),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_what_is_the_yards_own_fault_is_counted_and_all_else_is_said(
+    error: Exception, is_counted: bool, log: Log
+) -> None:
+    with pytest.raises(type(error)):
+        failing(error)({"run": "digits-1", "attempt": 2}, CONTEXT)
+    lines = log.lines()
+    told = [line for line in lines if "_aws" in line]
+    assert [line["FunctionFailures"] for line in told] == [[1.0]] * is_counted
+    assert all(
+        (line["run"], line["attempt"], line["error"]) == ("digits-1", 2, type(error).__name__)
+        for line in told
+    )
+    (said,) = (line for line in lines if "_aws" not in line)
+    assert (said["run"], said["level"]) == ("digits-1", "ERROR" if is_counted else "INFO")
+    assert str(error) in str(said)

@@ -1,0 +1,101 @@
+"""The yard's own metrics: each thing counted once, by whoever has written it to the ledger."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from benchmarks.recorded import CONTEXT
+from lambdas import settings
+from lambdas.aws import fleet
+from lambdas.aws.fleet import Launched
+from lambdas.core.capacity.placement import FleetRefusal
+from lambdas.core.capacity.plan import Plan, RefusalKind
+from lambdas.core.run.records import AttemptRow
+from lambdas.core.run.steps import seconds_lost
+from lambdas.core.values import wire
+from lambdas.handlers.train import launch
+from lambdas.settings import LaunchSettings
+from tests.unit.core.facts import NOON, offer
+from tests.unit.core.test_records import AT
+from tests.unit.handlers.conftest import Log, Place
+
+NO_ROOM = FleetRefusal(RefusalKind.CAPACITY, "InsufficientInstanceCapacity", "no room")
+
+
+def launches(place: Place, monkeypatch: pytest.MonkeyPatch, answer: Any) -> dict[str, Any]:
+    """The second attempt's Launch, whose hosts of the first are gone, as the one pool of its plan answers."""
+    for name in place.hosts:
+        place.row(f"host#{name}", {"ended": AT})
+    place.row("attempt#0001", {"ending": "lost", "ended": AT})
+    plan = Plan((offer(),), (), "ami-1", 2, 99.0, NOON, "", 0)
+    place.row("plan", wire.to_json(plan))
+    place.row("run", {"attempt": 2, "state": "Launch", "deadline": wire.stamp(NOON + timedelta(hours=2))})
+    yard = LaunchSettings(
+        yard="trainyard", table_name="ledger", bucket_name="bucket", launch_templates=("0=lt-0:1",)
+    )
+    monkeypatch.setattr(settings, "read", lambda _: yard)
+    monkeypatch.setattr(launch, "clock", lambda: NOON)
+    monkeypatch.setattr(fleet, "launch", lambda *given, **more: answer)
+    said: dict[str, Any] = launch.handler({"run": "digits-1", "attempt": 2}, CONTEXT)
+    return said
+
+
+def test_hosts_are_counted_once_however_often_launch_is_called(
+    place: Place, monkeypatch: pytest.MonkeyPatch, log: Log
+) -> None:
+    there = Launched(("i-1", "i-2"), offer().type)
+    assert launches(place, monkeypatch, there)["kind"] == "launched"
+    assert log.metrics() == {"HostsLaunched": [2.0], "Recoveries": [1.0]}
+    launch.handler({"run": "digits-1", "attempt": 2}, CONTEXT)
+    assert log.metrics() == {}
+
+
+def test_a_refusal_is_counted_by_its_kind_and_its_line_names_the_pool(
+    place: Place, monkeypatch: pytest.MonkeyPatch, log: Log
+) -> None:
+    assert launches(place, monkeypatch, NO_ROOM)["kind"] == "refused"
+    (line,) = (line for line in log.lines() if "_aws" in line)
+    assert line["LaunchesRefused"] == [1.0]
+    told = {key: line[key] for key in ("service", "kind", "pool", "code", "run", "attempt", "function_name")}
+    assert told == {
+        "service": "trainyard",
+        "kind": "capacity",
+        "pool": offer().pool,
+        "code": "InsufficientInstanceCapacity",
+        "run": "digits-1",
+        "attempt": 2,
+        "function_name": CONTEXT.function_name,
+    }
+    assert line["_aws"]["CloudWatchMetrics"][0]["Dimensions"] == [["kind", "service"]]
+
+
+def test_a_ledger_that_takes_nothing_counts_nothing(
+    place: Place, monkeypatch: pytest.MonkeyPatch, log: Log
+) -> None:
+    monkeypatch.setattr(launch, "_host_rows", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        launches(place, monkeypatch, NO_ROOM)
+    assert log.metrics() == {"FunctionFailures": [1.0]}
+
+
+def attempt(number: int, started: float | None, ended: float | None) -> AttemptRow:
+    """Minutes after noon."""
+    began, over = (None if at is None else NOON + timedelta(minutes=at) for at in (started, ended))
+    return AttemptRow(attempt=number, offer={}, hosts=(), launched=NOON, started=began, ended=over)
+
+
+@pytest.mark.parametrize(
+    ("attempts", "minutes"),
+    [
+        pytest.param([attempt(1, 1, 10)], 0, id="nothing was lost"),
+        pytest.param([attempt(1, 1, 10), attempt(2, 13, 20)], 3, id="until the next program started"),
+        pytest.param(
+            [attempt(3, 30, 40), attempt(1, 1, 10), attempt(2, None, 14)], 20, id="one between that never did"
+        ),
+        pytest.param([attempt(1, 1, 10), attempt(2, None, 14)], 4, id="the last never did"),
+        pytest.param([attempt(1, 1, 10), attempt(2, None, None)], 0, id="nobody knows yet"),
+    ],
+)
+def test_seconds_lost_are_those_between_programs(attempts: list[AttemptRow], minutes: float) -> None:
+    assert seconds_lost(attempts) == 60 * minutes

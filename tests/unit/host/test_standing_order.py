@@ -1,0 +1,127 @@
+"""The order that stands in the bucket, as a host takes it."""
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from training.host import orders
+from training.host.agent.standing_order import StandingOrder, seconds_between_looks
+from training.host.bucket import Bucket
+from training.host.errors import HostTrouble
+from training.host.orders import Order
+from training.host.places import Places
+
+ME = "i-1"
+
+
+class S3:
+    """Objects by key; `answers` counts what GetObject has said."""
+
+    def __init__(self) -> None:
+        self.objects: dict[str, bytes] = {}
+        self.answers: list[int] = []
+
+    def get_object(self, *, Bucket: str, Key: str, IfNoneMatch: str = "") -> dict[str, Any]:  # noqa: N803
+        body = self.objects.get(Key)
+        etag = f'"{hash(body)}"'
+        if body is None or IfNoneMatch == etag:
+            status = 404 if body is None else 304
+            self.answers.append(status)
+            raise ClientError({"Error": {"Code": "NoSuchKey" if body is None else "304"}}, "GetObject")
+        self.answers.append(200)
+        return {"Body": io.BytesIO(body), "ETag": etag}
+
+    def put_object(self, *, Bucket: str, Key: str, Body: bytes) -> None:  # noqa: N803
+        self.objects[Key] = Body
+
+    def order(self, word: str, attempt: int, *hosts: str) -> None:
+        document = {"run": "run-1", "word": word, "attempt": attempt, "hosts": hosts}
+        self.objects["runs/run-1/order.json"] = json.dumps(document).encode()
+
+
+@pytest.fixture
+def s3() -> S3:
+    return S3()
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> Places:
+    return Places(tmp_path)
+
+
+def standing(s3: S3, places: Places, phase: str = "waiting") -> StandingOrder:
+    return StandingOrder(Bucket(s3, "bucket"), "run-1", places, instance=ME, phase=lambda: phase)
+
+
+def taken(places: Places, word: str = "start") -> int | None:
+    found = orders.latest(word, places)
+    return found.attempt if found else None
+
+
+def look(looking: StandingOrder) -> None:
+    looking._looked_at = float("-inf")
+    looking.turn()
+
+
+def test_an_order_is_taken_once_and_then_only_asked_whether_it_changed(s3: S3, places: Places) -> None:
+    looking = standing(s3, places)
+    look(looking)
+    s3.order("start", 1, ME, "i-2")
+    for _ in range(3):
+        look(looking)
+    assert taken(places) == 1
+    assert s3.answers == [404, 200, 304, 304]
+
+
+def test_an_order_for_others_is_none_for_this_host(s3: S3, places: Places) -> None:
+    s3.order("start", 2, "i-2")
+    look(standing(s3, places))
+    assert taken(places) is None
+
+
+def test_an_agent_that_was_restarted_reads_the_order_again_and_nothing_is_new(s3: S3, places: Places) -> None:
+    s3.order("start", 1, ME)
+    look(standing(s3, places))
+    orders.give(Order("start", "run-1", 2), places)  # by Systems Manager, which was faster
+    look(standing(s3, places))
+    assert taken(places) == 2
+
+
+def test_a_host_leaves_word_that_it_has_the_order_to_leave(s3: S3, places: Places) -> None:
+    s3.order("stop", 3, ME)
+    look(standing(s3, places, "running"))
+    assert taken(places, "stop") == 3
+    assert f"runs/run-1/attempts/3/leaving/{ME}.json" in s3.objects
+
+
+def test_what_is_no_order_is_named(s3: S3, places: Places) -> None:
+    s3.objects["runs/run-1/order.json"] = b'{"word": "start"}'
+    with pytest.raises(HostTrouble, match="is no order"):
+        look(standing(s3, places))
+
+
+def test_it_looks_often_while_it_waits_seldom_while_it_trains_and_not_at_all_when_it_is_done(
+    s3: S3, places: Places
+) -> None:
+    s3.order("start", 1, ME)
+    for phase, looks in (("waiting", 2), ("running", 1), ("done", 0)):
+        looking, s3.answers = standing(s3, places, phase), []
+        if phase == "done":
+            looking._looked_at = 0.0
+        looking.turn()
+        looking._looked_at -= 1.0
+        looking.turn()
+        assert len(s3.answers) == looks, phase
+    assert seconds_between_looks("fetching") == seconds_between_looks("running")
+
+
+def test_an_order_of_an_earlier_attempt_that_comes_late_does_not_replace_a_later_one(places: Places) -> None:
+    orders.give(Order("start", "run-1", 2), places)
+    orders.give(Order("start", "run-1", 1), places)
+    assert taken(places) == 2
+    orders.give(Order("start", "run-2", 1), places)
+    assert taken(places) == 1

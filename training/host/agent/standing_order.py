@@ -1,0 +1,77 @@
+"""The order that stands in the bucket: the second way of each, for a host that Systems Manager does not know (yet).
+
+`runs/<run>/order.json` names the run's latest order. The agent looks at it once a second while it waits, every five
+seconds while a program runs; mostly S3 answers 304, without a body.
+"""
+
+import json
+import math
+import time
+from collections.abc import Callable
+
+from training.host import orders
+from training.host.bucket import Bucket
+from training.host.errors import HostTrouble
+from training.host.orders import Order
+from training.host.places import Places
+
+LOOK_SECONDS = 1.0
+SELDOM_SECONDS = 5.0
+SLACK_SECONDS = 0.1
+"""A turn that comes a little early is not to wait for the next."""
+
+
+def seconds_between_looks(phase: str) -> float:
+    """By the phase of the agent (state.State)."""
+    return {"waiting": LOOK_SECONDS, "done": math.inf}.get(phase, SELDOM_SECONDS)
+
+
+class StandingOrder:
+    """`instance` is this host; `phase` is asked for the agent's."""
+
+    def __init__(
+        self, bucket: Bucket, run: str, places: Places, *, instance: str, phase: Callable[[], str]
+    ) -> None:
+        self._bucket, self._run, self._places = bucket, run, places
+        self._instance, self._phase = instance, phase
+        self._seen = ""
+        self._looked_at = float("-inf")
+
+    def turn(self) -> None:
+        """To be called every LOOK_SECONDS."""
+        now = time.monotonic()
+        if now - self._looked_at >= seconds_between_looks(self._phase()) - SLACK_SECONDS:
+            self._looked_at = now
+            self._look()
+
+    def _look(self) -> None:
+        found = self._bucket.read_if_changed(key(self._run), self._seen)
+        if found is None:
+            return
+        order = read(found.body, instance=self._instance)
+        if order:
+            orders.give(order, self._places)
+            if order.word == "stop":
+                self._bucket.write(taken_key(order, self._instance), b"{}")
+        self._seen = found.etag
+
+
+def key(run: str) -> str:
+    return f"runs/{run}/order.json"
+
+
+def read(text: bytes, *, instance: str) -> Order | None:
+    """What order.json orders this host; None where it is for others. Raises HostTrouble for what is no order."""
+    try:
+        document = json.loads(text)
+        order = Order(word=document["word"], run=document["run"], attempt=document["attempt"])
+        return order if instance in document["hosts"] else None
+    except (KeyError, TypeError, ValueError) as error:
+        raise HostTrouble(
+            f"order.json of the run is no order ({error!r}): nobody but the yard writes it"
+        ) from error
+
+
+def taken_key(order: Order, instance: str) -> str:
+    """Where a host leaves word that it has the order to leave."""
+    return f"runs/{order.run}/attempts/{order.attempt}/leaving/{instance}.json"
