@@ -19,7 +19,8 @@ install = $(UV) pip install --quiet --compile-bytecode --python $(1) $(2) || $(1
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
 
-setup: .venv/.ready .tools/cdk/.ready .tools/awscli/.ready .venv-host/.ready ## everything the other targets need (they call it)
+setup: .venv/.ready ## everything the other targets need (they call it)
+	@$(MAKE) -j3 .tools/cdk/.ready .tools/awscli/.ready .venv-host/.ready
 
 demo: setup ## a run from nothing to an evaluated model; JOB=path runs another job file, KEEP=1 leaves the cloud up
 	@$(VENV) -m demo

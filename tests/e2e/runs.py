@@ -54,7 +54,7 @@ class Runs:
 
     def living(self) -> list[str]:
         """Instances that could still cost money, after a moment for those that are on their way out."""
-        ends = time.monotonic() + 20
+        ends = time.monotonic() + 60
         while True:
             alive = [one["InstanceId"] for one in self.yard.instances() if one["State"]["Name"] in BILLED]
             if not alive or time.monotonic() > ends:
@@ -68,6 +68,10 @@ class Runs:
             assert time.monotonic() < ends, f"never saw: {what}"
             time.sleep(0.3)
         return seen
+
+    def until_log(self, run: Run, log: str, words: str) -> None:
+        """A run ends with its chief: the last lines of its other hosts come while these shut down."""
+        self.until(f"{words!r} in {log}", lambda: words in run.text(log))
 
     def checkpoint_of(self, run: Run) -> int:
         """The step of the checkpoint in the bucket; 0 while there is none."""

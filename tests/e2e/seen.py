@@ -10,8 +10,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from localcloud.base.calls import AGAIN
+
 SUBSTITUTES = [
     (re.compile(r"\d{4}-\d\d-\d\d[T ][\d:.]+(?:Z|\+00:00)?"), "WHEN"),
+    (re.compile(r"\b\d{4}-\d\d-\d\d\b"), "DAY"),
     (re.compile(r"\b(ami|subnet|snap|vol|fleet|sir|lt)-[0-9a-f]{8,17}\b"), r"\1-ID"),
     (re.compile(r"\b\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}\b"), "ADDRESS"),
     (re.compile(r"\bsteps? \d+"), "step N"),
@@ -63,8 +66,6 @@ VARIES: Mapping[str, tuple[str, ...]] = {
     "run": ("created", "deadline", "ended", "execution_arn", "progress", "job", "job_key", "image_id"),
 }  # fmt: skip
 """Attributes by row whose values are instants, ids, or what training has come to by then: compared by name alone."""
-CHANCE = ("heard",)
-"""Attributes that are there or not by how long one waited for the other."""
 IN_VALUES = ("tail", "step")
 """What varies within a value."""
 REPEATS = ("checkpointed", "ready")
@@ -155,13 +156,14 @@ def is_background(caller: str) -> bool:
 
 
 def _calls(calls: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
+    """Without those that met another one, or a rate: botocore asks again by itself."""
     totals: Counter[tuple[str, str]] = Counter()
     for caller, counts in calls.items():
         if not is_background(caller):
             for action, times in counts.items():
                 totals[_role(caller), action] += times
     for (role, action), times in totals.items():
-        if not PLATFORMS_OWN.search(action):
+        if not (PLATFORMS_OWN.search(action) or action.endswith(AGAIN)):
             yield f"{role} {action}" + ("" if role in AS_OFTEN_AS_IT_LASTS else f" x {times}")
 
 
@@ -177,7 +179,7 @@ def _row(row: Mapping[str, Any], names: Names) -> str:
     shown = [
         name if name in varies else f"{name}={names.plain(_text(value))}"
         for name, value in sorted(row.items())
-        if name not in ("pk", "sk", *CHANCE)
+        if name not in ("pk", "sk")
     ]
     key = re.sub(r"^host#.*", "host#", str(row["sk"]))
     return f"{key}: {', '.join(shown)}"

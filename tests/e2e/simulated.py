@@ -40,11 +40,15 @@ JOBS: dict[str, dict[str, Any]] = {
 """What is laid over the quick job."""
 LAUNCHED = {"latest": "gpu", "instance_types": ["g6.xlarge"], "market": "on_demand", "hours": 1}
 AS_HERE = {
-    "boot": (1.0, 2.0), "register": (1.0, 1.5), "agent": (0.5, 1.0), "fetch": (0.1, 0.3), "order": (0.1, 0.3),
+    "boot": (1.0, 2.0), "register": (0.1, 0.2), "agent": (0.5, 1.0), "fetch": (0.1, 0.3), "order": (0.1, 0.3),
     "prepare": (0.1, 0.2), "program": (0.1, 0.2), "peer_gone": (3.0, 3.5), "upload": (0.1, 0.3), "results": (0.1, 0.2),
     "shut_down": (0.1, 0.5),
 }  # fmt: skip
 """How long things take on a host of the local cloud, whose programs wait for no peer."""
+STRIKES_SECONDS = 1.0
+"""What `localcloud fault` takes, in which the chief says of its checkpoint that it is whole."""
+PATROLS_FIRST = timedelta(seconds=90)
+"""Until it has read the region's prices, as it has where a yard was deployed minutes ago."""
 SNAPSHOT_NAME = "kept"
 
 
@@ -107,12 +111,15 @@ def images(template: Any) -> list[dict[str, Any]]:
 
 
 def a_yard(template: Any) -> Yard:
+    from simulation.aws.ssm import Settings
     from simulation.hosts.delays import Delays
     from simulation.world.world import World
     from simulation.yard import Yard
 
     yard = Yard(World(1), template)
     yard.machines.delays = Delays(**AS_HERE)
+    yard.ssm.settings = Settings(register=(0.1, 0.2))
+    yard.world.run(yard.world.now + PATROLS_FIRST)
     return yard
 
 
@@ -133,7 +140,8 @@ def once_saved(yard: Yard, do: Callable[[str], None]) -> None:
         for run in yard.runs():
             if yard.document(f"runs/{run.name}/checkpoints/latest.json"):
                 hosts = yard.clusters(run.name)[1]["hosts"]
-                do(next(host["instance"] for host in hosts if host["role"] == "worker"))
+                worker = next(host["instance"] for host in hosts if host["role"] == "worker")
+                yard.after(STRIKES_SECONDS, functools.partial(do, worker), "somebody strikes")
                 return
         yard.after(0.3, look, "somebody looks for a checkpoint")
 

@@ -117,7 +117,10 @@ BAD = [
         hardware={"cpu_instance_types": ["g6.xlarge"]},
     ),
     changed(
-        "cpu-for-workers", "hardware.instance_types[0]", "no GPU", hardware={"instance_types": ["m7i.xlarge"]}
+        "both-sorts-of-types",
+        "hardware.instance_types",
+        "m7i.xlarge has none",
+        hardware={"instance_types": ["g6.xlarge", "m7i.xlarge"]},
     ),
     changed("our-variable", "program.environment.TF_CONFIG", program={"environment": {"TF_CONFIG": "{}"}}),
     changed("number-as-variable", "program.environment.N", "quotes", program={"environment": {"N": 1}}),

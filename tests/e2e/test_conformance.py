@@ -139,6 +139,10 @@ STAYS = (
         r"(clean|refused): keys: .* attempts/1/words/worker-1|(interrupted|killed): keys: .* attempts/2/words/worker-1",
         "a worker that finishes says nothing; one that is at its last steps as the run ends is told to leave: chance",
     ),
+    Stays(
+        r"interrupted: keys: only (in|on) the .*: attempts/1/leaving/worker-1\.json",
+        "a host that AWS takes looks for orders every five seconds, until its program has left: chance",
+    ),
 )
 
 

@@ -101,15 +101,35 @@ def test_no_bit_of_the_weights_is_lost(
     assert fingerprint(run) == uninterrupted
 
 
+def test_a_host_that_systems_manager_never_learns_of_trains_and_leaves_when_it_is_told_to(runs: Runs) -> None:
+    """Its peer is taken back: it is asked to save and leave, and goes on in the next attempt. Nothing runs twice."""
+    steps = {"steps": 400, "step-delay": 0.05, "checkpoint-every": 10}
+    run = runs.start(runs.job("unregistered", program={"args": steps}))
+    gang = runs.until("a gang", lambda: len(up := hosts_of(runs, run)) == 2 and up)
+    runs.cloud.fault("unregister", gang[0])
+    runs.until("a checkpoint in the bucket", lambda: runs.checkpoint_of(run))
+    runs.cloud.fault("interrupt", gang[1], "--seconds", "20")
+    runs.finish(run)
+    first, second = it_went_on(run)
+    assert first["ending"] == "interrupted"
+    assert gang[0] in second["hosts"]
+    assert gang[1] not in second["hosts"]
+    timeline = run.timeline
+    orders = [event.reason for event in timeline if event.event == "starting"]
+    assert [f"out of Systems Manager's reach: {gang[0]}" in order for order in orders] == [True, True]
+    of_it = [event.event for event in timeline if event.instance == gang[0]]
+    assert (of_it.count("started"), of_it.count("stopped")) == (2, 1)
+
+
+def hosts_of(runs: Runs, run: Run) -> list[str]:
+    return sorted(one["InstanceId"] for one in runs.yard.instances(run.id))
+
+
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(("role", "word"), [("ps", "KILL")])
 def test_a_gang_with_parameter_servers_goes_on(runs: Runs, tmp_path: Path, role: str, word: str) -> None:
     changed = tmp_path / f"mnist-{role}-{word.lower()}.yaml"
-    changed.write_text(
-        SERVED.read_text()
-        .replace("mnist-parameter-server\n", f"{changed.stem}\n")
-        .replace("epochs: 20", "epochs: 60")
-    )
+    changed.write_text(SERVED.read_text().replace("mnist-parameter-server\n", f"{changed.stem}\n"))
     upload(runs.yard.bucket, changed)
     run = runs.yard.submit(changed)
     runs.until("a checkpoint in the bucket", lambda: runs.checkpoint_of(run), seconds=240)

@@ -1,6 +1,7 @@
 """Whole runs: a job file goes in, and what a user finds afterwards is what was promised."""
 
 import json
+from datetime import UTC, datetime
 
 import pytest
 
@@ -45,8 +46,16 @@ def test_the_number_of_workers_is_all_that_changes(runs: Runs, workers: int) -> 
 def test_on_demand_hosts_are_launched_and_billed_as_such(runs: Runs) -> None:
     run = runs.run(runs.job("on-demand", hardware={"market": "on_demand"}, cluster={"workers": 1}))
     assert run.succeeded, run.why()
-    assert set(run.summary["cost"]["by_market"]) == {"on_demand"}
+    cost = run.summary["cost"]
+    assert set(cost["by_market"]) == {"on_demand"}
+    assert cost["prices"] == f"prices of us-east-1, {datetime.now(UTC):%Y-%m-%d}"
     assert all("InstanceLifecycle" not in instance for instance in runs.yard.instances(run.id))
+
+
+def test_hosts_without_a_gpu_train_as_others_do(runs: Runs) -> None:
+    run = runs.run(runs.job("processors", hardware={"instance_types": ["m7i.large"]}))
+    assert run.succeeded, run.why()
+    assert [each["InstanceType"] for each in runs.yard.instances(run.id)] == ["m7i.large"] * 2
 
 
 def test_a_job_given_to_the_execution_itself_runs(runs: Runs) -> None:

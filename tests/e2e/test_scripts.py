@@ -34,7 +34,7 @@ def test_a_tutorial_on_several_workers_trains_unmodified(runs: Runs) -> None:
     run = runs.run(job, seconds=600)
     assert run.succeeded, run.why()
     assert "workers 2 accuracy 0.9" in run.text("attempts/1/logs/chief-0.log")
-    assert "workers 2 accuracy 0.9" in run.text("attempts/1/logs/worker-1.log")
+    runs.until_log(run, "attempts/1/logs/worker-1.log", "workers 2 accuracy 0.9")
     assert "model/saved_model.pb" in run.keys
 
 
@@ -144,4 +144,4 @@ def test_a_program_may_call_its_own_modules_as_ours_are_called(
     run = runs.run(job, seconds=600)
     assert run.succeeded, run.why()
     assert "hosts that agree: 2" in run.text("attempts/1/logs/chief-0.log")
-    assert "hosts that agree: 2" in run.text("attempts/1/logs/worker-1.log")
+    runs.until_log(run, "attempts/1/logs/worker-1.log", "hosts that agree: 2")

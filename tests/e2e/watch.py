@@ -113,7 +113,7 @@ def launched(runs: Runs, **asked: Any) -> Run:
 # --------------------------------------------------------------------------------------------------------- patrol
 def verdicts(runs: Runs, instance: str) -> list[dict[str, Any]]:
     """What the ledger says of this host, in order."""
-    rows = _table(runs).scan(ConsistentRead=True)["Items"]
+    rows = table_of(runs).scan(ConsistentRead=True)["Items"]
     days = sorted((row["pk"], row["sk"], row) for row in rows if row["pk"].startswith("patrol#"))
     return [each for _, _, row in days for each in row["verdicts"] if each["instance"] == instance]
 
@@ -143,14 +143,15 @@ def passes(runs: Runs) -> list[datetime]:
 
 
 def patrol_log(runs: Runs, since: datetime = EVER) -> list[dict[str, Any]]:
-    """What patrol itself has logged."""
+    """What patrol itself has logged; its metrics are lines without a message."""
     pages = (
         runs.yard.session.client("logs")
         .get_paginator("filter_log_events")
         .paginate(logGroupName="/trainyard/functions/patrol", startTime=int(since.timestamp() * 1000))
     )
     lines = (event["message"] for page in pages for event in page["events"])
-    return [json.loads(line) for line in lines if line.startswith("{")]
+    said = (json.loads(line) for line in lines if line.startswith("{"))
+    return [each for each in said if "message" in each]
 
 
 def patrols_until_its_end(runs: Runs, instance: str) -> int:
@@ -191,7 +192,7 @@ def delete_rows(runs: Runs, run: Run, which: Callable[[str], bool]) -> None:
     keys = [row["sk"] for row in run.rows if which(row["sk"])]
     assert keys
     for key in keys:
-        _table(runs).delete_item(Key={"pk": f"run#{run.id}", "sk": key})
+        table_of(runs).delete_item(Key={"pk": f"run#{run.id}", "sk": key})
 
 
 def delete_prefix(runs: Runs, prefix: str) -> None:
@@ -202,5 +203,14 @@ def delete_prefix(runs: Runs, prefix: str) -> None:
     )
 
 
-def _table(runs: Runs) -> Any:
-    return runs.yard.session.resource("dynamodb").Table(runs.yard.table)
+def table_of(runs: Runs) -> Any:
+    """The ledger for single writes, which DynamoDB refuses while a transaction of the yard has the same row."""
+    table = runs.yard.session.resource("dynamodb").Table(runs.yard.table)
+    table.meta.client.meta.events.register("needs-retry.dynamodb", _met_a_transaction)
+    return table
+
+
+def _met_a_transaction(response: tuple[Any, dict[str, Any]] | None, **_: Any) -> float | None:
+    """Seconds until botocore tries again; None where its own rules decide."""
+    code = response[1].get("Error", {}).get("Code") if response else None
+    return 0.05 if code == "TransactionConflictException" else None

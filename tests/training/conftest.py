@@ -9,8 +9,10 @@ collect_ignore_glob = [] if importlib.util.find_spec("tensorflow") else ["test_*
 
 
 @pytest.fixture(scope="session", autouse=True)
-def killed_programs_leave_nothing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """AutoGraph removes its files from the folder for temporary ones only where its process comes to its end."""
+def what_programs_start_with(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A folder for temporary files of their own (AutoGraph removes its files only where its process comes to its end),
+    and few lines of TensorFlow's."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TMPDIR", str(tmp_path_factory.mktemp("temporary")))
+        patch.setenv("TF_CPP_MIN_LOG_LEVEL", "1")
         yield

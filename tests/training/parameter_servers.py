@@ -2,13 +2,12 @@
 
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.training import processes
 from tests.training.workers import Worker, free_ports
 
 
@@ -61,7 +60,7 @@ def gang(
             **(told or {}),
         }
         start_in = (folders or {}).get(name)
-        return launch([sys.executable, "-m", module, *args], env, folder, name, start_in=start_in)
+        return launch(["-m", module, *args], env, folder, name, start_in=start_in)
 
     started = {
         role: [start(role, index) for index in range(count)]
@@ -93,9 +92,7 @@ def gang_of_flags(
         hosts = ["--ps_hosts", server, "--worker_hosts", ",".join(members)]
         assignment = ["--job_name", job, "--task_index", str(index)]
         env = {**environment(folder, data, job, index), **(told or {})}
-        return launch(
-            [sys.executable, "-m", module, *hosts, *assignment, *args], env, folder, f"{job}-{index}"
-        )
+        return launch(["-m", module, *hosts, *assignment, *args], env, folder, f"{job}-{index}")
 
     servers = [] if missing_servers else [start("ps", 0)]
     chief, *others = [start("worker", index) for index in range(workers)]
@@ -110,7 +107,6 @@ def environment(folder: Path, data: Mapping[str, Path], role: str, index: int) -
     """What docs/contracts/programs.md promises a program, with results under `folder`."""
     return {
         "PYTHONPATH": str(Path(__file__).parents[2]),
-        "TF_CPP_MIN_LOG_LEVEL": "1",
         "TRAINYARD_CHECKPOINTS": str(folder / "checkpoints"),
         "TRAINYARD_FORM_SECONDS": "120",
         "TRAINYARD_INDEX": str(index),
@@ -133,10 +129,7 @@ def launch(
 ) -> Worker:
     log, progress = folder / f"{name}.log", Path(told["TRAINYARD_PROGRESS"])
     progress.unlink(missing_ok=True)
-    with log.open("ab") as output:
-        process = subprocess.Popen(
-            command, env={**os.environ, **told}, cwd=start_in, stdout=output, stderr=subprocess.STDOUT
-        )
+    process = processes.start(command, {**os.environ, **told}, start_in or Path.cwd(), log)
     return Worker(process, log, progress)
 
 

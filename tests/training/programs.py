@@ -2,8 +2,6 @@
 
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.datasets import load_digits
 
+from tests.training.processes import start
 from tests.training.workers import Worker, free_ports
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "programs"
@@ -55,7 +54,6 @@ def started(
         environment = {key: value for key, value in os.environ.items() if not key.startswith("TRAINYARD_")}
         environment |= {
             "PYTHONPATH": str(EXAMPLES.parents[1]),
-            "TF_CPP_MIN_LOG_LEVEL": "1",
             "TRAINYARD_STRATEGY": strategy,
             "TRAINYARD_CHECKPOINTS": str(folder / "checkpoints"),
             "TRAINYARD_DATA_DIGITS": str(data),
@@ -76,14 +74,7 @@ def started(
         }
         environment |= {key: value.format(**filled) for key, value in (told or {}).items()}
         line = [word for key, value in (args or {}).items() for word in (f"--{key}", value.format(**filled))]
-        with log.open("ab") as output:
-            process = subprocess.Popen(
-                [sys.executable, str(program), *line],
-                env=environment,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                cwd=folder,
-            )
+        process = start([str(program), *line], environment, folder, log)
         processes[f"{role}-{index}"] = Worker(process, log, progress)
     try:
         yield processes

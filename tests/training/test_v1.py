@@ -2,7 +2,6 @@
 
 import json
 import signal
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,7 @@ from tests.training.parameter_servers import environment, gang_of_flags, launch
 from training.programs.datasets.mnist import write_idx
 
 V1 = "training.programs.parameter_server_v1"
-STEPS = 1500
+STEPS = 3000
 ARGS = ["--steps", str(STEPS)]
 SLOWLY = [*ARGS, "--step_delay", "0.05"]
 
@@ -72,7 +71,7 @@ def test_a_parameter_server_that_never_comes_is_named_and_ends_the_wait(
 
 def test_it_trains_in_one_process_too(tmp_path: Path, data: dict[str, Path]) -> None:
     one = launch(
-        [sys.executable, "-m", V1, "--steps", "300"],
+        ["-m", V1, "--steps", "300"],
         environment(tmp_path, data, "worker", 0),
         tmp_path,
         "alone",

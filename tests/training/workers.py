@@ -3,20 +3,20 @@
 import json
 import os
 import socket
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.training.processes import Process, start
+
 PATIENCE_SECONDS = 400.0
 
 
 @dataclass(frozen=True)
 class Worker:
-    process: "subprocess.Popen[bytes]"
+    process: Process
     log: Path
     progress: Path
 
@@ -64,7 +64,6 @@ def gang(size: int, folder: Path, data: Path, *, args: list[str]) -> Iterator[li
             "TF_CONFIG": json.dumps(
                 {"cluster": {"worker": members}, "task": {"type": "worker", "index": index}}
             ),
-            "TF_CPP_MIN_LOG_LEVEL": "1",
             "TRAINYARD_CHECKPOINTS": str(folder / "checkpoints"),
             "TRAINYARD_DATA_TEST": str(data / "test"),
             "TRAINYARD_DATA_TRAIN": str(data / "train"),
@@ -73,13 +72,8 @@ def gang(size: int, folder: Path, data: Path, *, args: list[str]) -> Iterator[li
             "TRAINYARD_PROGRESS": str(progress),
             "TRAINYARD_TENSORBOARD": str(folder / "tensorboard"),
         }
-        with log.open("ab") as output:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "training.programs.digits", *args],
-                env=os.environ | told,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-            )
+        command = ["-m", "training.programs.digits", *args]
+        process = start(command, os.environ | told, Path.cwd(), log)
         workers.append(Worker(process, log, progress))
     try:
         yield workers

@@ -1,0 +1,72 @@
+"""`cdk bootstrap` and `cdk deploy --all` by hand, in an account where nothing was ever launched and that has no quota
+for any GPU, leave a whole yard, whose image is being baked on a type without one."""
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from demo.local import ROOT, Cloud, client_environment, port_for
+from lambdas.core.model.instance_types import catalogue
+from tests.e2e.runs import Runs
+from trainyard.client import Yard
+
+NOTHING_ASKED = ("--require-approval", "never", "--no-notices", "--progress", "events")
+
+
+@pytest.fixture
+def account(tmp_path: Path) -> Iterator[Cloud]:
+    codes = [quota.code for name, quota in catalogue().quotas.items() if not name.startswith("Standard")]
+    facts = tmp_path / "facts.yaml"
+    facts.write_text(json.dumps({"quotas": {code: {"applied": 0} for code in codes}}))
+    cloud = Cloud(tmp_path / "account", port_for(0), facts)
+    cloud.up()
+    yield cloud
+    cloud.down()
+
+
+def cdk(cloud: Cloud, *arguments: str) -> str:
+    """What it printed. The account is asked for its zones, and none of this repository's context is kept."""
+    done = subprocess.run(
+        ["cdk", *arguments, "--output", str(cloud.state / "cdk.out")],
+        cwd=ROOT,
+        env=client_environment(cloud.environment()) | {"CI": "true"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def test_two_commands_leave_a_yard_whose_image_is_being_baked(account: Cloud) -> None:
+    cdk(account, "bootstrap")
+    outputs = account.state / "outputs.json"
+    cdk(account, "deploy", "--all", "--outputs-file", str(outputs), *NOTHING_ASKED)
+    said = json.loads(outputs.read_text())["Trainyard-Training"]["Prepared"]
+    session = account.session()
+    roles = session.client("iam").list_roles(PathPrefix="/aws-service-role/")["Roles"]
+    assert {role["RoleName"] for role in roles} == {"AWSServiceRoleForEC2Spot", "AWSServiceRoleForEC2Fleet"}
+    bakes = executions(account)
+    (bake,) = bakes
+    assert f"the bake {bake} began" in said
+
+    cdk(account, "deploy", "--all", *NOTHING_ASKED)
+    assert executions(account) == bakes, "nothing had changed"
+
+    runs = Runs(account, Yard.find(session=session))
+    run = runs.yard.run(bake, "bake")
+    runs.until(
+        "a builder without a GPU",
+        lambda: [each["InstanceType"] for each in runs.yard.instances(run.id)] == ["m7i.xlarge"],
+    )
+    runs.until("the bake installs", lambda: "Install" in [state.name for state in run.states])
+
+
+def executions(cloud: Cloud) -> list[str]:
+    states = cloud.session().client("stepfunctions")
+    machines = states.list_state_machines()["stateMachines"]
+    (arn,) = [each["stateMachineArn"] for each in machines if each["name"] == "trainyard-bake"]
+    return [each["name"] for each in states.list_executions(stateMachineArn=arn)["executions"]]

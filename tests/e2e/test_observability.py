@@ -1,0 +1,53 @@
+"""What an operator finds of a run: a metric, an alarm, and its lines in the logs of all functions."""
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from tests.e2e.runs import Runs
+
+
+def lines(runs: Runs) -> Iterator[dict[str, Any]]:
+    """Of all functions of training, in JSON: Lambda's own are not."""
+    logs, prefix = runs.yard.session.client("logs"), f"/{runs.yard.name.lower()}/functions/train-"
+    for group in logs.describe_log_groups(logGroupNamePrefix=prefix)["logGroups"]:
+        pages = logs.get_paginator("filter_log_events").paginate(logGroupName=group["logGroupName"])
+        for event in (event for page in pages for event in page["events"]):
+            if event["message"].startswith("{"):
+                yield json.loads(event["message"])
+
+
+def launched(runs: Runs) -> float:
+    now = datetime.now(UTC)
+    points = runs.yard.session.client("cloudwatch").get_metric_statistics(
+        Namespace="Trainyard",
+        MetricName="HostsLaunched",
+        Dimensions=[{"Name": "service", "Value": runs.yard.name.lower()}],
+        StartTime=now - timedelta(hours=12),
+        EndTime=now + timedelta(minutes=1),
+        Period=3600,
+        Statistics=["Sum"],
+    )["Datapoints"]
+    return float(sum(point["Sum"] for point in points))
+
+
+def test_an_operator_hears_of_a_run_that_fails_and_finds_its_lines(runs: Runs) -> None:
+    before = launched(runs)
+    job = runs.job("heard", cluster={"workers": 1}, program={"args": {"fail-at": 3}})
+    run = runs.run(job)
+    assert not run.succeeded
+    assert launched(runs) == before + 1
+    named = f"{runs.yard.name.lower()}-train-failed"
+    cloudwatch = runs.yard.session.client("cloudwatch")
+    runs.until(
+        f"the alarm {named} rings",
+        lambda: cloudwatch.describe_alarms(AlarmNames=[named])["MetricAlarms"][0]["StateValue"] == "ALARM",
+    )
+    every = list(lines(runs))
+    mine = [line for line in every if line.get("run") == run.id]
+    functions = {line["function_name"].removeprefix(f"{runs.yard.name.lower()}-train-") for line in mine}
+    assert {"admit", "plan", "launch", "train", "recover", "conclude"} <= functions
+    requests = {line["function_request_id"] for line in mine if "function_request_id" in line}
+    others = [line for line in every if line.get("function_request_id") in requests and line not in mine]
+    assert others == [], "every line of an invocation that is about the run names it"
