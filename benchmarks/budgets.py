@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from benchmarks import endurance, growth, harness, patrol, runs, saving, scale, scaling, transfer
 from benchmarks.week import Asked
-from simulation.aws.rates import CONCURRENCY, RATES, READ_UNITS, TRANSITIONS, WRITE_UNITS
+from simulation.aws.rates import CONCURRENCY, READ_UNITS, TRANSITIONS, WRITE_UNITS, rate_of
 
 
 @dataclass(frozen=True)
@@ -169,7 +169,7 @@ def of_week(found: scale.Scale) -> list[Row]:
 
 
 def _asked(operation: str, asked: Asked) -> Row:
-    rate = RATES.get(operation)
+    rate = rate_of(operation)
     return Row(
         f"{operation}: an hour / worst hour / worst second / throttled",
         f"{rate.burst:,.0f} at once, {rate.refill:,.0f}/s" if rate else "told",

@@ -18,7 +18,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from unittest import mock
 
-from benchmarks.recorded import Host, Recorded, answering
+from benchmarks.recorded import CONTEXT, Host, Recorded, answering
 from lambdas.handlers import patrol
 
 SIZES = (100, 1_000, 10_000)
@@ -109,7 +109,7 @@ def _look(minute: int) -> float:
     """One pass, so many minutes after noon; its seconds."""
     began = time.perf_counter()
     with mock.patch.object(patrol, "clock", return_value=NOON + timedelta(minutes=minute)):
-        patrol.handler({}, None)
+        patrol.handler({}, CONTEXT)
     return time.perf_counter() - began
 
 
@@ -152,6 +152,7 @@ def _environment() -> Iterator[None]:
     """What the stack tells the function."""
     told = {
         "YARD": "trainyard",
+        "AWS_REGION": "us-east-1",
         "TABLE_NAME": "ledger",
         "BUCKET_NAME": "bucket",
         "TOPIC_ARN": "arn:aws:sns:us-east-1:1:notices",

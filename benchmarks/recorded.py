@@ -23,10 +23,25 @@ from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
 from botocore.awsrequest import AWSResponse
 
 from lambdas.aws import clients
+from localcloud.base.facts import Facts
+from localcloud.base.price_list import PriceList
 
 NAMESPACE = 'xmlns="http://ec2.amazonaws.com/doc/2016-11-15/"'
 EC2_PAGE, STATES_PAGE = 1000, 1000
 PACK, UNPACK = TypeSerializer(), TypeDeserializer()
+
+
+@dataclass(frozen=True)
+class LambdaContext:
+    """What Lambda tells a handler beside the event, as far as the yard's look."""
+
+    function_name: str = "trainyard-function"
+    aws_request_id: str = "00000000-0000-0000-0000-000000000000"
+    invoked_function_arn: str = "arn:aws:lambda:us-east-1:123456789012:function:trainyard-function"
+    memory_limit_in_mb: str = "512"
+
+
+CONTEXT = LambdaContext()
 
 
 @dataclass
@@ -196,6 +211,8 @@ class Recorded:
             return {
                 "Sessions": [{"SessionId": f"s-{host}", "Target": host} for host in sorted(self.sessions)]
             }
+        if operation == "SendCommand":
+            return _failed("ssm", "InvalidInstanceId")
         hosts = sorted(self.commanded) if said["Filters"][0]["value"] == "InProgress" else []
         return {"CommandInvocations": [{"InstanceId": host, "Status": "InProgress"} for host in hosts]}
 
@@ -295,8 +312,12 @@ class Recorded:
             for part in said.get("ConditionExpression", "").split(" OR ")
         )
 
+    def _pricing(self, _operation: str, request: Any) -> Any:
+        return _price_list().get_products(json.loads(request.body), asked_in="us-east-1")
+
     def _sns(self, _operation: str, request: Any) -> str:
         said = _form(request.body)
+        assert re.fullmatch("[ -~]{1,100}", said["Subject"]), "SNS refuses such a subject"
         self.notices.append((said["Subject"], said["Message"]))
         return "<PublishResponse><PublishResult><MessageId>1</MessageId></PublishResult></PublishResponse>"
 
@@ -338,6 +359,11 @@ def answering(account: Recorded) -> Iterator[Recorded]:
         clients.client.cache_clear()
         session.events.unregister("before-send", account.answer)
         boto3.DEFAULT_SESSION = before
+
+
+@cache
+def _price_list() -> PriceList:
+    return PriceList(Facts.load())
 
 
 @cache

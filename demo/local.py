@@ -21,8 +21,8 @@ ROOT = Path(__file__).resolve().parent.parent
 TOOLS = os.pathsep.join(str(ROOT / folder) for folder in (".tools/bin", ".venv/bin"))
 SOURCES = ("app.py", "cdk.json", "stacks", "lambdas", "requirements-lambda.txt", *SOFTWARE)
 """What the synthesised assembly is made of."""
-CHOICES = ("-c", "look_seconds=20")
-"""A local cloud's bakes take minutes, so a lost event need not cost ten."""
+CHOICES = ("-c", "look_seconds=20", "-c", "bake_on_deploy=false")
+"""A local cloud's bakes take minutes, so a lost event need not cost ten; and the demo shows its bake itself."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,6 @@ class Cloud:
         """Run the script; its output is shown when it fails."""
         log = self.state / "deploy.log"
         settings = {
-            "BAKE": "no",
             "ASSEMBLY": str(self.state / "cdk.out"),
             "OUTPUTS": str(self.state / "outputs.json"),
             "CI": "true",
