@@ -208,7 +208,11 @@ class AttemptRow:
     @property
     def reached(self) -> int | None:
         """The last step that anybody has told of it; None before its first."""
-        told = (self.to_step, self.reported, self.checkpointed)
+        return self.reached_with(self.to_step)
+
+    def reached_with(self, step: int | None) -> int | None:
+        """The last step, with what somebody says now who may have seen less of it than others, or nothing at all."""
+        told = (step, self.reported, self.checkpointed)
         return max((step for step in told if step is not None), default=None)
 
     @property

@@ -180,7 +180,11 @@ def _stopped(context: SignalContext, signal: FromHost, now: datetime) -> str:
     entry = _entry(context, signal, "stopped", now, reason=why, step=step)
     is_new = records.hosts[instance].stopped < context.attempt
     stopped: HostUpdate = {"stopped": context.attempt, "stopped_at": now, "why": why}
-    context.ledger.write(host_row(context.run, instance, stopped), event_row(context.run, entry))
+    writes = [host_row(context.run, instance, stopped), event_row(context.run, entry)]
+    chief = records.chief(context.attempt)
+    if chief and chief.instance == instance and step is not None:
+        writes.append(attempt_row(context.run, context.attempt, {"reported": step}))
+    context.ledger.write(*writes)
     records = context.ledger.known(context.run)
     if records.waiting(context.attempt, ("await_hosts",)):
         attempts.gather(context.ledger, records, context.attempt, now, lost={})
@@ -191,6 +195,9 @@ def _stopped(context: SignalContext, signal: FromHost, now: datetime) -> str:
         if is_new:  # patrol repeats it every minute, alive or not
             _beat(records, context.attempt)
         return f"{instance} stopped ({why}); others have not yet"
+    step = records.attempts[context.attempt].reached_with(
+        step
+    )  # the last to leave may be one that knows no step
     if ledger_rows.at_its_limit(records, context.attempt):
         return _limit_reached(context, records, step, now)
     trouble = ledger_rows.interruption(records, context.attempt, step)
@@ -226,22 +233,23 @@ def failed(context: SignalContext, signal: FromHost, now: datetime) -> str:
     instance, by_program = signal.host, signal.kind == "program"
     is_well = signal.kind == GIVEN_UP
     reason = signal.reason or "no reason given"
-    trouble = Trouble(
-        error="ProgramFailed" if by_program else _host_error(reason),
-        reason=reason,
-        lost=() if by_program or is_well else (instance,),
-        step=signal.step,
-        tail=signal.tail or "",
-        exit_code=signal.exit_code,
-        final=bool(signal.final),
-        all_well=is_well,
-    )
     if not by_program and not is_well:
         try:
             context.ledger.write(host_row(context.run, instance, {"lost": reason}))
         except AlreadyWrittenError:
             return f"{instance} is not a host of {context.run}"
     records = context.ledger.known(context.run)
+    row = records.attempts.get(context.attempt)
+    trouble = Trouble(
+        error="ProgramFailed" if by_program else _host_error(reason),
+        reason=reason,
+        lost=() if by_program or is_well else (instance,),
+        step=row.reached_with(signal.step) if row else signal.step,
+        tail=signal.tail or "",
+        exit_code=signal.exit_code,
+        final=bool(signal.final),
+        all_well=is_well,
+    )
     entry = _entry(context, signal, "failed", now, reason=reason, kind=signal.kind)
     context.ask_to_stop(records, besides=(instance,))
     attempts.end(context.ledger, context.run, context.attempt, entry, now, trouble=trouble, step=trouble.step)

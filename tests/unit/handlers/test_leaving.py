@@ -117,6 +117,28 @@ def test_who_has_the_order_to_leave_is_not_lost_though_systems_manager_does_not_
     assert aws.failed == ["HostLost"]
 
 
+@pytest.mark.parametrize(("first", "last"), [(9, None), (9, 3), (None, 9)])
+def test_an_attempt_keeps_how_far_it_came_whoever_leaves_last(
+    place: Place, aws: Aws, first: int | None, last: int | None
+) -> None:
+    """Of most programs the chief alone reports steps."""
+    aws.hears(place.chief, "stopped", why="peer", step=first)
+    aws.hears(place.worker, "stopped", why="interrupted", step=last, at=5)
+    row = place.ledger.known("digits-1").attempts[1]
+    assert row.trouble is not None
+    assert (row.to_step, row.trouble.step) == (9, 9)
+
+
+def test_a_worker_that_fails_without_a_step_does_not_hide_how_far_the_gang_came(
+    place: Place, aws: Aws
+) -> None:
+    place.row("attempt#0001", {"reported": 9})
+    aws.hears(place.worker, "failed", kind="program", reason="it failed", exit_code=1)
+    row = place.ledger.known("digits-1").attempts[1]
+    assert row.trouble is not None
+    assert (row.to_step, row.trouble.step) == (9, 9)
+
+
 def test_what_patrol_repeats_keeps_nobody_waiting(place: Place, aws: Aws) -> None:
     for at in (0, 60, 120):
         aws.hears(place.chief, "stopped", why="peer", step=7, at=at)
