@@ -209,9 +209,13 @@ class Strikes:
                 self.world.after(10, lambda: self._terminate_one(run), what="somebody terminates a host")
 
     def _terminate_one(self, run: str) -> None:
-        live = [each.id for each in self.yard.ec2.tagged("trainyard:run", run) if each.live]
-        if live:
-            self.yard.ask("ec2", "terminate_instances", InstanceIds=live[:1])
+        """The first that EC2 shows; one it has just launched a moment later."""
+        live = [each for each in self.yard.ec2.tagged("trainyard:run", run) if each.live]
+        shown = [each.id for each in live if each.known_at <= self.world.now]
+        if shown:
+            self.yard.ask("ec2", "terminate_instances", InstanceIds=shown[:1])
+        elif live:
+            self.world.after(1, lambda: self._terminate_one(run), what="somebody terminates a host")
 
     def _delete(self, prefix: str) -> None:
         for key in list(self.yard.s3.keys(self.yard.bucket, prefix)):

@@ -16,7 +16,6 @@ from lambdas.core.model.instance_types import Market
 from lambdas.core.values.lazy import dataclass
 
 LIVE = ("pending", "running", "stopping", "stopped")
-COUNTED = ("pending", "running", "stopping", "shutting-down")
 PAGE = 1000
 WHEN = re.compile(r"\((\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) (?:GMT|UTC)\)")
 """How EC2 writes when a state changed: `User initiated (2026-11-20 12:00:00 GMT)`."""
@@ -105,13 +104,6 @@ def of_ids(ids: Collection[str]) -> tuple[Instance, ...]:
     return tuple(
         host for part in parts for host in _describe(Filters=[{"Name": "instance-id", "Values": part}])
     )
-
-
-def live() -> dict[str, tuple[str, Market]]:
-    """(type, market) of every instance of the account in this region that counts against a vCPU quota: until it is
-    stopped or terminated, whatever it is about to be."""
-    states = [{"Name": "instance-state-name", "Values": list(COUNTED)}]
-    return {instance.id: (instance.type, instance.market) for instance in _describe(Filters=states)}
 
 
 def of_yard(yard: str) -> tuple[Instance, ...]:

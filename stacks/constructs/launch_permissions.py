@@ -18,7 +18,7 @@ from stacks.constructs.permissions import (
 
 
 def plan_launches(role: iam.Role) -> None:
-    """Quotas, prices, zones and images, and what counts against the quotas now."""
+    """Quotas, prices, zones and images."""
     anywhere(
         role,
         "servicequotas:GetAWSDefaultServiceQuota",
@@ -26,7 +26,6 @@ def plan_launches(role: iam.Role) -> None:
         "ec2:DescribeInstanceTypeOfferings",
         "ec2:DescribeSubnets",
         "ec2:DescribeImages",
-        "ec2:DescribeInstances",
     )
     allow(
         role,

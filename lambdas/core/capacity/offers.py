@@ -17,7 +17,7 @@ from lambdas.core.capacity.prices import Prices, Storage
 from lambdas.core.model.errors import Refused
 from lambdas.core.model.gang import Gang, size
 from lambdas.core.model.image import AMI, Image
-from lambdas.core.model.instance_types import InstanceType, Market, catalogue, instance_type, quota
+from lambdas.core.model.instance_types import InstanceType, Market, instance_type, quota
 from lambdas.core.model.job import Job
 from lambdas.core.values.lazy import dataclass
 
@@ -55,8 +55,8 @@ class PlanFacts:
     """All that is gathered before deciding.
 
     `subnets`: the yard's, by zone. `offered`: (type, zone) pairs EC2 offers. `spot_prices`: dollars per hour by (type,
-    zone), now; `prices`: all others. `quotas`: vCPU limit by quota code. `used`: vCPUs that count against it now, by
-    quota code. `initialization_rate`: MiB/s, the most that the yard asks for a disk."""
+    zone), now; `prices`: all others. `quotas`: vCPU limit by quota code, whoever uses it now.
+    `initialization_rate`: MiB/s, the most that the yard asks for a disk."""
 
     region: str
     subnets: Mapping[str, str]
@@ -64,7 +64,6 @@ class PlanFacts:
     spot_prices: Mapping[tuple[str, str], float]
     prices: Prices
     quotas: Mapping[str, float]
-    used: Mapping[str, int]
     image: ImageFacts
     initialization_rate: int = 0
 
@@ -111,24 +110,11 @@ def types_of(job: Job) -> tuple[str, ...]:
 
 
 def quota_codes(job: Job) -> tuple[str, ...]:
-    """The quota codes whose value and usage `make_plan` needs for this job, sorted."""
+    """The quota codes whose value `make_plan` needs for this job, sorted."""
     quotas = [
         quota(instance_type(name), market) for name in types_of(job) for market in job.hardware.market.markets
     ]
     return tuple(sorted({each.code for each in quotas if each}))
-
-
-def used_vcpus(instances: Mapping[str, tuple[str, Market]]) -> dict[str, int]:
-    """vCPUs in use by quota code, from the live instances' (type, market) by id.
-
-    Types that the catalogue does not know count nothing: then EC2 itself says that a quota is full."""
-    used: dict[str, int] = {}
-    for name, market in instances.values():
-        kind = catalogue().types.get(name)
-        counted = quota(kind, market) if kind else None
-        if kind and counted:
-            used[counted.code] = used.get(counted.code, 0) + kind.vcpus
-    return used
 
 
 def _sort_out(job: Job, facts: PlanFacts) -> tuple[tuple[Offer, ...], tuple[Excluded, ...]]:
@@ -295,14 +281,13 @@ def _no_quota(facts: PlanFacts, market: Market, hosts: Sequence[tuple[int, Insta
         return None  # unknown is not zero: EC2 itself will say
     sharing = [(count, kind) for count, kind in hosts if quota(kind, market) == counted]
     need = sum(count * kind.vcpus for count, kind in sharing)
-    limit, used = facts.quotas[counted.code], facts.used.get(counted.code, 0)
-    if used + need <= limit:
-        return None
+    limit = facts.quotas[counted.code]
+    if need <= limit:
+        return None  # others may use it now: Launch waits for its share
     who = " and ".join(f"{count} x {kind.name}" for count, kind in sharing)
-    in_use = f" of which {used} are in use" if used else ""
     return "no_quota", (
         f'{who} need {need} vCPUs; the account\'s quota "{counted.name}" ({counted.code}) is '
-        f"{limit:g}{in_use}. Raise it: {raise_command(counted.code, used + need, facts.region)}"
+        f"{limit:g}. Raise it: {raise_command(counted.code, need, facts.region)}"
     )
 
 

@@ -1,6 +1,8 @@
 """Placement: the next step of the launch loop, from the refusals so far.
 
-Rounds: every open offer is asked once per round, in order; between rounds the loop waits, longer each time.
+Rounds: every open offer is asked once per round, in order; between rounds the loop waits, longer each time. A quota
+that was refused had room when the run was planned: other hosts use it, or those of the last attempt are counted yet.
+Pools that need as much of it are not asked in that round.
 """
 
 import math
@@ -10,7 +12,7 @@ from typing import ClassVar, assert_never
 
 from lambdas.core.capacity.plan import Offer, Refusal, RefusalKind
 from lambdas.core.model.gang import Gang
-from lambdas.core.model.instance_types import Market, instance_type, quota
+from lambdas.core.model.instance_types import InstanceType, Market, Quota, instance_type, quota
 from lambdas.core.values.lazy import dataclass
 
 SHORTEST_ROUND_PAUSE = timedelta(seconds=30)
@@ -109,9 +111,9 @@ def next_step(
         reason = _all_refused("Every pool refused for good.", offers, refusals, "Allow more instance types")
         return GiveUp(_word(refusals), reason)
     round_now = max((refusal.round for refusal in refusals), default=0)
-    asked = {refusal.offer for refusal in refusals if refusal.round == round_now}
+    asked = [refusal for refusal in refusals if refusal.round == round_now]
     for index in still_open:
-        if index not in asked:
+        if not any(_is_answered(index, refusal, offers) for refusal in asked):
             return Try(index, round_now, _why_try(offers[index], refusals, round_now))
     patience = since + timedelta(minutes=wait_minutes)
     give_up_at = min(patience, deadline)
@@ -119,7 +121,9 @@ def next_step(
         ended_by = "limits.wait_minutes" if patience <= deadline else "limits.hours"
         headline = f"No pool had room within {_minutes(give_up_at - since)} ({ended_by})."
         advice = f"Allow more instance types or a longer {ended_by}"
-        return GiveUp("NoOffer", _all_refused(headline, offers, refusals, advice))
+        if (word := _word(refusals)) == "QuotaExceeded":
+            advice += ", end other hosts, raise the quota that is full (`make preflight` says how)"
+        return GiveUp(word, _all_refused(headline, offers, refusals, advice))
     return _after_round(offers, refusals, still_open, round_now, now=now, since=since, give_up_at=give_up_at)
 
 
@@ -201,31 +205,40 @@ def _gravity(no: FleetRefusal) -> int:
 
 
 def _is_excluded(index: int, offers: Sequence[Offer], refusals: Sequence[Refusal]) -> bool:
-    """A pool that said never, or that needs as much of a quota as one that was refused for it."""
-    return any(_excludes(refusal, index, offers) for refusal in refusals)
+    """A pool that said never."""
+    return any(refusal.offer == index and _is_for_good(refusal, offers) for refusal in refusals)
 
 
-def _excludes(refusal: Refusal, index: int, offers: Sequence[Offer]) -> bool:
-    mine = refusal.offer == index
+def _is_for_good(refusal: Refusal, offers: Sequence[Offer]) -> bool:
     match refusal.kind:
         case RefusalKind.UNSUPPORTED:
-            return mine
-        case RefusalKind.QUOTA:
-            return mine or _needs_no_less(offers[index], offers[refusal.offer], refusal.gang)
+            return True
+        case RefusalKind.QUOTA:  # of one that nobody knows, Plan could not say that it is large enough
+            return _counted(offers[refusal.offer], refusal.gang) is None
         case RefusalKind.CAPACITY | RefusalKind.THROTTLED | RefusalKind.ACCESS | RefusalKind.CONFIGURATION:
             return False
     assert_never(refusal.kind)
 
 
-def _needs_no_less(offer: Offer, refused: Offer, gang: Gang) -> bool:
-    """Whether the smallest type this gang may be of here is not smaller than that of the refused offer."""
-    smallest = [
-        min((instance_type(choice.type) for choice in each.choices(gang)), key=lambda kind: kind.vcpus)
-        for each in (offer, refused)
-    ]
-    mine, theirs = smallest
-    counted = quota(mine, offer.market)
-    return counted is not None and counted == quota(theirs, refused.market) and mine.vcpus >= theirs.vcpus
+def _is_answered(index: int, refusal: Refusal, offers: Sequence[Offer]) -> bool:
+    """Whether the offer was refused, or needs as much of a quota as one that was refused for it."""
+    if refusal.offer == index:
+        return True
+    if refusal.kind is not RefusalKind.QUOTA:
+        return False
+    mine, theirs = offers[index], offers[refusal.offer]
+    counted = _counted(mine, refusal.gang)
+    needs_no_less = _smallest(mine, refusal.gang).vcpus >= _smallest(theirs, refusal.gang).vcpus
+    return counted is not None and counted == _counted(theirs, refusal.gang) and needs_no_less
+
+
+def _counted(offer: Offer, gang: Gang) -> Quota | None:
+    return quota(_smallest(offer, gang), offer.market)
+
+
+def _smallest(offer: Offer, gang: Gang) -> InstanceType:
+    """Of the types that this gang may be of here, the one with the fewest vCPUs."""
+    return min((instance_type(choice.type) for choice in offer.choices(gang)), key=lambda kind: kind.vcpus)
 
 
 def _why_try(offer: Offer, refusals: Sequence[Refusal], round_now: int) -> str:

@@ -124,7 +124,8 @@ class CapacityRefused(Capacity):
 
 
 class QuotaExceeded(Capacity):
-    """The account's vCPU quota does not hold the gang; only another quota or a raised one does."""
+    """The account's vCPU quota does not hold the gang, or was full for as long as the job waits; only another quota, a
+    raised one or the end of other hosts helps."""
 
     retry_can_help = False
 

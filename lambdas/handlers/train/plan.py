@@ -57,7 +57,6 @@ def _facts(run: RunRow, job: Job, yard: PlanSettings, prices: Prices, now: datet
         else {},
         prices=prices,
         quotas={code: limit for code, limit in limits.items() if limit is not None},
-        used=offers.used_vcpus(instances.live()) if codes else {},
         image=_image(run, job, yard),
         initialization_rate=yard.volume_initialization_rate,
     )

@@ -131,7 +131,6 @@ def plan_facts(**changes: Any) -> PlanFacts:
             **dict.fromkeys((G_SPOT, G_ON_DEMAND, CPU_SPOT, CPU_ON_DEMAND), 100.0),
             **dict.fromkeys(("L-417A185B", "L-C4BD4855"), 1000.0),
         },
-        "used": {},
         "image": image_facts(ImageSource.PARAMETER, AMI, an_image()),
     }
     return PlanFacts(**(known | changes))

@@ -121,13 +121,6 @@ EXCLUDED = [
          "--desired-value 8 --region us-east-1"],
     ),
     (
-        "a quota in use",
-        one_type("on_demand"),
-        {"quotas": {G_ON_DEMAND: 16.0}, "used": {G_ON_DEMAND: 12}},
-        "no_quota",
-        ["16 of which 12 are in use", "--desired-value 20"],
-    ),
-    (
         "a gang above the hourly cap",
         one_type("on_demand", max_dollars_per_hour=1.5),
         {},
@@ -295,18 +288,6 @@ def test_every_pool_is_accounted_for_exactly_once() -> None:
     )
 
 
-def test_usage_counts_by_quota_and_knows_the_catalogue_only() -> None:
-    live = {
-        "i-1": ("g6.xlarge", Market.SPOT),
-        "i-2": ("g5.12xlarge", Market.SPOT),
-        "i-3": ("g6.xlarge", Market.ON_DEMAND),
-        "i-4": ("p5.48xlarge", Market.SPOT),
-        "i-5": ("m7i.large", Market.ON_DEMAND),
-        "i-6": ("t3.micro", Market.ON_DEMAND),
-    }
-    assert offers.used_vcpus(live) == {G_SPOT: 52, G_ON_DEMAND: 4, "L-C4BD4855": 192, CPU_ON_DEMAND: 2}
-
-
 def test_the_codes_to_ask_for_are_those_of_the_jobs_types_and_markets() -> None:
     assert offers.quota_codes(job()) == (G_SPOT, G_ON_DEMAND)
     assert offers.quota_codes(one_type("on_demand")) == (G_ON_DEMAND,)
@@ -348,7 +329,6 @@ BESIDE = [
     ("the GPUs' quota counts GPU hosts only", {}, {"quotas": {G_SPOT: 11.0}}, "no_quota", ["3 x g6.xlarge need 12 vCPUs"]),
     ("the CPUs' quota is full", {}, {"quotas": {CPU_SPOT: 3.0}}, "no_quota",
      ["No CPU type of hardware.cpu_instance_types can be launched beside it", "2 x c7i.large need 4 vCPUs", CPU_SPOT]),
-    ("its use counts", {}, {"quotas": {CPU_SPOT: 8.0}, "used": {CPU_SPOT: 5}}, "no_quota", ["of which 5 are in use"]),
     ("one CPU type has no price", {}, {"spot_prices": {("g6.xlarge", "us-east-1a"): 0.3, ("m7i.xlarge", "us-east-1a"): 0.1}}, None, ["m7i.xlarge"]),
     ("no CPU type is offered there", {}, {"offered": frozenset({("g6.xlarge", "us-east-1a")})}, "not_offered",
      ["No CPU type of hardware.cpu_instance_types is offered in that zone."]),

@@ -17,6 +17,8 @@ A = offer("g6.xlarge", "us-east-1a")
 B = offer("g6.xlarge", "us-east-1b")
 C = offer("g5.xlarge", "us-east-1a")
 D = offer("g6.xlarge", "us-east-1a", Market.ON_DEMAND)
+P6 = offer("p6-b200.48xlarge", "us-east-1a")  # AWS's lists disagree on what counts it in spot
+P6_B = offer("p6-b200.48xlarge", "us-east-1b")
 BIG = offer("g6.12xlarge", "us-east-1a")
 HOUR = after(3600)
 DAY = after(86_400 * 2)
@@ -79,7 +81,11 @@ TABLE = [
     ("after the wait the next round begins", [A, B], [no(0), no(1)], 30, (Try, 0, 1)),
     ("the second wait is twice as long", [A], [no(0), no(0, 1, at=30)], 30, (TryLater, 60)),
     ("an excluded pool is not asked in later rounds", [A, B], [no(0, kind=K.UNSUPPORTED), no(1)], 31, (Try, 1, 1)),
-    ("all quotas full ends the search", [A, B], [no(0, kind=K.QUOTA)], 1, (GiveUp, "QuotaExceeded")),
+    ("where all quotas are full the loop waits", [A, B], [no(0, kind=K.QUOTA)], 1, (TryLater, 29)),
+    ("a full quota is asked for again in the next round", [A, B], [no(0, kind=K.QUOTA)], 30, (Try, 0, 1)),
+    ("quotas that stay full end the search with patience", [A, B], [no(0, kind=K.QUOTA), no(0, 1, kind=K.QUOTA, at=3600)], 3601, (GiveUp, "QuotaExceeded")),
+    ("of a quota that nobody knows the first refusal is the last", [P6], [no(0, kind=K.QUOTA)], 1, (GiveUp, "QuotaExceeded")),
+    ("and says nothing of other pools", [P6, P6_B], [no(0, kind=K.QUOTA)], 1, (Try, 1, 0)),
     ("all unsupported ends the search", [A], [no(0, kind=K.UNSUPPORTED)], 1, (GiveUp, "NoOffer")),
     ("a missing permission ends it at once", [A, B], [no(0, kind=K.ACCESS)], 1, (GiveUp, "AccessDenied")),
     ("a wrong setting ends it at once", [A, B], [no(0, kind=K.CONFIGURATION)], 1, (GiveUp, "Misconfigured")),
@@ -129,6 +135,14 @@ def test_giving_up_says_every_pools_last_reason() -> None:
     assert "No pool had room within 1 minute" in answer.reason
     assert f"- {A.pool}: asked 2 times; capacity-code: the capacity reason" in answer.reason
     assert f"- {C.pool}: asked 2 times" in answer.reason
+
+
+def test_who_waits_for_a_quota_in_vain_learns_what_to_do() -> None:
+    answer = step([A, C], [no(0, kind=K.QUOTA), no(0, 1, kind=K.QUOTA, at=60)], now=61, until=after(60))
+    assert isinstance(answer, GiveUp)
+    assert f"- {C.pool}: not asked, it needs as much of a quota that is full" in answer.reason
+    assert "raise the quota" in answer.reason
+    assert "make preflight" in answer.reason
 
 
 def test_patience_never_outlives_the_run() -> None:
