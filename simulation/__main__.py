@@ -16,13 +16,14 @@ import typer
 from rich.text import Text
 from typer import TyperException
 
-from simulation import assembly, campaign, detection, page, process, screen, summary, trial
+from simulation import assembly, campaign, process, trial
 from simulation.assembly import BUILD, ROOT, NotSynthesisedError
 from simulation.campaign import Cores, Retold, Told, WorkerDiedError
 from simulation.faults import Fault, Kind
+from simulation.report import detection, page, screen, summary
+from simulation.report.screen import console
+from simulation.report.timeline import Line
 from simulation.scenarios import SCENARIOS
-from simulation.screen import console
-from simulation.timeline import Line
 from simulation.trial import BadInputError, Finding, Group, Trial
 from simulation.world.clock import CLOCK
 

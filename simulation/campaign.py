@@ -19,13 +19,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self, TypeVar
 
-from simulation import detection, process, timeline
+from simulation import process
 from simulation.faults import EventFault, Fault, Kind, Plan, singles
 from simulation.forks import AllTold, Forks
 from simulation.process import MOST_CPU_SECONDS, TooLong
+from simulation.report import detection, timeline
+from simulation.report.timeline import Line
 from simulation.scenarios import SCENARIOS
 from simulation.story import Story, follow
-from simulation.timeline import Line
 from simulation.trial import CLEAN_SEED, SIMULATOR, BadInputError, Finding, Trial, Violation, parse
 from simulation.world.world import BEGINNING, Entry
 

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from simulation.aws.dynamodb import Key
-from simulation.aws.dynamodb_values import Item
+from simulation.aws.dynamodb.values import Item
 from simulation.aws.ec2 import Instance
 from simulation.aws.gateway import Fate
 from simulation.aws.stepfunctions import Execution, Status

@@ -23,8 +23,8 @@ from simulation.faults import (
     PoolFault,
 )
 from simulation.hosts import faults as hosts
+from simulation.hosts.agent.words import WORDS
 from simulation.hosts.faults import Struck, When
-from simulation.hosts.words import WORDS
 
 if TYPE_CHECKING:
     from simulation.yard import Yard

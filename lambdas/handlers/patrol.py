@@ -9,7 +9,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from lambdas import settings
-from lambdas.aws import instances, messages, pricing
+from lambdas.aws import messages, pricing
+from lambdas.aws.ec2 import instances
 from lambdas.aws.logbook import Logbook
 from lambdas.core.capacity import prices
 from lambdas.core.capacity.prices import PriceList, Prices

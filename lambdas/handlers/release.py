@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import assert_never
 
 from lambdas import settings
-from lambdas.aws import instances
+from lambdas.aws.ec2 import instances
 from lambdas.aws.ledger import Ledger, event_row, host_row, run_row
 from lambdas.core.edges.common import Released, ReleaseInput, Scope
 from lambdas.core.model.job import Hosts

@@ -8,7 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 from lambdas import settings
-from lambdas.aws import images, instances, s3, ssm, states
+from lambdas.aws import s3, ssm, states
+from lambdas.aws.ec2 import images, instances
 from lambdas.aws.ledger import Ledger
 from lambdas.core.capacity.prices import Prices
 from lambdas.core.edges.retire import Retired, RetireFailed, RetireInput, SomeLeft

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import assert_never
 
 from lambdas.aws import states
-from lambdas.aws.instances import Instance
+from lambdas.aws.ec2.instances import Instance
 from lambdas.aws.ledger import (
     AlreadyWrittenError,
     Ledger,

@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from lambdas.aws import images, instances, ssm
+from lambdas.aws import ssm
+from lambdas.aws.ec2 import images, instances
 from lambdas.aws.ledger import (
     Ledger,
     Write,

@@ -6,7 +6,7 @@ import json
 from collections.abc import Generator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from simulation.hosts.bucket import bucket_of
+from simulation.hosts.agent.bucket import bucket_of
 from simulation.hosts.flow import Nap
 from simulation.hosts.surroundings import CommandEnd
 from training.baking.results import Outcome, Result, Versions, counted, failure, to_json

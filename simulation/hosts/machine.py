@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from simulation.aws.api import ServiceError
 from simulation.hosts import gpus
-from simulation.hosts.bucket import Unreachable, patient
+from simulation.hosts.agent.bucket import Unreachable, patient
 from simulation.hosts.delays import Range
 from simulation.hosts.faults import (
     ClockOff,

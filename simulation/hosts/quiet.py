@@ -6,9 +6,9 @@ import math
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from simulation.hosts.agent.watchdog import Watchdog
 from simulation.hosts.faults import DiskFull, ProgramEnds
 from simulation.hosts.flow import Nap, Steps
-from simulation.hosts.watchdog import Watchdog
 from training.host.agent.agent import lease_of
 from training.host.metadata import Identity
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lambdas.aws import instances
+from lambdas.aws.ec2 import instances
 from lambdas.aws.ledger import Ledger, Write
 from lambdas.handlers import signal
 from lambdas.steps import attempts, orders

@@ -28,9 +28,7 @@ def told(template: YardTemplate, runs: int, *, spot: float, on_demand: float, fa
 
 
 @pytest.mark.parametrize(("spot", "on_demand"), [(TWO_HOSTS, 0.0), (0.0, TWO_HOSTS), (TWO_HOSTS, TWO_HOSTS)])
-def test_runs_wait_for_the_quota_that_others_use(
-    yard: YardTemplate, spot: float, on_demand: float
-) -> None:
+def test_runs_wait_for_the_quota_that_others_use(yard: YardTemplate, spot: float, on_demand: float) -> None:
     story = told(yard, 4, spot=spot, on_demand=on_demand, faults=[])
     assert not story.broken
     assert story.outcome.count("SUCCEEDED") == 4

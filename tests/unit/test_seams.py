@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
-from lambdas.aws import fleet, ledger, s3, ssm
+from lambdas.aws import ledger, s3, ssm
 from lambdas.aws.clients import THROTTLED
+from lambdas.aws.ec2 import fleet
 from lambdas.core.capacity import placement
 from lambdas.core.capacity.plan import RefusalKind
 from lambdas.core.capacity.prices import GIB_MONTH

@@ -7,7 +7,8 @@ from datetime import timedelta
 from typing import Any
 
 from lambdas import settings
-from lambdas.aws import images, s3, ssm, states
+from lambdas.aws import s3, ssm, states
+from lambdas.aws.ec2 import images
 from lambdas.aws.ledger import Ledger, Lock
 from lambdas.core.edges.common import AdmitInput, Admitted
 from lambdas.core.images import bake, recipe

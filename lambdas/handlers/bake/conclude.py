@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from lambdas import settings
-from lambdas.aws import images, s3, ssm
+from lambdas.aws import s3, ssm
+from lambdas.aws.ec2 import images
 from lambdas.aws.ledger import AlreadyWrittenError, Ledger, event_row, run_row
 from lambdas.core.edges.bake import BakeConcluded
 from lambdas.core.edges.conclude import Concluded, ConcludeInput, NotConcluded

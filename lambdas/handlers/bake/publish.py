@@ -7,7 +7,8 @@ a crash in between, does the same. Nothing moves once the bake is over.
 from datetime import datetime
 
 from lambdas import settings
-from lambdas.aws import images, ssm
+from lambdas.aws import ssm
+from lambdas.aws.ec2 import images
 from lambdas.aws.ledger import AlreadyWrittenError, Ledger, event_row, run_row
 from lambdas.core.edges.bake import Baked, RolledBack
 from lambdas.core.edges.common import AttemptInput

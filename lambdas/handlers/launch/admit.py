@@ -1,7 +1,8 @@
 """Admit of a launch: which image is meant, and which hosts may come of it."""
 
 from lambdas import settings
-from lambdas.aws import images, instances, s3
+from lambdas.aws import s3
+from lambdas.aws.ec2 import images, instances
 from lambdas.aws.ledger import Ledger
 from lambdas.core.edges.common import AdmitInput, Admitted
 from lambdas.core.images import launch

@@ -1,7 +1,8 @@
 """Await: the launched host is there once Systems Manager knows it, since then it can be reached."""
 
 from lambdas import settings
-from lambdas.aws import instances, ssm
+from lambdas.aws import ssm
+from lambdas.aws.ec2 import instances
 from lambdas.aws.ledger import Ledger, attempt_row, event_row, host_row, run_row
 from lambdas.core.edges.common import AttemptInput
 from lambdas.core.edges.launch import HostReached

@@ -1,7 +1,7 @@
 """Conclude of a launch: its outcome, and how to reach the host. A rule calls it for executions that were cut short."""
 
 from lambdas import settings
-from lambdas.aws import instances
+from lambdas.aws.ec2 import instances
 from lambdas.core.edges.conclude import Concluded, ConcludeInput, NotConcluded
 from lambdas.core.edges.launch import LaunchConcluded
 from lambdas.core.images import launch

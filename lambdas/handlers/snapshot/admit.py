@@ -1,8 +1,9 @@
 """Admit of a snapshot: which host is meant, and whether it can be imaged as it was requested."""
 
 from lambdas import settings
-from lambdas.aws import images, instances, s3, ssm
-from lambdas.aws.instances import Instance
+from lambdas.aws import s3, ssm
+from lambdas.aws.ec2 import images, instances
+from lambdas.aws.ec2.instances import Instance
 from lambdas.aws.ledger import Ledger, attempt_row
 from lambdas.core.edges.common import AdmitInput
 from lambdas.core.edges.snapshot import Rest, SnapshotAdmitted

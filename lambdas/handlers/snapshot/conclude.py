@@ -1,7 +1,7 @@
 """Conclude of a snapshot: its outcome and its summary. A rule calls it for executions that never reached it."""
 
 from lambdas import settings
-from lambdas.aws import images
+from lambdas.aws.ec2 import images
 from lambdas.core.edges.conclude import Concluded, ConcludeInput, NotConcluded
 from lambdas.core.edges.snapshot import SnapshotConcluded
 from lambdas.core.images import snapshot

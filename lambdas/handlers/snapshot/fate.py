@@ -3,7 +3,7 @@
 from typing import assert_never
 
 from lambdas import settings
-from lambdas.aws import images, instances
+from lambdas.aws.ec2 import images, instances
 from lambdas.aws.ledger import Ledger, event_row, run_row
 from lambdas.core.edges.snapshot import Fate, FateInput, Imaged, Stopped
 from lambdas.core.model.errors import HostLost, ImageFailed, StillStopping

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from typing import assert_never
 
 from lambdas import settings
-from lambdas.aws import images, s3
+from lambdas.aws import s3
+from lambdas.aws.ec2 import images
 from lambdas.aws.ledger import Ledger, run_row
 from lambdas.core.edges.common import Nothing
 from lambdas.core.edges.snapshot import Quiesce, QuiesceInput

@@ -4,7 +4,8 @@ The workflows call it, and a rule for executions that did not end well.
 """
 
 from lambdas import settings
-from lambdas.aws import images, instances, ssm
+from lambdas.aws import ssm
+from lambdas.aws.ec2 import images, instances
 from lambdas.aws.ledger import Ledger, event_row, run_row
 from lambdas.core.edges.snapshot import UndoInput, Undone
 from lambdas.core.model.errors import StartFailed, StillStopping, TrainyardError

@@ -6,8 +6,8 @@ from datetime import datetime
 from typing import assert_never
 
 from lambdas import settings
-from lambdas.aws import instances
-from lambdas.aws.instances import Instance
+from lambdas.aws.ec2 import instances
+from lambdas.aws.ec2.instances import Instance
 from lambdas.aws.ledger import Ledger, answered_row, event_row
 from lambdas.core.edges.common import Caught, Nothing
 from lambdas.core.edges.train import AwaitHostsInput, Finished, Overdue

@@ -8,8 +8,8 @@ from dataclasses import replace
 from datetime import datetime
 
 from lambdas import settings
-from lambdas.aws import fleet, instances
-from lambdas.aws.fleet import Launched
+from lambdas.aws.ec2 import fleet, instances
+from lambdas.aws.ec2.fleet import Launched
 from lambdas.aws.ledger import (
     AlreadyWrittenError,
     Ledger,

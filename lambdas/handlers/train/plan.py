@@ -3,7 +3,8 @@
 from datetime import datetime, timedelta
 
 from lambdas import settings
-from lambdas.aws import images, instances, offerings, s3, ssm
+from lambdas.aws import s3, ssm
+from lambdas.aws.ec2 import images, instances, offerings
 from lambdas.aws.ledger import Ledger, event_row, plan_row, run_row
 from lambdas.core.capacity import offers
 from lambdas.core.capacity.offers import ImageFacts, ImageSource, PlanFacts

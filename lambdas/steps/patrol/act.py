@@ -4,7 +4,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import field
 from datetime import datetime
 
-from lambdas.aws import instances, states
+from lambdas.aws import states
+from lambdas.aws.ec2 import instances
 from lambdas.core.model import names
 from lambdas.core.patrol.verdict import Archive, Cause, Facts, Stop, Terminate, Verdict
 from lambdas.core.values.lazy import dataclass

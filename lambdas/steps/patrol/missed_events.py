@@ -7,7 +7,8 @@ import json
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 
-from lambdas.aws import images, messages, states
+from lambdas.aws import messages, states
+from lambdas.aws.ec2 import images
 from lambdas.aws.logbook import Logbook
 from lambdas.core.edges import events
 from lambdas.core.edges.conclude import ConcludeInput, LastAnswer

@@ -12,8 +12,9 @@ from dataclasses import field, replace
 from datetime import datetime
 from functools import cached_property
 
-from lambdas.aws import cloudwatch, images, instances, ssm, states
-from lambdas.aws.instances import Instance
+from lambdas.aws import cloudwatch, ssm, states
+from lambdas.aws.ec2 import images, instances
+from lambdas.aws.ec2.instances import Instance
 from lambdas.aws.logbook import Logbook
 from lambdas.core.capacity.prices import Prices
 from lambdas.core.model import names, policy

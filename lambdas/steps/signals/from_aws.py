@@ -3,7 +3,8 @@
 from datetime import datetime
 from typing import assert_never
 
-from lambdas.aws import instances, s3
+from lambdas.aws import s3
+from lambdas.aws.ec2 import instances
 from lambdas.aws.ledger import Noun, event_row, host_row
 from lambdas.core.edges import events
 from lambdas.core.edges.events import AwsNews, CommandStatus, FromHost, ImageState, InstanceState, SpotWarning

@@ -4,7 +4,8 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import assert_never
 
-from lambdas.aws import instances, states
+from lambdas.aws import states
+from lambdas.aws.ec2 import instances
 from lambdas.aws.ledger import AlreadyWrittenError, Write, attempt_row, event_row, host_row, run_row
 from lambdas.core.edges.events import FromHost
 from lambdas.core.model.errors import AccessDenied, Infrastructure, ProgramHangs

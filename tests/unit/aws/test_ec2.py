@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from benchmarks.recorded import Host, Recorded, answering
-from lambdas.aws import fleet, images, instances
+from lambdas.aws.ec2 import fleet, images, instances
 from lambdas.core.capacity.plan import Part, Priced
 from lambdas.core.model.errors import AccessDenied, Infrastructure, ServiceUnavailable
 from lambdas.core.model.gang import Gang

@@ -7,7 +7,8 @@ import boto3
 import pytest
 from botocore.stub import Stubber
 
-from lambdas.aws import clients, offerings
+from lambdas.aws import clients
+from lambdas.aws.ec2 import offerings
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ import pytest
 
 from benchmarks.recorded import CONTEXT
 from lambdas import settings
-from lambdas.aws import fleet
-from lambdas.aws.fleet import Launched
+from lambdas.aws.ec2 import fleet
+from lambdas.aws.ec2.fleet import Launched
 from lambdas.core.capacity.placement import FleetRefusal
 from lambdas.core.capacity.plan import Plan, RefusalKind
 from lambdas.core.run.records import AttemptRow

@@ -10,8 +10,9 @@ import pytest
 
 from benchmarks.recorded import CONTEXT, Recorded, answering
 from lambdas import settings
-from lambdas.aws import instances, s3
-from lambdas.aws.instances import Instance
+from lambdas.aws import s3
+from lambdas.aws.ec2 import instances
+from lambdas.aws.ec2.instances import Instance
 from lambdas.core.model.instance_types import Market
 from lambdas.handlers import signal
 from lambdas.handlers.train import await_hosts

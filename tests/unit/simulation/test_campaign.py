@@ -13,11 +13,12 @@ from typing import Any
 
 import pytest
 
-from simulation import assembly, campaign, detection, page, summary, timeline, trial
+from simulation import assembly, campaign, trial
 from simulation.campaign import Spaces
-from simulation.detection import Detection, Told
 from simulation.faults import Fault, Kind
-from simulation.timeline import Decision, Line, Sort
+from simulation.report import detection, page, summary, timeline
+from simulation.report.detection import Detection, Told
+from simulation.report.timeline import Decision, Line, Sort
 from simulation.trial import BadInputError, Finding, Trial, Violation
 from simulation.world.world import BEGINNING, Entry
 

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from simulation.aws.api import ServiceError
+from simulation.hosts.agent.words import ALSO_SAID, LEFT_IN_BUCKET, STAGES, WORDS
 from simulation.hosts.faults import (
     NEVER_BOOTS,
     ClockOff,
@@ -31,7 +32,6 @@ from simulation.hosts.faults import (
 )
 from simulation.hosts.machines import Machines
 from simulation.hosts.surroundings import CommandEnd
-from simulation.hosts.words import ALSO_SAID, LEFT_IN_BUCKET, STAGES, WORDS
 from simulation.world.world import World
 from tests.unit.core.facts import admitted
 

@@ -18,10 +18,10 @@ from rich.progress import (
 )
 from rich.text import Text
 
-from simulation import detection, summary, timeline
 from simulation.campaign import Told, digest_of_all
+from simulation.report import detection, summary, timeline
+from simulation.report.timeline import Line, Sort
 from simulation.scenarios import SCENARIOS
-from simulation.timeline import Line, Sort
 from simulation.trial import Finding, Group
 
 SAID_EVERY = 15.0

@@ -12,8 +12,8 @@ from typing import Any
 
 import jinja2
 
-from simulation import summary
-from simulation.timeline import Line, since_begin
+from simulation.report import summary
+from simulation.report.timeline import Line, since_begin
 from simulation.trial import Finding, Group, Trial
 
 TEMPLATE = "page.html.jinja"

@@ -13,9 +13,9 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any
 
-from simulation.aws import dynamodb_expressions as expressions
 from simulation.aws.api import ACCOUNT, PARTITION, REGION, Caller, Check, ServiceError
-from simulation.aws.dynamodb_values import Item, Value, invalid, normal, normal_item, plain, size_of
+from simulation.aws.dynamodb import expressions as expressions
+from simulation.aws.dynamodb.values import Item, Value, invalid, normal, normal_item, plain, size_of
 from simulation.aws.parameters import not_simulated, only
 from simulation.world.world import World
 

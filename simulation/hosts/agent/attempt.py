@@ -11,7 +11,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from simulation.hosts import checkpoints
+from simulation.hosts.agent import checkpoints
 from simulation.hosts.flow import Flow, Nap, Steps
 from simulation.hosts.gang import Phase, Program
 from simulation.world.world import BEGINNING
@@ -37,7 +37,7 @@ from training.host.reporting.progress import (
 from training.host.reporting.signals import Signal, stamp
 
 if TYPE_CHECKING:
-    from simulation.hosts.agent import Agent
+    from simulation.hosts.agent.agent import Agent
 
 LOOK_SECONDS = 0.2
 UPLOAD_LOOK_SECONDS = 1.0

@@ -18,7 +18,7 @@ from functools import lru_cache
 from typing import Any
 
 from simulation.aws.api import ServiceError
-from simulation.aws.dynamodb_values import Item, Value, compare, invalid, number, same
+from simulation.aws.dynamodb.values import Item, Value, compare, invalid, number, same
 from simulation.aws.parameters import not_simulated
 
 TOKEN = re.compile(r"\s*(?:([#:]?\w+)|(<=|>=|<>|[=<>(),.\[\]+-]))")

@@ -9,14 +9,14 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from simulation.hosts import checkpoints
-from simulation.hosts.attempt import Attempt
-from simulation.hosts.bucket import bucket_of
+from simulation.hosts.agent import checkpoints
+from simulation.hosts.agent.attempt import Attempt
+from simulation.hosts.agent.bucket import bucket_of
+from simulation.hosts.agent.outbox import UNREACHABLE_SECONDS, Outbox
+from simulation.hosts.agent.watchdog import Watchdog
 from simulation.hosts.faults import DiskFull, ProgramEnds
 from simulation.hosts.flow import Flow, Nap, Steps
 from simulation.hosts.gang import KILLED, Program
-from simulation.hosts.outbox import UNREACHABLE_SECONDS, Outbox
-from simulation.hosts.watchdog import Watchdog
 from training.host.agent import lease, standing_order
 from training.host.agent.agent import (
     FLUSH_SECONDS,

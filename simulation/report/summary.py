@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from rich.table import Table
 from rich.text import Text
 
-from simulation import detection
-from simulation.detection import Row, Told
+from simulation.report import detection
+from simulation.report.detection import Row, Told
 from simulation.scenarios import SCENARIOS
 from simulation.trial import Finding, Group, Trial
 

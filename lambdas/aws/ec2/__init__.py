@@ -1,0 +1,1 @@
+"""EC2: what can be had, fleets, instances, images."""

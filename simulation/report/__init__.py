@@ -1,0 +1,1 @@
+"""What came of worlds, for people: lines, tables, the page, the timeline."""
