@@ -81,7 +81,9 @@ def test_keras_3_across_hosts_is_refused_with_what_to_use(tmp_path: Path, data: 
     with started(
         FITTED, tmp_path, data, strategy="multi_worker", members={"worker": 2}, args=args
     ) as workers:
-        assert [one.wait() for one in workers.values()] == [1, 1]
+        codes = {one.wait() for one in workers.values()}
+    assert 1 in codes
+    assert codes <= {1, 75}, "who is still forming the cluster when the other refuses sees a peer go"
     assert "Keras 3 fit does not work on several hosts" in logs(tmp_path)
     assert "tf_keras" in logs(tmp_path)
 

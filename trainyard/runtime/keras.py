@@ -151,7 +151,7 @@ class Resumable(keras.callbacks.Callback):
         if any(votes) or self._plan.is_due(self.step):
             self._save()
         if any(vote >= 2 for vote in votes):
-            self._runtime.cluster.all_say(self.step)
+            self._runtime.cluster.end_together()
             leave(
                 RESTART, f"leaving at step {self.step} of {self._steps}, which is saved, to be started again"
             )

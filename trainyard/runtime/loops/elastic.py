@@ -103,7 +103,7 @@ class Elastic:
             if last or facts.somebody_leaves or facts.chief_wants_checkpoint or self._plan.is_due(step):
                 self._save(step, per_epoch)
             if facts.somebody_leaves and not last:
-                self._cluster.all_say(step)
+                self._cluster.end_together()
                 leave(RESTART, f"leaving at step {step} of {steps}, which is saved, to be started again")
             if self._plan.step_delay:
                 time.sleep(self._plan.step_delay)

@@ -1,7 +1,9 @@
 """The formed cluster: this process's place in it, the strategy, and what all its processes say to each other."""
 
 import signal
+import threading
 import time
+from contextlib import suppress
 from types import FrameType
 from typing import Any, assert_never
 
@@ -14,8 +16,9 @@ from trainyard.runtime.processes.place import Place, Strategy, strategy_for
 from trainyard.runtime.processes.serving import send_shutdown_notice, serve
 
 LOOK_SECONDS = 0.2
-CHIEF_STAYS_SECONDS = 1.0
-OTHERS_STAY_SECONDS = 30.0
+CHIEF_STAYS_SECONDS = 0.3
+"""So that TensorFlow has no lost connection to complain of in the others' logs."""
+MOST_SECONDS_TO_END = 30.0
 
 
 class Cluster:
@@ -68,22 +71,38 @@ class Cluster:
         return [said // replicas_here for said in self._sum(tf.constant(own, tf.int64)).numpy().tolist()]
 
     def finish(self, environment: Environment) -> None:
-        """Returns when every process has got this far and may leave with success.
-
-        A worker that leaves while another still receives the last word would look like one that failed: so the
-        chief stays for a moment, and the others until they see it go.
-        """
+        """Returns when every process has got this far and may leave with success."""
         if self.kind == "parameter_server" and self.is_chief:
             send_shutdown_notice(self.place, environment)
+        self.end_together()
+
+    def end_together(self) -> None:
+        """Returns when every process has got this far, and none needs this one any more.
+
+        Processes fetch what they reduce from each other. One that ended while another still fetched the last word would
+        look like one that failed. So there is one word more: whoever is in that has all before it, and whether it
+        comes through matters to nobody. It has a thread of its own, since NCCL may wait for ever for who is gone.
+        """
         if not self.in_step:
             return
         self.all_say(1)
+        last_word = threading.Thread(target=self._say_for_nobody, daemon=True)
+        last_word.start()
+        end = time.monotonic() + MOST_SECONDS_TO_END
+        while last_word.is_alive() and self._goes_on(end):
+            last_word.join(LOOK_SECONDS)
         if self.is_chief:
             time.sleep(CHIEF_STAYS_SECONDS)
-            return
-        end = time.monotonic() + OTHERS_STAY_SECONDS
-        while answers(self.place.trainers[0]) and time.monotonic() < end:
+        while not self.is_chief and self._goes_on(end):
             time.sleep(LOOK_SECONDS)
+
+    def _goes_on(self, end: float) -> bool:
+        """Whether there is time left, and for the others a chief."""
+        return time.monotonic() < end and (self.is_chief or answers(self.place.trainers[0]))
+
+    def _say_for_nobody(self) -> None:
+        with suppress(tf.errors.OpError):
+            self.all_say(1)
 
     @tf.function(reduce_retracing=True)
     def _sum(self, values: Any) -> Any:
