@@ -1,9 +1,12 @@
 """One deployed and baked yard on a local cloud of its own, for all whole-run tests of a session.
 
 TRAINYARD_E2E_STATE=folder keeps that cloud's state between sessions, so that the second needs no bake.
+TRAINYARD_E2E_YARD=folder holds a yard that sessions side by side have a copy of each: the first of them makes it.
 """
 
+import fcntl
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +14,7 @@ import pytest
 
 from demo.local import ROOT, Cloud, port_for
 from tests.e2e.runs import Runs
+from trainyard.client import Yard
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -22,9 +26,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
-    kept = os.environ.get("TRAINYARD_E2E_STATE")
+    kept, shared = os.environ.get("TRAINYARD_E2E_STATE"), os.environ.get("TRAINYARD_E2E_YARD")
     state = Path(kept) if kept else tmp_path_factory.mktemp("cloud")
-    cloud = Cloud(state, port_for(0), Path(__file__).with_name("facts.yaml"))
+    if shared and not kept:
+        copy_of(made_once(Path(shared)), state)
+    cloud = cloud_in(state)
     cloud.up()
     try:
         yield cloud
@@ -34,9 +40,47 @@ def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
 
 @pytest.fixture(scope="session")
 def runs(cloud: Cloud) -> Runs:
+    return Runs(cloud, furnished(cloud))
+
+
+def cloud_in(state: Path) -> Cloud:
+    return Cloud(state, port_for(0), Path(__file__).with_name("facts.yaml"))
+
+
+def furnished(cloud: Cloud) -> Yard:
+    """Its yard, with an image. What is there already is not made again."""
     yard = cloud.deployed()
     yard.bake(ROOT / yard.recipe).result()
-    return Runs(cloud, yard)
+    return yard
+
+
+def made_once(folder: Path) -> Path:
+    """The state of a cloud with such a yard. Whoever comes first makes it, while the others wait."""
+    folder.mkdir(parents=True, exist_ok=True)
+    state = folder / "state"
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not state.exists():
+            making = folder / "making"
+            shutil.rmtree(making, ignore_errors=True)
+            cloud = cloud_in(making)
+            cloud.up()
+            try:
+                furnished(cloud)
+            finally:
+                cloud.down()
+            making.rename(state)
+    return state
+
+
+def copy_of(state: Path, target: Path) -> None:
+    """Of an image nobody changes a file: two clouds may have the same one."""
+    for each in state.iterdir():
+        if each.is_dir():
+            copy = os.link if each.name == "images" else shutil.copy2
+            shutil.copytree(each, target / each.name, symlinks=True, copy_function=copy)
+        else:
+            shutil.copy2(each, target)
 
 
 @pytest.fixture(autouse=True)
