@@ -20,7 +20,7 @@ from simulation.aws.dynamodb import DynamoDb
 from simulation.aws.ec2 import Ec2, Instance, ServiceQuotas
 from simulation.aws.eventbridge import Delivery, EventBridge
 from simulation.aws.functions import ENVIRONMENTS, Functions, Invocation
-from simulation.aws.gateway import Broken, Fate, Gateway, Service
+from simulation.aws.gateway import Broken, Fate, Gateway, Service, Unreachable
 from simulation.aws.iam import Iam
 from simulation.aws.notices import Notices
 from simulation.aws.pricing import Pricing
@@ -235,7 +235,7 @@ class Yard:
             case Fate.LOST_BEFORE if tries == 0:
                 raise Broken
             case Fate.UNREACHABLE:
-                raise Broken
+                raise Unreachable
             case Fate.DENIED:
                 raise ServiceError(
                     "AccessDeniedException",

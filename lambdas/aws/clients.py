@@ -10,7 +10,8 @@ from typing import Any
 
 import boto3
 from botocore.config import Config
-from botocore.exceptions import HTTPClientError
+from botocore.exceptions import ConnectionError as NoConnectionError
+from botocore.exceptions import HTTPClientError, IncompleteReadError
 
 from lambdas.core.model.errors import AccessDenied, ServiceUnavailable
 
@@ -27,6 +28,7 @@ NO = frozenset(
 NO_ROLE_OF_EC2 = "AuthFailure.ServiceLinkedRoleCreationNotPermitted"
 THROTTLED = frozenset(
     {
+        "BandwidthLimitExceeded",
         "EC2ThrottledException",
         "LimitExceededException",
         "PriorRequestNotComplete",
@@ -34,6 +36,8 @@ THROTTLED = frozenset(
         "RequestLimitExceeded",
         "RequestThrottled",
         "RequestThrottledException",
+        "RequestTimeout",
+        "RequestTimeoutException",
         "SlowDown",
         "Throttling",
         "ThrottlingException",
@@ -46,7 +50,11 @@ THROTTLED = frozenset(
 """AWS has done nothing, for now."""
 TROUBLE = THROTTLED | {"InternalError", "InternalFailure", "InternalServerError", "ServiceUnavailable"}
 """A service's own trouble: whatever else it is asked now fares no better."""
-CONFLICT = "TransactionConflict"
+NO_ANSWER = (HTTPClientError, NoConnectionError, IncompleteReadError)
+"""botocore's errors where a service was not reached, said nothing or broke off."""
+NOT_NOW = frozenset({"TransactionConflict", "ProvisionedThroughputExceeded", "ThrottlingError"})
+"""Why DynamoDB cancels a transaction that it may do a moment later: another one wrote the same rows, or it has no room.
+(API reference, TransactionCanceledException)"""
 CONFLICT_TRIES = 8
 CONFLICT_SECONDS = 0.05
 """Before the second try of a transaction that met another, doubled each time."""
@@ -61,11 +69,19 @@ ACTIONS = {"s3:ListObjectsV2": "s3:ListBucket", "dynamodb:TransactWriteItems": "
 """IAM's names of actions, where they are not the operation's."""
 
 
+READ_SECONDS = {"ec2": 90.0}
+"""For an answer. A fleet of fifty hosts takes EC2 a while, and who gives up asks for it once more."""
+
+
 @cache
 def client(service: str, region: str | None = None) -> Any:
     """The client of this process for that service, in the process's own region where none is named; botocore does the
     retries that AWS's hiccups need."""
-    config = Config(retries={"mode": "standard", "total_max_attempts": 5}, connect_timeout=5, read_timeout=30)
+    config = Config(
+        retries={"mode": "standard", "total_max_attempts": 5},
+        connect_timeout=5,
+        read_timeout=READ_SECONDS.get(service, 30.0),
+    )
     made = boto3.client(service, region_name=region, config=config)
     made.meta.events.register("after-call", _raise_known)
     made.meta.events.register("after-call-error", _raise_network)
@@ -108,17 +124,19 @@ def _raise_known(http_response: Any, parsed: dict[str, Any], model: Any, **_: An
 
 
 def _raise_network(exception: Exception, **_: Any) -> None:
-    """No answer at all: what was asked may have been done."""
-    if isinstance(exception, HTTPClientError):
-        raise ServiceUnavailable(
-            f"AWS could not be asked: {exception}", type(exception).__name__
-        ) from exception
+    if isinstance(exception, NO_ANSWER):
+        raise unanswered(exception) from exception
+
+
+def unanswered(error: Exception) -> ServiceUnavailable:
+    """The word for one of NO_ANSWER: what was asked may have been done."""
+    return ServiceUnavailable(f"AWS could not be asked: {error}", type(error).__name__)
 
 
 def _met_another(parsed: Mapping[str, Any]) -> bool:
-    """Whether a transaction failed for nothing but another one that wrote the same rows."""
-    codes = {str(reason.get("Code")) for reason in parsed.get("CancellationReasons", [])}
-    return CONFLICT in codes and "ConditionalCheckFailed" not in codes
+    """Whether a transaction failed for nothing but others."""
+    codes = {str(reason.get("Code")) for reason in parsed.get("CancellationReasons", [])} - {"None"}
+    return bool(codes) and codes <= NOT_NOW
 
 
 def _wait_for_the_other(

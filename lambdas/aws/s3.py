@@ -7,7 +7,7 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from lambdas.aws.calls import unless
-from lambdas.aws.clients import client
+from lambdas.aws.clients import NO_ANSWER, client, unanswered
 from lambdas.core.values.lazy import dataclass
 
 GONE = ("NoSuchKey", "NoSuchVersion", "404", "MethodNotAllowed")
@@ -47,20 +47,29 @@ def get_start(bucket: str, key: str, *, most: int, version: str | None = None) -
             return None
         raise
     whole = str(answer.get("ContentRange", "")).rpartition("/")[2]
-    content: bytes = answer["Body"].read()
+    content = _content(answer)
     return Object(content, int(whole) if whole.isdigit() else len(content))
 
 
 def get(bucket: str, key: str) -> bytes | None:
     """The whole object; None when there is none."""
     answer = unless(GONE, client("s3").get_object, Bucket=bucket, Key=key)
-    return answer["Body"].read() if answer else None
+    return _content(answer) if answer else None
 
 
 def get_tagged(bucket: str, key: str) -> Tagged | None:
     """The same with its ETag."""
     answer = unless(GONE, client("s3").get_object, Bucket=bucket, Key=key)
-    return Tagged(answer["Body"].read(), answer["ETag"]) if answer else None
+    return Tagged(_content(answer), answer["ETag"]) if answer else None
+
+
+def _content(answer: Mapping[str, Any]) -> bytes:
+    """What S3 sends after its answer, which may break off."""
+    try:
+        content: bytes = answer["Body"].read()
+    except NO_ANSWER as error:
+        raise unanswered(error) from error
+    return content
 
 
 def get_json(bucket: str, key: str) -> dict[str, Any] | None:

@@ -29,14 +29,14 @@ import botocore.useragent
 from botocore import xform_name
 from botocore.awsrequest import AWSResponse
 from botocore.client import BaseClient
-from botocore.exceptions import ConnectionClosedError
+from botocore.exceptions import ConnectionClosedError, EndpointConnectionError
 from botocore.regions import EndpointRulesetResolver
 from moto.core.serialize import get_serializer_class
 from moto.core.utils import get_service_model
 
 from lambdas.aws import clients
 from simulation.aws.api import REGION, ServiceError
-from simulation.aws.gateway import Broken
+from simulation.aws.gateway import Broken, Unreachable
 
 Send = Callable[[str, str, Mapping[str, Any], int], dict[str, Any]]
 """(service, operation, request, number of the try) -> answer; raises ServiceError or Broken."""
@@ -130,6 +130,8 @@ class Door:
         service = model.service_model.service_name
         try:
             answer = self.send(service, xform_name(model.name), parameters, tries)
+        except Unreachable as unreachable:
+            raise EndpointConnectionError(endpoint_url=request.url) from unreachable
         except Broken as broken:
             raise ConnectionClosedError(endpoint_url=request.url) from broken
         except ServiceError as refused:

@@ -49,6 +49,10 @@ class Broken(Exception):  # noqa: N818 - no answer at all, which is no error of 
     """The connection broke: botocore sees a connection error."""
 
 
+class Unreachable(Broken):
+    """There was none to begin with."""
+
+
 class Gateway:
     """See the module."""
 

@@ -20,9 +20,9 @@ from simulation.yard import Yard
 ROOT = Path(__file__).parents[2]
 SLICE = 120
 """Worlds: about a minute on two cores."""
-EVER_BROKEN = tuple(
+WORLDS = tuple(
     line.partition("  # ")[0].strip()
-    for line in Path(__file__).with_name("ever_broken.txt").read_text().splitlines()
+    for line in Path(__file__).with_name("worlds.txt").read_text().splitlines()
     if not line.startswith("#")
 )
 TWO = """
@@ -128,7 +128,7 @@ def test_what_is_tried_again_and_again_is_a_place_three_times_and_where_it_does_
     assert tries[-1] == "launch-await-host#15/5 dynamodb.transact_write_items"
 
 
-@pytest.mark.parametrize("text", EVER_BROKEN)
+@pytest.mark.parametrize("text", WORLDS)
 def test_what_once_broke_a_promise_keeps_it_now(yard: YardTemplate, text: str) -> None:
     trial: Trial = parse(text)
     story = tell(yard, SCENARIOS[trial.scenario], seed=trial.seed, faults=trial.faults)

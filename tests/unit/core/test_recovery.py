@@ -74,6 +74,8 @@ AGAIN = [
         KeptHosts.NONE,
     ),
     ("so is a sandbox that timed out", Trouble(error="Sandbox.Timedout"), 1, 10, KeptHosts.NONE),
+    ("and one whose process died", Trouble(error="Runtime.ExitError"), 1, 10, KeptHosts.NONE),
+    ("or had no memory left", Trouble(error="Runtime.OutOfMemory"), 1, 10, KeptHosts.NONE),
 ]
 
 

@@ -1,0 +1,29 @@
+"""However many hosts are silent at once, whatever they were at: the next attempt is asked for within three minutes."""
+
+import pytest
+
+from simulation.report.detection import LIMITS, Told, detected
+from simulation.scenarios import SCENARIOS
+from simulation.story import tell
+from simulation.template import YardTemplate
+from simulation.trial import parse
+
+SILENT = [
+    "train: host host-1 after progress #1: hangs + host host-2 after progress #1: hangs",
+    "train: host host-1 after progress #1: is cut off + host host-2 after progress #1: is cut off",
+    "train: host host-2 after progress #1: hangs + host host-1 after progress #1: is cut off",
+    "train: host host-1 before checkpointed #1: hangs + host host-2 after progress #1: hangs",
+    "train: host host-1 after started #1: hangs + host host-2 after started #1: hangs",
+    "servers: host host-1 after started #1: hangs + host host-2 after started #1: hangs",
+]
+
+
+@pytest.mark.parametrize("text", SILENT)
+def test_an_outage_of_every_host_is_seen_within_three_minutes(yard: YardTemplate, text: str) -> None:
+    trial = parse(text)
+    story = tell(yard, SCENARIOS[trial.scenario], faults=trial.faults)
+    assert not story.broken
+    assert set(story.struck) == set(trial.faults)
+    seen = [found for fault in trial.faults if (found := detected(fault, story.trace))]
+    assert seen, "nobody asked for another attempt"
+    assert max(each.asked for each in seen) <= LIMITS[Told.BY_NOBODY]
