@@ -27,7 +27,6 @@ class Machine:
     role: str | None
     """Name of the role in the instance profile, not its ARN."""
     user_data: bytes | None
-    metadata_tags: bool
     """InstanceMetadataTags=enabled: the host may read its tags."""
     launched_at: datetime
 
@@ -41,6 +40,8 @@ class MetadataFacts:
     """What may change while a host runs; asked for at every request to its metadata service."""
 
     tags: Mapping[str, str] = field(default_factory=dict)
+    shows_tags: bool = False
+    """Whether the host may read them there. Systems Manager knows them all the same."""
     spot_action: tuple[str, datetime] | None = None
     """(`terminate` or `stop`, the instant it happens); None while no interruption is announced."""
     credentials: Mapping[str, str] | None = None

@@ -77,7 +77,7 @@ def metadata_tree(machine: Machine, facts: MetadataFacts) -> Tree:
         },
         "services": {"domain": "amazonaws.com", "partition": "aws"},
     }
-    if machine.metadata_tags:
+    if facts.shows_tags:
         tree["tags"] = {"instance": dict(facts.tags)}
     if facts.spot_action is not None:
         action, at = facts.spot_action

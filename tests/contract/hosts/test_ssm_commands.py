@@ -88,7 +88,9 @@ def test_a_host_may_work_that_systems_manager_never_learns_of(shared: Hosts, pai
 
 def test_tags_reach_the_registered_hosts_that_have_them_and_no_other(hosts: Hosts) -> None:
     value = unique("group")
-    wanted = hosts.launch(2, tags={"group": value, "kind": "a"})
+    wanted = hosts.launch(1, tags={"group": value, "kind": "a"})
+    hidden = {"HttpTokens": "required", "InstanceMetadataTags": "disabled"}
+    wanted += hosts.launch(1, tags={"group": value, "kind": "a"}, MetadataOptions=hidden)
     hosts.launch(1, tags={"group": value, "kind": "b"})
     targets = [{"Key": "tag:group", "Values": [value, "other"]}, {"Key": "tag:kind", "Values": ["a"]}]
     sent = hosts.ssm.send_command(

@@ -1,5 +1,6 @@
 """What the metadata service says, from what is known of a machine."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -10,10 +11,11 @@ from localcloud.machine.hypervisor.metadata import Tokens, answer
 MACHINE = Machine(
     instance_id="i-1", image_id="ami-1", instance_type="g6.xlarge", zone="us-east-1a", region="us-east-1",
     private_ip="10.0.1.5", mac="02:00:00:00:00:01", gpus=1, vcpus=4, role="host", user_data=None,
-    metadata_tags=True, launched_at=datetime(2026, 11, 21, tzinfo=UTC),
+    launched_at=datetime(2026, 11, 21, tzinfo=UTC),
 )  # fmt: skip
 FACTS = MetadataFacts(
     tags={"trainyard:run": "r-1"},
+    shows_tags=True,
     spot_action=("terminate", datetime(2026, 11, 21, 12, 0, tzinfo=UTC)),
     credentials={"AccessKeyId": "A"},
 )
@@ -27,6 +29,7 @@ QUIET = MetadataFacts()
         ("/2021-07-15/meta-data/instance-id/", QUIET, b"i-1"),
         ("/latest/meta-data/placement/", QUIET, b"availability-zone\nregion"),
         ("/latest/meta-data/tags/instance", FACTS, b"trainyard:run"),
+        ("/latest/meta-data/tags/instance", replace(FACTS, shows_tags=False), None),
         ("/latest/meta-data/tags/instance/trainyard%3Arun", FACTS, b"r-1"),
         ("/latest/meta-data/iam/security-credentials/", FACTS, b"host"),
         (

@@ -290,7 +290,6 @@ def machine_of(instance: Any) -> Machine:
         vcpus=int(known["VCpuInfo"]["DefaultVCpus"]),
         role=role_of(instance.iam_instance_profile),
         user_data=user_data_of(instance),
-        metadata_tags=instance.metadata_options.instance_metadata_tags == "enabled",
         launched_at=aware(instance.launch_time),
     )
 

@@ -35,10 +35,10 @@ def facts_of(instance_id: str) -> MetadataFacts:
 def _facts(found: Any, account: str) -> MetadataFacts:
     profile = found.iam_instance_profile or {}
     notice = here().notices.get(found.id)
-    visible = found.metadata_options.instance_metadata_tags == "enabled"
-    tags = dict(backend().tags.get(found.id, {})) if visible else {}
+    tags = dict(backend().tags.get(found.id, {}))
     return MetadataFacts(
         tags={key: value for key, value in tags.items() if not key.startswith("aws:")},
+        shows_tags=found.metadata_options.instance_metadata_tags == "enabled",
         spot_action=(notice.action, notice.at) if notice is not None else None,
         credentials=credentials_of(found, account),
         is_spot=market_of(found) == "spot",
