@@ -39,7 +39,7 @@ from training.host.reporting import gpus
 
 FOR_NO_GPU = "the base image has no GPU (ACCELERATOR=none)"
 NO_GPU_HERE = "this builder has no GPU: bake on a type that has one before a job trusts in it"
-METRICS_SECONDS, LOOK_SECONDS = 180.0, 5.0
+METRICS_SECONDS, LOOK_SECONDS = 420.0, 5.0
 AGENT_SECONDS = 30.0
 LEAST_SHARE_FREE, LEAST_BYTES_FREE = 0.2, 10 * 2**30
 OPEN_MODULES = "Open Kernel Module"
