@@ -110,6 +110,21 @@ def test_a_filter_that_is_not_documented_is_invalid(yard: Yard, operation: str) 
 
 
 @pytest.mark.parametrize(
+    ("operation", "name", "listed"),
+    [
+        ("describe_subnets", "cidr", "Subnets"),
+        ("describe_subnets", "cidrBlock", "Subnets"),
+        ("describe_transit_gateways", "tag:k", "TransitGateways"),
+    ],
+)
+def test_a_filter_has_every_name_that_is_documented(
+    yard: Yard, operation: str, name: str, listed: str
+) -> None:
+    answer = getattr(yard.ec2, operation)(Filters=[{"Name": name, "Values": ["10.99.0.0/24"]}])
+    assert answer[listed] == []
+
+
+@pytest.mark.parametrize(
     ("key", "value", "message"),
     [
         ("aws:mine", "v", "reserved for internal use"),
@@ -172,6 +187,15 @@ def test_a_network_that_cannot_be_is_refused(yard: Yard, change: dict[str, Any],
     wanted = {"ImageId": yard.base, "InstanceType": "t3.nano", "MinCount": 1, "MaxCount": 1}
     subnet = next(iter(yard.subnets.values()))
     assert said(yard, lambda ec2: ec2.run_instances(**wanted, SubnetId=subnet, **change))[0] == code
+
+
+def test_an_address_that_no_default_subnet_has_is_refused(yard: Yard) -> None:
+    wanted = {"ImageId": yard.base, "InstanceType": "t3.nano", "MinCount": 1, "MaxCount": 1}
+    found = said(yard, lambda ec2: ec2.run_instances(**wanted, PrivateIpAddress="10.99.1.1"))
+    assert found == (
+        "InvalidParameterValue",
+        "Address 10.99.1.1 does not fall within the subnet's address range",
+    )
 
 
 def test_a_spot_fleet_is_refused_in_words(yard: Yard) -> None:

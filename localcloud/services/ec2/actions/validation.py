@@ -29,7 +29,9 @@ IDS = {
 AT_LEAST_ONE = ("StartInstances", "StopInstances", "RebootInstances")
 """moto's TerminateInstances asks for one itself."""
 FILTER = re.compile(r"<li> <p> <code>([^<]+)</code>")
-"""How botocore's documentation lists what Filters may name."""
+ALSO = re.compile(r"You can also use (.*?) as the filter name")
+CODE = re.compile(r"<code>([^<]+)</code>")
+"""How botocore's documentation lists what Filters may name, and what else the same one is called."""
 LONGEST_KEY, LONGEST_VALUE = 128, 256
 RESERVED = "aws:"
 NO_TEMPLATE = "The specified launch template, with template ID {}, does not exist."
@@ -89,12 +91,10 @@ def _filters(action: str) -> frozenset[str]:
     model = get_service_model("ec2")
     shape = model.operation_model(action).input_shape if action in model.operation_names else None
     members = shape.members if shape is not None else {}
-    return frozenset(
-        name
-        for member in ("Filters", "Filter")
-        if member in members
-        for name in FILTER.findall(members[member].documentation)
-    )
+    told = [members[member].documentation for member in ("Filters", "Filter") if member in members]
+    names = [name for text in told for name in FILTER.findall(text)]
+    names += [name for text in told for part in ALSO.findall(text) for name in CODE.findall(part)]
+    return frozenset(name.strip() for name in names)
 
 
 def _tags(parameters: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
@@ -139,8 +139,13 @@ def _check_network(parameters: Mapping[str, Any]) -> None:
         wanted = ipaddress.IPv4Address(address)
     except ValueError as wrong:
         raise EC2ClientError("InvalidParameterValue", f"Invalid IPv4 address: {address}") from wrong
-    subnet = records.backend().get_subnet(subnet_id) if subnet_id else None
-    if subnet is not None and wanted not in ipaddress.IPv4Network(subnet.cidr_block):
+    backend = records.backend()
+    subnets = (
+        [backend.get_subnet(subnet_id)]
+        if subnet_id
+        else backend.describe_subnets(filters={"default-for-az": ["true"]})
+    )
+    if subnets and not any(wanted in ipaddress.IPv4Network(each.cidr_block) for each in subnets):
         raise EC2ClientError(
             "InvalidParameterValue", f"Address {address} does not fall within the subnet's address range"
         )
