@@ -1,26 +1,22 @@
 """A yard on this machine: the local cloud by its command, and `scripts/deploy` against it."""
 
-import hashlib
 import os
 import shlex
 import socket
 import subprocess
 import sys
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 import boto3
 
 from demo.say import DemoError, console, quote, say
-from stacks.packages import SOFTWARE
+from scripts.assembly import SOURCES, fingerprint_of
 from trainyard.client import Session, Yard
 from trainyard.client.errors import YardIncomplete, YardNotFound
 
 ROOT = Path(__file__).resolve().parent.parent
 TOOLS = os.pathsep.join(str(ROOT / folder) for folder in (".tools/bin", ".venv/bin"))
-SOURCES = ("app.py", "cdk.json", "stacks", "lambdas", "requirements-lambda.txt", *SOFTWARE)
-"""What the synthesised assembly is made of."""
 CHOICES = ("-c", "look_seconds=20", "-c", "bake_on_deploy=false")
 """A local cloud's bakes take minutes, so a lost event need not cost ten; and the demo shows its bake itself."""
 
@@ -122,20 +118,6 @@ class Cloud:
                 shlex.join(["python", *command[1:]]),
             )
         return done
-
-
-def fingerprint_of(sources: Iterable[Path]) -> str:
-    """One hash over names and contents of every source file; compiled files do not count."""
-    files = sorted(
-        file
-        for source in sources
-        for file in ([source] if source.is_file() else source.rglob("*"))
-        if file.is_file() and "__pycache__" not in file.parts
-    )
-    total = hashlib.sha256()
-    for file in files:
-        total.update(f"{file.relative_to(ROOT)}\0{hashlib.sha256(file.read_bytes()).hexdigest()}\n".encode())
-    return total.hexdigest()
 
 
 def client_environment(cloud: dict[str, str]) -> dict[str, str]:
