@@ -115,9 +115,10 @@ def test_a_filter_that_is_not_documented_is_invalid(yard: Yard, operation: str) 
         ("describe_subnets", "cidr", "Subnets"),
         ("describe_subnets", "cidrBlock", "Subnets"),
         ("describe_transit_gateways", "tag:k", "TransitGateways"),
+        ("describe_vpcs", "cidr-block", "Vpcs"),
     ],
 )
-def test_a_filter_has_every_name_that_is_documented(
+def test_a_filter_has_every_name_that_is_documented_or_that_everybody_uses(
     yard: Yard, operation: str, name: str, listed: str
 ) -> None:
     answer = getattr(yard.ec2, operation)(Filters=[{"Name": name, "Values": ["10.99.0.0/24"]}])

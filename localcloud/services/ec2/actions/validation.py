@@ -32,6 +32,8 @@ FILTER = re.compile(r"<li> <p> <code>([^<]+)</code>")
 ALSO = re.compile(r"You can also use (.*?) as the filter name")
 CODE = re.compile(r"<code>([^<]+)</code>")
 """How botocore's documentation lists what Filters may name, and what else the same one is called."""
+UNDOCUMENTED = {"DescribeVpcs": ("cidr-block", "isDefault")}
+"""What EC2 takes all the same: Ansible's ec2_vpc_net and Terraform's data source aws_vpc ask so."""
 LONGEST_KEY, LONGEST_VALUE = 128, 256
 RESERVED = "aws:"
 NO_TEMPLATE = "The specified launch template, with template ID {}, does not exist."
@@ -94,7 +96,9 @@ def _filters(action: str) -> frozenset[str]:
     told = [members[member].documentation for member in ("Filters", "Filter") if member in members]
     names = [name for text in told for name in FILTER.findall(text)]
     names += [name for text in told for part in ALSO.findall(text) for name in CODE.findall(part)]
-    return frozenset(name.strip() for name in names)
+    return (
+        frozenset(name.strip() for name in (*names, *UNDOCUMENTED.get(action, ()))) if names else frozenset()
+    )
 
 
 def _tags(parameters: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
