@@ -15,9 +15,9 @@ UV := .venv/bin/uv
 # pip does by itself: else each process compiles what it imports where nothing may be written (TensorFlow: 6 s).
 install = $(UV) pip install --quiet --compile-bytecode --python $(1) $(2) || $(1) -m pip install --quiet $(2)
 
-.PHONY: help setup demo preflight deploy destroy test simulate permissions check format bench clean
+.PHONY: help setup demo preflight deploy destroy test simulate permissions interoperability check format bench clean
 help: ## list the targets
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 20
 
 setup: .venv/.ready ## everything the other targets need (they call it)
 	@$(MAKE) -j3 .tools/cdk/.ready .tools/awscli/.ready .venv-host/.ready
@@ -42,6 +42,9 @@ simulate: .venv/.ready ## every fault at every place, in a simulated AWS; SEEDS=
 
 permissions: setup ## every permission of every role taken away, one by one, each in a run of its own (an hour)
 	@$(VENV) -m pytest tests/permissions $(ARGS)
+
+interoperability: setup ## moto's own tests and Ansible's EC2 modules against the local cloud; writes docs/interoperability.md
+	@$(VENV) -m tests.interoperability $(ARGS)
 
 check: .venv/.ready ## format, lint, types, layers, unit tests (seconds)
 	@scripts/check

@@ -1,0 +1,129 @@
+"""Other people's tests and modules against the local cloud: what of them passes, and why the rest does not.
+
+`make interoperability` runs moto's own tests of EC2 and Systems Manager in server mode, and a playbook for each of
+Ansible's EC2 modules, and writes docs/interoperability.md. It ends with 1 where something fails without a reason that
+`reasons.yaml` knows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shutil
+import sys
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from demo.local import ROOT, Cloud, port_for
+from tests.interoperability import ansible, moto_suite
+from tests.interoperability.result import Result, State
+
+BUILD = ROOT / "build" / "interoperability"
+REASONS = Path(__file__).with_name("reasons.yaml")
+PAGE = ROOT / "docs" / "interoperability.md"
+SUITES: dict[str, Callable[[Path, Cloud], list[Result]]] = {"moto": moto_suite.run, "ansible": ansible.run}
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why what matches `pattern` (its name, then what it says) fails."""
+
+    name: str
+    why: str
+    pattern: re.Pattern[str]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="make interoperability", description=__doc__)
+    parser.add_argument("suites", nargs="*", choices=[[], *SUITES], help="only these")
+    chosen = parser.parse_args(argv).suites or list(SUITES)
+    reasons = [
+        Reason(name, each["why"], re.compile("|".join(each["patterns"])))
+        for name, each in yaml.safe_load(REASONS.read_text()).items()
+    ]
+    found: dict[str, list[Result]] = {}
+    for name in chosen:
+        state = BUILD / name / "state"
+        shutil.rmtree(state, ignore_errors=True)
+        state.mkdir(parents=True)
+        cloud = Cloud(state, port_for(0))
+        cloud.up()
+        try:
+            found[name] = SUITES[name](BUILD / name, cloud)
+        finally:
+            cloud.down()
+    unexplained = [
+        (each, text) for results in found.values() for each in results
+        if (text := _unexplained(each, reasons))
+    ]  # fmt: skip
+    for each, text in unexplained:
+        print(f"{each.name}: {text}")
+    if set(chosen) == set(SUITES):
+        PAGE.write_text(_page(found, reasons))
+    for name, results in found.items():
+        print(f"{name}: {_counts(results)}")
+    return 1 if unexplained else 0
+
+
+def _unexplained(result: Result, reasons: Sequence[Reason]) -> str:
+    if result.state is not State.FAILED or _reason(result, reasons):
+        return ""
+    return result.said.splitlines()[0][:300] if result.said else "says nothing"
+
+
+def _reason(result: Result, reasons: Sequence[Reason]) -> Reason | None:
+    text = f"{result.name}\n{result.said}"
+    return next((each for each in reasons if each.pattern.search(text)), None)
+
+
+def _counts(results: Sequence[Result]) -> str:
+    counted = Counter(each.state for each in results)
+    return ", ".join(f"{counted[state]} {state}" for state in State if counted[state])
+
+
+def _page(found: dict[str, list[Result]], reasons: Sequence[Reason]) -> str:
+    lines: list[Any] = [
+        "# Other people's tests against the local cloud",
+        "",
+        "Written by `make interoperability`: moto's own tests of EC2 and Systems Manager, of the version that the",
+        "local cloud is made with, in server mode and on one account that is never reset; and a playbook for each of",
+        "Ansible's EC2 modules (`amazon.aws`): made twice, shown, removed twice, where the second time must change",
+        "nothing. What passes, and for each that does not, why.",
+    ]
+    for name, results in found.items():
+        lines += [
+            "",
+            f"## {name}: {_counts(results)}",
+            "",
+            *_by_group(results),
+            "",
+            *_by_reason(results, reasons),
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def _by_group(results: Sequence[Result]) -> list[str]:
+    groups = sorted({each.group for each in results})
+    rows = ["| of | passed | failed | skipped |", "|---|---:|---:|---:|"]
+    for group in groups:
+        counted = Counter(each.state for each in results if each.group == group)
+        rows.append(f"| {group} | " + " | ".join(str(counted[state]) for state in State) + " |")
+    return rows
+
+
+def _by_reason(results: Sequence[Result], reasons: Sequence[Reason]) -> list[str]:
+    failed = [each for each in results if each.state is State.FAILED]
+    counted = Counter(reason.name if (reason := _reason(each, reasons)) else "unexplained" for each in failed)
+    rows = ["| failed | why |", "|---:|---|"]
+    why = {each.name: each.why for each in reasons} | {"unexplained": "nobody knows yet"}
+    rows += [f"| {count} | {why[name]} |" for name, count in counted.most_common()]
+    return rows
+
+
+if __name__ == "__main__":
+    sys.exit(main())
