@@ -30,6 +30,15 @@ def test_every_alarm_tells_the_topic_and_says_what_to_do(yard: Assembly) -> None
         assert alarm.properties["TreatMissingData"] == ("breaching" if absent else "notBreaching")
 
 
+def test_the_alarm_of_a_stopped_execution_says_what_a_rule_does_with_its_hosts(yard: Assembly) -> None:
+    told = {
+        alarm.properties["AlarmName"]: alarm.properties["AlarmDescription"]
+        for alarm in yard.resources("AWS::CloudWatch::Alarm")
+    }
+    assert "Its hosts are ended" in told["trainyard-run-cut-short"]
+    assert "othing was released" not in "".join(told.values())
+
+
 def test_an_alarm_watches_one_plain_metric_which_is_told(yard: Assembly) -> None:
     """More than one, in metric math, is billed as so many alarms."""
     machines = {f"{{{each.name}}}" for each in yard.resources("AWS::StepFunctions::StateMachine")}

@@ -1,6 +1,7 @@
 """`pip install -r requirements.txt` is enough for `cdk deploy`."""
 
 import ast
+import json
 import sys
 from importlib.metadata import packages_distributions
 from pathlib import Path
@@ -20,6 +21,11 @@ def test_what_the_app_imports_is_in_requirements_txt() -> None:
     }
     assert {name for name, packages in needed.items() if not packages & listed} == set()
     assert {"aws_cdk", "constructs", "yaml"} <= needed.keys()
+
+
+def test_the_app_is_started_by_whatever_python_is_there() -> None:
+    """Not by one of a folder that `make` has made."""
+    assert json.loads((ROOT / "cdk.json").read_text())["app"] == "python3 app.py"
 
 
 def imported(file: Path, seen: set[Path]) -> set[str]:
