@@ -36,8 +36,6 @@ THROTTLED = frozenset(
         "RequestLimitExceeded",
         "RequestThrottled",
         "RequestThrottledException",
-        "RequestTimeout",
-        "RequestTimeoutException",
         "SlowDown",
         "Throttling",
         "ThrottlingException",
@@ -48,7 +46,14 @@ THROTTLED = frozenset(
     }
 )
 """AWS has done nothing, for now."""
-TROUBLE = THROTTLED | {"InternalError", "InternalFailure", "InternalServerError", "ServiceUnavailable"}
+TROUBLE = THROTTLED | {
+    "InternalError",
+    "InternalFailure",
+    "InternalServerError",
+    "RequestTimeout",
+    "RequestTimeoutException",
+    "ServiceUnavailable",
+}
 """A service's own trouble: whatever else it is asked now fares no better."""
 NO_ANSWER = (HTTPClientError, NoConnectionError, IncompleteReadError)
 """botocore's errors where a service was not reached, said nothing or broke off."""
@@ -69,24 +74,20 @@ ACTIONS = {"s3:ListObjectsV2": "s3:ListBucket", "dynamodb:TransactWriteItems": "
 """IAM's names of actions, where they are not the operation's."""
 
 
-READ_SECONDS = {"ec2": 90.0}
-"""For an answer. A fleet of fifty hosts takes EC2 a while, and who gives up asks for it once more."""
-
-
 @cache
-def client(service: str, region: str | None = None) -> Any:
+def client(service: str, region: str | None = None, *, read_seconds: float = 30.0) -> Any:
     """The client of this process for that service, in the process's own region where none is named; botocore does the
-    retries that AWS's hiccups need."""
+    retries that AWS's hiccups need. `read_seconds`: how long it waits for an answer."""
     config = Config(
         retries={"mode": "standard", "total_max_attempts": 5},
         connect_timeout=5,
-        read_timeout=READ_SECONDS.get(service, 30.0),
+        read_timeout=read_seconds,
     )
     made = boto3.client(service, region_name=region, config=config)
     made.meta.events.register("after-call", _raise_known)
     made.meta.events.register("after-call-error", _raise_network)
     if service == "dynamodb":
-        made.meta.events.register("needs-retry.dynamodb.TransactWriteItems", _wait_for_the_other)
+        made.meta.events.register("needs-retry.dynamodb.TransactWriteItems", _wait_for_others)
     if service in SHOWN_LATE:
         made.meta.events.register(f"needs-retry.{service}.{SHOWN_LATE[service]}", _wait_until_shown)
     return made
@@ -119,7 +120,7 @@ def _raise_known(http_response: Any, parsed: dict[str, Any], model: Any, **_: An
     denied = denial(code, message, action=f"{PREFIXES.get(service, service)}:{model.name}")
     if denied:
         raise denied
-    if code in TROUBLE or http_response.status_code >= 500 or _met_another(parsed):
+    if code in TROUBLE or http_response.status_code >= 500 or _cancelled_for_now(parsed):
         raise ServiceUnavailable(f"{service} does not do {model.name} now ({code}: {message})", code)
 
 
@@ -133,17 +134,15 @@ def unanswered(error: Exception) -> ServiceUnavailable:
     return ServiceUnavailable(f"AWS could not be asked: {error}", type(error).__name__)
 
 
-def _met_another(parsed: Mapping[str, Any]) -> bool:
-    """Whether a transaction failed for nothing but others."""
+def _cancelled_for_now(parsed: Mapping[str, Any]) -> bool:
+    """Whether a transaction failed for reasons that pass."""
     codes = {str(reason.get("Code")) for reason in parsed.get("CancellationReasons", [])} - {"None"}
     return bool(codes) and codes <= NOT_NOW
 
 
-def _wait_for_the_other(
-    response: tuple[Any, Mapping[str, Any]] | None, attempts: int, **_: Any
-) -> float | None:
-    """Seconds until botocore tries a transaction again; None where its own rules decide."""
-    if response is None or not _met_another(response[1]) or attempts >= CONFLICT_TRIES:
+def _wait_for_others(response: tuple[Any, Mapping[str, Any]] | None, attempts: int, **_: Any) -> float | None:
+    """Seconds until botocore tries such a transaction again; None where its own rules decide."""
+    if response is None or not _cancelled_for_now(response[1]) or attempts >= CONFLICT_TRIES:
         return None
     return random.uniform(0.5, 1.0) * CONFLICT_SECONDS * (1 << attempts)
 

@@ -34,6 +34,9 @@ KINDS = {
 }
 """What kind of no each of EC2's codes is. Any other code means the yard is set up wrongly."""
 ROOT_DEVICE = "/dev/sda1"
+ANSWER_SECONDS = 75.0
+"""A fleet of fifty hosts takes EC2 a while, and who gives up asks for it once more: twice, in the three minutes that
+Launch has."""
 
 
 @dataclass(frozen=True)
@@ -112,7 +115,7 @@ def launch(
         ],
     }
     try:
-        answer = client("ec2").create_fleet(**request)
+        answer = client("ec2", read_seconds=ANSWER_SECONDS).create_fleet(**request)
     except ClientError as error:
         return _fleet_refusal(error.response["Error"]["Code"], error.response["Error"].get("Message", ""))
     groups = answer.get("Instances", [])

@@ -196,9 +196,8 @@ def _stopped(context: SignalContext, signal: FromHost, now: datetime) -> str:
         if is_new:  # patrol repeats it every minute, alive or not
             _beat(records, context.attempt)
         return f"{instance} stopped ({why}); others have not yet"
-    step = records.attempts[context.attempt].reached_with(
-        step
-    )  # the last to leave may be one that knows no step
+    # The last to leave may be one that knows no step.
+    step = records.attempts[context.attempt].reached_with(step)
     if ledger_rows.at_its_limit(records, context.attempt):
         return _limit_reached(context, records, step, now)
     trouble = ledger_rows.interruption(records, context.attempt, step)

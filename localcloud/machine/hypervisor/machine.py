@@ -27,7 +27,6 @@ class Machine:
     role: str | None
     """Name of the role in the instance profile, not its ARN."""
     user_data: bytes | None
-    """InstanceMetadataTags=enabled: the host may read its tags."""
     launched_at: datetime
 
     @property
@@ -41,7 +40,7 @@ class MetadataFacts:
 
     tags: Mapping[str, str] = field(default_factory=dict)
     shows_tags: bool = False
-    """Whether the host may read them there. Systems Manager knows them all the same."""
+    """InstanceMetadataTags=enabled: the host may read them there. Systems Manager knows them all the same."""
     spot_action: tuple[str, datetime] | None = None
     """(`terminate` or `stop`, the instant it happens); None while no interruption is announced."""
     credentials: Mapping[str, str] | None = None
