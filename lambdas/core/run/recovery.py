@@ -19,7 +19,8 @@ MOST_RESTART_SECONDS = 300
 LOST_WITH_NAME = ("Interrupted", "HostLost", "StartFailed", "HostsNotReady", "ProgramHangs")
 """Troubles that name their hosts: the others may stay."""
 RESTART_SECONDS = {"Interrupted": 0, "HostLost": 5}
-"""Seconds before the second attempt, doubled each time; 10 for every other trouble."""
+"""Seconds before the second attempt, doubled each time; 10 for every other trouble. A first loss is chance, and the
+hosts that stay are paid for while they wait: it has no pause."""
 NOBODY_KNOWS = ("States.HeartbeatTimeout", "States.Timeout")
 SERVICE_TROUBLE = ("Lambda.", "Sandbox.", "Runtime.ExitError", "Runtime.OutOfMemory")
 """Beginnings of the error names by which AWS says that it, or a function's process, failed; none of our own words."""
@@ -176,6 +177,8 @@ def _advice(blame: errors.Blame) -> str:
 
 
 def _pause(error: str, attempt: int) -> int:
+    if error == "HostLost" and attempt == 1:
+        return 0
     first: int = RESTART_SECONDS.get(error, 10)
     doubled: int = first * 2 ** min(attempt - 1, 10)
     return min(MOST_RESTART_SECONDS, doubled)

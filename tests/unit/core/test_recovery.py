@@ -32,8 +32,9 @@ AGAIN = [
     ("an interruption never pauses", Trouble(error="Interrupted", lost=ONE), 3, 0, KeptHosts.SURVIVORS),
     ("hosts that are well go on", Trouble(error="Interrupted", all_well=True), 1, 0, KeptHosts.SURVIVORS),
     ("nobody knows whether they are", Trouble(error="Interrupted"), 1, 0, KeptHosts.NONE),
-    ("a lost host is replaced", Trouble(error="HostLost", lost=ONE), 1, 5, KeptHosts.SURVIVORS),
-    ("the pause doubles", Trouble(error="HostLost", lost=ONE), 3, 20, KeptHosts.SURVIVORS),
+    ("a lost host is replaced at once", Trouble(error="HostLost", lost=ONE), 1, 0, KeptHosts.SURVIVORS),
+    ("another waits", Trouble(error="HostLost", lost=ONE), 2, 10, KeptHosts.SURVIVORS),
+    ("longer each time", Trouble(error="HostLost", lost=ONE), 3, 20, KeptHosts.SURVIVORS),
     (
         "a failed start is tried with another host",
         Trouble(error="StartFailed", lost=ONE),
@@ -50,7 +51,7 @@ AGAIN = [
     ),
     ("silence says nothing of who is well", Trouble(error="States.HeartbeatTimeout"), 1, 10, KeptHosts.NONE),
     ("nor does a timeout", Trouble(error="States.Timeout"), 2, 20, KeptHosts.NONE),
-    ("a loss without names replaces all", Trouble(error="HostLost"), 1, 5, KeptHosts.NONE),
+    ("a loss without names replaces all", Trouble(error="HostLost"), 1, 0, KeptHosts.NONE),
     (
         "a program that hung is started on the same hosts",
         Trouble(error="ProgramHangs", all_well=True),
