@@ -21,7 +21,7 @@ from lambdas.core.images.recipe import Builder
 from lambdas.core.model.instance_types import Market, cpu_types, instance_type, quota
 from lambdas.core.model.job import Hardware
 from trainyard.client import Session, YardError
-from trainyard.client.preflight import Need, Needs, Preflight, Verdict, look, request_increases
+from trainyard.client.preflight import Need, Needs, Network, Preflight, Verdict, look, request_increases
 
 ROOT = Path(__file__).resolve().parent.parent
 WORKERS = 2
@@ -76,7 +76,13 @@ def needs_of(context: Mapping[str, Any]) -> Needs:
         types=sorted({*jobs, *builder}),
         quotas=[Need(known.code, known.name, vcpus, purpose) for known, vcpus, purpose in wanted if known],
         monthly_dollars=float(context["monthly_dollars"]),
-        vpcs=0 if context["vpc"] else 1,
+        notify=context["notify"],
+        network=Network(
+            vpc=context["vpc"],
+            subnets=[each.strip() for each in context["subnets"].split(",") if each.strip()],
+            private=str(context["private"]).lower() == "true",
+            base_image_parameter=context["base_image_parameter"],
+        ),
         key=context["kms_key"],
     )
 

@@ -1,6 +1,7 @@
 """What a new account lacks is said before anything is launched, with what to type."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import boto3
 import pytest
@@ -8,7 +9,7 @@ import yaml
 
 from tests.contract.conftest import FACTS, REGION, Cloud, Credentials, free_port
 from trainyard.client import Session
-from trainyard.client.preflight import Need, Needs, Verdict, look, request_increases
+from trainyard.client.preflight import Need, Needs, Network, Row, Verdict, look, request_increases
 
 SPOT, ON_DEMAND = "L-3819A6DF", "L-DB2E81BA"
 NEEDS = Needs(
@@ -73,3 +74,47 @@ def test_what_the_credentials_may_not_read_is_said_and_the_rest_is_looked_at(clo
     assert rows["quotas"].verdict is Verdict.UNKNOWN
     assert "servicequotas:GetServiceQuota was denied" in rows["quotas"].found
     assert rows["instance types"].verdict is Verdict.READY
+
+
+def about(subject: str, cloud: Cloud, needs: Needs) -> Row:
+    (row,) = [row for row in look(session(cloud), needs).rows if row.subject == subject]
+    return row
+
+
+def test_a_yard_that_cannot_bake_for_want_of_a_way_out_is_told_so(cloud: Cloud) -> None:
+    """A closed network needs a base image that asks a mirror; whether a network of the customer's is closed, its
+    routes say."""
+    ec2 = cloud.client("ec2")
+    vpc = ec2.create_vpc(CidrBlock="10.9.0.0/16")["Vpc"]["VpcId"]
+    closed, open_ = (
+        ec2.create_subnet(VpcId=vpc, CidrBlock=f"10.9.{number}.0/24")["Subnet"]["SubnetId"]
+        for number in (0, 1)
+    )
+    gateway = ec2.create_internet_gateway()["InternetGateway"]["InternetGatewayId"]
+    ec2.attach_internet_gateway(InternetGatewayId=gateway, VpcId=vpc)
+    table = ec2.create_route_table(VpcId=vpc)["RouteTable"]["RouteTableId"]
+    ec2.create_route(RouteTableId=table, DestinationCidrBlock="0.0.0.0/0", GatewayId=gateway)
+    ec2.associate_route_table(RouteTableId=table, SubnetId=open_)
+
+    def verdict(network: Network) -> Verdict:
+        row = about("way out of the hosts", cloud, Needs(["g6.xlarge"], [], network=network))
+        assert ("-c base_image_parameter=" in row.next_step) == (row.verdict is Verdict.SHORT)
+        return row.verdict
+
+    assert verdict(Network()) is Verdict.READY
+    assert verdict(Network(private=True)) is Verdict.SHORT
+    assert verdict(Network(private=True, base_image_parameter="/ours/image")) is Verdict.READY
+    assert verdict(Network(vpc, [open_])) is Verdict.READY
+    assert verdict(Network(vpc, [open_, closed])) is Verdict.SHORT
+    (main,) = ec2.describe_route_tables(
+        Filters=[{"Name": "vpc-id", "Values": [vpc]}, {"Name": "association.main", "Values": ["true"]}]
+    )["RouteTables"]
+    ec2.create_route(RouteTableId=main["RouteTableId"], DestinationCidrBlock="0.0.0.0/0", GatewayId=gateway)
+    assert verdict(Network(vpc, [open_, closed])) is Verdict.READY
+
+
+def test_whoever_is_told_of_nothing_is_told_so(cloud: Cloud) -> None:
+    nobody = about("notices", cloud, NEEDS)
+    assert "-c notify=" in nobody.next_step
+    somebody = about("notices", cloud, replace(NEEDS, notify="ops@example.com"))
+    assert (somebody.found, somebody.next_step) == ("mailed to ops@example.com", "")

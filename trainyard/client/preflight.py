@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -13,7 +13,10 @@ from trainyard.client.errors import Denied
 from trainyard.client.session import Session
 
 AWS_KEY = "alias/aws/ebs"
+AWS_IMAGES = "/aws/service/"
+"""Parameters of images that AWS publishes: their pip, uv and apt-get ask the public indexes."""
 BOOTSTRAP = "CDKToolkit"
+ANYWHERE = frozenset({"0.0.0.0/0", "::/0"})
 SERVICES = ("spot.amazonaws.com", "ec2fleet.amazonaws.com")
 """EC2 acts through roles of these, which AWS makes at the first use by somebody who may."""
 VPCS_BY_DEFAULT = 5
@@ -45,14 +48,26 @@ class Need:
 
 
 @dataclass(frozen=True)
+class Network:
+    """Where hosts are to live: in subnets of the customer's (`vpc` is theirs), else in a VPC of the yard's own, without
+    a way out where it is `private`. `base_image_parameter` names what a bake starts from."""
+
+    vpc: str = ""
+    subnets: Sequence[str] = ()
+    private: bool = False
+    base_image_parameter: str = AWS_IMAGES
+
+
+@dataclass(frozen=True)
 class Needs:
     """What a yard asks of an account. `types` are those its builder and its jobs start from, `key` is the ARN of the
-    customer's KMS key that it is deployed with."""
+    customer's KMS key that it is deployed with, `notify` where its notices are mailed to."""
 
     types: Sequence[str]
     quotas: Sequence[Need]
     monthly_dollars: float = 0.0
-    vpcs: int = 1
+    notify: str = ""
+    network: Network = field(default_factory=Network)
     key: str = ""
 
 
@@ -98,8 +113,10 @@ def look(session: Session, needs: Needs) -> Preflight:
         ("CDK bootstrap", lambda: [_bootstrap(session)]),
         ("KMS key", lambda: list(_key(session, needs.key))),
         ("EBS encryption", lambda: [encryption(session, needs.key)]),
-        ("VPCs", lambda: [_vpcs(session, needs.vpcs)]),
+        ("VPCs", lambda: [_vpcs(session, 0 if needs.network.vpc else 1)]),
+        ("way out of the hosts", lambda: [_way_out(session, needs.network)]),
         ("budget", lambda: [_budget(needs.monthly_dollars)]),
+        ("notices", lambda: [_notices(needs.notify)]),
     )
     rows: list[Row] = []
     for subject, ask in looks:
@@ -274,6 +291,41 @@ def _vpcs(session: Session, more: int) -> Row:
     return Row(
         "VPCs", found, needed, Verdict.SHORT, f"{step} (none is needed where the yard is there already)"
     )
+
+
+def _way_out(session: Session, network: Network) -> Row:
+    """Whether a bake reaches the package indexes. A route to anywhere may still end at a firewall, which nobody sees
+    from here."""
+    subject, needed = "way out of the hosts", "package indexes, for a bake"
+    if not network.base_image_parameter.startswith(AWS_IMAGES):
+        return Row(subject, "the yard's own base image", needed, Verdict.READY)
+    if not network.vpc:
+        closed, found = network.private, "none (private)" if network.private else "an internet gateway"
+    else:
+        shut = [subnet for subnet in network.subnets if not _leads_out(session, network.vpc, subnet)]
+        closed, found = bool(shut), f"none from {', '.join(shut)}" if shut else f"a route of {network.vpc}"
+    step = "deploy with -c base_image_parameter=..., an image of yours whose pip, uv and apt-get ask a mirror in there"
+    return Row(subject, found, needed, Verdict.SHORT if closed else Verdict.READY, step if closed else "")
+
+
+def _leads_out(session: Session, vpc: str, subnet: str) -> bool:
+    """By its own route table, else by the VPC's main one."""
+    ask = session.client("ec2").describe_route_tables
+    own = ask(Filters=[{"Name": "association.subnet-id", "Values": [subnet]}])["RouteTables"]
+    main = [{"Name": "vpc-id", "Values": [vpc]}, {"Name": "association.main", "Values": ["true"]}]
+    return any(
+        ANYWHERE & {route.get("DestinationCidrBlock"), route.get("DestinationIpv6CidrBlock")}
+        and route.get("State") == "active"
+        for table in own or ask(Filters=main)["RouteTables"]
+        for route in table["Routes"]
+    )
+
+
+def _notices(address: str) -> Row:
+    if address:
+        return Row("notices", f"mailed to {address}", "an address, if you want them", Verdict.READY)
+    step = "deploy with -c notify=you@example.com: else nobody is told of an alarm or of a bake that failed"
+    return Row("notices", "mailed to nobody", "an address, if you want them", Verdict.READY, step)
 
 
 def _budget(dollars: float) -> Row:
