@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import boto3
@@ -24,6 +25,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from botocore.httpsession import URLLib3Session
 
 from localcloud.base.background import in_background
+from localcloud.base.facts import Spread
 from localcloud.base.injected import Lasting
 from localcloud.machine.hypervisor import Execution, HostNotRunningError, Hypervisor, Machine, Result
 from localcloud.services.ssm.commands import Command, Commands, Invocation, StepRun
@@ -77,11 +79,12 @@ class Agents:
     _: KW_ONLY
     endpoint: str
     output: Path
-    boot_seconds: float | None
+    boot_seconds: Spread | None
     now: Callable[[], float]
 
     def __post_init__(self) -> None:
         self._lock = threading.RLock()
+        self._chance = Random()
         self._agents: dict[str, Agent] = {}
         self.commands.deliver = self.deliver
         self.commands.stop = self.stop
@@ -103,7 +106,7 @@ class Agents:
         with self._lock:
             self._agents[machine.instance_id] = agent
         if self.boot_seconds is not None:
-            pause = self.boot_seconds
+            pause = self.boot_seconds.draw(self._chance)
             in_background(f"ssm agent {machine.instance_id}", lambda: self._stay_registered(agent, pause))
 
     # --- asked by the service ---

@@ -1,10 +1,11 @@
 """The file of facts, and what a user may lay over it."""
 
 from pathlib import Path
+from random import Random
 
 import pytest
 
-from localcloud.base.facts import Facts, FactsError, value_for_pool
+from localcloud.base.facts import Facts, FactsError, Spread, value_for_pool
 from localcloud.base.rates import Rate, rate_of
 
 
@@ -20,7 +21,17 @@ def test_an_overlay_changes_only_what_it_names(tmp_path: Path) -> None:
     assert facts.latencies.stop == Facts.load().latencies.stop
     assert facts.quotas["L-DB2E81BA"].value == 8
     assert overlay(tmp_path, "latencies: {agent: never}\n").latencies.agent is None
+    assert overlay(tmp_path, "latencies: {agent: 90}\n").latencies.agent == Spread(90, 90)
     assert facts.quotas["L-DB2E81BA"].name == "Running On-Demand G and VT instances"
+
+
+def test_agents_register_some_sooner_some_minutes_later(tmp_path: Path) -> None:
+    given = overlay(tmp_path, "latencies: {agent: {median: 30, p95: 240}}\n").latencies.agent
+    assert given is not None
+    seconds = sorted(given.draw(Random(number)) for number in range(2000))
+    assert 25 < seconds[1000] < 35
+    assert 190 < seconds[1900] < 300
+    assert Spread(0, 0).draw(Random(1)) == 0
 
 
 @pytest.mark.parametrize(
@@ -28,7 +39,10 @@ def test_an_overlay_changes_only_what_it_names(tmp_path: Path) -> None:
     [
         ("latencys: {boot: 1}", "latencys"),
         ("latencies: {bot: 1}", "latencies.bot"),
-        ("latencies: {agent: soon}", "latencies.agent: 'soon'; allowed: seconds from 0, or never"),
+        ("latencies: {agent: soon}", "latencies.agent: 'soon'; allowed: seconds from 0, {median: 30"),
+        ("latencies: {agent: {median: 30}}", "latencies.agent"),
+        ("latencies: {agent: {median: 30, p95: 5}}", "latencies.agent"),
+        ("latencies: {agent: {median: 0, p95: 5}}", "latencies.agent"),
         ("capacity: {g5.xlarge: 1}", "capacity.g5.xlarge"),
         ("images: {ami-1: {root_gib: 8}}", "images.ami-1"),
         ("images: {ami-0b5eacf05cf9e0001: {files: {etc/motd: hello}}}", "etc/motd: a path"),
