@@ -23,6 +23,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 ZONES = "us-east-1a,us-east-1b,us-east-1c"
+KEY = "arn:aws:kms:us-east-1:123456789012:key/9a746902-de65-49d8-9234-021e1480b584"
 
 
 def synthesise(folder: Path, context: Mapping[str, Any]) -> Assembly:
@@ -59,3 +60,9 @@ def private_yard(tmp_path_factory: pytest.TempPathFactory) -> Assembly:
         "zones": ZONES,
     }
     return synthesise(tmp_path_factory.mktemp("private"), context)
+
+
+@pytest.fixture(scope="session")
+def keyed(tmp_path_factory: pytest.TempPathFactory) -> Assembly:
+    """One whose every secret is under a customer's key."""
+    return synthesise(tmp_path_factory.mktemp("keyed"), {"zones": ZONES, "kms_key": KEY})

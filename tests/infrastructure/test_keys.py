@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from tests.infrastructure.assembly import Assembly, Permission
-from tests.infrastructure.conftest import ROOT, ZONES, synthesise
+from tests.infrastructure.conftest import KEY, ROOT
 
-KEY = "arn:aws:kms:us-east-1:123456789012:key/9a746902-de65-49d8-9234-021e1480b584"
 OBJECTS_READ, OBJECTS_WRITTEN = {"s3:GetObject", "s3:GetObjectVersion"}, {"s3:PutObject"}
 ROWS_WRITTEN = {"dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:DeleteItem"}
 HOSTS = {"ec2:RunInstances", "ec2:CreateFleet", "ec2:StartInstances", "ec2:CreateImage"}
@@ -23,11 +22,6 @@ VOLUMES = {
     "kms:ReEncryptFrom",
     "kms:ReEncryptTo",
 }
-
-
-@pytest.fixture(scope="module")
-def keyed(tmp_path_factory: pytest.TempPathFactory) -> Assembly:
-    return synthesise(tmp_path_factory.mktemp("keyed"), {"zones": ZONES, "kms_key": KEY})
 
 
 def through(service: str) -> dict[str, Any]:

