@@ -257,6 +257,18 @@ def test_an_invocation_is_counted_whoever_has_called(cloud: Cloud) -> None:
     assert total(cloud, "AWS/Lambda", "Invocations", FunctionName=sound) == 2.0
     assert total(cloud, "AWS/Lambda", "Errors", FunctionName=sound) == 0.0
     assert (total(cloud, "AWS/Lambda", "Duration", FunctionName=sound) or 0) > 0
+    events = cloud.client("events")
+    rule = events.put_rule(Name=unique("rule"), EventPattern=json.dumps({"source": [sound]}))["RuleArn"]
+    events.put_targets(Rule=rule.rpartition("/")[2], Targets=[{"Id": "it", "Arn": arn}])
+    cloud.client("lambda").add_permission(
+        FunctionName=sound,
+        StatementId="rule",
+        Action="lambda:InvokeFunction",
+        Principal="events.amazonaws.com",
+        SourceArn=rule,
+    )
+    events.put_events(Entries=[{"Source": sound, "DetailType": "test", "Detail": "{}"}])
+    eventually(lambda: total(cloud, "AWS/Lambda", "Invocations", FunctionName=sound) == 3.0)
     failing = cloud.function("def handler(event, context): raise ValueError('always')")
     cloud.client("lambda").invoke(FunctionName=failing, InvocationType="Event")
     eventually(lambda: total(cloud, "AWS/Lambda", "Errors", FunctionName=failing) == 3.0)

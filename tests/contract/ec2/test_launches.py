@@ -49,6 +49,9 @@ def test_tags_of_the_request_are_added_to_those_of_the_template(yard: Yard) -> N
     fleet = yard.fleet(yard.template(), ["g6.xlarge/a"], 1, TagSpecifications=tags(*kinds, run="r1"))
     host = yard.instance(members(fleet)[0])
     assert {"run": "r1", "yard": "of-the-template"}.items() <= as_dict(host["Tags"]).items()
+    with_key = yard.template(TagSpecifications=tags("instance", yard="of-the-template"))
+    both = yard.fleet(with_key, ["g6.xlarge/a"], 1, TagSpecifications=tags("instance", yard="of-the-request"))
+    assert as_dict(yard.instance(members(both)[0])["Tags"])["yard"] == "of-the-request"
     assert as_dict(host["Tags"])["aws:ec2:fleet-id"] == fleet["FleetId"]
     made = [
         host["NetworkInterfaces"][0]["NetworkInterfaceId"],

@@ -2,7 +2,10 @@
 
 import io
 import os
+import re
 import shlex
+import shutil
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from importlib.metadata import distributions
@@ -12,6 +15,7 @@ from typing import Any
 import boto3
 import pytest
 
+from tests.contract.conftest import ROOT
 from tests.unit.baking.test_shell_and_log import Objects
 from training.baking import cloudwatch, install, tests
 from training.baking.builder import Builder, for_gpus, image_settings
@@ -20,6 +24,7 @@ from training.baking.recipe import Recipe
 from training.baking.results import Finding
 from training.baking.shell import Shell
 from training.baking.tests import Bench
+from training.host.agent import systems_manager
 from training.host.metadata import Identity
 from training.host.places import Places
 from training.host.reporting import gpus
@@ -245,6 +250,50 @@ def test_the_agent_publishes_what_patrol_reads() -> None:
     assert metrics["aggregation_dimensions"] == [["InstanceId"]]
     assert gpu["drop_original_metrics"] == ["utilization_gpu", "memory_used"]
     assert gpu["metrics_collection_interval"] == 60
+
+
+def test_the_agent_of_systems_manager_starts_when_there_are_credentials(host: Host) -> None:
+    """By whichever name its unit goes: as a package, or as Ubuntu's snap."""
+    shutil.copytree(ROOT / "training/host", host.places.agent / "training/host")
+    host.says("systemctl", "")
+    units = host.places.root / "etc/systemd/system"
+    units.mkdir(parents=True)
+    install.install_boot_unit(host.bench().builder)
+    dropped = {path.parent.name.removesuffix(".d") for path in units.glob("*.d/trainyard.conf")}
+    assert dropped == set(systems_manager.UNITS)
+    for unit in dropped:
+        said = (units / f"{unit}.d/trainyard.conf").read_text()
+        (line,) = re.findall(r"^ExecStartPre=-/bin/sh (/\S+)$", said, re.MULTILINE)
+        assert (host.places.root / line.lstrip("/")).is_file(), "what it starts first is in the image"
+        assert "After=network-online.target" in said
+    assert "After=network-online.target" in (units / install.UNIT).read_text()
+
+
+@pytest.mark.parametrize(
+    ("answers_at", "code"), [(1, 0), (3, 0), (None, 1)], ids=["at once", "at the third look", "never"]
+)
+def test_credentials_are_waited_for_half_a_minute(host: Host, answers_at: int | None, code: int) -> None:
+    """The metadata service of a host that boots gives its role's name first, and its credentials a while later."""
+    looks = host.places.root / "looks"
+    looks.touch()
+    answers = f"[ $(wc -l < {looks}) -ge {answers_at or 1000} ] && echo AccessKeyId || exit 22"
+    curl = host.places.root / "bin/curl"
+    curl.write_text(
+        f"""#!/bin/sh
+case "$*" in
+*api/token*) echo token;;
+*security-credentials/) echo yard-host;;
+*security-credentials/yard-host) echo >> {looks}; {answers};;
+esac
+"""
+    )
+    curl.chmod(0o755)
+    host.says("sleep", "")
+    script = ROOT / "training/host/await-credentials.sh"
+    done = subprocess.run(["/bin/sh", str(script)], capture_output=True, text=True, check=False)
+    assert done.returncode == code, done.stderr
+    assert ("without a role has none" in done.stderr) == bool(code)
+    assert looks.read_text().count("\n") == (answers_at or 60)
 
 
 def test_the_host_has_a_command_for_people(host: Host) -> None:

@@ -18,6 +18,7 @@ from lambdas.handlers import signal
 from lambdas.handlers.train import await_hosts
 from lambdas.settings import SignalSettings
 from lambdas.steps.signals.context import SignalContext
+from tests.unit.handlers.conftest import Log
 
 AT = "2026-11-20T12:00:00.000Z"
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -110,6 +111,16 @@ def news_of_it() -> None:
         },
         CONTEXT,
     )
+
+
+def test_every_line_names_the_run_that_the_news_are_about(run: Run, log: Log) -> None:
+    """Hosts say whose they are; of AWS's events the look-up row does."""
+    run.account.table["instance#i-b", "run"] = {"pk": "instance#i-b", "sk": "run", "run": "r", "attempt": 2}
+    run.says("i-a", "progress", step=40, steps=100)
+    news_of_it()
+    lines = [line for line in log.lines() if "_aws" not in line]
+    assert len(lines) >= 2
+    assert {(line["run"], line["attempt"]) for line in lines} == {("r", 2)}, lines
 
 
 def a_look_at_it() -> None:

@@ -1,0 +1,39 @@
+"""What an upload starts, and what the log says of it."""
+
+import pytest
+
+from benchmarks.recorded import CONTEXT, Recorded, answering
+from lambdas import settings
+from lambdas.handlers import submit
+from lambdas.settings import SubmitSettings
+from tests.unit.handlers.conftest import Log
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "machine"),
+    [
+        ("jobs/digits.yaml", b"name: digits\n", "train"),
+        ("jobs/broken.yaml", b"{", "train"),
+        ("images/gpu.yaml", b"name: gpu\n", "bake"),
+    ],
+)
+def test_an_upload_starts_one_execution_and_the_log_names_its_run(
+    monkeypatch: pytest.MonkeyPatch, log: Log, key: str, text: bytes, machine: str
+) -> None:
+    yard = SubmitSettings(
+        yard="trainyard",
+        table_name="ledger",
+        bucket_name="bucket",
+        train_state_machine_arn="train",
+        bake_state_machine_arn="bake",
+    )
+    monkeypatch.setattr(settings, "read", lambda _: yard)
+    with answering(Recorded(hosts={}, objects={key: text})) as account:
+        answer = submit.handler({"detail": {"object": {"key": key, "etag": "1"}}}, CONTEXT)
+    ((name, given),) = account.started
+    assert answer == {"run": name, "started": True}
+    assert account.running == {machine: [name]}
+    assert key in given.values()
+    lines = [line for line in log.lines() if "_aws" not in line]
+    assert lines
+    assert {line["run"] for line in lines} == {name}
