@@ -38,7 +38,7 @@ from simulation.world.world import World
 ROOT = Caller("somebody", "root")
 REQUEST_SECONDS = (0.008, 0.06)
 """What a request takes in AWS's own network."""
-SLOW_SECONDS = 20.0
+SLOW_SECONDS = 45.0
 MINUTE = timedelta(minutes=1)
 GPU_METRIC = ("Trainyard", "nvidia_smi_utilization_gpu")
 CPU_METRIC = ("AWS/EC2", "CPUUtilization")

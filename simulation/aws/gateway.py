@@ -37,7 +37,7 @@ class Fate(StrEnum):
     UNREACHABLE = "no connection until botocore gives up"
     LOST_AFTER = "connection lost after the effect"
     DENIED = "access denied"
-    SLOW = "slow by 20 s"
+    SLOW = "slow by 45 s"
     CONFLICT = "transaction conflict once"
     CONFLICTS = "transaction conflicts for 10 s"
     ROWS_DELETED = "the rows of all runs are deleted before the request"

@@ -28,7 +28,9 @@ from simulation.aws.parameters import not_simulated
 
 Document = Mapping[str, Any]
 """A policy as JSON, without any Ref or Fn:: left in it."""
-MOST_REMEMBERED = 200_000
+MOST_REMEMBERED = 1_000
+"""Verdicts. Names differ from world to world, so that more would only be kept: a thousand worlds take no more memory
+than a hundred."""
 
 OPERATORS = frozenset(
     {
