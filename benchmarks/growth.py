@@ -22,7 +22,7 @@ from typing import Any
 
 from benchmarks.week import CLUSTER, PROGRAM, NothingFails, without_quotas
 from lambdas.aws.ledger import OPEN, packed
-from simulation import assembly, process
+from simulation import assembly
 from simulation.aws.api import Caller, ServiceError
 from simulation.aws.ec2 import Instance
 from simulation.aws.functions import Invocation, LambdaFailure
@@ -30,6 +30,7 @@ from simulation.aws.rates import Throttle
 from simulation.aws.stepfunctions import Execution, Status
 from simulation.scenarios import job
 from simulation.template import YardTemplate
+from simulation.trials import process
 from simulation.world.world import World
 from simulation.yard import GPU_METRIC, Yard
 

@@ -23,7 +23,7 @@ from typing import Any
 
 import typer
 
-from simulation import assembly, process
+from simulation import assembly
 from simulation.aws.api import Caller, ServiceError
 from simulation.aws.ec2 import Pools
 from simulation.aws.rates import CONCURRENCY, Throttle
@@ -32,6 +32,7 @@ from simulation.faults import Fault, Kind, Plan
 from simulation.promises import Oracle
 from simulation.scenarios import Scenario, job
 from simulation.template import YardTemplate
+from simulation.trials import process
 from simulation.world.world import World
 from simulation.yard import Yard
 

@@ -16,15 +16,16 @@ import typer
 from rich.text import Text
 from typer import TyperException
 
-from simulation import assembly, campaign, process, trial
+from simulation import assembly, detection
 from simulation.assembly import BUILD, ROOT, NotSynthesisedError
-from simulation.campaign import Cores, Retold, Told, WorkerDiedError
 from simulation.faults import Fault, Kind
-from simulation.report import detection, page, screen, summary
+from simulation.report import page, screen, summary
 from simulation.report.screen import console
-from simulation.report.timeline import Line
 from simulation.scenarios import SCENARIOS
-from simulation.trial import BadInputError, Finding, Group, Trial
+from simulation.timeline import Line
+from simulation.trials import campaign, process, trial
+from simulation.trials.campaign import Cores, Retold, Told, WorkerDiedError
+from simulation.trials.trial import BadInputError, Finding, Group, Trial
 from simulation.world.clock import CLOCK
 
 MOST_STORIES = 100

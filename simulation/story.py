@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from simulation.faults import Fault, Kind, Plan
 from simulation.promises import Broken, Oracle
 from simulation.scenarios import Scenario
+from simulation.strikes import Strikes
 from simulation.template import YardTemplate
 from simulation.world.world import Entry, World
 from simulation.yard import Yard
@@ -61,6 +62,7 @@ def follow(
     """The same, by a plan, of which the faults may only come about on the way."""
     world = World(seed)
     yard = Yard(world, template, plan)
+    Strikes(yard).listen()
     oracle = Oracle(yard, scenario)
     beginning = world.now
     with contextlib.redirect_stdout(io.StringIO()):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from localcloud.services.ec2.capacity.allocation import Refusal
 from simulation.aws.eventbridge import Event, Rule, Target
@@ -25,9 +25,7 @@ from simulation.faults import (
 from simulation.hosts import faults as hosts
 from simulation.hosts.agent.words import WORDS
 from simulation.hosts.faults import Struck, When
-
-if TYPE_CHECKING:
-    from simulation.yard import Yard
+from simulation.yard import Yard
 
 LATENESS = {
     EventFault.LOST: (),

@@ -30,7 +30,6 @@ from simulation.aws.stepfunctions import Execution, Status, StepFunctions
 from simulation.faults import ONE_AFTER_ANOTHER, READS, Kind, Plan
 from simulation.hosts.machines import Machines
 from simulation.hosts.surroundings import CommandEnd, Host
-from simulation.strikes import Strikes
 from simulation.template import YardTemplate
 from simulation.world.clock import CLOCK
 from simulation.world.world import World
@@ -150,7 +149,6 @@ class Yard:
         self.ec2.on_change.append(self._watch_load)
         self.machines.on_silence = lambda host, silent: (self.ssm.cut_off if silent else self.ssm.back)(host)
         self.gateway.after["ec2.create_tags"] = self._tags_changed
-        Strikes(self).listen()
 
     def _environment(self) -> Mapping[str, str]:
         invocation = self.functions.current()

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Generator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from simulation.hosts.agent.bucket import bucket_of
+from simulation.hosts.bucket import bucket_of
 from simulation.hosts.flow import Nap
+from simulation.hosts.machine import Machine
 from simulation.hosts.surroundings import CommandEnd
 from training.baking.results import Outcome, Result, Versions, counted, failure, to_json
 from training.baking.tests import TESTS
@@ -15,9 +16,6 @@ from training.host.bucket import Bucket
 from training.host.errors import HostTrouble, ProgramFault
 from training.host.image.pause import ALONE_SECONDS, IN_GANG_SECONDS
 from training.host.reporting.signals import stamp
-
-if TYPE_CHECKING:
-    from simulation.hosts.machine import Machine
 
 Parameters = Mapping[str, Sequence[str]]
 Ending = Generator["float | Nap", None, CommandEnd]

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from simulation.aws.api import ServiceError
 from simulation.hosts import gpus
-from simulation.hosts.agent.bucket import Unreachable, patient
-from simulation.hosts.delays import Range
+from simulation.hosts.bucket import Unreachable, patient
+from simulation.hosts.delays import Delays, Range
 from simulation.hosts.faults import (
     ClockOff,
     Dies,
@@ -25,19 +25,17 @@ from simulation.hosts.faults import (
     OthersHang,
     ProgramEnds,
     RegistersLate,
+    Struck,
     When,
 )
 from simulation.hosts.flow import Flow, Gone, Nap, Steps
-from simulation.hosts.gang import Program
+from simulation.hosts.gang import Gang, Program
 from simulation.hosts.surroundings import CommandEnd, Done, Host
-from simulation.world.world import Planned
+from simulation.world.world import Planned, World
 from training.host.agent.state import State
 from training.host.cluster import Cluster
 from training.host.metadata import Identity
 from training.host.reporting.gpus import INTERVAL_SECONDS
-
-if TYPE_CHECKING:
-    from simulation.hosts.machines import Machines
 
 FORCED_SECONDS = 120.0
 """After which EC2 takes the power from a machine that does not shut down."""
@@ -80,6 +78,28 @@ class Life(Protocol):
         ...
 
 
+class Site(Protocol):
+    """Where machines stand: what they ask of machines.Machines."""
+
+    world: World
+    delays: Delays
+    is_exact: bool
+    puts_metrics: bool
+    has_agent: Callable[[Host], bool]
+    knows_systems_manager: Callable[[Host], bool]
+    on_silence: Callable[[str, bool], None] | None
+
+    def fault(self, host: Struck, word: str, when: When) -> Fault | None: ...
+
+    def life_of(self, machine: Machine) -> Life: ...
+
+    def gang(self, cluster: Cluster, *, step: int) -> Gang: ...
+
+    def document(
+        self, machine: Machine, word: str, parameters: Mapping[str, Sequence[str]]
+    ) -> Generator[float | Nap, None, CommandEnd]: ...
+
+
 @dataclass
 class Disk:
     """What outlives a reboot, and a stop."""
@@ -98,8 +118,8 @@ class Disk:
 class Machine:
     """`number`: the how-manieth of all. Everything it does is drawn from its own chance."""
 
-    def __init__(self, machines: Machines, host: Host, number: int) -> None:
-        self.machines, self.world, self.delays = machines, machines.world, machines.delays
+    def __init__(self, site: Site, host: Host, number: int) -> None:
+        self.site, self.world, self.delays = site, site.world, site.delays
         self.host = host
         self.instance = host.metadata.instance
         self.number = number
@@ -114,7 +134,7 @@ class Machine:
         self.attempt = 0
         self.program: Program | None = None
         self.life: Life | None = None
-        self._chance = machines.world.chance(f"host/{self.instance}")
+        self._chance = site.world.chance(f"host/{self.instance}")
         self._flows: list[Flow] = []
         self._kept: dict[str, tuple[str, Mapping[str, Sequence[str]], Done]] = {}
         self._ahead = timedelta()
@@ -159,7 +179,7 @@ class Machine:
 
     def struck(self, word: str, when: When) -> Fault | None:
         """What befalls it here; whoever asks sees to what is about a word alone. Raises Gone when it is gone."""
-        fault = self.machines.fault(self, word, when)
+        fault = self.site.fault(self, word, when)
         if fault is not None:
             self.note(f"fault {type(fault).__name__}", at=f"{when} {word}")
             self.befall(fault)
@@ -189,7 +209,7 @@ class Machine:
         if not gpus.has_gpus(self.host.metadata.instance_type) or self.load.at(self.world.now) is not None:
             return
         self.load.change(self.world.now, gpus.IDLE)
-        if self.machines.puts_metrics:
+        if self.site.puts_metrics:
             self._put_metrics()
 
     # ---- from outside
@@ -287,12 +307,12 @@ class Machine:
         yield from self.stage("boot")
         yield self.draw(self.delays.boot)
         self.is_up = True
-        if gpus.has_gpus(self.host.metadata.instance_type) and self.machines.has_agent(self.host):
+        if gpus.has_gpus(self.host.metadata.instance_type) and self.site.has_agent(self.host):
             self.publish()
-        if self.machines.knows_systems_manager(self.host):
+        if self.site.knows_systems_manager(self.host):
             self.flow(self._register(), f"{self.instance} registers")
         yield self.draw(self.delays.agent)
-        self.life = self.machines.life_of(self)
+        self.life = self.site.life_of(self)
         yield from self.stage("boot", "after")
         yield from self.life.live()
 
@@ -316,14 +336,14 @@ class Machine:
         document, parameters, done = kept
         word = document.rpartition("-")[2]
         yield from self.stage(word)
-        end = yield from self.machines.document(self, word, parameters)
+        end = yield from self.site.document(self, word, parameters)
         yield from self.stage(word, "after")
         yield from self._until_reached()
         done(end)
 
     def _tell_silence(self, *, is_silent: bool) -> None:
-        if self.machines.on_silence and self.is_registered:
-            self.machines.on_silence(self.instance, is_silent)
+        if self.site.on_silence and self.is_registered:
+            self.site.on_silence(self.instance, is_silent)
 
     def _until_reached(self) -> Steps:
         while self.is_cut_off:

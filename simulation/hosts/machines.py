@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from simulation.aws.api import ServiceError
 from simulation.hosts import documents
 from simulation.hosts.agent.agent import Agent, with_a_lease
-from simulation.hosts.agent.bucket import Unreachable
+from simulation.hosts.bucket import Unreachable
 from simulation.hosts.delays import Delays
 from simulation.hosts.faults import Fault, OnWord, Strike, Struck, When
 from simulation.hosts.flow import Nap, Steps

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import math
 from datetime import datetime
-from typing import TYPE_CHECKING
 
 from simulation.hosts.agent.watchdog import Watchdog
 from simulation.hosts.faults import DiskFull, ProgramEnds
 from simulation.hosts.flow import Nap, Steps
+from simulation.hosts.machine import Machine
 from training.host.agent.agent import lease_of
 from training.host.metadata import Identity
-
-if TYPE_CHECKING:
-    from simulation.hosts.machine import Machine
 
 
 class Quiet:

@@ -1,1 +1,1 @@
-"""What came of worlds, for people: lines, tables, the page, the timeline."""
+"""What came of worlds, for people: lines, tables, the page."""

@@ -13,8 +13,8 @@ from typing import Any
 import jinja2
 
 from simulation.report import summary
-from simulation.report.timeline import Line, since_begin
-from simulation.trial import Finding, Group, Trial
+from simulation.timeline import Line, since_begin
+from simulation.trials.trial import Finding, Group, Trial
 
 TEMPLATE = "page.html.jinja"
 MOST_TRIALS = 40

@@ -18,11 +18,12 @@ from rich.progress import (
 )
 from rich.text import Text
 
-from simulation.campaign import Told, digest_of_all
-from simulation.report import detection, summary, timeline
-from simulation.report.timeline import Line, Sort
+from simulation import detection, timeline
+from simulation.report import summary
 from simulation.scenarios import SCENARIOS
-from simulation.trial import Finding, Group
+from simulation.timeline import Line, Sort
+from simulation.trials.campaign import Told, digest_of_all
+from simulation.trials.trial import Finding, Group
 
 SAID_EVERY = 15.0
 """Seconds, where no terminal shows a bar."""

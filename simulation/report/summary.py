@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from rich.table import Table
 from rich.text import Text
 
-from simulation.report import detection
-from simulation.report.detection import Row, Told
+from simulation import detection
+from simulation.detection import Row, Told
 from simulation.scenarios import SCENARIOS
-from simulation.trial import Finding, Group, Trial
+from simulation.trials.trial import Finding, Group, Trial
 
 MOST_GROUPS = 30
 """In a terminal; the page has all."""

@@ -63,7 +63,8 @@ def tell() -> dict[str, list[dict[str, Any]]]:
 
 
 def main() -> None:
-    from simulation import assembly, process
+    from simulation import assembly
+    from simulation.trials import process
 
     template = process.prepared(assembly.synthesised())
     told = {}

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from simulation import assembly, process
+from simulation import assembly
 from simulation.template import YardTemplate
+from simulation.trials import process
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

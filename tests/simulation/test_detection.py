@@ -2,11 +2,11 @@
 
 import pytest
 
-from simulation.report.detection import LIMITS, Told, detected
+from simulation.detection import LIMITS, Told, detected
 from simulation.scenarios import SCENARIOS
 from simulation.story import tell
 from simulation.template import YardTemplate
-from simulation.trial import parse
+from simulation.trials.trial import parse
 
 SILENT = [
     "train: host host-1 after progress #1: hangs + host host-2 after progress #1: hangs",

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from simulation import campaign
 from simulation.story import Story
 from simulation.template import YardTemplate
-from simulation.trial import SIMULATOR, Finding, Trial, parse
+from simulation.trials import campaign
+from simulation.trials.trial import SIMULATOR, Finding, Trial, parse
 
 WORLDS = {
     "train": (

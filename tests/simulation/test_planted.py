@@ -15,7 +15,7 @@ from simulation.promises import Promise
 from simulation.scenarios import SCENARIOS
 from simulation.story import tell
 from simulation.template import YardTemplate
-from simulation.trial import parse
+from simulation.trials.trial import parse
 
 
 def without_catch(yard: YardTemplate, state: str) -> YardTemplate:

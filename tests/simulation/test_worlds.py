@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from simulation import campaign, promises
-from simulation.campaign import Cores
+from simulation import promises
 from simulation.faults import Fault
 from simulation.scenarios import SCENARIOS
 from simulation.story import Story, tell
 from simulation.template import YardTemplate
-from simulation.trial import Trial, parse
+from simulation.trials import campaign
+from simulation.trials.campaign import Cores
+from simulation.trials.trial import Trial, parse
 from simulation.yard import Yard
 
 ROOT = Path(__file__).parents[2]
@@ -28,7 +29,7 @@ WORLDS = tuple(
 TWO = """
 import sys
 from pathlib import Path
-from simulation import campaign, process
+from simulation.trials import campaign, process
 from simulation.scenarios import SCENARIOS
 from simulation.story import tell
 story = tell(process.prepared(Path(sys.argv[1])), SCENARIOS["train"], seed=7)
@@ -39,7 +40,7 @@ import gc, os, sys, time
 from pathlib import Path
 import boto3
 from lambdas import settings
-from simulation import process
+from simulation.trials import process
 from simulation.scenarios import SCENARIOS
 from simulation.story import tell
 before, read = dict(os.environ), settings.read

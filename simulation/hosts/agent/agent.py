@@ -7,16 +7,17 @@ import json
 import math
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from simulation.hosts.agent import checkpoints
 from simulation.hosts.agent.attempt import Attempt
-from simulation.hosts.agent.bucket import bucket_of
 from simulation.hosts.agent.outbox import UNREACHABLE_SECONDS, Outbox
 from simulation.hosts.agent.watchdog import Watchdog
+from simulation.hosts.bucket import bucket_of
 from simulation.hosts.faults import DiskFull, ProgramEnds
 from simulation.hosts.flow import Flow, Nap, Steps
 from simulation.hosts.gang import KILLED, Program
+from simulation.hosts.machine import Machine
 from training.host.agent import lease, standing_order
 from training.host.agent.agent import (
     FLUSH_SECONDS,
@@ -34,9 +35,6 @@ from training.host.metadata import Identity
 from training.host.orders import Order
 from training.host.program.ending import Failed, Finished, Stopped
 from training.host.reporting.signals import Signal, failed
-
-if TYPE_CHECKING:
-    from simulation.hosts.machine import Machine
 
 READY_EVERY = timedelta(seconds=READY_EVERY_SECONDS)
 
@@ -150,7 +148,7 @@ class Agent:
 
     def enter(self, attempt: Attempt, *, step: int) -> Program:
         """The program's process begins; it looks for its peers once it has loaded what it needs."""
-        gang = self.machine.machines.gang(attempt.cluster, step=step)
+        gang = self.machine.site.gang(attempt.cluster, step=step)
         program = Program(gang, attempt.assignment, self.machine, changed=attempt.news, saved=attempt.saved)
         self.machine.program = program
         seconds = self.machine.draw(self.machine.delays.program)
@@ -276,7 +274,7 @@ class Agent:
         cluster = self.machine.disk.clusters[self._state.attempt]
         attempt = self._new_attempt(cluster, self._assignment_in(cluster))
         self.watchdog.renew(lease.while_training(cluster.deadline))
-        gang = self.machine.machines.gang(cluster, step=max(0, self._state.checkpoint_step))
+        gang = self.machine.site.gang(cluster, step=max(0, self._state.checkpoint_step))
         program = Program(gang, attempt.assignment, self.machine, changed=lambda: None, saved=attempt.saved)
         program.exit_code = KILLED
         attempt.recall(program)

@@ -9,11 +9,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from simulation.hosts.agent import checkpoints
+from simulation.hosts.agent.watchdog import Watchdog
 from simulation.hosts.flow import Flow, Nap, Steps
 from simulation.hosts.gang import Phase, Program
+from simulation.hosts.machine import Machine
 from simulation.world.world import BEGINNING
 from training.host.agent.attempt import Outcome
 from training.host.agent.notice import Leaving, leave_for_trouble, leave_since_it_hangs, order_to_leave
@@ -22,6 +24,7 @@ from training.host.checkpoints import in_bucket
 from training.host.cluster import Assignment, Cluster, Role
 from training.host.disk import FULL_BELOW, Room
 from training.host.errors import HostTrouble
+from training.host.orders import Order
 from training.host.program import ending, silence
 from training.host.program.ending import End, Failed, Finished, Stopped
 from training.host.program.silence import Silence
@@ -35,9 +38,6 @@ from training.host.reporting.progress import (
     resumed_in,
 )
 from training.host.reporting.signals import Signal, stamp
-
-if TYPE_CHECKING:
-    from simulation.hosts.agent.agent import Agent
 
 LOOK_SECONDS = 0.2
 UPLOAD_LOOK_SECONDS = 1.0
@@ -84,8 +84,26 @@ class Uploaded:
     trouble: HostTrouble | None = None
 
 
+class Within(Protocol):
+    """What an attempt asks of its agent."""
+
+    machine: Machine
+    bucket: Bucket
+    orders: dict[str, Order]
+    watchdog: Watchdog
+    going_down: bool
+
+    def enter(self, attempt: Attempt, *, step: int) -> Program: ...
+
+    def say(self, signal: Signal) -> None: ...
+
+    def note_checkpoint(self, step: int) -> None: ...
+
+    def wake(self) -> None: ...
+
+
 class Attempt:
-    def __init__(self, agent: Agent, cluster: Cluster, assignment: Assignment, *, last: int) -> None:
+    def __init__(self, agent: Within, cluster: Cluster, assignment: Assignment, *, last: int) -> None:
         self.cluster, self.assignment = cluster, assignment
         self.program: Program | None = None
         self.outcome: Outcome | None = None
@@ -177,7 +195,7 @@ class Attempt:
             self._uploader = self._carry(self._upload_when_saved(), "checkpoints")
         if self.assignment.role is Role.EVALUATOR:
             self._carry(self._follow_checkpoints(), "evaluator's checkpoints")
-        if self._machine.machines.is_exact:
+        if self._machine.site.is_exact:
             self._carry(self._send_log_often(), "log")
 
     def _carry(self, steps: Steps, what: str) -> Flow:
@@ -234,7 +252,7 @@ class Attempt:
             facts = self._reports.due(self._seconds())
             if facts is not None:
                 self._agent.say(self._signal("progress", **facts))
-                if self._machine.machines.is_exact:
+                if self._machine.site.is_exact:
                     self._send_curve()
             yield Nap(self._reports.wait(self._seconds(), self._next_report(program)))
 
@@ -300,7 +318,7 @@ class Attempt:
         """An evaluator's folder gets every new latest one."""
         have = self._upload.step
         while True:
-            yield EVALUATOR_SECONDS if self._machine.machines.is_exact else 60.0
+            yield EVALUATOR_SECONDS if self._machine.site.is_exact else 60.0
             try:
                 known = in_bucket.catalogue_of(self._bucket, self.cluster.run)
                 if known and known.newest.step != have:

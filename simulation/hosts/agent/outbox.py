@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any, Protocol
 
 from simulation.aws.api import ServiceError
-from simulation.hosts.agent.bucket import Unreachable
+from simulation.hosts.bucket import Unreachable
 from simulation.hosts.faults import Fault, Late, SaysTwice, When
 from simulation.hosts.flow import Flow, Nap, Steps
 from training.host.bucket import Bucket

@@ -13,13 +13,14 @@ from typing import Any
 
 import pytest
 
-from simulation import assembly, campaign, trial
-from simulation.campaign import Spaces
+from simulation import assembly, detection, timeline
+from simulation.detection import Detection, Told
 from simulation.faults import Fault, Kind
-from simulation.report import detection, page, summary, timeline
-from simulation.report.detection import Detection, Told
-from simulation.report.timeline import Decision, Line, Sort
-from simulation.trial import BadInputError, Finding, Trial, Violation
+from simulation.report import page, summary
+from simulation.timeline import Decision, Line, Sort
+from simulation.trials import campaign, trial
+from simulation.trials.campaign import Spaces
+from simulation.trials.trial import BadInputError, Finding, Trial, Violation
 from simulation.world.world import BEGINNING, Entry
 
 THROTTLED = Fault(Kind.REQUEST, "train-launch#1/3 ec2.create_fleet", "throttled once")
@@ -288,7 +289,7 @@ def test_the_page_needs_nothing_else_and_is_safe_from_what_it_shows() -> None:
 TWICE = """
 import sys
 from pathlib import Path
-from simulation import campaign, trial
+from simulation.trials import campaign, trial
 for text in sys.argv[2:] * 2:
     print(campaign.digest(campaign.tried(Path(sys.argv[1]), trial.parse(text)).story.trace))
 """

@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from simulation.detection import Detection
 from simulation.faults import Fault
-from simulation.report.detection import Detection
 from simulation.scenarios import SCENARIOS
 
 CLEAN_SEED = 1

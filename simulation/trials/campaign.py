@@ -19,15 +19,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self, TypeVar
 
-from simulation import process
+from simulation import detection, timeline
 from simulation.faults import EventFault, Fault, Kind, Plan, singles
-from simulation.forks import AllTold, Forks
-from simulation.process import MOST_CPU_SECONDS, TooLong
-from simulation.report import detection, timeline
-from simulation.report.timeline import Line
 from simulation.scenarios import SCENARIOS
 from simulation.story import Story, follow
-from simulation.trial import CLEAN_SEED, SIMULATOR, BadInputError, Finding, Trial, Violation, parse
+from simulation.timeline import Line
+from simulation.trials import process
+from simulation.trials.forks import AllTold, Forks
+from simulation.trials.process import MOST_CPU_SECONDS, TooLong
+from simulation.trials.trial import CLEAN_SEED, SIMULATOR, BadInputError, Finding, Trial, Violation, parse
 from simulation.world.world import BEGINNING, Entry
 
 MOST_BRANCHES = 24
@@ -314,7 +314,7 @@ class Cores:
     def __init__(self, assembly: Path, jobs: int | None = None) -> None:
         self.jobs = jobs or len(os.sched_getaffinity(0))
         context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload(["simulation.campaign"])
+        context.set_forkserver_preload(["simulation.trials.campaign"])
         self._pool = ProcessPoolExecutor(
             self.jobs, mp_context=context, initializer=_begin, initargs=(assembly,)
         )

@@ -11,9 +11,9 @@ from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from typing import NoReturn
 
-from simulation import process
 from simulation.faults import Fault, Kind, Plan
-from simulation.trial import SIMULATOR, Finding, Trial, Violation
+from simulation.trials import process
+from simulation.trials.trial import SIMULATOR, Finding, Trial, Violation
 
 
 class AllTold(BaseException):
