@@ -14,22 +14,10 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from benchmarks import (
-    budgets,
-    endurance,
-    growth,
-    harness,
-    imports,
-    patrol,
-    quick,
-    runs,
-    saving,
-    scale,
-    scaling,
-    transfer,
-    week,
-)
+from benchmarks import budgets, endurance, harness, imports, patrol, quick, runs, saving, scaling, transfer
 from benchmarks.budgets import Row
+from benchmarks.simulated import growth, scale, week
+from benchmarks.simulated.worlds import MANY
 from demo.local import ROOT, Cloud, port_for
 from demo.say import Phases, console, failed, say
 from trainyard.client import Yard, YardError
@@ -81,6 +69,7 @@ PARTS: Mapping[str, Part] = {
         scale.measure,
         budgets.of_week,
     ),
+    "worlds": Part(f"{MANY:,} clean simulated runs", scale.worlds, budgets.of_worlds),
     "endurance": Part(
         f"The local cloud over {endurance.CALLS:,} calls and {endurance.HOSTS} hosts",
         endurance.measure,

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from benchmarks import endurance, growth, harness, patrol, runs, saving, scale, scaling, transfer
-from benchmarks.week import Asked
+from benchmarks import endurance, harness, patrol, runs, saving, scaling, transfer
+from benchmarks.simulated import growth, scale
+from benchmarks.simulated.week import Asked
+from benchmarks.simulated.worlds import FEW, MANY, Worlds
 from simulation.aws.rates import CONCURRENCY, READ_UNITS, TRANSITIONS, WRITE_UNITS, rate_of
 
 
@@ -165,6 +167,15 @@ def of_week(found: scale.Scale) -> list[Row]:
             week.dollars / runs_ <= 0.01),
         *(_asked(name, each) for name, each in week.asked.items()),
         *_growth(found.held),
+    ]  # fmt: skip
+
+
+def of_worlds(found: Worlds) -> list[Row]:
+    ratio = found.after_many / found.after_few
+    return [
+        Row("CPU seconds of a clean simulated run of two hosts", "<= 0.2", f"{found.seconds:g}", found.seconds <= 0.2),
+        Row(f"MiB after {FEW} and {MANY:,} of them", "no more (5 %)",
+            f"{found.after_few:g}, {found.after_many:g}", ratio <= 1.05),
     ]  # fmt: skip
 
 

@@ -3,9 +3,10 @@
 import pytest
 from botocore.retries.quota import RetryQuota
 
-from benchmarks import budgets, growth
-from benchmarks.scale import Scale
-from benchmarks.week import week
+from benchmarks import budgets
+from benchmarks.simulated import growth
+from benchmarks.simulated.scale import Scale
+from benchmarks.simulated.week import week
 from simulation.template import YardTemplate
 
 

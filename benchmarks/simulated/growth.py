@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from benchmarks.week import CLUSTER, PROGRAM, NothingFails, without_quotas
+from benchmarks.simulated.week import CLUSTER, PROGRAM, NothingFails, without_quotas
 from lambdas.aws.ledger import OPEN, packed
 from simulation import assembly
 from simulation.aws.api import Caller, ServiceError

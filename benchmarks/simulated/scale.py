@@ -1,4 +1,5 @@
-"""How a yard bears many runs and many hosts: a simulated week (week.py), and its growth (growth.py)."""
+"""How a yard bears many runs and many hosts: a simulated week (week.py), and its growth (growth.py); and what the
+simulator itself takes (worlds.py). Each in a process of its own: worlds have their own environment."""
 
 from __future__ import annotations
 
@@ -9,8 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.growth import SIZES, Held
-from benchmarks.week import Asked, Week
+from benchmarks.simulated.growth import SIZES, Held
+from benchmarks.simulated.week import Asked, Week
+from benchmarks.simulated.worlds import Worlds
 
 
 @dataclass(frozen=True)
@@ -20,19 +22,23 @@ class Scale:
 
 
 def measure() -> Scale:
-    """Each in a process of its own: worlds have their own environment, and CPU seconds are one size's alone."""
+    """CPU seconds are one size's alone."""
     told = _told("week")
     asked = {name: Asked(**each) for name, each in told.pop("asked").items()}
     return Scale(Week(**told, asked=asked), [Held(**_told("growth", str(size))) for size in SIZES])
 
 
+def worlds() -> Worlds:
+    return Worlds(**_told("worlds"))
+
+
 def _told(module: str, *arguments: str) -> dict[str, Any]:
     done = subprocess.run(
-        [sys.executable, "-m", f"benchmarks.{module}", *arguments],
+        [sys.executable, "-m", f"benchmarks.simulated.{module}", *arguments],
         capture_output=True,
         text=True,
         check=True,
-        cwd=Path(__file__).parents[1],
+        cwd=Path(__file__).parents[2],
     )
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return found

@@ -1,0 +1,44 @@
+"""What a clean simulated run of two hosts takes, and what a process holds after hundreds of worlds."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+from dataclasses import asdict, dataclass
+
+import psutil
+
+from simulation import assembly
+from simulation.trials import campaign, process
+from simulation.trials.trial import Trial
+
+FEW, MANY = 100, 1_000
+MEBIBYTE = 2**20
+
+
+@dataclass(frozen=True)
+class Worlds:
+    """`seconds`: of CPU, the median; memory in MiB (resident), after FEW and after MANY worlds."""
+
+    seconds: float
+    after_few: float
+    after_many: float
+
+
+def measure() -> Worlds:
+    folder, me = assembly.synthesised(), psutil.Process()
+    seconds, held = [], {}
+    for seed in range(1, MANY + 1):
+        told = campaign.tried(folder, Trial("train", seed=seed))
+        if told.finding.violations:
+            raise RuntimeError(f"seed {seed}: {told.finding.violations}")
+        seconds.append(told.finding.cpu)
+        if seed in (FEW, MANY):
+            held[seed] = round(me.memory_info().rss / MEBIBYTE, 1)
+    return Worlds(round(statistics.median(seconds), 3), held[FEW], held[MANY])
+
+
+if __name__ == "__main__":
+    process.restart_as_needed()
+    sys.stdout.write(json.dumps(asdict(measure())) + "\n")
