@@ -21,7 +21,8 @@ from localcloud.base import descriptors
 from localcloud.base.context import REGION
 from localcloud.base.facts import Facts, FactsError
 
-READY_SECONDS = 60.0
+PATIENT_SECONDS, READY_SECONDS = 15.0, 600.0
+"""Until a start that takes long is told of, and until it is given up: a busy machine is no reason."""
 LOG_TAIL = 25
 LEAST_SPACE = 16 << 20
 
@@ -387,13 +388,16 @@ def _up_detached(state: Path, port: int, facts: Path | None, listening: int) -> 
             pass_fds=[listening],
             cwd=Path(__file__).resolve().parent.parent,
         )
-    deadline = time.monotonic() + READY_SECONDS
-    while time.monotonic() < deadline:
+    begun, told = time.monotonic(), False
+    while (waited := time.monotonic() - begun) < READY_SECONDS:
         if child.poll() is not None:
             _fail(f"The local cloud ended while it started. The end of {log}:\n{_tail(log)}")
         if _is_ready(port):
             print(f"The local cloud is up: http://127.0.0.1:{port}, state in {state}.")
             return
+        if waited > PATIENT_SECONDS and not told:
+            print(f"The local cloud still starts, after {waited:.0f} seconds; its log: {log}", flush=True)
+            told = True
         time.sleep(0.1)
     supervisor.stop(state)
     _fail(f"The local cloud was not ready after {READY_SECONDS:.0f} seconds. The end of {log}:\n{_tail(log)}")
