@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 PASSES = 4
 """Of patrol, after a run's end: no host of it lives longer."""
+WARNED = "whether it works has been unknown"
+"""What patrol tells of a host of which CloudWatch knows nothing."""
 MOST_TRANSITIONS = {"train": (15, 14), "servers": (15, 14)}
 """Of an execution: without any trouble, and for each attempt more."""
 RETRIED = 24
@@ -281,7 +283,8 @@ class Oracle:
         """Whether somebody was told of a host that no run launched: as shipped, one of which CloudWatch knows nothing
         is not stopped (`unknown_stop_minutes`), since somebody may be at work there."""
         told = (notice.text for notice in self.yard.notices.published)
-        return "trainyard:run" not in instance.tags and any(instance.id in text for text in told)
+        lines = (line for text in told for line in text.splitlines() if WARNED in line)
+        return "trainyard:run" not in instance.tags and any(instance.id in line for line in lines)
 
     def _stuck(self) -> None:
         for execution in self.yard.stepfunctions.stuck():

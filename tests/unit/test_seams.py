@@ -24,6 +24,7 @@ from lambdas.core.model.gang import StopReason
 from lambdas.core.model.job import Checkpoints, Cluster, Data, Job, Limits, Program, Result, Role, Strategy
 from lambdas.core.patrol import verdict
 from lambdas.core.run import deadlines, silent_hosts
+from lambdas.core.values import fields
 from lambdas.steps import orders
 from lambdas.steps.patrol import missed_events
 from lambdas.steps.signals import from_hosts
@@ -80,6 +81,21 @@ def test_the_local_cloud_asks_of_a_gib_what_the_functions_take_it_to_cost() -> N
 
 def test_the_runtime_knows_every_strategy() -> None:
     assert set(runtime_constant("processes/place", "STRATEGIES")) == set(Strategy)
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/programs.md", "docs/job-file.md"])
+def test_the_pages_name_every_strategy(page: str) -> None:
+    text = (ROOT / page).read_text()
+    assert [kind.value for kind in Strategy if f"`{kind.value}`" not in text] == []
+
+
+def test_users_are_told_how_long_a_search_for_room_pauses() -> None:
+    """The sentence of `limits.wait_minutes`, and what placement does."""
+    told = fields.keys(Limits)["wait_minutes"].meaning
+    assert placement.GROWTH == 2, "the sentence says that they double"
+    first, longest = placement.SHORTEST_ROUND_PAUSE, placement.LONGEST_PAUSE_AT_LEAST
+    assert f"double from {first.seconds} seconds up to {longest.seconds // 60} minutes" in told
+    assert placement.MOST_TRIES == 100, "the sentence says a hundredth of the time for each pool"
 
 
 @pytest.mark.parametrize("strategy", Strategy)

@@ -16,8 +16,10 @@ from lambdas.core.model.instance_types import InstanceType, Market, Quota, insta
 from lambdas.core.values.lazy import dataclass
 
 SHORTEST_ROUND_PAUSE = timedelta(seconds=30)
-LONGEST_ROUND_PAUSE = timedelta(minutes=2)
-"""The least that the longest pause is, not the most: with much patience or many pools MOST_TRIES makes it longer."""
+LONGEST_PAUSE_AT_LEAST = timedelta(minutes=2)
+"""With much patience or many pools MOST_TRIES makes the longest pause longer."""
+GROWTH, GROWING_ROUNDS = 2, 5
+"""How much longer each pause is than the one before, and after how many rounds it is the longest at the latest."""
 MOST_TRIES = 100
 """What a search aims at. An execution's history holds 25,000 events, a try takes about eight of them,
 and a run may search again after every restart."""
@@ -145,9 +147,11 @@ def answer_of(refusals: Sequence[tuple[str, FleetRefusal]]) -> FleetRefusal:
 
 
 def pause_after(round_over: int, *, patience: timedelta, pools: int) -> timedelta:
-    """How long to wait after a round: doubling, up to where the search makes about MOST_TRIES tries."""
-    longest = max(LONGEST_ROUND_PAUSE, patience * pools / MOST_TRIES)
-    pause: timedelta = max(SHORTEST_ROUND_PAUSE, longest / 32) * 2 ** min(round_over, 16)
+    """How long to wait after a round: GROWTH times as long as before, up to where the search makes about MOST_TRIES
+    tries. docs/job-file.md says so at `limits.wait_minutes`."""
+    longest = max(LONGEST_PAUSE_AT_LEAST, patience * pools / MOST_TRIES)
+    first: timedelta = max(SHORTEST_ROUND_PAUSE, longest / GROWTH**GROWING_ROUNDS)
+    pause: timedelta = first * GROWTH ** min(round_over, GROWING_ROUNDS)
     return min(pause, longest)
 
 

@@ -207,6 +207,8 @@ class Facts:
     window: Window | None = None
     processors: Window | None = None
     earlier: Earlier | None = None
+    """The last verdict of patrol; None also of a host that it has only asked about so far. What is to be said once
+    asks Logbook.once."""
     policy: Policy = field(default_factory=Policy)
 
     @property
