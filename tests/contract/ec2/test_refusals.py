@@ -208,3 +208,25 @@ def test_a_spot_fleet_is_refused_in_words(yard: Yard) -> None:
     code, message = said(yard, lambda ec2: ec2.request_spot_fleet(SpotFleetRequestConfig=config))
     assert code == "UnsupportedOperation"
     assert "CreateFleet" in message
+
+
+def test_an_endpoint_that_is_gone_is_told_of_beside_those_that_went(yard: Yard) -> None:
+    vpc = yard.ec2.create_vpc(CidrBlock="10.31.0.0/16")["Vpc"]["VpcId"]
+    made = yard.ec2.create_vpc_endpoint(VpcId=vpc, ServiceName="com.amazonaws.us-east-1.s3")
+    endpoint = made["VpcEndpoint"]["VpcEndpointId"]
+    assert yard.ec2.delete_vpc_endpoints(VpcEndpointIds=[endpoint]).get("Unsuccessful", []) == []
+    (told,) = yard.ec2.delete_vpc_endpoints(VpcEndpointIds=[endpoint])["Unsuccessful"]
+    assert (told["ResourceId"], told["Error"]["Code"]) == (endpoint, "InvalidVpcEndpoint.NotFound")
+
+
+def test_a_volume_says_that_no_snapshot_made_it(yard: Yard) -> None:
+    made = yard.ec2.create_volume(Size=1, AvailabilityZone="us-east-1a")
+    (found,) = yard.ec2.describe_volumes(VolumeIds=[made["VolumeId"]])["Volumes"]
+    assert (made["SnapshotId"], found["SnapshotId"]) == ("", "")
+
+
+def test_filters_that_ec2_takes_though_no_page_names_them_are_taken(yard: Yard) -> None:
+    """Ansible's modules and Terraform's data sources ask so."""
+    address = yard.ec2.allocate_address(Domain="vpc")["AllocationId"]
+    found = yard.ec2.describe_addresses(Filters=[{"Name": "domain", "Values": ["vpc"]}])["Addresses"]
+    assert address in [each["AllocationId"] for each in found]

@@ -1,4 +1,4 @@
-"""Networks that are in use cannot be deleted: the DependencyViolation that moto does not know."""
+"""What moto deletes and EC2 does not, networks in use (DependencyViolation), and what moto cannot: endpoints."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from localcloud.services.ec2.actions.base import Actions
 
 
 class DependencyActions(Actions):
-    """DeleteSubnet, DeleteSecurityGroup, DetachInternetGateway."""
+    """DeleteSubnet, DeleteSecurityGroup, DetachInternetGateway, CreateVpcEndpoint, DeleteVpcEndpoints."""
 
     def delete_subnet(self) -> ActionResult:
         self.error_on_dryrun()
@@ -34,6 +34,31 @@ class DependencyActions(Actions):
         if any(card.subnet.vpc_id == vpc_id and card.public_ip for card in self._cards()):
             raise _in_use(f"Network {vpc_id} has some mapped public address(es). Please unmap those first.")
         return EC2Response.detach_internet_gateway(self)
+
+    def create_vpc_endpoint(self) -> ActionResult:
+        self.params.setdefault(
+            "VpcEndpointType", "Gateway"
+        )  # EC2's default, which moto leaves out and cannot delete
+        return EC2Response.create_vpc_endpoint(self)
+
+    def delete_vpc_endpoints(self) -> ActionResult:
+        """One that is not there makes no error of the request: it is told of in the answer."""
+        self.error_on_dryrun()
+        asked = self._get_param("VpcEndpointIds", [])
+        known = self.ec2_backend.vpc_end_points
+        missing = [each for each in asked if each not in known or known[each].state == "deleted"]
+        EC2Response.delete_vpc_endpoints(self)
+        told = [
+            {
+                "ResourceId": each,
+                "Error": {
+                    "Code": "InvalidVpcEndpoint.NotFound",
+                    "Message": f"The VpcEndpoint Id '{each}' does not exist",
+                },
+            }
+            for each in missing
+        ]
+        return ActionResult({"Unsuccessful": told})
 
     def _cards(self) -> list[Any]:
         return list(self.ec2_backend.get_all_network_interfaces())

@@ -13,6 +13,7 @@ from ministack.services import ssm as ministack_ssm
 from moto.core.responses import ActionResult
 from moto.ec2.exceptions import EC2ClientError
 from moto.ec2.models.amis import Ami
+from moto.ec2.responses import EC2Response
 from moto.ec2.utils import random_ami_id
 
 from localcloud.base.facts import BaseImage
@@ -29,7 +30,21 @@ NAME = re.compile(r"[A-Za-z0-9()\[\] ./\-'@_]{3,128}")
 
 
 class ImageActions(Actions):
-    """Images and the snapshots they are made of."""
+    """Images, the snapshots they are made of, and volumes."""
+
+    def create_volume(self) -> ActionResult:
+        made = EC2Response.create_volume(self)
+        self._say_no_snapshot()
+        return made
+
+    def describe_volumes(self) -> ActionResult:
+        self._say_no_snapshot()
+        return EC2Response.describe_volumes(self)
+
+    def _say_no_snapshot(self) -> None:
+        """EC2 says an empty id of a volume that no snapshot made."""
+        for volume in self.ec2_backend.volumes.values():
+            volume.snapshot_id = volume.snapshot_id or ""
 
     def create_image(self) -> ActionResult:
         request = plain(self.params)

@@ -32,8 +32,8 @@ FILTER = re.compile(r"<li> <p> <code>([^<]+)</code>")
 ALSO = re.compile(r"You can also use (.*?) as the filter name")
 CODE = re.compile(r"<code>([^<]+)</code>")
 """How botocore's documentation lists what Filters may name, and what else the same one is called."""
-UNDOCUMENTED = {"DescribeVpcs": ("cidr-block", "isDefault")}
-"""What EC2 takes all the same: Ansible's ec2_vpc_net and Terraform's data source aws_vpc ask so."""
+UNDOCUMENTED = {"DescribeVpcs": ("cidr-block", "isDefault"), "DescribeAddresses": ("domain",)}
+"""What EC2 takes all the same: Ansible's ec2_vpc_net and ec2_eip and Terraform's data source aws_vpc ask so."""
 LONGEST_KEY, LONGEST_VALUE = 128, 256
 RESERVED = "aws:"
 NO_TEMPLATE = "The specified launch template, with template ID {}, does not exist."
