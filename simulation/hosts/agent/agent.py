@@ -236,7 +236,7 @@ class Agent:
             self._raise_trouble()
             stop, start = self.orders.get("stop"), self.orders.get("start")
             if stop and stop.run == run and stop.attempt >= self._state.attempt:
-                self._change(attempt=stop.attempt + 1)
+                self._leave_unstarted(stop.attempt)
                 ready_at = self.machine.world.now
                 said = False
             if start and start.run == run and start.attempt >= self._state.attempt:
@@ -250,6 +250,11 @@ class Agent:
                 left = READY_EVERY_SECONDS
                 ready_at = self.machine.world.now + READY_EVERY
             yield Nap(left)
+
+    def _leave_unstarted(self, attempt: int) -> None:
+        self._change(attempt=attempt)
+        self._say("stopped", step=None, why="asked")
+        self._change(attempt=attempt + 1)
 
     def _join(self, order: Order) -> tuple[Cluster, Assignment]:
         text = self.bucket.read(f"runs/{order.run}/attempts/{order.attempt}/cluster.json")

@@ -274,6 +274,7 @@ def is_told_to_stop_and_then_interrupted_while_it_waits(host: Host) -> None:
     host.start_agent()
     host.hear("ready")
     host.order("stop", 1)
+    host.hear("stopped")
     host.hear("ready", 2)
     host.warn()
     host.hear("stopped", 2)

@@ -277,7 +277,7 @@ class Agent:
                 return None
             stop, start = (orders.latest(word, self._places) for word in ("stop", "start"))
             if stop and stop.run == self._tags.run and stop.attempt >= self._state.attempt:
-                self._change(attempt=stop.attempt + 1)
+                self._leave_unstarted(stop.attempt)
                 ready_at = 0.0
             if start and start.run == self._tags.run and start.attempt >= self._state.attempt:
                 return start
@@ -289,6 +289,13 @@ class Agent:
                 self._say("ready", address=self._identity.address, boot_seconds=boot_seconds, **hint)
                 ready_at = time.monotonic() + READY_EVERY_SECONDS
             time.sleep(TICK_SECONDS)
+
+    def _leave_unstarted(self, attempt: int) -> None:
+        """Told to leave before its program began. It says so: an order to start that stood for a moment may have been
+        taken for obeyed, and then nobody else would end the attempt."""
+        self._change(attempt=attempt)
+        self._say("stopped", step=None, why="asked")
+        self._change(attempt=attempt + 1)
 
     def _attempt(self, cluster: Cluster, assignment: Assignment) -> Attempt:
         return Attempt(
