@@ -30,6 +30,10 @@ class Told(StrEnum):
 
 LIMITS = {Told.BY_AWS: 30.0, Told.BY_NOBODY: 180.0}
 """Seconds, from the loss to the request. A host may take long to boot, and a program to say something."""
+TRAINING = ("train", "servers")
+"""The scenarios that the limits are for: a bake or a launch has its own patience."""
+IN_TIME = "a loss is seen in time"
+"""What a world breaks that is late. Of one fault alone: who is silent beside another is counted from the last."""
 EC2_KNOWS = ("host failed", "host reclaimed", "takes a spot host back")
 FAULT = "meets a fault: "
 
@@ -62,6 +66,13 @@ class Detection:
     @property
     def late(self) -> bool:
         return self.asked - self.ec2 > LIMITS.get(self.told, float("inf"))
+
+    @property
+    def how_late(self) -> str:
+        return (
+            f"the next attempt was asked for {self.asked - self.ec2:.0f} s after {self.fault}, where {self.told}: "
+            f"the limit is {LIMITS[self.told]:.0f} s"
+        )
 
 
 def detected(fault: Fault, trace: Sequence[Entry]) -> Detection | None:

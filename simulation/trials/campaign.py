@@ -134,6 +134,9 @@ def found(trial: Trial, story: Story) -> Finding:
         for each in story.broken
     ]
     only = trial.faults[0] if len(trial.faults) == 1 else None
+    seen = detection.detected(only, story.trace) if only else None
+    if seen and seen.late and trial.scenario in detection.TRAINING:
+        broken.append(Violation(detection.IN_TIME, seen.how_late, seen.asked))
     return Finding(
         trial,
         met=story.struck,
@@ -141,7 +144,7 @@ def found(trial: Trial, story: Story) -> Finding:
         outcome=story.outcome,
         recoveries=_recoveries(story.trace),
         seconds=story.virtual_seconds,
-        detection=detection.detected(only, story.trace) if only else None,
+        detection=seen,
         digest=digest(story.trace),
     )
 

@@ -18,6 +18,14 @@ SILENT = [
 ]
 
 
+def test_who_is_told_to_leave_before_it_saw_the_order_to_start_says_so(yard: YardTemplate) -> None:
+    """Or a gang waits until EC2 takes the host, two minutes later."""
+    trial = parse("train: host host-1 after ready #1: is interrupted with 120 s of notice")
+    found = detected(trial.faults[0], tell(yard, SCENARIOS["train"], faults=trial.faults).trace)
+    assert found
+    assert not found.late, found.how_late
+
+
 @pytest.mark.parametrize("text", SILENT)
 def test_an_outage_of_every_host_is_seen_within_three_minutes(yard: YardTemplate, text: str) -> None:
     trial = parse(text)
