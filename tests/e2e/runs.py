@@ -82,6 +82,20 @@ class Runs:
         hosts = run.json("attempts/1/cluster.json")["hosts"]
         return str(next(host["instance"] for host in hosts if host["role"] == role))
 
+    def signal(self, host: str, name: str, module: str) -> None:
+        """A person on the host signals the program of that module; over when it is done."""
+        ssm = self.yard.session.client("ssm")
+        # The brackets keep the pattern from finding the command that holds it.
+        command = f"pkill -{name} -f '[-]m {module}'"
+        sent = ssm.send_command(
+            DocumentName="AWS-RunShellScript", InstanceIds=[host], Parameters={"commands": [command]}
+        )
+        which = sent["Command"]["CommandId"]
+        self.until(
+            f"SIG{name} on {host}",
+            lambda: ssm.list_commands(CommandId=which)["Commands"][0]["Status"] == "Success",
+        )
+
     @contextmanager
     def without(self, role: str, action: str, *, once: Callable[[], object] = lambda: None) -> Iterator[None]:
         """The yard with `action` taken out of the inline policies of the roles whose logical id has `role`.

@@ -23,14 +23,7 @@ Strike = Callable[[Runs, str], object]
 def signal(name: str, module: str) -> Strike:
     """A person on the host signals the program."""
 
-    def strike(runs: Runs, host: str) -> object:
-        # The brackets keep the pattern from finding the command that holds it.
-        command = f"pkill -{name} -f '[-]m {module}'"
-        return runs.yard.session.client("ssm").send_command(
-            DocumentName="AWS-RunShellScript", InstanceIds=[host], Parameters={"commands": [command]}
-        )
-
-    return strike
+    return lambda runs, host: runs.signal(host, name, module)
 
 
 def fault(word: str) -> Strike:

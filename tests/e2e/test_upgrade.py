@@ -1,0 +1,69 @@
+"""A newer Trainyard over a yard at work: a run that goes on meets the new functions in the old state machine."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+from demo.local import CHOICES, ROOT, client_environment
+from scripts.assembly import SOURCES
+from tests.e2e.runs import Runs
+
+VERSION = "0.2.99"
+BUILT = ("build/layer", "build/layer.sha256")
+"""What of the yard's packages is the same in both."""
+
+
+def newer(folder: Path) -> Path:
+    """The sources of a later version, in which every function, a state machine and a document have changed."""
+    for name in (*SOURCES, "trainyard", "scripts", "requirements.txt", *BUILT):
+        source, copy = ROOT / name, folder / name
+        if copy.exists() or not source.exists():
+            continue
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        if source.is_dir():
+            shutil.copytree(source, copy, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy2(source, copy)
+    changes = {
+        "trainyard/__init__.py": ('__version__ = "', f'__version__ = "{VERSION}"\n_BEFORE = "'),
+        "lambdas/steps/observability.py": ('"""Now.', '"""This very moment.'),
+        "stacks/workflows/train/asl.json": ('"Comment": "', '"Comment": "Newer. '),
+        "stacks/documents/stop.yaml": ("description: ", "description: Newer. "),
+    }
+    for name, (before, after) in changes.items():
+        text = (folder / name).read_text()
+        assert before in text, name
+        (folder / name).write_text(text.replace(before, after, 1))
+    return folder
+
+
+def test_a_run_in_flight_survives_an_upgrade_and_a_loss_after_it(runs: Runs, tmp_path: Path) -> None:
+    session = runs.yard.session
+    run = runs.in_mid_training(
+        runs.job("upgraded", cluster={"strategy": "single", "workers": 1}, program={"args": {"steps": 120}})
+    )
+    (host,) = (each["InstanceId"] for each in runs.yard.instances(run.id))
+    runs.signal(host, "STOP", "steps")  # however long the deployment takes, the run is not over then
+    (runs.cloud.state / "deployed").unlink()
+    done = subprocess.run(
+        ["scripts/deploy", *CHOICES],
+        cwd=newer(tmp_path / "newer"),
+        env=client_environment(runs.cloud.environment()) | {"CI": "true"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    history = session.client("ssm").get_parameter_history(Name="/trainyard/version")["Parameters"]
+    assert [each["Value"] for each in history][-1] == VERSION
+    assert len(history) == 2
+    assert not run.execution.is_over, run.why()
+
+    session.client("ec2").terminate_instances(InstanceIds=[host])
+    runs.finish(run)
+    assert run.succeeded, run.why()
+    _, second = run.summary["attempts"]
+    assert second["from_step"] > 0
+    assert run.summary["resume"]["verified"] is True
+    assert runs.run(runs.job("after-it")).succeeded
+    assert runs.living() == []
