@@ -75,6 +75,13 @@ def install_layer(packages: Path, requirements: Path, command: Sequence[str]) ->
     shutil.rmtree(packages / "bin", ignore_errors=True)  # console scripts carry this machine's interpreter
 
 
+def asset_hash(folder: Path) -> str:
+    """What CDK shall call the upload of this folder. Its own fingerprint is remembered on disk by inode, time and size
+    (`~/.cdk/cache/fingerprints`), and all files here have one time: what changed and kept its size might be taken for
+    what stood there before."""
+    return _hash((path for path in _files(folder) if "__pycache__" not in path.parts), folder)
+
+
 def software_hash(*more: str) -> str:
     """16 hexadecimal digits that change whenever the software that a bake installs does."""
     sources = _hash(_sources(SOFTWARE), ROOT)

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from pathlib import Path
 
 import aws_cdk as cdk
 from aws_cdk import aws_cloudwatch as cloudwatch
@@ -28,7 +29,7 @@ class Dependencies(lambda_.LayerVersion):
         super().__init__(
             scope,
             name,
-            code=lambda_.Code.from_asset(str(packages.layer_folder()), exclude=packages.LEFT_BEHIND),
+            code=_code(packages.layer_folder()),
             description="Packages of requirements-lambda.txt",
             compatible_runtimes=[RUNTIME],
             compatible_architectures=[lambda_.Architecture.ARM_64, lambda_.Architecture.X86_64],
@@ -76,7 +77,7 @@ class Function(lambda_.Function):
             function_name=name,
             runtime=RUNTIME,
             architecture=lambda_.Architecture.ARM_64,
-            code=lambda_.Code.from_asset(str(packages.functions_folder()), exclude=packages.LEFT_BEHIND),
+            code=_code(packages.functions_folder()),
             handler=f"lambdas.handlers.{module or word}.handler",
             layers=[dependencies],
             environment={"POWERTOOLS_SERVICE_NAME": yard, **environment},
@@ -159,3 +160,9 @@ def functions_of(*scopes: Construct) -> list[Function]:
 def camel(word: str) -> str:
     """`bake.launch` as CloudFormation and the workflows spell it: `BakeLaunch`."""
     return "".join(part.capitalize() for part in re.split(r"[._]", word))
+
+
+def _code(folder: Path) -> lambda_.Code:
+    return lambda_.Code.from_asset(
+        str(folder), exclude=packages.LEFT_BEHIND, asset_hash=packages.asset_hash(folder)
+    )

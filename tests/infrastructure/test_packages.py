@@ -2,16 +2,17 @@
 
 import hashlib
 import io
+import json
 import os
 import shutil
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
-import aws_cdk as cdk
 import pytest
 
 from stacks import packages
+from tests.infrastructure.assembly import Assembly
 
 
 @pytest.fixture
@@ -50,7 +51,7 @@ def test_uv_and_pip_make_the_same_layer(tmp_path: Path, monkeypatch: pytest.Monk
     by_uv, by_pip = made
     assert names_in(by_uv) == names_in(by_pip)
     assert zipped(by_uv) == zipped(by_pip)
-    assert cdk.FileSystem.fingerprint(str(by_uv)) == cdk.FileSystem.fingerprint(str(by_pip))
+    assert packages.asset_hash(by_uv) == packages.asset_hash(by_pip)
     assert (by_uv / "python" / "boto3" / "__init__.py").is_file()
 
 
@@ -64,3 +65,29 @@ def test_a_clone_made_under_another_umask_uploads_the_same(
         os.umask(mask)
         made.append(zipped(getattr(packages, which)()))
     assert made[0] == made[1]
+
+
+def test_every_upload_is_called_by_its_content(yard: Assembly) -> None:
+    """CDK remembers its own fingerprints by inode, time and size, and all files of ours have one time: an edit that
+    kept a file's size would deploy what was there before."""
+    uploads = [
+        asset["source"]["path"]
+        for listed in yard.folder.glob("*.assets.json")
+        for asset in json.loads(listed.read_text())["files"].values()
+        if asset["source"]["packaging"] == "zip"
+    ]
+    made = (packages.functions_folder(), packages.layer_folder(), packages.software_folder())
+    asked = {hashlib.sha256(packages.asset_hash(folder).encode()).hexdigest() for folder in made}
+    assert set(uploads) == {f"asset.{each}" for each in asked}
+
+
+def test_a_change_that_keeps_size_time_and_inode_is_another_upload(tmp_path: Path) -> None:
+    file = tmp_path / "settings.py"
+    hashes = []
+    for text in ("MOST = 10", "MOST = 20"):
+        file.write_text(text)
+        packages.even_out(tmp_path)
+        hashes.append((packages.asset_hash(tmp_path), file.stat().st_ino, file.stat().st_size))
+    (before, *same), (after, *still) = hashes
+    assert same == still
+    assert before != after

@@ -23,8 +23,13 @@ class Builder(Construct):
         self, scope: cdk.Stack, settings: YardSettings, network: NetworkStack, storage: StorageStack
     ) -> None:
         super().__init__(scope, "Builder")
+        software = packages.software_folder()
         self.software = assets.Asset(
-            self, "Software", path=str(packages.software_folder()), exclude=packages.LEFT_BEHIND
+            self,
+            "Software",
+            path=str(software),
+            exclude=packages.LEFT_BEHIND,
+            asset_hash=packages.asset_hash(software),
         )
         bucket = storage.bucket
         role = HostRole(self, "Role", description="What the builder of an image may do")
