@@ -83,7 +83,7 @@ class Week:
     functions_at_once: int
     functions_throttled: int
     invocations: dict[str, int]
-    dead_letters: int
+    dead_letters: list[str]
     transitions: int
     most_transitions: int
     written: float
@@ -199,7 +199,10 @@ def week(template: YardTemplate, *, days: float = DAYS, runs_a_day: int = RUNS_A
         functions_at_once=yard.functions.most_at_once,
         functions_throttled=yard.functions.throttled,
         invocations={name.partition("-")[2]: count for name, count in yard.functions.counts.most_common()},
-        dead_letters=len(yard.functions.dead_letters) + len(yard.events.dead_letters),
+        dead_letters=[
+            f"{name}: {payload.get('detail-type', '')}" for name, payload in yard.functions.dead_letters
+        ]
+        + [f"{letter.rule}: {letter.error}" for letter in yard.events.dead_letters],
         transitions=yard.stepfunctions.transitions,
         most_transitions=round(meter.most["transitions"]),
         written=yard.dynamodb.capacity.written,

@@ -36,9 +36,8 @@ class DependencyActions(Actions):
         return EC2Response.detach_internet_gateway(self)
 
     def create_vpc_endpoint(self) -> ActionResult:
-        self.params.setdefault(
-            "VpcEndpointType", "Gateway"
-        )  # EC2's default, which moto leaves out and cannot delete
+        """Of type Gateway where none is named: moto leaves it out then, and cannot delete what it has made."""
+        self.params.setdefault("VpcEndpointType", "Gateway")
         return EC2Response.create_vpc_endpoint(self)
 
     def delete_vpc_endpoints(self) -> ActionResult:
