@@ -8,6 +8,7 @@ import re
 from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from random import Random
+from statistics import NormalDist
 from typing import Any, TypeVar
 
 import yaml
@@ -16,8 +17,8 @@ from localcloud.base.rates import Rate
 
 ARCHITECTURES = ("x86_64", "arm64")
 SHIPPED = Path(__file__).with_name("facts.yaml")
-Z95 = 1.6449
-"""Standard deviations above the median of a normal distribution that 19 of 20 stay below."""
+Z95 = NormalDist().inv_cdf(0.95)
+"""Standard deviations above the median that 19 of 20 stay below."""
 
 
 class FactsError(Exception):

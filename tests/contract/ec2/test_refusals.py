@@ -212,7 +212,10 @@ def test_a_spot_fleet_is_refused_in_words(yard: Yard) -> None:
 
 def test_an_endpoint_that_is_gone_is_told_of_beside_those_that_went(yard: Yard) -> None:
     vpc = yard.ec2.create_vpc(CidrBlock="10.31.0.0/16")["Vpc"]["VpcId"]
-    made = yard.ec2.create_vpc_endpoint(VpcId=vpc, ServiceName="com.amazonaws.us-east-1.s3")
+    table = yard.ec2.create_route_table(VpcId=vpc)["RouteTable"]["RouteTableId"]
+    made = yard.ec2.create_vpc_endpoint(
+        VpcId=vpc, ServiceName="com.amazonaws.us-east-1.s3", RouteTableIds=[table]
+    )
     endpoint = made["VpcEndpoint"]["VpcEndpointId"]
     assert yard.ec2.delete_vpc_endpoints(VpcEndpointIds=[endpoint]).get("Unsuccessful", []) == []
     (told,) = yard.ec2.delete_vpc_endpoints(VpcEndpointIds=[endpoint])["Unsuccessful"]

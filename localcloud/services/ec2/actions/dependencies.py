@@ -46,7 +46,7 @@ class DependencyActions(Actions):
         asked = self._get_param("VpcEndpointIds", [])
         known = self.ec2_backend.vpc_end_points
         missing = [each for each in asked if each not in known or known[each].state == "deleted"]
-        EC2Response.delete_vpc_endpoints(self)
+        self.ec2_backend.delete_vpc_endpoints([each for each in asked if each not in missing])
         told = [
             {
                 "ResourceId": each,
