@@ -10,6 +10,7 @@ from typing import Any
 
 from benchmarks import quick
 from demo.local import Cloud
+from lambdas.aws.ledger import PRICES
 from trainyard.client import Run, Yard
 from trainyard.client.submission import Upload
 
@@ -81,6 +82,12 @@ class Runs:
         """The instance that has this role in the run's first attempt."""
         hosts = run.json("attempts/1/cluster.json")["hosts"]
         return str(next(host["instance"] for host in hosts if host["role"] == role))
+
+    def until_prices(self) -> None:
+        """Until patrol has read the price list: plans and bills say whose prices theirs are."""
+        table = self.yard.session.resource("dynamodb").Table(self.yard.table)
+        read = {"pk": PRICES[0], "sk": PRICES[1]}
+        self.until("patrol has read the price list", lambda: table.get_item(Key=read).get("Item"), 240)
 
     def signal(self, host: str, name: str, module: str) -> None:
         """A person on the host signals the program of that module; over when it is done."""

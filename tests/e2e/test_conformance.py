@@ -81,6 +81,7 @@ REAL: Mapping[str, Callable[[Runs], Told]] = {
 
 def watched(runs: Runs, do: Callable[[], Run]) -> dict[str, Any]:
     """What everybody can see of the run."""
+    runs.until_prices()
     before = calls(runs.yard)
     run = do()
     made = less(settled(runs), before)

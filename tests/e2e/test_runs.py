@@ -5,9 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from lambdas.aws.ledger import PRICES
 from tests.e2e.runs import Runs
-from tests.e2e.watch import table_of
 
 
 def test_a_run_on_two_hosts_leaves_its_model_and_its_story(runs: Runs) -> None:
@@ -46,9 +44,7 @@ def test_the_number_of_workers_is_all_that_changes(runs: Runs, workers: int) -> 
 
 
 def test_on_demand_hosts_are_launched_and_billed_as_such(runs: Runs) -> None:
-    table = table_of(runs)
-    read = {"pk": PRICES[0], "sk": PRICES[1]}
-    runs.until("patrol has read the price list", lambda: table.get_item(Key=read).get("Item"), 240)
+    runs.until_prices()
     run = runs.run(runs.job("on-demand", hardware={"market": "on_demand"}, cluster={"workers": 1}))
     assert run.succeeded, run.why()
     cost = run.summary["cost"]
