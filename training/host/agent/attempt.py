@@ -129,6 +129,7 @@ class Attempt:
             metrics=self._metrics,
             checkpoints=self._checkpoints,
         )
+        self._checkpoints.runs = program.runs
         uploads.start()
         killed_before = killed_for_memory()
         leaving, killed = None, False

@@ -60,6 +60,35 @@ def _files(folder: Path) -> Iterable[Path]:
                 yield path
 
 
+def open_to_write(folder: Path) -> frozenset[str]:
+    """The files in a folder that some process has open and may write into, by their names in there."""
+    inside = folder.resolve()
+    processes = (each for each in Path("/proc").iterdir() if each.name.isdigit())
+    written = (file for process in processes for file in _written_by(process))
+    return frozenset(file.relative_to(inside).as_posix() for file in written if file.is_relative_to(inside))
+
+
+def _written_by(process: Path) -> Iterable[Path]:
+    try:
+        for descriptor in (process / "fd").iterdir():
+            file = descriptor.readlink()
+            if file.is_absolute() and _may_write(process / "fdinfo" / descriptor.name):
+                yield file
+    except OSError:
+        return  # it has ended, or is another account's
+
+
+def _may_write(facts: Path) -> bool:
+    """By what /proc/<pid>/fdinfo/<fd> says: proc(5)."""
+    flags = re.search(r"^flags:\s*(\d+)$", facts.read_text(), re.MULTILINE)
+    return flags is not None and int(flags[1], 8) & os.O_ACCMODE != os.O_RDONLY
+
+
+def newest_in(listing: Listing) -> float:
+    """When a file of it was changed last, in seconds since 1970."""
+    return max((changed for _, changed in listing.values()), default=0) / 1e9
+
+
 def fingerprint(listing: Listing) -> str:
     """Tells one state of a folder from another."""
     return hashlib.sha256(repr(sorted(listing.items())).encode()).hexdigest()

@@ -12,6 +12,7 @@ from training.host.checkpoints.in_bucket import FOLDER, STEP, Manifest, name_of
 from training.host.places import Places
 
 RESTLESS_LOOKS = 4
+LOG_LOOKS = 10
 STILL_SECONDS = 0.25
 COPIED_BYTES = 1 << 28
 
@@ -29,8 +30,8 @@ class LastCheckpoint:
 class CheckpointUpload:
     """`reported` answers the step the program reported last, `uploaded` is called for every checkpoint that is whole.
 
-    `note` writes a line into the program's log. `ends_well` turns false when the program was killed: a folder that it
-    was just writing is then no checkpoint.
+    `note` writes a line into the program's log. `runs` says whether the program runs. `ends_well` turns false when the
+    program was killed: what it was just writing is then no checkpoint.
     """
 
     bucket: Bucket
@@ -42,9 +43,12 @@ class CheckpointUpload:
     reported: Callable[[], int | None]
     uploaded: Callable[[LastCheckpoint, Manifest], None]
     note: Callable[[str], None]
+    runs: Callable[[], bool] = lambda: True
     ends_well: bool = True
     _noted: bool = False
     _seen: on_disk.Listing = field(default_factory=dict)
+    _written: on_disk.Listing = field(default_factory=dict)
+    _open: dict[str, int] = field(default_factory=dict)
     _restless: int = 0
 
     def update(self, at_the_end: bool) -> None:
@@ -61,15 +65,20 @@ class CheckpointUpload:
             on_disk.keep_newest(self.places.checkpoints, self.keep)
 
     def _update_folder(self, at_the_end: bool) -> None:
-        """The whole folder, once it has changed and been still: for two looks, or where it never is, for a moment."""
+        """The whole folder, once it has changed and been still: for two looks in which no file of it was being written,
+        or where it never is, for a moment. Of a program that was killed, as it was in its lifetime."""
         folder, staging = self.places.checkpoints, self.places.staging
         seen, before = on_disk.listing_of(folder), self._seen
         self._seen = seen
         if not on_disk.holds_something(seen) or on_disk.fingerprint(seen) == self.last.folder:
             return
-        is_still = seen == before or (at_the_end and self.ends_well)
+        if at_the_end:
+            is_whole = is_still = self.ends_well or seen == self._written
+        else:
+            is_whole = self._is_written(seen)
+            is_still = is_whole and seen == before
         self._restless = 0 if is_still else self._restless + 1
-        if not is_still and not self._has_a_quiet_moment(seen):
+        if not is_whole or not (is_still or self._has_a_quiet_moment(seen)):
             return
         try:
             on_disk.stage(seen, folder, staging, as_copies=not is_still)
@@ -85,6 +94,17 @@ class CheckpointUpload:
             if on_disk.listing_of(staging) == seen:  # no file was written to while it was read
                 self._conclude(manifest, on_disk.fingerprint(seen))
         shutil.rmtree(staging, ignore_errors=True)
+
+    def _is_written(self, seen: on_disk.Listing) -> bool:
+        """Whether no file of it is on its way: a program that waits for a processor in the middle of a file leaves it
+        unchanged, too. One that is open for many looks is a log, which no restart goes on from."""
+        now, being_written = time.time(), on_disk.open_to_write(self.places.checkpoints) & seen.keys()
+        self._open = {name: self._open.get(name, 0) + 1 for name in being_written}
+        if not self.runs() or any(looks <= LOG_LOOKS for looks in self._open.values()):
+            return False
+        if on_disk.newest_in(seen) <= now - STILL_SECONDS:
+            self._written = seen
+        return True
 
     def _has_a_quiet_moment(self, seen: on_disk.Listing) -> bool:
         """Whether a folder that is saved into at every look stays as it was `seen` for long enough to copy it."""

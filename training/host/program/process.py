@@ -25,7 +25,7 @@ exit $code
 """
 
 
-STATE, GROUP, TIMES, BORN = 0, 2, slice(11, 15), 19
+STATE, PARENT, GROUP, TIMES, BORN = 0, 1, 2, slice(11, 15), 19
 """Where /proc/<pid>/stat has them, counted from its third field: proc(5). The times are the process's own, user and
 system, and those of its children."""
 KERNEL_COUNTERS = Path("/proc/vmstat")
@@ -75,6 +75,11 @@ class Program:
         if self.keeper and not alive:
             self.keeper.wait()  # it is over: nothing of it is left behind, and this does not wait
         return alive
+
+    def runs(self) -> bool:
+        """Whether the program itself runs, and not its keeper alone, who still writes down how it ended."""
+        stats = (_stat(int(entry.name)) for entry in Path("/proc").iterdir() if entry.name.isdigit())
+        return any(stat and int(stat[PARENT]) == self.pid and stat[STATE] != "Z" for stat in stats)
 
     def processor_time(self) -> int:
         """What the program and everything it started have used so far, in the kernel's ticks; those that ended
