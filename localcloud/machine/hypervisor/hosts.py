@@ -30,6 +30,8 @@ from localcloud.machine.hypervisor.usage import Usage, measure
 
 logger = logging.getLogger(__name__)
 
+VANISHED = "its init vanished"
+
 BOOT = Path(__file__).with_name("boot.py")
 CONSOLE_SHOWN = 64 * 1024  # as much as GetConsoleOutput gives
 
@@ -357,7 +359,7 @@ class Hypervisor:
 
     def _follow(self, host: _Host) -> str:
         """Serve the host's messages until it is gone; why it went."""
-        reason = "its init vanished"
+        reason = VANISHED
         for message in host.messages():
             match message["event"]:
                 case "namespaces":
@@ -378,6 +380,10 @@ class Hypervisor:
                 case "failed":
                     reason = message["reason"]
         host.reap()
+        if reason == VANISHED:
+            logger.warning(
+                "host %s: its console ends with: %s", host.machine.instance_id, host.last_printed()
+            )
         return reason
 
     def _ended(self, instance_id: str, what: Change, reason: str) -> None:
@@ -535,6 +541,13 @@ class _Host:
         for number in list(self._executions):
             self.finish(number, None)
 
+    def last_printed(self) -> str:
+        """The end of its console, on one line."""
+        try:
+            return " | ".join((self.home / "console.log").read_text(errors="replace").splitlines()[-20:])
+        except OSError as error:
+            return str(error)
+
     def ask_down(self, grace: float) -> None:
         """Ask, and kill if it has not gone after the grace; one that is still booting or hangs is killed at once."""
         if not self.is_up or self.is_frozen:
@@ -615,10 +628,14 @@ def _stopped(host: _Host | None) -> Iterator[None]:
 
 
 def _receive(control: socket.socket) -> bytes:
-    try:
-        return control.recv(1 << 20)
-    except ConnectionResetError:
-        return b""
+    """The next message; nothing once the host is gone. Who is gone before it has read all may have said something
+    first: the kernel tells of that end before it gives what was said."""
+    for _ in range(2):
+        try:
+            return control.recv(1 << 20)
+        except ConnectionResetError:
+            continue
+    return b""
 
 
 def _python() -> str:
