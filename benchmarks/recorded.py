@@ -425,7 +425,7 @@ def _form(body: Any) -> dict[str, str]:
 
 def _response(url: str, body: Any, *, status: int = 200) -> AWSResponse:
     text = body if isinstance(body, str) else json.dumps(body)
-    return AWSResponse(url, status, {}, _Raw(text.encode()))
+    return AWSResponse(url, status, {"Content-Length": str(len(text.encode()))}, _Raw(text.encode()))
 
 
 def _key_of(said: Mapping[str, Any]) -> tuple[str, str]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from simulation.aws import iam
 from simulation.aws.api import ACCOUNT, PARTITION, REGION
 from simulation.aws.eventbridge import DEFAULT_BUS, Rule, Target
 from simulation.aws.functions import FunctionFacts
@@ -259,6 +260,8 @@ class _Resource:
                 return "1"
             case kind, "GroupId" | "VpcId" | "SubnetId" | "LaunchTemplateId" if kind in EC2_IDS:
                 return self.id
+            case "AWS::IAM::Role", "RoleId":
+                return iam.role_id(self.arn)
             case "AWS::SQS::Queue", "QueueUrl":
                 return self.ref
             case _, "Name" | "QueueName" | "TopicName" | "LaunchTemplateName":

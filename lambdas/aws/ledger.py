@@ -39,6 +39,8 @@ from lambdas.core.values.lazy import dataclass
 MOST_WRITES = 100
 LOOK_UPS_LIVE = timedelta(days=90)
 BAKE_LOCK = ("bake", "lock")
+SMALLEST = 1e-120
+"""What is nearer to nothing DynamoDB does not take (its numbers begin at 1e-130), and nobody misses."""
 PRICES = ("patrol", "prices")
 """The key of the region's price list, which patrol keeps."""
 OPEN = "open"
@@ -336,7 +338,7 @@ def packed(row: Mapping[str, Any]) -> dict[str, Any]:
 
 def _exact(value: Any) -> Any:
     if isinstance(value, float):
-        return Decimal(str(value))
+        return Decimal(str(value)) if abs(value) >= SMALLEST else Decimal(0)
     if isinstance(value, dict):
         return {key: _exact(item) for key, item in value.items()}
     if isinstance(value, list):

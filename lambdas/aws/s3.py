@@ -13,6 +13,7 @@ from lambdas.core.values.lazy import dataclass
 GONE = ("NoSuchKey", "NoSuchVersion", "404", "MethodNotAllowed")
 """MethodNotAllowed: the version asked for is a delete marker."""
 EMPTY = "InvalidRange"
+LARGEST_DOCUMENT = 16 * 2**20
 TAKEN = ("PreconditionFailed", "ConditionalRequestConflict")
 
 
@@ -73,11 +74,16 @@ def _content(answer: Mapping[str, Any]) -> bytes:
 
 
 def get_json(bucket: str, key: str) -> dict[str, Any] | None:
-    """The JSON object under that key; None when there is none."""
-    content = get(bucket, key)
-    if content is None:
+    """The JSON object under that key; None when there is none. Raises ValueError for what is no JSON, and for what is
+    larger than anything that a run writes down: a host may have put it there."""
+    answer = unless(GONE, client("s3").get_object, Bucket=bucket, Key=key)
+    if answer is None:
         return None
-    document = json.loads(content)
+    if answer["ContentLength"] > LARGEST_DOCUMENT:
+        raise ValueError(
+            f"{key} has {answer['ContentLength']} bytes, and at most {LARGEST_DOCUMENT} are read"
+        )
+    document = json.loads(_content(answer))
     return document if isinstance(document, dict) else None
 
 
@@ -92,7 +98,7 @@ def put_version(bucket: str, key: str, content: bytes, *, media_type: str) -> tu
 
 
 def put_json(bucket: str, key: str, document: Mapping[str, Any]) -> None:
-    put(bucket, key, _as_bytes(document), media_type="application/json")
+    put(bucket, key, as_bytes(document), media_type="application/json")
 
 
 def put_json_once(bucket: str, key: str, document: Mapping[str, Any], *, over: str | None = None) -> bool:
@@ -104,7 +110,7 @@ def put_json_once(bucket: str, key: str, document: Mapping[str, Any], *, over: s
         client("s3").put_object,
         Bucket=bucket,
         Key=key,
-        Body=_as_bytes(document),
+        Body=as_bytes(document),
         ContentType="application/json",
         **condition,
     )
@@ -123,5 +129,6 @@ def keys(bucket: str, prefix: str) -> tuple[str, ...]:
     return tuple(found["Key"] for page in pages for found in page.get("Contents", []))
 
 
-def _as_bytes(document: Mapping[str, Any]) -> bytes:
+def as_bytes(document: Mapping[str, Any]) -> bytes:
+    """What `put_json` writes."""
     return json.dumps(document, indent=2, ensure_ascii=False).encode() + b"\n"

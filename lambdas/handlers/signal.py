@@ -22,11 +22,12 @@ from lambdas.core.edges.events import (
     SpotWarning,
 )
 from lambdas.core.model.errors import AccessDenied, Misconfigured
+from lambdas.core.model.metrics import Metric
 from lambdas.settings import SignalSettings
 from lambdas.steps import attempts
 from lambdas.steps.access_denied import end_denied
 from lambdas.steps.entry_point import entry_point, parse
-from lambdas.steps.observability import clock, is_about, logger
+from lambdas.steps.observability import clock, is_about, logger, measure
 from lambdas.steps.signals import from_aws, from_hosts, from_patrol
 from lambdas.steps.signals.context import SignalContext
 
@@ -60,22 +61,38 @@ def handler(event: Event) -> Handled:
 
 def _read(event: Event) -> News | None:
     """What the event says; None for what is no news that anybody here knows."""
-    if event.source == events.OF_HOSTS:
-        signal = events.host_signal(event.detail_type, event.detail)
-        if isinstance(signal, FromHost):
-            return signal
-        logger.warning("%s is no signal and is ignored: %s", event.detail_type, signal)
-        return None
+    if sender := events.sender_of(event.source):
+        return _from_host(sender, event)
     if event.source == events.OF_PATROL:
         return parse(FromPatrol, event.detail, of="signal")
     kind = events.AWS_NEWS.get(event.detail_type)
     return parse(kind, event.detail, of="signal") if kind else None
 
 
+def _from_host(sender: str, event: Event) -> FromHost | None:
+    """What that host says of itself. IAM vouches for the sender alone: what it writes may speak of another."""
+    signal = events.host_signal(event.detail_type, event.detail)
+    if isinstance(signal, str):
+        logger.warning("%s is no signal and is ignored: %s", event.detail_type, signal)
+        return None
+    if signal.instance != sender:
+        _count_forged(f"{sender} says {event.detail_type} in the name of {signal.instance}")
+        return None
+    return signal
+
+
+def _count_forged(what: str) -> None:
+    logger.error("%s: nothing was done", what)
+    measure(Metric.FORGED_SIGNALS, what=what)
+
+
 def _context(news: News, yard: SignalSettings, ledger: Ledger) -> SignalContext | None:
-    """Which run and attempt the news are about: hosts and patrol say it, for AWS's events the look-up rows do."""
+    """Which run and attempt the news are about: hosts and patrol say it, for AWS's events the look-up rows do. A host
+    speaks of the run that it was launched for."""
     if isinstance(news, FromHost | FromPatrol):
         is_about(news.run, news.attempt)
+        if isinstance(news, FromHost) and not _is_of_its_run(news, ledger):
+            return None
         return SignalContext(yard, ledger, news.run, news.attempt)
     noun, name = from_aws.about(news)
     owner = ledger.owner(noun, name)
@@ -84,6 +101,16 @@ def _context(news: News, yard: SignalSettings, ledger: Ledger) -> SignalContext 
         return None
     is_about(owner.run, owner.attempt)
     return SignalContext(yard, ledger, owner.run, owner.attempt, owner.wait)
+
+
+def _is_of_its_run(news: FromHost, ledger: Ledger) -> bool:
+    owner = ledger.owner("instance", news.instance)
+    if owner is None:
+        logger.info("%s: no host of this yard", news.instance)
+        return False
+    if owner.run != news.run:
+        _count_forged(f"{news.instance}, a host of {owner.run}, speaks of the run {news.run}")
+    return owner.run == news.run
 
 
 def _handle(context: SignalContext, news: News, event: Event, now: datetime) -> str:

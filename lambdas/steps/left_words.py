@@ -1,4 +1,5 @@
-"""What hosts leave in the bucket when they end their part in an attempt: for whoever looks when no event came."""
+"""What hosts leave in the bucket when they end their part in an attempt: for whoever looks when no event came. Each
+under a name of its own, which IAM holds it to: nobody leaves word for another."""
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime
@@ -22,14 +23,24 @@ class LeftWord:
 
 
 def of_attempt(bucket: str, run: str, attempt: int) -> Iterator[LeftWord]:
-    """What the hosts of this attempt have left. What cannot be read as that (a run's program can write there, too) is
-    logged and left out."""
+    """What the hosts of this attempt have left. What cannot be read as that is logged and left out."""
     for key in s3.keys(bucket, f"runs/{run}/attempts/{attempt}/words/"):
         found = _read(bucket, key)
         if isinstance(found, LeftWord):
             yield found
         else:
             logger.warning("%s is no signal of a host: %s", key, found)
+
+
+def last_of(bucket: str, run: str, attempt: int, instance: str) -> FromHost | None:
+    """The `failed` that the host could only leave there, since it may not put events."""
+    for key in s3.keys(bucket, f"runs/{run}/attempts/{attempt}/last-words/"):
+        if events.writer_of(key) == instance:
+            found = _read(bucket, key)
+            if isinstance(found, LeftWord) and found.word == "failed":
+                return found.signal
+            logger.warning("%s is no failure of a host: %s", key, found)
+    return None
 
 
 def _read(bucket: str, key: str) -> LeftWord | str:
@@ -41,4 +52,6 @@ def _read(bucket: str, key: str) -> LeftWord | str:
     signal = events.host_signal(word, detail)
     if isinstance(signal, str):
         return signal
+    if signal.instance != events.writer_of(key):
+        return f"it speaks of {signal.instance}"
     return LeftWord(word=word, at=signal.at, signal=signal, detail=detail) if signal.at else "it has no time"

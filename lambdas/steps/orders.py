@@ -9,6 +9,7 @@ import json
 from collections.abc import Collection
 
 from lambdas.aws import s3, ssm
+from lambdas.core.edges import events
 from lambdas.core.model.errors import ServiceUnavailable
 from lambdas.core.values.lazy import dataclass
 from lambdas.steps.observability import logger
@@ -46,7 +47,7 @@ def give(order: Order, *, bucket: str, document: str) -> tuple[str, ...] | None:
 def taken(bucket: str, run: str, attempt: int) -> Collection[str]:
     """The hosts whose agent has the order to leave that attempt, as they have left word of in the bucket."""
     found = s3.keys(bucket, f"runs/{run}/attempts/{attempt}/leaving/")
-    return frozenset(key.rpartition("/")[2].removesuffix(".json") for key in found)
+    return frozenset(events.writer_of(key) for key in found)
 
 
 def _write(bucket: str, order: Order) -> bool:
@@ -64,7 +65,7 @@ def _write(bucket: str, order: Order) -> bool:
 
 
 def _place(content: bytes) -> tuple[int, int]:
-    """Where the order stands among all of its run. What is none (a run's program can write there) is before all."""
+    """Where the order stands among all of its run. What is none is before all."""
     try:
         document = json.loads(content)
         return int(document["attempt"]), WORDS.index(document["word"])

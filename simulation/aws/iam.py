@@ -7,6 +7,7 @@ pass over in silence is refused.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -23,6 +24,7 @@ from ministack.core.iam_evaluator import (
     parse_policy_document,
 )
 
+from localcloud.services.iam import variables
 from simulation.aws.api import ACCOUNT, REGION, Caller, Check, ServiceError
 from simulation.aws.parameters import not_simulated
 
@@ -41,6 +43,8 @@ OPERATORS = frozenset(
     }
 )  # fmt: skip
 """What the evaluator knows and does not ask the wall clock for."""
+OF_WHO_ASKS = "${aws:userid}"
+"""The one policy variable that is known here."""
 STATEMENT = frozenset(
     {"Sid", "Effect", "Action", "NotAction", "Resource", "NotResource", "Condition", "Principal"}
 )
@@ -94,6 +98,8 @@ class Iam:
         self._resources = dict(resources or {})
         for document in (*self._resources.values(), *self._trusts.values()):
             _check_understood(document)
+            if any("${" in text for text in _texts(document)):
+                raise not_simulated(f"a policy variable in a resource's own policy: {document}")
         self._roles = {role: _statements(documents) for role, documents in roles.items()}
         self._naming: dict[tuple[str, str], list[ParsedStatement]] = {}
         self._verdicts: dict[tuple[Any, ...], Verdict] = {}
@@ -130,8 +136,10 @@ class Iam:
         return bool(found.decision == "Allow")
 
     def verdict(self, caller: Caller, check: Check) -> Verdict:
-        """Of a role; the same question is answered once."""
-        asked = (caller.role, check.action, check.resource, _frozen(check.context))
+        """Of a role, or of a host where its policies name who asks; the same question is answered once."""
+        named = any(variables.are_in(each) for each in self._that_name(caller.role, check.action))
+        who = user_id(caller) if named else caller.role
+        asked = (who, check.action, check.resource, _frozen(check.context))
         found = self._verdicts.get(asked)
         if found is None:
             if len(self._verdicts) >= MOST_REMEMBERED:
@@ -140,8 +148,9 @@ class Iam:
         return found
 
     def _judge(self, caller: Caller, check: Check) -> Verdict:
-        context = _context(session_arn(caller), check)
-        answer: EvalResult = evaluate(context, [self._that_name(caller.role, check.action)])
+        context = _context(session_arn(caller), check, user_id(caller))
+        statements = [variables.filled(each, context) for each in self._that_name(caller.role, check.action)]
+        answer: EvalResult = evaluate(context, [statements])
         document = self._policy_of(check.resource)
         if document is not None:
             answer = combine_resource_policy(answer, context, document, ACCOUNT)
@@ -184,7 +193,17 @@ def session_arn(caller: Caller) -> str:
     return f"arn:aws:sts::{ACCOUNT}:assumed-role/{role}/{caller.instance or caller.name}"
 
 
-def _context(principal: str, check: Check) -> EvalContext:
+def role_id(role: str) -> str:
+    """What IAM calls the role of this ARN beside its name."""
+    return f"AROA{hashlib.sha256(role.encode()).hexdigest()[:17].upper()}"
+
+
+def user_id(caller: Caller) -> str:
+    """The caller's aws:userid: its role's id and the name of its session."""
+    return f"{role_id(caller.role)}:{caller.instance or caller.name}"
+
+
+def _context(principal: str, check: Check, user: str = "") -> EvalContext:
     # A request that names no tags has no aws:TagKeys.
     asked = {"aws:tagkeys": None, **check.context}
     return EvalContext(
@@ -197,6 +216,7 @@ def _context(principal: str, check: Check) -> EvalContext:
         source_ip="203.0.113.9",
         secure_transport=str(asked.get("aws:securetransport", "true")) == "true",
         service_context=asked,
+        principal_keys={"aws:userid": user} if user else {},
     )
 
 
@@ -225,7 +245,7 @@ def _check_understood(document: Document) -> None:
             if any(key.lower() in ("aws:currenttime", "aws:epochtime", "aws:sourceip") for key in facts):
                 raise not_simulated(f"a condition on {', '.join(sorted(facts))}")
         for text in _texts(statement):
-            if "${" in text:
+            if "${" in text.replace(OF_WHO_ASKS, ""):
                 raise not_simulated(f"the policy variable in {text}")
             if text.startswith("{") or "Fn::" in text:
                 raise not_simulated(f"a policy that is not resolved: {text}")

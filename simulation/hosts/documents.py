@@ -10,6 +10,7 @@ from simulation.hosts.bucket import bucket_of
 from simulation.hosts.flow import Nap
 from simulation.hosts.machine import Machine
 from simulation.hosts.surroundings import CommandEnd
+from training.baking.recipe import as_admitted
 from training.baking.results import Outcome, Result, Versions, counted, failure, to_json
 from training.baking.tests import TESTS
 from training.host.bucket import Bucket
@@ -83,7 +84,7 @@ def _bake(machine: Machine, word: str, parameters: Parameters) -> Ending:
     run_id, uri = parameters["Run"][0], parameters["Recipe"][0]
     bucket = bucket_of(machine.ask, uri.removeprefix("s3://").partition("/")[0])
     try:
-        recipe = json.loads(bucket.read(bucket.key_of(uri)))
+        recipe = json.loads(as_admitted(bucket.read(bucket.key_of(uri)), parameters["Sha256"][0]))
         known = machine.disk.done.get((word, run_id))
         if known is None:
             does = _install if word == "install" else _test

@@ -50,6 +50,12 @@ class Alarms:
             "tried again, or ends that run with the same reason.",
         )
         self.on(
+            "signal-forged",
+            measured(self._yard, Metric.FORGED_SIGNALS),
+            "A host spoke in the name of another, or of a run that is not its own. Nothing was done for it. Lines with "
+            f"ForgedSignals in /{self._yard}/functions/signal name it: stop its run, and look at what its program does.",
+        )
+        self.on(
             "run-cut-short",
             measured(self._yard, Metric.RUNS_CUT_SHORT),
             "An execution was stopped by hand, its time was up, or it failed in its Conclude. Its hosts are ended and "

@@ -10,11 +10,12 @@ from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from lambdas.core.capacity import initialization
+from lambdas.core.edges.events import OF_HOSTS
 from stacks.constructs.acknowledge import acknowledge
 from stacks.constructs.permissions import YARD_TAG
 
-HOST_SOURCE = "trainyard.host"
-"""What hosts put on the yard's bus comes from here."""
+OF_ITSELF = f"{OF_HOSTS}${{aws:userid}}"
+"""What a host puts on the yard's bus comes from it and no other: IAM knows a host as `<id of its role>:<instance>`."""
 
 
 class HostRole(iam.Role):

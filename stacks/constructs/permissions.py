@@ -129,7 +129,8 @@ def _objects(
     owner = cdk.Stack.of(bucket)
     exported = owner.resolve(owner.export_value(bucket.bucket_arn))["Fn::ImportValue"]
     for prefix in prefixes:
-        acknowledge(role, f"IAM5[Resource::{exported}/{prefix}*]", PREFIX)
+        reported = prefix.replace("${", "<").replace("}", ">")  # a policy variable
+        acknowledge(role, f"IAM5[Resource::{exported}/{reported}*]", PREFIX)
 
 
 def command_hosts(role: iam.Role, document_arn: str, yard: str) -> None:

@@ -4,11 +4,11 @@ import aws_cdk as cdk
 from aws_cdk import aws_events as events
 from constructs import Construct
 
+from lambdas.core.edges.events import OF_HOSTS
 from lambdas.core.patrol import hold
 from stacks.constructs import permissions
 from stacks.constructs.events import DeadLetterQueue, rule
 from stacks.constructs.function import FunctionFactory
-from stacks.constructs.hosts import HOST_SOURCE
 from stacks.documents import Document
 
 
@@ -48,7 +48,7 @@ class Signal(Construct):
 def _reports(yard: str) -> list[tuple[str, str, events.EventPattern]]:
     """By the rule's name. Hosts report on the yard's own bus, AWS on the account's."""
     return [
-        ("HostSignal", "A host reports how it is", events.EventPattern(source=[HOST_SOURCE])),
+        ("HostSignal", "A host reports how it is", events.EventPattern(source=events.Match.prefix(OF_HOSTS))),
         (
             "SpotInterruption",
             "EC2 takes a spot host back in two minutes",

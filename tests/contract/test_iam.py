@@ -380,3 +380,25 @@ def test_an_answer_to_a_task_is_judged_by_its_state_machine(cloud: Cloud) -> Non
     with pytest.raises(ClientError, match="states:SendTaskSuccess") as foreign:
         client.send_task_success(taskToken=task_tokens.issue(machine + "x"), output="1")
     assert foreign.value.response["Error"]["Code"] == "AccessDeniedException"
+
+
+def test_a_policy_variable_has_its_value_in_the_request(cloud: Cloud) -> None:
+    """In resources and conditions; what the request does not have fits nothing, but for the default beside it."""
+    bucket, objects = "iam-matrix", "arn:aws:s3:::iam-matrix"
+    acting = cloud.acting_as(
+        allow("s3:PutObject", f"{objects}/own/${{aws:userid}}.json"),
+        allow("s3:PutObject", f"{objects}/named/${{aws:username}}"),
+        allow("s3:PutObject", f"{objects}/default/${{aws:username, 'nobody'}}"),
+        allow("events:PutEvents", StringEquals={"events:source": "host/${aws:userid}"}),
+    )
+    me = cloud.client("sts", acting).get_caller_identity()["UserId"]
+    s3, events = cloud.client("s3", acting), cloud.client("events", acting)
+    for key in (f"own/{me}.json", "default/nobody"):
+        s3.put_object(Bucket=bucket, Key=key, Body=b"")
+    for key in ("own/AROAOTHER:i-1.json", "own/${aws:userid}.json", f"own/x{me}.json", "named/", "named/x"):
+        with pytest.raises(ClientError, match="AccessDenied"):
+            s3.put_object(Bucket=bucket, Key=key, Body=b"")
+    events.put_events(Entries=[event(Source=f"host/{me}")])
+    for source in ("host/AROAOTHER:i-1", "host/${aws:userid}", f"host/{me}x"):
+        with pytest.raises(ClientError, match="AccessDenied"):
+            events.put_events(Entries=[event(Source=source)])

@@ -137,6 +137,7 @@ class Names:
     def plain(self, text: str, attempt: int | None = None) -> str:
         for instance, name in (self._first | self._places.get(attempt or 0, {})).items():
             text = text.replace(instance, name)
+        text = re.sub(r"\bAROA\w+:", "", text)  # the id of its role, before a host
         text = re.sub(r"\bi-[0-9a-f]{8,17}\b", "HOST", text).replace(self._run, "RUN")
         for pattern, name in SUBSTITUTES:
             text = pattern.sub(name, text)

@@ -85,7 +85,7 @@ def test_a_job_file_starts_a_run_a_recipe_a_bake_and_other_objects_nothing(
 
 def test_signal_gets_events_of_hosts_spot_instances_images_and_commands(yard: Assembly) -> None:
     found = {
-        word
+        str(word)
         for rule in on_events(yard)
         if "Signal" in target(rule)
         for word in rule.properties["EventPattern"].get(
@@ -93,7 +93,7 @@ def test_signal_gets_events_of_hosts_spot_instances_images_and_commands(yard: As
         )
     }
     assert found == {
-        "trainyard.host",
+        "{'prefix': 'trainyard.host/'}",
         "EC2 Spot Instance Interruption Warning",
         "EC2 Instance State-change Notification",
         "EC2 AMI State Change",
@@ -153,7 +153,7 @@ def test_what_cleans_up_knows_whose_run_it_was(yard: Assembly) -> None:
 def test_only_events_of_hosts_are_taken_from_the_yards_bus(yard: Assembly) -> None:
     on_bus = [rule for rule in on_events(yard) if "EventBusName" in rule.properties]
     (rule,) = on_bus
-    assert rule.properties["EventPattern"] == {"source": ["trainyard.host"]}
+    assert rule.properties["EventPattern"] == {"source": [{"prefix": "trainyard.host/"}]}
 
 
 def test_patterns_stay_within_eventbridges_limit(yard: Assembly) -> None:

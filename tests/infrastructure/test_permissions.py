@@ -1,5 +1,6 @@
 """Who may do what. Each test is one sentence of the yard's security; together they are the whole of it."""
 
+from fnmatch import fnmatch
 from functools import cache
 from typing import Any
 
@@ -249,8 +250,33 @@ def test_hosts_read_programs_data_and_runs_write_runs_speak_on_one_bus_and_measu
         ("s3:GetObject", "programs/*"),
         ("s3:GetObject", "runs/*"),
         ("s3:ListBucket", ""),
-        ("s3:PutObject", "runs/*"),
+        ("s3:PutObject", "runs/*/attempts/*/last-words/${aws:userid}*"),
+        ("s3:PutObject", "runs/*/attempts/*/leaving/${aws:userid}*"),
+        ("s3:PutObject", "runs/*/attempts/*/logs/*"),
+        ("s3:PutObject", "runs/*/attempts/*/words/${aws:userid}*"),
+        ("s3:PutObject", "runs/*/checkpoints/*"),
+        ("s3:PutObject", "runs/*/metrics.json*"),
+        ("s3:PutObject", "runs/*/model/*"),
+        ("s3:PutObject", "runs/*/tensorboard/*"),
     ]
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "job.json", "order.json", "attempts/1/cluster.json", "recipe.json", "tests.json", "plan.json",
+        "summary.json", "timeline.jsonl", "logs/builder.log", "attempts/1/words/AROAOTHER:i-2.json",
+        "attempts/1/words/i-1.json",
+    ],
+)  # fmt: skip
+def test_no_host_writes_what_the_yard_says_of_a_run_or_what_another_says(yard: Assembly, key: str) -> None:
+    own = [
+        each.resource.split("/", 1)[-1].replace("${aws:userid}", "AROAHOST:i-1")
+        for each in yard.permissions(only(yard, "HostRole"))
+        if each.action == "s3:PutObject"
+    ]
+    assert not [each for each in own if fnmatch(f"runs/victim/{key}", each)]
+    assert [each for each in own if fnmatch("runs/mine/attempts/1/words/AROAHOST:i-1.json", each)]
 
 
 def test_signal_writes_orders_and_nothing_else_into_the_bucket(yard: Assembly) -> None:
@@ -277,7 +303,7 @@ def test_a_host_speaks_as_a_host_on_the_yards_bus(yard: Assembly) -> None:
     ]
     (bus,) = yard.resources("AWS::Events::EventBus")
     assert permission.resource == f"{{{bus.name}.Arn}}"
-    assert permission.when == {"StringEquals": {"events:source": "trainyard.host"}}
+    assert permission.when == {"StringEquals": {"events:source": "trainyard.host/${aws:userid}"}}
 
 
 def test_the_builder_reads_software_and_recipe_writes_log_and_results_and_measures(yard: Assembly) -> None:

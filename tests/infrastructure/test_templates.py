@@ -361,8 +361,8 @@ def test_the_parameters_that_functions_send_are_the_documents_own(yard: Assembly
         "generalize": {"Depth"},
         "pause": set(),
         "resume": set(),
-        "install": {"Software", "Recipe", "Run"},
-        "test": {"Recipe", "Run"},
+        "install": {"Software", "Recipe", "Sha256", "Run"},
+        "test": {"Recipe", "Sha256", "Run"},
     }
     for word, parameters in sent.items():
         assert set(document(yard, word)["Content"].get("parameters", {})) == parameters

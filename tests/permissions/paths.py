@@ -149,7 +149,7 @@ def finish_unheard(runs: Runs, name: str) -> Seen:
     runs.cloud.fault("freeze", host)
     late = datetime.now(UTC) + timedelta(hours=1)
     word = {"run": run.id, "attempt": 1, "instance": host, "at": late.isoformat(), "signal": "finished"}
-    runs.yard.bucket.put(f"runs/{run.id}/attempts/1/words/{host}.json", json.dumps(word).encode())
+    runs.yard.bucket.put(f"runs/{run.id}/attempts/1/words/AROA:{host}.json", json.dumps(word).encode())
     return _seen(runs, run, 300)
 
 

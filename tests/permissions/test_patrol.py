@@ -166,7 +166,7 @@ class Place:
         table.put_item(Item=wait)
         host = "i-0123456789abcdef0"
         said = {"run": "live-1", "attempt": 1, "instance": host, "at": ago, "signal": "finished"}
-        key = f"runs/live-1/attempts/1/words/{host}.json"
+        key = f"runs/live-1/attempts/1/words/AROA:{host}.json"
         self.cloud.client("s3").put_object(Bucket="bucket", Key=key, Body=json.dumps(said).encode())
 
     def left(self, hosts: Mapping[str, str]) -> set[str]:

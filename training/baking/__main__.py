@@ -1,4 +1,4 @@
-"""`python -m training.baking install|test --recipe URI --run R`: what the documents of those names call."""
+"""`python -m training.baking install|test --recipe URI --sha256 H --run R`: what the documents of those names call."""
 
 import argparse
 import json
@@ -13,7 +13,7 @@ import boto3
 from training.baking.builder import Builder, for_gpus
 from training.baking.install import install
 from training.baking.log import BuilderLog
-from training.baking.recipe import Recipe
+from training.baking.recipe import Recipe, as_admitted
 from training.baking.shell import Shell
 from training.baking.tests import run_all
 from training.host.agent.agent import CALLS
@@ -35,6 +35,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m training.baking", description=__doc__)
     parser.add_argument("word", choices=WORDS)
     parser.add_argument("--recipe", required=True, help="s3 URI of the run's recipe.json")
+    parser.add_argument("--sha256", required=True, help="which it must have")
     parser.add_argument("--run", required=True)
     asked = parser.parse_args(arguments)
     logging.basicConfig(
@@ -42,14 +43,14 @@ def main(arguments: list[str] | None = None) -> int:
     )
     logging.Formatter.converter = time.gmtime
     try:
-        bake(asked.word, asked.recipe, asked.run, places=Places(), metadata=Metadata())
+        bake(asked.word, asked.recipe, asked.sha256, asked.run, places=Places(), metadata=Metadata())
     except HostTrouble as trouble:
         print(f"{asked.word} failed: {trouble.reason}", file=sys.stderr)
         return 1
     return 0
 
 
-def bake(word: str, uri: str, run: str, *, places: Places, metadata: Metadata) -> None:
+def bake(word: str, uri: str, sha256: str, run: str, *, places: Places, metadata: Metadata) -> None:
     """Raises HostTrouble saying why it failed; the log in the bucket says it too."""
     does, seconds = WORDS[word]
     identity = metadata.identity()
@@ -59,7 +60,7 @@ def bake(word: str, uri: str, run: str, *, places: Places, metadata: Metadata) -
         try:
             builder = Builder(
                 run=run,
-                recipe=Recipe.from_json(bucket.read(bucket.key_of(uri))),
+                recipe=Recipe.from_json(as_admitted(bucket.read(bucket.key_of(uri)), sha256)),
                 identity=identity,
                 bucket=bucket,
                 places=places,

@@ -1,5 +1,6 @@
 """The recipe as the control plane admitted it: `runs/<run>/recipe.json`. Pure."""
 
+import hashlib
 import json
 from dataclasses import dataclass
 from typing import Any
@@ -42,6 +43,20 @@ class Recipe:
                 "workflow and software are of one version",
                 final=True,
             ) from error
+
+
+def as_admitted(text: bytes, sha256: str) -> bytes:
+    """The text that the bake was admitted with, whoever may write into the bucket: its commands are root's here, and
+    what comes of them is every run's. Raises HostTrouble for another."""
+    found = hashlib.sha256(text).hexdigest()
+    if found != sha256:
+        raise HostTrouble(
+            f"recipe.json has been changed since the bake was admitted (its SHA-256 is {found[:16]}..., not "
+            f"{sha256[:16]}...), so nothing of it was run: find out who wrote it, from its versions in the bucket, and "
+            "bake again",
+            final=True,
+        )
+    return text
 
 
 def named(key: str, entries: tuple[str, ...], index: int) -> str:

@@ -7,9 +7,26 @@ from typing import Any, cast
 
 from lambdas.core.values import wire
 from lambdas.core.values.lazy import dataclass
+from lambdas.core.values.text import printable
 
-OF_HOSTS, OF_PATROL = "trainyard.host", "trainyard.patrol"
-"""Their `source`; all else is AWS's."""
+OF_HOSTS, OF_PATROL = "trainyard.host/", "trainyard.patrol"
+"""Their `source`, of hosts its beginning; all else is AWS's. After it a host says who it is as IAM knows it, and IAM
+lets it say nothing else: `<id of its role>:<instance>`, its aws:userid."""
+
+
+def source_of(instance: str) -> str:
+    """The source of what a host has said elsewhere."""
+    return f"{OF_HOSTS}:{instance}"
+
+
+def writer_of(key: str) -> str:
+    """The instance that has left this in the bucket: IAM lets each write under its own aws:userid alone."""
+    return key.rpartition("/")[2].removesuffix(".json").rpartition(":")[2]
+
+
+def sender_of(source: str) -> str | None:
+    """The instance that this event comes from; None for one that no host has sent."""
+    return source.rpartition(":")[2] if source.startswith(OF_HOSTS) else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,7 +92,7 @@ class FromHost:
 
     run: str
     attempt: int
-    instance: str | None = None
+    instance: str
     at: datetime | None = None
     step: int | None = None
     steps: int | None = None
@@ -98,26 +115,50 @@ class FromHost:
     final: bool | None = None
     until: datetime | None = None
 
-    @property
-    def host(self) -> str:
-        assert self.instance is not None, "host_signal asks for it where it is needed"
-        return self.instance
 
-
-ABOUT_ONE_HOST = ("ready", "started", "finished", "stopped", "failed", "checkpointed", "hold")
+MOST_CHARACTERS = {"reason": 4_096, "tail": 8_192}
+OF_ANY_TEXT = 512
+LARGEST = 1e15
+"""Of any count or measure."""
+RESUMED = ("step", "global_batch_size", "epoch", "batch", "verified")
 
 
 def host_signal(word: str, detail: object) -> FromHost | str:
-    """The signal; or why this is none, before anybody acts on it: whoever may put events on the bus can say anything,
-    and what is written wrongly would spoil the ledger for every later reader."""
+    """The signal, its text fit to be shown and no longer than anybody reads; or why this is none, before anybody acts
+    on it: whoever may put events on the bus can say anything, and what is written wrongly would spoil the ledger for
+    every later reader."""
     wrong = wire.faults(FromHost, detail)
     if not wrong and isinstance(detail, Mapping):
-        texts = ("run", "instance") if word in ABOUT_ONE_HOST else ("run",)
-        wrong = [f"{name} is missing" for name in texts if not detail.get(name)]
+        wrong = [f"{name} is missing" for name in ("run", "instance") if not detail.get(name)]
         wrong += [f"attempt: found {detail['attempt']}, attempts begin with 1"] * (detail["attempt"] < 1)
+        wrong += [
+            f"{name}: found {value!r:.40}, beyond all that is counted"
+            for name, value in detail.items()
+            if _is_number(value) and not abs(value) < LARGEST
+        ]
         # Left out by mistake, it must not end a hold, which None does.
         wrong += ["until is missing"] * (word == "hold" and "until" not in detail)
-    return "; ".join(wrong) or wire.from_json(FromHost, cast(Mapping[str, Any], detail))
+    return "; ".join(wrong) or wire.from_json(FromHost, _fit(cast(Mapping[str, Any], detail)))
+
+
+def _fit(detail: Mapping[str, Any]) -> dict[str, Any]:
+    texts = {
+        name: printable(value, MOST_CHARACTERS.get(name, OF_ANY_TEXT))
+        for name, value in detail.items()
+        if isinstance(value, str)
+    }
+    resumed = detail.get("resumed")
+    if resumed:
+        resumed = {name: resumed[name] for name in RESUMED if _is_fact(resumed.get(name))}
+    return {**detail, **texts, "resumed": resumed}
+
+
+def _is_fact(value: object) -> bool:
+    return isinstance(value, bool) or (_is_number(value) and abs(cast(float, value)) < LARGEST)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 @dataclass(frozen=True, kw_only=True)

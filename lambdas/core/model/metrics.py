@@ -16,6 +16,7 @@ class Metric(StrEnum):
     )
     DOLLARS = "Dollars"  # what hosts have cost since the pass of patrol before
     RUNS_CUT_SHORT = "RunsCutShort"  # over before they could conclude
+    FORGED_SIGNALS = "ForgedSignals"  # a host spoke for another, or of a run that is not its own
     FUNCTION_FAILURES = "FunctionFailures"  # through the yard's own fault: a bug, a permission, its set-up
 
 

@@ -41,8 +41,8 @@ class Moved:
 class RunRow:
     """The run itself. `job` is None where it could not be read, `warnings` what of its program will probably fail.
     `image_id` is the image that its hosts start from, `image` the one that it has made. `hold_hours`: how long the host
-    of a launch is held. `outcome`, `error` and `reason` are how it ended. Of a bake: `recipe` is recipe.json,
-    `published` how the image parameters were moved. `cut_short`: when it was learned that the execution was over before
+    of a launch is held. `outcome`, `error` and `reason` are how it ended. Of a bake: `recipe` is recipe.json and
+    `recipe_sha256` that of the file, `published` how the image parameters were moved. `cut_short`: when it was learned that the execution was over before
     its Conclude. `imaging`: the host that becomes an image, of a snapshot or at the
     end of a run."""
 
@@ -61,6 +61,7 @@ class RunRow:
     hold_hours: float | None = None
     image: str | None = None
     recipe: Mapping[str, Any] | None = None
+    recipe_sha256: str | None = None
     published: Moved | None = None
     imaging: Imaging | None = None
     outcome: Outcome | None = None
@@ -91,6 +92,7 @@ class RunUpdate(TypedDict, total=False):
     hold_hours: float | None
     image: str
     recipe: Mapping[str, Any]
+    recipe_sha256: str
     published: Moved
     imaging: Imaging | None
     outcome: Outcome

@@ -11,6 +11,7 @@ from datetime import date
 from typing import Any
 
 from lambdas.core.values.lazy import dataclass
+from lambdas.core.values.text import printable
 
 MOST_SHOWN = 80
 MOST_FAULTS_SHOWN = 40
@@ -51,7 +52,7 @@ class InputFaults:
         lines += [f"- {fault}" for fault in self.faults[:MOST_FAULTS_SHOWN]]
         if len(self.faults) > MOST_FAULTS_SHOWN:
             lines.append(f"- and {len(self.faults) - MOST_FAULTS_SHOWN} more")
-        return "\n".join(lines).encode("utf-8", "backslashreplace").decode()  # a lone surrogate is no text
+        return printable("\n".join(lines))
 
 
 class Section:

@@ -2,6 +2,7 @@
 
 Of two bakes at once one gets the lock; a lock whose execution is over counts for nothing."""
 
+import hashlib
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
@@ -151,7 +152,7 @@ def _take_lock(ledger: Ledger, mine: Lock) -> Refused | None:
 
 
 def _values(recipe: Mapping[str, Any]) -> RunUpdate:
-    """What later states read of the run; the builder reads recipe.json."""
+    """What later states read of the run. The builder reads recipe.json, and is told which one."""
     builder = wire.from_json(Builder, recipe["builder"])
     job = one_host_job(
         str(recipe["name"]),
@@ -160,4 +161,10 @@ def _values(recipe: Mapping[str, Any]) -> RunUpdate:
         wait_minutes=WAIT_MINUTES,
         restarts=bake.MOST_BUILDERS - 1,
     )
-    return {"kind": "bake", "job": job, "image_id": str(recipe["base"]), "recipe": recipe}
+    return {
+        "kind": "bake",
+        "job": job,
+        "image_id": str(recipe["base"]),
+        "recipe": recipe,
+        "recipe_sha256": hashlib.sha256(s3.as_bytes(recipe)).hexdigest(),
+    }

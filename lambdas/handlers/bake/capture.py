@@ -1,5 +1,8 @@
 """Capture of a bake: an image of the builder, tagged with what it holds and how it was tested."""
 
+import hashlib
+import json
+
 from lambdas import settings
 from lambdas.aws import s3
 from lambdas.aws.ledger import Ledger
@@ -19,11 +22,14 @@ def handler(given: WaitInput) -> Nothing:
     (builder,) = entered.records.attempts[attempt].hosts
     if entered.row is None:
         waits.raise_if_over(entered, builder)
-    recipe = entered.records.run.recipe
+    row, tests = entered.records.run, s3.get(yard.bucket_name, f"runs/{run}/tests.json") or b"{}"
+    recipe, name = row.recipe, bake.baked_name(yard.yard, run, attempt=attempt)
     assert recipe is not None, "an admitted bake has a recipe"
-    results = s3.get_json(yard.bucket_name, f"runs/{run}/tests.json") or {}
-    name = bake.baked_name(yard.yard, run, attempt=attempt)
-    tags = bake.baked_tags(yard.yard, recipe, results, run, name=name)
+    tags = {
+        **bake.baked_tags(yard.yard, recipe, json.loads(tests), run, name=name),
+        "trainyard:recipe-sha256": row.recipe_sha256 or "none",
+        "trainyard:tests-sha256": hashlib.sha256(tests).hexdigest(),
+    }
     description = f"Trainyard host, recipe {recipe['name']} {recipe['hash']}"
     waits.for_image(entered, builder, name, description=description, tags=tags)
     waits.retire_if_over(entered)

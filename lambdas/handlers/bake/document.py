@@ -9,7 +9,7 @@ from lambdas.aws.ledger import Ledger
 from lambdas.core.edges.bake import DocumentInput, Step
 from lambdas.core.edges.common import Caught, Nothing
 from lambdas.core.images import bake
-from lambdas.core.run.records import Records
+from lambdas.core.run.records import Records, RunRow
 from lambdas.core.run.recovery import Trouble
 from lambdas.settings import BakeDocumentSettings
 from lambdas.steps import waits
@@ -30,14 +30,19 @@ def handler(given: DocumentInput) -> Nothing | Caught:
     entered = waits.enter(ledger, run, attempt, step, given.token, now)
     (builder,) = entered.records.attempts[attempt].hosts
     waits.raise_if_over(entered, builder)
-    document, parameters = _document(yard, run, step)
+    document, parameters = _document(yard, entered.records.run, step)
     waits.for_command(entered, builder, document, parameters, doing=DOING[step])
     return Nothing()
 
 
-def _document(yard: BakeDocumentSettings, run: str, step: Step) -> tuple[str, Mapping[str, str]]:
+def _document(yard: BakeDocumentSettings, row: RunRow, step: Step) -> tuple[str, Mapping[str, str]]:
     """The document of this step, and its parameters."""
-    recipe = {"Recipe": f"s3://{yard.bucket_name}/runs/{run}/recipe.json", "Run": run}
+    assert row.recipe_sha256 is not None, "an admitted bake has a recipe"
+    recipe = {
+        "Recipe": f"s3://{yard.bucket_name}/runs/{row.run}/recipe.json",
+        "Sha256": row.recipe_sha256,
+        "Run": row.run,
+    }
     match step:
         case Step.INSTALL:
             return yard.install_document, recipe | {"Software": yard.software_uri}

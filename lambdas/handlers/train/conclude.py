@@ -17,6 +17,7 @@ from lambdas.settings import ConcludeSettings
 from lambdas.steps import conclusion
 from lambdas.steps.conclusion import RunEnd
 from lambdas.steps.entry_point import entry_point
+from lambdas.steps.observability import logger
 
 
 @entry_point
@@ -46,7 +47,11 @@ def _resumable(end: RunEnd, objects: Collection[str]) -> RunEnd:
 
 
 def _metrics(end: RunEnd, objects: Collection[str]) -> dict[str, Any] | None:
-    """Of a program that finished, whatever became of the run afterwards."""
+    """Of a program that finished, whatever became of the run afterwards. What is none costs a run its metrics alone."""
     key = f"runs/{end.run}/metrics.json"
     finished = any(attempt.ending is Ending.FINISHED for attempt in end.attempts)
-    return s3.get_json(end.bucket, key) if finished and key in objects else None
+    try:
+        return s3.get_json(end.bucket, key) if finished and key in objects else None
+    except ValueError as error:
+        logger.warning("the summary goes without %s: %s", key, error)
+        return None

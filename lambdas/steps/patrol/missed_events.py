@@ -120,7 +120,12 @@ def _left_signals(runs: Mapping[str, RunRow], yard: PatrolSettings, now: datetim
             if now - left.at >= PATIENCE:
                 yield (
                     run,
-                    Event(source=events.OF_HOSTS, detail_type=left.word, time=left.at, detail=left.detail),
+                    Event(
+                        source=events.source_of(left.signal.instance),
+                        detail_type=left.word,
+                        time=left.at,
+                        detail=left.detail,
+                    ),
                 )
 
 

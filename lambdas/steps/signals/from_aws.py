@@ -3,19 +3,16 @@
 from datetime import datetime
 from typing import assert_never
 
-from lambdas.aws import s3
 from lambdas.aws.ec2 import instances
 from lambdas.aws.ledger import Noun, event_row, host_row
-from lambdas.core.edges import events
-from lambdas.core.edges.events import AwsNews, CommandStatus, FromHost, ImageState, InstanceState, SpotWarning
+from lambdas.core.edges.events import AwsNews, CommandStatus, ImageState, InstanceState, SpotWarning
 from lambdas.core.model.errors import TrainyardError
 from lambdas.core.model.image import Image
 from lambdas.core.model.timeline import Source
 from lambdas.core.run.records import Records
 from lambdas.core.run.recovery import Trouble
 from lambdas.core.values import wire
-from lambdas.steps import attempts, waits
-from lambdas.steps.observability import logger
+from lambdas.steps import attempts, left_words, waits
 from lambdas.steps.signals import from_hosts
 from lambdas.steps.signals.context import SignalContext
 from lambdas.steps.waits import Entered
@@ -114,7 +111,7 @@ def _changed(context: SignalContext, change: InstanceState, at: datetime, now: d
         return LAUNCHING
     if records.run.kind != "train":
         return _lone_host_going(member, records, error, reason, now)
-    last = _last_words(member, instance)
+    last = left_words.last_of(context.yard.bucket_name, context.run, member.attempt, instance)
     if last:
         return from_hosts.failed(member, last, now)
     step = records.attempts[member.attempt].reached
@@ -133,17 +130,6 @@ def _loss(records: Records, instance: str, state: str) -> tuple[str, str]:
         if why := attempts.could_not_start(host, found):
             return "Misconfigured", why
     return "HostLost", f"EC2 says {instance} is {state}"
-
-
-def _last_words(context: SignalContext, instance: str) -> FromHost | None:
-    """The `failed` that the host could only leave in the bucket; a run's program can write there, too."""
-    key = f"runs/{context.run}/attempts/{context.attempt}/last-words/{instance}.json"
-    left = s3.get_json(context.yard.bucket_name, key)
-    signal = events.host_signal("failed", left) if left else None
-    if isinstance(signal, str):
-        logger.warning("%s is no signal and is ignored: %s", key, signal)
-        return None
-    return signal
 
 
 def _lone_host_going(member: SignalContext, records: Records, error: str, reason: str, now: datetime) -> str:

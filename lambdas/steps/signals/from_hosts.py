@@ -39,7 +39,7 @@ def _ready(context: SignalContext, signal: FromHost, now: datetime) -> str:
     """Repeated until the host is started. A survivor is ready before its next attempt has begun; one that was never
     started still names an older attempt. Both mean: it waits for the next start."""
     records = context.open_run()
-    instance = signal.host
+    instance = signal.instance
     if records is None or instance not in records.hosts:
         return "not a host of a live run"
     attempt = max(context.attempt, records.run.attempt)
@@ -152,7 +152,7 @@ def _alive(context: SignalContext, writes: list[Write]) -> str:
 def _finished(context: SignalContext, signal: FromHost, now: datetime) -> str:
     """Only the chief's finish counts; it ends the attempt for all."""
     records = context.live()
-    instance = signal.host
+    instance = signal.instance
     chief = records.chief(context.attempt) if records else None
     if chief is None or chief.instance != instance:
         return f"{instance} is not the chief of a live attempt"
@@ -174,7 +174,7 @@ def _if_it_takes_part(context: SignalContext, instance: str) -> Records | None:
 
 def _stopped(context: SignalContext, signal: FromHost, now: datetime) -> str:
     """A host left with the restart code. Once the gang's checkpoint is made, the attempt was interrupted."""
-    instance, records = signal.host, _if_it_takes_part(context, signal.host)
+    instance, records = signal.instance, _if_it_takes_part(context, signal.instance)
     if records is None:
         return NO_PART
     why, step = signal.why or "", signal.step
@@ -218,7 +218,7 @@ def _limit_reached(context: SignalContext, records: Records, step: int | None, n
 
 
 def _failed(context: SignalContext, signal: FromHost, now: datetime) -> str:
-    instance, records = signal.host, _if_it_takes_part(context, signal.host)
+    instance, records = signal.instance, _if_it_takes_part(context, signal.instance)
     if records is None:
         return NO_PART
     row = records.attempts.get(context.attempt)
@@ -230,7 +230,7 @@ def _failed(context: SignalContext, signal: FromHost, now: datetime) -> str:
 def failed(context: SignalContext, signal: FromHost, now: datetime) -> str:
     """A host's `failed`, signalled or found as its last words: the attempt is over for all, at once. Who has given a
     damaged checkpoint up is well, and so are the others."""
-    instance, by_program = signal.host, signal.kind == "program"
+    instance, by_program = signal.instance, signal.kind == "program"
     is_well = signal.kind == GIVEN_UP
     reason = signal.reason or "no reason given"
     if not by_program and not is_well:
@@ -259,7 +259,7 @@ def failed(context: SignalContext, signal: FromHost, now: datetime) -> str:
 def _hold(context: SignalContext, signal: FromHost, now: datetime) -> str:
     """Somebody on the host wants it left alone for a while, whatever has become of its run. A permission that is
     missing for that is no trouble of the run's."""
-    instance = signal.host
+    instance = signal.instance
     try:
         found = {host.id: host.tags for host in instances.of_ids([instance]) if host.state in instances.LIVE}
         match hold.grant(instance, context.run, found.get(instance), signal.until, now):
@@ -297,7 +297,7 @@ def _entry(
     **detail: str | float | None,
 ) -> Entry:
     return context.entry(
-        event, at=signal.at or now, source=Source.HOST, instance=signal.host, reason=reason, **detail
+        event, at=signal.at or now, source=Source.HOST, instance=signal.instance, reason=reason, **detail
     )
 
 

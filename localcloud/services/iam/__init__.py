@@ -7,10 +7,12 @@ ask for; and what a service does on somebody's behalf is checked under that role
 
 from __future__ import annotations
 
-from localcloud.services.iam import enforcement, service_linked_roles
+from localcloud.services.iam import enforcement, service_linked_roles, variables
 
 
 def install() -> None:
-    """Have every request checked for all of its pairs, and service-linked roles under AWS's names."""
+    """Have every request checked for all of its pairs, with policy variables, and service-linked roles under AWS's
+    names."""
     enforcement.install()
+    variables.install()
     service_linked_roles.install()

@@ -63,7 +63,7 @@ class Agent:
         self._trouble: HostTrouble | None = None
         self._seen = ""
         self._is_down = False
-        self._outbox = Outbox(machine, tags.bus, self.bucket, run=tags.run)
+        self._outbox = Outbox(machine, tags.sender, self.bucket, run=tags.run)
         self.watchdog = Watchdog(machine, tags.lease, changed=self.wake, leave=self._leave)
         self._state = self._recalled()
         machine.attempt = self._state.attempt
@@ -124,7 +124,7 @@ class Agent:
                 if order:
                     self.order(order.word, order.run, order.attempt)
                     if order.word == "stop":
-                        self.bucket.write(standing_order.taken_key(order, self.machine.instance), b"{}")
+                        self.bucket.write(standing_order.taken_key(order, self._tags.sender), b"{}")
                 self._seen = found.etag if found else self._seen
                 return
             except HostTrouble:

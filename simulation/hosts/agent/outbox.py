@@ -16,10 +16,11 @@ from training.host.reporting.signals import (
     DENIED,
     ENDINGS,
     RETRY_SECONDS,
-    SOURCE,
     SUPERSEDED,
+    Sender,
     Signal,
     detail,
+    entry,
     last_words,
 )
 
@@ -63,9 +64,9 @@ class Letter:
 
 
 class Outbox:
-    def __init__(self, mouth: Mouth, bus: str, bucket: Bucket, *, run: str) -> None:
+    def __init__(self, mouth: Mouth, sender: Sender, bucket: Bucket, *, run: str) -> None:
         self._mouth = mouth
-        self._bus = bus
+        self._sender = sender
         self._bucket = bucket
         self._run = run
         self._waiting: list[Letter] = []
@@ -131,7 +132,7 @@ class Outbox:
     def _deliver(self, signal: Signal, event: dict[str, Any]) -> bool:
         """Whether nothing more is to be done about this signal."""
         try:
-            answer = self._mouth.ask("events", "put_events", Entries=[self._entry(signal, event)])
+            answer = self._mouth.ask("events", "put_events", Entries=[entry(signal, self._sender, event)])
         except Unreachable:
             return False
         except ServiceError as error:
@@ -150,16 +151,8 @@ class Outbox:
             return True
         return False
 
-    def _entry(self, signal: Signal, event: dict[str, Any]) -> dict[str, Any]:
-        return {
-            "Source": SOURCE,
-            "DetailType": signal.word,
-            "EventBusName": self._bus,
-            "Detail": json.dumps(event),
-        }
-
     def _leave(self, event: dict[str, Any], name: str, words: dict[str, Any]) -> None:
-        key = f"runs/{self._run}/attempts/{event['attempt']}/{name}/{self._mouth.instance}.json"
+        key = self._sender.key(self._run, event["attempt"], name)
         try:
             self._bucket.write(key, json.dumps(words).encode())
         except HostTrouble as trouble:
@@ -170,7 +163,7 @@ class Outbox:
             return
         self._mute = True
         reason = (
-            f"access denied: the host role lacks events:PutEvents on the bus {self._bus}, so nobody can hear "
+            f"access denied: the host role lacks events:PutEvents on the bus {self._sender.bus}, so nobody can hear "
             "this host; allow it in the host role and start again"
         )
         self._mouth.note("leaves its last words", reason=reason)

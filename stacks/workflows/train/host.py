@@ -5,14 +5,23 @@ from aws_cdk import aws_events as events
 from constructs import Construct
 
 from stacks.constructs import permissions
-from stacks.constructs.hosts import HOST_SOURCE, HostRole, HostTemplates
+from stacks.constructs.hosts import OF_ITSELF, HostRole, HostTemplates
 from stacks.network import NetworkStack
 from stacks.settings import YardSettings
 from stacks.storage import StorageStack
 
+ITSELF = "${aws:userid}"
+WRITTEN = (
+    *(f"runs/*/{each}" for each in ("checkpoints/", "tensorboard/", "model/", "metrics.json")),
+    "runs/*/attempts/*/logs/",
+    *(f"runs/*/attempts/*/{each}/{ITSELF}" for each in ("words", "last-words", "leaving")),
+)
+"""Where hosts write, of their own word in no other's name. job.json, order.json, cluster.json, recipe.json, a bake's
+tests and all that the yard says of a run are in no such place."""
+
 
 class TrainingHost(Construct):
-    """One role for all hosts: runs of one yard trust each other."""
+    """One role for all hosts. What the yard tells them and what it makes of a run, they can only read."""
 
     def __init__(
         self,
@@ -25,11 +34,11 @@ class TrainingHost(Construct):
         super().__init__(scope, "Host")
         role, bucket = HostRole(self, "Role", description="What hosts of the yard may do"), storage.bucket
         permissions.read_objects(role, bucket, "programs/", "data/", "runs/")
-        permissions.write_objects(role, bucket, "runs/")
+        permissions.write_objects(role, bucket, *WRITTEN)
         permissions.delete_objects(role, bucket, "runs/*/checkpoints/")
         permissions.list_objects(role, bucket, "programs/", "data/", "runs/")
         permissions.allow(
-            role, ["events:PutEvents"], [bus.event_bus_arn], {"StringEquals": {"events:source": HOST_SOURCE}}
+            role, ["events:PutEvents"], [bus.event_bus_arn], {"StringEquals": {"events:source": OF_ITSELF}}
         )
         permissions.publish_metrics(role)
         permissions.anywhere(role, "cloudwatch:GetMetricData")
@@ -41,5 +50,9 @@ class TrainingHost(Construct):
             security_group=network.hosts,
             most_rate=settings.volume_initialization_rate,
             key=settings.kms_key,
-            tags={"trainyard:bucket": bucket.bucket_name, "trainyard:bus": bus.event_bus_name},
+            tags={
+                "trainyard:bucket": bucket.bucket_name,
+                "trainyard:bus": bus.event_bus_name,
+                "trainyard:role": role.role_id,
+            },
         )

@@ -93,7 +93,7 @@ class Yard:
         sqs, events = self.cloud.client("sqs"), self.cloud.client("events")
         self.queue = sqs.create_queue(QueueName=name)["QueueUrl"]
         events.create_event_bus(Name=name)
-        pattern = json.dumps({"source": ["trainyard.host"]})
+        pattern = json.dumps({"source": [{"prefix": "trainyard.host/"}]})
         events.put_rule(Name=name, EventBusName=name, EventPattern=pattern)
         target = {"Id": "queue", "Arn": f"arn:aws:sqs:{REGION}:{ACCOUNT}:{name}"}
         events.put_targets(Rule=name, EventBusName=name, Targets=[target])
@@ -161,6 +161,7 @@ class Yard:
                 "trainyard:attempt": "1",
                 "trainyard:bucket": self.bucket,
                 "trainyard:bus": self.bus,
+                "trainyard:role": "AROAHOST",
                 "trainyard:lease": (datetime.now(UTC) + timedelta(hours=1)).isoformat(),
             }
         )

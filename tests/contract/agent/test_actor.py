@@ -297,7 +297,7 @@ STORIES: list[Callable[[Host], None]] = [
     is_told_to_stop_and_then_interrupted_while_it_waits,
 ]
 STAYS: dict[str, str] = {
-    f"leaves attempts/1/leaving/{INSTANCE}.json": "who has left by the time of its look sees the next order alone",
+    f"leaves attempts/1/leaving/AROAHOST:{INSTANCE}.json": "who has left by its look sees the next order alone",
 }
 """Lines that only one of them has, and why that is right."""
 

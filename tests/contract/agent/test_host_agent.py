@@ -290,7 +290,7 @@ def test_a_host_that_may_not_speak_leaves_its_last_words_and_ends(
     become(monkeypatch, yard.cloud.acting_as(allow("s3:*")))
     yard.start_agent()
     eventually(lambda: yard.powered_off)
-    words = json.loads(yard.read(f"runs/{yard.run}/attempts/1/last-words/{INSTANCE}.json"))
+    words = json.loads(yard.read(f"runs/{yard.run}/attempts/1/last-words/AROAHOST:{INSTANCE}.json"))
     assert (words["signal"], words["final"], words["unsaid"]) == ("failed", True, "ready")
     assert "events:PutEvents" in words["reason"]
 

@@ -1,5 +1,6 @@
 """A builder of the local cloud: the documents of this repository, run on a host as the bake workflow runs them."""
 
+import hashlib
 import io
 import json
 import uuid
@@ -34,6 +35,7 @@ class Bakery:
 
     hosts: Hosts
     name: str = field(default_factory=lambda: f"yard-{uuid.uuid4().hex[:8]}")
+    recipes: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.s3, self.ssm = self.hosts.cloud.client("s3"), self.hosts.cloud.client("ssm")
@@ -72,7 +74,9 @@ class Bakery:
         return host
 
     def recipe(self, run: str, **keys: Any) -> None:
-        self.put(f"runs/{run}/recipe.json", json.dumps({"name": "mine", "hash": "0123456789abcdef"} | keys))
+        """As the control plane writes it, and knows it from then on."""
+        self.recipes[run] = json.dumps({"name": "mine", "hash": "0123456789abcdef"} | keys)
+        self.put(f"runs/{run}/recipe.json", self.recipes[run])
 
     def put(self, key: str, body: str) -> None:
         self.s3.put_object(Bucket=self.name, Key=key, Body=body.encode())
@@ -112,7 +116,11 @@ class Bakery:
         return image
 
     def _of(self, run: str) -> dict[str, str]:
-        return {"Recipe": f"s3://{self.name}/runs/{run}/recipe.json", "Run": run}
+        return {
+            "Recipe": f"s3://{self.name}/runs/{run}/recipe.json",
+            "Sha256": hashlib.sha256(self.recipes.get(run, "").encode()).hexdigest(),
+            "Run": run,
+        }
 
     def _over(self, command: str, host: str) -> Any:
         try:

@@ -80,6 +80,18 @@ def test_a_recipe_that_is_not_there_is_named(bakery: Bakery, builder: str) -> No
     assert "runs/unwritten/recipe.json does not exist" in done.stderr
 
 
+def test_a_recipe_that_somebody_has_written_over_is_not_run(bakery: Bakery, builder: str) -> None:
+    """A run's program could, before hosts wrote in places of their own alone."""
+    bakery.recipe("poisoned", commands=["echo fine"])
+    bakery.put(
+        "runs/poisoned/recipe.json", bakery.recipes["poisoned"].replace("echo fine", "touch /root/theirs")
+    )
+    for done in (bakery.install(builder, "poisoned"), bakery.test(builder, "poisoned")):
+        assert done.status == "Failed"
+        assert "recipe.json has been changed since the bake was admitted" in done.stderr
+    assert bakery.hosts.run(builder, "ls /root") == ""
+
+
 def test_every_test_is_run_and_the_failed_ones_are_named(bakery: Bakery, builder: str) -> None:
     lines = ["python -c 'import rich'", "echo too old >&2; exit 4", "true"]
     bakery.recipe("failing", tensorflow=">=2.99", python_packages=["rich"], tests=lines)

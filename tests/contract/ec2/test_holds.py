@@ -63,7 +63,12 @@ class Signal:
 
     def hears(self, host: str, until: datetime | None, *, run: str = "digits-1") -> str:
         """What came of the host's own event; it takes a host that has asked for it as any other."""
-        names = {"trainyard:run": run, "trainyard:attempt": "1", "trainyard:bus": "trainyard"}
+        names = {
+            "trainyard:run": run,
+            "trainyard:attempt": "1",
+            "trainyard:bus": "trainyard",
+            "trainyard:role": "AROAHOST",
+        }
         entry = hold.entry_of(Identity(host, REGION, "", "", names), until, now=datetime.now(UTC))
         event = {
             "source": entry["Source"],

@@ -1,5 +1,6 @@
 """What counts as a signal of a host, and what is ignored."""
 
+import math
 from typing import Any
 
 import pytest
@@ -12,9 +13,23 @@ CASES: list[tuple[str, str, Any, str | None]] = [
     ("a host's word", "ready", {}, None),
     ("a step that is not known", "stopped", {"step": None}, None),
     ("facts nobody knows yet", "stopped", {"mood": "good"}, None),
-    ("progress of no host in particular", "progress", {"instance": None, "step": 5}, None),
     ("a time may be missing", "ready", {"at": None}, None),
-    ("a host that is not named", "failed", {"instance": None}, "instance is missing"),
+    ("a host that is not named", "failed", {"instance": None}, "instance: found None, expected str"),
+    (
+        "progress of no host in particular",
+        "progress",
+        {"instance": None},
+        "instance: found None, expected str",
+    ),
+    ("a loss next to nothing", "progress", {"loss": 1e-200}, None),
+    (
+        "a loss that is no number",
+        "progress",
+        {"loss": math.nan},
+        "loss: found nan, beyond all that is counted",
+    ),
+    ("a loss without end", "progress", {"loss": -math.inf}, "loss: found -inf"),
+    ("a step that no program reaches", "progress", {"step": 10**50}, "step: found 1000"),
     ("no run", "progress", {"run": ""}, "run is missing"),
     ("a run that is a number", "progress", {"run": 5}, "run: found 5, expected str"),
     ("an attempt in words", "ready", {"attempt": "x"}, "attempt: found 'x', expected int"),
@@ -43,3 +58,20 @@ def test_what_counts_as_a_signal(word: str, change: dict[str, Any], wrong: str |
 
 def test_a_detail_that_is_no_mapping_is_no_signal() -> None:
     assert "found ['run'], expected a mapping" in str(host_signal("ready", ["run"]))
+
+
+def test_what_a_host_says_is_fit_to_be_read_and_no_longer_than_anybody_reads() -> None:
+    said = GOOD | {"reason": "\x1b[2Jgone\u202e\n" + "x" * 300_000, "tail": "one\ntwo\t3", "why": "caf\u00e9"}
+    found = host_signal("failed", said)
+    assert isinstance(found, FromHost)
+    assert (found.reason or "").startswith("\\x1b[2Jgone\\u202e\n")
+    assert len(found.reason or "") < 4_200
+    assert (found.tail, found.why) == ("one\ntwo\t3", "caf\u00e9")
+
+
+def test_of_what_a_program_restored_the_facts_are_kept_and_nothing_else() -> None:
+    found = host_signal(
+        "progress", GOOD | {"resumed": {"step": 4, "verified": True, "x": "y" * 99, "epoch": 1e99}}
+    )
+    assert isinstance(found, FromHost)
+    assert found.resumed == {"step": 4, "verified": True}

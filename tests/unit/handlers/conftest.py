@@ -11,9 +11,11 @@ from moto import mock_aws
 
 from lambdas import settings
 from lambdas.aws import clients
-from lambdas.aws.ledger import Ledger, Write
+from lambdas.aws.ledger import Ledger, Write, look_up_row
+from lambdas.core.run.records import Owner
 from lambdas.settings import SignalSettings, TrainSettings
 from lambdas.steps.observability import logger
+from tests.unit.core.facts import NOON
 from tests.unit.core.test_records import AT, JOB, host
 
 IMAGE = "ami-12c6146b"
@@ -46,6 +48,7 @@ class Place:
         self.row("token#0001#train", {"token": "t", "stored": AT})
         for name in self.hosts:
             self.row(f"host#{name}", host())
+            self.ledger.write(look_up_row("instance", name, Owner(run="digits-1", attempt=1), NOON))
 
     def row(self, sk: str, values: dict[str, Any]) -> None:
         self.ledger.write(Write("run#digits-1", sk, values))
@@ -53,7 +56,7 @@ class Place:
     def leaves(self, instance: str, word: str, **facts: Any) -> None:
         """What that host has said last, in the bucket alone."""
         said = {"run": "digits-1", "attempt": 1, "instance": instance, "at": AT, "signal": word, **facts}
-        self.put(f"runs/digits-1/attempts/1/words/{instance}.json", said)
+        self.put(f"runs/digits-1/attempts/1/words/AROA:{instance}.json", said)
 
     def put(self, key: str, document: Mapping[str, Any]) -> None:
         boto3.client("s3").put_object(Bucket="bucket", Key=key, Body=json.dumps(document).encode())

@@ -1,5 +1,6 @@
 """What signal makes of hosts' words: in the ledger, and of the tasks that wait."""
 
+import copy
 import json
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -46,6 +47,7 @@ class Run:
         self.put("attempt#0001", ending="lost")
         for host in ("i-a", "i-b"):
             self.put(f"host#{host}", **HOST)
+            self.account.table[f"instance#{host}", "run"] = {"run": "r", "attempt": 1}
         self.put("token#0002#train", token="waits", stored=AT)
 
     def put(self, sk: str, **values: Any) -> None:
@@ -56,7 +58,7 @@ class Run:
 
     def says(self, host: str, word: str, **facts: Any) -> str:
         detail = {"run": "r", "attempt": 2, "instance": host, "at": AT, "signal": word, **facts}
-        event = {"source": "trainyard.host", "detail-type": word, "detail": detail}
+        event = {"source": f"trainyard.host/AROA:{host}", "detail-type": word, "detail": detail}
         return str(signal.handler(event, CONTEXT)["result"])
 
 
@@ -88,6 +90,30 @@ def test_a_host_that_fails_for_itself_is_lost(run: Run) -> None:
     assert run.row("host#i-b")["lost"] == "the disk is full"
     ((_, _, said),) = run.account.answered
     assert json.loads(said["cause"])["lost"] == ["i-b"]
+
+
+@pytest.mark.parametrize(
+    ("sender", "said"),
+    [
+        ("i-b", {"instance": "i-a"}),
+        ("i-stranger", {"instance": "i-a"}),
+        ("i-other", {"instance": "i-other"}),
+        ("i-nobodys", {"instance": "i-nobodys"}),
+    ],
+    ids=["for a host of its own gang", "for a host of another run", "of another run", "of any run"],
+)
+@pytest.mark.parametrize("word", ["finished", "failed", "stopped", "ready", "progress", "checkpointed"])
+def test_a_host_speaks_for_itself_and_of_its_run_alone(
+    run: Run, log: Log, word: str, sender: str, said: dict[str, Any]
+) -> None:
+    run.account.table["instance#i-other", "run"] = {"run": "another", "attempt": 2}
+    before = copy.deepcopy(run.account.table)
+    detail = {"run": "r", "attempt": 2, "at": AT, "kind": "host", "reason": "r", "step": 9, **said}
+    event = {"source": f"trainyard.host/AROA:{sender}", "detail-type": word, "detail": detail}
+    assert signal.handler(event, CONTEXT) == {"result": "nothing of ours"}
+    assert (run.account.table, run.account.answered) == (before, [])
+    counted = [line for line in log.lines() if "ForgedSignals" in line]
+    assert len(counted) == (sender != "i-nobodys"), "a host that no run knows is somebody else's"
 
 
 def test_each_attempt_keeps_how_far_it_came(run: Run) -> None:

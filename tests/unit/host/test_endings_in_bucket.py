@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from training.host.bucket import Bucket
-from training.host.reporting.signals import Outbox, Signal
+from training.host.reporting.signals import Outbox, Sender, Signal
 
 
 class Bus:
@@ -36,7 +36,12 @@ class Objects:
 
 def said(word: str, bus: Bus, objects: Objects) -> None:
     outbox = Outbox(
-        bus, "trainyard", Bucket(objects, "yard"), run="digits-1", instance="i-a", on_mute=lambda _: None
+        bus,
+        Sender("trainyard", "AROAHOST:i-a"),
+        Bucket(objects, "yard"),
+        run="digits-1",
+        instance="i-a",
+        on_mute=lambda _: None,
     )
     outbox.start()
     outbox.put(Signal(word, 2, {"step": 7}))
@@ -49,7 +54,7 @@ def test_an_ending_is_said_on_the_bus_and_left_in_the_bucket(word: str) -> None:
     said(word, bus, objects)
     assert bus.taken == [word]
     ((key, left),) = objects.put.items()
-    assert key == "runs/digits-1/attempts/2/words/i-a.json"
+    assert key == "runs/digits-1/attempts/2/words/AROAHOST:i-a.json"
     assert (left["signal"], left["run"], left["attempt"], left["step"]) == (word, "digits-1", 2, 7)
 
 

@@ -15,7 +15,12 @@ from training.host.errors import HostTrouble
 from training.host.metadata import Identity, Notice
 
 NOW = datetime(2026, 11, 20, 12, 0, 0, 123456, tzinfo=UTC)
-TAGS = {"trainyard:run": "digits-1", "trainyard:attempt": "2", "trainyard:bus": "trainyard"}
+TAGS = {
+    "trainyard:run": "digits-1",
+    "trainyard:attempt": "2",
+    "trainyard:bus": "trainyard",
+    "trainyard:role": "AROAHOST",
+}
 
 
 def host(**changes: str) -> Identity:
@@ -55,7 +60,7 @@ def test_what_is_no_time_to_hold_a_host_for(said: str, says: str, capsys: pytest
 def test_a_hold_is_said_on_the_bus_as_one_of_the_run(until: datetime | None, said: str | None) -> None:
     entry = hold.entry_of(host(), until, now=NOW)
     assert (entry["Source"], entry["DetailType"], entry["EventBusName"]) == (
-        "trainyard.host",
+        "trainyard.host/AROAHOST:i-1",
         "hold",
         "trainyard",
     )

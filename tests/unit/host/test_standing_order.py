@@ -14,6 +14,7 @@ from training.host.bucket import Bucket
 from training.host.errors import HostTrouble
 from training.host.orders import Order
 from training.host.places import Places
+from training.host.reporting.signals import Sender
 
 ME = "i-1"
 
@@ -54,7 +55,8 @@ def places(tmp_path: Path) -> Places:
 
 
 def standing(s3: S3, places: Places, phase: str = "waiting") -> StandingOrder:
-    return StandingOrder(Bucket(s3, "bucket"), "run-1", places, instance=ME, phase=lambda: phase)
+    me = Sender("bus", f"AROAHOST:{ME}")
+    return StandingOrder(Bucket(s3, "bucket"), "run-1", places, instance=ME, sender=me, phase=lambda: phase)
 
 
 def taken(places: Places, word: str = "start") -> int | None:
@@ -95,7 +97,7 @@ def test_a_host_leaves_word_that_it_has_the_order_to_leave(s3: S3, places: Place
     s3.order("stop", 3, ME)
     look(standing(s3, places, "running"))
     assert taken(places, "stop") == 3
-    assert f"runs/run-1/attempts/3/leaving/{ME}.json" in s3.objects
+    assert f"runs/run-1/attempts/3/leaving/AROAHOST:{ME}.json" in s3.objects
 
 
 def test_what_is_no_order_is_named(s3: S3, places: Places) -> None:

@@ -107,7 +107,7 @@ class Yard:
 
     def put_events(self, request: dict[str, Any]) -> dict[str, Any]:
         for entry in request["Entries"]:
-            assert (entry["Source"], entry["EventBusName"]) == ("trainyard.host", "yard-bus")
+            assert (entry["Source"][:24], entry["EventBusName"]) == ("trainyard.host/AROAHOST:", "yard-bus")
             self.events.append({"time": self.world.now, **json.loads(entry["Detail"])})
         return {"FailedEntryCount": 0, "Entries": [{"EventId": "1"}]}
 
@@ -151,6 +151,7 @@ class Yard:
             "trainyard:yard": "yard",
             "trainyard:bucket": BUCKET,
             "trainyard:bus": "yard-bus",
+            "trainyard:role": "AROAHOST",
             "trainyard:run": RUN,
             "trainyard:attempt": "1",
             "trainyard:lease": lease,
@@ -287,7 +288,7 @@ def test_a_run_leaves_what_the_contract_says_in_the_bucket() -> None:
     assert kept == {"00000020", "00000015", "00000010"}
     assert yard.json("model/trainyard.json")["step"] == 20
     assert yard.json("metrics.json")["steps"] == 20
-    assert yard.json(f"attempts/1/words/{chief.instance}.json")["signal"] == "finished"
+    assert yard.json(f"attempts/1/words/AROAHOST:{chief.instance}.json")["signal"] == "finished"
     logs = yard.objects[f"runs/{RUN}/attempts/1/logs/worker-1.log"].decode()
     assert f"worker-1 {worker.instance} | [trainyard] attempt 1 on" in logs
 
@@ -502,7 +503,7 @@ def test_a_host_that_may_not_put_events_leaves_its_last_words_and_powers_off() -
     )
     (host,) = yard.launch(1)
     yard.run(200)
-    words = yard.json(f"attempts/1/last-words/{host.instance}.json")
+    words = yard.json(f"attempts/1/last-words/AROAHOST:{host.instance}.json")
     assert (words["signal"], words["unsaid"], words["final"]) == ("failed", "ready", True)
     assert host.state == "off"
 
@@ -846,8 +847,14 @@ def builder() -> tuple[Yard, Instance]:
 
 
 def bake(yard: Yard, host: Instance, word: str, **recipe: Any) -> CommandEnd:
-    yard.objects[f"runs/{RUN}/recipe.json"] = json.dumps({"commands": [], "tests": [], **recipe}).encode()
-    command = yard.send(word, host, Recipe=[f"s3://{BUCKET}/runs/{RUN}/recipe.json"], Run=[RUN])
+    text = json.dumps({"commands": [], "tests": [], **recipe}).encode()
+    yard.objects[f"runs/{RUN}/recipe.json"] = text
+    said = {
+        "Recipe": f"s3://{BUCKET}/runs/{RUN}/recipe.json",
+        "Sha256": hashlib.sha256(text).hexdigest(),
+        "Run": RUN,
+    }
+    command = yard.send(word, host, **{name: [value] for name, value in said.items()})
     yard.run(700)
     return yard.ends[command]
 

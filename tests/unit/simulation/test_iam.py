@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from simulation.aws.api import Caller, Check, ServiceError
-from simulation.aws.iam import Iam, Verdict
+from simulation.aws.iam import Iam, Verdict, user_id
 
 ROLE = "arn:aws:iam::123456789012:role/trainyard-launch"
 CALLER = Caller("train-launch", ROLE)
@@ -143,6 +143,7 @@ def test_the_person_whose_account_it_is_may_do_all() -> None:
     "statement",
     [
         allow("s3:GetObject", "arn:aws:s3:::jobs/${aws:username}"),
+        allow("s3:GetObject", Condition={"StringLike": {"s3:prefix": "${aws:userid}/${s3:prefix}"}}),
         allow("s3:GetObject", Condition={"DateLessThan": {"aws:CurrentTime": "2030-01-01T00:00:00Z"}}),
         allow("s3:GetObject", Condition={"StringEqual": {"s3:prefix": "a"}}),
         {"Effect": "Allow", "Action": "s3:*", "Resource": {"Fn::GetAtt": ["Bucket", "Arn"]}},
@@ -159,3 +160,12 @@ def test_an_unknown_role_is_no_role_without_permissions() -> None:
         iam().first_denied(
             Caller("x", "arn:aws:iam::123456789012:role/other"), [Check("s3:GetObject", BUCKET)]
         )
+
+
+def test_a_role_that_many_share_lets_each_speak_for_itself() -> None:
+    """The same question of two hosts has two answers."""
+    own = iam(allow("events:PutEvents", Condition={"StringEquals": {"events:source": "host/${aws:userid}"}}))
+    one, other = (Caller("host", ROLE, instance) for instance in ("i-1", "i-2"))
+    said = Check("events:PutEvents", "*", {"events:source": f"host/{user_id(one)}"})
+    assert user_id(one).endswith(":i-1")
+    assert [own.may(each, said) for each in (one, other, one)] == [True, False, True]

@@ -36,7 +36,7 @@ from training.host.program.ending import Failed, Finished, Stopped
 from training.host.program.fetch import fetch_all, fetch_job
 from training.host.program.process import Program
 from training.host.reporting import gpus
-from training.host.reporting.signals import Outbox, Signal, failed
+from training.host.reporting.signals import Outbox, Sender, Signal, failed
 
 READY_EVERY_SECONDS = 15.0
 TICK_SECONDS = 0.2
@@ -50,11 +50,11 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class RunTags:
-    """What the host's tags say: the run it is for, and where its signals go."""
+    """What the host's tags say: the run it is for, and how its signals go."""
 
     run: str
     bucket: str
-    bus: str
+    sender: Sender
     attempt: int
     lease: Lease
 
@@ -62,11 +62,16 @@ class RunTags:
 def run_tags(identity: Identity, *, now: datetime) -> RunTags | None:
     """None for a host that is not for a training run: a builder, one launched from an image, one launched by hand."""
     tags = identity.tags
-    needed = ("trainyard:run", "trainyard:attempt", "trainyard:bucket", "trainyard:bus")
+    needed = ("trainyard:run", "trainyard:attempt", "trainyard:bucket", "trainyard:bus", "trainyard:role")
     if "trainyard:kind" in tags or any(key not in tags for key in needed):
         return None
-    run, attempt, bucket, bus = (tags[key] for key in needed)
-    return RunTags(run=run, bucket=bucket, bus=bus, attempt=int(attempt), lease=lease_of(identity, now=now))
+    return RunTags(
+        run=tags["trainyard:run"],
+        bucket=tags["trainyard:bucket"],
+        sender=Sender.of(identity.instance, tags),
+        attempt=int(tags["trainyard:attempt"]),
+        lease=lease_of(identity, now=now),
+    )
 
 
 def lease_of(identity: Identity, *, now: datetime) -> Lease:
@@ -182,7 +187,7 @@ class Agent:
         self._watchdog = Watchdog(metadata, tags.lease, self._leave, held=hold.held_until(identity.tags))
         self._outbox = Outbox(
             session.client("events", config=CALLS),
-            tags.bus,
+            tags.sender,
             self._bucket,
             run=tags.run,
             instance=identity.instance,
@@ -197,6 +202,7 @@ class Agent:
             tags.run,
             places,
             instance=identity.instance,
+            sender=tags.sender,
             phase=lambda: self._state.phase,
         )
         self._listening = Repeat("orders", lambda _: standing.turn(), every=standing_order.LOOK_SECONDS)

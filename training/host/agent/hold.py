@@ -18,7 +18,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from training.host.errors import AccessDenied, HostTrouble
 from training.host.metadata import Identity, Metadata
-from training.host.reporting.signals import DENIED, Signal, detail, entry, stamp
+from training.host.reporting.signals import DENIED, Sender, Signal, detail, entry, stamp
 
 TAG = "trainyard:hold"
 LONGEST = timedelta(hours=24)
@@ -78,7 +78,7 @@ def _ask(until: datetime | None) -> datetime:
 def entry_of(identity: Identity, until: datetime | None, *, now: datetime) -> dict[str, Any]:
     """The signal `hold` as an event; without `until` it ends the hold."""
     tags, host = identity.tags, identity.instance
-    lacking = [name for name in ("trainyard:run", "trainyard:bus") if name not in tags]
+    lacking = [name for name in ("trainyard:run", "trainyard:bus", "trainyard:role") if name not in tags]
     if lacking:
         raise HostTrouble(
             f"{host} has no tag {lacking[0]}, so no run or launch of the yard made it; hold it from outside: aws ec2 "
@@ -89,7 +89,7 @@ def entry_of(identity: Identity, until: datetime | None, *, now: datetime) -> di
         "hold", int(tags.get("trainyard:attempt", "1")), {"until": stamp(until) if until else None}
     )
     event = detail(signal, run=tags["trainyard:run"], instance=host, at=now)
-    return entry(signal, tags["trainyard:bus"], event)
+    return entry(signal, Sender.of(host, tags), event)
 
 
 def _put(events: Any, asked: Mapping[str, str]) -> None:

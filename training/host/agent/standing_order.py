@@ -14,6 +14,7 @@ from training.host.bucket import Bucket
 from training.host.errors import HostTrouble
 from training.host.orders import Order
 from training.host.places import Places
+from training.host.reporting.signals import Sender
 
 LOOK_SECONDS = 1.0
 SELDOM_SECONDS = 5.0
@@ -27,13 +28,20 @@ def seconds_between_looks(phase: str) -> float:
 
 
 class StandingOrder:
-    """`instance` is this host; `phase` is asked for the agent's."""
+    """`instance` is this host, as its `sender`; `phase` is asked for the agent's."""
 
     def __init__(
-        self, bucket: Bucket, run: str, places: Places, *, instance: str, phase: Callable[[], str]
+        self,
+        bucket: Bucket,
+        run: str,
+        places: Places,
+        *,
+        instance: str,
+        sender: Sender,
+        phase: Callable[[], str],
     ) -> None:
         self._bucket, self._run, self._places = bucket, run, places
-        self._instance, self._phase = instance, phase
+        self._instance, self._sender, self._phase = instance, sender, phase
         self._seen = ""
         self._looked_at = float("-inf")
 
@@ -52,7 +60,7 @@ class StandingOrder:
         if order:
             orders.give(order, self._places)
             if order.word == "stop":
-                self._bucket.write(taken_key(order, self._instance), b"{}")
+                self._bucket.write(taken_key(order, self._sender), b"{}")
         self._seen = found.etag
 
 
@@ -72,6 +80,6 @@ def read(text: bytes, *, instance: str) -> Order | None:
         ) from error
 
 
-def taken_key(order: Order, instance: str) -> str:
+def taken_key(order: Order, sender: Sender) -> str:
     """Where a host leaves word that it has the order to leave."""
-    return f"runs/{order.run}/attempts/{order.attempt}/leaving/{instance}.json"
+    return sender.key(order.run, order.attempt, "leaving")

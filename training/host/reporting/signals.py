@@ -7,7 +7,7 @@ may not put events at all, the last words go to the bucket and the host powers i
 import json
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -18,7 +18,6 @@ from training.host.bucket import Bucket
 from training.host.errors import HostTrouble
 from training.host.program.ending import Failed
 
-SOURCE = "trainyard.host"
 SUPERSEDED = {"ready", "progress"}
 ENDINGS = {"finished", "stopped", "failed"}
 """What ends a host's part in an attempt: left in the bucket too, since an event may be lost on its way."""
@@ -50,12 +49,34 @@ def detail(signal: Signal, *, run: str, instance: str, at: datetime) -> dict[str
     } | signal.facts
 
 
-def entry(signal: Signal, bus: str, event: dict[str, Any]) -> dict[str, str]:
+@dataclass(frozen=True, slots=True)
+class Sender:
+    """This host as IAM knows it, which lets it speak for no other: `user` is its aws:userid."""
+
+    bus: str
+    user: str
+
+    @staticmethod
+    def of(instance: str, tags: Mapping[str, str]) -> "Sender":
+        """Raises KeyError naming a tag that is not there."""
+        return Sender(tags["trainyard:bus"], f"{tags['trainyard:role']}:{instance}")
+
+    @property
+    def source(self) -> str:
+        """Of its events."""
+        return f"trainyard.host/{self.user}"
+
+    def key(self, run: str, attempt: int, folder: str) -> str:
+        """Where it leaves word of its own in the bucket: `words`, `last-words` or `leaving`."""
+        return f"runs/{run}/attempts/{attempt}/{folder}/{self.user}.json"
+
+
+def entry(signal: Signal, sender: Sender, event: dict[str, Any]) -> dict[str, str]:
     """What PutEvents is given; `event` is the signal's Detail."""
     return {
-        "Source": SOURCE,
+        "Source": sender.source,
         "DetailType": signal.word,
-        "EventBusName": bus,
+        "EventBusName": sender.bus,
         "Detail": json.dumps(event),
     }
 
@@ -81,7 +102,7 @@ class Outbox(threading.Thread):
     def __init__(
         self,
         events: Any,
-        bus: str,
+        sender: Sender,
         bucket: Bucket,
         *,
         run: str,
@@ -90,7 +111,7 @@ class Outbox(threading.Thread):
     ) -> None:
         super().__init__(name="outbox", daemon=True)
         self._events = events
-        self._bus = bus
+        self._sender = sender
         self._bucket = bucket
         self._run_id = run
         self._instance = instance
@@ -136,7 +157,7 @@ class Outbox(threading.Thread):
     def _deliver(self, signal: Signal, event: dict[str, Any]) -> bool:
         """True when nothing more is to be done about this signal."""
         try:
-            answer = self._events.put_events(Entries=[entry(signal, self._bus, event)])
+            answer = self._events.put_events(Entries=[entry(signal, self._sender, event)])
         except (ClientError, BotoCoreError) as error:
             if isinstance(error, ClientError) and error.response["Error"]["Code"] in DENIED:
                 self._say_last_words(event)
@@ -162,14 +183,14 @@ class Outbox(threading.Thread):
             logger.warning("%s could not be left in the bucket: %s", event["signal"], trouble.reason)
 
     def _key(self, event: dict[str, Any], name: str) -> str:
-        return f"runs/{self._run_id}/attempts/{event['attempt']}/{name}/{self._instance}.json"
+        return self._sender.key(self._run_id, event["attempt"], name)
 
     def _say_last_words(self, event: dict[str, Any]) -> None:
         if self._mute:
             return
         self._mute = True
         reason = (
-            f"access denied: the host role lacks events:PutEvents on the bus {self._bus}, so nobody can hear "
+            f"access denied: the host role lacks events:PutEvents on the bus {self._sender.bus}, so nobody can hear "
             "this host; allow it in the host role and start again"
         )
         words = last_words(event, reason, exit_code=None)

@@ -1,0 +1,25 @@
+"""Text that others have written (programs, uploaded files, names of objects), as it may be shown to people."""
+
+import unicodedata
+
+HARMLESS = "\n\t"
+HIDDEN = {"Cc", "Cf", "Cs", "Zl", "Zp"}
+"""Unicode's categories of what a terminal obeys, or what turns a line around, or what nobody can see."""
+CUT = " [...]"
+
+
+def printable(text: str, most: int | None = None) -> str:
+    """What cannot be seen, or makes a terminal do something, as its escape (`\\u202e`); after `most` characters cut."""
+    if most is not None and len(text) > most:
+        text = text[: most - len(CUT)] + CUT
+    if text.isascii() and text.replace("\n", " ").replace("\t", " ").isprintable():
+        return text
+    return "".join(each if is_harmless(each) else _escaped(each) for each in text)
+
+
+def is_harmless(character: str) -> bool:
+    return character in HARMLESS or unicodedata.category(character) not in HIDDEN
+
+
+def _escaped(character: str) -> str:
+    return character.encode("unicode_escape").decode()

@@ -1,0 +1,86 @@
+"""Policy variables, which ministack's evaluator takes for text: `${aws:userid}` in a resource, or in what a condition
+compares with, is that key's value in the request.
+
+A key that the request does not have fits nothing, but for the default that stands beside it (`${aws:userid, 'none'}`).
+docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_variables.html
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from ministack.core import iam_evaluator
+from ministack.core.iam_evaluator import EvalContext, ParsedStatement
+
+from localcloud.patches import MINISTACK
+
+VARIABLE = re.compile(r"\$\{\s*([^},]*?)\s*(?:,\s*'([^']*)'\s*)?\}")
+NOTHING = "\0"
+"""Fits no value."""
+
+
+def install() -> None:
+    """Have every statement compared with its variables' values in it."""
+    stock = MINISTACK.stock("core.iam_evaluator:_first_match")
+
+    def first_match(
+        ctx: EvalContext, stmts: Sequence[ParsedStatement], effect: str
+    ) -> ParsedStatement | None:
+        found: ParsedStatement | None = stock(ctx, [filled(each, ctx) for each in stmts], effect)
+        return found
+
+    MINISTACK.replace("core.iam_evaluator:_first_match", first_match)
+
+
+def are_in(statement: ParsedStatement) -> bool:
+    """Whether what the statement says depends on who asks for what."""
+    return any("${" in text for text in _texts(statement))
+
+
+def filled(statement: ParsedStatement, context: EvalContext) -> ParsedStatement:
+    """The statement as it reads in this request."""
+    if not are_in(statement):
+        return statement
+    conditions = {
+        operator: {key: _all(_listed(expected), context) for key, expected in facts.items()}
+        for operator, facts in statement.conditions.items()
+    }
+    return replace(
+        statement,
+        resources=_all(statement.resources, context),
+        not_resources=_all(statement.not_resources, context),
+        conditions=conditions,
+    )
+
+
+def _texts(statement: ParsedStatement) -> Iterable[str]:
+    yield from statement.resources
+    yield from statement.not_resources
+    for facts in statement.conditions.values():
+        for expected in facts.values():
+            yield from (text for text in _listed(expected) if isinstance(text, str))
+
+
+def _listed(expected: Any) -> list[Any]:
+    return expected if isinstance(expected, list) else [expected]
+
+
+def _all(patterns: Sequence[Any], context: EvalContext) -> list[Any]:
+    return [_one(each, context) if isinstance(each, str) else each for each in patterns]
+
+
+def _one(pattern: str, context: EvalContext) -> str:
+    values: Mapping[str, str | None] = {
+        found[0]: _value(found[1], found[2], context) for found in VARIABLE.finditer(pattern)
+    }
+    if None in values.values():
+        return NOTHING
+    return VARIABLE.sub(lambda found: str(values[found[0]]), pattern)
+
+
+def _value(key: str, default: str | None, context: EvalContext) -> str | None:
+    value = iam_evaluator._resolve_condition_key(key, context)
+    return default if value is None or isinstance(value, list) else str(value)
