@@ -22,6 +22,7 @@ PYTHON = "3.13"
 SOFTWARE = (
     "training",
     "trainyard/__init__.py",
+    "trainyard/archives.py",
     "trainyard/hold.py",
     "trainyard/runtime",
     "requirements-host.txt",
@@ -41,8 +42,9 @@ LEFT_BEHIND = ["**/__pycache__"]
 
 
 def functions_folder() -> Path:
-    """The package `lambdas`, alone in a folder: importable there as it is in this repository."""
-    return _copied("functions", ["lambdas"])
+    """The package `lambdas`, and what of `trainyard` it shares with hosts and people, alone in a folder: importable
+    there as they are in this repository."""
+    return _copied("functions", ["lambdas", "trainyard/__init__.py", "trainyard/archives.py"])
 
 
 def software_folder() -> Path:

@@ -84,7 +84,9 @@ class WatchStack(cdk.Stack):
             _executions("Runs", training.train.machine),
             _executions("Bakes", images.bake.machine),
             _graph(
-                "Dead letters, and runs cut short", [lost, measured(yard, Metric.RUNS_CUT_SHORT)], width=8
+                "Dead letters, runs cut short, signals forged",
+                [lost, measured(yard, Metric.RUNS_CUT_SHORT), measured(yard, Metric.FORGED_SIGNALS)],
+                width=8,
             ),
         )
         board.add_widgets(

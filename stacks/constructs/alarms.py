@@ -52,8 +52,9 @@ class Alarms:
         self.on(
             "signal-forged",
             measured(self._yard, Metric.FORGED_SIGNALS),
-            "A host spoke in the name of another, or of a run that is not its own. Nothing was done for it. Lines with "
-            f"ForgedSignals in /{self._yard}/functions/signal name it: stop its run, and look at what its program does.",
+            "A host spoke in the name of another, or of a run that is not its own. Nothing was done for it. "
+            f"Lines with ForgedSignals in /{self._yard}/functions/signal name it: stop its run, and look at what its "
+            "program does.",
         )
         self.on(
             "run-cut-short",

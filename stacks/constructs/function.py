@@ -38,7 +38,8 @@ class Dependencies(lambda_.LayerVersion):
 
 class Function(lambda_.Function):
     """The handler `lambdas.handlers.<word>.handler` (`train.await_hosts`) as `<yard>-train-await-hosts`; or that
-    of another `module`, for a workflow that has functions of its own of the same handlers. In `scope`, which is the
+    of another `module`, for a workflow that has functions of its own of the same handlers. `memory` is in MiB, and the
+    more there is, the larger is its part of a processor. In `scope`, which is the
     workflow's, it goes by its own part of the word: `AwaitHosts`."""
 
     def __init__(
@@ -50,6 +51,7 @@ class Function(lambda_.Function):
         dependencies: lambda_.ILayerVersion,
         environment: Mapping[str, str],
         minutes: float = 1,
+        memory: int = 512,
         module: str | None = None,
     ) -> None:
         dashed = word.replace(".", "-").replace("_", "-")
@@ -81,7 +83,7 @@ class Function(lambda_.Function):
             handler=f"lambdas.handlers.{module or word}.handler",
             layers=[dependencies],
             environment={"POWERTOOLS_SERVICE_NAME": yard, **environment},
-            memory_size=512,
+            memory_size=memory,
             timeout=cdk.Duration.minutes(minutes),
             role=role,
             log_group=self.log,
@@ -129,6 +131,7 @@ class FunctionFactory:
         word: str,
         *,
         minutes: float = 1,
+        memory: int = 512,
         module: str | None = None,
         **environment: str,
     ) -> Function:
@@ -138,6 +141,7 @@ class FunctionFactory:
             settings=self.settings,
             dependencies=self._dependencies,
             minutes=minutes,
+            memory=memory,
             module=module,
             environment={
                 "YARD": self.settings.yard,

@@ -42,9 +42,17 @@ class Workflow(Construct):
         )
 
     def function(
-        self, state: str, *, minutes: float = 1, module: str | None = None, **environment: str
+        self,
+        state: str,
+        *,
+        minutes: float = 1,
+        memory: int = 512,
+        module: str | None = None,
+        **environment: str,
     ) -> Function:
-        return self.factory.make(self, f"{self.word}.{state}", minutes=minutes, module=module, **environment)
+        return self.factory.make(
+            self, f"{self.word}.{state}", minutes=minutes, memory=memory, module=module, **environment
+        )
 
     def state_machine(
         self, *, timeout: cdk.Duration, others: Sequence[Function] = (), waits: bool = False

@@ -39,7 +39,7 @@ def launch(
         module="train.launch",
         minutes=3,
         LAUNCH_TEMPLATES=templates.setting,
-        **({"KMS_KEY": workflow.settings.kms_key} if workflow.settings.kms_key else {}),
+        KMS_KEY=workflow.settings.kms_key,
     )
     role = function.its_role
     launch_hosts(

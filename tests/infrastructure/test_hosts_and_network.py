@@ -83,14 +83,16 @@ def test_all_that_a_launch_creates_is_tagged_as_the_yards(template: Resource) ->
     assert {"Key": "trainyard:yard", "Value": "trainyard"} in own["Tags"]
 
 
-def test_a_host_finds_its_bucket_and_bus_in_its_tags(yard: Assembly) -> None:
+def test_a_host_finds_its_bucket_its_bus_and_its_name_in_its_tags(yard: Assembly) -> None:
     host = template_of(yard, "Host")
     (instance,) = [
         each["Tags"]
         for each in host.properties["LaunchTemplateData"]["TagSpecifications"]
         if each["ResourceType"] == "instance"
     ]
-    assert {tag["Key"] for tag in instance} == {"trainyard:yard", "trainyard:bucket", "trainyard:bus"}
+    assert {tag["Key"] for tag in instance} == {
+        f"trainyard:{each}" for each in ("yard", "bucket", "bus", "role")
+    }
 
 
 def test_hosts_start_from_whatever_the_parameter_names_at_that_moment(yard: Assembly) -> None:

@@ -17,7 +17,8 @@ WORKFLOWS = ("train", "bake", "snapshot", "launch", "retire")
 def test_an_operator_gets_ten_alarms_at_most(yard: Assembly) -> None:
     alarms = {each.properties["AlarmName"] for each in yard.resources("AWS::CloudWatch::Alarm")}
     assert alarms == {f"trainyard-{word}-failed" for word in WORKFLOWS} | {
-        f"trainyard-{word}" for word in ("function-failed", "run-cut-short", "patrol-absent", "dead-letters")
+        f"trainyard-{word}"
+        for word in ("function-failed", "signal-forged", "run-cut-short", "patrol-absent", "dead-letters")
     }
     assert len(alarms) <= 10
 

@@ -1,10 +1,7 @@
 """A program's archive: what is in it, and why it cannot start at all."""
 
-import gzip
 import io
 import sys
-import tarfile
-import zlib
 from collections.abc import Iterator, Mapping
 
 from lambdas.core.jobfile.program_code import at_start, imported, reach
@@ -12,10 +9,11 @@ from lambdas.core.jobfile.rules import is_shipped
 from lambdas.core.model.job import Job
 from lambdas.core.values.lazy import dataclass
 from lambdas.core.values.validation import Fault, did_you_mean
+from trainyard import archives
 
 MOST_UNPACKED = 256 * 1024**2
-
-GZIP = b"\x1f\x8b"
+MOST_TEXT, MOST_TEXTS = 200 * 1024, 2 * 1024**2
+"""Bytes of a file, and of all files together, that are looked into: longer ones are data in Python's clothes."""
 IMAGE_PACKAGES = frozenset(
     "absl boto3 botocore google grpc h5py keras numpy pip tensorboard tensorflow tf_keras uv".split()  # noqa: SIM905
 )
@@ -65,21 +63,21 @@ class Archive:
 
 
 @dataclass(frozen=True)
-class NotWhole:
-    """The archive cannot be unpacked."""
+class NotUnpacked:
+    """The archive cannot be unpacked, or may not be: what of it is wrong, and how another is made."""
 
     reason: str
 
 
-def read(content: bytes, *, also: str | None = None) -> Archive | NotWhole | None:
-    """The archive, with the text of its Python files and of `also`. None when it unpacks to too much to look at."""
-    plain = gzip.GzipFile(fileobj=io.BytesIO(content)) if content.startswith(GZIP) else io.BytesIO(content)
+def read(content: bytes, *, also: str | None = None) -> Archive | NotUnpacked | None:
+    """The archive, with the text of its Python files and of `also`, as far as they are looked into. None when it
+    unpacks to too much to look at."""
     paths: set[str] = set()
     texts: dict[str, bytes] = {}
-    links, unpacked = False, 0
+    links, unpacked, left = False, 0, MOST_TEXTS
     try:
-        with tarfile.open(fileobj=plain, mode="r|") as tar:
-            for member in tar:
+        with archives.opened(io.BytesIO(content)) as tar:
+            for member in archives.members(tar):
                 unpacked += member.size
                 if unpacked > MOST_UNPACKED:
                     return None
@@ -87,11 +85,18 @@ def read(content: bytes, *, also: str | None = None) -> Archive | NotWhole | Non
                 links = links or member.issym() or member.islnk()
                 if member.isreg():
                     paths.add(path)
-                    if path.endswith(".py") or path == also:
+                    is_text = path.endswith(".py") or path == also
+                    if is_text and member.size <= min(MOST_TEXT, left):
                         held = tar.extractfile(member)
-                        texts[path] = held.read() if held else b""
-    except (tarfile.TarError, OSError, EOFError, zlib.error, ValueError) as error:
-        return NotWhole(str(error))
+                        texts[path] = held.read(member.size) if held else b""
+                        left -= member.size
+    except archives.NotAllowedError as danger:
+        return NotUnpacked(f"holds a member that may not be unpacked: {danger}")
+    except archives.BROKEN as error:
+        why = archives.shown(str(error) or type(error).__name__)
+        return NotUnpacked(
+            f"is not a whole tar archive ({why}); make it again: tar czf PROGRAM.tar.gz -C FOLDER ."
+        )
     return Archive(frozenset(paths), texts, links)
 
 

@@ -79,10 +79,8 @@ def program_findings(job: Job, uri: str, content: bytes) -> Findings:
     from lambdas.core.jobfile import program_archive, program_warnings
 
     archive = program_archive.read(content, also=job.program.requirements)
-    if isinstance(archive, program_archive.NotWhole):
-        why = f"is not a whole tar archive ({archive.reason})"
-        problem = f"{uri} {why}; make it again: tar czf PROGRAM.tar.gz -C FOLDER ."
-        return Findings((Fault("program.source", problem),))
+    if isinstance(archive, program_archive.NotUnpacked):
+        return Findings((Fault("program.source", f"{uri} {archive.reason}"),))
     if archive is None:
         return Findings()
     faults = program_archive.faults(job, archive)

@@ -42,8 +42,8 @@ class RunRow:
     """The run itself. `job` is None where it could not be read, `warnings` what of its program will probably fail.
     `image_id` is the image that its hosts start from, `image` the one that it has made. `hold_hours`: how long the host
     of a launch is held. `outcome`, `error` and `reason` are how it ended. Of a bake: `recipe` is recipe.json and
-    `recipe_sha256` that of the file, `published` how the image parameters were moved. `cut_short`: when it was learned that the execution was over before
-    its Conclude. `imaging`: the host that becomes an image, of a snapshot or at the
+    `recipe_sha256` that of the file, `published` how the image parameters were moved. `cut_short`: when it was learned
+    that the execution was over before its Conclude. `imaging`: the host that becomes an image, of a snapshot or at the
     end of a run."""
 
     run: str

@@ -50,7 +50,8 @@ class Train(Workflow):
         self._conclude_when_cut_short(queue, description, CUT_SHORT)
 
     def _admit(self) -> None:
-        function = self.function("admit", MONTHLY_DOLLARS=f"{self.settings.monthly_dollars:g}")
+        limit = f"{self.settings.monthly_dollars:g}"
+        function = self.function("admit", memory=1024, MONTHLY_DOLLARS=limit)  # it looks into programs
         role = function.its_role
         permissions.read_versions(role, self.bucket, "jobs/")
         permissions.read_objects(role, self.bucket, "jobs/", "programs/", "runs/*/checkpoints/latest.json")

@@ -1,64 +1,72 @@
 """The program's archive, unpacked without letting it write anywhere else."""
 
-import gzip
-import lzma
-import os.path
+import errno
+import shutil
 import tarfile
-import zlib
-from collections.abc import Iterable
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 from training.host.errors import HostTrouble, ProgramFault
+from trainyard import archives
 
-UNFILTERED: dict[str, Any] = {"filter": "fully_trusted"} if hasattr(tarfile, "fully_trusted_filter") else {}
-"""`leaving` is the filter: Debian 12's Python 3.11.2 has none, and newer ones want to be told."""
-
-
-def leaving(members: Iterable[tarfile.TarInfo]) -> str | None:
-    """The first member that would write, or point, outside the folder it is unpacked into, and why."""
-    links: set[PurePosixPath] = set()
-    for member in members:
-        path = PurePosixPath(member.name)
-        if path.is_absolute() or ".." in path.parts:
-            return f"{member.name} is outside the archive's folder"
-        if links & set(path.parents):
-            return f"{member.name} is written through a link"
-        if member.issym() or member.islnk():
-            base = path.parent if member.issym() else PurePosixPath()
-            target = os.path.normpath(base / member.linkname)
-            if target.startswith(("/", "..")):
-                return f"{member.name} is a link to {member.linkname}, outside the archive's folder"
-            links.add(path)
-        elif not (member.isreg() or member.isdir()):
-            return f"{member.name} is neither a file, a folder nor a link"
-    return None
+FILTER: dict[str, Any] = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
+"""Beside our own check, where Python has one: Debian 12's 3.11.2 has not."""
+OF_THE_HOST = (errno.EIO, errno.EROFS, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EACCES, errno.EPERM)
+"""Errors in which no name or size of the archive has a part."""
+LEFT_FREE = 64 * 2**20
+MOST_SECONDS = 2**33
+"""Of the time of a file: the year 2242."""
 
 
 def unpack(archive: Path, folder: Path, *, source: str) -> int:
     """Unpack a tar (plain, gz, bz2, xz) into `folder`; how many files there were.
 
-    Members that would leave the folder, devices and links to the outside end it with ProgramFault, and so
-    does what is not a tar, or an empty one.
+    What may not be unpacked (trainyard.archives) ends it with ProgramFault, and so does what is not a tar, or an empty
+    one; what the disk has no room for with a HostTrouble that is final.
     """
     try:
-        with tarfile.open(archive) as tar:
-            members = tar.getmembers()
-            if danger := leaving(members):
-                raise ProgramFault(f"{source} holds a member that may not be unpacked: {danger}")
-            for member in members:
-                member.mode = (member.mode & 0o755) | 0o600
-                member.uid = member.gid = 0
-                member.uname = member.gname = "root"
-                tar.extract(member, folder, set_attrs=not member.issym(), **UNFILTERED)
-    except (tarfile.TarError, gzip.BadGzipFile, lzma.LZMAError, zlib.error, EOFError) as error:
+        with archive.open("rb") as file, archives.opened(file) as tar:
+            files = _unpack_all(tar, folder, source)
+    except archives.NotAllowedError as danger:
+        raise ProgramFault(f"{source} holds a member that may not be unpacked: {danger}") from danger
+    except archives.BROKEN as error:
         why = str(error).splitlines()[0].rstrip(":") if str(error) else type(error).__name__
         raise ProgramFault(
-            f"{source} is not a whole tar archive ({why}); make it with `tar -czf program.tar.gz -C FOLDER .`"
+            f"{source} is not a whole tar archive ({archives.shown(why)}); make it with "
+            "`tar -czf program.tar.gz -C FOLDER .`"
         ) from error
     except OSError as error:
-        raise HostTrouble(f"unpacking {source} failed: {error}") from error
-    files = sum(1 for path in folder.rglob("*") if path.is_file())
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise _no_room(source) from error
+        if error.errno in OF_THE_HOST:
+            raise HostTrouble(f"unpacking {source} failed: {error}") from error
+        raise ProgramFault(f"{source} holds what cannot be unpacked here: {error}") from error
     if files == 0:
         raise ProgramFault(f"{source} is an empty archive; put the program into it")
     return files
+
+
+def _unpack_all(tar: tarfile.TarFile, folder: Path, source: str) -> int:
+    folder.mkdir(parents=True, exist_ok=True)
+    files, room = 0, shutil.disk_usage(folder).free - LEFT_FREE
+    for member in archives.members(tar):
+        room -= member.size
+        if room < 0:
+            raise _no_room(source)
+        member.mode = (member.mode & 0o755) | (0o700 if member.isdir() else 0o600)
+        member.uid = member.gid = 0
+        member.uname = member.gname = "root"
+        member.mtime = member.mtime if 0 <= member.mtime < MOST_SECONDS else 0  # also where it is no number
+        if not member.isdir():
+            (folder / member.name).unlink(missing_ok=True)
+        tar.extract(member, folder, set_attrs=not member.issym(), **FILTER)
+        files += not member.isdir() and not member.issym()
+    return files
+
+
+def _no_room(source: str) -> HostTrouble:
+    return HostTrouble(
+        f"the host's disk has no room for what is in {source}; pack less (data belongs into the job's data), or bake "
+        "an image with a larger root_gib",
+        final=True,
+    )
