@@ -130,15 +130,8 @@ def _graph(title: str, metrics: list[cloudwatch.Metric], *, width: int = 6) -> c
 
 def _executions(title: str, machine: StateMachine) -> cloudwatch.GraphWidget:
     executions = machine.measured
-    return cloudwatch.GraphWidget(
-        title=title,
-        width=8,
-        left=[
-            executions.metric_started(),
-            executions.metric_succeeded(),
-            executions.metric_failed(),
-        ],
-    )
+    ended = [executions.metric_succeeded(), executions.metric_failed()]
+    return cloudwatch.GraphWidget(title=title, width=8, left=ended)
 
 
 def _table(title: str, log_names: list[str], query: str) -> cloudwatch.LogQueryWidget:
