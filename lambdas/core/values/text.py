@@ -1,7 +1,10 @@
 """Text that others have written (programs, uploaded files, names of objects), as it may be shown to people."""
 
+import re
 import unicodedata
 
+COLOURS = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
+"""What programs print to colour a line or to move about on a screen: ECMA-48's control sequences."""
 HARMLESS = "\n\t"
 HIDDEN = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 """Unicode's categories of what a terminal obeys, or what turns a line around, or what nobody can see."""
@@ -9,7 +12,9 @@ CUT = " [...]"
 
 
 def printable(text: str, most: int | None = None) -> str:
-    """What cannot be seen, or makes a terminal do something, as its escape (`\\u202e`); after `most` characters cut."""
+    """The text without colours, a line that is written over (a progress bar) as several; what else cannot be seen, or
+    makes a terminal do something, as its escape (`\\u202e`). Cut after `most` characters."""
+    text = re.sub(r"\r\n?", "\n", COLOURS.sub("", text).replace("\b", ""))
     if most is not None and len(text) > most:
         text = text[: most - len(CUT)] + CUT
     if text.isascii() and text.replace("\n", " ").replace("\t", " ").isprintable():

@@ -61,12 +61,13 @@ def test_a_detail_that_is_no_mapping_is_no_signal() -> None:
 
 
 def test_what_a_host_says_is_fit_to_be_read_and_no_longer_than_anybody_reads() -> None:
-    said = GOOD | {"reason": "\x1b[2Jgone\u202e\n" + "x" * 300_000, "tail": "one\ntwo\t3", "why": "caf\u00e9"}
+    bar = "\x1b[1m1/3\x1b[0m\b\b\b\r2/3\r\nend\t3"
+    said = GOOD | {"reason": "\x1b]0;x\x07gone\u202e\n" + "x" * 300_000, "tail": bar, "why": "caf\u00e9"}
     found = host_signal("failed", said)
     assert isinstance(found, FromHost)
-    assert (found.reason or "").startswith("\\x1b[2Jgone\\u202e\n")
+    assert (found.reason or "").startswith("\\x1b]0;x\\x07gone\\u202e\n")
     assert len(found.reason or "") < 4_200
-    assert (found.tail, found.why) == ("one\ntwo\t3", "caf\u00e9")
+    assert (found.tail, found.why) == ("1/3\n2/3\nend\t3", "caf\u00e9")
 
 
 def test_of_what_a_program_restored_the_facts_are_kept_and_nothing_else() -> None:
