@@ -43,7 +43,7 @@ def handler(event: Event) -> Handled:
     if news is None:
         return NOT_OURS
     try:
-        context = _context(news, yard, ledger)
+        context = _context(news, event.detail_type, yard, ledger)
         if context is None:
             return NOT_OURS
         result = _handle(context, news, event, now)
@@ -86,12 +86,12 @@ def _count_forged(what: str) -> None:
     measure(Metric.FORGED_SIGNALS, what=what)
 
 
-def _context(news: News, yard: SignalSettings, ledger: Ledger) -> SignalContext | None:
+def _context(news: News, word: str, yard: SignalSettings, ledger: Ledger) -> SignalContext | None:
     """Which run and attempt the news are about: hosts and patrol say it, for AWS's events the look-up rows do. A host
-    speaks of the run that it was launched for."""
+    speaks of the run that it was launched for; when it asks to be held, its own tag says which that is."""
     if isinstance(news, FromHost | FromPatrol):
         is_about(news.run, news.attempt)
-        if isinstance(news, FromHost) and not _is_of_its_run(news, ledger):
+        if isinstance(news, FromHost) and word != "hold" and not _is_of_its_run(news, ledger):
             return None
         return SignalContext(yard, ledger, news.run, news.attempt)
     noun, name = from_aws.about(news)
