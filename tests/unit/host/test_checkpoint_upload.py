@@ -142,3 +142,11 @@ def test_a_log_that_is_open_all_the_time_keeps_nothing_back(way: CheckpointUploa
         way.update(False)
         way.update(False)
     assert taken(s3) == ["log.csv", "weights.h5"]
+
+
+def test_events_for_tensorboard_keep_nothing_back_at_all(way: CheckpointUpload, s3: S3) -> None:
+    with writing(way.places.checkpoints / "events.out.tfevents.1"):
+        (way.places.checkpoints / "weights.h5").write_text("all")
+        way.update(False)
+        way.update(False)
+    assert taken(s3) == ["events.out.tfevents.1", "weights.h5"]

@@ -220,6 +220,7 @@ class Attempt:
         )
         self._checkpoints.ends_well = end.is_whole
         trouble = uploads.finish("checkpoints")
+        self._listen()  # also to what that upload has noted
         ended = ending.decide(replace(end, missing=self._missing() if self._assignment.is_chief else ()))
         metrics: dict[str, Any] = {}
         try:

@@ -61,11 +61,16 @@ def _files(folder: Path) -> Iterable[Path]:
 
 
 def open_to_write(folder: Path) -> frozenset[str]:
-    """The files in a folder that some process has open and may write into, by their names in there."""
+    """The files in a folder that some process has open and may write into, by their names in there; but for those that
+    TensorFlow writes into all the time and from which nothing goes on."""
     inside = folder.resolve()
     processes = (each for each in Path("/proc").iterdir() if each.name.isdigit())
     written = (file for process in processes for file in _written_by(process))
-    return frozenset(file.relative_to(inside).as_posix() for file in written if file.is_relative_to(inside))
+    return frozenset(
+        file.relative_to(inside).as_posix()
+        for file in written
+        if file.is_relative_to(inside) and not NO_STATE.fullmatch(file.name)
+    )
 
 
 def _written_by(process: Path) -> Iterable[Path]:
