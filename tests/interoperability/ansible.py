@@ -30,7 +30,7 @@ GROUND: list[dict[str, Any]] = [
     },
 ]
 LAST_WORDS = 2000
-PLAY_SECONDS = 100.0
+PLAY_SECONDS = 600.0
 
 
 def run(folder: Path, cloud: Cloud) -> list[Result]:
