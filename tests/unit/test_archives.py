@@ -17,6 +17,12 @@ from trainyard import archives
 SOURCE = "s3://b/programs/p.tar.gz"
 
 
+@pytest.fixture(params=["data", "fully_trusted"], autouse=True)
+def filtered(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With Python's own filter beside our check, and without one, as on a Python that has none."""
+    monkeypatch.setattr("training.host.program.archive.FILTER", {"filter": request.param})
+
+
 def unpacked(tmp_path: Path, content: bytes) -> Path:
     """The folder it was unpacked into; whatever happens, nothing else is there afterwards."""
     (tmp_path / "p.tar.gz").write_bytes(content)

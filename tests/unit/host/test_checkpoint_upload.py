@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from training.host.bucket import Bucket
-from training.host.checkpoints import upload
+from training.host.checkpoints import on_disk, upload
 from training.host.checkpoints.upload import CheckpointUpload, LastCheckpoint
 from training.host.places import Places
 
@@ -150,3 +150,24 @@ def test_events_for_tensorboard_keep_nothing_back_at_all(way: CheckpointUpload, 
         way.update(False)
         way.update(False)
     assert taken(s3) == ["events.out.tfevents.1", "weights.h5"]
+
+
+def test_a_file_that_is_closed_meanwhile_hides_none_that_is_open(tmp_path: Path) -> None:
+    """A folder of /proc, in which some descriptors have gone between one look and the next."""
+    (tmp_path / "fd").mkdir()
+    (tmp_path / "fdinfo").mkdir()
+    for number, flags in {
+        "3": "0100001",
+        "4": "0100002",
+        "5": "0100000",
+        "6": "gone",
+        "7": "0100001",
+    }.items():
+        if number != "7":
+            (tmp_path / "fd" / number).symlink_to(f"/checkpoints/{number}")
+        else:
+            (tmp_path / "fd" / number).touch()  # no link any more
+        if flags != "gone":
+            (tmp_path / "fdinfo" / number).write_text(f"pos:\t0\nflags:\t{flags}\n")
+    assert sorted(on_disk.written_by(tmp_path)) == [Path("/checkpoints/3"), Path("/checkpoints/4")]
+    assert list(on_disk.written_by(tmp_path / "ended")) == []

@@ -65,7 +65,7 @@ def open_to_write(folder: Path) -> frozenset[str]:
     TensorFlow writes into all the time and from which nothing goes on."""
     inside = folder.resolve()
     processes = (each for each in Path("/proc").iterdir() if each.name.isdigit())
-    written = (file for process in processes for file in _written_by(process))
+    written = (file for process in processes for file in written_by(process))
     return frozenset(
         file.relative_to(inside).as_posix()
         for file in written
@@ -73,14 +73,20 @@ def open_to_write(folder: Path) -> frozenset[str]:
     )
 
 
-def _written_by(process: Path) -> Iterable[Path]:
+def written_by(process: Path) -> Iterable[Path]:
+    """The files that a process may write into now, by its folder in /proc: none of one that has ended or that nobody
+    may look into."""
     try:
-        for descriptor in (process / "fd").iterdir():
+        descriptors = list((process / "fd").iterdir())
+    except OSError:
+        return
+    for descriptor in descriptors:
+        try:
             file = descriptor.readlink()
             if file.is_absolute() and _may_write(process / "fdinfo" / descriptor.name):
                 yield file
-    except OSError:
-        return  # it has ended, or is another account's
+        except OSError:  # closed meanwhile, which says nothing of its other files
+            continue
 
 
 def _may_write(facts: Path) -> bool:
