@@ -164,16 +164,17 @@ def _finished(context: SignalContext, signal: FromHost, now: datetime) -> str:
 
 
 def _if_it_takes_part(context: SignalContext, instance: str) -> Records | None:
-    """The records, if this attempt goes on and the host is in it: of one that EC2 took back before the gang was
+    """The records, if the run goes on and the host is in this attempt: of one that EC2 took back before the gang was
     launched, patrol repeats what it has left. While the gang is being launched nobody's part is known yet."""
-    records = context.live()
+    records = context.open_run()
     row = records.attempts.get(context.attempt) if records else None
     in_it = records and instance in (row.hosts if row and row.hosts else records.hosts)
     return records if in_it else None
 
 
 def _stopped(context: SignalContext, signal: FromHost, now: datetime) -> str:
-    """A host left with the restart code. Once the gang's checkpoint is made, the attempt was interrupted."""
+    """A host left with the restart code. Once the gang's checkpoint is made, the attempt was interrupted. Heard when
+    the next attempt has begun, it is written down all the same: the timeline says of every host how it left."""
     instance, records = signal.instance, _if_it_takes_part(context, signal.instance)
     if records is None:
         return NO_PART
@@ -181,12 +182,16 @@ def _stopped(context: SignalContext, signal: FromHost, now: datetime) -> str:
     entry = _entry(context, signal, "stopped", now, reason=why, step=step)
     is_new = records.hosts[instance].stopped < context.attempt
     stopped: HostUpdate = {"stopped": context.attempt, "stopped_at": now, "why": why}
-    writes = [host_row(context.run, instance, stopped), event_row(context.run, entry)]
+    writes = [event_row(context.run, entry)]
+    if records.hosts[instance].stopped <= context.attempt:
+        writes.append(host_row(context.run, instance, stopped))
     chief = records.chief(context.attempt)
     if chief and chief.instance == instance and step is not None:
         writes.append(attempt_row(context.run, context.attempt, {"reported": step}))
     context.ledger.write(*writes)
     records = context.ledger.known(context.run)
+    if records.run.attempt != context.attempt:
+        return f"{instance} stopped ({why}), heard when attempt {context.attempt} was over"
     if records.waiting(context.attempt, ("await_hosts",)):
         attempts.gather(context.ledger, records, context.attempt, now, lost={})
         return f"{instance} goes ({why}) before the gang is complete"
@@ -219,7 +224,7 @@ def _limit_reached(context: SignalContext, records: Records, step: int | None, n
 
 def _failed(context: SignalContext, signal: FromHost, now: datetime) -> str:
     instance, records = signal.instance, _if_it_takes_part(context, signal.instance)
-    if records is None:
+    if records is None or records.run.attempt != context.attempt:
         return NO_PART
     row = records.attempts.get(context.attempt)
     if row is not None and row.ending is Ending.FINISHED:

@@ -128,6 +128,25 @@ def test_each_attempt_keeps_how_far_it_came(run: Run) -> None:
     assert "reported" not in run.row("attempt#0001")
 
 
+def test_how_a_host_left_is_told_though_the_next_attempt_has_begun(run: Run) -> None:
+    """Two events are two invocations: the next attempt's may be the first that is handled."""
+    assert "was over" in run.says("i-a", "stopped", attempt=1, step=30, why="asked")
+    assert (run.row("host#i-a")["stopped"], run.row("host#i-a")["why"]) == (1, "asked")
+    (told,) = [row for (_, sk), row in run.account.table.items() if sk.startswith("event#")]
+    assert (told["event"], told["attempt"], told["instance"]) == ("stopped", 1, "i-a")
+    assert run.account.answered == []
+
+
+def test_what_is_heard_late_takes_nothing_back(run: Run) -> None:
+    run.says("i-a", "stopped", step=60, why="asked")
+    run.says("i-a", "stopped", attempt=1, step=30, why="peer")
+    assert (run.row("host#i-a")["stopped"], run.row("host#i-a")["why"]) == (2, "asked")
+    run.row("run")["ended"] = AT
+    before = copy.deepcopy(run.account.table)
+    run.says("i-b", "stopped", attempt=1, step=30, why="peer")
+    assert run.account.table == before
+
+
 def news_of_it() -> None:
     signal.handler(
         {
