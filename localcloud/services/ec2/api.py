@@ -26,6 +26,7 @@ from moto.ec2.exceptions import EC2ClientError
 from moto.ec2.responses import EC2Response
 
 from localcloud.services.ec2.actions import validation
+from localcloud.services.ec2.actions.addresses import AddressActions
 from localcloud.services.ec2.actions.base import Ec2
 from localcloud.services.ec2.actions.catalogue import CatalogueActions
 from localcloud.services.ec2.actions.dependencies import DependencyActions
@@ -66,6 +67,7 @@ class Ec2Response(
     CatalogueActions,
     DependencyActions,
     EncryptionActions,
+    AddressActions,
     EC2Response,
 ):
     """An action's method of one of the mixins wins over moto's."""

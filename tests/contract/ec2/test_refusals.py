@@ -228,6 +228,16 @@ def test_a_volume_says_that_no_snapshot_made_it(yard: Yard) -> None:
     assert (made["SnapshotId"], found["SnapshotId"]) == ("", "")
 
 
+@pytest.mark.parametrize("said", [{}, {"Domain": "standard"}, {"Domain": "vpc"}])
+def test_every_address_has_an_allocation_id_and_its_tags_are_found(yard: Yard, said: dict[str, str]) -> None:
+    """A tag of nothing would fail every look for tags from then on."""
+    tags = [{"ResourceType": "elastic-ip", "Tags": [{"Key": "Name", "Value": "address"}]}]
+    address = yard.ec2.allocate_address(**said, TagSpecifications=tags)
+    mine = [{"Name": "resource-id", "Values": [address["AllocationId"]]}]
+    (tag,) = yard.ec2.describe_tags(Filters=mine)["Tags"]
+    assert (address["Domain"], tag["Value"]) == ("vpc", "address")
+
+
 def test_filters_that_ec2_takes_though_no_page_names_them_are_taken(yard: Yard) -> None:
     """Ansible's modules and Terraform's data sources ask so."""
     address = yard.ec2.allocate_address(Domain="vpc")["AllocationId"]
