@@ -54,6 +54,15 @@ class AdmitSettings(YardSettings):
     """The yard's budget; 0: none."""
 
 
+class TrainAdmitSettings(AdmitSettings):
+    """The yard's limits; 0: none. `when_full`: `wait` or `refuse`."""
+
+    most_dollars_per_run: float = 0.0
+    most_runs: int = 0
+    most_hosts: int = 0
+    when_full: str = "wait"
+
+
 class PlanSettings(YardSettings):
     image_parameter: str
     subnet_ids: tuple[str, ...]

@@ -29,8 +29,9 @@ RETRIED = 24
 """Transitions that one fault may add by being tried again."""
 BILL_SECONDS, BILL_SHARE = 90.0, 0.03
 """How far the bill of a host may be from EC2's: the looks are a minute apart."""
-RIGHTLY_REFUSED = ("BakeUnderWay", "SnapshotRefused")
-"""Another bake of the family goes on, or the host to be imaged is gone or not there yet: nothing was touched."""
+RIGHTLY_REFUSED = ("BakeUnderWay", "SnapshotRefused", "YardFull")
+"""Another bake of the family goes on, the host to be imaged is gone or not there yet, or the yard has as many runs as
+it may: nothing was touched."""
 END = ("ended", "outcome", "error")
 """What a run's row says of its end."""
 

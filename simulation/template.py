@@ -8,7 +8,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -159,6 +159,17 @@ class YardTemplate:
     def machine(self, word: str) -> Machine:
         """`train`, whatever the yard is called."""
         return next(each for each in self.machines.values() if each.name.rpartition("-")[2] == word)
+
+    def limited(self, **limits: object) -> YardTemplate:
+        """The same deployed with other limits for its runs, by the names that context has for them."""
+        environment = {name.upper(): str(value) for name, value in limits.items()}
+        functions = {
+            name: replace(facts, environment={**facts.environment, **environment})
+            if environment.keys() <= facts.environment.keys()
+            else facts
+            for name, facts in self.functions.items()
+        }
+        return replace(self, functions=functions)
 
 
 @functools.cache

@@ -172,7 +172,7 @@ def week(template: YardTemplate, *, days: float = DAYS, runs_a_day: int = RUNS_A
     """One world. `days` may be part of one: then it is the rush alone, of as many runs as that part has."""
     began = time.process_time()
     world = World(1)
-    yard = Yard(world, template, NothingFails())
+    yard = Yard(world, template.limited(most_runs=0, most_hosts=0), NothingFails())
     without_quotas(yard.ec2.pools)
     yard.functions.concurrency = CONCURRENCY
     meter = Meter(yard)

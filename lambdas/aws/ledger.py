@@ -22,6 +22,7 @@ from lambdas.core.model.errors import Misconfigured
 from lambdas.core.model.gang import Gang
 from lambdas.core.model.timeline import Entry
 from lambdas.core.run import records
+from lambdas.core.run.places import Claim
 from lambdas.core.run.records import (
     AttemptUpdate,
     HostUpdate,
@@ -45,6 +46,8 @@ PRICES = ("patrol", "prices")
 """The key of the region's price list, which patrol keeps."""
 OPEN = "open"
 """The key under which every run has a row from Admit to Conclude."""
+PLACES = ("places", "given")
+"""The key of the number of places that training runs were given so far."""
 Noun = Literal["instance", "image", "command"]
 """What a look-up row is about."""
 
@@ -62,7 +65,8 @@ PACK, UNPACK = TypeSerializer(), FromDynamoDB()
 @dataclass(frozen=True)
 class Write:
     """One row to write. `put` replaces the row; otherwise `values` are set on it (None removes nothing and
-    is left out). `unless` names an attribute that must not be there yet, `only` one that must. `delete` removes it."""
+    is left out). `unless` names an attribute that must not be there yet, `only` one that must, `same` one that must
+    have that value. `delete` removes it."""
 
     pk: str
     sk: str
@@ -70,6 +74,7 @@ class Write:
     put: bool = False
     unless: str | None = None
     only: str | None = None
+    same: tuple[str, int] | None = None
     delete: bool = False
 
 
@@ -92,9 +97,19 @@ def run_row(
     return Write(f"run#{run}", "run", values, unless=unless)
 
 
-def open_row(run: str, kind: str, execution_arn: str) -> Write:
-    """That the run goes on: whoever looks for runs that nobody has concluded need not read them all."""
-    return Write(OPEN, run, {"kind": kind, "execution_arn": execution_arn}, put=True)
+def open_row(run: str, kind: str, execution_arn: str, claim: Claim | None = None) -> Write:
+    """That the run goes on: whoever looks for runs that nobody has concluded need not read them all. A training run has
+    its claim with it."""
+    claimed = (
+        {} if claim is None else {name: value for name, value in wire.to_json(claim).items() if name != "run"}
+    )
+    return Write(OPEN, run, {"kind": kind, "execution_arn": execution_arn, **claimed}, put=True)
+
+
+def place_given(before: int) -> Write:
+    """That one more place is given. AlreadyWrittenError where somebody else has given one since `before` was read."""
+    first = {"unless": "number"} if before == 0 else {"same": ("number", before)}
+    return Write(*PLACES, {"number": before + 1}, **first)
 
 
 def no_open_row(run: str) -> Write:
@@ -269,6 +284,15 @@ class Ledger(Table):
         row = self._get(*PRICES)
         return wire.from_json(PriceList, row) if row else None
 
+    def claims(self) -> tuple[int, tuple[Claim, ...]]:
+        """How many places were given until now, and the claims of all training runs that are not concluded.
+
+        The number is read first: who gives a place by these claims and finds another number was not alone."""
+        given = self._get(*PLACES)
+        rows = self._query("pk = :open", {"open": OPEN}, ConsistentRead=True)
+        claims = (wire.from_json(Claim, {**row, "run": row["sk"]}) for row in rows if "hosts" in row)
+        return int(given["number"]) if given else 0, tuple(claims)
+
     def bake_lock(self) -> Lock | None:
         """The lock as somebody holds it; None when it is free."""
         row = self._get(*BAKE_LOCK)
@@ -311,6 +335,10 @@ class Ledger(Table):
         elif write.only:
             names["#only"] = write.only
             update["ConditionExpression"] = "attribute_exists(#only)"
+        elif write.same:
+            names["#same"], value = write.same
+            update["ConditionExpression"] = "#same = :same"
+            update["ExpressionAttributeValues"][":same"] = pack(value)
         return {"Update": update | {"ExpressionAttributeNames": names}}
 
 

@@ -1,15 +1,17 @@
 """How a run begins, whatever its kind. The ledger has one run of a name, and it is one execution's."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Protocol
 
-from lambdas.aws.ledger import AlreadyWrittenError, Ledger, Write, event_row, open_row, run_row
+from lambdas.aws.ledger import AlreadyWrittenError, Ledger, Write, event_row, open_row, place_given, run_row
 from lambdas.aws.logbook import Logbook
-from lambdas.core.edges.common import AdmitInput
+from lambdas.core.edges.common import AdmitInput, Admitted
 from lambdas.core.edges.conclude import ConcludeInput
 from lambdas.core.model import names
 from lambdas.core.model.errors import AccessDenied, BudgetSpent, Refused, UsersFault
 from lambdas.core.patrol import budget
+from lambdas.core.run.places import Claim
 from lambdas.core.run.records import RunRow, RunUpdate
 from lambdas.core.values.lazy import dataclass
 from lambdas.core.values.validation import InputFaults
@@ -66,7 +68,30 @@ class Admission:
     def write(self, decided: Decided, values: RunUpdate, *rows: Write) -> Refused | None:
         """The run, open until it is concluded, its first rows and what was decided; why not, where another execution
         of the name was faster."""
-        run, now = self.given.run, clock()
+        try:
+            is_open = open_row(self.given.run, values["kind"], self.given.execution)
+            self.ledger.write(self._begun(values), is_open, *rows, self._told(decided))
+        except AlreadyWrittenError:
+            logger.info("%s is in the ledger already", self.given.run)
+            return self.taken()
+        return None
+
+    def write_claim(
+        self, decided: Decided, claim: Claim, values: RunUpdate, given_before: int, *, again: bool
+    ) -> None:
+        """The same of a run that needs a place, and whether it has it; `again`: the run itself is written.
+
+        Raises AlreadyWrittenError where it was written meanwhile, or where somebody else was given a place."""
+        has_it = isinstance(decided, Admitted)
+        mine = None if isinstance(decided, Refused) else replace(claim, waits=not has_it)
+        rows = [
+            run_row(self.given.run, values) if again else self._begun(values),
+            open_row(self.given.run, values["kind"], self.given.execution, mine),
+            *((place_given(given_before),) if has_it else ()),
+        ]
+        self.ledger.write(*rows, self._told(decided))
+
+    def _begun(self, values: RunUpdate) -> Write:
         begun: RunUpdate = {
             "state": "Admit",
             "attempt": 1,
@@ -74,11 +99,7 @@ class Admission:
             "execution_arn": self.given.execution,
             **values,
         }
-        entry = event_row(run, note(decided.kind, decided.reason, at=now))
-        try:
-            is_open = open_row(run, begun["kind"], self.given.execution)
-            self.ledger.write(run_row(run, begun, unless="created"), is_open, *rows, entry)
-        except AlreadyWrittenError:
-            logger.info("%s is in the ledger already", run)
-            return self.taken()
-        return None
+        return run_row(self.given.run, begun, unless="created")
+
+    def _told(self, decided: Decided) -> Write:
+        return event_row(self.given.run, note(decided.kind, decided.reason, at=clock()))

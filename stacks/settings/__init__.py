@@ -57,8 +57,16 @@ class YardSettings:
     """... and all that are younger than this."""
     policy: Policy = field(default_factory=Policy)
     """When patrol calls a host idle, and what it does then; what is not given is the default."""
-    monthly_dollars: float = 0.0
+    monthly_dollars: float = 1000.0
     """What hosts may cost in a month before new runs are refused; 0: no budget."""
+    most_dollars_per_run: float = 500.0
+    """The most that a job may allow its run to cost (limits.dollars); 0: no limit."""
+    most_runs: int = 20
+    """How many training runs there are at once; 0: no limit."""
+    most_hosts: int = 64
+    """How many hosts training runs may have at once, all together; 0: no limit."""
+    when_full: str = "wait"
+    """What a run does then: `wait` for a place as long as its job says (limits.wait_minutes), or end (`refuse`)."""
 
     def __post_init__(self) -> None:
         if bool(self.vpc) != bool(self.subnets):
@@ -75,6 +83,17 @@ class YardSettings:
     @property
     def yard(self) -> str:
         return self.prefix.lower()
+
+    @property
+    def limits(self) -> str:
+        """For whoever deploys."""
+        run, month = (
+            f"${dollars:g}" if dollars else "any sum"
+            for dollars in (self.most_dollars_per_run, self.monthly_dollars)
+        )
+        runs, hosts = (number or "any number of" for number in (self.most_runs, self.most_hosts))
+        full = "others wait" if self.when_full == "wait" else "others are refused"
+        return f"a run: {run}; at once: {runs} training runs with {hosts} hosts ({full}); a month: {month}"
 
     @property
     def image_parameter(self) -> str:

@@ -27,6 +27,7 @@ POLICY = r"(arn:[^:]+:iam::(\d{12}|aws):policy/.+)?"
 KEY = r"(arn:[^:]+:kms:[a-z0-9-]+:\d{12}:key/[0-9a-zA-Z-]+)?"
 SCHEDULE = r"\s*((rate|cron)\(.+\))?\s*"
 RATE = r"0*(0|100|200|300)", "say 100, 200 or 300 MiB a second, or 0"
+NUMBER = r"\d{1,6}", "say a whole number; 0 for no limit"
 DOLLARS = r"\d{1,9}(\.\d{1,2})?", "say dollars, like 500 or 99.50; 0 for none"
 
 
@@ -105,6 +106,10 @@ READERS: Mapping[str, Reader] = {
     "keep_days": COUNT,
     "policy": _policy,
     "monthly_dollars": _matches(*DOLLARS, to=float),
+    "most_dollars_per_run": _matches(*DOLLARS, to=float),
+    "most_runs": _matches(*NUMBER, to=int),
+    "most_hosts": _matches(*NUMBER, to=int),
+    "when_full": _matches("wait|refuse", "say wait or refuse"),
 }
 """How each setting is read, by what context calls it."""
 CALLED = {"yard": "prefix"}

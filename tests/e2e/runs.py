@@ -126,6 +126,18 @@ class Runs:
             for which, document, _ in changed:
                 iam.put_role_policy(**which, PolicyDocument=json.dumps(document))
 
+    @contextmanager
+    def with_settings(self, function: str, **values: str) -> Iterator[None]:
+        """A function of the yard with other values in its environment, as another deployment would set them."""
+        lambda_ = self.yard.session.client("lambda")
+        before = lambda_.get_function_configuration(FunctionName=function)["Environment"]["Variables"]
+        changed = before | values
+        lambda_.update_function_configuration(FunctionName=function, Environment={"Variables": changed})
+        try:
+            yield
+        finally:
+            lambda_.update_function_configuration(FunctionName=function, Environment={"Variables": before})
+
     def roles(self, part: str) -> list[str]:
         """The names of the yard's roles whose logical id has `part`."""
         pages = self.yard.session.client("cloudformation").get_paginator("list_stack_resources")

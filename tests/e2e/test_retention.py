@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import pytest
@@ -21,19 +21,9 @@ def shelf(runs: Runs) -> Iterator[Shelf]:
         yield shelf
 
 
-@contextmanager
-def keeping(runs: Runs, images: int, days: int) -> Iterator[None]:
+def keeping(runs: Runs, images: int, days: int) -> AbstractContextManager[None]:
     """As `cdk deploy -c keep_images=... -c keep_days=...`; days of 0 make every image an old one."""
-    lambda_ = runs.yard.session.client("lambda")
-    before = lambda_.get_function_configuration(FunctionName="trainyard-retire")["Environment"]["Variables"]
-    changed = before | {"KEEP_IMAGES": str(images), "KEEP_DAYS": str(days)}
-    lambda_.update_function_configuration(FunctionName="trainyard-retire", Environment={"Variables": changed})
-    try:
-        yield
-    finally:
-        lambda_.update_function_configuration(
-            FunctionName="trainyard-retire", Environment={"Variables": before}
-        )
+    return runs.with_settings("trainyard-retire", KEEP_IMAGES=str(images), KEEP_DAYS=str(days))
 
 
 @contextmanager

@@ -129,12 +129,36 @@ def test_a_policy_is_a_mapping_in_cdk_json_or_json_on_the_command_line() -> None
         ({"monthly_dollars": "1e12"}, "say dollars"),
         ({"monthly_dollars": float("nan")}, "say dollars"),
         ({"monthly_dollars": True}, "say dollars"),
+        ({"most_dollars_per_run": "-1"}, "context most_dollars_per_run='-1': say dollars"),
+        ({"most_runs": "many"}, "context most_runs='many': say a whole number"),
+        ({"most_hosts": 1.5}, "say a whole number; 0 for no limit"),
+        ({"when_full": "queue"}, "context when_full='queue': say wait or refuse"),
     ],
 )
-def test_a_wrong_policy_or_budget_is_refused_at_synth(context: dict[str, Any], says: str) -> None:
+def test_a_wrong_policy_or_limit_is_refused_at_synth(context: dict[str, Any], says: str) -> None:
     with pytest.raises(ValueError, match="context") as refused:
         YardSettings.of(Context(**context))  # type: ignore[arg-type]
     assert says in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        ({}, "a run: $500; at once: 20 training runs with 64 hosts (others wait); a month: $1000"),
+        (
+            {
+                "most_dollars_per_run": 0,
+                "most_runs": 0,
+                "most_hosts": 9,
+                "when_full": "refuse",
+                "monthly_dollars": 0,
+            },
+            "a run: any sum; at once: any number of training runs with 9 hosts (others are refused); a month: any sum",
+        ),
+    ],
+)
+def test_whoever_deploys_is_shown_the_limits(given: dict[str, Any], shown: str) -> None:
+    assert YardSettings.of(Context(**given)).limits == shown  # type: ignore[arg-type]
 
 
 def test_the_dashboard_shows_hosts_gpus_dollars_and_verdicts(yard: Assembly) -> None:

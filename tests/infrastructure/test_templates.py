@@ -82,6 +82,7 @@ def test_the_promised_outputs_are_there(yard: Assembly) -> None:
             "TrainStateMachineArn",
             "SnapshotStateMachineArn",
             "LaunchStateMachineArn",
+            "Limits",
             "Prepared",
         },
         "Trainyard-Patrol": set(),

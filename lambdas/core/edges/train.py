@@ -18,6 +18,14 @@ class Overdue(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Waits(Answer):
+    """The yard is full: Admit is asked again after so many seconds."""
+
+    kind = "waits"
+    seconds: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class AwaitHostsInput(AttemptInput):
     """Wait with this `token`, or say why the wait of the state that is `overdue` was too long."""
 

@@ -15,6 +15,7 @@
     ├── Capacity              EC2 has no room now                               another pool, later
     │   ├── CapacityRefused     a pool refused the gang
     │   ├── QuotaExceeded       the account's vCPU quota is full                another quota only
+    │   ├── YardFull            the yard has as many runs or hosts as it may    the run ends
     │   ├── NoOffer             no pool can hold the gang, or all refused in time   the run ends
     │   └── Interrupted         EC2 takes a spot host back                      new attempt
     ├── Access                the operator mends a policy                       never tried again
@@ -126,6 +127,12 @@ class CapacityRefused(Capacity):
 class QuotaExceeded(Capacity):
     """The account's vCPU quota does not hold the gang, or was full for as long as the job waits; only another quota, a
     raised one or the end of other hosts helps."""
+
+    retry_can_help = False
+
+
+class YardFull(Capacity):
+    """The yard has as many runs at once, or as many hosts of theirs, as it may: no new run begins."""
 
     retry_can_help = False
 

@@ -352,7 +352,7 @@ class Limits:
         Number(most=1440, unit="minutes"),
         "How long one search for capacity goes on when every pool is full. It asks them all in rounds; the pauses "
         "between rounds double from 30 seconds up to 2 minutes, or to a hundredth of this time for each pool where "
-        "that is longer.",
+        "that is longer. As long a run waits for its place in a yard that is full.",
     )
 
 

@@ -4,59 +4,68 @@ from lambdas import settings
 from lambdas.aws import s3
 from lambdas.aws.ledger import Ledger
 from lambdas.core.edges.common import AdmitInput, Admitted
+from lambdas.core.edges.train import Waits
 from lambdas.core.jobfile import check, references
 from lambdas.core.jobfile.check import JobSource
 from lambdas.core.jobfile.references import PrefixFacts, SourceFacts
 from lambdas.core.model.errors import JobRefused, Refused
 from lambdas.core.model.job import Job
+from lambdas.core.run import places as run_places
+from lambdas.core.run.places import YardLimits
+from lambdas.core.run.records import RunUpdate
 from lambdas.core.values import wire
 from lambdas.core.values.validation import InputFaults
-from lambdas.settings import AdmitSettings
-from lambdas.steps import admission, uploads
+from lambdas.settings import TrainAdmitSettings
+from lambdas.steps import admission, places, uploads
 from lambdas.steps.admission import Admission
 from lambdas.steps.entry_point import entry_point
 
 
 @entry_point
-def handler(given: AdmitInput) -> Admitted | Refused:
-    yard, run = settings.read(AdmitSettings), given.run
+def handler(given: AdmitInput) -> Admitted | Waits | Refused:
+    yard, run = settings.read(TrainAdmitSettings), given.run
     admitting = Admission(Ledger(yard.table_name), given, JobRefused)
     if taken := admitting.taken():
         return taken
     admission.raise_denied(given)
     source = check.read_input(given.input)
     misnamed = admitting.misnamed()
-    job, warnings = (misnamed, ()) if misnamed else _checked(source, yard.bucket_name)
-    answer = _answer(admitting, yard, job, warnings)
-    taken = admitting.write(
-        answer,
-        {
-            "kind": "train",
-            "job": None if isinstance(job, InputFaults) else job,
-            "job_key": source.job_key if isinstance(source, JobSource) else None,
-            "warnings": warnings,
-        },
-    )
-    if taken:
-        return taken
-    if isinstance(job, Job):
+    limits = _limits(yard)
+    job, warnings = (misnamed, ()) if misnamed else _checked(source, yard.bucket_name, limits)
+    values: RunUpdate = {
+        "kind": "train",
+        "job": None if isinstance(job, InputFaults) else job,
+        "job_key": source.job_key if isinstance(source, JobSource) else None,
+        "warnings": warnings,
+    }
+    if isinstance(job, InputFaults):
+        refused = admitting.refused(job)
+        return admitting.write(refused, values) or refused
+    too_dear = admission.over_budget(yard.table_name, yard.monthly_dollars)
+    if too_dear:
+        return admitting.write(too_dear, values) or too_dear
+    answer = places.admit(admitting, job, values, Admitted(reason=references.in_words(warnings)), limits)
+    if isinstance(answer, Admitted):
         s3.put_json(yard.bucket_name, f"runs/{run}/job.json", wire.to_json(job))
-    if isinstance(job, Job) and job.checkpoints.resume and isinstance(answer, Admitted):
-        _go_on_from(job.checkpoints.resume, run, yard.bucket_name)
+        if job.checkpoints.resume:
+            _go_on_from(job.checkpoints.resume, run, yard.bucket_name)
     return answer
 
 
-def _answer(
-    admitting: Admission, yard: AdmitSettings, job: Job | InputFaults, warnings: tuple[str, ...]
-) -> Admitted | Refused:
-    if isinstance(job, InputFaults):
-        return admitting.refused(job)
-    too_dear = admission.over_budget(yard.table_name, yard.monthly_dollars)
-    return too_dear or Admitted(reason=references.in_words(warnings))
+def _limits(yard: TrainAdmitSettings) -> YardLimits:
+    return YardLimits(
+        dollars=yard.most_dollars_per_run,
+        runs=yard.most_runs,
+        hosts=yard.most_hosts,
+        waits=yard.when_full == "wait",
+    )
 
 
-def _checked(source: JobSource | InputFaults, yard_bucket: str) -> tuple[Job | InputFaults, tuple[str, ...]]:
-    """The job without faults, also without those that only the bucket shows; and what of it will probably fail."""
+def _checked(
+    source: JobSource | InputFaults, yard_bucket: str, limits: YardLimits
+) -> tuple[Job | InputFaults, tuple[str, ...]]:
+    """The job without faults, also without those that only the bucket or the yard's limits show; and what of it will
+    probably fail."""
     if isinstance(source, InputFaults):
         return source, ()
     parsed = _parsed(source, yard_bucket)
@@ -65,7 +74,7 @@ def _checked(source: JobSource | InputFaults, yard_bucket: str) -> tuple[Job | I
     findings = references.findings(parsed, _source_facts(parsed), _data_facts(parsed))
     resume = parsed.checkpoints.resume
     fault = references.resume_fault(resume, s3.get_json(yard_bucket, _latest(resume))) if resume else None
-    faults = (*findings.faults, fault) if fault else findings.faults
+    faults = (*findings.faults, *([fault] if fault else ()), *run_places.faults(parsed, limits))
     return InputFaults(source.name, faults) if faults else parsed, findings.warnings
 
 

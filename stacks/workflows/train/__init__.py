@@ -50,8 +50,17 @@ class Train(Workflow):
         self._conclude_when_cut_short(queue, description, CUT_SHORT)
 
     def _admit(self) -> None:
-        limit = f"{self.settings.monthly_dollars:g}"
-        function = self.function("admit", memory=1024, MONTHLY_DOLLARS=limit)  # it looks into programs
+        settings = self.settings
+        function = self.function(
+            "admit",
+            memory=1024,  # it looks into programs
+            MONTHLY_DOLLARS=f"{settings.monthly_dollars:g}",
+            MOST_DOLLARS_PER_RUN=f"{settings.most_dollars_per_run:g}",
+            MOST_RUNS=str(settings.most_runs),
+            MOST_HOSTS=str(settings.most_hosts),
+            WHEN_FULL=settings.when_full,
+        )
+        cdk.CfnOutput(cdk.Stack.of(self), "Limits", value=settings.limits)
         role = function.its_role
         permissions.read_versions(role, self.bucket, "jobs/")
         permissions.read_objects(role, self.bucket, "jobs/", "programs/", "runs/*/checkpoints/latest.json")
@@ -59,7 +68,7 @@ class Train(Workflow):
             role, self.bucket, "jobs/", "programs/", "data/", "runs/*/checkpoints/latest.json"
         )
         permissions.write_objects(role, self.bucket, "runs/")
-        permissions.use_ledger(role, self.table, "GetItem", "PutItem", "UpdateItem")
+        permissions.use_ledger(role, self.table, "GetItem", "Query", "PutItem", "UpdateItem")
 
     def _launch(self, network: NetworkStack, host: HostTemplates) -> Function:
         """Hosts start from images of the yard alone."""

@@ -1,0 +1,117 @@
+"""The yard's own limits: what one run may cost, and how many runs and hosts of runs there are at once. Pure.
+
+A run has its place from its admission until it is concluded. One that finds none waits, before all that came later."""
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+from lambdas.core.model.job import Job
+from lambdas.core.values.lazy import dataclass
+from lambdas.core.values.validation import Fault
+
+MOST_NAMED = 3
+SHORTEST, LONGEST = 30, 300
+"""Seconds between two looks for a place."""
+
+
+@dataclass(frozen=True)
+class YardLimits:
+    """`dollars` for one run; `runs` and their `hosts` at once; 0: no limit. `waits`: whether one waits for a place."""
+
+    dollars: float = 0.0
+    runs: int = 0
+    hosts: int = 0
+    waits: bool = True
+
+    @property
+    def bind(self) -> bool:
+        """Whether a run needs a place at all."""
+        return bool(self.runs or self.hosts)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """What a training run that is not concluded asks of the yard: this many hosts at once, since `created`."""
+
+    run: str
+    hosts: int
+    created: datetime
+    waits: bool
+
+
+def faults(job: Job, limits: YardLimits) -> tuple[Fault, ...]:
+    """What this yard lets no run have, however long it waits."""
+    found = []
+    if limits.dollars and job.limits.dollars > limits.dollars:
+        found.append(
+            Fault(
+                "limits.dollars",
+                f"found {job.limits.dollars:g}; this yard lets one run cost ${limits.dollars:g}: ask for less, or let "
+                f"whoever deploys the yard raise it ({how('most_dollars_per_run', job.limits.dollars)})",
+            )
+        )
+    if limits.hosts and job.gang > limits.hosts:
+        found.append(
+            Fault(
+                "cluster",
+                f"asks for {job.gang} hosts; this yard lets its runs have {limits.hosts} at once: ask for fewer, or "
+                f"let whoever deploys the yard raise it ({how('most_hosts', job.gang)})",
+            )
+        )
+    return tuple(found)
+
+
+def how(setting: str, value: float) -> str:
+    """What to type for another value of a setting."""
+    return f"cdk deploy --all -c {setting}={value:g}"
+
+
+def full(mine: Claim, others: Iterable[Claim], limits: YardLimits) -> str | None:
+    """Why there is no place for the run now; None where there is one. Who came earlier and waits is before it."""
+    ahead = [each for each in others if not each.waits or _turn(each) < _turn(mine)]
+    hosts = sum(each.hosts for each in ahead)
+    if limits.runs and len(ahead) >= limits.runs:
+        return f"{_these(ahead)}, and the yard has {limits.runs} at once (most_runs)"
+    if limits.hosts and hosts + mine.hosts > limits.hosts:
+        return (
+            f"{_these(ahead)} with {hosts} hosts; this run needs {mine.hosts}, and the yard has {limits.hosts} at once "
+            "(most_hosts)"
+        )
+    return None
+
+
+def pause(job: Job) -> int:
+    """Seconds until the next look: a hundred of them in the time that the job waits, within reason."""
+    return int(min(max(job.limits.wait_minutes * 60 / 100, SHORTEST), LONGEST))
+
+
+def too_late(job: Job, created: datetime, now: datetime) -> str | None:
+    """That the run has waited as long as its job says; None while it has not."""
+    if now - created < timedelta(minutes=job.limits.wait_minutes):
+        return None
+    return f"it has waited {job.limits.wait_minutes:g} minutes (limits.wait_minutes)"
+
+
+def advice(limits: YardLimits) -> str:
+    """What helps against a yard that is full."""
+    more = " -c ".join(
+        f"{setting}={2 * limit}"
+        for setting, limit in (("most_runs", limits.runs), ("most_hosts", limits.hosts))
+        if limit
+    )
+    return (
+        "Start it again when one of them is over, stop one, give the job more limits.wait_minutes where runs may wait, "
+        f"or let whoever deploys the yard raise its limits (cdk deploy --all -c {more})."
+    )
+
+
+def _turn(claim: Claim) -> tuple[datetime, str]:
+    return claim.created, claim.run
+
+
+def _these(ahead: list[Claim]) -> str:
+    """`4 runs are before it (a, b, c and 1 more)`."""
+    named = [each.run for each in sorted(ahead, key=_turn)[:MOST_NAMED]]
+    more = len(ahead) - len(named)
+    runs = "1 run is" if len(ahead) == 1 else f"{len(ahead)} runs are"
+    return f"{runs} before it ({', '.join(named)}{f' and {more} more' if more else ''})"

@@ -1,0 +1,63 @@
+"""How a training run gets its place in the yard, or waits for one.
+
+Two that are admitted at once do not both get the last place: each gives itself one by the number of places given that
+it has read, and the second finds another."""
+
+from datetime import datetime
+
+from lambdas.aws.ledger import AlreadyWrittenError
+from lambdas.core.edges.common import Admitted
+from lambdas.core.edges.train import Waits
+from lambdas.core.model.errors import Refused, ServiceUnavailable, YardFull
+from lambdas.core.model.job import Job
+from lambdas.core.run import places
+from lambdas.core.run.places import Claim, YardLimits
+from lambdas.core.run.records import RunUpdate
+from lambdas.steps.admission import Admission
+from lambdas.steps.observability import clock
+
+MOST_TRIES = 20
+
+
+def admit(
+    admitting: Admission, job: Job, values: RunUpdate, admitted: Admitted, limits: YardLimits
+) -> Admitted | Waits | Refused:
+    """The run is written, with its claim. Asked again by the same execution, it may have its place by then.
+
+    Raises ServiceUnavailable where so many others are admitted at the same time that it finds no gap."""
+    if not limits.bind:
+        return admitting.write(admitted, values) or admitted
+    run, ledger, now, is_written = admitting.given.run, admitting.ledger, clock(), False
+    for _ in range(MOST_TRIES):
+        number, claims = ledger.claims()
+        mine = Claim(run=run, hosts=job.gang, created=admitting.given.started, waits=False)
+        before = next((claim for claim in claims if claim.run == run), None)
+        if before and not before.waits:
+            return admitted
+        others = [claim for claim in claims if claim.run != run]
+        decided = _decide(job, places.full(mine, others, limits), mine.created, now, admitted, limits)
+        if before and isinstance(decided, Waits):
+            return decided
+        try:
+            admitting.write_claim(decided, mine, values, number, again=is_written or before is not None)
+        except AlreadyWrittenError:
+            if taken := admitting.taken():
+                return taken
+            is_written = ledger.run(run) is not None
+        else:
+            return decided
+    raise ServiceUnavailable(f"{run} finds no place: too many runs are admitted at the same time")
+
+
+def _decide(
+    job: Job, full: str | None, created: datetime, now: datetime, admitted: Admitted, limits: YardLimits
+) -> Admitted | Waits | Refused:
+    if full is None:
+        return admitted
+    late = places.too_late(job, created, now)
+    if limits.waits and not late:
+        seconds, minutes = places.pause(job), job.limits.wait_minutes
+        looks = f"it looks for a place every {seconds} seconds, for {minutes:g} minutes (limits.wait_minutes)"
+        return Waits(reason=f"{full}; {looks}", seconds=seconds)
+    so = late if limits.waits else "the yard lets no run wait (when_full)"
+    return Refused(YardFull.__name__, f"{full}; {so}. {places.advice(limits)}")
