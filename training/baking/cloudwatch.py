@@ -54,7 +54,7 @@ def install_agent(builder: Builder) -> None:
         )
         return
     if not builder.places.cloudwatch_agent.exists():
-        _fetch_agent(builder)
+        install_package(builder)
     written = builder.places.cloudwatch
     write_whole(written, json.dumps(configuration(), indent=2) + "\n")
     agent = str(builder.places.cloudwatch_agent)
@@ -62,7 +62,7 @@ def install_agent(builder: Builder) -> None:
     _must(builder, "giving the CloudWatch agent its configuration", *configure)
 
 
-def _fetch_agent(builder: Builder) -> None:
+def install_package(builder: Builder) -> None:
     """From AWS's bucket in this region, and only with AWS's signature."""
     architecture = ARCHITECTURES[platform.machine()]
     package = PACKAGE.format(region=builder.identity.region, architecture=architecture)
@@ -70,12 +70,13 @@ def _fetch_agent(builder: Builder) -> None:
         deb, signature, key = (str(Path(place) / name) for name in ("agent.deb", "agent.deb.sig", "key.gpg"))
         for url, path in ((package, deb), (package + ".sig", signature), (KEY, key)):
             _must(builder, f"fetching {url}", *FETCH, path, url)
-        keyring = ("gpg", "--batch", "--homedir", place)
-        _must(builder, "reading the key of the CloudWatch agent", *keyring, "--import", key)
-        _must(builder, f"looking for AWS's key {SIGNED_BY}", *keyring, "--list-keys", SIGNED_BY)
-        _must(
-            builder, "checking AWS's signature of the CloudWatch agent", *keyring, "--verify", signature, deb
-        )
+        keys, trusted = ("gpg", "--batch", "--homedir", place), str(Path(place) / "trusted.gpg")
+        _must(builder, "reading the key of the CloudWatch agent", *keys, "--import", key)
+        _must(builder, f"looking for AWS's key {SIGNED_BY}", *keys, "--list-keys", SIGNED_BY)
+        # The file may hold other keys beside AWS's, and nothing that those have signed is AWS's.
+        _must(builder, "taking AWS's key alone", *keys, "--output", trusted, "--export", SIGNED_BY)
+        checking = "checking AWS's signature of the CloudWatch agent"
+        _must(builder, checking, "gpgv", "--keyring", trusted, signature, deb)
         _must(builder, "installing the CloudWatch agent", *APT, "install", deb)
 
 

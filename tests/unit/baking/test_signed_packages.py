@@ -1,0 +1,93 @@
+"""The CloudWatch agent is installed with AWS's signature alone: real keys, real gpg, a folder for AWS's bucket."""
+
+import io
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.unit.baking.test_builder_tests import Host
+from tests.unit.baking.test_shell_and_log import Objects
+from training.baking import cloudwatch
+from training.baking.log import BuilderLog
+from training.host.errors import HostTrouble
+from training.host.places import Places
+
+pytestmark = pytest.mark.skipif(shutil.which("gpg") is None, reason="this machine has no gpg")
+
+
+class Signers:
+    """AWS and somebody else, each with a key."""
+
+    def __init__(self, home: Path) -> None:
+        home.mkdir(mode=0o700)
+        self._gpg = ("gpg", "--batch", "--quiet", "--homedir", str(home), "--pinentry-mode", "loopback")
+        for name in ("aws", "mallory"):
+            self._run("--passphrase", "", "--quick-generate-key", name, "ed25519", "sign", "never")
+
+    def _run(self, *arguments: str) -> str:
+        return subprocess.run([*self._gpg, *arguments], check=True, capture_output=True, text=True).stdout
+
+    def fingerprint(self, name: str) -> str:
+        lines = self._run("--with-colons", "--list-keys", name).splitlines()
+        return next(line.split(":")[9] for line in lines if line.startswith("fpr:"))
+
+    def keys(self, path: Path, *names: str) -> None:
+        path.write_text(self._run("--armor", "--export", *names))
+
+    def sign(self, path: Path, name: str) -> None:
+        signature = str(path) + ".sig"
+        self._run("--yes", "--local-user", name, "--output", signature, "--detach-sign", str(path))
+
+
+@pytest.fixture(scope="module")
+def signers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Signers]:
+    home = tmp_path_factory.mktemp("signers") / "gpg"
+    yield Signers(home)
+    subprocess.run(["gpgconf", "--homedir", str(home), "--kill", "all"], check=False)
+
+
+@pytest.mark.parametrize(
+    ("keys", "signer", "changed", "refusal"),
+    [
+        (("aws",), "aws", False, None),
+        (("mallory", "aws"), "aws", False, None),
+        (("mallory",), "mallory", False, "looking for AWS's key"),
+        (("aws",), "mallory", False, "checking AWS's signature"),
+        (("aws", "mallory"), "mallory", False, "checking AWS's signature"),
+        (("aws",), "aws", True, "checking AWS's signature"),
+    ],
+    ids=["AWS's", "beside another key", "another key", "signed by another", "another key beside", "changed"],
+)
+def test_the_agent_is_installed_with_awss_signature_alone(
+    signers: Signers,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    keys: tuple[str, ...],
+    signer: str,
+    changed: bool,
+    refusal: str | None,
+) -> None:
+    package, key, said = tmp_path / "agent.deb", tmp_path / "key.gpg", io.StringIO()
+    package.write_bytes(b"the agent")
+    signers.sign(package, signer)
+    signers.keys(key, *keys)
+    if changed:
+        package.write_bytes(b"another agent")
+    monkeypatch.setattr(cloudwatch, "SIGNED_BY", signers.fingerprint("aws"))
+    monkeypatch.setattr(cloudwatch, "PACKAGE", package.as_uri())
+    monkeypatch.setattr(cloudwatch, "KEY", key.as_uri())
+    places = Places(tmp_path / "host")
+    places.root.mkdir()
+    with BuilderLog("test", Objects(), "bake-1", "i-1", places, echo=said) as log:
+        host = Host(places.root, monkeypatch, log)
+        host.says("apt-get", "installing")
+        builder = host.bench().builder
+        if refusal is None:
+            cloudwatch.install_package(builder)
+        else:
+            with pytest.raises(HostTrouble, match=refusal):
+                cloudwatch.install_package(builder)
+    assert ("installing" in said.getvalue().splitlines()) == (refusal is None)
