@@ -32,6 +32,10 @@ RUN = "first-come"
 NAMES: dict[str, Any] = {
     "yard": "yard",
     "monthly_dollars": 0.0,
+    "most_dollars_per_run": 500.0,
+    "most_runs": 20,
+    "most_hosts": 64,
+    "when_full": "wait",
     "subnet_ids": (),
     "topic_arn": "nobody is told",
     "resume_document": "none",

@@ -17,6 +17,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
@@ -221,10 +222,13 @@ def train(
         with within(environment.form_seconds, assignment, "a session"):
             if not assignment.is_chief:
                 wait_for_the_chief(assignment, target)
+            restored = step_in(environment.checkpoints) if assignment.is_chief else None
             session = open_session(arguments, assignment, target, environment, graph)
         with session:
-            step = int(session.run_step_fn(lambda step_context: step_context.session.run(graph.step)))
-            if assignment.is_chief and step:
+            # By now another worker may have gone on from what the chief has restored.
+            now = int(session.run_step_fn(lambda step_context: step_context.session.run(graph.step)))
+            step = now if restored is None else restored
+            if restored:
                 print(f"resumed from step {step}", flush=True)
             else:
                 print(f"starting at step {step}", flush=True)
@@ -277,6 +281,12 @@ def layer(name: str, inputs: Any, units: int, seed: int) -> Any:
         weights = v1.get_variable("weights", (inputs.shape[1], units), initializer=wide)
         biases = v1.get_variable("biases", (units,), initializer=v1.zeros_initializer())
     return tf.linalg.matmul(inputs, weights) + biases
+
+
+def step_in(checkpoints: Path) -> int:
+    """Of the latest checkpoint, which a session of the chief's restores; 0 where there is none."""
+    latest = tf.train.latest_checkpoint(str(checkpoints))
+    return int(tf.train.load_checkpoint(latest).get_tensor("global_step")) if latest else 0
 
 
 def wait_for_the_chief(assignment: Assignment, target: str) -> None:
