@@ -164,11 +164,13 @@ def _finished(context: SignalContext, signal: FromHost, now: datetime) -> str:
 
 
 def _if_it_takes_part(context: SignalContext, instance: str) -> Records | None:
-    """The records, if the run goes on and the host is in this attempt: of one that EC2 took back before the gang was
-    launched, patrol repeats what it has left. While the gang is being launched nobody's part is known yet."""
+    """The records, if the run goes on, this attempt has begun and the host is in it: of one that EC2 took back before
+    the gang was launched, patrol repeats what it has left. While the gang is being launched nobody's part is known."""
     records = context.open_run()
-    row = records.attempts.get(context.attempt) if records else None
-    in_it = records and instance in (row.hosts if row and row.hosts else records.hosts)
+    if records is None or context.attempt > records.run.attempt:
+        return None
+    row = records.attempts.get(context.attempt)
+    in_it = instance in (row.hosts if row and row.hosts else records.hosts)
     return records if in_it else None
 
 

@@ -137,6 +137,15 @@ def test_how_a_host_left_is_told_though_the_next_attempt_has_begun(run: Run) -> 
     assert run.account.answered == []
 
 
+def test_a_host_that_waited_for_the_next_attempt_has_no_part_in_it_to_leave(run: Run) -> None:
+    """EC2 takes it back before the attempt has begun: what it says of that attempt is nobody's business."""
+    before = copy.deepcopy(run.account.table)
+    assert (
+        run.says("i-b", "stopped", attempt=3, step=None, why="interrupted") == "not a host of a live attempt"
+    )
+    assert run.account.table == before
+
+
 def test_what_is_heard_late_takes_nothing_back(run: Run) -> None:
     run.says("i-a", "stopped", step=60, why="asked")
     run.says("i-a", "stopped", attempt=1, step=30, why="peer")
