@@ -83,11 +83,14 @@ class Runs:
         hosts = run.json("attempts/1/cluster.json")["hosts"]
         return str(next(host["instance"] for host in hosts if host["role"] == role))
 
-    def until_prices(self) -> None:
-        """Until patrol has read the price list: plans and bills say whose prices theirs are."""
+    def until_prices(self) -> dict[str, Any]:
+        """The price list's row, once patrol has read it: plans and bills say whose prices theirs are."""
         table = self.yard.session.resource("dynamodb").Table(self.yard.table)
         read = {"pk": PRICES[0], "sk": PRICES[1]}
-        self.until("patrol has read the price list", lambda: table.get_item(Key=read).get("Item"), 240)
+        found = self.until(
+            "patrol has read the price list", lambda: table.get_item(Key=read).get("Item"), 240
+        )
+        return dict(found)
 
     def signal(self, host: str, name: str, module: str) -> None:
         """A person on the host signals the program of that module; over when it is done."""
