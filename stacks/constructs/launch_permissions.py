@@ -6,6 +6,7 @@ from typing import Any
 import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
 
+from lambdas.core.model.instance_types import all_types
 from stacks.constructs.permissions import (
     BY_TAG,
     TO_BE_MADE,
@@ -44,21 +45,37 @@ def launch_hosts(
     yard: str,
     images: Mapping[str, Any] | None = None,
 ) -> None:
-    """Launch from these templates, into this network, under this host role; what comes into being has the yard's tag.
+    """Launch from these templates, into this network, under this host role; what comes into being has the yard's tag,
+    a type of the catalogue, and metadata by token alone.
 
     `images` narrows the images that may be started."""
     calls = ["ec2:CreateFleet", "ec2:RunInstances"]
     any_image = [ec2_unowned("image/*"), ec2_unowned("snapshot/*")]
     base = "A base image is whatever the parameter of its publisher names that day."
     allow(role, calls, any_image, images, because=BY_TAG if images else base)
-    allow(role, calls, [*(ec2(f"launch-template/{each}") for each in template_ids), *network])
-    fleet, created = ec2("fleet/*"), [ec2("instance/*"), ec2("volume/*"), ec2("network-interface/*")]
-    allow(role, ["ec2:CreateFleet"], [fleet], to_be_tagged(yard), because=BY_TAG)
+    templates = [ec2(f"launch-template/{each}") for each in template_ids]
+    allow(role, calls, [*templates, *network])
+    host, beside = ec2("instance/*"), [ec2("volume/*"), ec2("network-interface/*")]
+    fleet, created = ec2("fleet/*"), [host, *beside]
+    allow(role, ["ec2:CreateFleet"], [fleet, *created], to_be_tagged(yard), because=BY_TAG)
+    of_template = to_be_tagged(yard) | {"ArnEquals": {"ec2:LaunchTemplate": templates}}
+    allow(role, ["ec2:RunInstances"], beside, of_template, because=BY_TAG)
+    allow(role, ["ec2:RunInstances"], [host], _as_hosts_are(of_template), because=BY_TAG)
     # CreateFleet tags fleet, instances and volumes; a tag on the spot request it makes could only come from the
     # template, which on-demand launches share. So no condition can hold here, and none is needed: it costs nothing.
     allow(role, calls, [ec2("spot-instances-request/*")], because=TO_BE_MADE)
-    allow(role, calls, created, to_be_tagged(yard), because=BY_TAG)
     tags = to_be_tagged(yard, ["CreateFleet", "RunInstances"])
     allow(role, ["ec2:CreateTags"], [*created, fleet], tags, because=BY_TAG)
     to_ec2 = {"StringEquals": {"iam:PassedToService": "ec2.amazonaws.com"}}
     allow(role, ["iam:PassRole"], [pass_role.role_arn], to_ec2)
+
+
+def _as_hosts_are(condition: Mapping[str, Any]) -> dict[str, Any]:
+    """With metadata by token alone, and of a family of the catalogue: nobody launches what no job can ask for."""
+    by_token = {"ec2:MetadataHttpTokens": "required"}
+    families = sorted({f"{name.partition('.')[0]}.*" for name in all_types()})
+    return {
+        **condition,
+        "StringEquals": {**condition["StringEquals"], **by_token},
+        "StringLike": {"ec2:InstanceType": families},
+    }

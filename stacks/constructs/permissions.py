@@ -141,9 +141,15 @@ def command_hosts(role: iam.Role, document_arn: str, yard: str) -> None:
 
 
 def end_hosts(role: iam.Role, yard: str) -> None:
-    """Terminate and stop, hosts of this yard only, and have them stop where they would shut themselves down."""
-    calls = ["ec2:TerminateInstances", "ec2:StopInstances", "ec2:ModifyInstanceAttribute"]
+    """Terminate and stop, hosts of this yard only, and have them stop where they would shut themselves down: no other
+    attribute of theirs, user data least of all, which a host runs as root. (EC2 takes one attribute a call, and
+    ec2:Attribute/<name> is what the request says of it: EC2 user guide, "Policy structure".)"""
+    calls = ["ec2:TerminateInstances", "ec2:StopInstances"]
     allow(role, calls, [ec2("instance/*")], tagged(yard), because=BY_TAG)
+    to_stop = {**tagged(yard)["StringEquals"], "ec2:Attribute/InstanceInitiatedShutdownBehavior": "stop"}
+    allow(
+        role, ["ec2:ModifyInstanceAttribute"], [ec2("instance/*")], {"StringEquals": to_stop}, because=BY_TAG
+    )
 
 
 def start_hosts(role: iam.Role, yard: str, *, key: str) -> None:

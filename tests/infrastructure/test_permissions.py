@@ -7,12 +7,14 @@ from typing import Any
 import pytest
 from policy_sentry.querying.actions import get_action_data
 
+from lambdas.core.model.instance_types import all_types
 from tests.infrastructure.assembly import Assembly, Permission, as_list, plain
 
 YARD = "trainyard"
 NO_METRIC = {"cloudwatch:GetMetricData"}
 """The list gives it datasets, and no metric is one."""
-ANY_TAG = "${TagKey}"
+ANY = "${"
+"""A key that ends in a name: aws:RequestTag/${TagKey}."""
 LOGGING = {"logs:CreateLogStream", "logs:PutLogEvents"}
 
 
@@ -132,6 +134,13 @@ def test_a_host_is_ended_and_started_by_the_yards_tag_alone(
         assert tagged(permission, "aws:ResourceTag/trainyard:yard")
 
 
+@pytest.mark.parametrize("function", ["release", "patrol", "snapshot_fate"])
+def test_nothing_of_a_host_is_changed_but_what_it_does_at_its_shutdown(yard: Assembly, function: str) -> None:
+    """Its user data would run as root at its next start."""
+    (permission,) = of(yard, function, "ec2:ModifyInstanceAttribute")
+    assert permission.when["StringEquals"]["ec2:Attribute/InstanceInitiatedShutdownBehavior"] == "stop"
+
+
 def test_only_patrol_asks_what_things_cost(yard: Assembly) -> None:
     """Whoever else says dollars reads what it has kept."""
     assert yard.may("pricing:GetProducts") == {"PatrolRole"}
@@ -164,6 +173,29 @@ def test_what_a_launch_creates_carries_the_yards_tag(yard: Assembly, function: s
                 assert action == "ec2:RunInstances", permission
     for permission in of(yard, function, "ec2:CreateTags"):
         assert "ec2:CreateAction" in permission.when["StringEquals"]
+
+
+@pytest.mark.parametrize(("function", "of_yard"), [("train_launch", "Host"), ("bake_launch", "Builder")])
+def test_what_is_launched_comes_from_the_yards_templates_alone(
+    yard: Assembly, function: str, of_yard: str
+) -> None:
+    for permission in of(yard, function, "ec2:RunInstances"):
+        if permission.resource.endswith((":instance/*", ":volume/*", ":network-interface/*")):
+            templates = permission.when["ArnEquals"]["ec2:LaunchTemplate"]
+            assert all(f":launch-template/{{{of_yard}" in each for each in as_list(templates))
+
+
+@pytest.mark.parametrize("function", ["train_launch", "bake_launch"])
+def test_a_launch_makes_hosts_of_the_catalogue_that_tell_who_they_are_by_token_alone(
+    yard: Assembly, function: str
+) -> None:
+    (permission,) = [
+        each for each in of(yard, function, "ec2:RunInstances") if each.resource.endswith(":instance/*")
+    ]
+    assert permission.when["StringEquals"]["ec2:MetadataHttpTokens"] == "required"
+    families = permission.when["StringLike"]["ec2:InstanceType"]
+    assert [name for name in all_types() if not any(fnmatch(name, each) for each in families)] == []
+    assert not [name for name in ("t3.micro", "u-12tb1.112xlarge") if any(fnmatch(name, f) for f in families)]
 
 
 def test_hosts_start_only_from_images_the_yard_made(yard: Assembly) -> None:
@@ -401,8 +433,8 @@ def test_a_condition_asks_for_what_aws_tells_of_that_action(
         for permission in assembly.permissions(role):
             told = {key for each in known_of(permission.action) for key in each["condition_keys"]}
             asked = {key for operator in permission.when.values() for key in operator}
-            exact = {key.lower() for key in told if not key.endswith(ANY_TAG)}
-            begins = tuple(key.removesuffix(ANY_TAG).lower() for key in told if key.endswith(ANY_TAG))
+            exact = {key.lower() for key in told if ANY not in key}
+            begins = tuple(key.partition(ANY)[0].lower() for key in told if ANY in key)
             unknown = [
                 key for key in asked if key.lower() not in exact and not key.lower().startswith(begins)
             ]

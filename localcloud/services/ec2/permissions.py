@@ -344,7 +344,8 @@ def _passed_roles(profile: dict[str, Any] | None) -> Iterator[Check]:
 
 def _instances(action: str, request: Parameters, base: Base) -> Iterator[Check]:
     ids = request.get("InstanceIds") or [request.get("InstanceId")]
-    yield from (_on(action, instance_id, base) for instance_id in ids if instance_id)
+    changed = _attributes(request) if action == "ec2:ModifyInstanceAttribute" else {}
+    yield from (_on(action, instance_id, base, changed) for instance_id in ids if instance_id)
     if action == "ec2:StartInstances":
         known = (records.instance(instance_id) for instance_id in ids if instance_id)
         for key in {key for each in known if each for key in encryption.keys_of_volumes(each)}:
@@ -354,6 +355,17 @@ def _instances(action: str, request: Parameters, base: Base) -> Iterator[Check]:
             yield from _passed_roles(profile_of(request))
         except EC2ClientError:
             return  # fails with its own error
+
+
+def _attributes(request: Parameters) -> dict[str, Any]:
+    """`ec2:Attribute` is the parameter of that name, `ec2:Attribute/<parameter>` the value of another that has but one.
+    docs.aws.amazon.com/AWSEC2/latest/UserGuide/iam-policy-structure.html, "ec2:Attribute condition keys"."""
+    said = {"ec2:attribute": request["Attribute"]} if "Attribute" in request else {}
+    return said | {
+        f"ec2:attribute/{name}".lower(): str(value["Value"])
+        for name, value in request.items()
+        if isinstance(value, Mapping) and set(value) == {"Value"}
+    }
 
 
 def _one(action: str, request: Parameters, base: Base) -> Iterator[Check]:

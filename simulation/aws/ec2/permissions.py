@@ -31,7 +31,7 @@ def checks(ec2: FleetCalls, operation: str, request: Mapping[str, Any]) -> list[
         return [Check(f"ec2:{''.join(word.capitalize() for word in operation.split('_'))}", "*")]
     if operation in ON_INSTANCES:
         ids = request.get("InstanceIds") or [request["InstanceId"]]
-        return [_on(ec2, ON_INSTANCES[operation], each) for each in ids]
+        return [_on(ec2, ON_INSTANCES[operation], each, _attributes(request)) for each in ids]
     if operation == "create_tags":
         tags = {tag["Key"]: tag.get("Value", "") for tag in request["Tags"]}
         return [_on(ec2, "ec2:CreateTags", each, _asked_tags(tags)) for each in request["Resources"]]
@@ -75,6 +75,15 @@ def _facts(ec2: FleetCalls, kind: str, resource: str) -> dict[str, str | list[st
     if kind == "snapshot" and resource in ec2.snapshots:
         return _tags(ec2.snapshots[resource].tags)
     return {}
+
+
+def _attributes(request: Mapping[str, Any]) -> dict[str, str | list[str]]:
+    """What the request says of an attribute that has but a value."""
+    return {
+        f"ec2:attribute/{name}".lower(): str(value["Value"])
+        for name, value in request.items()
+        if isinstance(value, Mapping) and set(value) == {"Value"}
+    }
 
 
 def _of_instance(instance: Instance) -> dict[str, str | list[str]]:

@@ -113,6 +113,11 @@ class InstanceActions(Actions):
         self.error_on_dryrun()
         one = self.ec2_backend.get_instance(self._get_param("InstanceId"))
         named = self._get_param("Attribute")
+        asked = [name for name in ATTRIBUTES if self._get_param(name) is not None]
+        if len(asked) + (named is not None) > 1:
+            raise EC2ClientError(
+                "InvalidParameterCombination", "Fields for multiple attribute types specified."
+            )
         if named is not None:
             self.params[named[0].upper() + named[1:]] = {"Value": self._get_param("Value")}
         if (behaviour := self._get_param("InstanceInitiatedShutdownBehavior.Value")) is not None:
@@ -174,6 +179,12 @@ FLAGS = {
     "SourceDestCheck": "source_dest_check",
     "EbsOptimized": "ebs_optimized",
 }
+ATTRIBUTES = (
+    *FLAGS,
+    *("InstanceInitiatedShutdownBehavior", "InstanceType", "Groups", "BlockDeviceMappings", "UserData"),
+    *("Kernel", "Ramdisk", "SriovNetSupport", "EnaSupport"),
+)
+"""What one call may change one of."""
 
 
 def _change(one: Any, before: InstanceState) -> dict[str, Any]:

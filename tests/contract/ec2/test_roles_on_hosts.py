@@ -1,12 +1,14 @@
-"""What patrol's role may do to hosts, asked of EC2: its own statements from the template, under its credentials."""
+"""What roles of the yard may do to hosts, asked of EC2: their statements from the template, under their credentials."""
 
 import json
+import re
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 
-from tests.contract.conftest import ACCOUNT, REGION
-from tests.contract.ec2.conftest import Yard, tags, unique
+from tests.contract.conftest import ACCOUNT, REGION, allow
+from tests.contract.ec2.conftest import BASE_PARAMETER, Yard, tags, unique
 from tests.contract.ec2.test_permissions import acting, denied
 from tests.infrastructure.assembly import Assembly, plain
 from tests.infrastructure.conftest import synthesise
@@ -47,6 +49,39 @@ def fate(yard: Yard, assembly: Assembly) -> Any:
     return role_of(yard, assembly, "snapshot_fate")
 
 
+@pytest.fixture
+def launch(yard: Yard, assembly: Assembly) -> tuple[Any, str]:
+    """EC2 as the function that launches builders may use it, and the template that it may launch from."""
+    template = yard.template(TagSpecifications=[])
+    found = [plain(each) for each in assembly.statements(assembly.role_of("bake_launch"))]
+    text = json.dumps([each for each in found if "ec2:" in json.dumps(each) or "iam:" in json.dumps(each)])
+    for placeholder, value in (("Partition", "aws"), ("Region", REGION), ("AccountId", ACCOUNT)):
+        text = text.replace(f"{{AWS::{placeholder}}}", value)
+    text = re.sub(r"launch-template/\{[^}]+\}", f"launch-template/{template}", text)
+    text = re.sub(r"(subnet|security-group)/\{[^}]+\}", r"\1/*", text)
+    text = re.sub(r"\{Builder[^}]+\.Arn\}", yard.role_arn, text)
+    base = allow("ssm:GetParameters", f"arn:aws:ssm:{REGION}::parameter{BASE_PARAMETER}")
+    return acting(yard, *json.loads(text), base), template
+
+
+def run(yard: Yard, launch: tuple[Any, str], **changes: Any) -> list[str]:
+    """A builder as the yard asks for one, but for `changes`."""
+    client, template = launch
+    asked: dict[str, Any] = {
+        "MinCount": 1,
+        "MaxCount": 1,
+        "SubnetId": yard.subnets["us-east-1a"],
+        "LaunchTemplate": {"LaunchTemplateId": template},
+        "TagSpecifications": tags(
+            "instance", "volume", "network-interface", **{"trainyard:yard": "trainyard"}
+        ),
+    }
+    made = client.run_instances(**asked | changes)
+    ids = [each["InstanceId"] for each in made["Instances"]]
+    yard.started += ids
+    return ids
+
+
 def host(yard: Yard, **more: str) -> str:
     (made,) = yard.run(TagSpecifications=tags("instance", **more)) if more else yard.run()
     yard.becomes(made, "running")
@@ -81,6 +116,66 @@ def test_it_touches_no_host_of_others(yard: Yard, patrol: Any, tagged: dict[str,
     assert "ec2:CreateTags" in denied(patrol.create_tags, Resources=[other], Tags=MINE)
     assert "ec2:ModifyInstanceAttribute" in denied(patrol.modify_instance_attribute, InstanceId=other, **stay)
     assert yard.state(other) == "running"
+
+
+@pytest.mark.parametrize("role", ["patrol", "release", "snapshot_fate"])
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"UserData": {"Value": b"#!/bin/sh\nid"}},
+        {"InstanceType": {"Value": "p5.48xlarge"}},
+        {"DisableApiTermination": {"Value": True}},
+        {"Groups": ["sg-0123456789abcdef0"]},
+        {"InstanceInitiatedShutdownBehavior": {"Value": "terminate"}},
+        {"Attribute": "userData", "Value": "IyEvYmluL3No"},
+        {"Attribute": "instanceInitiatedShutdownBehavior", "Value": "stop"},
+    ],
+    ids=str,
+)
+def test_nothing_else_of_a_host_is_changed(
+    yard: Yard, assembly: Assembly, role: str, change: dict[str, Any]
+) -> None:
+    mine = host(yard, **{"trainyard:yard": "trainyard"})
+    client = role_of(yard, assembly, role)
+    said = denied(client.modify_instance_attribute, InstanceId=mine, **change)
+    assert "ec2:ModifyInstanceAttribute" in said
+    client.modify_instance_attribute(InstanceId=mine, InstanceInitiatedShutdownBehavior={"Value": "stop"})
+
+
+def test_no_other_attribute_is_changed_beside_the_one_that_may_be(yard: Yard, patrol: Any) -> None:
+    mine = host(yard, **{"trainyard:yard": "trainyard"})
+    with pytest.raises(ClientError, match="InvalidParameterCombination"):
+        patrol.modify_instance_attribute(
+            InstanceId=mine,
+            InstanceInitiatedShutdownBehavior={"Value": "stop"},
+            UserData={"Value": b"#!/bin/sh\nid"},
+        )
+    assert not yard.ec2.describe_instance_attribute(InstanceId=mine, Attribute="userData")["UserData"]
+
+
+def test_who_launches_builders_launches_one(yard: Yard, launch: tuple[Any, str]) -> None:
+    (made,) = run(yard, launch)
+    assert yard.instance(made)["MetadataOptions"]["HttpTokens"] == "required"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"MetadataOptions": {"HttpTokens": "optional"}},
+        {"InstanceType": "t3.micro"},
+        {"InstanceType": "m5.large"},
+        {"TagSpecifications": tags("instance", "volume", "network-interface", **{"trainyard:yard": "other"})},
+        {"LaunchTemplate": {}},
+    ],
+    ids=str,
+)
+def test_who_launches_builders_launches_nothing_else(
+    yard: Yard, launch: tuple[Any, str], change: dict[str, Any]
+) -> None:
+    if change == {"LaunchTemplate": {}}:
+        change = {"LaunchTemplate": {"LaunchTemplateId": yard.template(TagSpecifications=[])}}
+    with pytest.raises(ClientError, match="UnauthorizedOperation"):
+        run(yard, launch, **change)
 
 
 def test_a_host_of_others_among_its_own_keeps_the_whole_call_from_happening(yard: Yard, patrol: Any) -> None:
