@@ -6,7 +6,7 @@ a signal stores its news, then looks whether a token waits. So whichever comes s
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import assert_never
+from typing import Any, assert_never
 
 from lambdas.aws import states
 from lambdas.aws.ec2.instances import Instance
@@ -99,10 +99,14 @@ def end(
     *,
     trouble: Trouble | None,
     step: int | None,
+    resumed: Mapping[str, Any] | None = None,
 ) -> None:
-    """The attempt ended, well or badly: the first word counts, and its token is answered with it."""
+    """The attempt ended, well or badly: the first word counts, and its token is answered with it. `resumed` is what its
+    program found when it restored, where the host that ended it says so."""
     well: AttemptUpdate = {"ending": Ending.FINISHED, "ended": now, "reason": entry.reason}
     values: AttemptUpdate = {**(ended_badly(trouble, now) if trouble else well), "to_step": step}
+    if resumed:
+        values["resumed"] = resumed
     if not end_once(ledger, run, attempt, values, event_row(run, entry)):
         logger.info("%s changes nothing", entry.event)
     settle(ledger, ledger.known(run), attempt, now)

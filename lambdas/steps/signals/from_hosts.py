@@ -124,12 +124,17 @@ def _progress(context: SignalContext, signal: FromHost, now: datetime) -> str:
     facts = {key: getattr(signal, key) for key in PROGRESS}
     progress = facts | {"at": signal.at or now, "attempt": context.attempt}
     writes = [run_row(context.run, {"progress": progress})]
+    if came := _how_far(signal):
+        writes.append(attempt_row(context.run, context.attempt, came))
+    return _alive(context, writes)
+
+
+def _how_far(signal: FromHost) -> AttemptUpdate:
+    """The step that the chief's host knows of, and where its program went on."""
     came: AttemptUpdate = {"resumed": signal.resumed} if signal.resumed else {}
     if signal.step is not None:
         came["reported"] = signal.step
-    if came:
-        writes.append(attempt_row(context.run, context.attempt, came))
-    return _alive(context, writes)
+    return came
 
 
 def _checkpointed(context: SignalContext, signal: FromHost, now: datetime) -> str:
@@ -159,7 +164,16 @@ def _finished(context: SignalContext, signal: FromHost, now: datetime) -> str:
     step = signal.step
     reason = "the program finished" if step is None else f"the program finished at step {step}"
     entry = _entry(context, signal, "finished", now, reason=reason, step=step)
-    attempts.end(context.ledger, context.run, context.attempt, entry, now, trouble=None, step=step)
+    attempts.end(
+        context.ledger,
+        context.run,
+        context.attempt,
+        entry,
+        now,
+        trouble=None,
+        step=step,
+        resumed=signal.resumed,
+    )
     return "finished"
 
 
@@ -188,8 +202,8 @@ def _stopped(context: SignalContext, signal: FromHost, now: datetime) -> str:
     if records.hosts[instance].stopped <= context.attempt:
         writes.append(host_row(context.run, instance, stopped))
     chief = records.chief(context.attempt)
-    if chief and chief.instance == instance and step is not None:
-        writes.append(attempt_row(context.run, context.attempt, {"reported": step}))
+    if chief and chief.instance == instance and (came := _how_far(signal)):
+        writes.append(attempt_row(context.run, context.attempt, came))
     context.ledger.write(*writes)
     records = context.ledger.known(context.run)
     if records.run.attempt != context.attempt:
@@ -259,7 +273,16 @@ def failed(context: SignalContext, signal: FromHost, now: datetime) -> str:
     )
     entry = _entry(context, signal, "failed", now, reason=reason, kind=signal.kind)
     context.ask_to_stop(records, besides=(instance,))
-    attempts.end(context.ledger, context.run, context.attempt, entry, now, trouble=trouble, step=trouble.step)
+    attempts.end(
+        context.ledger,
+        context.run,
+        context.attempt,
+        entry,
+        now,
+        trouble=trouble,
+        step=trouble.step,
+        resumed=signal.resumed,
+    )
     return f"{trouble.error}: {reason}"
 
 

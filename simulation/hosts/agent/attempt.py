@@ -387,13 +387,14 @@ class Attempt:
     def _outcome(self, ended: Finished | Stopped | Failed, metrics: dict[str, Any], tail: str) -> Outcome:
         match ended:
             case Finished():
-                said = self._signal("finished", step=self._step(), metrics=metrics)
+                said = self._signal("finished", step=self._step(), metrics=metrics, **self._reports.restored)
                 return Outcome(ended, said if self.assignment.is_chief else None)
             case Stopped(why):
-                return Outcome(ended, self._signal("stopped", step=self._step(), why=why))
+                said = self._signal("stopped", step=self._step(), why=why, **self._reports.restored)
+                return Outcome(ended, said)
             case Failed():
-                last = ending.last_lines(tail.encode())
-                return Outcome(ended, signals.failed(self.cluster.attempt, ended, last))
+                last, restored = ending.last_lines(tail.encode()), self._reports.restored
+                return Outcome(ended, signals.failed(self.cluster.attempt, ended, last, restored=restored))
 
     def _missing(self, program: Program) -> tuple[str, ...]:
         """Of what the job expects, what the program has not left."""

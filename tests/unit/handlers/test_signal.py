@@ -128,6 +128,24 @@ def test_each_attempt_keeps_how_far_it_came(run: Run) -> None:
     assert "reported" not in run.row("attempt#0001")
 
 
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        ("finished", {}),
+        ("failed", {"kind": "program", "reason": "ValueError"}),
+        ("stopped", {"why": "interrupted"}),
+    ],
+)
+def test_where_an_attempt_went_on_is_known_though_its_last_word_is_heard_before_its_progress(
+    run: Run, word: str, said: dict[str, Any]
+) -> None:
+    """Two events are two invocations, and either may meet a cold start."""
+    resumed = {"step": 30, "verified": True}
+    run.says("i-a", word, step=41, resumed=resumed, **said)
+    run.says("i-a", "progress", step=40, resumed=resumed)
+    assert run.row("attempt#0002")["resumed"] == resumed
+
+
 def test_how_a_host_left_is_told_though_the_next_attempt_has_begun(run: Run) -> None:
     """Two events are two invocations: the next attempt's may be the first that is handled."""
     assert "was over" in run.says("i-a", "stopped", attempt=1, step=30, why="asked")

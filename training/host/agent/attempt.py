@@ -235,16 +235,17 @@ class Attempt:
             ended = Failed(trouble.kind, trouble.reason, code, trouble.final)
         match ended:
             case Finished():
-                facts = {"step": self._step(), "metrics": metrics}
+                facts = {"step": self._step(), "metrics": metrics, **self._progress.restored}
                 return Outcome(
                     ended, self._signal("finished", **facts) if self._assignment.is_chief else None
                 )
             case Stopped(why):
-                return Outcome(ended, self._signal("stopped", step=self._step(), why=why))
+                facts = {"step": self._step(), "why": why, **self._progress.restored}
+                return Outcome(ended, self._signal("stopped", **facts))
             case Failed():
-                return Outcome(
-                    ended, signals.failed(self._cluster.attempt, ended, ending.last_lines(end.tail.encode()))
-                )
+                tail = ending.last_lines(end.tail.encode())
+                said = signals.failed(self._cluster.attempt, ended, tail, restored=self._progress.restored)
+                return Outcome(ended, said)
 
     def _listen(self) -> None:
         """Take in what the program has printed and reported since the last time."""

@@ -67,7 +67,13 @@ class Progress:
     @property
     def all(self) -> dict[str, Any]:
         """The latest facts, and in an attempt that restored, what was restored."""
-        return self.facts | ({"resumed": self.resumed} if self.resumed else {})
+        return self.facts | self.restored
+
+    @property
+    def restored(self) -> dict[str, Any]:
+        """What goes with every word about an attempt that restored. With the last one too: two signals are two events,
+        and the one before may be heard when the attempt is over."""
+        return {"resumed": self.resumed} if self.resumed else {}
 
     @property
     def reports(self) -> bool:

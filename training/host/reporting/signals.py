@@ -81,8 +81,9 @@ def entry(signal: Signal, sender: Sender, event: dict[str, Any]) -> dict[str, st
     }
 
 
-def failed(attempt: int, ended: Failed, tail: str) -> Signal:
-    """The signal that a program or this host failed; `tail` holds the program's last lines."""
+def failed(attempt: int, ended: Failed, tail: str, *, restored: Mapping[str, Any] | None = None) -> Signal:
+    """The signal that a program or this host failed; `tail` holds the program's last lines, `restored` what it found
+    when it restored."""
     return Signal(
         "failed",
         attempt,
@@ -92,6 +93,7 @@ def failed(attempt: int, ended: Failed, tail: str) -> Signal:
             "tail": tail,
             "exit_code": ended.exit_code,
             "final": ended.final,
+            **(restored or {}),
         },
     )
 
