@@ -4,7 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from stacks import packages
+from stacks.constructs import packages
 
 PROCESSES = 20
 PROGRAM = "import time; begun = time.process_time(); import {module}; print(time.process_time() - begun)"

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from stacks.packages import ROOT, SOFTWARE
+from stacks.constructs.packages import ROOT, SOFTWARE
 
 SOURCES = ("app.py", "cdk.json", "stacks", "lambdas", "images", "requirements-lambda.txt", *SOFTWARE)
 """What the assembly is made of."""

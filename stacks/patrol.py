@@ -11,11 +11,13 @@ from constructs import Construct
 from lambdas.core.model import names, policy
 from lambdas.core.model.metrics import Metric
 from lambdas.core.patrol import verdict
-from stacks.constructs import keys, permissions
+from stacks.constructs import permissions
 from stacks.constructs.alarms import Alarms
 from stacks.constructs.function import Function, FunctionFactory
 from stacks.constructs.metrics import measured
 from stacks.constructs.names import by_name
+from stacks.constructs.permissions import keys
+from stacks.constructs.permissions.hosts import end_hosts, mark_hosts
 from stacks.settings import YardSettings
 from stacks.storage import StorageStack
 
@@ -114,8 +116,8 @@ class PatrolStack(cdk.Stack):
         permissions.allow(role, ["states:DescribeExecution"], runs, because=EXECUTIONS)
         permissions.allow(role, ["states:StartExecution"], [machines["snapshot"]])
         permissions.allow(role, ["lambda:InvokeFunction"], called)
-        permissions.end_hosts(role, yard)
-        permissions.mark_hosts(role, yard, verdict.TAG)
+        end_hosts(role, yard)
+        mark_hosts(role, yard, verdict.TAG)
         permissions.read_objects(role, storage.bucket, "runs/")
         permissions.list_objects(role, storage.bucket, "runs/")
         permissions.use_ledger(role, storage.table, "BatchGetItem", "Query", "PutItem")

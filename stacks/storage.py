@@ -10,8 +10,8 @@ from constructs import Construct
 
 from stacks.constructs.acknowledge import acknowledge
 from stacks.constructs.events import DeadLetterQueue
-from stacks.constructs.keys import key_of
 from stacks.constructs.names import by_name
+from stacks.constructs.permissions.keys import key_of
 from stacks.settings import YardSettings
 
 

@@ -10,6 +10,7 @@ from stacks.constructs.permissions import YARD_TAG
 from stacks.images import ImagesStack
 from stacks.network import NetworkStack
 from stacks.patrol import PatrolStack
+from stacks.people import PeopleStack
 from stacks.settings import YardSettings
 from stacks.storage import StorageStack
 from stacks.training import TrainingStack
@@ -36,6 +37,7 @@ class Yard(Construct):
         self.training = TrainingStack(self, settings, self.network, self.storage, self.images)
         self.patrol = PatrolStack(self, settings, self.storage)
         self.watch = WatchStack(self, settings, self.storage, self.images, self.training, self.patrol)
+        self.people = PeopleStack(self, settings, self.storage)
         for earlier, later in pairwise(self.stacks):  # names between stacks tell CloudFormation no order
             later.add_stack_dependency(earlier)
         cdk.Tags.of(self).add(YARD_TAG, settings.yard)
@@ -47,4 +49,12 @@ class Yard(Construct):
 
     @property
     def stacks(self) -> list[cdk.Stack]:
-        return [self.network, self.storage, self.images, self.training, self.patrol, self.watch]
+        return [
+            self.network,
+            self.storage,
+            self.images,
+            self.training,
+            self.patrol,
+            self.watch,
+            self.people,
+        ]

@@ -13,10 +13,10 @@ from aws_cdk import aws_logs as logs
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
-from stacks import packages
+from stacks.constructs import packages
 from stacks.constructs.acknowledge import acknowledge
-from stacks.constructs.keys import key_of
 from stacks.constructs.names import arn_in
+from stacks.constructs.permissions.keys import key_of
 from stacks.settings import YardSettings
 
 RUNTIME = lambda_.Runtime(f"python{packages.PYTHON}", lambda_.RuntimeFamily.PYTHON)

@@ -14,9 +14,9 @@ from constructs import Construct
 
 from stacks.constructs.acknowledge import acknowledge
 from stacks.constructs.function import Function, camel
-from stacks.constructs.keys import key_of
 from stacks.constructs.names import arn_in, by_name
 from stacks.constructs.permissions import allow
+from stacks.constructs.permissions.keys import key_of
 from stacks.settings import YardSettings
 
 FOLDER = Path(__file__).parents[1] / "workflows"

@@ -3,10 +3,11 @@
 from collections.abc import Mapping
 from typing import Any
 
-from stacks.constructs import keys, permissions
+from stacks.constructs import permissions
 from stacks.constructs.function import Function
 from stacks.constructs.hosts import HostTemplates
-from stacks.constructs.launch_permissions import launch_hosts, plan_launches
+from stacks.constructs.permissions import keys
+from stacks.constructs.permissions.launches import launch_hosts, plan_launches
 from stacks.constructs.workflow import Workflow
 from stacks.network import NetworkStack
 

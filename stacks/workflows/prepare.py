@@ -6,9 +6,9 @@ from constructs import Construct, IConstruct
 
 import trainyard
 from lambdas.core.model.names import SERVICE_LINKED_ROLES
-from stacks import packages
-from stacks.constructs import keys, permissions
+from stacks.constructs import packages, permissions
 from stacks.constructs.function import FunctionFactory
+from stacks.constructs.permissions import keys
 from stacks.settings import YardSettings
 from stacks.workflows.bake import Bake
 

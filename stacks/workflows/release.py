@@ -8,6 +8,7 @@ from constructs import Construct
 from stacks.constructs import permissions
 from stacks.constructs.events import DeadLetterQueue, after_execution
 from stacks.constructs.function import FunctionFactory
+from stacks.constructs.permissions.hosts import end_hosts
 from stacks.constructs.workflow import Workflow, callers
 
 
@@ -19,7 +20,7 @@ class Release(Construct):
         self.function = factory.make(self, "release", minutes=2)
         role = self.function.its_role
         permissions.use_ledger(role, factory.table, "Query", "PutItem", "UpdateItem")
-        permissions.end_hosts(role, factory.settings.yard)
+        end_hosts(role, factory.settings.yard)
         permissions.anywhere(role, "ec2:DescribeInstances")
 
     def rules(self, queue: DeadLetterQueue, workflows: Sequence[Workflow]) -> None:

@@ -9,6 +9,7 @@ from lambdas.core.patrol import hold
 from stacks.constructs import permissions
 from stacks.constructs.events import DeadLetterQueue, rule
 from stacks.constructs.function import FunctionFactory
+from stacks.constructs.permissions.hosts import command_hosts, mark_hosts
 from stacks.documents import Document
 
 
@@ -27,8 +28,8 @@ class Signal(Construct):
         permissions.anywhere(
             role, "ssm:DescribeInstanceInformation", "ssm:ListCommandInvocations", "ec2:DescribeInstances"
         )
-        permissions.command_hosts(role, stop.document_arn, yard)
-        permissions.mark_hosts(role, yard, hold.TAG)
+        command_hosts(role, stop.document_arn, yard)
+        mark_hosts(role, yard, hold.TAG)
         permissions.read_objects(role, factory.bucket, "runs/")
         permissions.list_objects(role, factory.bucket, "runs/")
         permissions.write_objects(role, factory.bucket, "runs/*/order.json")

@@ -1,6 +1,6 @@
 """A synthesised assembly, read so that tests can speak of functions, roles and permissions."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -93,13 +93,7 @@ class Assembly:
         ]
 
     def permissions(self, role: str) -> list[Permission]:
-        return [
-            Permission(action, text(resource), plain(statement.get("Condition", {})))
-            for statement in self.statements(role)
-            if statement["Effect"] == "Allow"
-            for action in as_list(statement["Action"])
-            for resource in as_list(statement["Resource"])
-        ]
+        return list(permissions_in(self.statements(role)))
 
     @property
     def roles(self) -> list[str]:
@@ -112,6 +106,15 @@ class Assembly:
             for role in self.roles
             if any(permission.action == action for permission in self.permissions(role))
         }
+
+
+def permissions_in(statements: Iterable[dict[str, Any]]) -> Iterator[Permission]:
+    """What these allow, one by one."""
+    for statement in statements:
+        if statement["Effect"] == "Allow":
+            for action in as_list(statement["Action"]):
+                for resource in as_list(statement["Resource"]):
+                    yield Permission(action, text(resource), plain(statement.get("Condition", {})))
 
 
 def _imported(value: Any, exports: dict[str, Any]) -> Any:

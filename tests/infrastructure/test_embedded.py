@@ -31,7 +31,7 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> Assembly:
 
 
 def test_the_yards_stacks_are_there_by_their_names(app: Assembly) -> None:
-    parts = ("Network", "Storage", "Images", "Training", "Patrol", "Watch")
+    parts = ("Network", "Storage", "Images", "Training", "Patrol", "Watch", "People")
     assert set(app.templates) == {"Platform", *(f"Research-{part}" for part in parts)}
 
 

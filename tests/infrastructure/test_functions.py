@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from lambdas import settings
-from stacks import packages
+from stacks.constructs import packages
 from tests.infrastructure.assembly import Assembly, text
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from stacks import packages
+from stacks.constructs import packages
 from tests.infrastructure.assembly import Assembly
 
 

@@ -87,6 +87,7 @@ def test_the_promised_outputs_are_there(yard: Assembly) -> None:
         },
         "Trainyard-Patrol": set(),
         "Trainyard-Watch": set(),
+        "Trainyard-People": {"ViewerPolicyArn", "UserPolicyArn", "OperatorPolicyArn"},
     }
 
 

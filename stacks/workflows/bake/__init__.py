@@ -4,11 +4,11 @@ import aws_cdk as cdk
 from aws_cdk import aws_events as events
 from aws_cdk import aws_ssm as ssm
 
-from stacks import packages
-from stacks.constructs import permissions
+from stacks.constructs import packages, permissions
 from stacks.constructs.events import DeadLetterQueue, schedule
 from stacks.constructs.function import Function, FunctionFactory
 from stacks.constructs.names import by_name
+from stacks.constructs.permissions.hosts import command_hosts, image_hosts, retire_images
 from stacks.constructs.workflow import Workflow
 from stacks.documents import Document, text_of
 from stacks.network import NetworkStack
@@ -108,7 +108,7 @@ class Bake(Workflow):
         permissions.read_objects(role, self.bucket, "runs/*/tests.json")
         permissions.list_objects(role, self.bucket, "runs/")
         for document in (self.install, self.test, self.generalize):
-            permissions.command_hosts(role, document.document_arn, self.yard)
+            command_hosts(role, document.document_arn, self.yard)
         permissions.answer_tasks(role, "Success")
         permissions.anywhere(
             role,
@@ -123,8 +123,8 @@ class Bake(Workflow):
         permissions.use_ledger(role, self.table, "Query", "PutItem", "UpdateItem")
         permissions.read_objects(role, self.bucket, "runs/*/tests.json")
         permissions.list_objects(role, self.bucket, "runs/")
-        permissions.image_hosts(role, self.yard, key=self.settings.kms_key)
-        permissions.retire_images(role, self.yard)
+        image_hosts(role, self.yard, key=self.settings.kms_key)
+        retire_images(role, self.yard)
         permissions.answer_tasks(role, "Success")
         permissions.anywhere(role, "ec2:DescribeImages", "ec2:DescribeInstances")
 
@@ -151,6 +151,6 @@ class Bake(Workflow):
         permissions.list_objects(role, self.bucket, "runs/")
         permissions.write_objects(role, self.bucket, "runs/")
         permissions.allow(role, ["ssm:GetParameter"], self.pointer_arns)
-        permissions.retire_images(role, self.yard)
+        retire_images(role, self.yard)
         permissions.anywhere(role, "ec2:DescribeImages")
         return function

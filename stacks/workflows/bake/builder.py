@@ -6,8 +6,7 @@ import aws_cdk as cdk
 from aws_cdk import aws_s3_assets as assets
 from constructs import Construct
 
-from stacks import packages
-from stacks.constructs import permissions
+from stacks.constructs import packages, permissions
 from stacks.constructs.hosts import HostRole, HostTemplates
 from stacks.network import NetworkStack
 from stacks.settings import YardSettings

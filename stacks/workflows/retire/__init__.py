@@ -8,6 +8,7 @@ from stacks.constructs.alarms import Alarms
 from stacks.constructs.events import DeadLetterQueue, schedule
 from stacks.constructs.function import Function, FunctionFactory
 from stacks.constructs.names import by_name
+from stacks.constructs.permissions.hosts import retire_images
 from stacks.constructs.workflow import Workflow
 
 RUNS = ("train", "bake", "snapshot", "launch")
@@ -57,7 +58,7 @@ class Retire(Workflow):
             STATE_MACHINE_ARNS=",".join(machines),
         )
         role = function.its_role
-        permissions.retire_images(role, self.yard)
+        retire_images(role, self.yard)
         permissions.anywhere(role, "ec2:DescribeImages", "ec2:DescribeSnapshots", "ec2:DescribeInstances")
         permissions.allow(role, ["states:ListExecutions"], machines)
         permissions.read_parameters(role, settings.image_parameter, "ssm:GetParameter")

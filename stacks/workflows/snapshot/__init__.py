@@ -7,6 +7,13 @@ import aws_cdk as cdk
 from stacks.constructs import permissions
 from stacks.constructs.events import DeadLetterQueue, after_execution
 from stacks.constructs.function import Function, FunctionFactory
+from stacks.constructs.permissions.hosts import (
+    command_hosts,
+    end_hosts,
+    image_hosts,
+    retire_images,
+    start_hosts,
+)
 from stacks.constructs.workflow import Workflow, callers
 from stacks.documents import Document
 
@@ -63,7 +70,7 @@ class Snapshot(Workflow):
         permissions.read_objects(role, self.bucket, "runs/")
         permissions.list_objects(role, self.bucket, "runs/")
         for document in (generalize, pause):
-            permissions.command_hosts(role, document.document_arn, self.yard)
+            command_hosts(role, document.document_arn, self.yard)
         permissions.answer_tasks(role, "Success")
         permissions.anywhere(
             role,
@@ -78,9 +85,9 @@ class Snapshot(Workflow):
     def _capture(self, resume: Document) -> Function:
         function = self.function("capture", RESUME_DOCUMENT=resume.document_name)
         role = function.its_role
-        permissions.image_hosts(role, self.yard, key=self.settings.kms_key)
-        permissions.retire_images(role, self.yard)
-        permissions.command_hosts(role, resume.document_arn, self.yard)
+        image_hosts(role, self.yard, key=self.settings.kms_key)
+        retire_images(role, self.yard)
+        command_hosts(role, resume.document_arn, self.yard)
         permissions.answer_tasks(role, "Success")
         permissions.anywhere(role, "ec2:DescribeImages", "ec2:DescribeInstances")
         permissions.use_ledger(role, self.table, "Query", "PutItem", "UpdateItem")
@@ -88,17 +95,17 @@ class Snapshot(Workflow):
 
     def _fate(self) -> None:
         role = self.function("fate").its_role
-        permissions.end_hosts(role, self.yard)
-        permissions.start_hosts(role, self.yard, key=self.settings.kms_key)
+        end_hosts(role, self.yard)
+        start_hosts(role, self.yard, key=self.settings.kms_key)
         permissions.anywhere(role, "ec2:DescribeImages", "ec2:DescribeInstances")
         permissions.use_ledger(role, self.table, "Query", "PutItem", "UpdateItem")
 
     def _undo(self, resume: Document) -> Function:
         function = self.function("undo", RESUME_DOCUMENT=resume.document_name)
         role = function.its_role
-        permissions.retire_images(role, self.yard)
-        permissions.command_hosts(role, resume.document_arn, self.yard)
-        permissions.start_hosts(role, self.yard, key=self.settings.kms_key)
+        retire_images(role, self.yard)
+        command_hosts(role, resume.document_arn, self.yard)
+        start_hosts(role, self.yard, key=self.settings.kms_key)
         permissions.anywhere(role, "ec2:DescribeImages", "ec2:DescribeInstances")
         permissions.use_ledger(role, self.table, "Query", "PutItem", "UpdateItem")
         return function

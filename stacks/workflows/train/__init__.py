@@ -2,10 +2,12 @@
 
 import aws_cdk as cdk
 
-from stacks.constructs import keys, permissions
+from stacks.constructs import permissions
 from stacks.constructs.events import DeadLetterQueue
 from stacks.constructs.function import Function, FunctionFactory
 from stacks.constructs.hosts import HostTemplates
+from stacks.constructs.permissions import keys
+from stacks.constructs.permissions.hosts import command_hosts
 from stacks.constructs.workflow import Workflow
 from stacks.documents import Document
 from stacks.network import NetworkStack
@@ -90,7 +92,7 @@ class Train(Workflow):
         permissions.read_objects(role, self.bucket, "runs/")
         permissions.list_objects(role, self.bucket, "runs/")
         permissions.write_objects(role, self.bucket, "runs/")
-        permissions.command_hosts(role, start.document_arn, self.yard)
+        command_hosts(role, start.document_arn, self.yard)
         permissions.anywhere(role, "ssm:DescribeInstanceInformation")
         permissions.answer_tasks(role, "Success", "Failure")
         permissions.use_ledger(role, self.table, "Query", "PutItem", "UpdateItem")

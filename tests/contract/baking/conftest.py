@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from stacks import packages
+from stacks.constructs import packages
 from tests.contract.conftest import ROOT, Cloud, allow, eventually
 from tests.contract.hosts.conftest import OVER, REGISTER, Hosts
 

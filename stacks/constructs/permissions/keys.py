@@ -11,6 +11,8 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
+from stacks.constructs.permissions.holder import Holder
+
 READ = ("kms:Decrypt",)
 WRITE = ("kms:Decrypt", "kms:GenerateDataKey")
 """Decrypt is for the parts of an upload, which S3 puts together
@@ -40,23 +42,23 @@ def key_of(scope: Construct, arn: str) -> kms.IKey | None:
     return kms.Key.from_key_arn(scope, "Key", arn) if arn else None
 
 
-def use_for_objects(role: iam.Role, bucket: s3.IBucket, actions: Sequence[str]) -> None:
+def use_for_objects(role: Holder, bucket: s3.IBucket, actions: Sequence[str]) -> None:
     if bucket.encryption_key and actions:
         _allow(role, actions, bucket.encryption_key.key_arn, _through("s3"))
 
 
-def use_for_rows(role: iam.Role, table: dynamodb.ITable, calls: Sequence[str]) -> None:
+def use_for_rows(role: Holder, table: dynamodb.ITable, calls: Sequence[str]) -> None:
     if table.encryption_key:
         writes = any(call in ("PutItem", "UpdateItem", "DeleteItem") for call in calls)
         _allow(role, WRITE_ROWS if writes else READ, table.encryption_key.key_arn, _through("dynamodb"))
 
 
-def use_for_notices(role: iam.Role, key: str) -> None:
+def use_for_notices(role: Holder, key: str) -> None:
     if key:
         _allow(role, WRITE, key, _through("sns"))
 
 
-def use_for_volumes(role: iam.Role, key: str) -> None:
+def use_for_volumes(role: Holder, key: str) -> None:
     """What EC2 does with the key for who launches, starts or images hosts; the grant is for an instance alone."""
     if key:
         _allow(role, VOLUMES, key, _through("ec2"))
@@ -64,7 +66,7 @@ def use_for_volumes(role: iam.Role, key: str) -> None:
         _allow(role, ["kms:CreateGrant"], key, for_instance)
 
 
-def grant(role: iam.Role, key: str, to: Sequence[str]) -> None:
+def grant(role: Holder, key: str, to: Sequence[str]) -> None:
     """Let these roles, and nobody else, use the key."""
     if key:
         _allow(role, ["kms:CreateGrant"], key, {"StringEquals": {"kms:GranteePrincipal": list(to)}})
@@ -74,5 +76,5 @@ def _through(service: str) -> dict[str, Any]:
     return {"StringEquals": {"kms:ViaService": f"{service}.{cdk.Aws.REGION}.amazonaws.com"}}
 
 
-def _allow(role: iam.Role, actions: Sequence[str], key: str, when: dict[str, Any]) -> None:
+def _allow(role: Holder, actions: Sequence[str], key: str, when: dict[str, Any]) -> None:
     role.add_to_policy(iam.PolicyStatement(actions=list(actions), resources=[key], conditions=when))

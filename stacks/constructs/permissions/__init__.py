@@ -13,8 +13,9 @@ from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
 
-from stacks.constructs import keys
 from stacks.constructs.acknowledge import acknowledge
+from stacks.constructs.permissions import keys
+from stacks.constructs.permissions.holder import Holder
 
 METRICS = "Trainyard"
 """The namespace of the hosts' metrics."""
@@ -26,7 +27,7 @@ TO_BE_MADE = "Named by EC2 when it is made; CreateTags allows no tag but this ya
 
 
 def allow(
-    role: iam.Role,
+    role: Holder,
     actions: Sequence[str],
     on: Sequence[str],
     when: Mapping[str, Any] | None = None,
@@ -42,12 +43,12 @@ def allow(
             acknowledge(role, f"IAM5[Resource::{_as_reported(resource)}]", because)
 
 
-def anywhere(role: iam.Role, *actions: str) -> None:
+def anywhere(role: Holder, *actions: str) -> None:
     """For calls that AWS cannot narrow to a resource."""
     allow(role, actions, ["*"], because=NO_RESOURCE)
 
 
-def publish_metrics(role: iam.Role) -> None:
+def publish_metrics(role: Holder) -> None:
     """What hosts measure, in Trainyard's own namespace."""
     allow(
         role,
@@ -58,7 +59,7 @@ def publish_metrics(role: iam.Role) -> None:
     )
 
 
-def answer_tasks(role: iam.Role, *answers: str) -> None:
+def answer_tasks(role: Holder, *answers: str) -> None:
     """`answers` are Success, Failure, Heartbeat. A token is its own authority: AWS knows no resource for these."""
     anywhere(role, *(f"states:SendTask{answer}" for answer in answers))
 
@@ -71,27 +72,37 @@ def _as_reported(resource: str) -> str:
         (cdk.Aws.ACCOUNT_ID, "AWS::AccountId"),
     ):
         resource = resource.replace(token, f"<{name}>")
-    return resource
+    return _variables(resource)
 
 
-def read_objects(role: iam.Role, bucket: s3.IBucket, *prefixes: str) -> None:
+def _variables(text: str) -> str:
+    """Policy variables as the rules report them."""
+    return text.replace("${", "<").replace("}", ">")
+
+
+def read_objects(role: Holder, bucket: s3.IBucket, *prefixes: str) -> None:
     _objects(role, bucket, ["s3:GetObject"], prefixes, keys.READ)
 
 
-def read_versions(role: iam.Role, bucket: s3.IBucket, *prefixes: str) -> None:
+def read_versions(role: Holder, bucket: s3.IBucket, *prefixes: str) -> None:
     """Read exactly the version that an event speaks of."""
     _objects(role, bucket, ["s3:GetObjectVersion"], prefixes, keys.READ)
 
 
-def write_objects(role: iam.Role, bucket: s3.IBucket, *prefixes: str) -> None:
+def write_objects(role: Holder, bucket: s3.IBucket, *prefixes: str) -> None:
     _objects(role, bucket, ["s3:PutObject"], prefixes, keys.WRITE)
 
 
-def delete_objects(role: iam.Role, bucket: s3.IBucket, *prefixes: str) -> None:
+def give_up_uploads(role: Holder, bucket: s3.IBucket, *prefixes: str) -> None:
+    """Parts of an upload that was not finished are billed until somebody takes them away."""
+    _objects(role, bucket, ["s3:AbortMultipartUpload"], prefixes, ())
+
+
+def delete_objects(role: Holder, bucket: s3.IBucket, *prefixes: str) -> None:
     _objects(role, bucket, ["s3:DeleteObject"], prefixes, ())
 
 
-def list_objects(role: iam.Role, bucket: s3.IBucket, *prefixes: str) -> None:
+def list_objects(role: Holder, bucket: s3.IBucket, *prefixes: str) -> None:
     """Also what makes S3 answer "not found" rather than "denied" for an object that is not there.
 
     IfExists is for that second use: a GetObject has no prefix to compare.
@@ -104,13 +115,13 @@ def list_objects(role: iam.Role, bucket: s3.IBucket, *prefixes: str) -> None:
     )
 
 
-def use_ledger(role: iam.Role, table: dynamodb.ITable, *calls: str) -> None:
+def use_ledger(role: Holder, table: dynamodb.ITable, *calls: str) -> None:
     """`calls` are DynamoDB's own: GetItem, Query, PutItem, UpdateItem ..."""
     allow(role, [f"dynamodb:{call}" for call in calls], [table.table_arn])
     keys.use_for_rows(role, table, calls)
 
 
-def read_parameters(role: iam.Role, name: str, *actions: str) -> None:
+def read_parameters(role: Holder, name: str, *actions: str) -> None:
     """A parameter by its name. Those that AWS publishes have no account in their ARN: `*` stands for none too."""
     account = "*" if name.startswith("/aws/") else cdk.Aws.ACCOUNT_ID
     allow(
@@ -122,61 +133,14 @@ def read_parameters(role: iam.Role, name: str, *actions: str) -> None:
 
 
 def _objects(
-    role: iam.Role, bucket: s3.IBucket, actions: list[str], prefixes: Sequence[str], of_key: Sequence[str]
+    role: Holder, bucket: s3.IBucket, actions: list[str], prefixes: Sequence[str], of_key: Sequence[str]
 ) -> None:
     allow(role, actions, [bucket.arn_for_objects(f"{prefix}*") for prefix in prefixes])
     keys.use_for_objects(role, bucket, of_key)
     owner = cdk.Stack.of(bucket)
     exported = owner.resolve(owner.export_value(bucket.bucket_arn))["Fn::ImportValue"]
     for prefix in prefixes:
-        reported = prefix.replace("${", "<").replace("}", ">")  # a policy variable
-        acknowledge(role, f"IAM5[Resource::{exported}/{reported}*]", PREFIX)
-
-
-def command_hosts(role: iam.Role, document_arn: str, yard: str) -> None:
-    """Run this document, on hosts of this yard."""
-    allow(role, ["ssm:SendCommand"], [document_arn])
-    of_yard = {"StringEquals": {f"ssm:resourceTag/{YARD_TAG}": yard}}
-    allow(role, ["ssm:SendCommand"], [ec2("instance/*")], of_yard, because=BY_TAG)
-
-
-def end_hosts(role: iam.Role, yard: str) -> None:
-    """Terminate and stop, hosts of this yard only, and have them stop where they would shut themselves down: no other
-    attribute of theirs, user data least of all, which a host runs as root. (EC2 takes one attribute a call, and
-    ec2:Attribute/<name> is what the request says of it: EC2 user guide, "Policy structure".)"""
-    calls = ["ec2:TerminateInstances", "ec2:StopInstances"]
-    allow(role, calls, [ec2("instance/*")], tagged(yard), because=BY_TAG)
-    to_stop = {**tagged(yard)["StringEquals"], "ec2:Attribute/InstanceInitiatedShutdownBehavior": "stop"}
-    allow(
-        role, ["ec2:ModifyInstanceAttribute"], [ec2("instance/*")], {"StringEquals": to_stop}, because=BY_TAG
-    )
-
-
-def start_hosts(role: iam.Role, yard: str, *, key: str) -> None:
-    """Start hosts of this yard again that were stopped."""
-    allow(role, ["ec2:StartInstances"], [ec2("instance/*")], tagged(yard), because=BY_TAG)
-    keys.use_for_volumes(role, key)
-
-
-def mark_hosts(role: iam.Role, yard: str, *keys: str) -> None:
-    """Write these tags, and no others, on hosts of this yard."""
-    these = tagged(yard) | {"ForAllValues:StringEquals": {"aws:TagKeys": list(keys)}}
-    allow(role, ["ec2:CreateTags"], [ec2("instance/*")], these, because=BY_TAG)
-
-
-def image_hosts(role: iam.Role, yard: str, *, key: str) -> None:
-    """Make an image of a host of this yard; image and snapshots carry the yard's tag."""
-    allow(role, ["ec2:CreateImage"], [ec2("instance/*")], tagged(yard), because=BY_TAG)
-    made = [ec2_unowned("image/*"), ec2_unowned("snapshot/*")]
-    allow(role, ["ec2:CreateImage"], made, because=TO_BE_MADE)
-    allow(role, ["ec2:CreateTags"], made, to_be_tagged(yard, "CreateImage"), because=BY_TAG)
-    keys.use_for_volumes(role, key)
-
-
-def retire_images(role: iam.Role, yard: str) -> None:
-    """Deregister images of this yard and delete their snapshots."""
-    allow(role, ["ec2:DeregisterImage"], [ec2_unowned("image/*")], tagged(yard), because=BY_TAG)
-    allow(role, ["ec2:DeleteSnapshot"], [ec2_unowned("snapshot/*")], tagged(yard), because=BY_TAG)
+        acknowledge(role, f"IAM5[Resource::{exported}/{_variables(prefix)}*]", PREFIX)
 
 
 def tagged(yard: str) -> dict[str, Any]:

@@ -1,0 +1,113 @@
+"""What people may do with a yard: three policies for users, groups or permission sets (docs/permissions.md)."""
+
+import aws_cdk as cdk
+from constructs import Construct
+
+from lambdas.core.patrol import hold
+from stacks.constructs import permissions
+from stacks.constructs.names import by_name
+from stacks.constructs.permissions.holder import PeoplesPolicy
+from stacks.constructs.permissions.hosts import end_hosts, enter_hosts, mark_hosts, start_hosts
+from stacks.settings import YardSettings
+from stacks.storage import StorageStack
+
+BY_NAME = "Of this yard, by its name: executions, logs and versions come into being later."
+ALL_RUNS = ("train", "launch", "snapshot", "bake", "retire")
+READ = ("runs/", "jobs/", "images/", "programs/", "data/")
+UPLOADED = ("jobs/", "programs/", "data/")
+
+
+class PeopleStack(cdk.Stack):
+    """Viewers look, users look and run jobs. Operators see to images and hosts, and are users besides: one policy with
+    all of it would be longer than IAM takes where the yard has a key of the customer's."""
+
+    def __init__(self, scope: Construct, settings: YardSettings, storage: StorageStack) -> None:
+        super().__init__(
+            scope,
+            "People",
+            stack_name=f"{settings.prefix}-People",
+            description="Trainyard: what people may do",
+        )
+        self._settings, self._storage = settings, storage
+        viewer = self._policy("viewer", "Looks at runs, hosts, logs and figures of the yard")
+        user = self._policy("user", "Runs jobs on the yard, and launches and images hosts")
+        operator = self._policy("operator", "For users: bakes the yard's images, ends and enters its hosts")
+        self._look(viewer)
+        self._look(user)
+        self._run(user)
+        self._operate(operator)
+
+    def _policy(self, word: str, description: str) -> PeoplesPolicy:
+        """IAM has no regions: a yard of the same name in another has policies of its own."""
+        name = f"{self._settings.yard}-{word}-{self.region}"
+        policy = PeoplesPolicy(self, word.capitalize(), managed_policy_name=name, description=description)
+        cdk.CfnOutput(self, f"{word.capitalize()}PolicyArn", value=policy.managed_policy_arn)
+        return policy
+
+    def _look(self, policy: PeoplesPolicy) -> None:
+        bucket, yard = self._storage.bucket, self._settings.yard
+        permissions.anywhere(
+            policy,
+            "ec2:DescribeInstances",
+            "ec2:DescribeImages",
+            "cloudwatch:GetMetricData",
+            "cloudwatch:ListMetrics",
+            "logs:GetQueryResults",
+        )
+        stacks = "The yard is found by its stacks, among all of the account."
+        permissions.allow(policy, ["cloudformation:DescribeStacks"], ["*"], because=stacks)
+        for parameter in (
+            self._settings.image_parameter,
+            self._settings.previous_image_parameter,
+            self._settings.version_parameter,
+        ):
+            permissions.read_parameters(policy, parameter, "ssm:GetParameter", "ssm:GetParameterHistory")
+        permissions.read_objects(policy, bucket, *READ)
+        permissions.list_objects(policy, bucket, *READ)
+        permissions.use_ledger(policy, self._storage.table, "GetItem", "Query")
+        machines = [self._machine(word) for word in ALL_RUNS]
+        permissions.allow(policy, ["states:ListExecutions", "states:DescribeStateMachine"], machines)
+        executions = [self._executions(word) for word in ALL_RUNS]
+        look = ["states:DescribeExecution", "states:GetExecutionHistory"]
+        permissions.allow(policy, look, executions, because=BY_NAME)
+        logs = [by_name(self, "logs", "log-group", f"{group}*") for group in self._log_groups()]
+        read = ["logs:FilterLogEvents", "logs:GetLogEvents", "logs:StartQuery", "logs:DescribeLogStreams"]
+        permissions.allow(policy, read, logs, because=BY_NAME)
+        alarms = by_name(self, "cloudwatch", "alarm", f"{yard}-*")
+        permissions.allow(policy, ["cloudwatch:DescribeAlarms"], [alarms], because=BY_NAME)
+        board = f"arn:{cdk.Aws.PARTITION}:cloudwatch::{cdk.Aws.ACCOUNT_ID}:dashboard/{yard}*"
+        permissions.allow(policy, ["cloudwatch:GetDashboard"], [board], because=BY_NAME)
+
+    def _run(self, policy: PeoplesPolicy) -> None:
+        bucket = self._storage.bucket
+        permissions.write_objects(policy, bucket, *UPLOADED)
+        permissions.give_up_uploads(policy, bucket, *UPLOADED)
+        permissions.delete_objects(policy, bucket, "programs/", "data/")
+        self._start_and_stop(policy, "train", "launch", "snapshot")
+
+    def _operate(self, policy: PeoplesPolicy) -> None:
+        bucket, yard = self._storage.bucket, self._settings.yard
+        permissions.write_objects(policy, bucket, "images/")
+        self._start_and_stop(policy, "bake", "retire")
+        end_hosts(policy, yard)
+        start_hosts(policy, yard, key=self._settings.kms_key)
+        mark_hosts(policy, yard, hold.TAG)
+        enter_hosts(policy, yard)
+        letters = by_name(self, "sqs", f"{yard}-dead-letters")
+        read = ["sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes"]
+        permissions.allow(policy, read, [letters])
+
+    def _start_and_stop(self, policy: PeoplesPolicy, *words: str) -> None:
+        permissions.allow(policy, ["states:StartExecution"], [self._machine(word) for word in words])
+        executions = [self._executions(word) for word in words]
+        permissions.allow(policy, ["states:StopExecution"], executions, because=BY_NAME)
+
+    def _machine(self, word: str) -> str:
+        return by_name(self, "states", "stateMachine", f"{self._settings.yard}-{word}")
+
+    def _executions(self, word: str) -> str:
+        return by_name(self, "states", "execution", f"{self._settings.yard}-{word}:*")
+
+    def _log_groups(self) -> list[str]:
+        yard = self._settings.yard
+        return [f"/{yard}/", f"/aws/vendedlogs/states/{yard}-"]

@@ -1,0 +1,128 @@
+"""The yard's policies for people, attached to people, who do what each says and nothing more."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import boto3
+import pytest
+
+from tests.e2e.runs import Runs
+from trainyard.client import Yard
+from trainyard.client.errors import Denied
+from trainyard.client.session import Session
+
+POLICIES = {"viewer": ("Viewer",), "user": ("User",), "operator": ("User", "Operator")}
+
+
+@pytest.fixture(scope="module")
+def people(runs: Runs) -> Iterator[dict[str, Yard]]:
+    """The yard as each of them finds it, with keys of their own."""
+    session = runs.yard.session
+    iam, stacks = session.client("iam"), session.client("cloudformation")
+    (stack,) = stacks.describe_stacks(StackName="Trainyard-People")["Stacks"]
+    arns = {each["OutputKey"]: each["OutputValue"] for each in stack["Outputs"]}
+    found, keys = {}, {}
+    for who, policies in POLICIES.items():
+        iam.create_user(UserName=who)
+        for policy in policies:
+            iam.attach_user_policy(UserName=who, PolicyArn=arns[f"{policy}PolicyArn"])
+        key = keys[who] = iam.create_access_key(UserName=who)["AccessKey"]
+        boto = boto3.Session(
+            aws_access_key_id=key["AccessKeyId"],
+            aws_secret_access_key=key["SecretAccessKey"],
+            region_name=session.region,
+        )
+        found[who] = Yard.find(session=Session(boto, session.endpoint))
+    yield found
+    for who, policies in POLICIES.items():
+        for policy in policies:
+            iam.detach_user_policy(UserName=who, PolicyArn=arns[f"{policy}PolicyArn"])
+        iam.delete_access_key(UserName=who, AccessKeyId=keys[who]["AccessKeyId"])
+        iam.delete_user(UserName=who)
+
+
+def test_a_user_trains_what_a_viewer_sees_and_an_operator_ends_a_host_of(
+    runs: Runs, people: dict[str, Yard], tmp_path: Path
+) -> None:
+    file = tmp_path / "of-a-user.json"
+    file.write_text(json.dumps(runs.job("of-a-user", cluster={"strategy": "single", "workers": 1})))
+    run = people["user"].submit(file)
+    runs.until("a checkpoint in the bucket", lambda: runs.checkpoint_of(run))
+    seen = people["viewer"].run(run.id)
+    assert not seen.execution.is_over
+    assert seen.json("job.json")["name"] == "of-a-user"
+    with pytest.raises(Denied, match="states:StopExecution"):
+        seen.stop()
+    (host,) = (each["InstanceId"] for each in people["viewer"].instances(run.id))
+    for who in ("viewer", "user"):
+        with pytest.raises(Denied, match="ec2:TerminateInstances"):
+            people[who].session.client("ec2").terminate_instances(InstanceIds=[host])
+    ended = people["operator"].session.client("ec2").terminate_instances(InstanceIds=[host])
+    assert ended["TerminatingInstances"][0]["CurrentState"]["Name"] in ("shutting-down", "terminated")
+    finished = seen.wait(240, every=0.5)
+    assert finished.succeeded, finished.why()
+
+
+def upload(key: str) -> Callable[[Yard], object]:
+    return lambda yard: yard.bucket.put(key, b"{}")
+
+
+def start(workflow: str) -> Callable[[Yard], object]:
+    return lambda yard: yard.session.client("stepfunctions").start_execution(
+        stateMachineArn=yard.workflows[workflow], input="{}"
+    )
+
+
+def row(yard: Yard) -> object:
+    item = {"pk": "run#mine", "sk": "run", "state": "Conclude"}
+    return yard.session.resource("dynamodb").Table(yard.table).put_item(Item=item)
+
+
+def point_at_another_image(yard: Yard) -> object:
+    return yard.session.client("ssm").put_parameter(
+        Name="/trainyard/image", Value="ami-0123456789abcdef0", Overwrite=True
+    )
+
+
+def command(yard: Yard) -> object:
+    return yard.session.client("ssm").send_command(
+        DocumentName="AWS-RunShellScript",
+        Targets=[{"Key": "tag:trainyard:yard", "Values": ["trainyard"]}],
+        Parameters={"commands": ["id"]},
+    )
+
+
+def become(yard: Yard) -> object:
+    iam = yard.session.client("iam")
+    return iam.attach_user_policy(UserName="viewer", PolicyArn="arn:aws:iam::aws:policy/AdministratorAccess")
+
+
+DEEDS: list[tuple[str, Callable[[Yard], object], set[str]]] = [
+    ("upload a job", upload("jobs/broken.json"), {"user", "operator"}),
+    ("upload a program", upload("programs/one.zip"), {"user", "operator"}),
+    ("upload data", upload("data/one"), {"user", "operator"}),
+    ("upload a recipe", upload("images/broken.json"), {"operator"}),
+    ("write what a run says", upload("runs/mine/summary.json"), set()),
+    ("start a run by hand", start("train"), {"user", "operator"}),
+    ("launch", start("launch"), {"user", "operator"}),
+    ("bake", start("bake"), {"operator"}),
+    ("write the ledger", row, set()),
+    ("point the yard at another image", point_at_another_image, set()),
+    ("run a command on hosts", command, set()),
+    ("become somebody else", become, set()),
+]
+
+
+@pytest.mark.parametrize(("deed", "does", "may"), DEEDS, ids=[deed for deed, _, _ in DEEDS])
+def test_each_may_what_the_page_says(
+    people: dict[str, Yard], deed: str, does: Callable[[Yard], object], may: set[str]
+) -> None:
+    done = set()
+    for who, yard in people.items():
+        try:
+            does(yard)
+        except Denied:
+            continue
+        done.add(who)
+    assert done == may, deed

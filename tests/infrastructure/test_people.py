@@ -1,0 +1,103 @@
+"""What the policies for people allow: docs/permissions.md says it, and it is so."""
+
+import json
+import re
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.infrastructure.assembly import Assembly, Permission, permissions_in, plain
+
+PAGE = Path(__file__).parents[2] / "docs" / "permissions.md"
+PEOPLE = ("viewer", "user", "operator")
+YARD = "trainyard"
+MOST_CHARACTERS = 6144
+"""Of a managed policy, without white space."""
+
+
+def permissions(yard: Assembly, who: str) -> list[Permission]:
+    """An operator is a user, too."""
+    attached = ("user", "operator") if who == "operator" else (who,)
+    return [each for policy in attached for each in permissions_in(document(yard, policy)["Statement"])]
+
+
+def document(yard: Assembly, who: str) -> dict[str, Any]:
+    (found,) = [
+        each for each in yard.resources("AWS::IAM::ManagedPolicy") if each.name.startswith(who.capitalize())
+    ]
+    return dict(found.properties["PolicyDocument"])
+
+
+def rows() -> list[tuple[set[str], set[str]]]:
+    """Of the page's table: who may, and by what."""
+    lines = [line.split("|")[1:-1] for line in PAGE.read_text().splitlines() if line.startswith("| ")]
+    return [
+        (
+            {who for who, cell in zip(PEOPLE, cells[1:4], strict=True) if cell.strip() == "yes"},
+            set(re.findall(r"`([^`]+)`", cells[4])),
+        )
+        for cells in lines[1:]
+    ]
+
+
+@pytest.mark.parametrize("who", PEOPLE)
+def test_who_may_what_is_on_the_page(yard: Assembly, who: str) -> None:
+    told = {action for may, by in rows() if who in may for action in by}
+    assert {each.action for each in permissions(yard, who)} == told
+
+
+def test_each_may_what_those_before_may(yard: Assembly) -> None:
+    viewer, user, operator = (
+        {(each.action, each.resource, json.dumps(each.when)) for each in permissions(yard, who)}
+        for who in PEOPLE
+    )
+    assert viewer < user < operator
+
+
+@pytest.mark.parametrize("who", PEOPLE)
+def test_nobody_touches_what_the_yard_says_of_runs_or_what_it_is_made_of(yard: Assembly, who: str) -> None:
+    for each in permissions(yard, who):
+        service, _, name = each.action.partition(":")
+        assert service not in ("iam", "lambda", "kms", "events", "sns"), each
+        assert not (service == "dynamodb" and name not in ("GetItem", "Query")), each
+        assert not (service == "ssm" and name.startswith(("Put", "Delete", "Send"))), each
+        if each.action in ("s3:PutObject", "s3:DeleteObject"):
+            assert not fnmatch("runs/", each.resource.split("/", 1)[1]), each
+            assert not each.resource.split("/", 1)[1].startswith("runs"), each
+
+
+@pytest.mark.parametrize("who", ["viewer", "user"])
+def test_only_an_operator_is_root_on_hosts(yard: Assembly, who: str) -> None:
+    for each in permissions(yard, who):
+        assert not (each.action == "s3:PutObject" and "images" in each.resource), each
+        assert not (each.action == "states:StartExecution" and each.resource.endswith("-bake")), each
+        assert each.action not in ("ssm:StartSession", "ec2:TerminateInstances"), each
+
+
+def test_a_viewer_changes_nothing(yard: Assembly) -> None:
+    reads = ("Get", "List", "Describe", "Query", "FilterLogEvents", "StartQuery")
+    assert [
+        each for each in permissions(yard, "viewer") if not each.action.partition(":")[2].startswith(reads)
+    ] == []
+
+
+def test_hosts_are_the_yards_for_operators_too(yard: Assembly) -> None:
+    for each in permissions(yard, "operator"):
+        if each.resource.endswith(":instance/*"):
+            assert "trainyard" in json.dumps(each.when), each
+
+
+@pytest.mark.parametrize("who", PEOPLE)
+def test_a_policy_is_no_longer_than_iam_takes(keyed: Assembly, who: str) -> None:
+    """With a key of the customer's, which takes more words, in the region with the longest names."""
+    text = json.dumps(plain(document(keyed, who)), separators=(",", ":"))
+    for placeholder, value in (
+        ("Partition", "aws-us-gov"),
+        ("Region", "ap-southeast-2"),
+        ("AccountId", "123456789012"),
+    ):
+        text = text.replace(f"{{AWS::{placeholder}}}", value)
+    arn = f"arn:aws-us-gov:states:ap-southeast-2:123456789012:stateMachine:{YARD}-snapshot"
+    assert len(re.sub(r"\{[A-Z]\w+(\.Arn)?\}", arn, text)) <= MOST_CHARACTERS
