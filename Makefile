@@ -13,9 +13,10 @@ HOST := .venv-host/bin/python
 UV := .venv/bin/uv
 # An index of Python's own pip configuration is not known to uv: where uv cannot install, pip does. Compiled at once, as
 # pip does by itself: else each process compiles what it imports where nothing may be written (TensorFlow: 6 s).
-install = $(UV) pip install --quiet --compile-bytecode --python $(1) $(2) || $(1) -m pip install --quiet $(2)
+install = $(UV) pip install --quiet --require-hashes --compile-bytecode --python $(1) $(2) || \
+	$(1) -m pip install --quiet --require-hashes $(2)
 
-.PHONY: help setup demo preflight deploy destroy test simulate permissions interoperability check format bench clean
+.PHONY: help setup demo preflight deploy destroy test simulate permissions interoperability check format lock bench clean
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 20
 
@@ -53,6 +54,9 @@ format: .venv/.ready ## mend what can be mended by itself; write schemas and tab
 	@ruff check --quiet --fix . ; ruff format --quiet .
 	@$(VENV) -m tests.unit.core.reference && $(VENV) -m tests.unit.core.patrol_page
 
+lock: .venv/.ready ## write locks/ anew after a change of requirements*.txt: every package by its SHA-256
+	@scripts/lock
+
 bench: setup ## measure the budgets and write build/bench.json; PARTS="patrol saving" measures these alone
 	@$(VENV) -m benchmarks $(PARTS)
 
@@ -61,11 +65,11 @@ clean: ## stop the local cloud and remove what was built (environments stay: .ve
 	rm -rf .localcloud build cdk.out .mypy_cache .ruff_cache .import_linter_cache
 	find . -name __pycache__ -not -path './.venv*' -not -path './.tools/*' -prune -exec rm -rf {} +
 
-.venv/.ready: requirements.txt requirements-lambda.txt requirements-localcloud.txt requirements-dev.txt
+.venv/.ready: locks/requirements-bootstrap.txt locks/requirements-dev.txt
 	@echo "setup: Python environment (.venv)"
 	@python=$$(PYTHON='$(PYTHON)' sh scripts/interpreter) && { [ -x $(VENV) ] || "$$python" -m venv .venv; }
-	@$(VENV) -m pip install --quiet uv==0.9.30
-	@$(call install,$(VENV),-r requirements-dev.txt)
+	@$(VENV) -m pip install --quiet --require-hashes -r locks/requirements-bootstrap.txt
+	@$(call install,$(VENV),-r locks/requirements-dev.txt)
 	@touch $@
 
 .tools/cdk/.ready: tools/package.json tools/package-lock.json .venv/.ready
@@ -75,24 +79,25 @@ clean: ## stop the local cloud and remove what was built (environments stay: .ve
 	@ln -sf ../cdk/node_modules/.bin/cdk .tools/bin/cdk
 	@touch $@
 
-.tools/awscli/.ready: requirements-awscli.txt .venv/.ready
+.tools/awscli/.ready: locks/requirements-awscli.txt .venv/.ready
 	@echo "setup: the aws command (.tools/awscli)"
 	@mkdir -p .tools/bin && { [ -x .tools/awscli/bin/python ] || $(VENV) -m venv .tools/awscli; }
-	@$(call install,.tools/awscli/bin/python,-r requirements-awscli.txt)
+	@$(call install,.tools/awscli/bin/python,-r locks/requirements-awscli.txt)
 	@ln -sf ../awscli/bin/aws .tools/bin/aws
 	@touch $@
 
 # What the local cloud's base image carries instead of a way to the package index, downloaded once for both.
-.tools/wheels/.ready: requirements-host.txt requirements-host-local.txt requirements-host-tf-keras.txt .venv/.ready
+LOCAL := locks/requirements-bootstrap.txt locks/requirements-host-local.txt locks/requirements-host-tf-keras.txt
+.tools/wheels/.ready: $(LOCAL) .venv/.ready
 	@echo "setup: wheels for the local cloud's base image (.tools/wheels; TensorFlow, about 300 MB)"
 	@mkdir -p .tools/wheels
-	@$(VENV) -m pip download -qq --only-binary :all: --dest .tools/wheels -r requirements-host-local.txt
-	@$(VENV) -m pip download -qq --only-binary :all: --no-deps --dest .tools/wheels -r requirements-host-tf-keras.txt
+	@for list in $(LOCAL); do \
+	    $(VENV) -m pip download -qq --only-binary :all: --no-deps --require-hashes --dest .tools/wheels -r $$list || exit 1; done
 	@touch $@
 
-.venv-host/.ready: .tools/wheels/.ready requirements-host-dev.txt
+.venv-host/.ready: .tools/wheels/.ready locks/requirements-host-dev.txt
 	@echo "setup: TensorFlow environment for evaluation and tests (.venv-host)"
 	@[ -x $(HOST) ] || $(VENV) -m venv .venv-host
-	@$(call install,$(HOST),--find-links .tools/wheels -r requirements-host-dev.txt)
-	@$(call install,$(HOST),--find-links .tools/wheels --no-deps -r requirements-host-tf-keras.txt)
+	@$(call install,$(HOST),--find-links .tools/wheels -r locks/requirements-host-dev.txt)
+	@$(call install,$(HOST),--find-links .tools/wheels --no-deps -r locks/requirements-host-tf-keras.txt)
 	@touch $@

@@ -27,9 +27,11 @@ SOFTWARE = (
     "trainyard/runtime",
     "requirements-host.txt",
     "requirements-host-local.txt",
-    "requirements-host-tf-keras.txt",
+    "locks/requirements-host.txt",
+    "locks/requirements-host-local.txt",
+    "locks/requirements-host-tf-keras.txt",
 )
-"""What a bake installs on the builder, of `trainyard` what is for hosts; the second list is for base images without a
+"""What a bake installs on the builder, of `trainyard` what is for hosts; the local lists are for base images without a
 GPU."""
 
 COMPILED = (".so", ".pyd", ".pyc")
@@ -53,11 +55,11 @@ def software_folder() -> Path:
 
 
 def layer_folder() -> Path:
-    """The packages of requirements-lambda.txt under `python/`, made anew when that file changed.
+    """The packages of requirements-lambda.txt under `python/`, made anew when its lock changed.
 
     What is compiled is left out (PyYAML goes without): the layer fits every interpreter and both processors.
     """
-    requirements = ROOT / "requirements-lambda.txt"
+    requirements = ROOT / "locks" / "requirements-lambda.txt"
 
     def install(folder: Path) -> None:
         install_layer(folder / "python", requirements, installer())
@@ -67,7 +69,8 @@ def layer_folder() -> Path:
 
 def install_layer(packages: Path, requirements: Path, command: Sequence[str]) -> None:
     """Install by `command`, one of `installer()`'s, and leave of it what every machine would have."""
-    subprocess.run([*command, "--target", str(packages), "--requirement", str(requirements)], check=True)
+    listed = ["--require-hashes", "--requirement", str(requirements)]
+    subprocess.run([*command, "--target", str(packages), *listed], check=True)
     for cache in list(packages.rglob("__pycache__")):
         shutil.rmtree(cache)
     for path in list(_files(packages)):

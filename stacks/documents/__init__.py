@@ -1,5 +1,10 @@
-"""The SSM documents of the yard, one YAML file each: what may be run on a host, and with which parameters."""
+"""The SSM documents of the yard, one YAML file each: what may be run on a host, and with which parameters.
 
+A line `#{name}` stands for the lock of that name: what there is no other way to tell a host by, yet.
+"""
+
+import re
+import textwrap
 from pathlib import Path
 
 import yaml
@@ -7,6 +12,8 @@ from aws_cdk import aws_ssm as ssm
 from constructs import Construct
 
 FOLDER = Path(__file__).parent
+LOCKS = FOLDER.parents[1] / "locks"
+LOCK = re.compile(r"^( *)#\{([\w.-]+)\}$", re.MULTILINE)
 
 
 class Document(ssm.CfnDocument):
@@ -30,4 +37,5 @@ class Document(ssm.CfnDocument):
 
 
 def text_of(word: str) -> str:
-    return (FOLDER / f"{word}.yaml").read_text()
+    text = (FOLDER / f"{word}.yaml").read_text()
+    return LOCK.sub(lambda found: textwrap.indent((LOCKS / found[2]).read_text(), found[1]).rstrip(), text)

@@ -153,6 +153,7 @@ def test_the_softwares_hash_changes_with_it_and_only_with_it(
     (tmp_path / "training").mkdir()
     (tmp_path / "training/agent.py").write_text("one")
     (tmp_path / "trainyard/client").mkdir(parents=True)
+    (tmp_path / "locks").mkdir()
     for name in packages.SOFTWARE[1:]:
         (tmp_path / name).write_text("tensorflow")
     monkeypatch.setattr(packages, "ROOT", tmp_path)

@@ -36,6 +36,12 @@ class Builder:
         return self.places.agent / name
 
     @property
+    def locks(self) -> tuple[Path, Path]:
+        """The same with all that it needs, each file by its SHA-256; and what is beside either."""
+        folder = self.places.agent / "locks"
+        return folder / self.requirements.name, folder / "requirements-host-tf-keras.txt"
+
+    @property
     def our_path(self) -> dict[str, str]:
         """For programs of the package training, which is on no other's path. They run where no name is in its way."""
         return {"PYTHONPATH": str(self.places.agent)}

@@ -114,13 +114,13 @@ def trouble_of_apt(entries: Sequence[str], done: CommandResult) -> HostTrouble:
 
 def install_requirements(builder: Builder) -> None:
     """What Trainyard and its programs need; the versions are the repository's."""
-    separately = builder.places.agent / "requirements-host-tf-keras.txt"
-    for arguments in (["-r", str(builder.requirements)], ["--no-deps", "-r", str(separately)]):
-        done = builder.shell.run(_uv(builder, *arguments))
+    for lock in builder.locks:
+        done = builder.shell.run(_uv(builder, "--no-deps", "--require-hashes", "-r", str(lock)))
         if not done.is_good:
             raise HostTrouble(
-                f"installing {arguments[-1]} failed ({done.reason}): {done.last_lines()}; see that the builder "
-                "can reach the package index that the base image names (/etc/uv/uv.toml, else pypi.org)"
+                f"installing {lock} failed ({done.reason}): {done.last_lines()}; see that the builder "
+                "can reach the package index that the base image names (/etc/uv/uv.toml, else pypi.org), and that "
+                "this serves what pypi.org does"
             )
 
 

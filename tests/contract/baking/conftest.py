@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from stacks.constructs import packages
-from tests.contract.conftest import ROOT, Cloud, allow, eventually
+from stacks.documents import text_of
+from tests.contract.conftest import Cloud, allow, eventually
 from tests.contract.hosts.conftest import OVER, REGISTER, Hosts
 
 DOCUMENTS = ("install", "test", "generalize")
@@ -44,7 +45,7 @@ class Bakery:
         for word in DOCUMENTS:
             self.ssm.create_document(
                 Name=f"{self.name}-{word}",
-                Content=(ROOT / "stacks/documents" / f"{word}.yaml").read_text(),
+                Content=text_of(word),
                 DocumentType="Command",
                 DocumentFormat="YAML",
             )
