@@ -52,7 +52,6 @@ class PeopleStack(cdk.Stack):
             "ec2:DescribeImages",
             "cloudwatch:GetMetricData",
             "cloudwatch:ListMetrics",
-            "logs:GetQueryResults",
         )
         stacks = "The yard is found by its stacks, among all of the account."
         permissions.allow(policy, ["cloudformation:DescribeStacks"], ["*"], because=stacks)
@@ -71,7 +70,13 @@ class PeopleStack(cdk.Stack):
         look = ["states:DescribeExecution", "states:GetExecutionHistory"]
         permissions.allow(policy, look, executions, because=BY_NAME)
         logs = [by_name(self, "logs", "log-group", f"{group}*") for group in self._log_groups()]
-        read = ["logs:FilterLogEvents", "logs:GetLogEvents", "logs:StartQuery", "logs:DescribeLogStreams"]
+        read = [
+            "logs:FilterLogEvents",
+            "logs:GetLogEvents",
+            "logs:StartQuery",
+            "logs:GetQueryResults",
+            "logs:DescribeLogStreams",
+        ]
         permissions.allow(policy, read, logs, because=BY_NAME)
         alarms = by_name(self, "cloudwatch", "alarm", f"{yard}-*")
         permissions.allow(policy, ["cloudwatch:DescribeAlarms"], [alarms], because=BY_NAME)

@@ -1,9 +1,19 @@
-"""Findings of the AWS Solutions rules that we have looked at and accept, each with its reason."""
+"""Findings of checkers that we have looked at and accept, each with its reason: of the AWS Solutions rules, at each
+synth, and of checkov, in the templates themselves."""
 
+import aws_cdk as cdk
 from aws_cdk import Acknowledgment, Validations
 from constructs import Construct
 
 
 def acknowledge(construct: Construct, rule: str, reason: str) -> None:
-    """Accept `rule` (for example `S1`) for `construct` and what is under it, for `reason`."""
+    """Accept `rule` of the AWS Solutions (for example `S1`) for `construct` and what is under it, for `reason`."""
     Validations.of(construct).acknowledge(Acknowledgment(id=f"AwsSolutions-{rule}", reason=reason))
+
+
+def skip(construct: Construct, reasons: dict[str, str]) -> None:
+    """Accept these checks of checkov for the resource of `construct`: the reason by the check (`CKV_AWS_18`)."""
+    resource = construct.node.default_child
+    assert isinstance(resource, cdk.CfnResource)
+    accepted = [{"id": check, "comment": reason} for check, reason in reasons.items()]
+    resource.add_metadata("checkov", {"skip": accepted})

@@ -13,7 +13,7 @@ from aws_cdk import aws_sqs as sqs
 from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
-from stacks.constructs.acknowledge import acknowledge
+from stacks.constructs.acknowledge import acknowledge, skip
 from stacks.constructs.function import Function
 from stacks.constructs.machine import StateMachine
 from stacks.constructs.names import by_name
@@ -37,6 +37,7 @@ class DeadLetterQueue(sqs.Queue):
             enforce_ssl=True,
             retention_period=cdk.Duration.days(14),
         )
+        skip(self, {"CKV_AWS_27": "It is encrypted, by the key that SQS keeps (SQS_MANAGED)."})
         acknowledge(self, "SQS3", "This is the dead-letter queue; a person reads it when its alarm goes off.")
         rules = by_name(self, "events", "rule/*")
         self.add_to_resource_policy(

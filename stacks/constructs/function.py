@@ -14,11 +14,18 @@ from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from stacks.constructs import packages
-from stacks.constructs.acknowledge import acknowledge
+from stacks.constructs.acknowledge import acknowledge, skip
 from stacks.constructs.names import arn_in
 from stacks.constructs.permissions.keys import key_of
 from stacks.settings import YardSettings
 
+ACCEPTED = {
+    "CKV_AWS_115": "A reserve would take from the account's other functions; limits of the yard bound what it does.",
+    "CKV_AWS_116": "Events that fail go to the yard's queue by their rule or as the function's failures.",
+    "CKV_AWS_117": "It speaks to AWS alone, by TLS; in a network it would need endpoints that bill by the hour.",
+    "CKV_AWS_173": "Names and ARNs, which everybody may know who may see the function; AWS's key encrypts them.",
+}
+LOG_ACCEPTED = {"CKV_AWS_158": "AWS's own key, unless the yard is given one (kms_key)."}
 RUNTIME = lambda_.Runtime(f"python{packages.PYTHON}", lambda_.RuntimeFamily.PYTHON)
 
 
@@ -89,6 +96,8 @@ class Function(lambda_.Function):
             log_group=self.log,
         )
         self.log.grant_write(role)
+        skip(self, ACCEPTED)
+        skip(self.log, LOG_ACCEPTED)
         acknowledge(
             self, "L1", "One behind the newest: the version that every pinned package is released for."
         )

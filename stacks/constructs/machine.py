@@ -12,8 +12,8 @@ from aws_cdk import aws_logs as logs
 from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
-from stacks.constructs.acknowledge import acknowledge
-from stacks.constructs.function import Function, camel
+from stacks.constructs.acknowledge import acknowledge, skip
+from stacks.constructs.function import LOG_ACCEPTED, Function, camel
 from stacks.constructs.names import arn_in, by_name
 from stacks.constructs.permissions import allow
 from stacks.constructs.permissions.keys import key_of
@@ -91,6 +91,7 @@ class StateMachine(sfn.StateMachine):
             retention=settings.log_retention,
             removal_policy=cdk.RemovalPolicy.DESTROY,
         )
+        skip(log, LOG_ACCEPTED)
         super().__init__(
             scope,
             "Workflow",

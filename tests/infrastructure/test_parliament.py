@@ -1,0 +1,101 @@
+"""What parliament finds in the yard's policies: nothing that another statement does not answer."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.infrastructure.assembly import Assembly, as_list, plain
+
+REGION, ACCOUNT = "us-east-1", "123456789012"
+EXAMPLES = {
+    "AWS::S3::Bucket": "arn:aws:s3:::yard",
+    "AWS::DynamoDB::Table": f"arn:aws:dynamodb:{REGION}:{ACCOUNT}:table/ledger",
+    "AWS::Logs::LogGroup": f"arn:aws:logs:{REGION}:{ACCOUNT}:log-group:log:*",
+    "AWS::IAM::Role": f"arn:aws:iam::{ACCOUNT}:role/role",
+    "AWS::StepFunctions::StateMachine": f"arn:aws:states:{REGION}:{ACCOUNT}:stateMachine:train",
+    "AWS::Lambda::Function": f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:function",
+    "AWS::Events::EventBus": f"arn:aws:events:{REGION}:{ACCOUNT}:event-bus/bus",
+    "AWS::SQS::Queue": f"arn:aws:sqs:{REGION}:{ACCOUNT}:queue",
+    "AWS::SNS::Topic": f"arn:aws:sns:{REGION}:{ACCOUNT}:topic",
+    "AWS::SSM::Parameter": "/trainyard/image",
+    "AWS::EC2::LaunchTemplate": "lt-0123456789abcdef0",
+    "AWS::EC2::Subnet": "subnet-0123456789abcdef0",
+    "AWS::EC2::SecurityGroup": "sg-0123456789abcdef0",
+}
+PSEUDO = {"AWS::Partition": "aws", "AWS::Region": REGION, "AWS::AccountId": ACCOUNT}
+SPLIT = "RESOURCE_MISMATCH"
+"""An action that takes several kinds of resources, in a statement with some of them: the others have conditions of
+their own."""
+
+NOT_MEANT = {
+    "mapRun": "no workflow of the yard has a distributed map",
+    "express": "every workflow of the yard is a standard one",
+}
+"""Kinds of resources that an action may take, too, with why there are none."""
+
+
+def policies(yard: Assembly) -> Iterator[tuple[str, str]]:
+    """Name and text of each, with examples in place of what is to be made."""
+    for kind in ("AWS::IAM::Policy", "AWS::IAM::ManagedPolicy"):
+        for policy in yard.resources(kind):
+            yield policy.name, _completed(json.dumps(plain(policy.properties["PolicyDocument"])), yard)
+
+
+def _completed(text: str, yard: Assembly) -> str:
+    known = PSEUDO | {each.name: EXAMPLES[each.type] for each in yard.all() if each.type in EXAMPLES}
+    for name, example in known.items():
+        for placeholder in (name, f"{name}.Arn", f"{name}.GroupId"):
+            text = text.replace(f"{{{placeholder}}}", example)
+    return text
+
+
+@pytest.mark.parametrize("which", ["yard", "keyed"])
+def test_parliament_finds_nothing_in_any_policy(
+    which: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    assembly: Assembly = request.getfixturevalue(which)
+    statements: dict[str, list[dict[str, Any]]] = {}
+    for name, text in policies(assembly):
+        (tmp_path / f"{name}.json").write_text(text)
+        statements[name] = json.loads(text)["Statement"]
+    found = [(Path(each["location"]["filepath"]).stem, each) for each in findings(tmp_path)]
+    assert [
+        (name, each["issue"], each["detail"])
+        for name, each in found
+        if each["issue"] != SPLIT or not all(allowed(need, statements[name]) for need in each["detail"])
+    ] == [], "\n".join(map(str, found))
+
+
+def findings(folder: Path) -> list[dict[str, Any]]:
+    """By its command: imported, it warns of its own age."""
+    command = [str(Path(sys.executable).with_name("parliament")), "--directory", str(folder), "--json"]
+    done = subprocess.run(
+        [*command, "--include_policy_extension", "json"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode in (0, 1), done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def allowed(needed: dict[str, str], statements: list[dict[str, Any]]) -> bool:
+    if any(f":{kind}:" in needed["required_format"] for kind in NOT_MEANT):
+        return True
+    return any(
+        needed["action"] in as_list(statement["Action"])
+        and any(fnmatch(resource, needed["required_format"]) for resource in as_list(statement["Resource"]))
+        for statement in statements
+    )
+
+
+def test_it_finds_an_action_that_there_is_not_and_a_star_too_many(tmp_path: Path) -> None:
+    statements = [
+        {"Effect": "Allow", "Action": "ec2:DescribeGangs", "Resource": "*"},
+        {"Effect": "Allow", "Action": "s3:PutObject", "Resource": "*"},
+    ]
+    (tmp_path / "one.json").write_text(json.dumps({"Version": "2012-10-17", "Statement": statements}))
+    assert {each["issue"] for each in findings(tmp_path)} == {"UNKNOWN_ACTION", "RESOURCE_STAR"}
