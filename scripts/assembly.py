@@ -16,7 +16,7 @@ from pathlib import Path
 
 from stacks.constructs.packages import ROOT, SOFTWARE
 
-SOURCES = ("app.py", "cdk.json", "stacks", "lambdas", "images", "locks", *SOFTWARE)
+SOURCES = ("app.py", "cdk.json", "stacks", "lambdas", "images", "requirements-lambda.txt", "locks", *SOFTWARE)
 """What the assembly is made of."""
 SETTINGS = (ROOT / "cdk.context.json", Path.home() / ".cdk.json", ROOT / "requirements.txt")
 """Answers that AWS gave to `cdk`, a person's own context, the version of the library."""

@@ -15,7 +15,16 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 BUILD = ROOT / "build" / "simulation"
 ZONES = "us-east-1a,us-east-1b,us-east-1c"
-SOURCES = ("app.py", "cdk.json", "stacks", "lambdas", "training", "images", "locks")
+SOURCES = (
+    "app.py",
+    "cdk.json",
+    "stacks",
+    "lambdas",
+    "training",
+    "images",
+    "requirements-lambda.txt",
+    "locks",
+)
 """What an assembly is made of."""
 KEPT = 3
 """Assemblies that stay, for those who go back and forth."""

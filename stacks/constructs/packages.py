@@ -11,8 +11,11 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+
+from trainyard import locks
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build"
@@ -24,6 +27,7 @@ SOFTWARE = (
     "trainyard/__init__.py",
     "trainyard/archives.py",
     "trainyard/hold.py",
+    "trainyard/locks.py",
     "trainyard/runtime",
     "requirements-host.txt",
     "requirements-host-local.txt",
@@ -55,22 +59,31 @@ def software_folder() -> Path:
 
 
 def layer_folder() -> Path:
-    """The packages of requirements-lambda.txt under `python/`, made anew when its lock changed.
+    """The packages of requirements-lambda.txt under `python/`, made anew when that file or its lock changed.
 
     What is compiled is left out (PyYAML goes without): the layer fits every interpreter and both processors.
     """
-    requirements = ROOT / "locks" / "requirements-lambda.txt"
+    requirements = ROOT / "requirements-lambda.txt"
+    lock = ROOT / "locks" / requirements.name
 
     def install(folder: Path) -> None:
-        install_layer(folder / "python", requirements, installer())
+        missing = locks.changed(requirements.read_text(), lock.read_text())
+        if missing:
+            warnings.warn(locks.warning(requirements.name, missing), stacklevel=2)
+        words = (
+            ["--requirement", str(requirements)]
+            if missing
+            else ["--require-hashes", "--requirement", str(lock)]
+        )
+        install_layer(folder / "python", [*installer(), *words])
 
-    return _made("layer", _hash([requirements, Path(__file__)], ROOT), install)
+    return _made("layer", _hash([requirements, lock, Path(__file__)], ROOT), install)
 
 
-def install_layer(packages: Path, requirements: Path, command: Sequence[str]) -> None:
-    """Install by `command`, one of `installer()`'s, and leave of it what every machine would have."""
-    listed = ["--require-hashes", "--requirement", str(requirements)]
-    subprocess.run([*command, "--target", str(packages), *listed], check=True)
+def install_layer(packages: Path, command: Sequence[str]) -> None:
+    """Install by `command`, one of `installer()`'s and what it is to install; leave of it what every machine would
+    have."""
+    subprocess.run([*command, "--target", str(packages)], check=True)
     for cache in list(packages.rglob("__pycache__")):
         shutil.rmtree(cache)
     for path in list(_files(packages)):

@@ -4,7 +4,9 @@ import hashlib
 import io
 import json
 import os
+import re
 import shutil
+import subprocess
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -53,6 +55,40 @@ def test_uv_and_pip_make_the_same_layer(tmp_path: Path, monkeypatch: pytest.Monk
     assert zipped(by_uv) == zipped(by_pip)
     assert packages.asset_hash(by_uv) == packages.asset_hash(by_pip)
     assert (by_uv / "python" / "boto3" / "__init__.py").is_file()
+
+
+def in_a_copy(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a layer is made of."""
+    source, root = Path(packages.__file__), packages.ROOT
+    names = ("requirements-lambda.txt", "locks/requirements-lambda.txt", str(source.relative_to(root)))
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(root / name, folder / name)
+    monkeypatch.setattr(packages, "__file__", str(folder / names[-1]))
+    monkeypatch.setattr(packages, "ROOT", folder)
+    monkeypatch.setattr(packages, "BUILD", folder / "build")
+
+
+def test_a_list_that_somebody_has_changed_is_installed_as_it_says_and_that_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_a_copy(tmp_path, monkeypatch)
+    changed = tmp_path / "requirements-lambda.txt"
+    changed.write_text(changed.read_text().replace("PyYAML==6.0.3", "PyYAML==6.0.2"))
+    with pytest.warns(UserWarning, match=r"pyyaml==6.0.2.*`make lock`"):
+        layer = packages.layer_folder()
+    assert "6.0.2" in next(iter((layer / "python").glob("[Pp]y[Yy][Aa][Mm][Ll]-*.dist-info"))).name
+
+
+def test_what_is_not_the_file_that_the_lock_has_is_not_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_a_copy(tmp_path, monkeypatch)
+    lock = tmp_path / "locks" / "requirements-lambda.txt"
+    lock.write_text(re.sub(r"sha256:[0-9a-f]{8}", "sha256:00000000", lock.read_text()))
+    with pytest.raises(subprocess.CalledProcessError):
+        packages.layer_folder()
+    assert not (tmp_path / "build" / "layer").exists()
 
 
 @pytest.mark.parametrize("which", ["functions_folder", "software_folder"])

@@ -18,6 +18,7 @@ from training.baking.builder import Builder
 from training.baking.recipe import named
 from training.baking.shell import CommandResult, Shell
 from training.host.errors import HostTrouble, ProgramFault
+from trainyard import locks
 
 TENSORFLOW_BUILDS = ("tensorflow", "tensorflow-cpu")
 """Two names of one package: which is installed is the base image's doing, so a recipe may say either."""
@@ -114,11 +115,16 @@ def trouble_of_apt(entries: Sequence[str], done: CommandResult) -> HostTrouble:
 
 def install_requirements(builder: Builder) -> None:
     """What Trainyard and its programs need; the versions are the repository's."""
-    for lock in builder.locks:
-        done = builder.shell.run(_uv(builder, "--no-deps", "--require-hashes", "-r", str(lock)))
+    lock, beside = builder.locks
+    missing = locks.changed(builder.requirements.read_text(), lock.read_text())
+    if missing:
+        builder.log.note(locks.warning(lock.name, missing))
+    held = ["--no-deps", "--require-hashes", "-r"]
+    for words in (["-r", str(builder.requirements)] if missing else [*held, str(lock)], [*held, str(beside)]):
+        done = builder.shell.run(_uv(builder, *words))
         if not done.is_good:
             raise HostTrouble(
-                f"installing {lock} failed ({done.reason}): {done.last_lines()}; see that the builder "
+                f"installing {words[-1]} failed ({done.reason}): {done.last_lines()}; see that the builder "
                 "can reach the package index that the base image names (/etc/uv/uv.toml, else pypi.org), and that "
                 "this serves what pypi.org does"
             )

@@ -10,6 +10,7 @@ from training.baking.builder import Builder
 from training.baking.packages import (
     faults,
     fetch_by_https,
+    install_requirements,
     install_system_packages,
     message_of_uv,
     not_to_be_had,
@@ -58,6 +59,40 @@ def test_the_pins_are_those_of_the_list(name: str) -> None:
     pins = pinned((ROOT / name).read_text())
     assert pin_of("tensorflow", pins)[1] == "2.21.0"
     assert all(version[0].isdigit() for version in pins.values())
+
+
+@pytest.mark.parametrize("is_changed", [False, True])
+def test_hosts_get_what_the_lock_has_unless_somebody_has_changed_the_list(
+    tmp_path: Path, is_changed: bool
+) -> None:
+    (tmp_path / "locks").mkdir()
+    for name in ("requirements-host.txt", "locks/requirements-host.txt"):
+        (tmp_path / name).write_text((ROOT / name).read_text())
+    listed, lock = tmp_path / "requirements-host.txt", tmp_path / "locks/requirements-host.txt"
+    if is_changed:
+        listed.write_text(listed.read_text().replace("numpy==2.4.6", "numpy==2.4.5"))
+    asked: list[Sequence[str]] = []
+    noted: list[str] = []
+
+    def run(command: Sequence[str]) -> CommandResult:
+        asked.append(command)
+        return CommandResult(0, "")
+
+    builder = SimpleNamespace(
+        requirements=listed,
+        locks=(lock, tmp_path / "beside.txt"),
+        places=Places(tmp_path),
+        shell=SimpleNamespace(run=run),
+        log=SimpleNamespace(note=noted.append),
+    )
+    install_requirements(cast(Builder, builder))
+    first, beside = asked
+    assert ("--require-hashes" in first, str(listed if is_changed else lock) in first) == (
+        not is_changed,
+        True,
+    )
+    assert "--require-hashes" in beside
+    assert ["numpy==2.4.5" in each and "`make lock`" in each for each in noted] == [True] * is_changed
 
 
 def test_uv_is_quoted_in_one_line() -> None:
