@@ -1,6 +1,6 @@
 """The run and the attempt that an event is about, and what any event may do to them."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -8,9 +8,10 @@ from typing import Any
 from lambdas.aws.ledger import Ledger
 from lambdas.core.model.timeline import Entry, Source
 from lambdas.core.run.records import Records
+from lambdas.core.run.recovery import Trouble
 from lambdas.core.values.lazy import dataclass
 from lambdas.settings import SignalSettings
-from lambdas.steps import orders
+from lambdas.steps import attempts, orders
 from lambdas.steps.observability import logger
 
 
@@ -59,6 +60,20 @@ class SignalContext:
             instance=instance,
             reason=reason,
             detail={key: value for key, value in detail.items() if value is not None},
+        )
+
+    def end(
+        self,
+        entry: Entry,
+        now: datetime,
+        *,
+        trouble: Trouble | None,
+        step: int | None,
+        resumed: Mapping[str, Any] | None = None,
+    ) -> None:
+        """This attempt is over (attempts.end)."""
+        attempts.end(
+            self.ledger, self.run, self.attempt, entry, now, trouble=trouble, step=step, resumed=resumed
         )
 
     def about(self, attempt: int) -> "SignalContext":

@@ -108,7 +108,7 @@ def _lose(
     trouble = Trouble(error="HostLost", reason=reason, lost=lost, step=step)
     entry = context.entry("host lost", at=now, source=Source.WORKFLOW, reason=reason, lost=list(lost))
     context.ledger.write(*(host_row(context.run, host, {"lost": reason}) for host in lost))
-    attempts.end(context.ledger, context.run, context.attempt, entry, now, trouble=trouble, step=step)
+    context.end(entry, now, trouble=trouble, step=step)
 
 
 def _started(context: SignalContext, signal: FromHost, now: datetime) -> str:
@@ -164,16 +164,7 @@ def _finished(context: SignalContext, signal: FromHost, now: datetime) -> str:
     step = signal.step
     reason = "the program finished" if step is None else f"the program finished at step {step}"
     entry = _entry(context, signal, "finished", now, reason=reason, step=step)
-    attempts.end(
-        context.ledger,
-        context.run,
-        context.attempt,
-        entry,
-        now,
-        trouble=None,
-        step=step,
-        resumed=signal.resumed,
-    )
+    context.end(entry, now, trouble=None, step=step, resumed=signal.resumed)
     return "finished"
 
 
@@ -224,7 +215,7 @@ def _stopped(context: SignalContext, signal: FromHost, now: datetime) -> str:
     trouble = ledger_rows.interruption(records, context.attempt, step)
     word = "hung" if trouble.error == ProgramHangs.__name__ else "interrupted"
     over = context.entry(word, at=now, source=Source.WORKFLOW, reason=trouble.reason, lost=list(trouble.lost))
-    attempts.end(context.ledger, context.run, context.attempt, over, now, trouble=trouble, step=step)
+    context.end(over, now, trouble=trouble, step=step)
     return "the gang has stopped"
 
 
@@ -234,7 +225,7 @@ def _limit_reached(context: SignalContext, records: Records, step: int | None, n
     reason = deadlines.at_its_cap(records, now, step=reached)
     trouble = Trouble(error="LimitReached", reason=reason, step=reached, final=True)
     over = context.entry("capped", at=now, source=Source.WORKFLOW, reason=trouble.reason)
-    attempts.end(context.ledger, context.run, context.attempt, over, now, trouble=trouble, step=step)
+    context.end(over, now, trouble=trouble, step=step)
     return f"the gang has left: {reason}"
 
 
@@ -273,16 +264,7 @@ def failed(context: SignalContext, signal: FromHost, now: datetime) -> str:
     )
     entry = _entry(context, signal, "failed", now, reason=reason, kind=signal.kind)
     context.ask_to_stop(records, besides=(instance,))
-    attempts.end(
-        context.ledger,
-        context.run,
-        context.attempt,
-        entry,
-        now,
-        trouble=trouble,
-        step=trouble.step,
-        resumed=signal.resumed,
-    )
+    context.end(entry, now, trouble=trouble, step=trouble.step, resumed=signal.resumed)
     return f"{trouble.error}: {reason}"
 
 

@@ -7,7 +7,6 @@ from lambdas.aws.ledger import AlreadyWrittenError, attempt_row, event_row
 from lambdas.core.model.timeline import Source
 from lambdas.core.run import deadlines, steps
 from lambdas.core.run.recovery import Trouble
-from lambdas.steps import attempts
 from lambdas.steps.observability import logger
 from lambdas.steps.signals.context import SignalContext
 
@@ -47,7 +46,7 @@ def _capped(context: SignalContext, now: datetime) -> str:
     over = context.entry(
         "capped", at=now, source=Source.WORKFLOW, reason=f"{reason}; nobody on its hosts answers"
     )
-    attempts.end(context.ledger, context.run, context.attempt, over, now, trouble=trouble, step=row.reached)
+    context.end(over, now, trouble=trouble, step=row.reached)
     return f"{reason}: the attempt is over"
 
 
