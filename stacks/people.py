@@ -69,7 +69,8 @@ class PeopleStack(cdk.Stack):
         executions = [self._executions(word) for word in ALL_RUNS]
         look = ["states:DescribeExecution", "states:GetExecutionHistory"]
         permissions.allow(policy, look, executions, because=BY_NAME)
-        logs = [by_name(self, "logs", "log-group", f"{group}*") for group in self._log_groups()]
+        groups = (f"/{yard}/*", f"/aws/vendedlogs/states/{yard}-*")
+        logs = [by_name(self, "logs", "log-group", group) for group in groups]
         read = [
             "logs:FilterLogEvents",
             "logs:GetLogEvents",
@@ -112,7 +113,3 @@ class PeopleStack(cdk.Stack):
 
     def _executions(self, word: str) -> str:
         return by_name(self, "states", "execution", f"{self._settings.yard}-{word}:*")
-
-    def _log_groups(self) -> list[str]:
-        yard = self._settings.yard
-        return [f"/{yard}/", f"/aws/vendedlogs/states/{yard}-"]

@@ -11,6 +11,8 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from trainyard import locks
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -31,19 +33,17 @@ def test_the_app_is_started_by_whatever_python_is_there() -> None:
 
 
 LISTS = sorted(path.name for path in ROOT.glob("requirements*.txt"))
-ENTRY = re.compile(r"^([\w.-]+)==([^\s;]+)[^\n]*((?:\n    --hash=\S+(?: \\)?)*)", re.MULTILINE)
+ENTRY = re.compile(r"^[\w.-]+==[^\n]*((?:\n    --hash=\S+(?: \\)?)*)", re.MULTILINE)
 
 
-def locked(name: str) -> list[tuple[str, str, int]]:
-    """Name, version and number of hashes; a package that is another for another Python stands there twice."""
-    text = (ROOT / "locks" / name).read_text()
-    return [(canonicalize_name(each[1]), each[2], each[3].count("sha256:")) for each in ENTRY.finditer(text)]
+def lock_of(name: str) -> str:
+    return (ROOT / "locks" / name).read_text()
 
 
-def listed(name: str) -> list[Requirement]:
-    lines = [line.partition("#")[0].strip() for line in (ROOT / name).read_text().splitlines()]
-    more = [each for line in lines if line.startswith("-r ") for each in listed(line[3:])]
-    return [Requirement(line) for line in lines if line and not line.startswith("-")] + more
+def whole(name: str) -> str:
+    """The list with those that it names."""
+    text = (ROOT / name).read_text()
+    return text + "".join(whole(other) for other in re.findall(r"^-r (\S+)", text, re.MULTILINE))
 
 
 def test_every_list_has_its_lock() -> None:
@@ -53,20 +53,15 @@ def test_every_list_has_its_lock() -> None:
 @pytest.mark.parametrize("name", LISTS)
 def test_a_lock_is_of_its_list_and_has_a_hash_of_every_package(name: str) -> None:
     """`make lock` writes it anew."""
-    found = locked(name)
-    versions = {(package, f"=={version}") for package, version, _ in found}
-    assert [
-        str(each)
-        for each in listed(name)
-        if (canonicalize_name(each.name), str(each.specifier)) not in versions
-    ] == []
-    assert [package for package, _, hashes in found if not hashes] == []
-    kept = re.findall(r"^[\w.-]+.*(?:==| @ )", (ROOT / "locks" / name).read_text(), re.MULTILINE)
-    assert len(kept) == len(found), "something there is no pin"
+    assert locks.changed(whole(name), lock_of(name)) == []
+    entries = list(ENTRY.finditer(lock_of(name)))
+    assert [entry[0] for entry in entries if "sha256:" not in entry[1]] == []
+    kept = re.findall(r"^[\w.-]+.*(?:==| @ )", lock_of(name), re.MULTILINE)
+    assert len(kept) == len(entries), "something there is no pin"
 
 
 def test_what_fetches_the_software_is_what_hosts_have() -> None:
-    assert set(locked("requirements-bootstrap.txt")) <= set(locked("requirements-host.txt"))
+    assert locks.pins(lock_of("requirements-bootstrap.txt")) <= locks.pins(lock_of("requirements-host.txt"))
 
 
 def imported(file: Path, seen: set[Path]) -> set[str]:

@@ -135,7 +135,7 @@ def install_python_packages(builder: Builder) -> None:
     entries = builder.recipe.python_packages
     if not entries:
         return
-    pins = pinned(builder.requirements.read_text())
+    pins = dict(locks.pins(builder.requirements.read_text()))
     refuse(faults(entries, pins))
     with tempfile.TemporaryDirectory() as place:
         rules = _rules(builder, Path(place), pins)
@@ -151,13 +151,6 @@ def refuse(found: Sequence[str]) -> None:
     """All faults at once."""
     if found:
         raise ProgramFault("; ".join(found))
-
-
-def pinned(requirements: str) -> dict[str, str]:
-    """Name: version, of a list in which every line is pinned."""
-    lines = (line.partition("#")[0].strip() for line in requirements.splitlines())
-    needed = [Requirement(line) for line in lines if line]
-    return {canonicalize_name(need.name): str(need.specifier).removeprefix("==") for need in needed}
 
 
 def faults(entries: Sequence[str], pins: Mapping[str, str]) -> list[str]:

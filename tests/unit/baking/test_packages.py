@@ -16,12 +16,12 @@ from training.baking.packages import (
     not_to_be_had,
     others_in_its_place,
     pin_of,
-    pinned,
     trouble_of_apt,
 )
 from training.baking.shell import CommandResult
 from training.host.errors import HostTrouble
 from training.host.places import Places
+from trainyard import locks
 
 PINS = {"tensorflow-cpu": "2.21.0", "numpy": "2.4.6"}
 NONE_FOUND = """
@@ -56,7 +56,7 @@ def test_entries_are_judged_before_anything_is_installed(
 
 @pytest.mark.parametrize("name", ["requirements-host.txt", "requirements-host-local.txt"])
 def test_the_pins_are_those_of_the_list(name: str) -> None:
-    pins = pinned((ROOT / name).read_text())
+    pins = dict(locks.pins((ROOT / name).read_text()))
     assert pin_of("tensorflow", pins)[1] == "2.21.0"
     assert all(version[0].isdigit() for version in pins.values())
 
