@@ -61,12 +61,16 @@ class Host:
     processors: Callable[[datetime], float | None] = lambda _: 1.0
 
 
+CREDENTIALS_END = "2026-11-20T13:00:00Z"
+
+
 @dataclass
 class Recorded:
     """`running` are the names of executions by state machine, `over` is when others ended, by ARN; `imaged` the images
     being made, by their host, and `images` the states of others; `refuses` the hosts that EC2 will not stop or end,
     and why; `broken` the calls that fail, by error code; `lost_answers` says of how many more writes the answer is
-    lost, `shown_late` how often EC2 denies that there is an image. SNS, Lambda and Step Functions note what they were
+    lost, `shown_late` how often EC2 denies that there is an image, `policy_room` how long a policy STS takes. SNS,
+    Lambda and Step Functions note what they were
     given."""
 
     hosts: dict[str, Host]
@@ -89,6 +93,8 @@ class Recorded:
     tokens: set[str] = field(default_factory=set)
     lost_answers: int = 0
     shown_late: int = 0
+    assumed: list[dict[str, str]] = field(default_factory=list)
+    policy_room: int = 2048
 
     def answer(self, event_name: str, request: Any, **_more: Any) -> AWSResponse:
         """What botocore gets instead of the network's answer."""
@@ -98,6 +104,18 @@ class Recorded:
             return _failed(service, self.broken[operation])
         body: Any = getattr(self, f"_{service}")(operation, request)
         return body if isinstance(body, AWSResponse) else _response(request.url, body)
+
+    def _sts(self, operation: str, request: Any) -> str | AWSResponse:
+        said = _form(request.body)
+        self.assumed.append(said)
+        if len(said["Policy"]) > self.policy_room:
+            return _failed("sts", "PackedPolicyTooLarge")
+        given = "<AccessKeyId>ASIA1</AccessKeyId><SecretAccessKey>s</SecretAccessKey><SessionToken>t</SessionToken>"
+        until = f"<Expiration>{CREDENTIALS_END}</Expiration>"
+        return (
+            f"<{operation}Response><AssumeRoleResult><Credentials>{given}{until}</Credentials></AssumeRoleResult>"
+            f"</{operation}Response>"
+        )
 
     # ------------------------------------------------------------------------------------------------------- EC2
 
@@ -461,6 +479,9 @@ def _failed(service: str, code: str, about: str = "", *, status: int = 400) -> A
     if service in ("ec2", "sns"):
         error = f"<Code>{code}</Code><Message>no: {about}</Message>"
         return _response("", f"<Response><Errors><Error>{error}</Error></Errors></Response>", status=400)
+    if service == "sts":
+        error = f"<Error><Code>{code}</Code><Message>no: {about}</Message></Error>"
+        return _response("", f"<ErrorResponse>{error}</ErrorResponse>", status=400)
     return _response("", {"__type": code, "message": "no"}, status=status)
 
 

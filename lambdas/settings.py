@@ -84,6 +84,9 @@ class TrainSettings(YardSettings):
 
 class SignalSettings(YardSettings):
     stop_document: str
+    host_role_id: str
+    run_role: str
+    """The ARN of the role that credentials of a run are of."""
 
 
 class QuiesceSettings(YardSettings):

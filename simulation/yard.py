@@ -27,6 +27,7 @@ from simulation.aws.pricing import Pricing
 from simulation.aws.s3 import S3, Version
 from simulation.aws.ssm import Ssm
 from simulation.aws.stepfunctions import Execution, Status, StepFunctions
+from simulation.aws.sts import Sts
 from simulation.faults import ONE_AFTER_ANOTHER, READS, Kind, Plan
 from simulation.hosts.machines import Machines
 from simulation.hosts.surroundings import CommandEnd, Host
@@ -67,6 +68,7 @@ class Yard:
         self.dynamodb = DynamoDb(world)
         self.cloudwatch = CloudWatch(world)
         self.notices = Notices(world)
+        self.sts = Sts(world, self.iam)
         services: dict[str, Service] = {
             "ec2": self.ec2,
             "ssm": self.ssm,
@@ -74,6 +76,7 @@ class Yard:
             "dynamodb": self.dynamodb,
             "cloudwatch": self.cloudwatch,
             "sns": self.notices,
+            "sts": self.sts,
             "service-quotas": ServiceQuotas(self.ec2.pools),
             "pricing": Pricing(self.ec2.catalogue.facts),
             "stepfunctions": self.stepfunctions,
@@ -535,6 +538,9 @@ class _SimulatedHost:
         if role is None:
             raise ServiceError("NoCredentials", "the instance has no profile")
         return self.yard.gateway.answer(Caller(self.of.id, role, self.of.id), service, operation, request)
+
+    def aws_as_run(self, access_key: str, service: str, operation: str, /, **request: Any) -> dict[str, Any]:
+        return self.yard.gateway.answer(self.yard.sts.caller(access_key), service, operation, request)
 
     def register(self) -> None:
         self.yard.ssm.register(self.of.id)

@@ -66,6 +66,12 @@ class StorageStack(cdk.Stack):
                 s3.LifecycleRule(
                     id="unfinished-uploads", abort_incomplete_multipart_upload_after=cdk.Duration.days(2)
                 ),
+                s3.LifecycleRule(
+                    id="credentials-of-runs",
+                    prefix="credentials/",
+                    expiration=cdk.Duration.days(1),
+                    noncurrent_version_expiration=cdk.Duration.days(1),
+                ),
                 s3.LifecycleRule(id="replaced-versions", noncurrent_version_expiration=cdk.Duration.days(30)),
                 s3.LifecycleRule(
                     id="replaced-checkpoints-and-logs",

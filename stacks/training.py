@@ -41,19 +41,20 @@ class TrainingStack(cdk.Stack):
         )
         queue = storage.queue
         factory = FunctionFactory(self, settings, storage.bucket, storage.table)
+        host = TrainingHost(self, settings, network, storage, bus)
         snapshot = Snapshot(self, factory, generalize=images.bake.generalize)
         self.train = Train(
             self,
             factory,
             network,
-            host=TrainingHost(self, settings, network, storage, bus).templates,
+            host=host.templates,
             topic_arn=storage.topic_arn,
             release=images.release,
             snapshot=snapshot,
         )
         Launch(self, factory, network, train=self.train, release=images.release)
         Submit(self, factory, queue, train=self.train, bake=images.bake)
-        Signal(self, factory, queue, bus)
+        Signal(self, factory, queue, bus, host=host)
         needed = list(self.node.children)
         prepare = Prepare(self, factory, bake=images.bake)
         workflows = workflows_of(images, self)

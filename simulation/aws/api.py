@@ -27,6 +27,8 @@ class Caller:
     role: str
     """ARN of the role; `root` for the person whose account it is."""
     instance: str | None = None
+    session: str | None = None
+    """The policy, as JSON, that its credentials are narrowed to."""
 
 
 @dataclass(frozen=True)

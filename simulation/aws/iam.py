@@ -8,6 +8,7 @@ pass over in silence is refused.
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -53,6 +54,7 @@ STATEMENT = frozenset(
 class Verdict(StrEnum):
     ALLOWED = "allowed"
     NOT_ALLOWED = "no policy allows it"
+    NOT_BY_SESSION = "the session's policy does not allow it"
     DENIED = "an identity policy denies it"
     DENIED_BY_RESOURCE = "the resource's policy denies it"
 
@@ -75,6 +77,7 @@ REFUSALS: Mapping[str, Refusal] = {
     "s3": Refusal("AccessDenied", 403, quote='"'),
     "sns": Refusal("AuthorizationError", 403),
     "sqs": Refusal("AccessDenied", 403),
+    "sts": Refusal("AccessDenied", 403),
     "iam": Refusal("AccessDenied", 403),
     "cloudwatch": Refusal("AccessDenied", 403),
     "cloudformation": Refusal("AccessDenied", 403),
@@ -128,6 +131,15 @@ class Iam:
             for statement in _listed((self._trusts.get(role) or {}).get("Statement"))
         )
 
+    def trusts_role(self, role: str, other: str) -> bool:
+        """Whether the role lets the other role assume it."""
+        return any(
+            statement["Effect"] == "Allow"
+            and other in _listed((statement.get("Principal") or {}).get("AWS"))
+            and "sts:AssumeRole" in _listed(statement.get("Action"))
+            for statement in _listed((self._trusts.get(role) or {}).get("Statement"))
+        )
+
     def lets_in(self, service: str, check: Check) -> bool:
         """Whether the resource's own policy lets that AWS service (`events.amazonaws.com`) do it."""
         document = self._policy_of(check.resource)
@@ -138,7 +150,7 @@ class Iam:
     def verdict(self, caller: Caller, check: Check) -> Verdict:
         """Of a role, or of a host where its policies name who asks; the same question is answered once."""
         named = any(variables.are_in(each) for each in self._that_name(caller.role, check.action))
-        who = user_id(caller) if named else caller.role
+        who = (user_id(caller) if named else caller.role, caller.session)
         asked = (who, check.action, check.resource, _frozen(check.context))
         found = self._verdicts.get(asked)
         if found is None:
@@ -155,7 +167,7 @@ class Iam:
         if document is not None:
             answer = combine_resource_policy(answer, context, document, ACCOUNT)
         if answer.decision == "Allow":
-            return Verdict.ALLOWED
+            return Verdict.ALLOWED if _session_allows(caller, context) else Verdict.NOT_BY_SESSION
         if answer.decision == "ImplicitDeny":
             return Verdict.NOT_ALLOWED
         return Verdict.DENIED_BY_RESOURCE if answer.resource_policy_arn else Verdict.DENIED
@@ -175,14 +187,23 @@ class Iam:
 
     def _sentence(self, check: Check, caller: Caller, words: Refusal) -> str:
         verdict = Verdict.DENIED if caller.role == "root" else self.verdict(caller, check)
+        kind = "session" if verdict is Verdict.NOT_BY_SESSION else "identity-based"
         reason = {
             Verdict.DENIED: "with an explicit deny in an identity-based policy",
             Verdict.DENIED_BY_RESOURCE: "with an explicit deny in a resource-based policy",
-        }.get(verdict, f"because no identity-based policy allows the {check.action} action")
+        }.get(verdict, f"because no {kind} policy allows the {check.action} action")
         return (
             f"{words.opening}User: {session_arn(caller)} is not authorized to perform: {check.action} "
             f"on resource: {words.quote}{check.resource}{words.quote} {reason}"
         )
+
+
+def _session_allows(caller: Caller, context: EvalContext) -> bool:
+    """What a role may, its session may where the session's policy allows it, too."""
+    if caller.session is None:
+        return True
+    answer: EvalResult = evaluate(context, [_statements([json.loads(caller.session)])])
+    return bool(answer.decision == "Allow")
 
 
 def session_arn(caller: Caller) -> str:

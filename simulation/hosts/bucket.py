@@ -28,10 +28,10 @@ class Unreachable(Exception):  # noqa: N818 - as botocore's
 def patient(ask: Ask) -> Ask:
     """What may pass is tried again as often as the agent's clients do, at once: their pauses are left out."""
 
-    def calling(service: str, operation: str, **request: Any) -> dict[str, Any]:
+    def calling(*asked: str, **request: Any) -> dict[str, Any]:
         for left in reversed(range(TRIES)):
             try:
-                return ask(service, operation, **request)
+                return ask(*asked, **request)
             except ServiceError as error:
                 if not left or not (error.status >= 500 or error.code in PASSING):
                     raise

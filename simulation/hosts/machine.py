@@ -131,6 +131,8 @@ class Machine:
         self.is_registered = False
         self.is_up = False
         self.role = ""
+        self.credentials: dict[str, Any] | None = None
+        """Of its run, as long as its power is on."""
         self.attempt = 0
         self.program: Program | None = None
         self.life: Life | None = None
@@ -138,7 +140,7 @@ class Machine:
         self._flows: list[Flow] = []
         self._kept: dict[str, tuple[str, Mapping[str, Sequence[str]], Done]] = {}
         self._ahead = timedelta()
-        self._ask = patient(host.aws)
+        self._ask, self._ask_as_run = patient(host.aws), patient(host.aws_as_run)
         self._never_registers = False
         self._late_to_register = 0.0
         self._looks = False
@@ -163,6 +165,12 @@ class Machine:
         if self.is_cut_off:
             raise Unreachable
         return self._ask(service, operation, **request)
+
+    def ask_as_run(self, service: str, operation: str, **request: Any) -> dict[str, Any]:
+        """The same with the credentials of its run."""
+        if self.is_cut_off or self.credentials is None:
+            raise Unreachable
+        return self._ask_as_run(self.credentials["AccessKeyId"], service, operation, **request)
 
     def flow(self, steps: Steps, what: str) -> Flow:
         self._flows = [flow for flow in self._flows if not flow.ended]
@@ -368,7 +376,7 @@ class Machine:
             return
         self.is_on = self.is_registered = self.is_up = False
         self._lose_program()
-        self.program = self.life = None
+        self.program = self.life = self.credentials = None
         for flow in self._flows:
             flow.end()
         self._flows = []

@@ -49,6 +49,10 @@ class Host(Protocol):
         """Calls AWS as the host's role: `aws("s3", "get_object", Bucket=..., Key=...)`. Raises ServiceError."""
         ...
 
+    def aws_as_run(self, access_key: str, service: str, operation: str, /, **request: Any) -> dict[str, Any]:
+        """The same with credentials of its run: ExpiredToken once they have ended."""
+        ...
+
     def register(self) -> None:
         """The Systems Manager agent has registered, or is back after a boot: PingStatus Online from now on."""
         ...

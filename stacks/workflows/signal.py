@@ -11,19 +11,28 @@ from stacks.constructs.events import DeadLetterQueue, rule
 from stacks.constructs.function import FunctionFactory
 from stacks.constructs.permissions.hosts import command_hosts, mark_hosts
 from stacks.documents import Document
+from stacks.workflows.train.host import RunRole, TrainingHost
 
 
 class Signal(Construct):
     """EC2's events carry no tags: the function looks every instance up and drops strangers'."""
 
     def __init__(
-        self, scope: cdk.Stack, factory: FunctionFactory, queue: DeadLetterQueue, bus: events.IEventBus
+        self,
+        scope: cdk.Stack,
+        factory: FunctionFactory,
+        queue: DeadLetterQueue,
+        bus: events.IEventBus,
+        *,
+        host: TrainingHost,
     ) -> None:
         super().__init__(scope, "Signal")
         yard = factory.settings.yard
         stop = Document(self, "stop", yard=yard)
-        function = factory.make(self, "signal", STOP_DOCUMENT=stop.document_name)
+        function = factory.make(self, "signal", STOP_DOCUMENT=stop.document_name, HOST_ROLE_ID=host.role_id)
         role = function.its_role
+        run_role = RunRole(self, factory.bucket, taken_by=role)
+        function.add_environment("RUN_ROLE", run_role.role_arn)
         permissions.answer_tasks(role, "Success", "Failure", "Heartbeat")
         permissions.anywhere(
             role, "ssm:DescribeInstanceInformation", "ssm:ListCommandInvocations", "ec2:DescribeInstances"
@@ -32,7 +41,7 @@ class Signal(Construct):
         mark_hosts(role, yard, hold.TAG)
         permissions.read_objects(role, factory.bucket, "runs/")
         permissions.list_objects(role, factory.bucket, "runs/")
-        permissions.write_objects(role, factory.bucket, "runs/*/order.json")
+        permissions.write_objects(role, factory.bucket, "runs/*/order.json", "credentials/")
         permissions.use_ledger(role, factory.table, "GetItem", "Query", "PutItem", "UpdateItem")
         for name, description, pattern in _reports(yard):
             rule(

@@ -268,29 +268,55 @@ def test_only_submit_starts_runs_and_the_clock_what_retires_images_and_a_deploym
         assert "*" not in permission.resource
 
 
-def test_hosts_read_programs_data_and_runs_write_runs_speak_on_one_bus_and_measure(yard: Assembly) -> None:
-    found = sorted(
+def touched(yard: Assembly, role: str) -> list[tuple[str, str]]:
+    return sorted(
         (each.action, each.resource.split("/", 1)[-1] if "/" in each.resource else "")
-        for each in yard.permissions(only(yard, "HostRole"))
+        for each in yard.permissions(only(yard, role))
     )
-    assert found == [
+
+
+def test_hosts_speak_for_themselves_measure_and_read_their_credentials(yard: Assembly) -> None:
+    assert touched(yard, "HostRole") == [
         ("cloudwatch:GetMetricData", ""),
         ("cloudwatch:PutMetricData", ""),
         ("events:PutEvents", ""),
+        ("s3:GetObject", "credentials/${aws:userid}*"),
+        ("s3:ListBucket", ""),
+        ("s3:PutObject", "runs/*/attempts/*/last-words/${aws:userid}*"),
+        ("s3:PutObject", "runs/*/attempts/*/leaving/${aws:userid}*"),
+        ("s3:PutObject", "runs/*/attempts/*/words/${aws:userid}*"),
+    ]
+
+
+def test_runs_read_programs_data_and_runs_and_write_runs(yard: Assembly) -> None:
+    assert touched(yard, "SignalRunRole") == [
         ("s3:DeleteObject", "runs/*/checkpoints/*"),
         ("s3:GetObject", "data/*"),
         ("s3:GetObject", "programs/*"),
         ("s3:GetObject", "runs/*"),
         ("s3:ListBucket", ""),
-        ("s3:PutObject", "runs/*/attempts/*/last-words/${aws:userid}*"),
-        ("s3:PutObject", "runs/*/attempts/*/leaving/${aws:userid}*"),
         ("s3:PutObject", "runs/*/attempts/*/logs/*"),
-        ("s3:PutObject", "runs/*/attempts/*/words/${aws:userid}*"),
         ("s3:PutObject", "runs/*/checkpoints/*"),
         ("s3:PutObject", "runs/*/metrics.json*"),
         ("s3:PutObject", "runs/*/model/*"),
         ("s3:PutObject", "runs/*/tensorboard/*"),
     ]
+
+
+def test_signal_alone_takes_the_role_of_runs_and_any_other_is_for_a_service(yard: Assembly) -> None:
+    """The one role that a session policy narrows; nobody else may have it whole, or read what it gives to hosts."""
+    (role,) = [each for each in yard.resources("AWS::IAM::Role") if each.name.startswith("SignalRunRole")]
+    (statement,) = role.properties["AssumeRolePolicyDocument"]["Statement"]
+    assert plain(statement["Principal"]) == {"AWS": f"{{{yard.role_of('signal')}.Arn}}"}
+    assert yard.may("sts:AssumeRole") == {"SignalRole"}
+    readers = {
+        each
+        for each in yard.may("s3:GetObject")
+        for permission in yard.permissions(only(yard, each))
+        if permission.action == "s3:GetObject"
+        and fnmatch("credentials/AROAHOST:i-1.json", permission.resource.split("/", 1)[-1])
+    }
+    assert readers == set()
 
 
 @pytest.mark.parametrize(
@@ -304,16 +330,17 @@ def test_hosts_read_programs_data_and_runs_write_runs_speak_on_one_bus_and_measu
 def test_no_host_writes_what_the_yard_says_of_a_run_or_what_another_says(yard: Assembly, key: str) -> None:
     own = [
         each.resource.split("/", 1)[-1].replace("${aws:userid}", "AROAHOST:i-1")
-        for each in yard.permissions(only(yard, "HostRole"))
+        for role in ("HostRole", "SignalRunRole")
+        for each in yard.permissions(only(yard, role))
         if each.action == "s3:PutObject"
     ]
     assert not [each for each in own if fnmatch(f"runs/victim/{key}", each)]
     assert [each for each in own if fnmatch("runs/mine/attempts/1/words/AROAHOST:i-1.json", each)]
 
 
-def test_signal_writes_orders_and_nothing_else_into_the_bucket(yard: Assembly) -> None:
-    (permission,) = of(yard, "signal", "s3:PutObject")
-    assert permission.resource.split("/", 1)[1] == "runs/*/order.json*"
+def test_signal_writes_orders_and_credentials_and_nothing_else_into_the_bucket(yard: Assembly) -> None:
+    written = {each.resource.split("/", 1)[1] for each in of(yard, "signal", "s3:PutObject")}
+    assert written == {"runs/*/order.json*", "credentials/*"}
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """S3 in the host's words. The only file that knows its error codes; the client retries hiccups by itself."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -35,21 +35,25 @@ class Changed:
 
 
 class Bucket:
-    """Every method raises AccessDenied (naming action and key), Missing, or HostTrouble. Safe to share by threads."""
+    """Every method raises AccessDenied (naming action and key), Missing, or HostTrouble. Safe to share by threads.
 
-    def __init__(self, s3: Any, name: str) -> None:
+    `credentials`: the environment by which commands find those that the client has."""
+
+    def __init__(self, s3: Any, name: str, credentials: Mapping[str, str] | None = None) -> None:
         self._s3 = s3
         self.name = name
+        self._credentials = dict(credentials or {})
+        self._role = "role of runs" if credentials else "host role"
 
     @property
     def region(self) -> str:
         return str(self._s3.meta.region_name)
 
     @property
-    def endpoint(self) -> str | None:
-        """Where S3 is, unless it is AWS's own."""
+    def environment(self) -> dict[str, str]:
+        """What s5cmd needs to reach the same: where S3 is, unless it is AWS's own, and credentials."""
         url = str(self._s3.meta.endpoint_url)
-        return None if ".amazonaws.com" in url else url
+        return self._credentials | ({} if ".amazonaws.com" in url else {"S3_ENDPOINT_URL": url})
 
     def key_of(self, uri: str) -> str:
         """The key of an s3 URI of this bucket."""
@@ -149,7 +153,7 @@ class Bucket:
                 self._explain(error, "s3:DeleteObject", batch[0]["Key"])
             for refused in answer.get("Errors", []):
                 if refused["Code"] in DENIED:
-                    raise AccessDenied("s3:DeleteObject", self.uri(refused["Key"]))
+                    raise AccessDenied("s3:DeleteObject", self.uri(refused["Key"]), role=self._role)
                 raise HostTrouble(f"deleting {self.uri(refused['Key'])} failed: {refused['Code']}")
 
     def uri(self, key: str) -> str:
@@ -158,7 +162,7 @@ class Bucket:
     def trouble(self, code: str, action: str, key: str, message: str) -> HostTrouble:
         """What S3's error code means for the host; `message` is S3's own sentence."""
         if code in DENIED:
-            return AccessDenied(action, self.uri(key))
+            return AccessDenied(action, self.uri(key), role=self._role)
         if code in ABSENT:
             return Missing(
                 f"{self.uri(key)} does not exist; upload it, or correct the job file, and start again"

@@ -21,9 +21,11 @@ class HostTrouble(Exception):  # noqa: N818 - the word fits the tree, its childr
 
 
 class AccessDenied(HostTrouble):
-    def __init__(self, action: str, resource: str) -> None:
+    """`role`: whose permission it would be."""
+
+    def __init__(self, action: str, resource: str, *, role: str = "host role") -> None:
         super().__init__(
-            f"access denied: the host role lacks {action} on {resource}; allow it in the host role and start again",
+            f"access denied: the {role} lacks {action} on {resource}; allow it in the {role} and start again",
             final=True,
         )
         self.action = action

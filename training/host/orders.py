@@ -44,10 +44,11 @@ def latest(word: str, places: Places) -> Order | None:
         return None
 
 
-def write_whole(path: Path, text: str) -> None:
-    """Readers see the old text or the new, never half."""
+def write_whole(path: Path, text: str, *, mode: int = 0o666) -> None:
+    """Readers see the old text or the new, never half. `mode`: who may read it, as the umask lets them."""
     path.parent.mkdir(parents=True, exist_ok=True)
     half = path.with_name(f".{path.name}.{os.getpid()}")
+    half.touch(mode)
     half.write_text(text)
     half.replace(path)
 

@@ -155,6 +155,16 @@ class Places:
         return self.run / "started-again"
 
     @property
+    def credentials(self) -> Path:
+        """Those of the run, as a credential process prints them."""
+        return self.run / "credentials.json"
+
+    @property
+    def aws_config(self) -> Path:
+        """The AWS config by which programs find them."""
+        return self.run / "aws-config"
+
+    @property
     def orders(self) -> Path:
         return self.run / "orders"
 

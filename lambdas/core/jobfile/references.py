@@ -6,7 +6,7 @@ from typing import Any
 
 from lambdas.core.model.job import Job, Sharding
 from lambdas.core.values.lazy import dataclass
-from lambdas.core.values.validation import Fault
+from lambdas.core.values.validation import Fault, shown
 
 HEAD_BYTES = 32 * 1024**2
 """How much of `program.source` to read: up to this size an archive is looked into, a larger one the host reads."""
@@ -54,10 +54,23 @@ def in_words(warnings: tuple[str, ...]) -> str:
     return f"no fault found, but: {'; '.join(warnings)}" if warnings else "no fault found"
 
 
-def resume_fault(run: str, latest: Mapping[str, Any] | None) -> Fault | None:
-    """`latest` is the latest.json of the run to resume from; None where it has none."""
-    if latest is not None and latest.get("key"):
-        return None
+def owner_of_checkpoint(
+    run: str, latest: Mapping[str, Any] | None, job: Mapping[str, Any] | None
+) -> str | Fault:
+    """The run whose folder holds the last checkpoint of `run`: its own, or the one that it was resumed from itself and
+    never saved after. `latest` and `job` are its latest.json, which its hosts write, and its job.json, which they do
+    not; None where there is none."""
+    key = str((latest or {}).get("key") or "")
+    resumed = ((job or {}).get("checkpoints") or {}).get("resume")
+    for owner in (run, resumed):
+        if owner and key.startswith(f"runs/{owner}/checkpoints/"):
+            return str(owner)
+    if key:
+        return Fault(
+            "checkpoints.resume",
+            f"runs/{run}/checkpoints/latest.json names {shown(key)}, which is neither a checkpoint of {run} nor of the "
+            "run that it was resumed from; name the run whose checkpoint it is, or leave it out",
+        )
     return Fault(
         "checkpoints.resume",
         f"there is no checkpoint of {run} in the bucket (runs/{run}/checkpoints/latest.json); name another run, or "

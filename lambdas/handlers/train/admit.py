@@ -1,5 +1,9 @@
 """Admit: read and check the job, and what it points to in the bucket; write the run to the ledger."""
 
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
 from lambdas import settings
 from lambdas.aws import s3
 from lambdas.aws.ledger import Ledger
@@ -14,7 +18,7 @@ from lambdas.core.run import places as run_places
 from lambdas.core.run.places import YardLimits
 from lambdas.core.run.records import RunUpdate
 from lambdas.core.values import wire
-from lambdas.core.values.validation import InputFaults
+from lambdas.core.values.validation import Fault, InputFaults
 from lambdas.settings import TrainAdmitSettings
 from lambdas.steps import admission, places, uploads
 from lambdas.steps.admission import Admission
@@ -72,15 +76,34 @@ def _checked(
     if isinstance(parsed, InputFaults):
         return parsed, ()
     findings = references.findings(parsed, _source_facts(parsed), _data_facts(parsed))
+    faults = (*findings.faults, *run_places.faults(parsed, limits))
     resume = parsed.checkpoints.resume
-    fault = references.resume_fault(resume, s3.get_json(yard_bucket, _latest(resume))) if resume else None
-    faults = (*findings.faults, *([fault] if fault else ()), *run_places.faults(parsed, limits))
+    if resume:
+        owner = _owner_of_checkpoint(resume, yard_bucket)
+        if isinstance(owner, Fault):
+            faults = (*faults, owner)
+        else:
+            parsed = replace(parsed, checkpoints=replace(parsed.checkpoints, resume=owner))
     return InputFaults(source.name, faults) if faults else parsed, findings.warnings
+
+
+def _owner_of_checkpoint(run: str, yard_bucket: str) -> str | Fault:
+    """Hosts may read the checkpoints of that run beside their own (bucket_access.py)."""
+    latest, job = (_document(yard_bucket, key) for key in (_latest(run), f"runs/{run}/job.json"))
+    return references.owner_of_checkpoint(run, latest, job)
+
+
+def _document(yard_bucket: str, key: str) -> Mapping[str, Any] | None:
+    """None also for what is no document: a program may have written it."""
+    try:
+        return s3.get_json(yard_bucket, key)
+    except ValueError:
+        return None
 
 
 def _go_on_from(earlier: str, run: str, yard_bucket: str) -> None:
     """The run's first checkpoint is the other's last: it stays where it is, and is restored from there."""
-    latest = s3.get_json(yard_bucket, _latest(earlier))
+    latest = _document(yard_bucket, _latest(earlier))
     if latest:
         s3.put_json_once(yard_bucket, _latest(run), {**latest, "before": []})
 

@@ -1,4 +1,5 @@
-"""What hosts say: ready, started, progress, checkpointed, finished, stopped, failed, hold (contracts/signals.md)."""
+"""What hosts say: credentials, ready, started, progress, checkpointed, finished, stopped, failed, hold
+(contracts/signals.md)."""
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
@@ -21,6 +22,7 @@ from lambdas.core.run.recovery import Trouble
 from lambdas.core.values import wire
 from lambdas.steps import attempts, orders
 from lambdas.steps.observability import logger
+from lambdas.steps.signals import credentials
 from lambdas.steps.signals.context import SignalContext
 
 GIVEN_UP = "checkpoint"
@@ -314,6 +316,7 @@ def _entry(
 
 
 BY_WORD: Mapping[str, Callable[[SignalContext, FromHost, datetime], str]] = {
+    "credentials": credentials.give,
     "ready": _ready,
     "started": _started,
     "progress": _progress,

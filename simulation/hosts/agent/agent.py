@@ -12,6 +12,7 @@ from typing import Any
 from simulation.hosts.agent import checkpoints
 from simulation.hosts.agent.attempt import Attempt
 from simulation.hosts.agent.outbox import UNREACHABLE_SECONDS, Outbox
+from simulation.hosts.agent.renewal import Renewal
 from simulation.hosts.agent.watchdog import Watchdog
 from simulation.hosts.bucket import bucket_of
 from simulation.hosts.faults import DiskFull, ProgramEnds
@@ -53,7 +54,8 @@ class Agent:
 
     def __init__(self, machine: Machine, identity: Identity, tags: RunTags) -> None:
         self.machine = machine
-        self.bucket = bucket_of(machine.ask, tags.bucket)
+        self.bucket = bucket_of(machine.ask_as_run, tags.bucket)
+        self._mailbox = bucket_of(machine.ask, tags.bucket)
         self.orders: dict[str, Order] = {}
         self.going_down = False
         self._identity, self._tags = identity, tags
@@ -63,7 +65,8 @@ class Agent:
         self._trouble: HostTrouble | None = None
         self._seen = ""
         self._is_down = False
-        self._outbox = Outbox(machine, tags.sender, self.bucket, run=tags.run)
+        self._outbox = Outbox(machine, tags.sender, self._mailbox, run=tags.run)
+        self._renewal = Renewal(machine, self._mailbox, tags.sender, say=self.say, attempt=tags.attempt)
         self.watchdog = Watchdog(machine, tags.lease, changed=self.wake, leave=self._leave)
         self._state = self._recalled()
         machine.attempt = self._state.attempt
@@ -124,7 +127,7 @@ class Agent:
                 if order:
                     self.order(order.word, order.run, order.attempt)
                     if order.word == "stop":
-                        self.bucket.write(standing_order.taken_key(order, self._tags.sender), b"{}")
+                        self._mailbox.write(standing_order.taken_key(order, self._tags.sender), b"{}")
                 self._seen = found.etag if found else self._seen
                 return
             except HostTrouble:
@@ -208,6 +211,7 @@ class Agent:
         if self._state.phase != "fetching":
             return disk.job
         yield from self.machine.stage("fetch")
+        yield from self._renewal.wait()
         job: dict[str, Any] = json.loads(self.bucket.read(f"runs/{self._tags.run}/job.json"))
         source = (job.get("program") or {}).get("source")
         if source:

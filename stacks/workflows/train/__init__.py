@@ -65,10 +65,9 @@ class Train(Workflow):
         cdk.CfnOutput(cdk.Stack.of(self), "Limits", value=settings.limits)
         role = function.its_role
         permissions.read_versions(role, self.bucket, "jobs/")
-        permissions.read_objects(role, self.bucket, "jobs/", "programs/", "runs/*/checkpoints/latest.json")
-        permissions.list_objects(
-            role, self.bucket, "jobs/", "programs/", "data/", "runs/*/checkpoints/latest.json"
-        )
+        of_runs = ("runs/*/checkpoints/latest.json", "runs/*/job.json")
+        permissions.read_objects(role, self.bucket, "jobs/", "programs/", *of_runs)
+        permissions.list_objects(role, self.bucket, "jobs/", "programs/", "data/", *of_runs)
         permissions.write_objects(role, self.bucket, "runs/")
         permissions.use_ledger(role, self.table, "GetItem", "Query", "PutItem", "UpdateItem")
 

@@ -2,6 +2,8 @@
 
 import aws_cdk as cdk
 from aws_cdk import aws_events as events
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from stacks.constructs import permissions
@@ -11,17 +13,20 @@ from stacks.settings import YardSettings
 from stacks.storage import StorageStack
 
 ITSELF = "${aws:userid}"
+LEFT = tuple(f"runs/*/attempts/*/{each}/{ITSELF}" for each in ("words", "last-words", "leaving"))
+"""Word that a host leaves of its own, in no other's name."""
+CREDENTIALS = f"credentials/{ITSELF}"
 WRITTEN = (
     *(f"runs/*/{each}" for each in ("checkpoints/", "tensorboard/", "model/", "metrics.json")),
     "runs/*/attempts/*/logs/",
-    *(f"runs/*/attempts/*/{each}/{ITSELF}" for each in ("words", "last-words", "leaving")),
 )
-"""Where hosts write, of their own word in no other's name. job.json, order.json, cluster.json, recipe.json, a bake's
-tests and all that the yard says of a run are in no such place."""
+"""Where runs write. job.json, order.json, cluster.json, recipe.json, a bake's tests and all that the yard says of a run
+are in no such place."""
 
 
 class TrainingHost(Construct):
-    """One role for all hosts. What the yard tells them and what it makes of a run, they can only read."""
+    """One role for all hosts, which may speak for themselves and nothing else; the bucket they use by credentials of
+    their run (RunRole)."""
 
     def __init__(
         self,
@@ -33,15 +38,15 @@ class TrainingHost(Construct):
     ) -> None:
         super().__init__(scope, "Host")
         role, bucket = HostRole(self, "Role", description="What hosts of the yard may do"), storage.bucket
-        permissions.read_objects(role, bucket, "programs/", "data/", "runs/")
-        permissions.write_objects(role, bucket, *WRITTEN)
-        permissions.delete_objects(role, bucket, "runs/*/checkpoints/")
-        permissions.list_objects(role, bucket, "programs/", "data/", "runs/")
+        permissions.write_objects(role, bucket, *LEFT)
+        permissions.read_objects(role, bucket, CREDENTIALS)
+        permissions.list_objects(role, bucket, CREDENTIALS)
         permissions.allow(
             role, ["events:PutEvents"], [bus.event_bus_arn], {"StringEquals": {"events:source": OF_ITSELF}}
         )
         permissions.publish_metrics(role)
         permissions.anywhere(role, "cloudwatch:GetMetricData")
+        self.role_id = role.role_id
         self.templates = HostTemplates(
             self,
             yard=settings.yard,
@@ -56,3 +61,20 @@ class TrainingHost(Construct):
                 "trainyard:role": role.role_id,
             },
         )
+
+
+class RunRole(iam.Role):
+    """What any run may do in the bucket; whoever takes it narrows it to one (lambdas/core/run/bucket_access.py)."""
+
+    def __init__(self, scope: Construct, bucket: s3.IBucket, *, taken_by: iam.Role) -> None:
+        super().__init__(
+            scope,
+            "RunRole",
+            assumed_by=iam.ArnPrincipal(taken_by.role_arn),
+            description="What runs of the yard may do in its bucket",
+        )
+        permissions.read_objects(self, bucket, "programs/", "data/", "runs/")
+        permissions.write_objects(self, bucket, *WRITTEN)
+        permissions.delete_objects(self, bucket, "runs/*/checkpoints/")
+        permissions.list_objects(self, bucket, "programs/", "data/", "runs/")
+        permissions.allow(taken_by, ["sts:AssumeRole"], [self.role_arn])

@@ -27,6 +27,7 @@ from training.host.orders import Order
 from training.host.places import Places
 
 INSTANCE, IMAGE = "i-0123456789abcdef0", "ami-0123456789abcdef0"
+CREDENTIALS = f"credentials/AROAHOST:{INSTANCE}.json"
 Way = Literal["ssm", "bucket"]
 BOTH_WAYS: Collection[Way] = ("ssm", "bucket")
 """How an order comes to a host: by a document of Systems Manager, and by the order that stands in the bucket."""
@@ -90,6 +91,7 @@ class Yard:
         name = f"yard-{uuid.uuid4().hex[:8]}"
         self.bucket = self.bus = name
         self.cloud.client("s3").create_bucket(Bucket=name)
+        self.give(Credentials())
         sqs, events = self.cloud.client("sqs"), self.cloud.client("events")
         self.queue = sqs.create_queue(QueueName=name)["QueueUrl"]
         events.create_event_bus(Name=name)
@@ -115,6 +117,12 @@ class Yard:
     def keys(self, prefix: str) -> list[str]:
         found = self.cloud.client("s3").list_objects_v2(Bucket=self.bucket, Prefix=prefix)
         return [item["Key"] for item in found.get("Contents", [])]
+
+    def give(self, who: Credentials) -> None:
+        """As the function signal leaves the run's credentials for the host."""
+        until = (datetime.now(UTC) + timedelta(hours=1)).isoformat()
+        given = {"Version": 1, "AccessKeyId": who.key, "SecretAccessKey": who.secret, "Expiration": until}
+        self.put(CREDENTIALS, json.dumps(given | {"SessionToken": who.token or ""}))
 
     def prepare(self, code: str, *, program: dict[str, Any] | None = None, **changes: Any) -> None:
         """Program, data and job in the bucket."""

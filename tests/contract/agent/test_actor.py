@@ -22,7 +22,7 @@ from simulation.hosts.machines import Machines
 from simulation.hosts.surroundings import CommandEnd
 from simulation.world.world import World
 from tests.contract.agent.host import BOTH_WAYS, IMAGE, INSTANCE, MetadataService, Way, Yard
-from tests.contract.conftest import REGION, Cloud
+from tests.contract.conftest import REGION, Cloud, Credentials
 
 PROGRAM = """
 import argparse, hashlib, json, os, pathlib, signal, sys, time
@@ -135,6 +135,10 @@ class SimulatedHost:
                 (entry["DetailType"], json.loads(entry["Detail"])["attempt"]) for entry in request["Entries"]
             ]
         return answer
+
+    def aws_as_run(self, access_key: str, service: str, operation: str, /, **request: Any) -> dict[str, Any]:
+        assert access_key == Credentials().key
+        return self.aws(service, operation, **request)
 
     def register(self) -> None:
         pass

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.contract.agent.host import IMAGE, INSTANCE, MetadataService, Yard, become
+from tests.contract.agent.host import CREDENTIALS, IMAGE, INSTANCE, MetadataService, Yard, become
 from tests.contract.conftest import REGION, allow, eventually
 from training.host import orders
 from training.host.agent.agent import run_tags
@@ -267,31 +267,30 @@ def test_what_cannot_get_better_is_said_once_and_is_final(
     assert words in failed["reason"]
 
 
-def test_a_missing_permission_is_named(yard: Yard, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_permission_is_named(yard: Yard) -> None:
     everything = f"arn:aws:s3:::{yard.bucket}/*"
-    become(
-        monkeypatch,
+    yard.give(
         yard.cloud.acting_as(
-            allow("events:PutEvents"),
             allow(["s3:PutObject", "s3:DeleteObject"], everything),
             allow("s3:GetObject", f"arn:aws:s3:::{yard.bucket}/runs/*"),
             allow("s3:ListBucket"),
-        ),
+        )
     )
     yard.start_agent()
     failed = yard.hear("failed")
     assert failed["final"]
-    assert f"s3:GetObject on s3://{yard.bucket}/" in failed["reason"]
+    assert f"the role of runs lacks s3:GetObject on s3://{yard.bucket}/" in failed["reason"]
 
 
 def test_a_host_that_may_not_speak_leaves_its_last_words_and_ends(
     yard: Yard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    yard.cloud.client("s3").delete_object(Bucket=yard.bucket, Key=CREDENTIALS)
     become(monkeypatch, yard.cloud.acting_as(allow("s3:*")))
     yard.start_agent()
     eventually(lambda: yard.powered_off)
     words = json.loads(yard.read(f"runs/{yard.run}/attempts/1/last-words/AROAHOST:{INSTANCE}.json"))
-    assert (words["signal"], words["final"], words["unsaid"]) == ("failed", True, "ready")
+    assert (words["signal"], words["final"], words["unsaid"]) == ("failed", True, "credentials")
     assert "events:PutEvents" in words["reason"]
 
 

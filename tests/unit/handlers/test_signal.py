@@ -22,6 +22,7 @@ from lambdas.steps.signals.context import SignalContext
 from tests.unit.handlers.conftest import Log
 
 AT = "2026-11-20T12:00:00.000Z"
+RUN_ROLE = "arn:aws:iam::123456789012:role/runs"
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 JOB: dict[str, Any] = {"name": "digits", "program": {"module": "m"}, "cluster": {"workers": 2}}
 HOST = {
@@ -68,11 +69,69 @@ def _exact(value: Any) -> Any:
 
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch) -> Iterator[Run]:
-    yard = SignalSettings(yard="trainyard", table_name="ledger", bucket_name="bucket", stop_document="stop")
+    yard = SignalSettings(
+        yard="trainyard",
+        table_name="ledger",
+        bucket_name="bucket",
+        stop_document="stop",
+        host_role_id="AROAHOST",
+        run_role=RUN_ROLE,
+    )
     monkeypatch.setattr(settings, "read", lambda _: yard)
     monkeypatch.setattr(signal, "clock", lambda: NOON)
     with answering(Recorded(hosts={})) as account:
         yield Run(account)
+
+
+GIVEN = "credentials/AROAHOST:i-a.json"
+
+
+def test_a_host_that_asks_has_credentials_of_its_run_for_an_hour(run: Run) -> None:
+    assert run.says("i-a", "credentials") == "i-a has credentials until 2026-11-20T13:00:00+00:00"
+    (asked,) = run.account.assumed
+    assert (asked["RoleArn"], asked["RoleSessionName"], asked["DurationSeconds"]) == (RUN_ROLE, "i-a", "3600")
+    assert "runs/r/*" in asked["Policy"]
+    assert json.loads(run.account.objects[GIVEN]) == {
+        "Version": 1,
+        "AccessKeyId": "ASIA1",
+        "SecretAccessKey": "s",
+        "SessionToken": "t",
+        "Expiration": "2026-11-20T13:00:00+00:00",
+    }
+
+
+def test_a_policy_that_finds_no_room_in_the_token_is_made_shorter(run: Run) -> None:
+    data = {f"d{number}": {"source": f"s3://bucket/data/{'folder' * 9}/{number}/"} for number in range(8)}
+    run.put("run", job=_exact(JOB | {"data": data}))
+    run.account.policy_room = 600
+    run.says("i-a", "credentials")
+    lengths = [len(asked["Policy"]) for asked in run.account.assumed]
+    assert lengths == sorted(lengths, reverse=True)
+    assert lengths[-1] <= 600
+    assert GIVEN in run.account.objects
+
+
+def test_where_sts_takes_no_policy_at_all_the_run_ends_with_that(run: Run) -> None:
+    run.account.policy_room = 10
+    assert "STS takes no policy for r" in run.says("i-a", "credentials")
+    ((_, _, said),) = run.account.answered
+    assert "STS takes no policy for r" in said["cause"]
+
+
+@pytest.mark.parametrize("changes", [{"ended": AT}, {"job": None}])
+def test_nobody_has_credentials_of_a_run_that_is_over_or_trains_nothing(
+    run: Run, changes: dict[str, Any]
+) -> None:
+    run.put("run", **changes)
+    assert run.says("i-a", "credentials") == "not a host of a live run"
+    assert run.account.assumed == []
+
+
+def test_a_stranger_has_no_credentials(run: Run) -> None:
+    run.account.table["instance#i-other", "run"] = {"run": "other", "attempt": 1}
+    for host in ("i-stranger", "i-other"):
+        run.says(host, "credentials")
+    assert run.account.assumed == []
 
 
 def test_hosts_that_give_a_damaged_checkpoint_up_stay_for_the_next_attempt(run: Run) -> None:

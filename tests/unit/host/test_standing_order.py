@@ -56,7 +56,8 @@ def places(tmp_path: Path) -> Places:
 
 def standing(s3: S3, places: Places, phase: str = "waiting") -> StandingOrder:
     me = Sender("bus", f"AROAHOST:{ME}")
-    return StandingOrder(Bucket(s3, "bucket"), "run-1", places, instance=ME, sender=me, phase=lambda: phase)
+    bucket = Bucket(s3, "bucket")
+    return StandingOrder(bucket, bucket, "run-1", places, instance=ME, sender=me, phase=lambda: phase)
 
 
 def taken(places: Places, word: str = "start") -> int | None:

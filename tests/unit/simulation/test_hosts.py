@@ -66,6 +66,10 @@ class Instance:
     def aws(self, service: str, operation: str, /, **request: Any) -> dict[str, Any]:
         return self.yard.answer(service, operation, request)
 
+    def aws_as_run(self, access_key: str, service: str, operation: str, /, **request: Any) -> dict[str, Any]:
+        assert access_key == "ASIARUN"
+        return self.yard.answer(service, operation, request)
+
     def register(self) -> None:
         self.yard.registered[self.instance] = self.yard.world.now
 
@@ -108,13 +112,20 @@ class Yard:
     def put_events(self, request: dict[str, Any]) -> dict[str, Any]:
         for entry in request["Entries"]:
             assert (entry["Source"][:24], entry["EventBusName"]) == ("trainyard.host/AROAHOST:", "yard-bus")
-            self.events.append({"time": self.world.now, **json.loads(entry["Detail"])})
+            self._hear(entry["Source"].partition("/")[2], json.loads(entry["Detail"]))
         return {"FailedEntryCount": 0, "Entries": [{"EventId": "1"}]}
+
+    def _hear(self, sender: str, event: dict[str, Any]) -> None:
+        if event["signal"] != "credentials":
+            self.events.append({"time": self.world.now, **event})
+            return
+        given = {"AccessKeyId": "ASIARUN", "Expiration": (self.world.now + timedelta(hours=1)).isoformat()}
+        self.objects[f"credentials/{sender}.json"] = json.dumps(given).encode()
 
     def get_object(self, request: dict[str, Any]) -> dict[str, Any]:
         if request["Key"] not in self.objects:
             raise ServiceError("NoSuchKey", "The specified key does not exist.", status=404)
-        return {"Body": self.objects[request["Key"]]}
+        return {"Body": self.objects[request["Key"]], "ETag": "e"}
 
     def put_object(self, request: dict[str, Any]) -> dict[str, Any]:
         self.objects[request["Key"]] = request["Body"]
@@ -504,7 +515,7 @@ def test_a_host_that_may_not_put_events_leaves_its_last_words_and_powers_off() -
     (host,) = yard.launch(1)
     yard.run(200)
     words = yard.json(f"attempts/1/last-words/AROAHOST:{host.instance}.json")
-    assert (words["signal"], words["unsaid"], words["final"]) == ("failed", "ready", True)
+    assert (words["signal"], words["unsaid"], words["final"]) == ("failed", "credentials", True)
     assert host.state == "off"
 
 

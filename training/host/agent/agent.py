@@ -15,11 +15,12 @@ from typing import Any
 import boto3
 from botocore.config import Config
 
-from training.host import orders
-from training.host.agent import hold, lease, standing_order, state, systems_manager
+from training.host import credentials, orders
+from training.host.agent import hold, lease, renewal, standing_order, state, systems_manager
 from training.host.agent.attempt import Attempt, Outcome
 from training.host.agent.lease import Lease
 from training.host.agent.membership import join, recall_assignment
+from training.host.agent.renewal import RunCredentials
 from training.host.agent.standing_order import StandingOrder
 from training.host.agent.watchdog import Watchdog, power_off
 from training.host.bucket import Bucket
@@ -182,13 +183,18 @@ class Agent:
         self._began = time.monotonic()
         self._born = datetime.now(UTC)
         self._power_off = power_off
-        self._bucket = Bucket(session.client("s3", config=CALLS), tags.bucket)
+        credentials.configure(places)
+        as_run = credentials.session(places, identity.region)
+        self._bucket = Bucket(
+            as_run.client("s3", config=CALLS), tags.bucket, credentials=credentials.environment(places)
+        )
+        mailbox = Bucket(session.client("s3", config=CALLS), tags.bucket)
         self._disk = Disk(places.reserve)
         self._watchdog = Watchdog(metadata, tags.lease, self._leave, held=hold.held_until(identity.tags))
         self._outbox = Outbox(
             session.client("events", config=CALLS),
             tags.sender,
-            self._bucket,
+            mailbox,
             run=tags.run,
             instance=identity.instance,
             on_mute=power_off,
@@ -197,15 +203,20 @@ class Agent:
             places.state, run=tags.run, instance=identity.instance, attempt=tags.attempt
         )
         self._job: dict[str, Any] = {}
-        standing = StandingOrder(
+        self._credentials = RunCredentials(
+            mailbox, tags.sender, places, say=self._outbox.put, attempt=tags.attempt
+        )
+        self._renewal = Repeat("credentials", lambda _: self._credentials.turn(), every=renewal.LOOK_SECONDS)
+        self._standing = StandingOrder(
             self._bucket,
+            mailbox,
             tags.run,
             places,
             instance=identity.instance,
             sender=tags.sender,
             phase=lambda: self._state.phase,
         )
-        self._listening = Repeat("orders", lambda _: standing.turn(), every=standing_order.LOOK_SECONDS)
+        self._listening = Repeat("orders", lambda _: self._listen(), every=standing_order.LOOK_SECONDS)
 
     def work(self) -> None:
         """Fetch, then attempt after attempt until there is nothing left to do but wait for the end."""
@@ -213,6 +224,7 @@ class Agent:
         self._outbox.start()
         if self._state.phase == "new":
             self._clear_what_another_left()
+        self._renewal.start()
         self._listening.start()
         self._disk.hold()
         while self._state.phase != "done":
@@ -232,6 +244,10 @@ class Agent:
                 return
         self._say_lease_is_over()
         self._watchdog.join()
+
+    def _listen(self) -> None:
+        if self._credentials.are_there:
+            self._standing.turn()
 
     def go_down(self, number: int, frame: FrameType | None) -> None:
         """The machine goes down: a program that runs is asked to checkpoint, anything else needs no orderly end."""
@@ -265,6 +281,7 @@ class Agent:
         if self._state.phase != "fetching":
             job: dict[str, Any] = json.loads(self._places.job.read_text())
             return job
+        self._credentials.wait()
         job = fetch_job(self._bucket, self._tags.run, self._places)
         fetch_all(self._bucket, job, self._places)
         restore.fetch_ahead(self._bucket, self._tags.run, self._places)

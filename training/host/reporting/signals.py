@@ -18,7 +18,7 @@ from training.host.bucket import Bucket
 from training.host.errors import HostTrouble
 from training.host.program.ending import Failed
 
-SUPERSEDED = {"ready", "progress"}
+SUPERSEDED = {"credentials", "ready", "progress"}
 ENDINGS = {"finished", "stopped", "failed"}
 """What ends a host's part in an attempt: left in the bucket too, since an event may be lost on its way."""
 RETRY_SECONDS = 5.0

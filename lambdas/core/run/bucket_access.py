@@ -1,0 +1,65 @@
+"""What the hosts of a run may reach in the bucket, as the session policy of their credentials. Pure.
+
+The role behind it says what any run may do at all; the policy names the run, its source and its data.
+docs.aws.amazon.com/STS/latest/APIReference/API_AssumeRole.html
+"""
+
+import json
+from collections.abc import Sequence
+
+from lambdas.core.model.job import Job
+
+LONGEST = 2048
+"""Characters that STS takes."""
+NOT_LITERAL = "*?$"
+"""What a policy reads as something else."""
+
+
+def session_policy(bucket: str, run: str, job: Job, *, partition: str = "aws", longest: int = LONGEST) -> str:
+    """No longer than `longest` characters, or as short as it can be: names too long for it give way, the longest first,
+    to the folder that they are in."""
+    uris = (job.program.source, *(each.source for each in job.data.values()))
+    places = {_literal(_key(uri)) for uri in uris if uri}
+    earlier = [f"runs/{job.checkpoints.resume}/checkpoints/"] if job.checkpoints.resume else []
+    while True:
+        policy = _policy(f"arn:{partition}:s3:::{bucket}", f"runs/{run}/", [*earlier, *sorted(places)])
+        long = max(places, key=lambda place: (len(place), place), default="")
+        folder = _folder_of(long)
+        if len(policy) <= longest or not folder:
+            return policy
+        places = {place for place in places if not place.startswith(folder)} | {folder}
+
+
+def _policy(bucket: str, own: str, places: Sequence[str]) -> str:
+    """`places`: keys, and folders with all below them, of which the role behind it may read."""
+    read = [f"{place}*" if place.endswith("/") else place for place in places]
+    listed = [f"{own}*", *(each for each in read if each.endswith("*"))]
+    statements = [
+        _allow("s3:*", [f"{bucket}/{own}*"]),
+        _allow("s3:ListBucket", [bucket], {"StringLikeIfExists": {"s3:prefix": listed}}),
+        _allow("kms:*", ["*"]),
+    ]
+    if read:
+        statements.append(_allow("s3:GetObject", [f"{bucket}/{each}" for each in read]))
+    return json.dumps({"Version": "2012-10-17", "Statement": statements}, separators=(",", ":"))
+
+
+def _allow(action: str, on: list[str], when: object = None) -> dict[str, object]:
+    return {"Effect": "Allow", "Action": action, "Resource": on} | ({"Condition": when} if when else {})
+
+
+def _key(uri: str) -> str:
+    return uri.partition("://")[2].partition("/")[2]
+
+
+def _literal(key: str) -> str:
+    """The key, or the folder in it before anything that a policy would not take as it stands."""
+    while any(character in key for character in NOT_LITERAL):
+        key = _folder_of(key)
+    return key
+
+
+def _folder_of(place: str) -> str:
+    """The one that it is in; "" for what is at the top."""
+    folder = place.rstrip("/").rpartition("/")[0]
+    return f"{folder}/" if folder else ""

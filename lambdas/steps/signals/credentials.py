@@ -1,0 +1,43 @@
+"""Credentials of a run: what lets its hosts read and write their own part of the bucket (contracts/bucket.md).
+
+A host asks for them by a signal, so that IAM vouches for who asks, and finds them where only it can read. They are of
+a role that this function alone may take, narrowed to the run, and end after an hour.
+"""
+
+from datetime import datetime
+
+from lambdas.aws import s3, sts
+from lambdas.core.edges.events import FromHost
+from lambdas.core.model.errors import Misconfigured
+from lambdas.core.model.job import Job
+from lambdas.core.run.bucket_access import LONGEST, session_policy
+from lambdas.settings import SignalSettings
+from lambdas.steps.signals.context import SignalContext
+
+SECONDS = 3600
+"""The most that STS gives to who has credentials of a role itself."""
+SHORTEST = LONGEST // 16
+
+
+def give(context: SignalContext, signal: FromHost, now: datetime) -> str:
+    """To a host of a run that goes on. Raises Misconfigured where STS takes no policy for it."""
+    records, yard = context.open_run(), context.yard
+    if records is None or records.run.job is None or signal.instance not in records.hosts:
+        return "not a host of a live run"
+    credentials = _credentials(yard, context.run, records.run.job, signal.instance)
+    key = f"credentials/{yard.host_role_id}:{signal.instance}.json"
+    s3.put_json(yard.bucket_name, key, credentials)
+    return f"{signal.instance} has credentials until {credentials['Expiration']}"
+
+
+def _credentials(yard: SignalSettings, run: str, job: Job, instance: str) -> dict[str, object]:
+    partition, longest = yard.run_role.split(":")[1], LONGEST
+    while longest >= SHORTEST:
+        policy = session_policy(yard.bucket_name, run, job, partition=partition, longest=longest)
+        given = sts.assume(yard.run_role, instance, policy, seconds=SECONDS)
+        if given:
+            return given
+        longest //= 2
+    raise Misconfigured(
+        f"STS takes no policy for {run}, not even the shortest: its name and the bucket's are too long for it"
+    )

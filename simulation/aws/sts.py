@@ -1,0 +1,67 @@
+"""STS: sessions of roles, narrowed by a policy, that end in virtual time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from simulation.aws.api import Caller, Check, ServiceError
+from simulation.aws.iam import Iam
+from simulation.aws.parameters import only
+from simulation.world.world import World
+
+LONGEST_POLICY = 2048
+CHAINED_SECONDS = 3600
+"""The most for who has credentials of a role itself, as all here have."""
+
+
+@dataclass(frozen=True)
+class Session:
+    caller: Caller
+    until: datetime
+
+
+class Sts:
+    """See the module."""
+
+    def __init__(self, world: World, iam: Iam) -> None:
+        self.world = world
+        self._iam = iam
+        self._sessions: dict[str, Session] = {}
+
+    def checks(self, caller: Caller, operation: str, request: Mapping[str, Any]) -> list[Check]:
+        return [Check("sts:AssumeRole", str(request["RoleArn"]))]
+
+    def assume_role(self, caller: Caller, request: dict[str, Any]) -> dict[str, Any]:
+        only(request, ("RoleArn", "RoleSessionName", "Policy", "DurationSeconds"), "AssumeRole")
+        role, name, policy = request["RoleArn"], request["RoleSessionName"], request["Policy"]
+        if not self._iam.trusts_role(role, caller.role):
+            raise self._iam.denial(Check("sts:AssumeRole", role), caller, "sts")
+        if len(policy) > LONGEST_POLICY:
+            raise ServiceError("ValidationError", "Member must have length less than or equal to 2048")
+        if request["DurationSeconds"] > CHAINED_SECONDS:
+            raise ServiceError(
+                "ValidationError",
+                "The requested DurationSeconds exceeds the 1 hour session limit for roles assumed by role chaining",
+            )
+        until = self.world.now + timedelta(seconds=request["DurationSeconds"])
+        key = f"ASIA{len(self._sessions) + 1:016d}"
+        self._sessions[key] = Session(Caller(name, role, session=policy), until)
+        return {
+            "Credentials": {
+                "AccessKeyId": key,
+                "SecretAccessKey": "simulated",
+                "SessionToken": "simulated",
+                "Expiration": until,
+            },
+            "AssumedRoleUser": {"AssumedRoleId": f"AROA:{name}", "Arn": f"{role}/{name}"},
+        }
+
+    def caller(self, access_key: str) -> Caller:
+        """Who asks with these credentials. Raises ServiceError once they have ended."""
+        session = self._sessions[access_key]
+        if self.world.now >= session.until:
+            raise ServiceError("ExpiredToken", "The provided token has expired.")
+        return session.caller

@@ -1,0 +1,85 @@
+"""Credentials of the run, asked for and renewed (training/host/agent/renewal.py)."""
+
+import json
+import math
+from collections.abc import Callable
+from datetime import datetime
+
+from simulation.hosts.flow import Nap, Steps
+from simulation.hosts.machine import Machine
+from training.host import credentials
+from training.host.agent.renewal import (
+    ASK_AGAIN_SECONDS,
+    LOOK_SECONDS,
+    PATIENCE_SECONDS,
+    RENEW_BEFORE,
+    are_fresh,
+    key,
+    missing,
+)
+from training.host.bucket import Bucket
+from training.host.errors import AccessDenied, HostTrouble
+from training.host.reporting.signals import Sender, Signal
+
+
+class Renewal:
+    """`mailbox` is the bucket as the host's own role may use it."""
+
+    def __init__(
+        self,
+        machine: Machine,
+        mailbox: Bucket,
+        sender: Sender,
+        *,
+        say: Callable[[Signal], None],
+        attempt: int,
+    ) -> None:
+        self._machine, self._mailbox, self._key = machine, mailbox, key(sender)
+        self._say, self._attempt = say, attempt
+        self._seen = ""
+        self._denied: AccessDenied | None = None
+        self._asked_at = -math.inf
+        machine.flow(self._renew(), f"credentials of {machine.instance}")
+
+    @property
+    def _until(self) -> datetime | None:
+        held = self._machine.credentials
+        return datetime.fromisoformat(held["Expiration"]) if held else None
+
+    def wait(self) -> Steps:
+        left = PATIENCE_SECONDS
+        while self._until is None or self._until <= self._machine.now():
+            if self._denied:
+                raise self._denied
+            if left <= 0:
+                raise missing()
+            yield LOOK_SECONDS
+            left -= LOOK_SECONDS
+
+    def _renew(self) -> Steps:
+        while True:
+            until = self._until
+            if until and are_fresh(until, self._machine.now()):
+                yield Nap((until - self._machine.now() - RENEW_BEFORE).total_seconds())
+                continue
+            self._turn()
+            yield Nap() if self._machine.is_cut_off else LOOK_SECONDS
+
+    def _turn(self) -> None:
+        try:
+            found = self._mailbox.read_if_changed(self._key, self._seen)
+        except AccessDenied as denied:
+            self._denied = denied
+            return
+        except HostTrouble:
+            return
+        if found:
+            self._seen = found.etag
+            until = credentials.ends(found.body)
+            if until > self._machine.now():
+                self._machine.credentials = json.loads(found.body)
+                self._machine.note("has credentials of its run", until=until.isoformat())
+        now = self._machine.world.now.timestamp()
+        if not are_fresh(self._until, self._machine.now()) and now - self._asked_at >= ASK_AGAIN_SECONDS:
+            self._asked_at = now
+            self._say(Signal("credentials", self._attempt))

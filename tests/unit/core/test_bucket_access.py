@@ -1,0 +1,150 @@
+"""What credentials of a run may reach, judged by the evaluator that the local cloud and the simulator use."""
+
+import json
+
+import pytest
+from ministack.core.iam_evaluator import EvalContext, evaluate, parse_policy_document
+
+from lambdas.core.jobfile.references import owner_of_checkpoint
+from lambdas.core.model.job import Job
+from lambdas.core.run.bucket_access import LONGEST, session_policy
+from lambdas.core.values.validation import Fault
+from tests.unit.core.facts import job
+
+BUCKET, RUN = "yard-bucket", "digits-1a2b3c4d"
+
+
+def of(
+    *, program: str | None = "p/mine.tar.gz", data: tuple[str, ...] = (), resume: str | None = None
+) -> Job:
+    return job(
+        program={"module": "mine", "source": f"s3://{BUCKET}/programs/{program}"}
+        if program
+        else {"module": "training.programs.digits"},
+        data={f"d{number}": f"s3://{BUCKET}/data/{each}" for number, each in enumerate(data)},
+        checkpoints={"resume": resume} if resume else {},
+    )
+
+
+def may(policy: str, action: str, key: str | None, **context: str) -> bool:
+    statements = parse_policy_document(json.loads(policy))
+    resource = f"arn:aws:s3:::{BUCKET}" + (f"/{key}" if key is not None else "")
+    asked = EvalContext(
+        principal_arn="arn:aws:sts::123456789012:assumed-role/run/i-1",
+        principal_type="AssumedRole",
+        principal_account="123456789012",
+        action=f"s3:{action}",
+        resource_arn=resource,
+        region="us-east-1",
+        service_context={name.replace("_", ":"): value for name, value in context.items()},
+    )
+    return bool(evaluate(asked, [statements]).decision == "Allow")
+
+
+@pytest.mark.parametrize(
+    ("action", "key", "allowed"),
+    [
+        ("GetObject", f"runs/{RUN}/job.json", True),
+        ("PutObject", f"runs/{RUN}/model/a/b", True),
+        ("GetObject", "programs/p/mine.tar.gz", True),
+        ("GetObject", "data/train/a/b.npz", True),
+        ("GetObject", "runs/earlier-1/checkpoints/00000120/w", True),
+        ("GetObject", f"runs/{RUN}-2/job.json", False),
+        ("PutObject", f"runs/{RUN}x/model/a", False),
+        ("GetObject", "runs/earlier-1/model/saved_model.pb", False),
+        ("PutObject", "runs/earlier-1/checkpoints/latest.json", False),
+        ("DeleteObject", "runs/earlier-1/checkpoints/latest.json", False),
+        ("GetObject", "programs/p/mine.tar.gz.bak", False),
+        ("GetObject", "programs/other.tar.gz", False),
+        ("GetObject", "data/train2/a", False),
+        ("GetObject", "data/other/a", False),
+        ("PutObject", "data/train/a", False),
+        ("PutObject", "programs/p/mine.tar.gz", False),
+        ("GetObject", "jobs/theirs.json", False),
+        ("GetObject", "credentials/AROAHOST:i-1.json", False),
+    ],
+)
+def test_a_run_reaches_its_own_part_its_source_its_data_and_what_it_resumes(
+    action: str, key: str, *, allowed: bool
+) -> None:
+    policy = session_policy(BUCKET, RUN, of(data=("train/", "test/"), resume="earlier-1"))
+    assert may(policy, action, key) is allowed
+
+
+@pytest.mark.parametrize(
+    ("prefix", "allowed"),
+    [
+        (f"runs/{RUN}/", True),
+        (f"runs/{RUN}/checkpoints/", True),
+        ("data/train/", True),
+        ("runs/earlier-1/checkpoints/00000120/", True),
+        ("runs/", False),
+        (f"runs/{RUN}", False),
+        ("data/", False),
+        ("data/trai", False),
+        ("runs/earlier-1/", False),
+        ("", False),
+    ],
+)
+def test_it_lists_the_same(prefix: str, *, allowed: bool) -> None:
+    policy = session_policy(BUCKET, RUN, of(data=("train/",), resume="earlier-1"))
+    assert may(policy, "ListBucket", None, s3_prefix=prefix) is allowed
+
+
+def test_a_job_of_nothing_but_a_program_of_the_image_has_its_own_part() -> None:
+    policy = session_policy(BUCKET, RUN, of(program=None), partition="aws-cn")
+    assert [each["Resource"] for each in json.loads(policy)["Statement"]] == [
+        [f"arn:aws-cn:s3:::{BUCKET}/runs/{RUN}/*"],
+        [f"arn:aws-cn:s3:::{BUCKET}"],
+        ["*"],
+    ]
+
+
+def test_names_too_long_for_a_policy_give_way_to_their_folders_the_longest_first() -> None:
+    long = tuple(f"{'folder' * 20}/{number:02d}{'x' * 150}/" for number in range(15))
+    policy = session_policy(BUCKET, RUN, of(data=("short/", *long)))
+    assert len(policy) <= LONGEST
+    assert may(policy, "GetObject", f"data/{long[3]}a")
+    assert may(policy, "GetObject", "data/short/a")
+    assert not may(policy, "GetObject", "data/other/a")
+    assert not may(policy, "GetObject", "programs/other.tar.gz")
+    shortest = session_policy(BUCKET, RUN, of(data=("short/", *long), resume="earlier-1"), longest=1)
+    assert may(shortest, "GetObject", "data/other/a")
+    assert not may(shortest, "GetObject", "runs/other/job.json")
+    assert not may(shortest, "GetObject", "runs/earlier-1/job.json")
+
+
+@pytest.mark.parametrize("name", ["a*/", "a?/", "${aws:userid}/", "deep/a*b/c/"])
+def test_what_a_policy_would_read_as_something_else_gives_way_to_its_folder(name: str) -> None:
+    policy = session_policy(BUCKET, RUN, of(data=(name,)))
+    assert may(policy, "GetObject", f"data/{name}x")
+    assert "$" not in policy
+    assert not may(policy, "GetObject", "runs/other/job.json")
+
+
+LATEST = {"key": "runs/first/checkpoints/00000120/", "step": 120}
+
+
+@pytest.mark.parametrize(
+    ("run", "latest", "written", "owner"),
+    [
+        ("first", LATEST, {"checkpoints": {"resume": None}}, "first"),
+        ("second", LATEST, {"checkpoints": {"resume": "first"}}, "first"),
+        ("second", LATEST, {"checkpoints": {"resume": "other"}}, None),
+        ("second", LATEST, None, None),
+        ("first", None, None, None),
+        ("first", {"key": None}, None, None),
+        ("first", {"key": "runs/first/model/"}, None, None),
+        ("first", {"key": ["runs/first/checkpoints/"]}, None, None),
+    ],
+)
+def test_a_checkpoint_is_of_the_run_or_of_the_one_that_it_went_on_from(
+    run: str, latest: dict[str, object] | None, written: dict[str, object] | None, owner: str | None
+) -> None:
+    """Hosts write latest.json: it may not open the runs of others to who resumes."""
+    found = owner_of_checkpoint(run, latest, written)
+    if owner is None:
+        assert isinstance(found, Fault)
+        assert found.path == "checkpoints.resume"
+    else:
+        assert found == owner
