@@ -120,8 +120,8 @@ def less(after: dict[str, dict[str, int]], before: dict[str, dict[str, int]]) ->
 
 
 def is_host(caller: str) -> bool:
-    """The instance role."""
-    return "host" in caller.lower() and "arn:" not in caller
+    """The instance role, or that of the runs that hosts have credentials of."""
+    return ("host" in caller.lower() or "SignalRunRole" in caller) and "arn:" not in caller
 
 
 def is_function(caller: str) -> bool:

@@ -15,7 +15,7 @@ WORLDS = {
     "train": (
         "train: request train-launch#1/4 ec2.create_fleet: connection lost after the effect",
         "train: request train-admit#1/7 dynamodb.transact_write_items: transaction conflicts for 10 s",
-        "train: request signal#4/3 dynamodb.transact_write_items: function killed before the request",
+        "train: request signal#5/3 dynamodb.transact_write_items: function killed before the request",
         "train: invocation train-launch#1: run twice at the same time",
         "train: event HostSignal ready host-1 #1: lost",
         "train: host host-2 boots: never registers with Systems Manager",
