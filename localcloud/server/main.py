@@ -111,6 +111,7 @@ def install_everything(context: Context, hypervisor: Hypervisor) -> None:
         servicequotas,
         ssm,
         stepfunctions,
+        sts,
     )
     from localcloud.services.cloudwatch import (
         alarms,
@@ -130,6 +131,7 @@ def install_everything(context: Context, hypervisor: Hypervisor) -> None:
     ministack_state.install(context)
     iam.install()
     s3.install(context)
+    sts.install()
     dynamodb.install(context.facts)
     cloudformation.install()
     functions.install(context)
