@@ -29,6 +29,8 @@ class Sts:
     def __init__(self, world: World, iam: Iam) -> None:
         self.world = world
         self._iam = iam
+        self.expired = 0
+        """How often somebody has asked with credentials that had ended."""
         self._sessions: dict[str, Session] = {}
 
     def checks(self, caller: Caller, operation: str, request: Mapping[str, Any]) -> list[Check]:
@@ -63,5 +65,6 @@ class Sts:
         """Who asks with these credentials. Raises ServiceError once they have ended."""
         session = self._sessions[access_key]
         if self.world.now >= session.until:
+            self.expired += 1
             raise ServiceError("ExpiredToken", "The provided token has expired.")
         return session.caller

@@ -1,0 +1,76 @@
+"""Credentials of runs that last: renewed in time for days, whatever befalls a renewal."""
+
+import json
+import re
+from collections.abc import Sequence
+from datetime import timedelta
+
+import pytest
+
+from simulation.faults import Fate, Fault, Kind, singles
+from simulation.scenarios import Scenario, job
+from simulation.story import Story, tell
+from simulation.template import YardTemplate
+from simulation.yard import Yard
+
+HOSTS = 2
+HALF_HOURS = 2 * 24 * 3
+
+
+def told(
+    template: YardTemplate, *, steps: int, step_seconds: float, faults: Sequence[Fault] = ()
+) -> tuple[Story, int]:
+    """A run of two hosts; and how often S3 was asked with credentials that had ended."""
+    refused = 0
+
+    def begin(yard: Yard) -> None:
+        limits = {"hours": 100, "dollars": 400, "restarts": 5, "wait_minutes": 60}
+        document = json.loads(job("long", {"strategy": "multi_worker", "workers": HOSTS}, limits=limits))
+        document["program"]["args"] = {"steps": steps, "step-seconds": step_seconds}
+        yard.after(1, lambda: yard.upload("jobs/long.json", json.dumps(document).encode()), "an upload")
+
+    def look(yard: Yard) -> None:
+        nonlocal refused
+        refused = yard.sts.expired
+
+    scenario = Scenario("long", "", begin, gang=HOSTS, longest=timedelta(hours=110))
+    story = tell(template, scenario, faults=faults, at_end=look)
+    return story, refused
+
+
+def test_a_run_of_three_days_never_meets_credentials_that_have_ended(yard: YardTemplate) -> None:
+    story, refused = told(yard, steps=432, step_seconds=600.0)
+    assert not story.broken
+    assert story.outcome.endswith("SUCCEEDED")
+    assert story.virtual_seconds > timedelta(days=3).total_seconds()
+    assert refused == 0
+    assert HOSTS * HALF_HOURS <= story.calls["sts.assume_role"] <= HOSTS * (HALF_HOURS + 3)
+
+
+RENEWAL = re.compile(
+    r"HostSignal credentials host-1 #2"
+    r"|host-1 (before|after) credentials #2"
+    r"|(?P<signal>signal#\d+)(/\d+ .*)?"
+)
+
+
+def test_whatever_befalls_a_renewal_the_run_goes_on_to_its_end(yard: YardTemplate) -> None:
+    """Every fault of the host that asks, of its event, of the function and of each of its requests."""
+    clean, _ = told(yard, steps=40, step_seconds=60.0)
+    (signal, *_) = [
+        place.partition("/")[0]
+        for _, place in clean.places
+        if place.endswith("sts.assume_role") and int(place.partition("/")[0][7:]) > HOSTS
+    ]
+    at_renewal = [
+        (kind, place)
+        for kind, place in clean.places
+        if RENEWAL.fullmatch(place) and (not place.startswith("signal#") or place.partition("/")[0] == signal)
+    ]
+    assert {kind for kind, _ in at_renewal} == {Kind.EVENT, Kind.HOST, Kind.INVOCATION, Kind.REQUEST}
+    for fault in singles(at_renewal):
+        story, refused = told(yard, steps=40, step_seconds=60.0, faults=[fault])
+        assert not story.broken, (fault, story.broken)
+        may_fail = fault.kind is Kind.HOST or fault.what == Fate.DENIED
+        assert may_fail or story.outcome.endswith("SUCCEEDED"), (fault, story.outcome)
+        assert refused == 0, fault
