@@ -5,9 +5,8 @@ import re
 from collections.abc import Sequence
 from datetime import timedelta
 
-import pytest
-
-from simulation.faults import Fate, Fault, Kind, singles
+from simulation.aws.gateway import Fate
+from simulation.faults import Fault, Kind, singles
 from simulation.scenarios import Scenario, job
 from simulation.story import Story, tell
 from simulation.template import YardTemplate
