@@ -3,6 +3,7 @@
 The recipes here start from the yard's own image, which has most of what a bake installs: that saves its minutes.
 """
 
+import hashlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -138,6 +139,10 @@ def test_a_bake_goes_on_without_builders_and_events_that_are_lost_and_can_be_tak
     assert tags["trainyard:family"] == "goes-on"
     assert tags["trainyard:parent"] == before
     assert "passed" in tags["trainyard:tests"]
+    for name in ("recipe", "tests", "sbom"):
+        assert (
+            tags[f"trainyard:{name}-sha256"] == hashlib.sha256(run.text(f"{name}.json").encode()).hexdigest()
+        )
     assert made_by(runs, run.id)[0] == image
     for current, previous in ((before, image), (image, before), (before, image)):
         back = bake(runs, rollback=True)

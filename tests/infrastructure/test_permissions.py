@@ -322,7 +322,7 @@ def test_signal_alone_takes_the_role_of_runs_and_any_other_is_for_a_service(yard
 @pytest.mark.parametrize(
     "key",
     [
-        "job.json", "order.json", "attempts/1/cluster.json", "recipe.json", "tests.json", "plan.json",
+        "job.json", "order.json", "attempts/1/cluster.json", "recipe.json", "tests.json", "sbom.json", "plan.json",
         "summary.json", "timeline.jsonl", "logs/builder.log", "attempts/1/words/AROAOTHER:i-2.json",
         "attempts/1/words/i-1.json",
     ],
@@ -381,6 +381,7 @@ def test_the_builder_reads_software_and_recipe_writes_log_and_results_and_measur
         ("s3:PutObject", f"{bucket}/runs/*/logs/*"),
         ("s3:PutObject", f"{bucket}/runs/*/tests.json*"),
         ("s3:ListBucket", bucket),
+        ("s3:PutObject", f"{bucket}/runs/*/sbom.json*"),
         ("cloudwatch:PutMetricData", "*"),
         ("cloudwatch:GetMetricData", "*"),
     }

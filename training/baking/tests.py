@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from training.baking import versions
+from training.baking.bill_of_materials import bill_of_materials
 from training.baking.builder import Builder
 from training.baking.install import UNIT
 from training.baking.pair import losses_of_two
@@ -120,15 +121,18 @@ class Bench:
 
 
 def run_all(builder: Builder) -> None:
-    """All tests, tests.json and a table of them. Raises ProgramFault naming those that failed."""
+    """All tests, tests.json and a table of them; sbom.json of all that is installed. Raises ProgramFault naming the
+    tests that failed."""
     bench = Bench(builder)
     recipes = [
         (f"tests[{index}]", lambda bench, index=index: recipe_test(bench, index))
         for index in range(len(builder.recipe.tests))
     ]
     results = [run(name, does, bench) for name, does in [*TESTS, *recipes]]
-    key = f"runs/{builder.run}/tests.json"
-    builder.bucket.write(key, json.dumps(to_json(results, bench.versions), indent=2).encode())
+    documents = {"sbom": bill_of_materials(builder), "tests": to_json(results, bench.versions)}
+    for name, document in documents.items():
+        key = f"runs/{builder.run}/{name}.json"
+        builder.bucket.write(key, json.dumps(document, indent=2).encode())
     for line in table(results):
         builder.log.note(line)
     builder.log.note(counted(results))

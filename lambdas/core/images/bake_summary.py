@@ -11,7 +11,13 @@ OF_A_RUN = (
     "run", "outcome", "reason", "error", "created", "ended", "seconds", "execution_arn", "restarts", "cost", "hosts",
 )  # fmt: skip
 OF_AN_ATTEMPT = ("attempt", "pool", "hosts", "launched", "ended", "ending", "reason", "seconds")
-LEFT = {"recipe": "recipe.json", "log": "logs/builder.log", "tests": "tests.json", "plan": "plan.json"}
+LEFT = {
+    "recipe": "recipe.json",
+    "log": "logs/builder.log",
+    "tests": "tests.json",
+    "sbom": "sbom.json",
+    "plan": "plan.json",
+}
 """What a bake leaves in its folder, by what the summary calls it."""
 
 

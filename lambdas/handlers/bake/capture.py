@@ -22,13 +22,15 @@ def handler(given: WaitInput) -> Nothing:
     (builder,) = entered.records.attempts[attempt].hosts
     if entered.row is None:
         waits.raise_if_over(entered, builder)
-    row, tests = entered.records.run, s3.get(yard.bucket_name, f"runs/{run}/tests.json") or b"{}"
+    row = entered.records.run
+    tests, sbom = (s3.get(yard.bucket_name, f"runs/{run}/{name}.json") or b"{}" for name in ("tests", "sbom"))
     recipe, name = row.recipe, bake.baked_name(yard.yard, run, attempt=attempt)
     assert recipe is not None, "an admitted bake has a recipe"
     tags = {
         **bake.baked_tags(yard.yard, recipe, json.loads(tests), run, name=name),
         "trainyard:recipe-sha256": row.recipe_sha256 or "none",
         "trainyard:tests-sha256": hashlib.sha256(tests).hexdigest(),
+        "trainyard:sbom-sha256": hashlib.sha256(sbom).hexdigest(),
     }
     description = f"Trainyard host, recipe {recipe['name']} {recipe['hash']}"
     waits.for_image(entered, builder, name, description=description, tags=tags)

@@ -121,7 +121,7 @@ class Bake(Workflow):
     def _capture(self) -> None:
         role = self.function("capture").its_role
         permissions.use_ledger(role, self.table, "Query", "PutItem", "UpdateItem")
-        permissions.read_objects(role, self.bucket, "runs/*/tests.json")
+        permissions.read_objects(role, self.bucket, "runs/*/tests.json", "runs/*/sbom.json")
         permissions.list_objects(role, self.bucket, "runs/")
         image_hosts(role, self.yard, key=self.settings.kms_key)
         retire_images(role, self.yard)

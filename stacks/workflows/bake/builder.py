@@ -36,7 +36,7 @@ class Builder(Construct):
             role, ["s3:GetObject"], [self.software.bucket.arn_for_objects(self.software.s3_object_key)]
         )
         permissions.read_objects(role, bucket, "runs/*/recipe.json", "runs/*/logs/")
-        permissions.write_objects(role, bucket, "runs/*/logs/", "runs/*/tests.json")
+        permissions.write_objects(role, bucket, "runs/*/logs/", "runs/*/tests.json", "runs/*/sbom.json")
         permissions.list_objects(role, bucket, "runs/")
         permissions.publish_metrics(role)
         permissions.anywhere(role, "cloudwatch:GetMetricData")

@@ -117,6 +117,9 @@ def test_a_baked_builder_becomes_an_image_without_a_past(bakery: Bakery, builder
     assert done.status == "Success", done
     found = json.loads(bakery.read("runs/whole/tests.json"))
     assert {result["name"] for result in found["tests"] if result["outcome"] == "passed"} == PASSED
+    listed = {each["name"]: each for each in json.loads(bakery.read("runs/whole/sbom.json"))["components"]}
+    assert {"tensorflow-cpu", "keras", "numpy", "trainyard"} <= listed.keys()
+    assert listed["tensorflow-cpu"]["purl"] == "pkg:pypi/tensorflow-cpu@2.21.0"
     assert {key: found[key] for key in found if key != "tests"} == {
         "driver": "none",
         "cuda": "none",

@@ -43,7 +43,16 @@ def entry(source: str, word: str, **facts: object) -> dict[str, str]:
 
 
 CONTROL = (
-    *("job.json", "order.json", "plan.json", "summary.json", "timeline.jsonl", "recipe.json", "tests.json"),
+    *(
+        "job.json",
+        "order.json",
+        "plan.json",
+        "summary.json",
+        "timeline.jsonl",
+        "recipe.json",
+        "tests.json",
+        "sbom.json",
+    ),
     *("attempts/1/cluster.json", "attempts/2/cluster.json", "logs/builder.log"),
 )
 WORK = ("metrics.json", "model/saved_model.pb", "checkpoints/latest.json", "attempts/1/logs/chief-0.log")

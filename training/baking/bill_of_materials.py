@@ -1,0 +1,80 @@
+"""What is on an image, as an SBOM in CycloneDX's JSON: every package of Python and of the system.
+
+Field by field by cyclonedx.org/docs/1.6/json and, for the names of packages, github.com/package-url/purl-spec.
+"""
+
+import importlib.metadata
+import platform
+import shutil
+import subprocess
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import quote
+
+from packaging.utils import canonicalize_name
+
+from training.baking.builder import Builder, image_settings
+from training.host.reporting.signals import stamp
+
+DPKG = ("dpkg-query", "--show", "--showformat=${db:Status-Abbrev}\t${Package}\t${Version}\t${Architecture}\n")
+INSTALLED = "ii"
+Component = dict[str, Any]
+
+
+def bill_of_materials(builder: Builder) -> dict[str, Any]:
+    """The document; what has no package database, as a base image of the local cloud, has only Python's packages."""
+    found = [*python_packages(), *system_packages(builder)]
+    recipe = builder.recipe
+    return {
+        "bomFormat": "CycloneDX",
+        "specVersion": "1.6",
+        "version": 1,
+        "metadata": {
+            "timestamp": stamp(datetime.now(UTC)),
+            "component": {
+                "type": "operating-system",
+                "bom-ref": "image",
+                "name": recipe.name,
+                "version": recipe.hash,
+                "properties": [
+                    {"name": "trainyard:run", "value": builder.run},
+                    {"name": "trainyard:base", "value": builder.identity.image},
+                    {"name": "trainyard:kernel", "value": platform.release()},
+                ],
+            },
+        },
+        "components": sorted(found, key=lambda component: str(component["bom-ref"])),
+    }
+
+
+def python_packages() -> Iterator[Component]:
+    """Of the Python that this runs in, which is the hosts'; once each, as the first on its path."""
+    seen = set()
+    for distribution in importlib.metadata.distributions():
+        name = canonicalize_name(distribution.name)
+        if name not in seen:
+            seen.add(name)
+            yield _component(name, distribution.version, f"pkg:pypi/{name}@{_quoted(distribution.version)}")
+
+
+def system_packages(builder: Builder) -> Iterator[Component]:
+    """Those of dpkg that are installed; none where it knows of none."""
+    system = image_settings(builder.places.root / "etc/os-release").get("ID", "debian")
+    if not shutil.which(DPKG[0]):
+        return
+    told = subprocess.run(DPKG, capture_output=True, text=True, timeout=60, check=False).stdout
+    for line in told.splitlines():
+        status, *facts = line.split("\t")
+        if status.strip() == INSTALLED and len(facts) == 3:
+            name, version, architecture = facts
+            url = f"pkg:deb/{system}/{_quoted(name)}@{_quoted(version)}?arch={architecture}"
+            yield _component(name, version, url)
+
+
+def _component(name: str, version: str, url: str) -> Component:
+    return {"type": "library", "bom-ref": url, "name": name, "version": version, "purl": url}
+
+
+def _quoted(text: str) -> str:
+    return quote(text, safe="~")
