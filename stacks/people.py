@@ -89,6 +89,7 @@ class PeopleStack(cdk.Stack):
         permissions.write_objects(policy, bucket, *UPLOADED)
         permissions.give_up_uploads(policy, bucket, *UPLOADED)
         permissions.delete_objects(policy, bucket, "programs/", "data/")
+        permissions.keep_secrets(policy, self._settings.yard)
         self._start_and_stop(policy, "train", "launch", "snapshot")
 
     def _operate(self, policy: PeoplesPolicy) -> None:

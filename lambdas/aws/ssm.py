@@ -143,6 +143,15 @@ def parameter(name: str) -> str | None:
     return str(answer["Parameter"]["Value"]) if answer else None
 
 
+def parameter_types(names: Collection[str]) -> dict[str, str]:
+    """The type of each of these parameters that there is (String, StringList, SecureString); no value is read."""
+    if not names:
+        return {}
+    chosen = [{"Key": "Name", "Option": "Equals", "Values": sorted(names)}]
+    found = listed("ssm", "describe_parameters", "Parameters", ParameterFilters=chosen)
+    return {str(parameter["Name"]): str(parameter["Type"]) for parameter in found}
+
+
 def set_parameter(name: str, value: str) -> None:
     client("ssm").put_parameter(Name=name, Value=value, Type="String", Overwrite=True)
 

@@ -125,6 +125,24 @@ def test_rows_are_read_and_written_with_their_key(cloud: Cloud, key: str) -> Non
     assert within.get_item(TableName=word, Key=at)["Item"] == at
 
 
+def test_a_secret_parameter_is_written_and_read_with_its_key(cloud: Cloud, key: str) -> None:
+    name = f"/secrets/{uuid.uuid4().hex[:8]}"
+    both, put = allow(["ssm:PutParameter", "ssm:GetParameter*"]), {"Name": name, "Type": "SecureString"}
+    without = cloud.client("ssm", cloud.acting_as(both))
+    assert "kms:Encrypt" in denied(without.put_parameter, **put, Value="v", KeyId=key)
+    through = {"StringEquals": {"kms:ViaService": f"ssm.{REGION}.amazonaws.com"}}
+    within = cloud.client("ssm", cloud.acting_as(both, allow(["kms:Encrypt", "kms:Decrypt"], key, **through)))
+    within.put_parameter(**put, Value="v", KeyId=key)
+    assert "kms:Decrypt" in denied(without.get_parameters, Names=[name], WithDecryption=True)
+    assert "kms:Decrypt" in denied(without.get_parameter, Name=name, WithDecryption=True)
+    assert without.get_parameters(Names=[name])["Parameters"][0]["Value"] != "v"
+    (read,) = within.get_parameters(Names=[name], WithDecryption=True)["Parameters"]
+    assert read["Value"] == "v"
+    without.put_parameter(Name=f"{name}-own", Type="SecureString", Value="v")
+    (own,) = without.get_parameters(Names=[f"{name}-own"], WithDecryption=True)["Parameters"]
+    assert own["Value"] == "v", "AWS's own key asks for nothing"
+
+
 def test_who_may_grant_a_key_may_be_bound_to_whom(cloud: Cloud, key: str) -> None:
     spot = f"arn:aws:iam::{ACCOUNT}:role/aws-service-role/spot.amazonaws.com/AWSServiceRoleForEC2Spot"
     bound = allow("kms:CreateGrant", key, StringEquals={"kms:GranteePrincipal": [spot]})

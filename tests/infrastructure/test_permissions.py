@@ -300,6 +300,7 @@ def test_runs_read_programs_data_and_runs_and_write_runs(yard: Assembly) -> None
         ("s3:PutObject", "runs/*/metrics.json*"),
         ("s3:PutObject", "runs/*/model/*"),
         ("s3:PutObject", "runs/*/tensorboard/*"),
+        ("ssm:GetParameters", "trainyard/secrets/*"),
     ]
 
 
@@ -380,8 +381,8 @@ def test_the_builder_reads_software_and_recipe_writes_log_and_results_and_measur
         ("s3:GetObject", f"{bucket}/runs/*/logs/*"),
         ("s3:PutObject", f"{bucket}/runs/*/logs/*"),
         ("s3:PutObject", f"{bucket}/runs/*/tests.json*"),
-        ("s3:ListBucket", bucket),
         ("s3:PutObject", f"{bucket}/runs/*/sbom.json*"),
+        ("s3:ListBucket", bucket),
         ("cloudwatch:PutMetricData", "*"),
         ("cloudwatch:GetMetricData", "*"),
     }

@@ -56,6 +56,7 @@ def _statements(assembly: Assembly, role: str) -> Iterator[tuple[str, int, dict[
 
 def _short(resource: str) -> str:
     """What tells this resource from the others of its statement."""
+    resource = resource.replace("${aws:userid}", "itself")
     words = [word for word in re.split(r"[/*{}.]+", resource.rsplit(":", 1)[-1]) if word not in ("", "Arn")]
     return "-".join(_plain(word) for word in words) or "all"
 

@@ -61,6 +61,17 @@ def resumed(runs: Runs, name: str) -> Seen:
     return _seen(runs, runs.start(runs.job(name, **ONE, checkpoints={"resume": before.id})))
 
 
+def with_secret(runs: Runs, name: str) -> Seen:
+    """The program is given a secret."""
+    ssm, secret = runs.yard.session.client("ssm"), "/trainyard/secrets/permissions"
+    ssm.put_parameter(Name=secret, Type="SecureString", Value="kept to itself")
+    program = {"secrets": {"WANDB_API_KEY": "permissions"}, "args": {"steps": 5}}
+    try:
+        return _seen(runs, runs.start(runs.job(name, cluster={"workers": 1}, program=program)))
+    finally:
+        ssm.delete_parameter(Name=secret)
+
+
 def program_fails(runs: Runs, name: str) -> Seen:
     """The program ends with an error of its own."""
     job = runs.job(name, cluster={"workers": 1}, program={"args": {"steps": 50, "fail-at": 3}})
@@ -402,12 +413,14 @@ def launched_again(runs: Runs, name: str) -> Seen:
 
 PATHS: tuple[tuple[str, Path], ...] = (
     (r"SubmitRole-states:StartExecution", upload_unheard),
-    (r"HostRole-s3:DeleteObject", many_checkpoints),
+    (r"SignalRunRole-s3:DeleteObject", many_checkpoints),
+    (r"SignalRunRole-ssm|TrainAdmitRole-ssm", with_secret),
+    (r"SignalRole-s3:PutObject-.*credentials", straight),
     (
         r"SignalRole-(states:SendTaskHeartbeat|dynamodb:GetItem)",
         many_checkpoints,
     ),  # both are for news on the way
-    (r"TrainAdmitRole-s3:GetObject-.*checkpoints", resumed),
+    (r"TrainAdmitRole-s3:GetObject-.*(checkpoints|job-json)", resumed),
     (r"SignalRole-states:SendTaskFailure", program_fails),
     (r"TrainWorkflowRole-.*RecoverFunction", program_fails),
     (r"SignalRole-(s3|ssm:SendCommand)", host_killed),
@@ -481,6 +494,10 @@ UNSEEN: tuple[tuple[str, str], ...] = (
     (
         r"^HostRole-cloudwatch:",
         "the run goes on: the host's agent names it in its log, and patrol, which knows nothing of its GPUs, warns",
+    ),
+    (
+        r"^HostRole-s3:PutObject-",
+        "a second way for what a host says by its events: missed when one of them is lost",
     ),
     (
         r"^BuilderRole-cloudwatch:PutMetricData",

@@ -1,5 +1,6 @@
 """S3 in the host's words. The only file that knows its error codes; the client retries hiccups by itself."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ from training.host.errors import AccessDenied, HostTrouble, Missing
 DENIED = {"AccessDenied", "403", "AllAccessDisabled"}
 ABSENT = {"NoSuchKey", "404", "NoSuchBucket", "NoSuchVersion"}
 NOT_MODIFIED = "304"
+NOT_AUTHORIZED = re.compile(r"is not authorized to perform: ([a-z0-9-]+:\w+) on resource: (\S+)")
 DELETE_AT_ONCE = 1000
 
 
@@ -162,6 +164,9 @@ class Bucket:
     def trouble(self, code: str, action: str, key: str, message: str) -> HostTrouble:
         """What S3's error code means for the host; `message` is S3's own sentence."""
         if code in DENIED:
+            said = NOT_AUTHORIZED.search(message)
+            if said and said[1] != action:  # of the key, say, or of the bucket where the object is not there
+                return AccessDenied(said[1], said[2], role=self._role)
             return AccessDenied(action, self.uri(key), role=self._role)
         if code in ABSENT:
             return Missing(

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from lambdas.core.model.job import Job, Sharding
+from lambdas.core.model.names import secret_parameter
 from lambdas.core.values.lazy import dataclass
 from lambdas.core.values.validation import Fault, shown
 
@@ -52,6 +53,24 @@ def findings(job: Job, source: SourceFacts | None, data: Mapping[str, PrefixFact
 def in_words(warnings: tuple[str, ...]) -> str:
     """What the timeline says of a job that is admitted."""
     return f"no fault found, but: {'; '.join(warnings)}" if warnings else "no fault found"
+
+
+def secret_faults(job: Job, yard: str, kinds: Mapping[str, str]) -> tuple[Fault, ...]:
+    """`kinds`: the types of the parameters that there are, by name."""
+    faults = []
+    for variable, secret in job.program.secrets.items():
+        name = secret_parameter(yard, secret)
+        put = f"aws ssm put-parameter --type SecureString --name {name} --value VALUE"
+        path, kind = f"program.secrets.{variable}", kinds.get(name)
+        if kind is None:
+            faults.append(Fault(path, f"there is no parameter {name}; put the secret there first: {put}"))
+        elif kind != "SecureString":
+            problem = (
+                f"the parameter {name} is a {kind}, which is not encrypted; AWS changes no parameter's type: delete it "
+                f"(aws ssm delete-parameter --name {name}) and put it there anew: {put}"
+            )
+            faults.append(Fault(path, problem))
+    return tuple(faults)
 
 
 def owner_of_checkpoint(

@@ -146,6 +146,8 @@ def _check_program(job: Job, written: Written) -> None:
             written.fault("program.requirements", "needs program.source: it names a file inside it")
         if program.module and not is_shipped(program.module):
             written.fault("program.module", _not_shipped(program.module))
+    for name in sorted(program.environment.keys() & program.secrets.keys()):
+        written.fault(f"program.secrets.{name}", "stands in program.environment too; one of them is allowed")
     data = written.document.get("data")
     entries = [str(entry) for entry in data] if isinstance(data, Mapping) else []
     for where, values in (("args", program.args), ("environment", program.environment)):

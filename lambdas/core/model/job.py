@@ -30,12 +30,18 @@ from lambdas.core.values.lazy import dataclass
 MOST_HOSTS = 50
 MOST_ARGS = 100
 MOST_DATA = 16
+MOST_SECRETS = 10
+"""What one GetParameters takes, and a session policy has room for."""
 MOST_STEPS = 1_000_000_000
 MOST_DOLLARS = 100_000.0
 NAME = r"[a-z][a-z0-9-]{0,39}"
 RUN_ID = r"[A-Za-z0-9][A-Za-z0-9_-]{0,79}"
 """As the start and stop documents take it."""
 MODULE = r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*"
+VARIABLE = r"[A-Z_][A-Z0-9_]{0,63}"
+NAMED_VARIABLE = "a name of up to 64 capital letters, digits and underscores that begins with no digit"
+LAST_PART = r"[A-Za-z0-9_.-]{1,40}"
+"""Of the name of a parameter that holds a secret (core/model/names.py)."""
 IMAGE = rf"{AMI}|(?!ami-){RUN_ID}"
 """An image's id, or what a run or a family may be called."""
 CPU_TYPES_BY_DEFAULT = ("m7i.xlarge", "m6i.xlarge", "m7a.xlarge")
@@ -171,12 +177,26 @@ class Program:
     environment: Mapping[str, str] = key(
         {},
         Variables(
-            name=r"[A-Z_][A-Z0-9_]{0,63}",
-            named="a name of up to 64 capital letters, digits and underscores that begins with no digit",
+            name=VARIABLE,
+            named=NAMED_VARIABLE,
             most=MOST_ARGS,
             each=Variable(),
         ),
         "Environment variables of the program.",
+    )
+    secrets: Mapping[str, str] = key(
+        {},
+        Variables(
+            name=VARIABLE,
+            named=NAMED_VARIABLE,
+            most=MOST_SECRETS,
+            each=Text(
+                LAST_PART, "the name of a secret, up to 40 letters, digits, dots, hyphens and underscores"
+            ),
+            plain=False,
+        ),
+        "Environment variables of the program whose values are secrets: each is the parameter `/YARD/secrets/NAME` of "
+        "Parameter Store, a SecureString, and is read on the hosts when the program starts ([below](#secrets)).",
     )
     requirements: str | None = key(
         None,

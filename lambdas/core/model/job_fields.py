@@ -20,6 +20,8 @@ CONTROL = r"\u0000-\u001f\u007f-\u009f"
 OURS = ("TF_CONFIG", "PYTHONPATH", "PATH", "HOME")
 OUR_PREFIXES = ("TRAINYARD_", "AWS_", "LD_")
 """Environment variables that Trainyard or the host sets: a job that changed them would break what it stands on."""
+SECRETIVE = ("KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIALS")
+"""What an environment variable ends with that has a secret as its value: its name, or the name's last word."""
 
 WORDS = (
     "role", "index", "run", "attempt", "checkpoints", "tensorboard", "model", "metrics", "workers",
@@ -177,19 +179,30 @@ class Variable(Kind[str]):
 
 @dataclass(frozen=True, kw_only=True)
 class Variables(Entries[str]):
-    """Environment variables."""
+    """Environment variables. `plain`: their values stand in the job file, so that none may be a secret."""
+
+    plain: bool = True
 
     @property
     def words(self) -> str:
-        return f"{super().words}. Not {_ours()}"
+        secrets = f", and none that ends like a secret ({any_of(SECRETIVE)})" if self.plain else ""
+        return f"{super().words}. Not {_ours()}{secrets}"
 
     def schema(self) -> dict[str, Any]:
-        ours = f"(?!(?:{'|'.join(OURS)})$|{'|'.join(OUR_PREFIXES)})"
-        return {**super().schema(), "propertyNames": {"pattern": whole(ours + self.name)}}
+        not_these = f"(?!(?:{'|'.join(OURS)})$|{'|'.join(OUR_PREFIXES)})"
+        if self.plain:
+            not_these += f"(?!(?:.*_)?(?:{'|'.join(SECRETIVE)})$)"
+        return {**super().schema(), "propertyNames": {"pattern": whole(not_these + self.name)}}
 
     def name_problem(self, name: object) -> str | None:
         if isinstance(name, str) and (name in OURS or name.startswith(OUR_PREFIXES)):
             return f"is not a job's to set; Trainyard or the host sets {_ours()}"
+        if self.plain and isinstance(name, str) and name.rpartition("_")[2] in SECRETIVE:
+            return (
+                "looks like a secret, whose value would stand in the bucket, the ledger and the execution for all to "
+                "read; keep it in Parameter Store (aws ssm put-parameter --type SecureString --name /YARD/secrets/NAME "
+                f"--value VALUE, with the yard's name for YARD), and name it instead: program.secrets: {{{name}: NAME}}"
+            )
         return super().name_problem(name)
 
 

@@ -1,4 +1,4 @@
-"""What runs may be called, and how the functions that conclude them are."""
+"""What runs may be called, how the functions that conclude them are, and where secrets lie."""
 
 import re
 from datetime import datetime
@@ -30,6 +30,11 @@ def archived(execution: str) -> str | None:
     """The host that an execution of this name archives; None for any other execution."""
     found = ARCHIVE.fullmatch(execution)
     return found.group(1) if found else None
+
+
+def secret_parameter(yard: str, secret: str) -> str:
+    """The parameter of Parameter Store that holds this secret of `program.secrets`."""
+    return f"/{yard}/secrets/{secret}"
 
 
 def misnamed(run: str) -> InputFaults | None:

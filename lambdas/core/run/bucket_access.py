@@ -1,6 +1,6 @@
-"""What the hosts of a run may reach in the bucket, as the session policy of their credentials. Pure.
+"""What the hosts of a run may reach in the bucket, and which secrets, as the session policy of their credentials. Pure.
 
-The role behind it says what any run may do at all; the policy names the run, its source and its data.
+The role behind it says what any run may do at all; the policy names the run, its source, its data and its secrets.
 docs.aws.amazon.com/STS/latest/APIReference/API_AssumeRole.html
 """
 
@@ -8,6 +8,7 @@ import json
 from collections.abc import Sequence
 
 from lambdas.core.model.job import Job
+from lambdas.core.model.names import secret_parameter
 
 LONGEST = 2048
 """Characters that STS takes."""
@@ -15,14 +16,20 @@ NOT_LITERAL = "*?$"
 """What a policy reads as something else."""
 
 
-def session_policy(bucket: str, run: str, job: Job, *, partition: str = "aws", longest: int = LONGEST) -> str:
+def session_policy(
+    bucket: str, run: str, job: Job, *, yard: str, partition: str = "aws", longest: int = LONGEST
+) -> str:
     """No longer than `longest` characters, or as short as it can be: names too long for it give way, the longest first,
     to the folder that they are in."""
     uris = (job.program.source, *(each.source for each in job.data.values()))
     places = {_literal(_key(uri)) for uri in uris if uri}
+    names = sorted(secret_parameter(yard, secret) for secret in set(job.program.secrets.values()))
+    secrets = [f"arn:{partition}:ssm:*:*:parameter{name}" for name in names]
     earlier = [f"runs/{job.checkpoints.resume}/checkpoints/"] if job.checkpoints.resume else []
     while True:
-        policy = _policy(f"arn:{partition}:s3:::{bucket}", f"runs/{run}/", [*earlier, *sorted(places)])
+        policy = _policy(
+            f"arn:{partition}:s3:::{bucket}", f"runs/{run}/", [*earlier, *sorted(places)], secrets
+        )
         long = max(places, key=lambda place: (len(place), place), default="")
         folder = _folder_of(long)
         if len(policy) <= longest or not folder:
@@ -30,8 +37,8 @@ def session_policy(bucket: str, run: str, job: Job, *, partition: str = "aws", l
         places = {place for place in places if not place.startswith(folder)} | {folder}
 
 
-def _policy(bucket: str, own: str, places: Sequence[str]) -> str:
-    """`places`: keys, and folders with all below them, of which the role behind it may read."""
+def _policy(bucket: str, own: str, places: Sequence[str], secrets: list[str]) -> str:
+    """`places`: keys, and folders with all below them, of which the role behind it may read. `secrets`: ARNs."""
     read = [f"{place}*" if place.endswith("/") else place for place in places]
     listed = [f"{own}*", *(each for each in read if each.endswith("*"))]
     statements = [
@@ -41,6 +48,8 @@ def _policy(bucket: str, own: str, places: Sequence[str]) -> str:
     ]
     if read:
         statements.append(_allow("s3:GetObject", [f"{bucket}/{each}" for each in read]))
+    if secrets:
+        statements.append(_allow("ssm:GetParameters", secrets))
     return json.dumps({"Version": "2012-10-17", "Statement": statements}, separators=(",", ":"))
 
 

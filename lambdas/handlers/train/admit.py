@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from lambdas import settings
-from lambdas.aws import s3
+from lambdas.aws import s3, ssm
 from lambdas.aws.ledger import Ledger
 from lambdas.core.edges.common import AdmitInput, Admitted
 from lambdas.core.edges.train import Waits
@@ -14,6 +14,7 @@ from lambdas.core.jobfile.check import JobSource
 from lambdas.core.jobfile.references import PrefixFacts, SourceFacts
 from lambdas.core.model.errors import JobRefused, Refused
 from lambdas.core.model.job import Job
+from lambdas.core.model.names import secret_parameter
 from lambdas.core.run import places as run_places
 from lambdas.core.run.places import YardLimits
 from lambdas.core.run.records import RunUpdate
@@ -35,7 +36,7 @@ def handler(given: AdmitInput) -> Admitted | Waits | Refused:
     source = check.read_input(given.input)
     misnamed = admitting.misnamed()
     limits = _limits(yard)
-    job, warnings = (misnamed, ()) if misnamed else _checked(source, yard.bucket_name, limits)
+    job, warnings = (misnamed, ()) if misnamed else _checked(source, yard, limits)
     values: RunUpdate = {
         "kind": "train",
         "job": None if isinstance(job, InputFaults) else job,
@@ -66,25 +67,30 @@ def _limits(yard: TrainAdmitSettings) -> YardLimits:
 
 
 def _checked(
-    source: JobSource | InputFaults, yard_bucket: str, limits: YardLimits
+    source: JobSource | InputFaults, yard: TrainAdmitSettings, limits: YardLimits
 ) -> tuple[Job | InputFaults, tuple[str, ...]]:
-    """The job without faults, also without those that only the bucket or the yard's limits show; and what of it will
-    probably fail."""
+    """The job without faults, also without those that only the bucket, Parameter Store or the yard's limits show; and
+    what of it will probably fail."""
     if isinstance(source, InputFaults):
         return source, ()
-    parsed = _parsed(source, yard_bucket)
+    parsed = _parsed(source, yard.bucket_name)
     if isinstance(parsed, InputFaults):
         return parsed, ()
     findings = references.findings(parsed, _source_facts(parsed), _data_facts(parsed))
-    faults = (*findings.faults, *run_places.faults(parsed, limits))
+    faults = (*findings.faults, *_secret_faults(parsed, yard.yard), *run_places.faults(parsed, limits))
     resume = parsed.checkpoints.resume
     if resume:
-        owner = _owner_of_checkpoint(resume, yard_bucket)
+        owner = _owner_of_checkpoint(resume, yard.bucket_name)
         if isinstance(owner, Fault):
             faults = (*faults, owner)
         else:
             parsed = replace(parsed, checkpoints=replace(parsed.checkpoints, resume=owner))
     return InputFaults(source.name, faults) if faults else parsed, findings.warnings
+
+
+def _secret_faults(job: Job, yard: str) -> tuple[Fault, ...]:
+    names = {secret_parameter(yard, secret) for secret in job.program.secrets.values()}
+    return references.secret_faults(job, yard, ssm.parameter_types(names))
 
 
 def _owner_of_checkpoint(run: str, yard_bucket: str) -> str | Fault:

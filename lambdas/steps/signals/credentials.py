@@ -33,7 +33,9 @@ def give(context: SignalContext, signal: FromHost, now: datetime) -> str:
 def _credentials(yard: SignalSettings, run: str, job: Job, instance: str) -> dict[str, object]:
     partition, longest = yard.run_role.split(":")[1], LONGEST
     while longest >= SHORTEST:
-        policy = session_policy(yard.bucket_name, run, job, partition=partition, longest=longest)
+        policy = session_policy(
+            yard.bucket_name, run, job, yard=yard.yard, partition=partition, longest=longest
+        )
         given = sts.assume(yard.run_role, instance, policy, seconds=SECONDS)
         if given:
             return given

@@ -101,8 +101,9 @@ def _document(request: Request, base: Check) -> list[Check]:
 
 def _parameters(request: Request, base: Check) -> list[Check]:
     asked = request.fields()
-    names = asked.get("Names") or [asked.get("Path") or asked.get("Name") or ""]
-    return [Check(request.action, _parameter_arn(str(name)), base.context) for name in names]
+    names = [str(name) for name in asked.get("Names") or [asked.get("Path") or asked.get("Name") or ""]]
+    checks = [Check(request.action, _parameter_arn(name), base.context) for name in names]
+    return [*checks, *keys.checks_of_parameters(asked, names)]
 
 
 def _put_events(request: Request, base: Check) -> list[Check]:
@@ -145,13 +146,18 @@ def _quota(request: Request, base: Check) -> list[Check]:
     ]
 
 
+PARAMETER_ACTIONS = (
+    "ssm:DeleteParameters",
+    "ssm:GetParameter",
+    "ssm:GetParameters",
+    "ssm:GetParametersByPath",
+    "ssm:PutParameter",
+)
 EXPANDERS: dict[str, Expander] = {
     "servicequotas:GetServiceQuota": _quota,
     "kms:CreateGrant": keys.create_grant,
     service_linked_roles.MAKE: service_linked_roles.creation,
-    "ssm:GetParameters": _parameters,
-    "ssm:GetParametersByPath": _parameters,
-    "ssm:DeleteParameters": _parameters,
+    **dict.fromkeys(PARAMETER_ACTIONS, _parameters),
     "events:PutEvents": _put_events,
     "cloudwatch:PutMetricData": _put_metric_data,
     "states:StartExecution": _start_execution,

@@ -6,12 +6,12 @@ AWS's own keys ask for nothing. Key policies and identity policies are evaluated
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ministack.core import iam_evaluator
 from ministack.core.responses import get_account_id, get_region
-from ministack.services import dynamodb, kms, s3, sns
+from ministack.services import dynamodb, kms, s3, sns, ssm
 
 from localcloud.services.iam.checks import Check
 from localcloud.services.iam.requests import Request
@@ -60,6 +60,16 @@ def _objects(request: Request | None, base: Check) -> Iterator[Check]:
         in_parts = request is not None and {"uploads", "uploadId"} & set(request.parameters)
         actions = ("kms:GenerateDataKey", "kms:Decrypt") if in_parts else ("kms:GenerateDataKey",)
         yield from _through("s3", named, *actions)
+
+
+def checks_of_parameters(asked: Mapping[str, Any], names: Sequence[str]) -> Iterator[Check]:
+    """What a request for these parameters asks of the keys that they are encrypted with, or shall be
+    (docs.aws.amazon.com/kms/latest/developerguide/services-parameter-store.html)."""
+    if asked.get("Type") == "SecureString":
+        yield from _through("ssm", asked.get("KeyId"), "kms:Encrypt")
+    if asked.get("WithDecryption"):
+        for name in names:
+            yield from _through("ssm", ssm._parameters.get(name, {}).get("KeyId"), "kms:Decrypt")
 
 
 def checks_of_volumes(named: object) -> Iterator[Check]:

@@ -22,6 +22,7 @@ METRICS = "Trainyard"
 NO_RESOURCE = "AWS gives these calls no resource to narrow them to; a test holds each against AWS's own list."
 PREFIX = "Every object under the prefix: that is what the prefix is for."
 YARD_TAG = "trainyard:yard"
+SECRETS = "Every secret of the yard: that is what their place is for."
 BY_TAG = "The ids exist only later; the condition binds them to this yard's tag."
 TO_BE_MADE = "Named by EC2 when it is made; CreateTags allows no tag but this yard's on it."
 
@@ -130,6 +131,22 @@ def read_parameters(role: Holder, name: str, *actions: str) -> None:
         [f"arn:{cdk.Aws.PARTITION}:ssm:{cdk.Aws.REGION}:{account}:parameter/{name.lstrip('/')}"],
         because="A parameter that AWS publishes: no account owns it.",
     )
+
+
+def read_secrets(role: Holder, yard: str, key: str) -> None:
+    """The yard's secrets, which are encrypted with its key or with AWS's own."""
+    allow(role, ["ssm:GetParameters"], [_secrets(yard)], because=SECRETS)
+    keys.use_for_parameters(role, key)
+
+
+def keep_secrets(role: Holder, yard: str) -> None:
+    """Put secrets there and take them away; not read them."""
+    anywhere(role, "ssm:DescribeParameters")
+    allow(role, ["ssm:PutParameter", "ssm:DeleteParameter"], [_secrets(yard)], because=SECRETS)
+
+
+def _secrets(yard: str) -> str:
+    return f"arn:{cdk.Aws.PARTITION}:ssm:{cdk.Aws.REGION}:{cdk.Aws.ACCOUNT_ID}:parameter/{yard}/secrets/*"
 
 
 def _objects(

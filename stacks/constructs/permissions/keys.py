@@ -58,6 +58,12 @@ def use_for_notices(role: Holder, key: str) -> None:
         _allow(role, WRITE, key, _through("sns"))
 
 
+def use_for_parameters(role: Holder, key: str) -> None:
+    """To read what is encrypted in Parameter Store."""
+    if key:
+        _allow(role, READ, key, _through("ssm"))
+
+
 def use_for_volumes(role: Holder, key: str) -> None:
     """What EC2 does with the key for who launches, starts or images hosts; the grant is for an instance alone."""
     if key:

@@ -69,6 +69,7 @@ class Train(Workflow):
         permissions.read_objects(role, self.bucket, "jobs/", "programs/", *of_runs)
         permissions.list_objects(role, self.bucket, "jobs/", "programs/", "data/", *of_runs)
         permissions.write_objects(role, self.bucket, "runs/")
+        permissions.anywhere(role, "ssm:DescribeParameters")
         permissions.use_ledger(role, self.table, "GetItem", "Query", "PutItem", "UpdateItem")
 
     def _launch(self, network: NetworkStack, host: HostTemplates) -> Function:

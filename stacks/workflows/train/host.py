@@ -64,9 +64,12 @@ class TrainingHost(Construct):
 
 
 class RunRole(iam.Role):
-    """What any run may do in the bucket; whoever takes it narrows it to one (lambdas/core/run/bucket_access.py)."""
+    """What any run may do in the bucket and read of the yard's secrets; whoever takes it narrows it to one run
+    (lambdas/core/run/bucket_access.py)."""
 
-    def __init__(self, scope: Construct, bucket: s3.IBucket, *, taken_by: iam.Role) -> None:
+    def __init__(
+        self, scope: Construct, bucket: s3.IBucket, settings: YardSettings, *, taken_by: iam.Role
+    ) -> None:
         super().__init__(
             scope,
             "RunRole",
@@ -77,4 +80,5 @@ class RunRole(iam.Role):
         permissions.write_objects(self, bucket, *WRITTEN)
         permissions.delete_objects(self, bucket, "runs/*/checkpoints/")
         permissions.list_objects(self, bucket, "programs/", "data/", "runs/")
+        permissions.read_secrets(self, settings.yard, settings.kms_key)
         permissions.allow(taken_by, ["sts:AssumeRole"], [self.role_arn])

@@ -89,7 +89,7 @@ class Yard:
 
     def __post_init__(self) -> None:
         name = f"yard-{uuid.uuid4().hex[:8]}"
-        self.bucket = self.bus = name
+        self.name = self.bucket = self.bus = name
         self.cloud.client("s3").create_bucket(Bucket=name)
         self.give(Credentials())
         sqs, events = self.cloud.client("sqs"), self.cloud.client("events")
@@ -165,6 +165,7 @@ class Yard:
     def metadata(self) -> MetadataService:
         return MetadataService(
             {
+                "trainyard:yard": self.name,
                 "trainyard:run": self.run,
                 "trainyard:attempt": "1",
                 "trainyard:bucket": self.bucket,

@@ -1,12 +1,13 @@
 """What credentials of a run may reach, judged by the evaluator that the local cloud and the simulator use."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from ministack.core.iam_evaluator import EvalContext, evaluate, parse_policy_document
 
 from lambdas.core.jobfile.references import owner_of_checkpoint
-from lambdas.core.model.job import Job
+from lambdas.core.model.job import MOST_SECRETS, Job
 from lambdas.core.run.bucket_access import LONGEST, session_policy
 from lambdas.core.values.validation import Fault
 from tests.unit.core.facts import job
@@ -67,7 +68,7 @@ def may(policy: str, action: str, key: str | None, **context: str) -> bool:
 def test_a_run_reaches_its_own_part_its_source_its_data_and_what_it_resumes(
     action: str, key: str, *, allowed: bool
 ) -> None:
-    policy = session_policy(BUCKET, RUN, of(data=("train/", "test/"), resume="earlier-1"))
+    policy = session_policy(BUCKET, RUN, of(data=("train/", "test/"), resume="earlier-1"), yard="trainyard")
     assert may(policy, action, key) is allowed
 
 
@@ -87,12 +88,12 @@ def test_a_run_reaches_its_own_part_its_source_its_data_and_what_it_resumes(
     ],
 )
 def test_it_lists_the_same(prefix: str, *, allowed: bool) -> None:
-    policy = session_policy(BUCKET, RUN, of(data=("train/",), resume="earlier-1"))
+    policy = session_policy(BUCKET, RUN, of(data=("train/",), resume="earlier-1"), yard="trainyard")
     assert may(policy, "ListBucket", None, s3_prefix=prefix) is allowed
 
 
 def test_a_job_of_nothing_but_a_program_of_the_image_has_its_own_part() -> None:
-    policy = session_policy(BUCKET, RUN, of(program=None), partition="aws-cn")
+    policy = session_policy(BUCKET, RUN, of(program=None), partition="aws-cn", yard="trainyard")
     assert [each["Resource"] for each in json.loads(policy)["Statement"]] == [
         [f"arn:aws-cn:s3:::{BUCKET}/runs/{RUN}/*"],
         [f"arn:aws-cn:s3:::{BUCKET}"],
@@ -102,21 +103,36 @@ def test_a_job_of_nothing_but_a_program_of_the_image_has_its_own_part() -> None:
 
 def test_names_too_long_for_a_policy_give_way_to_their_folders_the_longest_first() -> None:
     long = tuple(f"{'folder' * 20}/{number:02d}{'x' * 150}/" for number in range(15))
-    policy = session_policy(BUCKET, RUN, of(data=("short/", *long)))
+    policy = session_policy(BUCKET, RUN, of(data=("short/", *long)), yard="trainyard")
     assert len(policy) <= LONGEST
     assert may(policy, "GetObject", f"data/{long[3]}a")
     assert may(policy, "GetObject", "data/short/a")
     assert not may(policy, "GetObject", "data/other/a")
     assert not may(policy, "GetObject", "programs/other.tar.gz")
-    shortest = session_policy(BUCKET, RUN, of(data=("short/", *long), resume="earlier-1"), longest=1)
+    shortest = session_policy(
+        BUCKET, RUN, of(data=("short/", *long), resume="earlier-1"), longest=1, yard="trainyard"
+    )
     assert may(shortest, "GetObject", "data/other/a")
     assert not may(shortest, "GetObject", "runs/other/job.json")
     assert not may(shortest, "GetObject", "runs/earlier-1/job.json")
 
 
+def test_a_run_reads_the_secrets_that_its_job_names_and_no_other() -> None:
+    named = {f"S{number}": f"{number}{'x' * 39}" for number in range(MOST_SECRETS)}
+    long = tuple(f"{'folder' * 20}/{number:02d}{'x' * 150}/" for number in range(15))
+    asking = of(data=long)
+    asking = replace(asking, program=replace(asking.program, secrets=named))
+    policy = session_policy("b" * 63, "r" * 80, asking, yard="trainyard")
+    assert len(policy) <= LONGEST
+    (secrets,) = [each for each in json.loads(policy)["Statement"] if each["Action"] == "ssm:GetParameters"]
+    assert secrets["Resource"] == [
+        f"arn:aws:ssm:*:*:parameter/trainyard/secrets/{name}" for name in sorted(named.values())
+    ]
+
+
 @pytest.mark.parametrize("name", ["a*/", "a?/", "${aws:userid}/", "deep/a*b/c/"])
 def test_what_a_policy_would_read_as_something_else_gives_way_to_its_folder(name: str) -> None:
-    policy = session_policy(BUCKET, RUN, of(data=(name,)))
+    policy = session_policy(BUCKET, RUN, of(data=(name,)), yard="trainyard")
     assert may(policy, "GetObject", f"data/{name}x")
     assert "$" not in policy
     assert not may(policy, "GetObject", "runs/other/job.json")

@@ -11,6 +11,7 @@ import pytest
 from lambdas.core.jobfile import check, program_archive, references, tensorflow_names
 from lambdas.core.jobfile.references import Findings
 from lambdas.core.model.job import Job
+from tests.unit.core.facts import job as admitted
 
 SOURCE = "s3://yard/programs/x.tar.gz"
 TWO = {"workers": 2}
@@ -286,3 +287,23 @@ def test_what_is_longer_than_a_source_is_not_looked_into() -> None:
 
 def test_no_name_is_both_gone_and_version_1s() -> None:
     assert not set(tensorflow_names.GONE) & tensorflow_names.VERSION_1
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        ("SecureString", None),
+        (
+            None,
+            "there is no parameter /yard/secrets/wandb; put the secret there first: aws ssm put-parameter",
+        ),
+        ("String", "is a String, which is not encrypted"),
+        ("StringList", "delete it (aws ssm delete-parameter --name /yard/secrets/wandb)"),
+    ],
+)
+def test_a_secret_must_be_there_and_encrypted(kind: str | None, said: str | None) -> None:
+    program = {"module": "training.programs.digits", "secrets": {"WANDB_API_KEY": "wandb"}}
+    wanted = admitted(program=program)
+    found = references.secret_faults(wanted, "yard", {"/yard/secrets/wandb": kind} if kind else {})
+    assert [fault.path for fault in found] == (["program.secrets.WANDB_API_KEY"] if said else [])
+    assert all(said is not None and said in fault.problem for fault in found)

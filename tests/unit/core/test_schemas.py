@@ -69,6 +69,7 @@ UNSEEN = {
     "more parameter servers than workers": "no schema compares two keys",
     "has GPUs, m7i.xlarge has none": "no schema knows the types",
     "both-sorts-of-types": "no schema knows the types",
+    "stands in program.environment too": "no schema compares two keys",
     "hosts are allowed together": "no schema adds up keys",
     "too-many": "no schema adds up keys",
     'did you mean "data.train"?': "no schema looks for the names of one mapping in another's values",

@@ -43,7 +43,7 @@ def cluster(
 
 
 def given(of: Cluster, assignment: Assignment) -> dict[str, str]:
-    return environment(of, assignment, Places(), region="us-east-1", image="ami-1", base=BASE)
+    return environment(of, assignment, Places(), region="us-east-1", image="ami-1", base=BASE, secrets={})
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,10 @@ def test_the_jobs_environment_overrides_defaults_but_no_promise() -> None:
     of = cluster("single", CHIEF, program={"environment": own})
     found = given(of, CHIEF)
     assert (found["WHO"], found["TRAINYARD_RUN"]) == ("chief-0", "digits-1a2b3c4d")
-    assert environment(of, CHIEF, Places(), region="r", image="i", base={})["TF_CPP_MIN_LOG_LEVEL"] == "0"
+    assert (
+        environment(of, CHIEF, Places(), region="r", image="i", base={}, secrets={})["TF_CPP_MIN_LOG_LEVEL"]
+        == "0"
+    )
 
 
 def test_args_become_a_command_line() -> None:

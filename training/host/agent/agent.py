@@ -184,9 +184,9 @@ class Agent:
         self._born = datetime.now(UTC)
         self._power_off = power_off
         credentials.configure(places)
-        as_run = credentials.session(places, identity.region)
+        self._as_run = credentials.session(places, identity.region)
         self._bucket = Bucket(
-            as_run.client("s3", config=CALLS), tags.bucket, credentials=credentials.environment(places)
+            self._as_run.client("s3", config=CALLS), tags.bucket, credentials=credentials.environment(places)
         )
         mailbox = Bucket(session.client("s3", config=CALLS), tags.bucket)
         self._disk = Disk(places.reserve)
@@ -334,6 +334,7 @@ class Agent:
             note_checkpoint=lambda taken: self._change(
                 checkpoint_step=taken.step, checkpoint_folder=taken.folder
             ),
+            ssm=lambda: self._as_run.client("ssm", config=CALLS),
         )
 
     def _start(self, attempt: Attempt, cluster: Cluster) -> Program:

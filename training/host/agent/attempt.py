@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -23,7 +23,7 @@ from training.host.errors import HostTrouble
 from training.host.metadata import Identity
 from training.host.periodic import Repeat
 from training.host.places import Places
-from training.host.program import ending, environment, silence
+from training.host.program import ending, environment, secrets, silence
 from training.host.program.ending import End, Failed, Finished, Stopped
 from training.host.program.process import Program, killed_for_memory
 from training.host.program.silence import Silence
@@ -46,7 +46,8 @@ class Outcome:
 
 
 class Attempt:
-    """`say` puts a signal; `last` is the last whole checkpoint in the bucket, `note_checkpoint` remembers the next."""
+    """`say` puts a signal; `ssm` makes a client with the run's credentials; `last` is the last whole checkpoint in the
+    bucket, `note_checkpoint` remembers the next."""
 
     def __init__(
         self,
@@ -61,6 +62,7 @@ class Attempt:
         say: Callable[[Signal], None],
         last: LastCheckpoint,
         note_checkpoint: Callable[[LastCheckpoint], None],
+        ssm: Callable[[], Any],
     ) -> None:
         self._cluster = cluster
         self._assignment = assignment
@@ -71,6 +73,8 @@ class Attempt:
         self._disk = disk
         self._say = say
         self._note_checkpoint = note_checkpoint
+        self._ssm = ssm
+        self._secrets: Mapping[str, str] = cluster.job["program"].get("secrets", {})
         self._log = ProgramLog(cluster, assignment, places=places, bucket=bucket)
         self._progress = Progress(places.progress(cluster.attempt), started=time.monotonic())
         self._silence = Silence()
@@ -90,6 +94,8 @@ class Attempt:
         """Restore what the attempt restores, clear what an earlier one left, and start the program."""
         fresh(self._places.attempt(self._cluster.attempt))
         with self._heartbeat():
+            values = self._fetch_secrets()
+            self._log.hide(values)
             instead = self._prepare()
         program = Program.start(
             environment.command_line(self._cluster, self._assignment, self._places),
@@ -101,6 +107,7 @@ class Attempt:
                 region=self._identity.region,
                 image=self._identity.image,
                 base=os.environ,
+                secrets=values,
             ),
             log=self._log.path,
             exit_file=self._places.exit_code(self._cluster.attempt),
@@ -113,6 +120,8 @@ class Attempt:
     def recall(self) -> Program | None:
         """The program that an earlier agent started for this attempt."""
         program = Program.recall(self._places.process(self._cluster.attempt))
+        if program:
+            self._log.hide(secrets.held_by(program.pid, self._secrets) or self._fetch_secrets())
         if program and self._assignment.is_chief:
             self._metrics.begin()
         return program
@@ -150,6 +159,10 @@ class Attempt:
         with self._heartbeat():
             starved = killed_before is None or killed_for_memory() != killed_before
             return self._conclude(code, leaving, uploads, killed=killed, starved=starved)
+
+    def _fetch_secrets(self) -> dict[str, str]:
+        yard = self._identity.tags.get("trainyard:yard", "")
+        return secrets.fetch(self._secrets, yard=yard, client=self._ssm)
 
     def _prepare(self) -> str | None:
         """What must be on the disk before the program starts; why another checkpoint than the one named, if so."""

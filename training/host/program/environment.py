@@ -31,8 +31,10 @@ def environment(
     region: str,
     image: str,
     base: Mapping[str, str],
+    secrets: dict[str, str],
 ) -> dict[str, str]:
-    """Everything in the program's environment; `base` is what the agent itself was given.
+    """Everything in the program's environment; `base` is what the agent itself was given, `secrets` are those of
+    `program.secrets` by variable.
 
     The job's `program.environment` overrides what is only a default, never what Trainyard promises.
     """
@@ -73,7 +75,7 @@ def environment(
     asked = {
         name: fill(value, known) for name, value in cluster.job["program"].get("environment", {}).items()
     }
-    return DEFAULTS | {name: base[name] for name in base if name != "TF_CONFIG"} | asked | promised
+    return DEFAULTS | {name: base[name] for name in base if name != "TF_CONFIG"} | asked | secrets | promised
 
 
 def command_line(cluster: Cluster, assignment: Assignment, places: Places) -> list[str]:

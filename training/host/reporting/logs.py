@@ -8,6 +8,7 @@ megabytes a second are sent. Past a limit the object holds the beginning and the
 """
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
@@ -26,11 +27,12 @@ AT_ONCE_BYTES = 1024 * 1024
 
 @dataclass(slots=True)
 class StampedLog:
-    """`who` stands in every line: `<role>-<index> <instance id>`."""
+    """`who` stands in every line: `<role>-<index> <instance id>`. `hide` takes secrets out of a line."""
 
     raw: Path
     path: Path
     who: str
+    hide: Callable[[str], str] = str
     _read: int = 0
     _written: int = -1
     _splitter: Splitter = field(default_factory=Splitter)
@@ -58,7 +60,7 @@ class StampedLog:
         return self._open
 
     def _line(self, line: str, now: datetime) -> str:
-        return f"{stamp(now)} {self.who} | {line}\n"
+        return f"{stamp(now)} {self.who} | {self.hide(line)}\n"
 
     def _append(self, text: bytes) -> None:
         try:

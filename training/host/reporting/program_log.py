@@ -4,12 +4,14 @@ A full disk keeps nobody from going on: lines that cannot be stamped wait in the
 """
 
 import logging
+from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 
 from training.host.bucket import Bucket
 from training.host.cluster import Assignment, Cluster
 from training.host.places import Places
+from training.host.program.secrets import Hider
 from training.host.reporting import lines, logs
 from training.host.reporting.logs import LogUpload, StampedLog
 
@@ -26,6 +28,7 @@ class ProgramLog:
     def __init__(self, cluster: Cluster, assignment: Assignment, *, places: Places, bucket: Bucket) -> None:
         number, name = cluster.attempt, f"{assignment.role}-{assignment.index}"
         self.path: Path = places.program_log(number, assignment.role, assignment.index)
+        self._hide = Hider({})
         self._stamped = StampedLog(
             self.path,
             places.stamped_log(number, assignment.role, assignment.index),
@@ -34,6 +37,10 @@ class ProgramLog:
         self._upload = LogUpload(
             bucket, self._stamped, f"runs/{cluster.run}/attempts/{number}/logs/{name}.log"
         )
+
+    def hide(self, values: Mapping[str, str]) -> None:
+        """Leave these secrets out of all that others read of the log."""
+        self._stamped.hide = self._hide = Hider(values)
 
     def note(self, text: str) -> None:
         """A line of the agent's own."""
@@ -59,4 +66,4 @@ class ProgramLog:
     @property
     def tail(self) -> str:
         """The last lines as plain text."""
-        return lines.plain(logs.end_of(self.path, TAIL_BYTES))[-TAIL_CHARACTERS:]
+        return self._hide(lines.plain(logs.end_of(self.path, TAIL_BYTES)))[-TAIL_CHARACTERS:]

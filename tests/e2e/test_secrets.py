@@ -1,0 +1,72 @@
+"""A secret of Parameter Store: used by a program, and found nowhere else."""
+
+import hashlib
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.runs import Runs
+from tests.e2e.test_scripts import script
+
+VALUE = "correct-horse-battery-staple"
+NAMED = {"WANDB_API_KEY": "wandb"}
+
+
+@pytest.fixture
+def parameter(runs: Runs) -> Iterator[str]:
+    ssm, name = runs.yard.session.client("ssm"), "/trainyard/secrets/wandb"
+    ssm.put_parameter(Name=name, Type="SecureString", Value=VALUE)
+    yield name
+    ssm.delete_parameter(Name=name)
+
+
+@pytest.mark.timeout(600)
+def test_a_program_uses_a_secret_that_is_found_nowhere_else(runs: Runs, parameter: str) -> None:
+    job = script(runs, "with_secret", program={"secrets": NAMED}, after={"image": "on_success"})
+    run = runs.start(job)
+    used = f"sum {hashlib.sha256(VALUE.encode()).hexdigest()}"
+    runs.until("the secret in use", lambda: used in run.text("attempts/1/logs/chief-0.log"))
+    (host,) = [one["InstanceId"] for one in runs.yard.instances(run.id)]
+    assert files_with_it(runs.cloud.state / "instances" / host / "upper") == []
+    runs.finish(run)
+    assert run.succeeded, run.why()
+    image = run.summary["image"]
+    assert files_with_it(runs.cloud.state / "images" / image / "layer") == []
+    assert [key for key in run.keys if VALUE in run.text(key)] == []
+    assert VALUE not in json.dumps([run.rows, run.summary], default=str)
+    assert VALUE not in json.dumps([vars(run.execution), run.history], default=str)
+    assert [group for group, text in logs(runs) if VALUE in text] == []
+    assert parameter in json.dumps(
+        runs.yard.session.client("ssm").describe_parameters()["Parameters"], default=str
+    )
+
+
+def test_a_job_whose_secret_is_not_there_is_refused_with_the_command(runs: Runs) -> None:
+    run = runs.run(script(runs, "with_secret", program={"secrets": {"HF_TOKEN": "nobody-put-it"}}))
+    assert run.execution.error == "JobRefused"
+    assert (
+        "program.secrets.HF_TOKEN: there is no parameter /trainyard/secrets/nobody-put-it; put the secret there first: "
+        "aws ssm put-parameter --type SecureString --name /trainyard/secrets/nobody-put-it --value VALUE"
+    ) in run.execution.cause
+    assert runs.yard.instances(run.id) == []
+
+
+def files_with_it(folder: Path) -> list[str]:
+    """Of a host's or an image's own layer of disk."""
+    assert folder.is_dir()
+    found = subprocess.run(
+        ["grep", "-rlF", "--devices=skip", VALUE, str(folder)], capture_output=True, text=True, check=False
+    )
+    return found.stdout.splitlines()
+
+
+def logs(runs: Runs) -> Iterator[tuple[str, str]]:
+    client = runs.yard.session.client("logs")
+    for page in client.get_paginator("describe_log_groups").paginate():
+        for group in page["logGroups"]:
+            name = group["logGroupName"]
+            for found in client.get_paginator("filter_log_events").paginate(logGroupName=name):
+                yield name, "\n".join(event["message"] for event in found["events"])

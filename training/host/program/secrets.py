@@ -1,0 +1,79 @@
+"""The job's `program.secrets`: read from Parameter Store when the program starts, for its environment alone.
+
+They are on no disk. An agent that was restarted finds them where they are, in the environment of the program.
+"""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from training.host.errors import AccessDenied, HostTrouble, Missing
+
+ACTION = "ssm:GetParameters"
+SHORTEST_HIDDEN = 6
+"""Characters of a line that is hidden in logs: to hide shorter ones would spoil what else they say."""
+HIDDEN = "***"
+
+
+def fetch(wanted: Mapping[str, str], *, yard: str, client: Callable[[], Any]) -> dict[str, str]:
+    """The values by environment variable; `wanted` has the secrets' names, at most ten. `client` makes SSM's.
+
+    Raises Missing for a secret that is not there (any more), AccessDenied, or HostTrouble."""
+    if not wanted:
+        return {}
+    parameters = {variable: f"/{yard}/secrets/{secret}" for variable, secret in wanted.items()}
+    names = sorted(set(parameters.values()))
+    try:
+        answer = client().get_parameters(Names=names, WithDecryption=True)
+    except ClientError as error:
+        raise _explained(error, names) from error
+    except BotoCoreError as error:
+        raise HostTrouble(f"the secrets {', '.join(names)} cannot be read: {error}") from error
+    if answer["InvalidParameters"]:
+        missing = ", ".join(answer["InvalidParameters"])
+        raise Missing(
+            f"there is no parameter {missing}, which program.secrets names; put the secret there (aws ssm "
+            f"put-parameter --type SecureString --name {answer['InvalidParameters'][0]} --value VALUE) and start again"
+        )
+    values = {str(each["Name"]): str(each["Value"]) for each in answer["Parameters"]}
+    return {variable: values[name] for variable, name in parameters.items()}
+
+
+def held_by(pid: int, wanted: Mapping[str, str]) -> dict[str, str]:
+    """The same as a process has them that was started with them; none where it has ended."""
+    if not wanted:
+        return {}
+    try:
+        entries = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except (FileNotFoundError, ProcessLookupError):
+        return {}
+    pairs = (entry.decode(errors="surrogateescape").partition("=") for entry in entries)
+    return {variable: value for variable, _, value in pairs if variable in wanted}
+
+
+class Hider:
+    """Takes the values out of text that is to be read by others. A value of several lines is hidden line by line."""
+
+    def __init__(self, values: Mapping[str, str]) -> None:
+        lines = {line.strip() for value in values.values() for line in value.splitlines()}
+        self._hidden = sorted((line for line in lines if len(line) >= SHORTEST_HIDDEN), key=len, reverse=True)
+
+    def __call__(self, text: str) -> str:
+        for line in self._hidden:
+            text = text.replace(line, HIDDEN)
+        return text
+
+
+def _explained(error: ClientError, names: list[str]) -> HostTrouble:
+    code, said = error.response["Error"]["Code"], error.response["Error"].get("Message", "")
+    if code == "AccessDeniedException" and "kms:" in said:
+        return HostTrouble(
+            f"the secrets {', '.join(names)} are encrypted with a key that the role of runs may not use ({said}); "
+            "encrypt them with the yard's key, or with AWS's own (put-parameter without --key-id), and start again",
+            final=True,
+        )
+    if code == "AccessDeniedException":
+        return AccessDenied(ACTION, ", ".join(names), role="role of runs")
+    return HostTrouble(f"{ACTION} on {', '.join(names)} failed: {said or code}")
