@@ -2,7 +2,6 @@
 
 import aws_cdk as cdk
 from aws_cdk import aws_dynamodb as dynamodb
-from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sns_subscriptions as subscriptions
@@ -11,6 +10,7 @@ from constructs import Construct
 from stacks.constructs.acknowledge import acknowledge, skip
 from stacks.constructs.events import DeadLetterQueue
 from stacks.constructs.names import by_name
+from stacks.constructs.permissions import of_account
 from stacks.constructs.permissions.keys import key_of
 from stacks.settings import YardSettings
 
@@ -44,7 +44,7 @@ class StorageStack(cdk.Stack):
             self, "Notices", topic_name=f"{settings.yard}-notices", enforce_ssl=True, master_key=self._key
         )
         skip(topic, {"CKV_AWS_26": "Notices say what summaries say; with kms_key they are encrypted, too."})
-        topic.grant_publish(iam.ServicePrincipal("cloudwatch.amazonaws.com"))
+        topic.grant_publish(of_account("cloudwatch.amazonaws.com"))
         if settings.notify:
             topic.add_subscription(subscriptions.EmailSubscription(settings.notify))
         return by_name(self, "sns", f"{settings.yard}-notices")

@@ -122,15 +122,6 @@ class Iam:
         words = REFUSALS.get(service, JSON)
         return ServiceError(words.code, self._sentence(check, caller, words), status=words.status)
 
-    def trusts(self, role: str, service: str) -> bool:
-        """Whether the role lets this AWS service (`states.amazonaws.com`) assume it."""
-        return any(
-            statement["Effect"] == "Allow"
-            and service in _listed((statement.get("Principal") or {}).get("Service"))
-            and "sts:AssumeRole" in _listed(statement.get("Action"))
-            for statement in _listed((self._trusts.get(role) or {}).get("Statement"))
-        )
-
     def trusts_role(self, role: str, other: str) -> bool:
         """Whether the role lets the other role assume it."""
         return any(

@@ -17,6 +17,7 @@ from stacks.constructs.acknowledge import acknowledge, skip
 from stacks.constructs.function import Function
 from stacks.constructs.machine import StateMachine
 from stacks.constructs.names import by_name
+from stacks.constructs.permissions import of_account
 
 BADLY = ("FAILED", "TIMED_OUT", "ABORTED")
 """How an execution ends that did not succeed."""
@@ -143,8 +144,10 @@ def schedule(
     description: str,
 ) -> events.Rule:
     """An execution of `machine` without an input, by the clock."""
+    role = iam.Role(scope, "EventsRole", assumed_by=of_account("events.amazonaws.com"))
+    machine.grant_start_execution(role)
     target = targets.SfnStateMachine(
-        machine, input=events.RuleTargetInput.from_object({}), **_kept(dead_letter_queue)
+        machine, role=role, input=events.RuleTargetInput.from_object({}), **_kept(dead_letter_queue)
     )
     return events.Rule(scope, name, description=description, schedule=schedule, targets=[target])
 

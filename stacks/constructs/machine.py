@@ -15,7 +15,7 @@ from constructs import Construct
 from stacks.constructs.acknowledge import acknowledge, skip
 from stacks.constructs.function import LOG_ACCEPTED, Function, camel
 from stacks.constructs.names import arn_in, by_name
-from stacks.constructs.permissions import allow
+from stacks.constructs.permissions import allow, of_account
 from stacks.constructs.permissions.keys import key_of
 from stacks.settings import YardSettings
 
@@ -79,7 +79,7 @@ class StateMachine(sfn.StateMachine):
         role = iam.Role(
             scope,
             "WorkflowRole",
-            assumed_by=iam.ServicePrincipal("states.amazonaws.com"),
+            assumed_by=of_account("states.amazonaws.com"),
             description=f"What the workflow {yard}-{word} may do",
         )
         self.log_name, self._named = f"/aws/vendedlogs/states/{yard}-{word}", f"{yard}-{word}"

@@ -227,6 +227,30 @@ def test_a_role_that_does_not_trust_step_functions_is_no_use(cloud: Cloud) -> No
     assert "not authorized to assume" in cloud.run(made["stateMachineArn"])["cause"]
 
 
+@pytest.mark.parametrize(("account", "output"), [(ACCOUNT, "1"), ("210987654321", None)])
+def test_a_role_may_trust_step_functions_for_one_account_alone(
+    cloud: Cloud, account: str, output: str | None
+) -> None:
+    function = cloud.function("def handler(event, context): return 1")
+    role = cloud.role("states.amazonaws.com", may_invoke(function))
+    trust = {
+        "Effect": "Allow",
+        "Principal": {"Service": "states.amazonaws.com"},
+        "Action": "sts:AssumeRole",
+        "Condition": {"StringEquals": {"aws:SourceAccount": account}},
+    }
+    document = json.dumps({"Version": "2012-10-17", "Statement": [trust]})
+    cloud.client("iam").update_assume_role_policy(RoleName=role.rpartition("/")[2], PolicyDocument=document)
+    made = cloud.client("stepfunctions").create_state_machine(
+        name=f"of-one-{function}",
+        definition=json.dumps({"QueryLanguage": "JSONata", **invoking(function)}),
+        roleArn=role,
+    )
+    ended = cloud.run(made["stateMachineArn"])
+    assert ended.get("output") == output
+    assert output or "not authorized to assume" in ended["cause"]
+
+
 @pytest.mark.parametrize(
     ("resource", "arguments", "action", "error"),
     [

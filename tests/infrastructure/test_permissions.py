@@ -262,7 +262,7 @@ def test_only_a_bake_points_the_image_parameter(yard: Assembly) -> None:
 def test_only_submit_starts_runs_and_the_clock_what_retires_images_and_a_deployment_the_first_bake(
     yard: Assembly,
 ) -> None:
-    starting = {"SubmitRole", "RetireWorkflowEventsRole", "PatrolRole", "PrepareRole"}
+    starting = {"SubmitRole", "RetireEventsRole", "PatrolRole", "PrepareRole"}
     assert yard.may("states:StartExecution") == starting
     for permission in of(yard, "submit", "states:StartExecution"):
         assert "*" not in permission.resource
@@ -302,6 +302,23 @@ def test_runs_read_programs_data_and_runs_and_write_runs(yard: Assembly) -> None
         ("s3:PutObject", "runs/*/tensorboard/*"),
         ("ssm:GetParameters", "trainyard/secrets/*"),
     ]
+
+
+def test_services_act_for_this_account_alone(yard: Assembly) -> None:
+    """All but those that name no account to a role."""
+    whom = {
+        service: plain(statement.get("Condition") or {})
+        for role in yard.resources("AWS::IAM::Role")
+        for statement in role.properties["AssumeRolePolicyDocument"]["Statement"]
+        if (service := statement["Principal"].get("Service"))
+    }
+    ours = {"StringEquals": {"aws:SourceAccount": "{AWS::AccountId}"}}
+    assert whom == {
+        "ec2.amazonaws.com": {},
+        "lambda.amazonaws.com": {},
+        "states.amazonaws.com": ours,
+        "events.amazonaws.com": ours,
+    }
 
 
 def test_signal_alone_takes_the_role_of_runs_and_any_other_is_for_a_service(yard: Assembly) -> None:

@@ -486,7 +486,7 @@ UNSEEN: tuple[tuple[str, str], ...] = (
         r"WorkflowRole-logs:",
         "Step Functions asks for it when the state machine is deployed; a run only loses its log",
     ),
-    (r"^RetireWorkflowEventsRole-", "EventBridge asks for it once a day"),
+    (r"^RetireEventsRole-", "EventBridge asks for it once a day"),
     (
         r"^PrepareRole-",
         "a deployment asks for it, which never fails for it: its output Prepared names the action",

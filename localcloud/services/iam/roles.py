@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from ministack.core import iam_evaluator
 from ministack.services import iam, sts
 
 from localcloud.services.iam import enforcement
@@ -40,7 +41,7 @@ class Session:
 
     def require(self, service: str, *checks: Check) -> None:
         """Return when the role trusts the service and may do all of it; NotAllowedError says what it may not."""
-        if not trusts(self.role_arn, self.principal):
+        if not trusts(self.role_arn, self.principal, account=self.account, region=self.region):
             raise NotAllowedError(
                 f"{self.principal} is not authorized to assume the provided role {self.role_arn}"
             )
@@ -67,18 +68,23 @@ class Session:
         return key
 
 
-def trusts(role_arn: str, principal: str) -> bool:
-    """Whether the role's trust policy lets this AWS service assume it."""
+def trusts(role_arn: str, principal: str, *, account: str, region: str) -> bool:
+    """Whether the role's trust policy lets this AWS service assume it on behalf of the account."""
     role = iam._roles.get(role_arn.rsplit("/", 1)[-1])
     document = (role or {}).get("AssumeRolePolicyDocument") or "{}"
     parsed = json.loads(document) if isinstance(document, str) else document
-    return any(
-        statement.get("Effect") == "Allow"
-        and principal in _listed((statement.get("Principal") or {}).get("Service"))
-        and "sts:AssumeRole" in _listed(statement.get("Action"))
-        for statement in _listed(parsed.get("Statement"))
-        if isinstance(statement.get("Principal"), dict)
+    statements = [{**statement, "Resource": "*"} for statement in _listed(parsed.get("Statement"))]
+    asked = iam_evaluator.EvalContext(
+        principal_arn=principal,
+        principal_type="Service",
+        principal_account=account,
+        action="sts:AssumeRole",
+        resource_arn=role_arn,
+        region=region,
+        service_context={"aws:sourceaccount": account},
     )
+    answer = iam_evaluator.evaluate_resource_policy({"Statement": statements}, asked, service=principal)
+    return bool(answer.decision == "Allow")
 
 
 def _listed(value: Any) -> Iterable[Any]:

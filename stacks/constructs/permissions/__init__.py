@@ -27,6 +27,14 @@ BY_TAG = "The ids exist only later; the condition binds them to this yard's tag.
 TO_BE_MADE = "Named by EC2 when it is made; CreateTags allows no tag but this yard's on it."
 
 
+def of_account(service: str) -> iam.ServicePrincipal:
+    """The service when it acts for this account: nobody else's can have it use what is ours
+    (docs.aws.amazon.com/IAM/latest/UserGuide/confused-deputy.html). Lambda and EC2 name no account to a role."""
+    return iam.ServicePrincipal(
+        service, conditions={"StringEquals": {"aws:SourceAccount": cdk.Aws.ACCOUNT_ID}}
+    )
+
+
 def allow(
     role: Holder,
     actions: Sequence[str],

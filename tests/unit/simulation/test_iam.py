@@ -106,10 +106,11 @@ def test_a_queue_lets_in_the_service_of_its_rule() -> None:
 
 
 def test_who_may_assume_a_role() -> None:
-    trust = {"Statement": [allow("sts:AssumeRole", Principal={"Service": "states.amazonaws.com"})]}
-    some = Iam({ROLE: []}, trusts={ROLE: trust})
-    assert some.trusts(ROLE, "states.amazonaws.com")
-    assert not some.trusts(ROLE, "events.amazonaws.com")
+    other = f"{ROLE}-2"
+    some = Iam({ROLE: []}, trusts={ROLE: {"Statement": [allow("sts:AssumeRole", Principal={"AWS": other})]}})
+    assert some.trusts_role(ROLE, other)
+    assert not some.trusts_role(ROLE, ROLE)
+    assert not some.trusts_role(other, other)
 
 
 WHO = "User: arn:aws:sts::123456789012:assumed-role/trainyard-launch/train-launch is not authorized to perform: x:Do"
