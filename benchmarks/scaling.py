@@ -10,7 +10,7 @@ import json
 import statistics
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from shlex import quote
 from typing import Any
@@ -27,6 +27,7 @@ SETTLING = 3
 PORT = 2222
 ONLINE_SECONDS = 120
 COMMAND_SECONDS = 300
+SSM_MANAGED = "arn:aws:iam::aws:policy/AmazonSSMManagedInstanceCore"
 
 
 @dataclass(frozen=True)
@@ -46,9 +47,10 @@ def measure(yard: Yard) -> Scaling:
     """Alternate rounds, so that a busy machine is busy for both."""
     yard.bucket.put_folder(DIGITS.made_in(MADE), DIGITS.prefix)
     by_hand, under = [], []
-    for number in range(ROUNDS):
-        by_hand.append(_by_hand(yard, number))
-        under.append(_under_trainyard(yard, number))
+    with _instance_profile(yard) as profile:
+        for number in range(ROUNDS):
+            by_hand.append(_by_hand(yard, number, profile))
+            under.append(_under_trainyard(yard, number))
     return Scaling(round(max(by_hand), 2), round(max(under), 2))
 
 
@@ -58,10 +60,10 @@ def steps_per_second(reports: list[dict[str, float]]) -> float:
     return statistics.median(rates[SETTLING:])
 
 
-def _by_hand(yard: Yard, number: int) -> float:
+def _by_hand(yard: Yard, number: int, profile: str) -> float:
     """Raises RuntimeError when a program ends badly."""
     ssm = yard.session.client("ssm")
-    with _two_instances(yard, number) as instances:
+    with _two_instances(yard, number, profile) as instances:
         addresses = [f"{each['PrivateIpAddress']}:{PORT}" for each in instances]
         sent = [
             (
@@ -116,12 +118,39 @@ def _outcome(ssm: Any, command: str, instance: str) -> str:
 
 
 @contextmanager
-def _two_instances(yard: Yard, number: int) -> Iterator[list[dict[str, Any]]]:
+def _instance_profile(yard: Yard) -> Iterator[str]:
+    """Of a role of our own that reads the bucket: a yard's hosts do so by their run, and these have none."""
+    iam, name = yard.session.client("iam"), "trainyard-bench-by-hand"
+    bucket = f"arn:aws:s3:::{yard.bucket.name}"
+    trust = _policy("sts:AssumeRole", Principal={"Service": "ec2.amazonaws.com"})
+    reads = _policy(["s3:GetObject", "s3:ListBucket"], Resource=[bucket, f"{bucket}/{DIGITS.prefix}*"])
+    with ExitStack() as undo:
+        iam.create_role(RoleName=name, AssumeRolePolicyDocument=trust)
+        undo.callback(iam.delete_role, RoleName=name)
+        iam.attach_role_policy(RoleName=name, PolicyArn=SSM_MANAGED)
+        undo.callback(iam.detach_role_policy, RoleName=name, PolicyArn=SSM_MANAGED)
+        iam.put_role_policy(RoleName=name, PolicyName="data", PolicyDocument=reads)
+        undo.callback(iam.delete_role_policy, RoleName=name, PolicyName="data")
+        iam.create_instance_profile(InstanceProfileName=name)
+        undo.callback(iam.delete_instance_profile, InstanceProfileName=name)
+        iam.add_role_to_instance_profile(InstanceProfileName=name, RoleName=name)
+        undo.callback(iam.remove_role_from_instance_profile, InstanceProfileName=name, RoleName=name)
+        yield name
+
+
+def _policy(action: str | list[str], **more: object) -> str:
+    statement = {"Effect": "Allow", "Action": action, **more}
+    return json.dumps({"Version": "2012-10-17", "Statement": [statement]})
+
+
+@contextmanager
+def _two_instances(yard: Yard, number: int, profile: str) -> Iterator[list[dict[str, Any]]]:
     """Two instances of the current image that belong to no run, known to Systems Manager."""
     ec2, ssm = yard.session.client("ec2"), yard.session.client("ssm")
     launched = ec2.run_instances(
         LaunchTemplate={"LaunchTemplateId": _deployed(yard, "Training", "AWS::EC2::LaunchTemplate")},
         InstanceType="g4dn.xlarge",
+        IamInstanceProfile={"Name": profile},
         SubnetId=_deployed(yard, "Network", "AWS::EC2::Subnet"),
         MinCount=2,
         MaxCount=2,
