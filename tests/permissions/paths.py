@@ -57,7 +57,8 @@ def many_checkpoints(runs: Runs, name: str) -> Seen:
 
 def resumed(runs: Runs, name: str) -> Seen:
     """A run that goes on from another's last checkpoint."""
-    before = runs.run(runs.job(f"{name[:30]}-before", **ONE))
+    saves = {"cluster": {"workers": 1}, "program": {"args": {"steps": 5, "checkpoint-every": 2}}}
+    before = runs.run(runs.job(f"{name[:30]}-before", **saves))
     return _seen(runs, runs.start(runs.job(name, **ONE, checkpoints={"resume": before.id})))
 
 

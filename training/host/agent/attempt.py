@@ -121,7 +121,8 @@ class Attempt:
         """The program that an earlier agent started for this attempt."""
         program = Program.recall(self._places.process(self._cluster.attempt))
         if program:
-            self._log.hide(secrets.held_by(program.pid, self._secrets) or self._fetch_secrets())
+            held = secrets.held_by(program.pid, self._secrets) if program.is_alive() else {}
+            self._log.hide(held or self._fetch_secrets())
         if program and self._assignment.is_chief:
             self._metrics.begin()
         return program

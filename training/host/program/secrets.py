@@ -47,7 +47,7 @@ def held_by(pid: int, wanted: Mapping[str, str]) -> dict[str, str]:
         return {}
     try:
         entries = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-    except (FileNotFoundError, ProcessLookupError):
+    except OSError:  # it has just ended: what is left of it nobody may read
         return {}
     pairs = (entry.decode(errors="surrogateescape").partition("=") for entry in entries)
     return {variable: value for variable, _, value in pairs if variable in wanted}
