@@ -51,6 +51,8 @@ def main() -> int:
             save(checkpoints, step)
     if chief:
         finish(step, report)
+        if given.events:
+            write_events(step)
     print(f"finished at step {step}", flush=True)
     return 0
 
@@ -63,6 +65,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--work", type=int, default=0)
     parser.add_argument("--checkpoint-every", type=int, default=10)
     parser.add_argument("--fail-at", type=int, default=-1)
+    parser.add_argument("--events", action="store_true")
     return parser.parse_args()
 
 
@@ -149,6 +152,13 @@ def finish(step: int, report: Report) -> None:
     model.mkdir(parents=True, exist_ok=True)
     (model / "model.json").write_text(json.dumps({"step": step}))
     Path(os.environ["TRAINYARD_METRICS"]).write_text(json.dumps(metrics))
+
+
+def write_events(step: int) -> None:
+    """A file where TensorBoard's would be."""
+    folder = Path(os.environ["TRAINYARD_TENSORBOARD"])
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "events.out.tfevents.steps").write_text(f"{step} steps")
 
 
 if __name__ == "__main__":

@@ -62,6 +62,12 @@ def resumed(runs: Runs, name: str) -> Seen:
     return _seen(runs, runs.start(runs.job(name, **ONE, checkpoints={"resume": before.id})))
 
 
+def with_events(runs: Runs, name: str) -> Seen:
+    """The program writes events for TensorBoard."""
+    program = {"args": {"steps": 5, "events": True}}
+    return _seen(runs, runs.start(runs.job(name, cluster={"workers": 1}, program=program)))
+
+
 def with_secret(runs: Runs, name: str) -> Seen:
     """The program is given a secret."""
     ssm, secret = runs.yard.session.client("ssm"), "/trainyard/secrets/permissions"
@@ -414,7 +420,8 @@ def launched_again(runs: Runs, name: str) -> Seen:
 
 PATHS: tuple[tuple[str, Path], ...] = (
     (r"SubmitRole-states:StartExecution", upload_unheard),
-    (r"SignalRunRole-s3:DeleteObject", many_checkpoints),
+    (r"SignalRunRole-s3:(DeleteObject|PutObject-.*checkpoints)", many_checkpoints),
+    (r"SignalRunRole-s3:PutObject-.*tensorboard", with_events),
     (r"SignalRunRole-ssm|TrainAdmitRole-ssm", with_secret),
     (r"SignalRole-s3:PutObject-.*credentials", straight),
     (

@@ -13,6 +13,8 @@ from tests.permissions.paths import Path, Seen
 
 pytestmark = pytest.mark.exhaustive
 REPORT = File("build/permissions/report.md")
+WHOSE = ("host role", "role of runs", "the role of this function lacks")
+"""As a reason names the role where it does not know its name."""
 AS_SHIPPED: dict[Path, tuple[str, str]] = {
     paths.program_fails: ("FAILED", "told to fail"),
     paths.await_hosts_too_late: ("FAILED", "HostLost"),
@@ -61,7 +63,7 @@ def test_a_run_without_this_permission_fails_and_names_it(runs: Runs, grant: Gra
         return
     assert seen.status == "FAILED", f"{seen.said}\n{seen.log}"
     assert paths.named(grant) in seen.said, seen.said
-    assert any(who in seen.said for who in (role, "host role", "the role of this function lacks")), seen.said
+    assert any(who in seen.said for who in (role, *WHOSE)), seen.said
     check_the_summary(grant, seen)
     check_what_is_left(grant, seen, left)
 
