@@ -16,6 +16,10 @@ UV := .venv/bin/uv
 install = $(UV) pip install --quiet --require-hashes --compile-bytecode --python $(1) $(2) || \
 	$(1) -m pip install --quiet --require-hashes $(2)
 
+# Two packages install this module, and aws-cdk-lib must be the last: else the CDK knows its own types no more when it asks
+# for an account's zones. pip keeps that order, uv installs side by side.
+SCHEMA := .venv/lib/python3*/site-packages/aws_cdk/cloud_assembly_schema/__init__.py
+
 .PHONY: help setup demo preflight deploy destroy test simulate permissions interoperability check format lock bench clean
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 20
@@ -70,6 +74,8 @@ clean: ## stop the local cloud and remove what was built (environments stay: .ve
 	@python=$$(PYTHON='$(PYTHON)' sh scripts/interpreter) && { [ -x $(VENV) ] || "$$python" -m venv .venv; }
 	@$(VENV) -m pip install --quiet --require-hashes -r locks/requirements-bootstrap.txt
 	@$(call install,$(VENV),-r locks/requirements-dev.txt)
+	@grep -q 'jsii_type="aws-cdk-lib' $(SCHEMA) || $(UV) pip install --quiet --require-hashes --no-deps \
+		--compile-bytecode --python $(VENV) --reinstall-package aws-cdk-lib -r locks/requirements-dev.txt
 	@touch $@
 
 .tools/cdk/.ready: tools/package.json tools/package-lock.json .venv/.ready
