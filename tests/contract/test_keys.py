@@ -134,7 +134,10 @@ def test_a_secret_parameter_is_written_and_read_with_its_key(cloud: Cloud, key: 
     within = cloud.client("ssm", cloud.acting_as(both, allow(["kms:Encrypt", "kms:Decrypt"], key, **through)))
     within.put_parameter(**put, Value="v", KeyId=key)
     assert "kms:Decrypt" in denied(without.get_parameters, Names=[name], WithDecryption=True)
-    assert "kms:Decrypt" in denied(without.get_parameter, Name=name, WithDecryption=True)
+    arn = f"arn:aws:ssm:{REGION}:{ACCOUNT}:parameter{name}"
+    for called in (name, f"{name}:1", arn):
+        assert "kms:Decrypt" in denied(without.get_parameter, Name=called, WithDecryption=True)
+    assert "kms:Decrypt" in denied(without.get_parameters_by_path, Path="/secrets", WithDecryption=True)
     assert without.get_parameters(Names=[name])["Parameters"][0]["Value"] != "v"
     (read,) = within.get_parameters(Names=[name], WithDecryption=True)["Parameters"]
     assert read["Value"] == "v"

@@ -68,8 +68,11 @@ def checks_of_parameters(asked: Mapping[str, Any], names: Sequence[str]) -> Iter
     if asked.get("Type") == "SecureString":
         yield from _through("ssm", asked.get("KeyId"), "kms:Encrypt")
     if asked.get("WithDecryption"):
-        for name in names:
-            yield from _through("ssm", ssm._parameters.get(name, {}).get("KeyId"), "kms:Decrypt")
+        below = f"{asked.get('Path', '').rstrip('/')}/" if asked.get("Path") else None
+        paths = [name for name in ssm._parameters if below and name.startswith(below)]
+        found = [ssm._select_parameter(name)[0] for name in (paths if below else names)]
+        for named in sorted({str(each.get("KeyId") or "") for each in found if each}):
+            yield from _through("ssm", named, "kms:Decrypt")
 
 
 def checks_of_volumes(named: object) -> Iterator[Check]:
