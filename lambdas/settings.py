@@ -5,7 +5,7 @@ import types
 import typing
 from typing import Any, TypeVar, dataclass_transform
 
-from lambdas.core.model.errors import Misconfigured
+from trainyard.core.model.errors import Misconfigured
 
 Values = TypeVar("Values", bound="Settings")
 

@@ -14,9 +14,18 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from stacks.constructs.packages import ROOT, SOFTWARE
+from stacks.constructs.packages import FUNCTIONS, ROOT, SOFTWARE
 
-SOURCES = ("app.py", "cdk.json", "stacks", "lambdas", "images", "requirements-lambda.txt", "locks", *SOFTWARE)
+SOURCES = (
+    "app.py",
+    "cdk.json",
+    "stacks",
+    "images",
+    "requirements-lambda.txt",
+    "locks",
+    *FUNCTIONS,
+    *SOFTWARE,
+)
 """What the assembly is made of."""
 SETTINGS = (ROOT / "cdk.context.json", Path.home() / ".cdk.json", ROOT / "requirements.txt")
 """Answers that AWS gave to `cdk`, a person's own context, the version of the library."""

@@ -18,10 +18,10 @@ from rich.markup import escape
 from rich.table import Table
 
 from lambdas.core.images.recipe import Builder
-from lambdas.core.model.instance_types import Market, cpu_types, instance_type, quota
-from lambdas.core.model.job import Hardware
 from trainyard.client import Session, YardError
 from trainyard.client.preflight import Need, Needs, Network, Preflight, Verdict, look, request_increases
+from trainyard.core.model.instance_types import Market, cpu_types, instance_type, quota
+from trainyard.core.model.job import Hardware
 
 ROOT = Path(__file__).resolve().parent.parent
 WORKERS = 2

@@ -21,6 +21,7 @@ SOURCES = (
     "stacks",
     "lambdas",
     "training",
+    "trainyard",
     "images",
     "requirements-lambda.txt",
     "locks",

@@ -10,8 +10,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from lambdas.core.model.timeline import Source
 from simulation.world.world import BEGINNING, Entry
+from trainyard.core.model.timeline import Source
 
 if TYPE_CHECKING:
     from simulation.yard import Yard

@@ -8,8 +8,6 @@ from aws_cdk import aws_events as events
 from aws_cdk import aws_events_targets as targets
 from constructs import Construct
 
-from lambdas.core.model import names, policy
-from lambdas.core.model.metrics import Metric
 from lambdas.core.patrol import verdict
 from stacks.constructs import permissions
 from stacks.constructs.alarms import Alarms
@@ -20,6 +18,8 @@ from stacks.constructs.permissions import keys
 from stacks.constructs.permissions.hosts import end_hosts, mark_hosts
 from stacks.settings import YardSettings
 from stacks.storage import StorageStack
+from trainyard.core.model import names, policy
+from trainyard.core.model.metrics import Metric
 
 MACHINES = ("train", "bake", "snapshot", "launch")
 """The state machines whose executions keep hosts."""

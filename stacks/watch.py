@@ -5,7 +5,6 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
 from lambdas.core.capacity.plan import RefusalKind
-from lambdas.core.model.metrics import Metric
 from stacks.constructs.alarms import Alarms
 from stacks.constructs.function import functions_of
 from stacks.constructs.machine import StateMachine
@@ -16,6 +15,7 @@ from stacks.patrol import PatrolStack
 from stacks.settings import YardSettings
 from stacks.storage import StorageStack
 from stacks.training import TrainingStack
+from trainyard.core.model.metrics import Metric
 
 OPEN_RUNS = """\
 filter message = "open run"

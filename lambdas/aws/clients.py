@@ -13,7 +13,7 @@ from botocore.config import Config
 from botocore.exceptions import ConnectionError as NoConnectionError
 from botocore.exceptions import HTTPClientError, IncompleteReadError
 
-from lambdas.core.model.errors import AccessDenied, ServiceUnavailable
+from trainyard.core.model.errors import AccessDenied, ServiceUnavailable
 
 NO = frozenset(
     {

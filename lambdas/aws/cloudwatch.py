@@ -6,7 +6,7 @@ from typing import Any
 
 from lambdas.aws.calls import listed
 from lambdas.core.patrol.verdict import Window
-from lambdas.core.values.lazy import dataclass
+from trainyard.core.values.lazy import dataclass
 
 MOST_QUERIES = 500
 MOST_POINTS = 100_800

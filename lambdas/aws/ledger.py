@@ -18,9 +18,6 @@ from lambdas.aws.clients import client
 from lambdas.core.capacity.cost import BilledHost
 from lambdas.core.capacity.plan import Plan
 from lambdas.core.capacity.prices import PriceList
-from lambdas.core.model.errors import Misconfigured
-from lambdas.core.model.gang import Gang
-from lambdas.core.model.timeline import Entry
 from lambdas.core.run import records
 from lambdas.core.run.places import Claim
 from lambdas.core.run.records import (
@@ -34,8 +31,11 @@ from lambdas.core.run.records import (
     TokenRow,
     WaitRow,
 )
-from lambdas.core.values import wire
-from lambdas.core.values.lazy import dataclass
+from trainyard.core.model.errors import Misconfigured
+from trainyard.core.model.gang import Gang
+from trainyard.core.model.timeline import Entry
+from trainyard.core.values import wire
+from trainyard.core.values.lazy import dataclass
 
 MOST_WRITES = 100
 LOOK_UPS_LIVE = timedelta(days=90)

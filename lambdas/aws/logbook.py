@@ -6,12 +6,12 @@ from typing import Any
 
 from lambdas.aws.ledger import OPEN, PRICES, Table, packed, unpack
 from lambdas.core.capacity.prices import PriceList
-from lambdas.core.model.errors import Infrastructure
 from lambdas.core.patrol.budget import Money
 from lambdas.core.run import records
 from lambdas.core.run.records import RunRow
-from lambdas.core.values import wire
-from lambdas.core.values.lazy import dataclass
+from trainyard.core.model.errors import Infrastructure
+from trainyard.core.values import wire
+from trainyard.core.values.lazy import dataclass
 
 PATROL = "patrol"
 KEPT = timedelta(days=90)

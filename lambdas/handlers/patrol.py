@@ -14,20 +14,20 @@ from lambdas.aws.ec2 import instances
 from lambdas.aws.logbook import Logbook
 from lambdas.core.capacity import prices
 from lambdas.core.capacity.prices import PriceList, Prices
-from lambdas.core.model.metrics import Metric
 from lambdas.core.patrol import budget, guard, report, verdict
 from lambdas.core.patrol.budget import Billed, Money
 from lambdas.core.patrol.guard import Passed
 from lambdas.core.patrol.report import VerdictRow
 from lambdas.core.patrol.verdict import TWO_LOOKS, Cause
 from lambdas.core.run.records import RunRow
-from lambdas.core.values import wire
 from lambdas.settings import PatrolSettings
 from lambdas.steps.entry_point import entry_point
 from lambdas.steps.observability import clock, logger, measure
 from lambdas.steps.patrol import missed_events
 from lambdas.steps.patrol.act import Acted, act
 from lambdas.steps.patrol.observe import Observation, observe, price_of
+from trainyard.core.model.metrics import Metric
+from trainyard.core.values import wire
 
 SUMMARY_HOUR = 0
 """UTC."""

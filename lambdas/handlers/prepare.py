@@ -11,12 +11,12 @@ from lambdas import settings
 from lambdas.aws import cloudformation, iam, kms, s3
 from lambdas.core.edges import deployment
 from lambdas.core.edges.deployment import Prepared, ResourceRequest
-from lambdas.core.model.names import SERVICE_LINKED_ROLES
-from lambdas.core.values import wire
 from lambdas.settings import PrepareSettings
 from lambdas.steps import submission
 from lambdas.steps.entry_point import entry_point
 from lambdas.steps.observability import logger
+from trainyard.core.model.names import SERVICE_LINKED_ROLES
+from trainyard.core.values import wire
 
 MOST_OF_AN_ERROR = 160
 """Characters, so that all sentences fit into an output; the log has the whole."""

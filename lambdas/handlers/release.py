@@ -15,13 +15,13 @@ from lambdas import settings
 from lambdas.aws.ec2 import instances
 from lambdas.aws.ledger import Ledger, event_row, host_row, run_row
 from lambdas.core.edges.common import Released, ReleaseInput, Scope
-from lambdas.core.model.job import Hosts
 from lambdas.core.run import release
 from lambdas.core.run.records import Records
 from lambdas.core.run.recovery import KeptHosts
 from lambdas.core.run.release import Act, Disposal
 from lambdas.steps.entry_point import entry_point
 from lambdas.steps.observability import clock, logger, note
+from trainyard.core.model.job import Hosts
 
 MOST_HOSTS = 20
 """How many of them the answer names."""

@@ -15,13 +15,13 @@ from lambdas.core.capacity.prices import Prices
 from lambdas.core.edges.retire import Retired, RetireFailed, RetireInput, SomeLeft
 from lambdas.core.images import retention
 from lambdas.core.images.retention import Disposition, Fate, RetentionFacts, RetentionPolicy
-from lambdas.core.model import image
-from lambdas.core.model.errors import AccessDenied, Misconfigured, Refused
-from lambdas.core.model.image import Image
-from lambdas.core.values.validation import InputFaults
 from lambdas.settings import RetireSettings
 from lambdas.steps.entry_point import entry_point
 from lambdas.steps.observability import clock, logger
+from trainyard.core.model import image
+from trainyard.core.model.errors import AccessDenied, Misconfigured, Refused
+from trainyard.core.model.image import Image
+from trainyard.core.values.validation import InputFaults
 
 JSON, TEXT = "images/report.json", "images/report.txt"
 

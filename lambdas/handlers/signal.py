@@ -21,8 +21,6 @@ from lambdas.core.edges.events import (
     InstanceState,
     SpotWarning,
 )
-from lambdas.core.model.errors import AccessDenied, Misconfigured
-from lambdas.core.model.metrics import Metric
 from lambdas.settings import SignalSettings
 from lambdas.steps import attempts
 from lambdas.steps.access_denied import end_denied
@@ -30,6 +28,8 @@ from lambdas.steps.entry_point import entry_point, parse
 from lambdas.steps.observability import clock, is_about, logger, measure
 from lambdas.steps.signals import from_aws, from_hosts, from_patrol
 from lambdas.steps.signals.context import SignalContext
+from trainyard.core.model.errors import AccessDenied, Misconfigured
+from trainyard.core.model.metrics import Metric
 
 News = FromHost | FromPatrol | events.AwsNews
 NOT_OURS = Handled(result="nothing of ours")

@@ -5,12 +5,12 @@ from datetime import datetime
 from lambdas.aws import states
 from lambdas.aws.ledger import Ledger, attempt_row
 from lambdas.core.edges.common import Denied
-from lambdas.core.model.errors import AccessDenied
 from lambdas.core.run.records import WAITING, TokenRow, ended_badly
 from lambdas.core.run.recovery import Trouble
-from lambdas.core.values import wire
 from lambdas.steps import attempts
 from lambdas.steps.observability import logger
+from trainyard.core.model.errors import AccessDenied
+from trainyard.core.values import wire
 
 
 def end_denied(ledger: Ledger, run: str, attempt: int, denied: AccessDenied, now: datetime) -> None:

@@ -8,14 +8,14 @@ from lambdas.aws.ledger import AlreadyWrittenError, Ledger, Write, event_row, op
 from lambdas.aws.logbook import Logbook
 from lambdas.core.edges.common import AdmitInput, Admitted
 from lambdas.core.edges.conclude import ConcludeInput
-from lambdas.core.model import names
-from lambdas.core.model.errors import AccessDenied, BudgetSpent, Refused, UsersFault
 from lambdas.core.patrol import budget
 from lambdas.core.run.places import Claim
 from lambdas.core.run.records import RunRow, RunUpdate
-from lambdas.core.values.lazy import dataclass
-from lambdas.core.values.validation import InputFaults
 from lambdas.steps.observability import clock, logger, note
+from trainyard.core.model import names
+from trainyard.core.model.errors import AccessDenied, BudgetSpent, Refused, UsersFault
+from trainyard.core.values.lazy import dataclass
+from trainyard.core.values.validation import InputFaults
 
 
 class Decided(Protocol):

@@ -22,14 +22,14 @@ from lambdas.aws.ledger import (
 )
 from lambdas.core.edges.common import Available, Done
 from lambdas.core.edges.train import Finished, GangReady
-from lambdas.core.model.errors import AccessDenied, Misconfigured
-from lambdas.core.model.timeline import Entry
 from lambdas.core.run import deadlines, readiness
 from lambdas.core.run.outcome import Ending
 from lambdas.core.run.records import ENDED_WITH_IT, AttemptUpdate, HostRow, Records, TokenRow, ended_badly
 from lambdas.core.run.recovery import Trouble
-from lambdas.core.values import wire
 from lambdas.steps.observability import logger, note
+from trainyard.core.model.errors import AccessDenied, Misconfigured
+from trainyard.core.model.timeline import Entry
+from trainyard.core.values import wire
 
 TokenAnswer = GangReady | Finished | Done | Available
 

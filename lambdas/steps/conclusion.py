@@ -8,17 +8,17 @@ from typing import Any, Literal
 from lambdas.aws import s3
 from lambdas.aws.ledger import AlreadyWrittenError, Ledger, event_row, no_open_row, run_row
 from lambdas.core.edges.conclude import Concluded, ConcludeInput, NotConcluded
-from lambdas.core.model import timeline
-from lambdas.core.model.errors import AccessDenied, TrainyardError
-from lambdas.core.model.metrics import Metric
 from lambdas.core.run import outcome, steps
 from lambdas.core.run.outcome import Conclusion, Outcome
 from lambdas.core.run.records import AttemptUpdate, Records, RunUpdate
 from lambdas.core.run.summary import RunFacts
-from lambdas.core.values import wire
-from lambdas.core.values.lazy import dataclass
 from lambdas.steps import admission, attempts
 from lambdas.steps.observability import clock, logger, measure, note
+from trainyard.core.model import timeline
+from trainyard.core.model.errors import AccessDenied, TrainyardError
+from trainyard.core.model.metrics import Metric
+from trainyard.core.values import wire
+from trainyard.core.values.lazy import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)

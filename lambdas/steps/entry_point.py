@@ -5,11 +5,11 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar, cast
 
-from lambdas.core.model import errors
-from lambdas.core.model.errors import Misconfigured
-from lambdas.core.model.metrics import Metric
-from lambdas.core.values import wire
 from lambdas.steps.observability import is_about, logger, measure
+from trainyard.core.model import errors
+from trainyard.core.model.errors import Misconfigured
+from trainyard.core.model.metrics import Metric
+from trainyard.core.values import wire
 
 Given = TypeVar("Given")
 

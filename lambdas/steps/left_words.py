@@ -8,8 +8,8 @@ from typing import Any
 from lambdas.aws import s3
 from lambdas.core.edges import events
 from lambdas.core.edges.events import FromHost
-from lambdas.core.values.lazy import dataclass
 from lambdas.steps.observability import logger
+from trainyard.core.values.lazy import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)

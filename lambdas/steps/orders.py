@@ -10,9 +10,9 @@ from collections.abc import Collection
 
 from lambdas.aws import s3, ssm
 from lambdas.core.edges import events
-from lambdas.core.model.errors import ServiceUnavailable
-from lambdas.core.values.lazy import dataclass
 from lambdas.steps.observability import logger
+from trainyard.core.model.errors import ServiceUnavailable
+from trainyard.core.values.lazy import dataclass
 
 WORDS = ("start", "stop")
 """In the order in which they follow each other within an attempt."""

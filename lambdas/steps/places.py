@@ -8,13 +8,13 @@ from datetime import datetime
 from lambdas.aws.ledger import AlreadyWrittenError
 from lambdas.core.edges.common import Admitted
 from lambdas.core.edges.train import Waits
-from lambdas.core.model.errors import Refused, ServiceUnavailable, YardFull
-from lambdas.core.model.job import Job
 from lambdas.core.run import places
 from lambdas.core.run.places import Claim, YardLimits
 from lambdas.core.run.records import RunUpdate
 from lambdas.steps.admission import Admission
 from lambdas.steps.observability import clock
+from trainyard.core.model.errors import Refused, ServiceUnavailable, YardFull
+from trainyard.core.model.job import Job
 
 MOST_TRIES = 20
 

@@ -1,10 +1,10 @@
 """An object of the bucket becomes one execution: the same version twice is one, whoever starts it."""
 
 from lambdas.aws import s3, states
-from lambdas.core.jobfile import check, document
-from lambdas.core.model import tokens
-from lambdas.core.model.errors import AccessDenied
 from lambdas.steps.observability import is_about, logger
+from trainyard.core.jobfile import check, document
+from trainyard.core.model import tokens
+from trainyard.core.model.errors import AccessDenied
 
 
 def start(machine: str, bucket: str, key: str, *, version: str | None, etag: str) -> tuple[str, bool]:

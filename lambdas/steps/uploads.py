@@ -1,8 +1,8 @@
 """The files that users upload, as Admit reads them."""
 
 from lambdas.aws import s3
-from lambdas.core.jobfile import document
-from lambdas.core.values.validation import InputFaults
+from trainyard.core.jobfile import document
+from trainyard.core.values.validation import InputFaults
 
 
 def read(bucket: str, key: str, version: str | None, *, what: str) -> bytes | InputFaults:

@@ -21,8 +21,13 @@ from lambdas.aws.ledger import (
     wait_row,
 )
 from lambdas.core.edges.common import Available, Done
-from lambdas.core.model import errors
-from lambdas.core.model.errors import (
+from lambdas.core.run import deadlines
+from lambdas.core.run.records import Owner, Records, TokenRow, WaitRow, ended_badly
+from lambdas.core.run.recovery import Trouble
+from lambdas.steps import attempts
+from lambdas.steps.observability import note
+from trainyard.core.model import errors
+from trainyard.core.model.errors import (
     GeneralizeFailed,
     HostLost,
     ImageFailed,
@@ -34,13 +39,8 @@ from lambdas.core.model.errors import (
     TestFailed,
     TrainyardError,
 )
-from lambdas.core.model.image import Image
-from lambdas.core.run import deadlines
-from lambdas.core.run.records import Owner, Records, TokenRow, WaitRow, ended_badly
-from lambdas.core.run.recovery import Trouble
-from lambdas.core.values.lazy import dataclass
-from lambdas.steps import attempts
-from lambdas.steps.observability import note
+from trainyard.core.model.image import Image
+from trainyard.core.values.lazy import dataclass
 
 ENDED_BADLY = ("Failed", "TimedOut", "Cancelled", "Cancelling")
 FAILS_WITH: Mapping[str, type[TrainyardError]] = {

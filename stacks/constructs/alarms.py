@@ -9,8 +9,8 @@ from aws_cdk import aws_cloudwatch_actions as actions
 from aws_cdk import aws_sns as sns
 from constructs import Construct
 
-from lambdas.core.model.metrics import Metric
 from stacks.constructs.metrics import measured
+from trainyard.core.model.metrics import Metric
 
 
 class Alarms:

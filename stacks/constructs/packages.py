@@ -38,6 +38,9 @@ SOFTWARE = (
 """What a bake installs on the builder, of `trainyard` what is for hosts; the local lists are for base images without a
 GPU."""
 
+FUNCTIONS = ("lambdas", "trainyard/__init__.py", "trainyard/archives.py", "trainyard/core")
+"""What functions run, of `trainyard` what they share with hosts and people."""
+
 COMPILED = (".so", ".pyd", ".pyc")
 OF_THE_INSTALLER = ("INSTALLER", "RECORD", "REQUESTED", "WHEEL", "direct_url.json", "uv_cache.json")
 """What tells in a package's `.dist-info` who installed it, how, and from which wheel; nothing reads it."""
@@ -48,9 +51,8 @@ LEFT_BEHIND = ["**/__pycache__"]
 
 
 def functions_folder() -> Path:
-    """The package `lambdas`, and what of `trainyard` it shares with hosts and people, alone in a folder: importable
-    there as they are in this repository."""
-    return _copied("functions", ["lambdas", "trainyard/__init__.py", "trainyard/archives.py"])
+    """FUNCTIONS alone in a folder: importable there as they are in this repository."""
+    return _copied("functions", FUNCTIONS)
 
 
 def software_folder() -> Path:

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
-from lambdas.core.model.policy import Policy
 from stacks.settings.context import CALLED, DAYS, READERS
+from trainyard.core.model.policy import Policy
 
 
 @dataclass(frozen=True, kw_only=True)

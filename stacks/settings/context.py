@@ -5,9 +5,9 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
-from lambdas.core.model import policy
-from lambdas.core.model.policy import Policy
-from lambdas.core.values.validation import InputFaults, shown
+from trainyard.core.model import policy
+from trainyard.core.model.policy import Policy
+from trainyard.core.values.validation import InputFaults, shown
 
 Reader: TypeAlias = Callable[[str, object], Any]
 """A setting from its key and what context says. Raises ValueError naming the key."""

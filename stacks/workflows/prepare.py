@@ -5,12 +5,12 @@ from aws_cdk import aws_ssm as ssm
 from constructs import Construct, IConstruct
 
 import trainyard
-from lambdas.core.model.names import SERVICE_LINKED_ROLES
 from stacks.constructs import packages, permissions
 from stacks.constructs.function import FunctionFactory
 from stacks.constructs.permissions import keys
 from stacks.settings import YardSettings
 from stacks.workflows.bake import Bake
+from trainyard.core.model.names import SERVICE_LINKED_ROLES
 
 MOST_MINUTES = 5
 WAITS_MINUTES = 20

@@ -14,9 +14,9 @@ import pytest
 from botocore.exceptions import ClientError
 
 from lambdas.aws.ledger import Ledger, event_row, run_row
-from lambdas.core.model.errors import ServiceUnavailable
-from lambdas.core.model.timeline import Entry, Source
 from tests.contract.conftest import ACCOUNT, REGION, Cloud, answering, eventually, free_port
+from trainyard.core.model.errors import ServiceUnavailable
+from trainyard.core.model.timeline import Entry, Source
 
 
 @pytest.fixture(scope="module")

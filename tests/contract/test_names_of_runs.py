@@ -12,7 +12,6 @@ from benchmarks.recorded import CONTEXT
 from lambdas import settings
 from lambdas.aws.ledger import Ledger
 from lambdas.core.edges.common import AdmitInput, Admitted
-from lambdas.core.model.errors import JobRefused, Refused
 from lambdas.handlers import release
 from lambdas.handlers.bake import admit as bake_admit
 from lambdas.handlers.bake import conclude as bake_conclude
@@ -25,6 +24,7 @@ from lambdas.handlers.train import admit, conclude
 from lambdas.steps.admission import Admission
 from lambdas.steps.entry_point import parse
 from tests.contract.conftest import REGION, Cloud, answering
+from trainyard.core.model.errors import JobRefused, Refused
 
 STATES = f"arn:aws:states:{REGION}:123456789012:execution:yard"
 STARTED, YEARS_LATER = "2026-11-20T12:00:00.000Z", "2028-01-01T12:00:00.000Z"

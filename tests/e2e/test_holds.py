@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from lambdas.core.values import wire
 from tests.e2e.runs import Runs
 from tests.e2e.test_images import KEPT
 from tests.e2e.watch import ec2, launch, shell, until_it_is
+from trainyard.core.values import wire
 
 NOTEBOOK = """cd /tmp && /opt/trainyard/venv/bin/python -c '
 from trainyard.hold import hold

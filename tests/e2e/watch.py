@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
-from lambdas.core.values import wire
 from tests.e2e.runs import Runs
 from trainyard.client import Run
+from trainyard.core.values import wire
 
 SOON = {"window_minutes": 2, "grace_minutes": 0.1}
 """A policy by which a host is idle after two minutes."""

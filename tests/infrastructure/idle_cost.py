@@ -2,8 +2,8 @@
 
 from lambdas.core.capacity.plan import RefusalKind
 from lambdas.core.capacity.prices import GIB_MONTH, Storage
-from lambdas.core.model.metrics import Metric
 from tests.infrastructure.assembly import Assembly
+from trainyard.core.model.metrics import Metric
 
 HOURS, PASSES = 730, 43_800
 """Of a month; patrol passes once a minute."""

@@ -105,9 +105,13 @@ def test_a_handler_imports_with_nothing_but_its_asset_and_its_layer(
 
 def test_the_asset_holds_the_functions_and_nothing_else(asset_and_layer: tuple[Path, Path]) -> None:
     asset, _ = asset_and_layer
-    """And the one module that they share with hosts and people."""
+    """And what they share with hosts and people."""
     assert sorted(path.name for path in asset.iterdir()) == ["lambdas", "trainyard"]
-    assert sorted(path.name for path in (asset / "trainyard").iterdir()) == ["__init__.py", "archives.py"]
+    assert sorted(path.name for path in (asset / "trainyard").iterdir()) == [
+        "__init__.py",
+        "archives.py",
+        "core",
+    ]
     assert not [path for path in asset.rglob("*") if path.name == "__pycache__"]
 
 

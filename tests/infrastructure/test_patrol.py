@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from lambdas.core.model import policy
-from lambdas.core.model.policy import Policy
 from stacks.settings import YardSettings
 from tests.infrastructure.assembly import Assembly, Permission, text
 from tests.infrastructure.test_permissions import YARD, of, tagged
+from trainyard.core.model import policy
+from trainyard.core.model.policy import Policy
 
 
 def test_it_looks_every_minute_and_a_pass_that_fails_is_not_tried_again(yard: Assembly) -> None:

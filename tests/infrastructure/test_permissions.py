@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from policy_sentry.querying.actions import get_action_data
 
-from lambdas.core.model.instance_types import all_types
 from tests.infrastructure.assembly import Assembly, Permission, as_list, plain
+from trainyard.core.model.instance_types import all_types
 
 YARD = "trainyard"
 NO_METRIC = {"cloudwatch:GetMetricData"}

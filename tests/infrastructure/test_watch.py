@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from lambdas.core.capacity.plan import RefusalKind
-from lambdas.core.model.metrics import NAMESPACE, Metric
 from tests.infrastructure import idle_cost
 from tests.infrastructure.assembly import Assembly, text
+from trainyard.core.model.metrics import NAMESPACE, Metric
 
 ROOT = Path(__file__).resolve().parents[2]
 WORKFLOWS = ("train", "bake", "snapshot", "launch", "retire")

@@ -13,8 +13,6 @@ import pytest
 
 from benchmarks.recorded import CONTEXT
 from lambdas import settings
-from lambdas.core.model.errors import AccessDenied
-from lambdas.core.values import wire
 from lambdas.handlers import patrol
 from lambdas.settings import PatrolSettings
 from tests.contract.conftest import ACCOUNT, REGION, Cloud, Credentials, answering, free_port, packed
@@ -22,6 +20,8 @@ from tests.contract.ec2.conftest import Yard, tags
 from tests.infrastructure.assembly import Assembly, plain
 from tests.permissions.grants import Grant, less
 from tests.permissions.paths import unseen
+from trainyard.core.model.errors import AccessDenied
+from trainyard.core.values import wire
 
 pytestmark = pytest.mark.exhaustive
 WAITING = {"StartAt": "Wait", "States": {"Wait": {"Type": "Wait", "Seconds": 3600, "End": True}}}

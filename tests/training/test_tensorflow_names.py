@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import tensorflow as tf
 
-from lambdas.core.jobfile import tensorflow_names
+from trainyard.core.jobfile import tensorflow_names
 
 BELOW_V1 = [f"compat.v1.{name}" for name in tensorflow_names.KERAS_2_ALONE]
 

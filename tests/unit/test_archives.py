@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from lambdas.core.jobfile import program_archive
 from tests.unit.archives import BAD, GOOD, file, link, packed, with_size
 from training.host.errors import HostTrouble, ProgramFault
 from training.host.program.archive import unpack
 from trainyard import archives
+from trainyard.core.jobfile import program_archive
 
 SOURCE = "s3://b/programs/p.tar.gz"
 

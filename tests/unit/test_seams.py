@@ -18,12 +18,8 @@ from lambdas.aws.ec2 import fleet
 from lambdas.core.capacity import placement
 from lambdas.core.capacity.plan import RefusalKind
 from lambdas.core.capacity.prices import GIB_MONTH
-from lambdas.core.model import gang
-from lambdas.core.model.gang import StopReason
-from lambdas.core.model.job import Checkpoints, Cluster, Data, Job, Limits, Program, Result, Role, Strategy
 from lambdas.core.patrol import verdict
 from lambdas.core.run import deadlines, silent_hosts
-from lambdas.core.values import fields
 from lambdas.steps import orders
 from lambdas.steps.patrol import missed_events
 from lambdas.steps.signals import from_hosts
@@ -36,6 +32,10 @@ from training.host.orders import Order
 from training.host.program import ending, silence
 from training.host.reporting import progress, signals
 from trainyard.client import teardown
+from trainyard.core.model import gang
+from trainyard.core.model.gang import StopReason
+from trainyard.core.model.job import Checkpoints, Cluster, Data, Job, Limits, Program, Result, Role, Strategy
+from trainyard.core.values import fields
 
 ROOT = Path(__file__).resolve().parents[2]
 HOST_TEXTS = [path.read_text() for path in sorted((ROOT / "training/host").rglob("*.py"))]

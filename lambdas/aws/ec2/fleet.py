@@ -12,8 +12,8 @@ from botocore.exceptions import ClientError
 from lambdas.aws.clients import THROTTLED, client, denial
 from lambdas.core.capacity.placement import FleetRefusal, answer_of
 from lambdas.core.capacity.plan import Offer, Part, RefusalKind
-from lambdas.core.model.instance_types import Market
-from lambdas.core.values.lazy import dataclass
+from trainyard.core.model.instance_types import Market
+from trainyard.core.values.lazy import dataclass
 
 KINDS = {
     "InsufficientInstanceCapacity": RefusalKind.CAPACITY,

@@ -9,9 +9,9 @@ from botocore.exceptions import ClientError
 
 from lambdas.aws.calls import listed, unless
 from lambdas.aws.clients import client
-from lambdas.core.model.errors import Misconfigured, ServiceUnavailable
-from lambdas.core.model.image import AMI, Image, Snapshot, Stored
-from lambdas.core.values import wire
+from trainyard.core.model.errors import Misconfigured, ServiceUnavailable
+from trainyard.core.model.image import AMI, Image, Snapshot, Stored
+from trainyard.core.values import wire
 
 UNKNOWN = ("InvalidAMIID.NotFound", "InvalidAMIID.Malformed", "InvalidAMIID.Unavailable")
 GONE = ("InvalidSnapshot.NotFound",)

@@ -10,10 +10,10 @@ from botocore.exceptions import ClientError
 
 from lambdas.aws.calls import listed
 from lambdas.aws.clients import client
-from lambdas.core.model.errors import AccessDenied, Infrastructure, ServiceUnavailable
-from lambdas.core.model.gang import Gang
-from lambdas.core.model.instance_types import Market
-from lambdas.core.values.lazy import dataclass
+from trainyard.core.model.errors import AccessDenied, Infrastructure, ServiceUnavailable
+from trainyard.core.model.gang import Gang
+from trainyard.core.model.instance_types import Market
+from trainyard.core.values.lazy import dataclass
 
 LIVE = ("pending", "running", "stopping", "stopped")
 PAGE = 1000

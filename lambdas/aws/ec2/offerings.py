@@ -5,7 +5,7 @@ from datetime import datetime
 
 from lambdas.aws.calls import listed, unless
 from lambdas.aws.clients import client
-from lambdas.core.model.errors import ServiceUnavailable
+from trainyard.core.model.errors import ServiceUnavailable
 
 
 def offered(types: Sequence[str]) -> frozenset[tuple[str, str]]:

@@ -14,9 +14,9 @@ Where the rules are from:
 
 import re
 
-from lambdas.core.model.image import Image
-from lambdas.core.model.instance_types import Generation, InstanceType, generation_of
-from lambdas.core.values.lazy import dataclass
+from trainyard.core.model.image import Image
+from trainyard.core.model.instance_types import Generation, InstanceType, generation_of
+from trainyard.core.values.lazy import dataclass
 
 Version = tuple[int, ...]
 

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 
 from lambdas.core.capacity.prices import GIB_MONTH, Storage
-from lambdas.core.model.instance_types import Market
-from lambdas.core.values.lazy import dataclass
+from trainyard.core.model.instance_types import Market
+from trainyard.core.values.lazy import dataclass
 
 LEAST_SECONDS = 60.0
 """EC2 bills Linux by the second, and never less than a minute."""

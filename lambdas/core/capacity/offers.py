@@ -14,12 +14,12 @@ from typing import assert_never
 from lambdas.core.capacity import compatibility, initialization
 from lambdas.core.capacity.plan import Excluded, Offer, Plan, Priced
 from lambdas.core.capacity.prices import Prices, Storage
-from lambdas.core.model.errors import Refused
-from lambdas.core.model.gang import Gang, size
-from lambdas.core.model.image import AMI, Image
-from lambdas.core.model.instance_types import InstanceType, Market, instance_type, quota
-from lambdas.core.model.job import Job
-from lambdas.core.values.lazy import dataclass
+from trainyard.core.model.errors import Refused
+from trainyard.core.model.gang import Gang, size
+from trainyard.core.model.image import AMI, Image
+from trainyard.core.model.instance_types import InstanceType, Market, instance_type, quota
+from trainyard.core.model.job import Job
+from trainyard.core.values.lazy import dataclass
 
 Reason = tuple[str, str]
 """What speaks against a pool: a word for programs, a sentence for people."""

@@ -11,9 +11,9 @@ from datetime import datetime, timedelta
 from typing import ClassVar, assert_never
 
 from lambdas.core.capacity.plan import Offer, Refusal, RefusalKind
-from lambdas.core.model.gang import Gang
-from lambdas.core.model.instance_types import InstanceType, Market, Quota, instance_type, quota
-from lambdas.core.values.lazy import dataclass
+from trainyard.core.model.gang import Gang
+from trainyard.core.model.instance_types import InstanceType, Market, Quota, instance_type, quota
+from trainyard.core.values.lazy import dataclass
 
 SHORTEST_ROUND_PAUSE = timedelta(seconds=30)
 LONGEST_PAUSE_AT_LEAST = timedelta(minutes=2)

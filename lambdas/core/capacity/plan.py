@@ -10,10 +10,10 @@ from enum import StrEnum
 from typing import ClassVar, assert_never
 
 from lambdas.core.capacity.prices import GIB_MONTH, Storage
-from lambdas.core.model.gang import Gang, missing
-from lambdas.core.model.instance_types import Market
-from lambdas.core.model.job import Job
-from lambdas.core.values.lazy import dataclass
+from trainyard.core.model.gang import Gang, missing
+from trainyard.core.model.instance_types import Market
+from trainyard.core.model.job import Job
+from trainyard.core.values.lazy import dataclass
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
-from lambdas.core.model.instance_types import catalogue
-from lambdas.core.values.lazy import dataclass
+from trainyard.core.model.instance_types import catalogue
+from trainyard.core.values.lazy import dataclass
 
 GOOD_FOR = timedelta(days=1)
 """AWS changes its list now and then, not within a day."""

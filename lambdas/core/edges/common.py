@@ -5,7 +5,7 @@ from enum import StrEnum
 from typing import Any, ClassVar, Self
 
 from lambdas.core.run.recovery import KeptHosts, Trouble
-from lambdas.core.values.lazy import dataclass
+from trainyard.core.values.lazy import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)

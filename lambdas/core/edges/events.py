@@ -5,9 +5,9 @@ from dataclasses import field
 from datetime import datetime
 from typing import Any, cast
 
-from lambdas.core.values import wire
-from lambdas.core.values.lazy import dataclass
-from lambdas.core.values.text import printable
+from trainyard.core.values import wire
+from trainyard.core.values.lazy import dataclass
+from trainyard.core.values.text import printable
 
 OF_HOSTS, OF_PATROL = "trainyard.host/", "trainyard.patrol"
 """Their `source`, of hosts its beginning; all else is AWS's. After it a host says who it is as IAM knows it, and IAM

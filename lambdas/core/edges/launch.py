@@ -2,7 +2,7 @@
 
 from lambdas.core.edges.common import Answer
 from lambdas.core.edges.conclude import Concluded
-from lambdas.core.values.lazy import dataclass
+from trainyard.core.values.lazy import dataclass
 
 
 class HostReached(Answer):

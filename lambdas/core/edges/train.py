@@ -6,8 +6,8 @@ from typing import ClassVar
 
 from lambdas.core.capacity.placement import GiveUp, RetireFirst, TryLater
 from lambdas.core.edges.common import Answer, AttemptInput
-from lambdas.core.model.job import ImageWhen
-from lambdas.core.values.lazy import dataclass
+from trainyard.core.model.job import ImageWhen
+from trainyard.core.values.lazy import dataclass
 
 
 class Overdue(StrEnum):

@@ -6,12 +6,12 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, ClassVar
 
-from lambdas.core.model import errors
-from lambdas.core.model.errors import Refused
-from lambdas.core.model.image import Image
 from lambdas.core.run.recovery import EndRun, KeptHosts, Retry, Trouble
-from lambdas.core.values.lazy import dataclass
-from lambdas.core.values.validation import Fault
+from trainyard.core.model import errors
+from trainyard.core.model.errors import Refused
+from trainyard.core.model.image import Image
+from trainyard.core.values.lazy import dataclass
+from trainyard.core.values.validation import Fault
 
 NO_IMAGE = "none"
 """An image parameter's value while there is no such image."""

@@ -6,18 +6,18 @@ from functools import partial
 from typing import Any, Literal, assert_never, get_args
 
 from lambdas.core.images.snapshot import INSTANCE
-from lambdas.core.model.image import AMI, Image, newest
-from lambdas.core.model.instance_types import catalogue
-from lambdas.core.model.job import NAME, RUN_ID, Hardware, Job, MarketChoice, one_host_job
-from lambdas.core.model.job_fields import ANY_TYPES
 from lambdas.core.run import summary
 from lambdas.core.run.records import Records
 from lambdas.core.run.recovery import EndRun, KeptHosts, Retry, Trouble
 from lambdas.core.run.summary import RunFacts
-from lambdas.core.values import wire
-from lambdas.core.values.fields import Choice, Number, Record, Several, Text, key
-from lambdas.core.values.lazy import dataclass
-from lambdas.core.values.validation import Fault, InputFaults, shown
+from trainyard.core.model.image import AMI, Image, newest
+from trainyard.core.model.instance_types import catalogue
+from trainyard.core.model.job import NAME, RUN_ID, Hardware, Job, MarketChoice, one_host_job
+from trainyard.core.model.job_fields import ANY_TYPES
+from trainyard.core.values import wire
+from trainyard.core.values.fields import Choice, Number, Record, Several, Text, key
+from trainyard.core.values.lazy import dataclass
+from trainyard.core.values.validation import Fault, InputFaults, shown
 
 NamedBy = Literal["image", "run", "latest"]
 SOURCES: tuple[NamedBy, ...] = get_args(NamedBy)

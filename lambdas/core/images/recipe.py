@@ -10,12 +10,12 @@ from collections.abc import Mapping
 from dataclasses import field, replace
 from typing import Any
 
-from lambdas.core.jobfile import document
-from lambdas.core.model.image import AMI
-from lambdas.core.model.job import Hardware, MarketChoice
-from lambdas.core.model.job_fields import ANY_TYPES
-from lambdas.core.values import wire
-from lambdas.core.values.fields import (
+from trainyard.core.jobfile import document
+from trainyard.core.model.image import AMI
+from trainyard.core.model.job import Hardware, MarketChoice
+from trainyard.core.model.job_fields import ANY_TYPES
+from trainyard.core.values import wire
+from trainyard.core.values.fields import (
     Anything,
     Choice,
     Count,
@@ -27,8 +27,8 @@ from lambdas.core.values.fields import (
     required,
     texts,
 )
-from lambdas.core.values.lazy import dataclass
-from lambdas.core.values.validation import InputFaults, any_of
+from trainyard.core.values.lazy import dataclass
+from trainyard.core.values.validation import InputFaults, any_of
 
 NAME = r"[a-z][a-z0-9-]{0,29}"
 PUBLIC = "/aws/service/"

@@ -10,11 +10,11 @@ from enum import StrEnum
 from typing import Any
 
 from lambdas.core.capacity.prices import Prices, Storage
-from lambdas.core.model.image import Image, Stored
-from lambdas.core.values import wire
-from lambdas.core.values.fields import Flag, Record, key
-from lambdas.core.values.lazy import dataclass
-from lambdas.core.values.validation import InputFaults
+from trainyard.core.model.image import Image, Stored
+from trainyard.core.values import wire
+from trainyard.core.values.fields import Flag, Record, key
+from trainyard.core.values.lazy import dataclass
+from trainyard.core.values.validation import InputFaults
 
 BROKEN = ("failed", "error", "invalid")
 MAKING = ("pending", "transient")

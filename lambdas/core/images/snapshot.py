@@ -3,16 +3,16 @@
 from collections.abc import Collection, Iterator
 from typing import Any
 
-from lambdas.core.model.gang import Assignment
-from lambdas.core.model.image import Image
-from lambdas.core.model.imaging import Imaging, Quiesce, Then, parent_tags
-from lambdas.core.model.instance_types import Market
-from lambdas.core.model.job import NAME, RUN_ID, Role
 from lambdas.core.run import summary
 from lambdas.core.run.summary import RunFacts
-from lambdas.core.values.fields import Choice, Count, Record, Text, key
-from lambdas.core.values.lazy import dataclass
-from lambdas.core.values.validation import Fault, InputFaults
+from trainyard.core.model.gang import Assignment
+from trainyard.core.model.image import Image
+from trainyard.core.model.imaging import Imaging, Quiesce, Then, parent_tags
+from trainyard.core.model.instance_types import Market
+from trainyard.core.model.job import NAME, RUN_ID, Role
+from trainyard.core.values.fields import Choice, Count, Record, Text, key
+from trainyard.core.values.lazy import dataclass
+from trainyard.core.values.validation import Fault, InputFaults
 
 WHAT, SO = "The snapshot that was asked for", "; no image was made and no host was touched"
 INSTANCE = r"i-[0-9a-f]{8,17}"

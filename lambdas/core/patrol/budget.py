@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 
-from lambdas.core.values.lazy import dataclass
+from trainyard.core.values.lazy import dataclass
 
 WARN_AT = (50, 80, 100)
 """Percent of the monthly budget."""

@@ -6,9 +6,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import field
 from datetime import datetime
 
-from lambdas.core.model.policy import Policy
 from lambdas.core.patrol.verdict import ACTS, TWO_LOOKS, Cause, Earlier, Facts, Verdict
-from lambdas.core.values.lazy import dataclass
+from trainyard.core.model.policy import Policy
+from trainyard.core.values.lazy import dataclass
 
 FEW = 3
 """So many hosts may be acted on in one pass of the smallest yard."""

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 
-from lambdas.core.values import wire
-from lambdas.core.values.lazy import dataclass
+from trainyard.core.values import wire
+from trainyard.core.values.lazy import dataclass
 
 TAG = "trainyard:hold"
 LONGEST = timedelta(hours=24)

@@ -5,10 +5,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from lambdas.core.model import names
 from lambdas.core.patrol.verdict import Archive, Facts, Stop
-from lambdas.core.values import wire
-from lambdas.core.values.lazy import dataclass
+from trainyard.core.model import names
+from trainyard.core.values import wire
+from trainyard.core.values.lazy import dataclass
 
 MOST_LINES = 40
 MOST_PROBLEMS = 10

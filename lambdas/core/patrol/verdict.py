@@ -11,10 +11,10 @@ from typing import ClassVar, assert_never
 
 from lambdas.core.capacity import cost
 from lambdas.core.capacity.prices import Prices, Storage
-from lambdas.core.model.instance_types import Market
-from lambdas.core.model.policy import IdleSpot, Policy
-from lambdas.core.values import wire
-from lambdas.core.values.lazy import dataclass
+from trainyard.core.model.instance_types import Market
+from trainyard.core.model.policy import IdleSpot, Policy
+from trainyard.core.values import wire
+from trainyard.core.values.lazy import dataclass
 
 TAG = "trainyard:verdict"
 READY_TAG = "trainyard:ready"

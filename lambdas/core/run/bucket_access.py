@@ -7,8 +7,8 @@ docs.aws.amazon.com/STS/latest/APIReference/API_AssumeRole.html
 import json
 from collections.abc import Sequence
 
-from lambdas.core.model.job import Job
-from lambdas.core.model.names import secret_parameter
+from trainyard.core.model.job import Job
+from trainyard.core.model.names import secret_parameter
 
 LONGEST = 2048
 """Characters that STS takes."""

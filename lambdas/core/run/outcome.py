@@ -4,9 +4,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from enum import StrEnum
 
-from lambdas.core.model.errors import WORDS, Infrastructure, TrainyardError
 from lambdas.core.run.recovery import Trouble
-from lambdas.core.values.lazy import dataclass
+from trainyard.core.model.errors import WORDS, Infrastructure, TrainyardError
+from trainyard.core.values.lazy import dataclass
 
 WELL = ("finished", "baked", "unchanged", "rolled_back", "imaged", "launched")
 RESUME = "checkpoints.resume"

@@ -5,9 +5,9 @@ A run has its place from its admission until it is concluded. One that finds non
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 
-from lambdas.core.model.job import Job
-from lambdas.core.values.lazy import dataclass
-from lambdas.core.values.validation import Fault
+from trainyard.core.model.job import Job
+from trainyard.core.values.lazy import dataclass
+from trainyard.core.values.validation import Fault
 
 MOST_NAMED = 3
 SHORTEST, LONGEST = 30, 300

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
 
-from lambdas.core.values.lazy import dataclass
+from trainyard.core.values.lazy import dataclass
 
 PATIENCE = timedelta(minutes=20)
 """How long hosts may take from launch to ready: boot (10 minutes for the largest types), data, program."""

@@ -9,15 +9,15 @@ from typing import Any, TypedDict
 
 from lambdas.core.capacity.cost import BilledHost
 from lambdas.core.capacity.plan import Offer, Plan, Refusal, RefusalKind
-from lambdas.core.model import gang
-from lambdas.core.model.gang import PROGRAM_SILENT, Gang, Member, StopReason
-from lambdas.core.model.imaging import Imaging
-from lambdas.core.model.instance_types import Market
-from lambdas.core.model.job import Job, Role
 from lambdas.core.run.outcome import Ending, Outcome, ending_of
 from lambdas.core.run.recovery import Trouble
-from lambdas.core.values import wire
-from lambdas.core.values.lazy import dataclass
+from trainyard.core.model import gang
+from trainyard.core.model.gang import PROGRAM_SILENT, Gang, Member, StopReason
+from trainyard.core.model.imaging import Imaging
+from trainyard.core.model.instance_types import Market
+from trainyard.core.model.job import Job, Role
+from trainyard.core.values import wire
+from trainyard.core.values.lazy import dataclass
 
 ASKS_FOR = timedelta(minutes=1)
 """What an ask of EC2 takes at the longest, but for throttles; patrol concludes no run sooner."""

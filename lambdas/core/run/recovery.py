@@ -8,9 +8,9 @@ from enum import StrEnum
 from functools import partial
 from typing import Any, ClassVar, assert_never
 
-from lambdas.core.model import errors
-from lambdas.core.values import wire
-from lambdas.core.values.lazy import dataclass
+from trainyard.core.model import errors
+from trainyard.core.values import wire
+from trainyard.core.values.lazy import dataclass
 
 MOST_TAIL = 8_000
 MOST_REASON = 4_000

@@ -6,9 +6,9 @@ from enum import StrEnum
 from typing import assert_never
 
 from lambdas.core.capacity.cost import BilledHost
-from lambdas.core.model.instance_types import Market
-from lambdas.core.model.job import Hosts
-from lambdas.core.values.lazy import dataclass
+from trainyard.core.model.instance_types import Market
+from trainyard.core.model.job import Hosts
+from trainyard.core.values.lazy import dataclass
 
 
 class Act(StrEnum):

@@ -9,8 +9,8 @@ from lambdas.core.capacity.cost import BilledHost, bill, dollars_of
 from lambdas.core.run.outcome import Conclusion, Ending
 from lambdas.core.run.records import AttemptRow, HostRow, Records, RunRow
 from lambdas.core.run.steps import resumed_at, walk
-from lambdas.core.values import wire
-from lambdas.core.values.lazy import dataclass
+from trainyard.core.values import wire
+from trainyard.core.values.lazy import dataclass
 
 LONG_METRICS = ("history", "samples")
 """What of metrics.json a summary leaves out."""

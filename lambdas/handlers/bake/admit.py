@@ -15,17 +15,17 @@ from lambdas.core.edges.common import AdmitInput, Admitted
 from lambdas.core.images import bake, recipe
 from lambdas.core.images.bake import RollbackPlan, Unchanged
 from lambdas.core.images.recipe import BakeRequest, Builder, Recipe
-from lambdas.core.model.errors import Misconfigured, RecipeRefused, Refused
-from lambdas.core.model.image import Image
-from lambdas.core.model.job import one_host_job
 from lambdas.core.run.records import RunUpdate
-from lambdas.core.values import wire
-from lambdas.core.values.lazy import dataclass
-from lambdas.core.values.validation import Fault, InputFaults
 from lambdas.settings import BakeAdmitSettings
 from lambdas.steps import admission, uploads
 from lambdas.steps.admission import Admission
 from lambdas.steps.entry_point import entry_point
+from trainyard.core.model.errors import Misconfigured, RecipeRefused, Refused
+from trainyard.core.model.image import Image
+from trainyard.core.model.job import one_host_job
+from trainyard.core.values import wire
+from trainyard.core.values.lazy import dataclass
+from trainyard.core.values.validation import Fault, InputFaults
 
 LONGEST = timedelta(days=3)
 """The workflow's own time limit."""

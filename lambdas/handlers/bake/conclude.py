@@ -13,15 +13,15 @@ from lambdas.aws.ledger import AlreadyWrittenError, Ledger, event_row, run_row
 from lambdas.core.edges.bake import BakeConcluded
 from lambdas.core.edges.conclude import Concluded, ConcludeInput, NotConcluded
 from lambdas.core.images import bake, bake_summary
-from lambdas.core.model.errors import TrainyardError
 from lambdas.core.run.outcome import ending_of
 from lambdas.core.run.records import AttemptUpdate
-from lambdas.core.values import wire
 from lambdas.settings import ImageSettings
 from lambdas.steps import attempts, conclusion
 from lambdas.steps.conclusion import RunEnd
 from lambdas.steps.entry_point import entry_point
 from lambdas.steps.observability import note
+from trainyard.core.model.errors import TrainyardError
+from trainyard.core.values import wire
 
 
 @entry_point

@@ -13,13 +13,13 @@ from lambdas.aws.ledger import AlreadyWrittenError, Ledger, event_row, run_row
 from lambdas.core.edges.bake import Baked, RolledBack
 from lambdas.core.edges.common import AttemptInput
 from lambdas.core.images import bake
-from lambdas.core.model.errors import ImageFailed
 from lambdas.core.run.outcome import Ending
 from lambdas.core.run.records import Moved, Records
 from lambdas.settings import ImageSettings
 from lambdas.steps import attempts
 from lambdas.steps.entry_point import entry_point
 from lambdas.steps.observability import clock, note
+from trainyard.core.model.errors import ImageFailed
 
 
 @entry_point

@@ -6,15 +6,15 @@ from lambdas.aws.ec2 import images, instances
 from lambdas.aws.ledger import Ledger
 from lambdas.core.edges.common import AdmitInput, Admitted
 from lambdas.core.images import launch
-from lambdas.core.model.errors import LaunchRefused, Refused
-from lambdas.core.model.image import Image
-from lambdas.core.model.job import Job
 from lambdas.core.run.records import RunUpdate
-from lambdas.core.values.validation import InputFaults
 from lambdas.settings import LaunchAdmitSettings
 from lambdas.steps import admission
 from lambdas.steps.admission import Admission
 from lambdas.steps.entry_point import entry_point
+from trainyard.core.model.errors import LaunchRefused, Refused
+from trainyard.core.model.image import Image
+from trainyard.core.model.job import Job
+from trainyard.core.values.validation import InputFaults
 
 
 @entry_point

@@ -7,10 +7,10 @@ from lambdas.aws.ledger import Ledger, attempt_row, event_row, host_row, run_row
 from lambdas.core.edges.common import AttemptInput
 from lambdas.core.edges.launch import HostReached
 from lambdas.core.images.launch import connect
-from lambdas.core.model.errors import HostLost, NotRegistered
 from lambdas.settings import YardSettings
 from lambdas.steps.entry_point import entry_point
 from lambdas.steps.observability import clock, note
+from trainyard.core.model.errors import HostLost, NotRegistered
 
 
 @entry_point

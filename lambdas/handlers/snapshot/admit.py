@@ -9,14 +9,14 @@ from lambdas.core.edges.common import AdmitInput
 from lambdas.core.edges.snapshot import Rest, SnapshotAdmitted
 from lambdas.core.images import snapshot
 from lambdas.core.images.snapshot import HostFacts, SnapshotRequest
-from lambdas.core.model import gang
-from lambdas.core.model.errors import Refused, SnapshotRefused
-from lambdas.core.model.imaging import Imaging
 from lambdas.core.run.records import AttemptUpdate, Records
-from lambdas.core.values.validation import Fault, InputFaults
 from lambdas.settings import YardSettings
 from lambdas.steps.admission import Admission
 from lambdas.steps.entry_point import entry_point
+from trainyard.core.model import gang
+from trainyard.core.model.errors import Refused, SnapshotRefused
+from trainyard.core.model.imaging import Imaging
+from trainyard.core.values.validation import Fault, InputFaults
 
 
 @entry_point

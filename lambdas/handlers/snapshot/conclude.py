@@ -6,11 +6,11 @@ from lambdas.core.edges.conclude import Concluded, ConcludeInput, NotConcluded
 from lambdas.core.edges.snapshot import SnapshotConcluded
 from lambdas.core.images import snapshot
 from lambdas.core.run.records import RunRow
-from lambdas.core.values import wire
 from lambdas.settings import YardSettings
 from lambdas.steps import conclusion
 from lambdas.steps.conclusion import RunEnd
 from lambdas.steps.entry_point import entry_point
+from trainyard.core.values import wire
 
 
 @entry_point

@@ -6,12 +6,12 @@ from lambdas import settings
 from lambdas.aws.ec2 import images, instances
 from lambdas.aws.ledger import Ledger, event_row, run_row
 from lambdas.core.edges.snapshot import Fate, FateInput, Imaged, Stopped
-from lambdas.core.model.errors import HostLost, ImageFailed, StillStopping
-from lambdas.core.model.imaging import Imaging, Then
 from lambdas.core.run.records import Records
 from lambdas.settings import YardSettings
 from lambdas.steps.entry_point import entry_point
 from lambdas.steps.observability import clock, note
+from trainyard.core.model.errors import HostLost, ImageFailed, StillStopping
+from trainyard.core.model.imaging import Imaging, Then
 
 
 @entry_point

@@ -9,14 +9,14 @@ from lambdas.aws.ec2 import images
 from lambdas.aws.ledger import Ledger, run_row
 from lambdas.core.edges.common import Nothing
 from lambdas.core.edges.snapshot import Quiesce, QuiesceInput
-from lambdas.core.model import gang
-from lambdas.core.model.errors import HostLost, ImageFailed
-from lambdas.core.model.imaging import Imaging, parent_tags
 from lambdas.core.run.records import HostRow, Records
 from lambdas.settings import QuiesceSettings
 from lambdas.steps import waits
 from lambdas.steps.entry_point import entry_point
 from lambdas.steps.observability import clock
+from trainyard.core.model import gang
+from trainyard.core.model.errors import HostLost, ImageFailed
+from trainyard.core.model.imaging import Imaging, parent_tags
 
 DOING = {Quiesce.PAUSE: "pausing", Quiesce.GENERALIZE: "generalizing"}
 

@@ -9,21 +9,21 @@ from lambdas.aws import s3, ssm
 from lambdas.aws.ledger import Ledger
 from lambdas.core.edges.common import AdmitInput, Admitted
 from lambdas.core.edges.train import Waits
-from lambdas.core.jobfile import check, references
-from lambdas.core.jobfile.check import JobSource
-from lambdas.core.jobfile.references import PrefixFacts, SourceFacts
-from lambdas.core.model.errors import JobRefused, Refused
-from lambdas.core.model.job import Job
-from lambdas.core.model.names import secret_parameter
 from lambdas.core.run import places as run_places
 from lambdas.core.run.places import YardLimits
 from lambdas.core.run.records import RunUpdate
-from lambdas.core.values import wire
-from lambdas.core.values.validation import Fault, InputFaults
 from lambdas.settings import TrainAdmitSettings
 from lambdas.steps import admission, places, uploads
 from lambdas.steps.admission import Admission
 from lambdas.steps.entry_point import entry_point
+from trainyard.core.jobfile import check, references
+from trainyard.core.jobfile.check import JobSource
+from trainyard.core.jobfile.references import PrefixFacts, SourceFacts
+from trainyard.core.model.errors import JobRefused, Refused
+from trainyard.core.model.job import Job
+from trainyard.core.model.names import secret_parameter
+from trainyard.core.values import wire
+from trainyard.core.values.validation import Fault, InputFaults
 
 
 @entry_point

@@ -11,7 +11,6 @@ from lambdas.aws.ec2.instances import Instance
 from lambdas.aws.ledger import Ledger, answered_row, event_row
 from lambdas.core.edges.common import Caught, Nothing
 from lambdas.core.edges.train import AwaitHostsInput, Finished, Overdue
-from lambdas.core.model.errors import Misconfigured
 from lambdas.core.run import deadlines, readiness, silent_hosts
 from lambdas.core.run.outcome import Ending
 from lambdas.core.run.records import Records, ended_badly
@@ -22,6 +21,7 @@ from lambdas.steps.entry_point import entry_point
 from lambdas.steps.observability import clock, logger, note
 from lambdas.steps.signals import from_hosts
 from lambdas.steps.signals.context import SignalContext
+from trainyard.core.model.errors import Misconfigured
 
 
 @entry_point

@@ -10,7 +10,6 @@ from typing import Any
 from lambdas import settings
 from lambdas.aws import messages, s3
 from lambdas.core.edges.conclude import Concluded, ConcludeInput, NotConcluded
-from lambdas.core.model.errors import AccessDenied
 from lambdas.core.run import outcome, summary
 from lambdas.core.run.outcome import Ending
 from lambdas.settings import ConcludeSettings
@@ -18,6 +17,7 @@ from lambdas.steps import conclusion
 from lambdas.steps.conclusion import RunEnd
 from lambdas.steps.entry_point import entry_point
 from lambdas.steps.observability import logger
+from trainyard.core.model.errors import AccessDenied
 
 
 @entry_point

@@ -28,18 +28,18 @@ from lambdas.core.capacity.plan import Offer, Part, Plan, RefusalKind, parts
 from lambdas.core.edges.common import AttemptInput
 from lambdas.core.edges.train import LaunchAnswer, PoolRefused
 from lambdas.core.edges.train import Launched as GangLaunched
-from lambdas.core.model import gang, policy, tokens
-from lambdas.core.model.gang import Gang
-from lambdas.core.model.instance_types import instance_type
-from lambdas.core.model.job import Job
-from lambdas.core.model.metrics import Metric
 from lambdas.core.run import deadlines, readiness
 from lambdas.core.run.records import HostRow, IntentUpdate, Owner, Records
-from lambdas.core.values import wire
-from lambdas.core.values.lazy import dataclass
 from lambdas.settings import LaunchSettings
 from lambdas.steps.entry_point import entry_point
 from lambdas.steps.observability import clock, measure, note
+from trainyard.core.model import gang, policy, tokens
+from trainyard.core.model.gang import Gang
+from trainyard.core.model.instance_types import instance_type
+from trainyard.core.model.job import Job
+from trainyard.core.model.metrics import Metric
+from trainyard.core.values import wire
+from trainyard.core.values.lazy import dataclass
 
 Launches = list[tuple[Part, Launched]]
 """The parts of an attempt that EC2 launched."""

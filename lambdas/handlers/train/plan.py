@@ -11,16 +11,16 @@ from lambdas.core.capacity.offers import ImageFacts, ImageSource, PlanFacts
 from lambdas.core.capacity.prices import Prices
 from lambdas.core.edges.common import RunInput
 from lambdas.core.edges.train import Planned
-from lambdas.core.model import image
-from lambdas.core.model.errors import Refused
-from lambdas.core.model.image import Image
-from lambdas.core.model.instance_types import Market
-from lambdas.core.model.job import Job
 from lambdas.core.run.records import RunRow
-from lambdas.core.values import wire
 from lambdas.settings import PlanSettings
 from lambdas.steps.entry_point import entry_point
 from lambdas.steps.observability import clock, note
+from trainyard.core.model import image
+from trainyard.core.model.errors import Refused
+from trainyard.core.model.image import Image
+from trainyard.core.model.instance_types import Market
+from trainyard.core.model.job import Job
+from trainyard.core.values import wire
 
 
 @entry_point

@@ -7,15 +7,15 @@ from lambdas import settings
 from lambdas.aws import s3
 from lambdas.aws.ledger import Ledger, attempt_row, event_row, run_row
 from lambdas.core.edges.common import Nothing, WaitInput
-from lambdas.core.model import gang
 from lambdas.core.run import deadlines
 from lambdas.core.run.records import Records
 from lambdas.core.run.recovery import Trouble
-from lambdas.core.values import wire
 from lambdas.settings import TrainSettings
 from lambdas.steps import attempts, orders
 from lambdas.steps.entry_point import entry_point
 from lambdas.steps.observability import clock, note
+from trainyard.core.model import gang
+from trainyard.core.values import wire
 
 
 @entry_point

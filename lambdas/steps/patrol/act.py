@@ -6,11 +6,11 @@ from datetime import datetime
 
 from lambdas.aws import states
 from lambdas.aws.ec2 import instances
-from lambdas.core.model import names
 from lambdas.core.patrol.verdict import Archive, Cause, Facts, Stop, Terminate, Verdict
-from lambdas.core.values.lazy import dataclass
 from lambdas.settings import PatrolSettings
 from lambdas.steps.observability import logger
+from trainyard.core.model import names
+from trainyard.core.values.lazy import dataclass
 
 
 @dataclass(frozen=True)

@@ -13,14 +13,14 @@ from lambdas.aws.logbook import Logbook
 from lambdas.core.edges import events
 from lambdas.core.edges.conclude import ConcludeInput, LastAnswer
 from lambdas.core.edges.events import Event, FromPatrol, ImageState, InstanceState
-from lambdas.core.model import names
 from lambdas.core.patrol.verdict import Cause, Verdict, Warn
 from lambdas.core.run.records import RunRow
-from lambdas.core.values import wire
 from lambdas.settings import PatrolSettings
 from lambdas.steps import left_words
 from lambdas.steps.observability import logger
 from lambdas.steps.patrol.observe import Observation
+from trainyard.core.model import names
+from trainyard.core.values import wire
 
 PATIENCE = timedelta(minutes=1)
 """How late an event may be before patrol sends it."""

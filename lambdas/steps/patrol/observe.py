@@ -17,17 +17,17 @@ from lambdas.aws.ec2 import images, instances
 from lambdas.aws.ec2.instances import Instance
 from lambdas.aws.logbook import Logbook
 from lambdas.core.capacity.prices import Prices
-from lambdas.core.model import names, policy
-from lambdas.core.model.errors import Misconfigured
-from lambdas.core.model.instance_types import catalogue
-from lambdas.core.model.policy import Policy
 from lambdas.core.patrol import guard, report, verdict
 from lambdas.core.patrol.verdict import GOING, Ask, Cause, Earlier, Facts, Verdict, Window
-from lambdas.core.values import wire
-from lambdas.core.values.lazy import dataclass
-from lambdas.core.values.validation import InputFaults
 from lambdas.settings import PatrolSettings
 from lambdas.steps.observability import logger
+from trainyard.core.model import names, policy
+from trainyard.core.model.errors import Misconfigured
+from trainyard.core.model.instance_types import catalogue
+from trainyard.core.model.policy import Policy
+from trainyard.core.values import wire
+from trainyard.core.values.lazy import dataclass
+from trainyard.core.values.validation import InputFaults
 
 GIB = re.compile(r"[1-9][0-9]{0,4}")
 

@@ -6,13 +6,13 @@ from datetime import datetime
 from typing import Any
 
 from lambdas.aws.ledger import Ledger
-from lambdas.core.model.timeline import Entry, Source
 from lambdas.core.run.records import Records
 from lambdas.core.run.recovery import Trouble
-from lambdas.core.values.lazy import dataclass
 from lambdas.settings import SignalSettings
 from lambdas.steps import attempts, orders
 from lambdas.steps.observability import logger
+from trainyard.core.model.timeline import Entry, Source
+from trainyard.core.values.lazy import dataclass
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,11 @@ from datetime import datetime
 
 from lambdas.aws import s3, sts
 from lambdas.core.edges.events import FromHost
-from lambdas.core.model.errors import Misconfigured
-from lambdas.core.model.job import Job
 from lambdas.core.run.bucket_access import LONGEST, session_policy
 from lambdas.settings import SignalSettings
 from lambdas.steps.signals.context import SignalContext
+from trainyard.core.model.errors import Misconfigured
+from trainyard.core.model.job import Job
 
 SECONDS = 3600
 """The most that STS gives to who has credentials of a role itself."""

@@ -6,16 +6,16 @@ from typing import assert_never
 from lambdas.aws.ec2 import instances
 from lambdas.aws.ledger import Noun, event_row, host_row
 from lambdas.core.edges.events import AwsNews, CommandStatus, ImageState, InstanceState, SpotWarning
-from lambdas.core.model.errors import TrainyardError
-from lambdas.core.model.image import Image
-from lambdas.core.model.timeline import Source
 from lambdas.core.run.records import Records
 from lambdas.core.run.recovery import Trouble
-from lambdas.core.values import wire
 from lambdas.steps import attempts, left_words, waits
 from lambdas.steps.signals import from_hosts
 from lambdas.steps.signals.context import SignalContext
 from lambdas.steps.waits import Entered
+from trainyard.core.model.errors import TrainyardError
+from trainyard.core.model.image import Image
+from trainyard.core.model.timeline import Source
+from trainyard.core.values import wire
 
 IMAGING = "noted: EC2 goes on making its image, whose own end counts"
 LAUNCHING = "noted: the gang is being launched, and AwaitHosts counts it without this host"

@@ -9,9 +9,6 @@ from lambdas.aws import states
 from lambdas.aws.ec2 import instances
 from lambdas.aws.ledger import AlreadyWrittenError, Write, attempt_row, event_row, host_row, run_row
 from lambdas.core.edges.events import FromHost
-from lambdas.core.model.errors import AccessDenied, Infrastructure, ProgramHangs
-from lambdas.core.model.job import Role
-from lambdas.core.model.timeline import Entry, Source
 from lambdas.core.patrol import hold
 from lambdas.core.patrol.hold import Hold, NoHold
 from lambdas.core.run import deadlines, silent_hosts, steps
@@ -19,11 +16,14 @@ from lambdas.core.run import records as ledger_rows
 from lambdas.core.run.outcome import Ending
 from lambdas.core.run.records import AttemptUpdate, HostUpdate, Records
 from lambdas.core.run.recovery import Trouble
-from lambdas.core.values import wire
 from lambdas.steps import attempts, orders
 from lambdas.steps.observability import logger
 from lambdas.steps.signals import credentials
 from lambdas.steps.signals.context import SignalContext
+from trainyard.core.model.errors import AccessDenied, Infrastructure, ProgramHangs
+from trainyard.core.model.job import Role
+from trainyard.core.model.timeline import Entry, Source
+from trainyard.core.values import wire
 
 GIVEN_UP = "checkpoint"
 """The kind of a failure that is no host's and not the program's: a damaged checkpoint, which nobody restores again."""

@@ -4,11 +4,11 @@ the ledger has lost a run that has hosts, so that no signal of theirs counts."""
 from datetime import datetime, timedelta
 
 from lambdas.aws.ledger import AlreadyWrittenError, attempt_row, event_row
-from lambdas.core.model.timeline import Source
 from lambdas.core.run import deadlines, steps
 from lambdas.core.run.recovery import Trouble
 from lambdas.steps.observability import logger
 from lambdas.steps.signals.context import SignalContext
+from trainyard.core.model.timeline import Source
 
 TO_LEAVE = timedelta(minutes=3)
 """How long a gang that was asked has to save and say that it has left; who has not by then never will."""

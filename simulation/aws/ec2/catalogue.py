@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import datetime
 from functools import cache
 
-from lambdas.core.model.instance_types import InstanceType, catalogue
 from localcloud.base.facts import Facts, Quota
 from localcloud.services.ec2.capacity.allocation import Pool
+from trainyard.core.model.instance_types import InstanceType, catalogue
 
 
 @cache

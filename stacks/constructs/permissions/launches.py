@@ -6,7 +6,6 @@ from typing import Any
 import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
 
-from lambdas.core.model.instance_types import all_types
 from stacks.constructs.permissions import (
     BY_TAG,
     TO_BE_MADE,
@@ -16,6 +15,7 @@ from stacks.constructs.permissions import (
     ec2_unowned,
     to_be_tagged,
 )
+from trainyard.core.model.instance_types import all_types
 
 
 def plan_launches(role: iam.Role) -> None:

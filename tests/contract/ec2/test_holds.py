@@ -14,8 +14,6 @@ import pytest
 from benchmarks.recorded import CONTEXT
 from lambdas import settings
 from lambdas.aws import clients, cloudwatch
-from lambdas.core.model.errors import Infrastructure
-from lambdas.core.values import wire
 from lambdas.handlers import signal
 from lambdas.settings import SignalSettings
 from tests.contract.agent.host import become
@@ -28,6 +26,8 @@ from training.host.agent import hold
 from training.host.metadata import Identity
 from training.host.reporting import gpus
 from training.host.reporting.gpus import UNITS, GpuMetrics
+from trainyard.core.model.errors import Infrastructure
+from trainyard.core.values import wire
 
 MINE = {"trainyard:yard": "trainyard", "trainyard:run": "digits-1"}
 

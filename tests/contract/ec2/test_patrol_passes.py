@@ -12,11 +12,11 @@ import pytest
 from benchmarks.recorded import CONTEXT
 from lambdas import settings
 from lambdas.aws.ledger import Ledger
-from lambdas.core.values import wire
 from lambdas.handlers import patrol
 from lambdas.settings import PatrolSettings
 from tests.contract.conftest import REGION, answering, eventually
 from tests.contract.ec2.conftest import Yard, tags, unique
+from trainyard.core.values import wire
 
 WAITING = {"StartAt": "Wait", "States": {"Wait": {"Type": "Wait", "Seconds": 600, "End": True}}}
 POLICY = {"window_minutes": 5, "grace_minutes": 0.01}

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from demo.local import ROOT, Cloud, client_environment, port_for
-from lambdas.core.model.instance_types import catalogue
 from tests.e2e.runs import Runs
 from trainyard.client import Yard
+from trainyard.core.model.instance_types import catalogue
 
 NOTHING_ASKED = ("--require-approval", "never", "--no-notices", "--progress", "events")
 

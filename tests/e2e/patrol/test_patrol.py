@@ -11,7 +11,6 @@ from itertools import pairwise
 
 import pytest
 
-from lambdas.core.values import wire
 from tests.e2e.runs import Runs
 from tests.e2e.watch import (
     MINUTES,
@@ -42,6 +41,7 @@ from tests.e2e.watch import (
     without_rules,
 )
 from trainyard.client import Run, Yard
+from trainyard.core.values import wire
 
 Story = Callable[[Runs], None]
 NOTE = "/root/note"

@@ -11,8 +11,8 @@ from botocore.awsrequest import AWSResponse
 from botocore.exceptions import ClientError
 
 from lambdas.aws import clients, s3
-from lambdas.core.model.errors import AccessDenied, ServiceUnavailable
 from lambdas.core.run.recovery import Trouble
+from trainyard.core.model.errors import AccessDenied, ServiceUnavailable
 
 ENDPOINT = {"endpoint_url": "https://dynamodb.us-east-1.amazonaws.com"}
 JSON = {"Content-Type": "application/x-amz-json-1.0"}

@@ -7,9 +7,9 @@ import pytest
 from benchmarks.recorded import Host, Recorded, answering
 from lambdas.aws.ec2 import fleet, images, instances
 from lambdas.core.capacity.plan import Part, Priced
-from lambdas.core.model.errors import AccessDenied, Infrastructure, ServiceUnavailable
-from lambdas.core.model.gang import Gang
 from tests.unit.core.facts import offer
+from trainyard.core.model.errors import AccessDenied, Infrastructure, ServiceUnavailable
+from trainyard.core.model.gang import Gang
 
 
 @pytest.fixture

@@ -7,14 +7,14 @@ from typing import Any
 from lambdas.core.capacity.offers import ImageFacts, ImageSource, PlanFacts
 from lambdas.core.capacity.plan import Offer, Priced
 from lambdas.core.capacity.prices import GIB_MONTH, PriceList, Prices
-from lambdas.core.jobfile import check
-from lambdas.core.model.image import Image
-from lambdas.core.model.instance_types import Market, catalogue
-from lambdas.core.model.job import Job
 from lambdas.core.run.outcome import Conclusion, Outcome
 from lambdas.core.run.records import AttemptRow, HostRow, Records, RunRow
 from lambdas.core.run.summary import RunFacts
-from lambdas.core.values import wire
+from trainyard.core.jobfile import check
+from trainyard.core.model.image import Image
+from trainyard.core.model.instance_types import Market, catalogue
+from trainyard.core.model.job import Job
+from trainyard.core.values import wire
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 BUCKET = "yard-bucket"

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from lambdas.core.images.recipe import Recipe
-from lambdas.core.model.job import PROGRAMS, SHIPPED, Job, Strategy
-from lambdas.core.values.fields import Entries, Key, Part, Record, keys, plain
+from trainyard.core.model.job import PROGRAMS, SHIPPED, Job, Strategy
+from trainyard.core.values.fields import Entries, Key, Part, Record, keys, plain
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGE = ROOT / "docs" / "job-file.md"

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from lambdas.core.jobfile import references
-from lambdas.core.jobfile.references import PrefixFacts, SourceFacts
 from tests.unit.core.facts import job
+from trainyard.core.jobfile import references
+from trainyard.core.jobfile.references import PrefixFacts, SourceFacts
 
 
 def tar(mode: str, name: str = "train.py") -> bytes:

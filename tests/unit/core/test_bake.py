@@ -7,11 +7,11 @@ import pytest
 
 from lambdas.core.images import bake, bake_summary
 from lambdas.core.images.bake import RollbackPlan, Unchanged
-from lambdas.core.model.errors import Refused
-from lambdas.core.model.image import Image, Snapshot
 from lambdas.core.run.records import Moved
 from lambdas.core.run.recovery import EndRun, Retry, Trouble
 from tests.unit.core.facts import run_facts
+from trainyard.core.model.errors import Refused
+from trainyard.core.model.image import Image, Snapshot
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 RECIPE = {"name": "gpu", "hash": "0123456789abcdef", "base": "ami-base"}

@@ -6,11 +6,11 @@ from dataclasses import replace
 import pytest
 from ministack.core.iam_evaluator import EvalContext, evaluate, parse_policy_document
 
-from lambdas.core.jobfile.references import owner_of_checkpoint
-from lambdas.core.model.job import MOST_SECRETS, Job
 from lambdas.core.run.bucket_access import LONGEST, session_policy
-from lambdas.core.values.validation import Fault
 from tests.unit.core.facts import job
+from trainyard.core.jobfile.references import owner_of_checkpoint
+from trainyard.core.model.job import MOST_SECRETS, Job
+from trainyard.core.values.validation import Fault
 
 BUCKET, RUN = "yard-bucket", "digits-1a2b3c4d"
 

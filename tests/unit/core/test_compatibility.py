@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 
 from lambdas.core.capacity.compatibility import Software, against, software
-from lambdas.core.model.image import Image
-from lambdas.core.model.instance_types import catalogue, instance_type
 from tests.unit.core.facts import an_image
+from trainyard.core.model.image import Image
+from trainyard.core.model.instance_types import catalogue, instance_type
 
 BASE = Software("x86_64")
 """AWS's base image of today, and every image that does not say what it holds."""

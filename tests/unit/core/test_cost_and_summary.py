@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from lambdas.core.capacity import cost
-from lambdas.core.model.instance_types import Market
 from lambdas.core.run import deadlines, outcome, summary
 from lambdas.core.run.outcome import Conclusion, Ending, Outcome
 from lambdas.core.run.records import AttemptRow, HostRow, Records, RunRow
 from tests.unit.core.facts import NOON, after, job, run_facts
+from trainyard.core.model.instance_types import Market
 
 
 def life(

@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from lambdas.core.model import gang
-from lambdas.core.model.gang import Checkpoint, Gang, Member
-from lambdas.core.model.job import Job
 from lambdas.core.run import readiness
-from lambdas.core.values import wire
 from tests.unit.core.facts import after, job, served_job
+from trainyard.core.model import gang
+from trainyard.core.model.gang import Checkpoint, Gang, Member
+from trainyard.core.model.job import Job
+from trainyard.core.values import wire
 
 
 def assigned(made: Job, hosts: dict[str, int]) -> list[tuple[str, str, int]]:

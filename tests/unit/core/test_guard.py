@@ -5,12 +5,12 @@ from datetime import timedelta
 
 import pytest
 
-from lambdas.core.model.policy import Policy
 from lambdas.core.patrol import guard
 from lambdas.core.patrol.guard import Passed
 from lambdas.core.patrol.verdict import Cause, Earlier, Keep, Stop, Terminate, Verdict, Warn
 from tests.unit.core.facts import NOON, after
 from tests.unit.core.verdict_cases import Case
+from trainyard.core.model.policy import Policy
 
 CENTS_A_METRIC = 0.001
 """What CloudWatch asks for one metric in one GetMetricData (us-east-1)."""

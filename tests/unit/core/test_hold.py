@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from lambdas.core.patrol.hold import TAG, Hold, NoHold, grant
-from lambdas.core.values import wire
+from trainyard.core.values import wire
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 MINE = {"trainyard:run": "digits-1"}

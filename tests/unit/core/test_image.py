@@ -2,10 +2,10 @@
 
 import pytest
 
-from lambdas.core.model.gang import Gang, size
-from lambdas.core.model.image import Image, meant
-from lambdas.core.model.job import Hardware, Job, MarketChoice, one_host_job
-from lambdas.core.values import wire
+from trainyard.core.model.gang import Gang, size
+from trainyard.core.model.image import Image, meant
+from trainyard.core.model.job import Hardware, Job, MarketChoice, one_host_job
+from trainyard.core.values import wire
 
 
 def image(ami: str, hour: int, state: str = "available", **tags: str) -> Image:

@@ -7,11 +7,11 @@ import pytest
 from lambdas.core.capacity import initialization
 from lambdas.core.capacity.offers import ImageSource
 from lambdas.core.capacity.plan import Plan
-from lambdas.core.model.image import Snapshot
-from lambdas.core.values import wire
 from tests.unit.core.facts import AMI, an_image, image_facts
 from tests.unit.core.facts import job as made
 from tests.unit.core.test_offers import planned
+from trainyard.core.model.image import Snapshot
+from trainyard.core.values import wire
 
 DEAR, MOST = 1_000.0, 300
 

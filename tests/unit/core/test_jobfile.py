@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from lambdas.core.jobfile import check
-from lambdas.core.jobfile.check import JobSource
-from lambdas.core.model import names
-from lambdas.core.model.job import (
+from tests.unit.core.facts import BUCKET
+from trainyard.core.jobfile import check
+from trainyard.core.jobfile.check import JobSource
+from trainyard.core.model import names
+from trainyard.core.model.job import (
     PROGRAMS,
     RUN_ID,
     Checkpoints,
@@ -23,9 +24,8 @@ from lambdas.core.model.job import (
     Sharding,
     Strategy,
 )
-from lambdas.core.values import wire
-from lambdas.core.values.validation import InputFaults
-from tests.unit.core.facts import BUCKET
+from trainyard.core.values import wire
+from trainyard.core.values.validation import InputFaults
 
 SMALLEST: dict[str, Any] = {"name": "digits", "program": {"module": "training.programs.digits"}}
 ROOT = Path(__file__).parents[3]

@@ -6,13 +6,13 @@ import pytest
 
 from lambdas.core.images import launch
 from lambdas.core.images.launch import LaunchRequest
-from lambdas.core.model.image import Image
-from lambdas.core.model.instance_types import Market
-from lambdas.core.model.job import Job, MarketChoice
 from lambdas.core.run.records import AttemptRow, HostRow
 from lambdas.core.run.recovery import EndRun, Retry, Trouble
-from lambdas.core.values.validation import InputFaults
 from tests.unit.core.facts import NOON, ZONES, after, an_image, run_facts
+from trainyard.core.model.image import Image
+from trainyard.core.model.instance_types import Market
+from trainyard.core.model.job import Job, MarketChoice
+from trainyard.core.values.validation import InputFaults
 
 OLD = an_image(
     ami="ami-0000000000000000a", kind="snapshot", family="digits", run="digits-1", execution="snap-1"

@@ -11,10 +11,6 @@ from lambdas.core.capacity import offers
 from lambdas.core.capacity.offers import ImageSource, NoPlan
 from lambdas.core.capacity.plan import Excluded, Offer, Plan
 from lambdas.core.capacity.prices import Prices
-from lambdas.core.model.image import Image
-from lambdas.core.model.instance_types import Market
-from lambdas.core.model.job import Hardware, Job, one_host_job
-from lambdas.core.values import wire
 from tests.unit.core.facts import (
     AMI,
     CPU_ON_DEMAND,
@@ -31,6 +27,10 @@ from tests.unit.core.facts import (
     prices,
     served_job,
 )
+from trainyard.core.model.image import Image
+from trainyard.core.model.instance_types import Market
+from trainyard.core.model.job import Hardware, Job, one_host_job
+from trainyard.core.values import wire
 
 
 def planned(made: Job, **facts: Any) -> Plan:

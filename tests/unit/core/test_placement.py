@@ -9,9 +9,9 @@ import pytest
 from lambdas.core.capacity import placement
 from lambdas.core.capacity.placement import FleetRefusal, GiveUp, RetireFirst, Try, TryLater
 from lambdas.core.capacity.plan import Offer, Refusal, RefusalKind
-from lambdas.core.model.gang import Gang
-from lambdas.core.model.instance_types import Market
 from tests.unit.core.facts import NOON, after, offer
+from trainyard.core.model.gang import Gang
+from trainyard.core.model.instance_types import Market
 
 A = offer("g6.xlarge", "us-east-1a")
 B = offer("g6.xlarge", "us-east-1b")

@@ -4,11 +4,11 @@ from datetime import timedelta
 
 import pytest
 
-from lambdas.core.jobfile import check
-from lambdas.core.model.job import Job
 from lambdas.core.run import places
 from lambdas.core.run.places import Claim, YardLimits
 from tests.unit.core.facts import NOON
+from trainyard.core.jobfile import check
+from trainyard.core.model.job import Job
 
 
 def claim(run: str, minute: float, hosts: int = 2, *, waits: bool = False) -> Claim:

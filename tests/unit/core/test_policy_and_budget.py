@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from lambdas.core.model import policy
-from lambdas.core.model.policy import IdleSpot, Policy
 from lambdas.core.patrol import budget
 from lambdas.core.patrol.budget import Billed, Money
-from lambdas.core.values.validation import InputFaults
 from tests.unit.core.facts import NOON, after
+from trainyard.core.model import policy
+from trainyard.core.model.policy import IdleSpot, Policy
+from trainyard.core.values.validation import InputFaults
 
 
 def test_a_policy_without_a_word_is_the_default() -> None:

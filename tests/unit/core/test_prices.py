@@ -8,8 +8,8 @@ import pytest
 
 from lambdas.core.capacity import prices
 from lambdas.core.capacity.prices import PriceList, Prices, Storage
-from lambdas.core.values import wire
 from tests.unit.core.facts import NOON, listed
+from trainyard.core.values import wire
 
 EU = "eu-central-1"
 CATALOGUES = "prices of us-east-1, 2026-07-20"

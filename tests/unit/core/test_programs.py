@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from lambdas.core.jobfile import check, program_archive, references, tensorflow_names
-from lambdas.core.jobfile.references import Findings
-from lambdas.core.model.job import Job
 from tests.unit.core.facts import job as admitted
+from trainyard.core.jobfile import check, program_archive, references, tensorflow_names
+from trainyard.core.jobfile.references import Findings
+from trainyard.core.model.job import Job
 
 SOURCE = "s3://yard/programs/x.tar.gz"
 TWO = {"workers": 2}

@@ -6,9 +6,9 @@ import pytest
 
 from lambdas.core.images import recipe
 from lambdas.core.images.recipe import BakeRequest, Builder, Recipe
-from lambdas.core.model.job import MarketChoice
-from lambdas.core.values.fields import keys
-from lambdas.core.values.validation import InputFaults
+from trainyard.core.model.job import MarketChoice
+from trainyard.core.values.fields import keys
+from trainyard.core.values.validation import InputFaults
 
 WHOLE = b"""
 name: torchless

@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 
 from lambdas.core.capacity.plan import Plan
-from lambdas.core.model.instance_types import Market
-from lambdas.core.model.job import Hosts
 from lambdas.core.run import deadlines, records
 from lambdas.core.run.outcome import Ending
 from lambdas.core.run.records import Records
 from lambdas.core.run.recovery import Trouble
 from lambdas.core.run.release import Act, dispose
-from lambdas.core.values import wire
 from tests.unit.core.facts import NOON, after, offer, served_job
+from trainyard.core.model.instance_types import Market
+from trainyard.core.model.job import Hosts
+from trainyard.core.values import wire
 
 AT = "2026-11-20T12:00:00.000Z"
 JOB = {

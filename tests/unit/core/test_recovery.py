@@ -5,10 +5,10 @@ import json
 
 import pytest
 
-from lambdas.core.model import errors
 from lambdas.core.run import recovery
 from lambdas.core.run.recovery import EndRun, KeptHosts, Retry, Trouble
 from tests.unit.core.facts import NOON, after
+from trainyard.core.model import errors
 
 
 def decide(

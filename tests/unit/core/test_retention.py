@@ -10,10 +10,10 @@ import pytest
 from lambdas.core.capacity.prices import Prices
 from lambdas.core.images import retention
 from lambdas.core.images.retention import Disposition, Fate, RetentionFacts, RetentionPolicy, RetireRequest
-from lambdas.core.model.image import Image, Snapshot, Stored
-from lambdas.core.values import wire
-from lambdas.core.values.validation import InputFaults
 from tests.unit.core.facts import NOON, prices
+from trainyard.core.model.image import Image, Snapshot, Stored
+from trainyard.core.values import wire
+from trainyard.core.values.validation import InputFaults
 
 POLICY = RetentionPolicy(keep_images=2, keep_days=14)
 NEWER = 3

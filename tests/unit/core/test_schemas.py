@@ -12,14 +12,14 @@ from jsonschema import Draft202012Validator, ValidationError, validators
 from benchmarks import quick
 from lambdas.core.images import recipe
 from lambdas.core.images.recipe import Recipe
-from lambdas.core.jobfile import check, document
-from lambdas.core.model.job import Job
-from lambdas.core.values.fields import Record, keys
 from tests.e2e import test_bad_input
 from tests.unit.core.facts import BUCKET
 from tests.unit.core.reference import PAGE, ROOT, schemas, table
 from tests.unit.core.test_jobfile import BAD, SERVERS, SHIPPED, SMALLEST
 from tests.unit.core.test_recipe import WHOLE, WRONG
+from trainyard.core.jobfile import check, document
+from trainyard.core.model.job import Job
+from trainyard.core.values.fields import Record, keys
 
 JOB, RECIPE = (json.loads(text) for text in schemas().values())
 RECIPES = sorted((ROOT / "images").glob("*.yaml"))

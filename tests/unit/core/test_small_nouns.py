@@ -11,12 +11,12 @@ import pytest
 from moto.ec2.models.instance_types import INSTANCE_TYPES
 
 from lambdas.core.capacity.cost import BilledHost
-from lambdas.core.model import errors, instance_types, names, timeline, tokens
-from lambdas.core.model.instance_types import Market
-from lambdas.core.model.timeline import Entry, Source
-from lambdas.core.values import wire
 from localcloud.base.facts import Facts
 from tests.unit.core.facts import NOON, after
+from trainyard.core.model import errors, instance_types, names, timeline, tokens
+from trainyard.core.model.instance_types import Market
+from trainyard.core.model.timeline import Entry, Source
+from trainyard.core.values import wire
 
 UNPRICED = {"p2", "p3", "p5e"}
 """Families without a price there: AWS's images of today do not serve p2 and p3; of p5e the catalogue knows none."""
@@ -196,7 +196,7 @@ def test_every_error_word_says_whose_fault_it_is() -> None:
 
 def test_nouns_need_neither_yaml_nor_boto3() -> None:
     """Every handler imports the nouns; only who reads a file pays for yaml."""
-    code = "import sys\nfrom lambdas.core.model import gang, job, timeline\n"
+    code = "import sys\nfrom trainyard.core.model import gang, job, timeline\n"
     code += "from lambdas.core.capacity import offers, placement\n"
     code += "from lambdas.core.run import readiness, records, recovery, summary\n"
     code += "print([m for m in ('yaml', 'boto3', 'difflib', 'attr') if m in sys.modules])"

@@ -6,17 +6,17 @@ import pytest
 
 from lambdas.core.images import snapshot
 from lambdas.core.images.snapshot import HostFacts, SnapshotRequest
-from lambdas.core.model import imaging
-from lambdas.core.model.gang import Assignment
-from lambdas.core.model.image import Image
-from lambdas.core.model.imaging import Imaging, Quiesce, Then
-from lambdas.core.model.instance_types import Market
-from lambdas.core.model.job import Role
 from lambdas.core.run import outcome
 from lambdas.core.run.outcome import Conclusion, Outcome
 from lambdas.core.run.recovery import Trouble
-from lambdas.core.values.validation import InputFaults
 from tests.unit.core.facts import AMI, an_image, run_facts
+from trainyard.core.model import imaging
+from trainyard.core.model.gang import Assignment
+from trainyard.core.model.image import Image
+from trainyard.core.model.imaging import Imaging, Quiesce, Then
+from trainyard.core.model.instance_types import Market
+from trainyard.core.model.job import Role
+from trainyard.core.values.validation import InputFaults
 
 HOST = "i-0123456789abcdef0"
 

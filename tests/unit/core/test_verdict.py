@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from lambdas.core.model.instance_types import Market
 from lambdas.core.patrol.verdict import ACTS, GOING, Ask, Earlier, Facts, Verdict, Window, judge, prices
 from tests.unit.core.facts import NOON
 from tests.unit.core.patrol_page import table
 from tests.unit.core.verdict_cases import CASES, PRICE, Case, ago
+from trainyard.core.model.instance_types import Market
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "patrol.md"
 

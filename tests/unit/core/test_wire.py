@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from lambdas.core.model.errors import Misconfigured
-from lambdas.core.values import wire
 from lambdas.steps.entry_point import parse
+from trainyard.core.model.errors import Misconfigured
+from trainyard.core.values import wire
 
 
 class Word(StrEnum):

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from lambdas.core.model.instance_types import Market
-from lambdas.core.model.policy import IdleSpot, Policy
 from lambdas.core.patrol.verdict import Earlier, Facts, Window
 from tests.unit.core.facts import NOON, prices
+from trainyard.core.model.instance_types import Market
+from trainyard.core.model.policy import IdleSpot, Policy
 
 
 def minutes(n: float) -> timedelta:

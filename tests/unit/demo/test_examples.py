@@ -6,8 +6,8 @@ import pytest
 
 from demo.datasets import read_by
 from demo.local import ROOT
-from lambdas.core.jobfile import check
-from lambdas.core.model.job import Job
+from trainyard.core.jobfile import check
+from trainyard.core.model.job import Job
 
 JOBS = sorted([*(ROOT / "examples").glob("*.yaml"), *(ROOT / "jobs").glob("*.yaml")])
 

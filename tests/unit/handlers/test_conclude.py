@@ -11,10 +11,10 @@ import pytest
 from benchmarks.recorded import CONTEXT, Recorded, answering
 from lambdas import settings
 from lambdas.aws import messages
-from lambdas.core.model.errors import AccessDenied
 from lambdas.handlers.train import conclude
 from lambdas.settings import ConcludeSettings
 from tests.unit.handlers.conftest import Log
+from trainyard.core.model.errors import AccessDenied
 
 AT = "2026-11-20T12:00:00.000Z"
 FINISHED = {"kind": "finished", "reason": "the program finished at step 40"}

@@ -13,16 +13,16 @@ import pytest
 from benchmarks.recorded import CONTEXT, LambdaContext
 from lambdas import settings
 from lambdas.core.edges.common import AttemptInput
-from lambdas.core.model.errors import (
+from lambdas.steps.entry_point import entry_point
+from lambdas.steps.observability import logger
+from tests.unit.handlers.conftest import Log
+from trainyard.core.model.errors import (
     AccessDenied,
     HostLost,
     Misconfigured,
     ServiceUnavailable,
 )
-from lambdas.core.values import wire
-from lambdas.steps.entry_point import entry_point
-from lambdas.steps.observability import logger
-from tests.unit.handlers.conftest import Log
+from trainyard.core.values import wire
 
 ROOT = Path(__file__).resolve().parents[3]
 MODULES = [

@@ -13,12 +13,12 @@ from lambdas.core.capacity.placement import FleetRefusal
 from lambdas.core.capacity.plan import Plan, RefusalKind
 from lambdas.core.run.records import AttemptRow
 from lambdas.core.run.steps import seconds_lost
-from lambdas.core.values import wire
 from lambdas.handlers.train import launch
 from lambdas.settings import LaunchSettings
 from tests.unit.core.facts import NOON, offer
 from tests.unit.core.test_records import AT
 from tests.unit.handlers.conftest import Log, Place
+from trainyard.core.values import wire
 
 NO_ROOM = FleetRefusal(RefusalKind.CAPACITY, "InsufficientInstanceCapacity", "no room")
 

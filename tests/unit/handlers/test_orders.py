@@ -6,13 +6,13 @@ import pytest
 
 from benchmarks.recorded import CONTEXT
 from lambdas.aws import s3, ssm, states
-from lambdas.core.model.errors import ServiceUnavailable, StartFailed
 from lambdas.core.run.recovery import Trouble
 from lambdas.handlers.train import train
 from lambdas.steps import orders
 from lambdas.steps.orders import Order
 from tests.unit.core.test_records import AT
 from tests.unit.handlers.conftest import Place
+from trainyard.core.model.errors import ServiceUnavailable, StartFailed
 
 KEY = "runs/digits-1/order.json"
 BOTH = ("i-1", "i-2")

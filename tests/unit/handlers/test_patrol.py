@@ -11,14 +11,14 @@ from benchmarks.recorded import CONTEXT, Host, Recorded, answering
 from lambdas import settings
 from lambdas.aws.logbook import Logbook
 from lambdas.core.images import snapshot
-from lambdas.core.model import names
-from lambdas.core.model.errors import AccessDenied
-from lambdas.core.model.imaging import Imaging
-from lambdas.core.model.instance_types import Market
 from lambdas.handlers import patrol
 from lambdas.settings import PatrolSettings
 from lambdas.steps.patrol.observe import Observation
 from tests.unit.handlers.conftest import Log
+from trainyard.core.model import names
+from trainyard.core.model.errors import AccessDenied
+from trainyard.core.model.imaging import Imaging
+from trainyard.core.model.instance_types import Market
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 TRAIN, SNAPSHOT = (

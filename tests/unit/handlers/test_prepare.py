@@ -14,9 +14,9 @@ from moto.core import DEFAULT_ACCOUNT_ID
 from benchmarks.recorded import CONTEXT
 from lambdas import settings
 from lambdas.aws import clients, iam
-from lambdas.core.model.errors import AccessDenied
 from lambdas.handlers import prepare
 from lambdas.settings import PrepareSettings
+from trainyard.core.model.errors import AccessDenied
 
 STACK = f"arn:aws:cloudformation:us-east-1:{DEFAULT_ACCOUNT_ID}:stack/Trainyard-Training/1"
 RECIPE = "name: gpu\n"

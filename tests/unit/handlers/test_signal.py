@@ -14,12 +14,12 @@ from lambdas import settings
 from lambdas.aws import s3
 from lambdas.aws.ec2 import instances
 from lambdas.aws.ec2.instances import Instance
-from lambdas.core.model.instance_types import Market
 from lambdas.handlers import signal
 from lambdas.handlers.train import await_hosts
 from lambdas.settings import SignalSettings
 from lambdas.steps.signals.context import SignalContext
 from tests.unit.handlers.conftest import Log
+from trainyard.core.model.instance_types import Market
 
 AT = "2026-11-20T12:00:00.000Z"
 RUN_ROLE = "arn:aws:iam::123456789012:role/runs"

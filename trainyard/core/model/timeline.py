@@ -8,8 +8,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from lambdas.core.values import wire
-from lambdas.core.values.lazy import dataclass
+from trainyard.core.values import wire
+from trainyard.core.values.lazy import dataclass
 
 
 class Source(StrEnum):

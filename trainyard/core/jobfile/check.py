@@ -7,11 +7,11 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from lambdas.core.jobfile import document, rules
-from lambdas.core.model.job import NAME, Job
-from lambdas.core.values.fields import Anything, Record, Text, key
-from lambdas.core.values.lazy import dataclass
-from lambdas.core.values.validation import InputFaults
+from trainyard.core.jobfile import document, rules
+from trainyard.core.model.job import NAME, Job
+from trainyard.core.values.fields import Anything, Record, Text, key
+from trainyard.core.values.lazy import dataclass
+from trainyard.core.values.validation import InputFaults
 
 UPLOADED = r"\S{1,1024}"
 

@@ -5,9 +5,9 @@ from datetime import datetime, timedelta
 from enum import IntEnum, StrEnum
 from typing import Any, assert_never
 
-from lambdas.core.model.job import Job, Role
-from lambdas.core.values import wire
-from lambdas.core.values.lazy import dataclass
+from trainyard.core.model.job import Job, Role
+from trainyard.core.values import wire
+from trainyard.core.values.lazy import dataclass
 
 PORT = 2222
 

@@ -4,12 +4,12 @@ import io
 import sys
 from collections.abc import Iterator, Mapping
 
-from lambdas.core.jobfile.program_code import at_start, imported, reach
-from lambdas.core.jobfile.rules import is_shipped
-from lambdas.core.model.job import Job
-from lambdas.core.values.lazy import dataclass
-from lambdas.core.values.validation import Fault, did_you_mean
 from trainyard import archives
+from trainyard.core.jobfile.program_code import at_start, imported, reach
+from trainyard.core.jobfile.rules import is_shipped
+from trainyard.core.model.job import Job
+from trainyard.core.values.lazy import dataclass
+from trainyard.core.values.validation import Fault, did_you_mean
 
 MOST_UNPACKED = 256 * 1024**2
 MOST_TEXT, MOST_TEXTS = 200 * 1024, 2 * 1024**2

@@ -3,8 +3,8 @@
 import re
 from datetime import datetime
 
-from lambdas.core.model.job import RUN_ID
-from lambdas.core.values.validation import Fault, InputFaults, shown
+from trainyard.core.model.job import RUN_ID
+from trainyard.core.values.validation import Fault, InputFaults, shown
 
 CONCLUDES = {
     "train": "train-conclude",

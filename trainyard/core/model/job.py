@@ -7,11 +7,11 @@ from dataclasses import field
 from enum import StrEnum
 from typing import Any, assert_never
 
-from lambdas.core.model.image import AMI
-from lambdas.core.model.instance_types import Market
-from lambdas.core.model.job_fields import ANY_TYPES, CPU_TYPES, Argument, Uri, Variable, Variables
-from lambdas.core.model.policy import Policy
-from lambdas.core.values.fields import (
+from trainyard.core.model.image import AMI
+from trainyard.core.model.instance_types import Market
+from trainyard.core.model.job_fields import ANY_TYPES, CPU_TYPES, Argument, Uri, Variable, Variables
+from trainyard.core.model.policy import Policy
+from trainyard.core.values.fields import (
     Choice,
     Count,
     Entries,
@@ -25,7 +25,7 @@ from lambdas.core.values.fields import (
     key,
     required,
 )
-from lambdas.core.values.lazy import dataclass
+from trainyard.core.values.lazy import dataclass
 
 MOST_HOSTS = 50
 MOST_ARGS = 100

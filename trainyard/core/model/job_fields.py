@@ -5,10 +5,10 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from lambdas.core.model.instance_types import all_types, catalogue, cpu_types
-from lambdas.core.values.fields import Entries, Kind, Several, Text, whole
-from lambdas.core.values.lazy import dataclass
-from lambdas.core.values.validation import BareWord, Section, any_of, bare_word, did_you_mean, shown
+from trainyard.core.model.instance_types import all_types, catalogue, cpu_types
+from trainyard.core.values.fields import Entries, Kind, Several, Text, whole
+from trainyard.core.values.lazy import dataclass
+from trainyard.core.values.validation import BareWord, Section, any_of, bare_word, did_you_mean, shown
 
 MOST_TYPES = 10
 MOST_ARG_CHARACTERS = 1024

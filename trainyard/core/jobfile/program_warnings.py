@@ -5,10 +5,10 @@ import ast
 import re
 from collections.abc import Iterable, Iterator
 
-from lambdas.core.jobfile import tensorflow_names
-from lambdas.core.jobfile.program_archive import Archive
-from lambdas.core.jobfile.program_code import Module, imported, in_no_branch, reach
-from lambdas.core.model.job import Job
+from trainyard.core.jobfile import tensorflow_names
+from trainyard.core.jobfile.program_archive import Archive
+from trainyard.core.jobfile.program_code import Module, imported, in_no_branch, reach
+from trainyard.core.model.job import Job
 
 MOST_NAMES_SHOWN = 4
 MULTI_HOST_STRATEGIES = (

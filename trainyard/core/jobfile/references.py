@@ -4,10 +4,10 @@ import zlib
 from collections.abc import Mapping
 from typing import Any
 
-from lambdas.core.model.job import Job, Sharding
-from lambdas.core.model.names import secret_parameter
-from lambdas.core.values.lazy import dataclass
-from lambdas.core.values.validation import Fault, shown
+from trainyard.core.model.job import Job, Sharding
+from trainyard.core.model.names import secret_parameter
+from trainyard.core.values.lazy import dataclass
+from trainyard.core.values.validation import Fault, shown
 
 HEAD_BYTES = 32 * 1024**2
 """How much of `program.source` to read: up to this size an archive is looked into, a larger one the host reads."""
@@ -108,7 +108,7 @@ def _program_findings(job: Job, uri: str, source: SourceFacts | None) -> Finding
 
 def program_findings(job: Job, uri: str, content: bytes) -> Findings:
     """What the whole archive shows."""
-    from lambdas.core.jobfile import program_archive, program_warnings
+    from trainyard.core.jobfile import program_archive, program_warnings
 
     archive = program_archive.read(content, also=job.program.requirements)
     if isinstance(archive, program_archive.NotUnpacked):

@@ -11,9 +11,9 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import Any
 
-from lambdas.core.values.fields import Choice, Number, Part, key
-from lambdas.core.values.lazy import dataclass
-from lambdas.core.values.validation import InputFaults
+from trainyard.core.values.fields import Choice, Number, Part, key
+from trainyard.core.values.lazy import dataclass
+from trainyard.core.values.validation import InputFaults
 
 TAG = "trainyard:policy-"
 CPU_WINDOW = 15

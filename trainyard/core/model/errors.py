@@ -44,7 +44,7 @@ SendTaskFailure sends it, Catch routes on it, recovery.py decides on it.
 from enum import StrEnum
 from typing import ClassVar
 
-from lambdas.core.values.lazy import dataclass
+from trainyard.core.values.lazy import dataclass
 
 
 class Blame(StrEnum):

@@ -12,9 +12,9 @@ from typing import Any
 
 import yaml
 
-from lambdas.core.values.fields import Record, Value, keys
-from lambdas.core.values.lazy import dataclass
-from lambdas.core.values.validation import BareWord, Fault, InputFaults, Section, any_of, shown
+from trainyard.core.values.fields import Record, Value, keys
+from trainyard.core.values.lazy import dataclass
+from trainyard.core.values.validation import BareWord, Fault, InputFaults, Section, any_of, shown
 
 MOST_BYTES = 64 * 1024
 """Of a job file, and of a recipe."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from lambdas.core.values.lazy import dataclass
+from trainyard.core.values.lazy import dataclass
 
 AMI = r"ami-[0-9a-f]{8,17}"
 """What an image's id looks like."""

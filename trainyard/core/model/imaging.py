@@ -5,8 +5,8 @@ from dataclasses import field
 from enum import StrEnum
 from typing import assert_never
 
-from lambdas.core.model.image import Image
-from lambdas.core.values.lazy import dataclass
+from trainyard.core.model.image import Image
+from trainyard.core.values.lazy import dataclass
 
 PARENT_TAGS = ("trainyard:driver", "trainyard:cuda", "trainyard:tensorflow")
 """Tags that an image has from the one its host started from: the snapshot changes none of what they say."""

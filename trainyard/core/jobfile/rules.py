@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from lambdas.core.model.instance_types import instance_type
-from lambdas.core.model.job import (
+from trainyard.core.model.instance_types import instance_type
+from trainyard.core.model.job import (
     CPU_TYPES_BY_DEFAULT,
     MOST_HOSTS,
     PROGRAMS,
@@ -21,9 +21,9 @@ from lambdas.core.model.job import (
     Sharding,
     Strategy,
 )
-from lambdas.core.model.job_fields import WORDS
-from lambdas.core.values.lazy import dataclass
-from lambdas.core.values.validation import Fault, any_of, did_you_mean, shown
+from trainyard.core.model.job_fields import WORDS
+from trainyard.core.values.lazy import dataclass
+from trainyard.core.values.validation import Fault, any_of, did_you_mean, shown
 
 CPU_ROLES_BY_DEFAULT = {Chief.COORDINATOR: (Role.CHIEF, Role.PS), Chief.WORKER: (Role.PS,)}
 SEVERAL_HOSTS = tuple(strategy for strategy in Strategy if strategy.has_several_hosts)

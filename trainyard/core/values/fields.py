@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Any, Generic, TypeVar
 
-from lambdas.core.values.lazy import dataclass
-from lambdas.core.values.validation import BareWord, Section, any_of, bare_word, did_you_mean, shown
+from trainyard.core.values.lazy import dataclass
+from trainyard.core.values.validation import BareWord, Section, any_of, bare_word, did_you_mean, shown
 
 Value = TypeVar("Value")
 Default = TypeVar("Default")
