@@ -53,6 +53,8 @@ class Init:
         self._timers: list[Timer] = []
         self._timer_count = 0
         self._commands: dict[int, int] = {}
+        self._asked: dict[int, Reply] = {}
+        self._asked_count = 0
         self._temporary: list[int] = []
         self._console_size = 0
         self._scheduled: Timer | None = None
@@ -239,6 +241,8 @@ class Init:
                         os.killpg(pid, signal.SIGKILL)
             case "poweroff":
                 self._power_off("asked by the hypervisor", reboot=order["reboot"])
+            case "answer":
+                self._asked.pop(order["id"])(order["code"], order["text"])
 
     def _run_command(self, order: dict[str, Any], files: list[int]) -> None:
         if not self.going_down:
@@ -304,6 +308,10 @@ class Init:
                 if self._scheduled is not None:
                     self._scheduled.cancelled = True
                 reply(0, "")
+            case "nft":
+                self._asked_count += 1
+                self._asked[self._asked_count] = reply
+                self._send(event="nft", id=self._asked_count, ruleset=request["ruleset"])
             case verb:
                 reply(1, f"Unknown command verb {verb}.")
 

@@ -51,7 +51,13 @@ ANYWHERE = "0.0.0.0"  # noqa: S104 - the gateway field of a route that has none
 PRIVATE_NETWORKS = (("10.0.0.0", 8), ("172.16.0.0", 12), ("192.168.0.0", 16), ("100.64.0.0", 10))
 DESCRIPTORS = 1024
 """What a program may open at once unless it asks for more, as on Ubuntu; the server has taken all it may."""
-SHIMS = ("systemctl", "systemd-run", "journalctl", "shutdown", "poweroff", "reboot", "halt")
+SHIMS = {
+    **dict.fromkeys(
+        ("systemctl", "systemd-run", "journalctl", "shutdown", "poweroff", "reboot", "halt"), "systemctl"
+    ),
+    "nft": "nft",
+}
+"""Commands by the module of the guest package that is them."""
 
 START = (
     "import sys; sys.path.insert(0, '/run/localcloud'); from localcloud.machine.guest.{0} import main; main()"
@@ -187,8 +193,17 @@ def mount_system(root: Path, spec: dict[str, Any]) -> None:
             lend(root, path.resolve(), path)
     if not python.is_relative_to("/usr"):
         lend(root, python, python)
+        open_way(root, python)
     if spec["wheels"]:
         lend(root, Path(spec["wheels"]), Path("/opt/wheels"))
+
+
+def open_way(root: Path, path: Path) -> None:
+    """Let every account of the host pass to `path`: on the machine it may lie in somebody's home."""
+    for folder in path.parents:
+        inside = root / folder.relative_to("/")
+        if folder != Path("/"):
+            inside.chmod(inside.stat().st_mode | 0o111)
 
 
 def below(root: Path, path: str) -> Path:
@@ -258,9 +273,9 @@ def install_init(root: Path, spec: dict[str, Any]) -> None:
     for folder in ("localcloud", "localcloud/machine"):
         (home / folder / "__init__.py").touch()
     python = shlex.quote(spec["python"])
-    for name in SHIMS:
+    for name, module in SHIMS.items():
         shim = home / "bin" / name
-        write_command(shim, f"{python} -I -S -c {shlex.quote(START.format('systemctl'))} {name}")
+        write_command(shim, f"{python} -I -S -c {shlex.quote(START.format(module))} {name}")
         for folder in ("usr/bin", "usr/sbin", "bin", "sbin"):
             original = root / folder / name
             if original.is_file() and not original.is_symlink():

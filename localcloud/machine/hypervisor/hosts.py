@@ -20,11 +20,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 from localcloud.base.background import in_background
-from localcloud.machine.hypervisor import firewall, host_processes
+from localcloud.machine.hypervisor import firewall, host_processes, nft
 from localcloud.machine.hypervisor.disk import Disk, DiskError, Disks
-from localcloud.machine.hypervisor.firewall import EVERYTHING, FirewallError, Rules
+from localcloud.machine.hypervisor.firewall import EVERYTHING, Rules
 from localcloud.machine.hypervisor.machine import ENDPOINT_ADDRESS, METADATA_ADDRESS, Machine, MetadataFacts
 from localcloud.machine.hypervisor.metadata import MetadataServer
+from localcloud.machine.hypervisor.netlink import FirewallError
 from localcloud.machine.hypervisor.network import Network
 from localcloud.machine.hypervisor.usage import Usage, measure
 
@@ -373,6 +374,10 @@ class Hypervisor:
                     self._notify(host.machine.instance_id, "running", "init is up")
                 case "exited" if not host.powered_off:  # going down, a host's agent reports nothing any more
                     host.finish(message["id"], message["code"])
+                case "nft":
+                    enforced = self.no_firewall is None
+                    code, text = nft.apply(message["ruleset"], host.pid, enforced=enforced)
+                    host.send(op="answer", id=message["id"], code=code, text=text)
                 case "powering-off":
                     host.powered_off = True
                     host.rebooting = message["reboot"]
