@@ -53,9 +53,16 @@ def get_start(bucket: str, key: str, *, most: int, version: str | None = None) -
 
 
 def get(bucket: str, key: str) -> bytes | None:
-    """The whole object; None when there is none."""
+    """The whole object; None when there is none. Raises ValueError for what is larger than anything that a run writes
+    down: a host may have put it there."""
     answer = unless(GONE, client("s3").get_object, Bucket=bucket, Key=key)
-    return _content(answer) if answer else None
+    if answer is None:
+        return None
+    if answer["ContentLength"] > LARGEST_DOCUMENT:
+        raise ValueError(
+            f"{key} has {answer['ContentLength']} bytes, and at most {LARGEST_DOCUMENT} are read"
+        )
+    return _content(answer)
 
 
 def get_tagged(bucket: str, key: str) -> Tagged | None:
@@ -75,15 +82,9 @@ def _content(answer: Mapping[str, Any]) -> bytes:
 
 def get_json(bucket: str, key: str) -> dict[str, Any] | None:
     """The JSON object under that key; None when there is none. Raises ValueError for what is no JSON, and for what is
-    larger than anything that a run writes down: a host may have put it there."""
-    answer = unless(GONE, client("s3").get_object, Bucket=bucket, Key=key)
-    if answer is None:
-        return None
-    if answer["ContentLength"] > LARGEST_DOCUMENT:
-        raise ValueError(
-            f"{key} has {answer['ContentLength']} bytes, and at most {LARGEST_DOCUMENT} are read"
-        )
-    document = json.loads(_content(answer))
+    too large (`get`)."""
+    content = get(bucket, key)
+    document = None if content is None else json.loads(content)
     return document if isinstance(document, dict) else None
 
 

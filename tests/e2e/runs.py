@@ -94,17 +94,24 @@ class Runs:
 
     def signal(self, host: str, name: str, module: str) -> None:
         """A person on the host signals the program of that module; over when it is done."""
-        ssm = self.yard.session.client("ssm")
         # The brackets keep the pattern from finding the command that holds it.
-        command = f"pkill -{name} -f '[-]m {module}'"
+        self.on(host, f"pkill -{name} -f '[-]m {module}'")
+
+    def on(self, host: str, *lines: str) -> str:
+        """What root on the host does by Run Command; what that printed, once it has succeeded."""
+        ssm = self.yard.session.client("ssm")
         sent = ssm.send_command(
-            DocumentName="AWS-RunShellScript", InstanceIds=[host], Parameters={"commands": [command]}
+            DocumentName="AWS-RunShellScript", InstanceIds=[host], Parameters={"commands": [*lines]}
         )
-        which = sent["Command"]["CommandId"]
+        which = {"CommandId": sent["Command"]["CommandId"], "InstanceId": host}
         self.until(
-            f"SIG{name} on {host}",
-            lambda: ssm.list_commands(CommandId=which)["Commands"][0]["Status"] == "Success",
+            f"the end of a command on {host}",
+            lambda: ssm.get_command_invocation(**which)["Status"] not in ("Pending", "InProgress", "Delayed"),
+            300,
         )
+        said = ssm.get_command_invocation(**which)
+        assert said["Status"] == "Success", said
+        return str(said["StandardOutputContent"])
 
     @contextmanager
     def without(self, role: str, action: str, *, once: Callable[[], object] = lambda: None) -> Iterator[None]:

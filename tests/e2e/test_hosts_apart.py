@@ -1,16 +1,23 @@
-"""A program with all that its run and its host may do, against another run of the yard: nothing comes of it."""
+"""A program with all that its run may do, and root with all that its host may do, against another run of the yard; a
+program against its own host: nothing comes of it."""
 
+import os
 import re
+import shlex
 
 import pytest
 
 from tests.e2e.runs import Runs
-from tests.e2e.test_scripts import script
+from tests.e2e.test_scripts import SCRIPTS, script
+
+TRIED = re.compile(r"attack: (.*): (\w[\w ]*)$", re.MULTILINE)
+PORT = 7777
+STEPS = 6000
 
 
 @pytest.mark.timeout(600)
 def test_another_runs_program_neither_ends_nor_fakes_nor_tells_a_run_anything(runs: Runs) -> None:
-    steps = {"args": {"steps": 4000, "step-delay": 0.02}}
+    steps = {"args": {"steps": STEPS, "step-delay": 0.02}}
     victim = runs.in_mid_training(
         runs.job("victim", program=steps, cluster={"workers": 1, "strategy": "single"})
     )
@@ -27,25 +34,73 @@ def test_another_runs_program_neither_ends_nor_fakes_nor_tells_a_run_anything(ru
         "host": host,
         "user": f"{tags['trainyard:role']}:{host}",
     }
-    attacker = runs.run(script(runs, "hostile", args=args, program={"expect": []}))
+    as_run = args | {"who": "run", "own": "${run}"}
+    attacker = runs.run(script(runs, "hostile", args=as_run, program={"expect": []}))
     assert attacker.succeeded, attacker.why()
-    tried = re.findall(
-        r"attack: (.*): ([A-Za-z ]+)$", attacker.text("attempts/1/logs/chief-0.log"), re.MULTILINE
-    )
-    assert len(tried) > 150
-    assert [name for name, said in tried if said == "went through"] == []
-    assert {said for _, said in tried} <= {"AccessDenied", "AccessDeniedException", "UnauthorizedOperation"}
+    by_root = by_root_of_another_host(runs, args)
+    for said in (attacker.text("attempts/1/logs/chief-0.log"), by_root):
+        assert "all was tried" in said
+        tried = TRIED.findall(said)
+        assert len(tried) > 75
+        assert [name for name, came in tried if came == "went through"] == []
+        assert {came for _, came in tried} <= {
+            "AccessDenied",
+            "AccessDeniedException",
+            "UnauthorizedOperation",
+        }
     assert {key: victim.text(key) for key in before} == before
     runs.finish(victim)
     assert victim.succeeded, victim.why()
-    assert (victim.summary["steps"]["done"], len(victim.summary["hosts"])) == (4000, 1)
+    assert (victim.summary["steps"]["done"], len(victim.summary["hosts"])) == (STEPS, 1)
     assert victim.summary["hosts"][0]["instance"] == host
-    said = [event.event for event in victim.timeline if event.source == "host"]
-    assert said.count("finished") == 1
-    assert not {"failed", "stopped"} & set(said)
+    signals = [event.event for event in victim.timeline if event.source == "host"]
+    assert signals.count("finished") == 1
+    assert not {"failed", "stopped"} & set(signals)
     named = f"{runs.yard.name.lower()}-signal-forged"
     cloudwatch = runs.yard.session.client("cloudwatch")
     runs.until(
         f"the alarm {named} rings",
         lambda: cloudwatch.describe_alarms(AlarmNames=[named])["MetricAlarms"][0]["StateValue"] == "ALARM",
     )
+
+
+def by_root_of_another_host(runs: Runs, args: dict[str, str]) -> str:
+    """What the same attacks by whoever has become root on a host come to: by that host's own role."""
+    steps, alone = {"args": {"steps": 3000, "step-delay": 0.02}}, {"workers": 1, "strategy": "single"}
+    other = runs.in_mid_training(runs.job("other", program=steps, cluster=alone))
+    given = args | {"who": "host", "own": other.id}
+    command = ["/opt/trainyard/venv/bin/python", "/srv/hostile.py"]
+    command += [word for name, value in given.items() for word in (f"--{name}", value)]
+    write = f"cat >/srv/hostile.py <<'PROGRAM'\n{(SCRIPTS / 'hostile.py').read_text()}\nPROGRAM"
+    said = runs.on(runs.host_of(other, "chief"), write, f"cd / && {shlex.join(command)}")
+    runs.finish(other)
+    assert other.succeeded, other.why()
+    return said
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="hosts of an ordinary user's local cloud know one account only")
+@pytest.mark.timeout(600)
+def test_a_program_cannot_touch_its_agent_its_host_or_a_neighbours_ports(runs: Runs) -> None:
+    steps = {"args": {"steps": STEPS, "step-delay": 0.02}}
+    alone = {"cluster": {"workers": 1, "strategy": "single"}}
+    neighbour = runs.in_mid_training(runs.job("neighbour", program=steps, **alone))
+    host = runs.host_of(neighbour, "chief")
+    listen = f"nohup python3 -m http.server {PORT} --bind 0.0.0.0 --directory /srv >/dev/null 2>&1 &"
+    runs.on(host, "mkdir -p /srv/empty && cd /srv/empty", listen)
+    (address,) = [one["PrivateIpAddress"] for one in runs.yard.instances() if one["InstanceId"] == host]
+    assert runs.on(host, f"curl -s -o /dev/null -w '%{{http_code}}' http://{address}:{PORT}/") == "200"
+    args = {"neighbour": f"{address}:{PORT}"}
+    run = runs.run(script(runs, "escaping", args=args, program={"expect": ["model"]}))
+    assert run.succeeded, run.why()
+    said = run.text("attempts/1/logs/chief-0.log")
+    assert "all was tried" in said
+    assert "who: True /var/lib/trainyard/home" in said
+    tried = TRIED.findall(said)
+    assert len(tried) > 50
+    assert [name for name, came in tried if came == "went through"] == []
+    assert [key for key in run.keys if key.startswith(("model/", "tensorboard", "checkpoints/"))] == [
+        "model/mine.txt"
+    ], "what a link leads to that root alone reads stays there"
+    runs.finish(neighbour)
+    assert neighbour.succeeded, neighbour.why()
+    assert len(neighbour.summary["hosts"]) == 1

@@ -9,6 +9,7 @@ from training.baking.builder import Builder
 from training.baking.cloudwatch import install_agent
 from training.baking.packages import install_python_packages, install_requirements, install_system_packages
 from training.baking.recipe import named
+from training.host import account
 from training.host.agent import systems_manager
 from training.host.errors import HostTrouble, ProgramFault
 from training.host.orders import write_whole
@@ -40,6 +41,18 @@ def install_boot_unit(builder: Builder) -> None:
         done = builder.shell.run(command)
         if not done.is_good:
             raise HostTrouble(f"{' '.join(command)} failed ({done.reason}): {done.last_lines()}")
+
+
+def make_account(builder: Builder) -> None:
+    """The one that programs run as; its home is made anew for each run."""
+    if builder.shell.run(["getent", "passwd", account.NAME]).is_good:
+        return
+    made = ["useradd", "--system", "--user-group", "--no-create-home", "--shell", "/usr/sbin/nologin"]
+    done = builder.shell.run([*made, "--home-dir", str(builder.places.home), account.NAME])
+    if not done.is_good:
+        raise HostTrouble(
+            f"the account {account.NAME} of programs could not be made ({done.reason}): {done.last_lines()}"
+        )
 
 
 def install_command(builder: Builder) -> None:
@@ -84,6 +97,7 @@ STEPS: tuple[tuple[str, Callable[[Builder], None]], ...] = (
     ("what every host needs", install_requirements),
     ("Python packages of the recipe", install_python_packages),
     ("CloudWatch agent", install_agent),
+    ("account of programs", make_account),
     ("boot unit", install_boot_unit),
     ("command trainyard", install_command),
     ("package trainyard", install_library),

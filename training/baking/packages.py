@@ -6,6 +6,7 @@ What is pinned for TensorFlow stays as it is: the recipe's packages may add to i
 import importlib
 import importlib.metadata
 import re
+import shutil
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
@@ -44,17 +45,23 @@ NOT_FETCHED = re.compile(r"^(?:E: |W: )?(?:Err:\d+ |Failed to fetch |The reposit
 APT_ENVIRONMENT = {"DEBIAN_FRONTEND": "noninteractive", "NEEDRESTART_SUSPEND": "1", "LC_ALL": "C.UTF-8"}
 
 
+OURS = {"nft": "nftables", "setpriv": "util-linux", "useradd": "passwd"}
+"""Commands that hosts need (training/host/fence.py, account.py), and their packages; most base images have them."""
+
+
 def install_system_packages(builder: Builder) -> None:
-    """Raises ProgramFault naming the entries that apt-get would not install, HostTrouble where it does not work."""
+    """Those of the recipe, and those that hosts need and the base image lacks. Raises ProgramFault naming the entries
+    that apt-get would not install, HostTrouble where it does not work."""
     entries = builder.recipe.system_packages
-    if not entries:
+    ours = [package for command, package in OURS.items() if shutil.which(command) is None]
+    if not entries and not ours:
         return
     shell = builder.shell
     fetch_by_https(builder.places.apt)
     updated = _update_apt(shell)
     if not updated.is_good:
         raise no_sources(updated)
-    install = [*APT, "install", "--no-install-recommends", "--", *entries]
+    install = [*APT, "install", "--no-install-recommends", "--", *ours, *entries]
     done = shell.run(install, environment=APT_ENVIRONMENT)
     if not done.is_good:
         raise no_sources(updated) if NOT_FETCHED.search(updated.output) else trouble_of_apt(entries, done)

@@ -34,6 +34,7 @@ from training.baking.results import (
 )
 from training.baking.shell import CommandResult, end
 from training.baking.tensorflow_facts import TensorFlowFacts
+from training.host import account, fence
 from training.host.errors import HostTrouble, ProgramFault
 from training.host.image.disk_identity import owner
 from training.host.reporting import gpus
@@ -248,6 +249,39 @@ def host_agent(bench: Bench) -> Finding:
     return failed(f"the host agent does not start: {journal.last_lines()}")
 
 
+def account_of_programs(bench: Bench) -> Finding:
+    """Programs run as it: it can use every GPU, and the metadata service, which knows the host's credentials, does not
+    hear it."""
+    programs = account.find()
+    if not programs.is_another:
+        return skipped(account.NOBODY_ELSE)
+    fence.put_up(programs)
+    python = bench.builder.places.python
+    done = bench.builder.shell.run(
+        programs.command([str(python), "-I", "-c", TRIES], python=python), seconds=60
+    )
+    if done.is_good:
+        return passed(f"{account.NAME} (user {programs.uid}): {done.last_lines(1)}")
+    return failed(
+        f"programs cannot run as {account.NAME} as they should ({done.reason}): {done.last_lines()}"
+    )
+
+
+TRIES = f"""
+import glob, os, urllib.request
+gpus = glob.glob("/dev/nvidia[0-9]*")
+for gpu in gpus:
+    os.close(os.open(gpu, os.O_RDWR))
+try:
+    urllib.request.urlopen("http://{fence.METADATA}/latest/", timeout=10)
+    raise SystemExit("the metadata service answers it")
+except urllib.error.HTTPError:
+    raise SystemExit("the metadata service answers it")
+except OSError:
+    print("opens", len(gpus), "GPUs, and does not reach the metadata service")
+"""
+
+
 def two_processes(bench: Bench) -> Finding:
     """Two processes form a cluster and agree on the loss of a step."""
     gpus = len(bench.tensorflow_facts.gpus)
@@ -298,6 +332,7 @@ TESTS: tuple[tuple[str, Callable[[Bench], Finding]], ...] = tuple(
         cloudwatch_agent,
         disk,
         host_agent,
+        account_of_programs,
         two_processes,
         gpu_metrics,
     )

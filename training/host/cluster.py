@@ -147,6 +147,11 @@ class Cluster:
         }
         return json.dumps({"cluster": addresses, "task": {"type": job_name, "index": index}})
 
+    @property
+    def hosts(self) -> list[str]:
+        """The addresses of all."""
+        return [assignment.address for assignment in self.assignments]
+
     def addresses(self, assignments: tuple[Assignment, ...]) -> list[str]:
         """`address:port` of each."""
         return [f"{assignment.address}:{self.port}" for assignment in assignments]

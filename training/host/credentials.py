@@ -14,6 +14,7 @@ import botocore.session
 from botocore.credentials import CredentialProvider, DeferredRefreshableCredentials
 from botocore.exceptions import CredentialRetrievalError
 
+from training.host.account import Account
 from training.host.errors import HostTrouble
 from training.host.orders import write_whole
 from training.host.places import Places
@@ -27,10 +28,18 @@ def ends(text: bytes) -> datetime:
         raise HostTrouble(f"what the yard left as credentials are none ({error!r})") from error
 
 
-def configure(places: Places) -> None:
+def configure(places: Places, account: Account) -> None:
     """Write the AWS config for s5cmd, programs and whoever else is given `environment`."""
     config = f"[default]\ncredential_process = /bin/cat {places.credentials}\n"
-    write_whole(places.aws_config, config, mode=0o600)
+    keep(places.aws_config, config, account)
+
+
+def keep(path: Path, text: str, account: Account) -> None:
+    """Write what this account alone may read beside the agent. Nobody ever reads half of it, or finds none."""
+    new = path.with_name(f".{path.name}.new")
+    write_whole(new, text, mode=0o600)
+    account.may_read(new)
+    new.replace(path)
 
 
 def environment(places: Places) -> dict[str, str]:

@@ -3,6 +3,7 @@
 import errno
 import os
 import shutil
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -66,6 +67,15 @@ class Disk:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             return HostTrouble(f"{self.room().advice} ({error})", final=True)
         return HostTrouble(f"this host's disk or network is in trouble: {error}")
+
+
+def readable_files(folder: Path) -> Iterator[Path]:
+    """Every file below it that this thread may read (account.py). A link counts as the file that it leads to."""
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            path = Path(parent, name)
+            if os.access(path, os.R_OK, effective_ids=True) and path.is_file():
+                yield path
 
 
 def inside(folder: Path, relative: str) -> Path:

@@ -83,36 +83,46 @@ class Places:
         return self.work / "job.json"
 
     @property
+    def home(self) -> Path:
+        """All that is the program's own, its account's home (account.py); what follows is in there."""
+        return self.work / "home"
+
+    @property
     def program(self) -> Path:
-        return self.work / "program"
+        return self.home / "program"
+
+    @property
+    def archive(self) -> Path:
+        """The program as it was fetched, until it is unpacked."""
+        return self.home / "program.archive"
 
     @property
     def venv(self) -> Path:
         """The run's own packages, layered on those of the image."""
-        return self.work / "venv"
+        return self.home / "venv"
 
     @property
     def data(self) -> Path:
-        return self.work / "data"
+        return self.home / "data"
 
     @property
     def journals(self) -> Path:
         """Which objects the files of the data entries are."""
-        return self.work / "journals"
+        return self.home / "journals"
 
     @property
     def checkpoints(self) -> Path:
-        return self.work / "checkpoints"
+        return self.home / "checkpoints"
 
     @property
     def restores(self) -> Path:
         """Whole and verified copies of checkpoints that an attempt may restore."""
-        return self.work / "restores"
+        return self.home / "restores"
 
     @property
     def staging(self) -> Path:
         """A folder checkpoint on its way to the bucket: links to the program's files."""
-        return self.work / "staging"
+        return self.home / "staging"
 
     @property
     def reserve(self) -> Path:
@@ -122,7 +132,7 @@ class Places:
     @property
     def results(self) -> Path:
         """What the chief leaves in the bucket."""
-        return self.work / "results"
+        return self.home / "results"
 
     @property
     def model(self) -> Path:

@@ -19,7 +19,7 @@ from typing import Any, Literal
 import pytest
 
 from tests.contract.conftest import ACCOUNT, REGION, ROOT, Cloud, Credentials, eventually
-from training.host import orders
+from training.host import account, orders
 from training.host.agent.agent import Agent, run_tags
 from training.host.agent.lease import Lease
 from training.host.metadata import Metadata
@@ -85,6 +85,7 @@ class Yard:
     run: str = field(default_factory=lambda: f"run-{uuid.uuid4().hex[:8]}")
     heard: list[dict[str, Any]] = field(default_factory=list)
     powered_off: list[str] = field(default_factory=list)
+    fences: list[Collection[str]] = field(default_factory=list)
     started: list[tuple[MetadataService, Agent]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -150,7 +151,15 @@ class Yard:
         identity = service.client.identity()
         post = run_tags(identity, now=datetime.now(UTC))
         assert post
-        self.agent = Agent(self.places, service.client, identity, post, power_off=self.powered_off.append)
+        self.agent = Agent(
+            self.places,
+            service.client,
+            identity,
+            post,
+            account=account.own(),
+            put_up_fence=self.fences.append,
+            power_off=self.powered_off.append,
+        )
         self.started.append((service, self.agent))
         threading.Thread(target=self.agent.work, daemon=True).start()
         return service

@@ -5,6 +5,7 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
+from training.host import account
 from training.host.agent.agent import Agent, run_tags
 from training.host.metadata import Metadata
 from training.host.places import Places
@@ -16,7 +17,8 @@ def main(root: str, service: str) -> None:
     identity = metadata.identity()
     post = run_tags(identity, now=datetime.now(UTC))
     assert post
-    Agent(Places(Path(root)), metadata, identity, post, power_off=print).work()
+    places, programs = Places(Path(root)), account.own()
+    Agent(places, metadata, identity, post, account=programs, put_up_fence=print, power_off=print).work()
 
 
 if __name__ == "__main__":

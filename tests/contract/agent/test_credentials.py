@@ -12,7 +12,7 @@ import pytest
 
 from tests.contract.agent.host import CREDENTIALS, Yard
 from tests.contract.conftest import ROOT, Credentials, allow, eventually
-from training.host import credentials
+from training.host import account, credentials
 from training.host.agent import renewal
 from training.host.agent.renewal import RunCredentials
 from training.host.bucket import Bucket
@@ -36,7 +36,7 @@ def run_credentials(yard: Yard, said: list[Signal]) -> RunCredentials:
 
 def of(yard: Yard, said: list[Signal]) -> RunCredentials:
     mailbox = Bucket(yard.cloud.client("s3"), yard.bucket)
-    return RunCredentials(mailbox, ME, yard.places, say=said.append, attempt=2)
+    return RunCredentials(mailbox, ME, yard.places, account=account.own(), say=said.append, attempt=2)
 
 
 def are_there(run_credentials: RunCredentials) -> bool:
@@ -108,7 +108,12 @@ def test_whoever_waits_is_told_that_none_come_or_that_it_may_not_see_them(
     nobody = yard.cloud.acting_as(allow("s3:ListBucket"))
     give(yard, 60)
     blind = RunCredentials(
-        Bucket(yard.cloud.client("s3", nobody), yard.bucket), ME, yard.places, say=said.append, attempt=1
+        Bucket(yard.cloud.client("s3", nobody), yard.bucket),
+        ME,
+        yard.places,
+        account=account.own(),
+        say=said.append,
+        attempt=1,
     )
     blind.turn()
     with pytest.raises(
@@ -151,7 +156,7 @@ def test_boto3_the_aws_command_and_s5cmd_take_the_same(
     yard.put("data/a", "hello")
     yard.give(yard.cloud.acting_as(allow("s3:GetObject", f"arn:aws:s3:::{yard.bucket}/data/*")))
     run_credentials.turn()
-    credentials.configure(yard.places)
+    credentials.configure(yard.places, account.own())
     aws = next(iter(sorted(ROOT.glob(".tools/awscli/bin/aws"))))
     s5cmd = Path(sys.executable).with_name("s5cmd")
     uri = f"s3://{yard.bucket}/data/a"

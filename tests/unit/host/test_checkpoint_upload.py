@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from training.host import account
 from training.host.bucket import Bucket
 from training.host.checkpoints import on_disk, upload
 from training.host.checkpoints.upload import CheckpointUpload, LastCheckpoint
@@ -63,6 +64,7 @@ def way(tmp_path: Path, s3: S3) -> CheckpointUpload:
         Bucket(s3, "bucket"),
         "run-1",
         places,
+        account.own(),
         keep=2,
         last=LastCheckpoint(),
         reported=lambda: None,

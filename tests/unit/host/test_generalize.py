@@ -33,8 +33,8 @@ USERS = (
     "home/ubuntu/notes.txt",
     "home/ubuntu/.bash_history",
     "root/.aws/credentials",
-    "var/lib/trainyard/program/mine.py",
-    "var/lib/trainyard/checkpoints/00000005/variables",
+    "var/lib/trainyard/home/program/mine.py",
+    "var/lib/trainyard/home/checkpoints/00000005/variables",
     "var/log/trainyard/attempt-0001-chief-0.log",
     "srv/table.csv",
 )

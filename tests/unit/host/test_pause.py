@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from training.host import account
 from training.host.agent.state import State
 from training.host.image import pause
 from training.host.places import Places
@@ -34,6 +35,7 @@ def program(places: Places) -> Iterator[Program]:
     write_cluster(places, hosts=1)
     started = Program.start(
         [sys.executable, "-c", COUNTS],
+        account=account.own(),
         folder=places.program,
         env={},
         log=places.log / "program.log",

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from training.host import account
 from training.host.agent.state import State, recall
 from training.host.disk import inside
 from training.host.errors import ProgramFault
@@ -19,6 +20,7 @@ from training.host.program.process import Program
 def start(tmp_path: Path, code: str) -> Program:
     return Program.start(
         [sys.executable, "-c", code],
+        account=account.own(),
         folder=tmp_path,
         env={},
         log=tmp_path / "log",

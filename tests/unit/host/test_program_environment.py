@@ -49,8 +49,8 @@ def given(of: Cluster, assignment: Assignment) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("source", "path"),
     [
-        ("s3://b/p.tar", "/var/lib/trainyard/program"),
-        (None, "/var/lib/trainyard/program:/opt/trainyard/agent"),
+        ("s3://b/p.tar", "/var/lib/trainyard/home/program"),
+        (None, "/var/lib/trainyard/home/program:/opt/trainyard/agent"),
     ],
 )
 def test_only_programs_that_are_shipped_have_the_package_training_on_their_path(
@@ -75,12 +75,12 @@ def test_a_program_is_told_where_everything_is() -> None:
             "TRAINYARD_CHECKPOINT_STEPS": "50",
             "TRAINYARD_CHECKPOINT_SECONDS": "120",
             "TRAINYARD_CHECKPOINT_KEEP": "3",
-            "TRAINYARD_CHECKPOINTS": "/var/lib/trainyard/checkpoints",
-            "TRAINYARD_MODEL": "/var/lib/trainyard/results/model",
-            "TRAINYARD_METRICS": "/var/lib/trainyard/results/metrics.json",
-            "TRAINYARD_TENSORBOARD": "/var/lib/trainyard/results/tensorboard",
+            "TRAINYARD_CHECKPOINTS": "/var/lib/trainyard/home/checkpoints",
+            "TRAINYARD_MODEL": "/var/lib/trainyard/home/results/model",
+            "TRAINYARD_METRICS": "/var/lib/trainyard/home/results/metrics.json",
+            "TRAINYARD_TENSORBOARD": "/var/lib/trainyard/home/results/tensorboard",
             "TRAINYARD_PROGRESS": "/var/lib/trainyard/attempts/0002/progress.jsonl",
-            "TRAINYARD_DATA_TRAIN_SET": "/var/lib/trainyard/data/train-set",
+            "TRAINYARD_DATA_TRAIN_SET": "/var/lib/trainyard/home/data/train-set",
             "TRAINYARD_DATA_TRAIN_SET_SHARDING": "none",
         }.items()
     )

@@ -6,16 +6,18 @@ import os
 import shutil
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from types import FrameType
 from typing import Any
 
 import boto3
 from botocore.config import Config
 
-from training.host import credentials, orders
+from training.host import account, credentials, fence, orders
+from training.host.account import Account
 from training.host.agent import hold, lease, renewal, standing_order, state, systems_manager
 from training.host.agent.attempt import Attempt, Outcome
 from training.host.agent.lease import Lease
@@ -63,8 +65,8 @@ class RunTags:
 def run_tags(identity: Identity, *, now: datetime) -> RunTags | None:
     """None for a host that is not for a training run: a builder, one launched from an image, one launched by hand."""
     tags = identity.tags
-    needed = ("trainyard:run", "trainyard:attempt", "trainyard:bucket", "trainyard:bus", "trainyard:role")
-    if "trainyard:kind" in tags or any(key not in tags for key in needed):
+    needed = ("yard", "run", "attempt", "bucket", "bus", "role")
+    if "trainyard:kind" in tags or any(f"trainyard:{word}" not in tags for word in needed):
         return None
     return RunTags(
         run=tags["trainyard:run"],
@@ -117,10 +119,16 @@ def run(places: Places) -> None:
         logger.info(
             "no attempt of a run is tagged on this instance (%s): staying quiet", ", ".join(identity.tags)
         )
+        if "trainyard:yard" in identity.tags:
+            _shut_out_runs()
         _stay_quiet(metadata, identity, measuring, now)
         return
     with orders.presence(places):
-        agent = Agent(places, metadata, identity, tags, power_off=power_off)
+        programs = account.find()
+        put_up = partial(fence.put_up, programs)
+        agent = Agent(
+            places, metadata, identity, tags, account=programs, put_up_fence=put_up, power_off=power_off
+        )
         signal.signal(signal.SIGTERM, agent.go_down)
         agent.work()
 
@@ -152,6 +160,14 @@ def _help_systems_manager(places: Places, now: datetime) -> None:
     ).start()
 
 
+def _shut_out_runs() -> None:
+    """Whoever works on a host of a launch is not to be reached by the programs of runs."""
+    try:
+        fence.put_up(account.find())
+    except HostTrouble as trouble:
+        logger.warning("%s", trouble.reason)
+
+
 def _stay_quiet(metadata: Metadata, identity: Identity, measuring: Repeat | None, now: datetime) -> None:
     """A quiet host of the yard is seen, and still ends with its lease; any other machine is none of our business."""
     if "trainyard:lease" in identity.tags:
@@ -165,7 +181,8 @@ def _stay_quiet(metadata: Metadata, identity: Identity, measuring: Repeat | None
 
 
 class Agent:
-    """One host's work. `power_off` ends the host; the watchdog and the outbox call it from their threads."""
+    """One host's work, whose programs run as `account`. `put_up_fence` is given the addresses from which alone it may
+    be reached. `power_off` ends the host; the watchdog and the outbox call it from their threads."""
 
     def __init__(
         self,
@@ -174,16 +191,20 @@ class Agent:
         identity: Identity,
         tags: RunTags,
         *,
+        account: Account,
+        put_up_fence: Callable[[Collection[str]], None],
         power_off: Callable[[str], None],
     ) -> None:
         session = boto3.Session(region_name=identity.region)
         self._places = places
+        self._account = account
         self._identity = identity
         self._tags = tags
         self._began = time.monotonic()
         self._born = datetime.now(UTC)
+        self._put_up_fence = put_up_fence
         self._power_off = power_off
-        credentials.configure(places)
+        credentials.configure(places, account)
         self._as_run = credentials.session(places, identity.region)
         self._bucket = Bucket(
             self._as_run.client("s3", config=CALLS), tags.bucket, credentials=credentials.environment(places)
@@ -204,7 +225,7 @@ class Agent:
         )
         self._job: dict[str, Any] = {}
         self._credentials = RunCredentials(
-            mailbox, tags.sender, places, say=self._outbox.put, attempt=tags.attempt
+            mailbox, tags.sender, places, account=account, say=self._outbox.put, attempt=tags.attempt
         )
         self._renewal = Repeat("credentials", lambda _: self._credentials.turn(), every=renewal.LOOK_SECONDS)
         self._standing = StandingOrder(
@@ -256,12 +277,15 @@ class Agent:
         self._watchdog.going_down.set()
 
     def _one_attempt(self) -> None:
+        if self._state.phase != "running":
+            self._put_up_fence(())
         self._job = self._fetch()
         program = None
         if self._state.phase == "running":
             cluster, assignment = recall_assignment(
                 self._places, self._state.attempt, instance=self._identity.instance
             )
+            self._put_up_fence(cluster.hosts)
             attempt = self._attempt(cluster, assignment)
             program = attempt.recall()
             self._watchdog.renew(lease.while_training(cluster.deadline))
@@ -272,6 +296,7 @@ class Agent:
                 return
             self._change(attempt=order.attempt)
             cluster, assignment = join(self._bucket, order, self._places, instance=self._identity.instance)
+            self._put_up_fence(cluster.hosts)
             attempt = self._attempt(cluster, assignment)
             program = self._start(attempt, cluster)
         self._after(attempt.watch(program), cluster)
@@ -283,8 +308,9 @@ class Agent:
             return job
         self._credentials.wait()
         job = fetch_job(self._bucket, self._tags.run, self._places)
-        fetch_all(self._bucket, job, self._places)
-        restore.fetch_ahead(self._bucket, self._tags.run, self._places)
+        with self._account.acting():
+            fetch_all(self._bucket, job, self._places)
+            restore.fetch_ahead(self._bucket, self._tags.run, self._places)
         self._change(phase="waiting")
         return job
 
@@ -306,7 +332,8 @@ class Agent:
                 return start
             if time.monotonic() >= ready_at:
                 if ready_at:
-                    restore.fetch_ahead(self._bucket, self._tags.run, self._places)
+                    with self._account.acting():
+                        restore.fetch_ahead(self._bucket, self._tags.run, self._places)
                 denied = systems_manager.denial(self._places.ssm_errors, since=self._born)
                 hint = {"ssm_denied": denied} if denied else {}
                 self._say("ready", address=self._identity.address, boot_seconds=boot_seconds, **hint)
@@ -324,6 +351,7 @@ class Agent:
         return Attempt(
             cluster,
             assignment,
+            account=self._account,
             places=self._places,
             bucket=self._bucket,
             identity=self._identity,
@@ -397,7 +425,10 @@ class Agent:
         interrupted fetch left is gone on with."""
         for leftover in (self._places.work, self._places.log, self._places.orders):
             shutil.rmtree(leftover, ignore_errors=True)
-        self._places.checkpoints.mkdir(parents=True)
+        self._places.home.mkdir(parents=True)
+        self._account.own(self._places.home)
+        with self._account.acting():
+            self._places.checkpoints.mkdir()
         self._change(phase="fetching")
 
     def _change(self, **changes: Any) -> None:

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from training.host import orders
+from training.host.account import NOBODY_ELSE, Account
 from training.host.agent.notice import Leaving, leave_for_trouble, leave_since_it_hangs, order_to_leave
 from training.host.agent.uploads import Uploads, uploads_of
 from training.host.agent.watchdog import Watchdog
@@ -54,6 +55,7 @@ class Attempt:
         cluster: Cluster,
         assignment: Assignment,
         *,
+        account: Account,
         places: Places,
         bucket: Bucket,
         identity: Identity,
@@ -66,6 +68,7 @@ class Attempt:
     ) -> None:
         self._cluster = cluster
         self._assignment = assignment
+        self._account = account
         self._places = places
         self._bucket = bucket
         self._identity = identity
@@ -83,6 +86,7 @@ class Attempt:
             bucket,
             cluster.run,
             places,
+            account,
             keep=cluster.job["checkpoints"]["keep"],
             last=last,
             reported=lambda: self._progress.step,
@@ -92,13 +96,18 @@ class Attempt:
 
     def start(self) -> Program:
         """Restore what the attempt restores, clear what an earlier one left, and start the program."""
-        fresh(self._places.attempt(self._cluster.attempt))
+        self._account.end_all()
+        progress = self._places.progress(self._cluster.attempt)
+        fresh(progress.parent)
+        progress.touch()
+        self._account.own(progress)
         with self._heartbeat():
+            instead = self._prepare()
             values = self._fetch_secrets()
             self._log.hide(values)
-            instead = self._prepare()
         program = Program.start(
             environment.command_line(self._cluster, self._assignment, self._places),
+            account=self._account,
             folder=self._places.program,
             env=environment.environment(
                 self._cluster,
@@ -121,7 +130,7 @@ class Attempt:
         """The program that an earlier agent started for this attempt."""
         program = Program.recall(self._places.process(self._cluster.attempt))
         if program:
-            held = secrets.held_by(program.pid, self._secrets) if program.is_alive() else {}
+            held = secrets.held_by(program.itself(), self._secrets) if program.is_alive() else {}
             self._log.hide(held or self._fetch_secrets())
         if program and self._assignment.is_chief:
             self._metrics.begin()
@@ -132,6 +141,7 @@ class Attempt:
         uploads = uploads_of(
             self._cluster,
             self._assignment,
+            account=self._account,
             bucket=self._bucket,
             places=self._places,
             disk=self._disk,
@@ -156,35 +166,39 @@ class Attempt:
                 program.kill()
                 killed = True
             time.sleep(TICK_SECONDS)
-        program.kill()  # whatever it left behind in its group
+        program.kill()  # whatever it left behind in its group, and anywhere else
+        self._account.end_all()
         with self._heartbeat():
             starved = killed_before is None or killed_for_memory() != killed_before
             return self._conclude(code, leaving, uploads, killed=killed, starved=starved)
 
     def _fetch_secrets(self) -> dict[str, str]:
-        yard = self._identity.tags.get("trainyard:yard", "")
-        return secrets.fetch(self._secrets, yard=yard, client=self._ssm)
+        return secrets.fetch(self._secrets, yard=self._identity.tags["trainyard:yard"], client=self._ssm)
 
     def _prepare(self) -> str | None:
         """What must be on the disk before the program starts; why another checkpoint than the one named, if so."""
         asked = self._cluster.checkpoint
         alone = self._cluster.restores_alone(self._assignment)
-        restored = restore(self._bucket, self._cluster.run, asked, self._places, alone=alone)
+        with self._account.acting():
+            restored = restore(self._bucket, self._cluster.run, asked, self._places, alone=alone)
         self._checkpoints.last = restored.checkpoint
         self._note_checkpoint(restored.checkpoint)
-        fetch_shares(
-            self._bucket,
-            self._cluster,
-            self._assignment,
-            self._places,
-            given_up=lambda: bool(self._order_to_leave()),
-        )
-        self._places.results.mkdir(parents=True, exist_ok=True)
+        with self._account.acting():
+            fetch_shares(
+                self._bucket,
+                self._cluster,
+                self._assignment,
+                self._places,
+                given_up=lambda: bool(self._order_to_leave()),
+            )
+            self._places.results.mkdir(exist_ok=True)
         if self._assignment.is_chief:
             self._metrics.begin(up_to=restored.checkpoint.step)
         what = f"restore the checkpoint of step {restored.checkpoint.step}" if asked else "a fresh start"
         if restored.instead:
             self._log.note(restored.instead)
+        if not self._account.is_another:
+            self._log.note(NOBODY_ELSE)
         self._log.note(f"attempt {self._cluster.attempt} on {self._assignment.instance}: {what}")
         return restored.instead
 
@@ -305,12 +319,14 @@ class Attempt:
 
     def _missing(self) -> tuple[str, ...]:
         expected = tuple(self._cluster.job["program"].get("expect", ()))
-        return results.missing(expected, self._places, has_checkpoint=self._checkpoints.last.step >= 0)
+        with self._account.acting():
+            return results.missing(expected, self._places, has_checkpoint=self._checkpoints.last.step >= 0)
 
     def _bring_results(self) -> dict[str, Any]:
         """Model and metrics.json into the bucket; what metrics.json says in short."""
-        FolderUpload(self._bucket, self._places.model, f"runs/{self._cluster.run}/model/").send(last=True)
-        document = self._metrics.conclude(self._places.metrics)
+        with self._account.acting():
+            FolderUpload(self._bucket, self._places.model, f"runs/{self._cluster.run}/model/").send(last=True)
+            document = self._metrics.conclude(self._places.metrics)
         if document is None and self._places.metrics.is_file():
             self._log.note("metrics.json holds no JSON object and is left out")
             self._listen()

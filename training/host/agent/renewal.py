@@ -10,9 +10,9 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 from training.host import credentials
+from training.host.account import Account
 from training.host.bucket import Bucket
 from training.host.errors import AccessDenied, HostTrouble
-from training.host.orders import write_whole
 from training.host.places import Places
 from training.host.reporting.signals import Sender, Signal
 
@@ -47,9 +47,16 @@ class RunCredentials:
     """`mailbox` is the bucket as the host's own role may use it. `say` sends a signal."""
 
     def __init__(
-        self, mailbox: Bucket, sender: Sender, places: Places, *, say: Callable[[Signal], None], attempt: int
+        self,
+        mailbox: Bucket,
+        sender: Sender,
+        places: Places,
+        *,
+        account: Account,
+        say: Callable[[Signal], None],
+        attempt: int,
     ) -> None:
-        self._mailbox, self._key, self._places = mailbox, key(sender), places
+        self._mailbox, self._key, self._places, self._account = mailbox, key(sender), places, account
         self._say, self._attempt = say, attempt
         self._seen = ""
         self._asked_at = float("-inf")
@@ -88,7 +95,7 @@ class RunCredentials:
     def _take(self, text: bytes) -> None:
         until = credentials.ends(text)
         if until > datetime.now(UTC):
-            write_whole(self._places.credentials, text.decode(), mode=0o600)
+            credentials.keep(self._places.credentials, text.decode(), self._account)
             self._until = until
             logger.info("credentials of the run until %s", until.isoformat())
 

@@ -4,6 +4,7 @@ import time
 from dataclasses import dataclass
 from typing import assert_never
 
+from training.host.account import Account
 from training.host.bucket import Bucket
 from training.host.checkpoints.evaluator import CheckpointDownload
 from training.host.checkpoints.upload import CheckpointUpload
@@ -55,6 +56,7 @@ def uploads_of(
     cluster: Cluster,
     assignment: Assignment,
     *,
+    account: Account,
     bucket: Bucket,
     places: Places,
     disk: Disk,
@@ -65,7 +67,12 @@ def uploads_of(
     """The chief brings everything away, an evaluator its events, every host its log."""
     repeats = [Repeat("log", lambda last: log.send(time.monotonic(), last=last), every=OFTEN_SECONDS)]
     folder = FolderUpload(bucket, places.tensorboard, f"runs/{cluster.run}/tensorboard/")
-    events = Repeat("tensorboard", lambda last: folder.send(last=last), every=SELDOM_SECONDS)
+
+    def send(last: bool) -> None:
+        with account.acting():
+            folder.send(last=last)
+
+    events = Repeat("tensorboard", send, every=SELDOM_SECONDS)
     match assignment.role:
         case Role.CHIEF:
             first = Repeat("checkpoints", checkpoints.update, every=OFTEN_SECONDS)
@@ -73,7 +80,9 @@ def uploads_of(
             repeats = [first, *repeats, events, curve]
         case Role.EVALUATOR:
             keep = cluster.job["checkpoints"]["keep"]
-            download = CheckpointDownload(bucket, cluster.run, places, keep=keep, have=checkpoints.last.step)
+            download = CheckpointDownload(
+                bucket, cluster.run, places, account, keep=keep, have=checkpoints.last.step
+            )
             repeats += [events, Repeat("checkpoints", download.update, every=SELDOM_SECONDS)]
         case Role.WORKER | Role.PS:
             pass

@@ -5,6 +5,7 @@ import shutil
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 
+from training.host.account import Account
 from training.host.bucket import Bucket
 from training.host.checkpoints import in_bucket, on_disk
 from training.host.checkpoints.in_bucket import STEP, Manifest, name_of
@@ -21,6 +22,7 @@ class CheckpointDownload:
     bucket: Bucket
     run: str
     places: Places
+    account: Account
     _: KW_ONLY
     keep: int
     have: int
@@ -32,13 +34,14 @@ class CheckpointDownload:
         known = in_bucket.catalogue_of(self.bucket, self.run)
         if known is None or known.newest.step == self.have:
             return
-        try:
-            copy = in_bucket.fetch(self.bucket, known.newest, self.places.restores)
-        except Damaged as damaged:
-            logger.warning("%s", damaged.reason)
-            return
-        self._put(known.newest, copy)
-        shutil.rmtree(self.places.restores, ignore_errors=True)
+        with self.account.acting():
+            try:
+                copy = in_bucket.fetch(self.bucket, known.newest, self.places.restores)
+            except Damaged as damaged:
+                logger.warning("%s", damaged.reason)
+                return
+            self._put(known.newest, copy)
+            shutil.rmtree(self.places.restores, ignore_errors=True)
         self.have = known.newest.step
 
     def _put(self, manifest: Manifest, copy: Path) -> None:

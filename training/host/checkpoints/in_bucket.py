@@ -17,7 +17,7 @@ from typing import Any
 
 from training.host.bucket import Bucket
 from training.host.data.transfer import download_all
-from training.host.disk import fresh, inside
+from training.host.disk import fresh, inside, readable_files
 from training.host.errors import Damaged
 from training.host.reporting.metrics import as_object
 from training.host.reporting.signals import stamp
@@ -96,9 +96,7 @@ def write_catalogue(bucket: Bucket, run: str, catalogue: Catalogue) -> None:
 def upload_files(bucket: Bucket, run: str, source: Path, step: int, *, kind: str, at: datetime) -> Manifest:
     """Bring the files into the bucket. It is no checkpoint before `make_newest`."""
     files = {
-        path.relative_to(source).as_posix(): path.stat().st_size
-        for path in sorted(source.rglob("*"))
-        if path.is_file()
+        path.relative_to(source).as_posix(): path.stat().st_size for path in sorted(readable_files(source))
     }
     key = f"{prefix_of(run)}{name_of(step)}/"
     with ThreadPoolExecutor(max_workers=UPLOADS_AT_ONCE, thread_name_prefix="upload") as pool:

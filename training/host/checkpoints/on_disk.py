@@ -4,6 +4,7 @@ The runtime's checkpoints are folders named by their step that appear by one ren
 as it likes: TensorFlow's CheckpointManager, Keras callbacks, MonitoredTrainingSession.
 """
 
+import errno
 import hashlib
 import os
 import re
@@ -12,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from training.host.checkpoints.in_bucket import FACTS, name_of
+from training.host.disk import readable_files
 
 UNFINISHED = re.compile(r"\d+\.\w+|\..*")
 """Top-level names that are on their way to be a checkpoint of the runtime's, or hidden."""
@@ -40,7 +42,7 @@ def keep_newest(folder: Path, keep: int) -> None:
 def listing_of(folder: Path) -> Listing:
     """Everything in a folder that a program keeps in its own way."""
     seen = {}
-    for path in _files(folder):
+    for path in readable_files(folder):
         name = path.relative_to(folder)
         if UNFINISHED.fullmatch(name.parts[0]):
             continue
@@ -50,14 +52,6 @@ def listing_of(folder: Path) -> Listing:
             continue
         seen[name.as_posix()] = (facts.st_size, facts.st_mtime_ns)
     return seen
-
-
-def _files(folder: Path) -> Iterable[Path]:
-    for parent, _, names in os.walk(folder):
-        for name in names:
-            path = Path(parent, name)
-            if path.is_file():
-                yield path
 
 
 def open_to_write(folder: Path) -> frozenset[str]:
@@ -123,10 +117,19 @@ def stage(listing: Listing, folder: Path, target: Path, *, as_copies: bool) -> N
         taken = target / name
         taken.parent.mkdir(parents=True, exist_ok=True)
         source = (folder / name).resolve()
-        if as_copies:
+        if as_copies or not _is_linked(source, taken):
             shutil.copy2(source, taken)
-        else:
-            taken.hardlink_to(source)
+
+
+def _is_linked(source: Path, taken: Path) -> bool:
+    """No link is made to what is another's (protected_hardlinks in proc(5)) or lies on another disk."""
+    try:
+        taken.hardlink_to(source)
+    except OSError as error:
+        if error.errno in (errno.EPERM, errno.EXDEV):
+            return False
+        raise
+    return True
 
 
 def step_of(folder: Path) -> int | None:

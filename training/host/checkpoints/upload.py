@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field
 from datetime import UTC, datetime
 
+from training.host.account import Account
 from training.host.bucket import Bucket
 from training.host.checkpoints import in_bucket, on_disk
 from training.host.checkpoints.in_bucket import FOLDER, STEP, Manifest, name_of
@@ -37,6 +38,7 @@ class CheckpointUpload:
     bucket: Bucket
     run: str
     places: Places
+    account: Account
     _: KW_ONLY
     keep: int
     last: LastCheckpoint
@@ -53,25 +55,32 @@ class CheckpointUpload:
 
     def update(self, at_the_end: bool) -> None:
         """Bring the newest checkpoint away if it is not in the bucket yet."""
+        with self.account.acting():
+            brought = self._bring(at_the_end)
+        if brought:
+            self._conclude(*brought)
+            with self.account.acting():
+                on_disk.keep_newest(self.places.checkpoints, self.keep)
+
+    def _bring(self, at_the_end: bool) -> tuple[Manifest, str] | None:
+        """What was brought into the bucket, with the folder's print where the program keeps it in its own way."""
         steps = on_disk.steps_in(self.places.checkpoints)
         if not steps:
-            self._update_folder(at_the_end)
-        elif steps[-1] > self.last.step:
-            source = self.places.checkpoints / name_of(steps[-1])
-            manifest = in_bucket.upload_files(
-                self.bucket, self.run, source, steps[-1], kind=STEP, at=datetime.now(UTC)
-            )
-            self._conclude(manifest, "")
-            on_disk.keep_newest(self.places.checkpoints, self.keep)
+            return self._bring_folder(at_the_end)
+        if steps[-1] <= self.last.step:
+            return None
+        source = self.places.checkpoints / name_of(steps[-1])
+        at = datetime.now(UTC)
+        return in_bucket.upload_files(self.bucket, self.run, source, steps[-1], kind=STEP, at=at), ""
 
-    def _update_folder(self, at_the_end: bool) -> None:
+    def _bring_folder(self, at_the_end: bool) -> tuple[Manifest, str] | None:
         """The whole folder, once it has changed and been still: for two looks in which no file of it was being written,
         or where it never is, for a moment. Of a program that was killed, as it was in its lifetime."""
         folder, staging = self.places.checkpoints, self.places.staging
         seen, before = on_disk.listing_of(folder), self._seen
         self._seen = seen
         if not on_disk.holds_something(seen) or on_disk.fingerprint(seen) == self.last.folder:
-            return
+            return None
         if at_the_end:
             is_whole = is_still = self.ends_well or seen == self._written
         else:
@@ -79,21 +88,29 @@ class CheckpointUpload:
             is_still = is_whole and seen == before
         self._restless = 0 if is_still else self._restless + 1
         if not is_whole or not (is_still or self._has_a_quiet_moment(seen)):
-            return
+            return None
         try:
             on_disk.stage(seen, folder, staging, as_copies=not is_still)
         except FileNotFoundError:
-            return  # the program replaced a file meanwhile: not still after all
+            return None  # the program replaced a file meanwhile: not still after all
+        try:
+            return self._bring_staged(seen)
+        finally:
+            shutil.rmtree(staging, ignore_errors=True)
+
+    def _bring_staged(self, seen: on_disk.Listing) -> tuple[Manifest, str] | None:
+        """Unless the program has written to a file meanwhile."""
+        folder, staging = self.places.checkpoints, self.places.staging
         lacks = on_disk.missing(staging)
         if lacks:
             self._note_missing_files(lacks)
-        elif on_disk.listing_of(folder) == seen:
-            manifest = in_bucket.upload_files(
-                self.bucket, self.run, staging, self._step(), kind=FOLDER, at=datetime.now(UTC)
-            )
-            if on_disk.listing_of(staging) == seen:  # no file was written to while it was read
-                self._conclude(manifest, on_disk.fingerprint(seen))
-        shutil.rmtree(staging, ignore_errors=True)
+            return None
+        if on_disk.listing_of(folder) != seen:
+            return None
+        manifest = in_bucket.upload_files(
+            self.bucket, self.run, staging, self._step(), kind=FOLDER, at=datetime.now(UTC)
+        )
+        return (manifest, on_disk.fingerprint(seen)) if on_disk.listing_of(staging) == seen else None
 
     def _is_written(self, seen: on_disk.Listing) -> bool:
         """Whether no file of it is on its way: a program that waits for a processor in the middle of a file leaves it

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from training.host.account import as_this_thread
 from training.host.bucket import Bucket, Object
 from training.host.data.integrity import difference
 from training.host.errors import Damaged, HostTrouble
@@ -209,6 +210,7 @@ class _Transfer:
             stderr=subprocess.STDOUT,
             text=True,
             errors="replace",
+            **as_this_thread(),
         )
 
     def _check(self, staged: Path) -> None:

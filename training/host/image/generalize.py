@@ -34,8 +34,8 @@ AGENTS_WORK = (
     "run/trainyard/orders",
     "var/lib/trainyard/state.json",
     "var/lib/trainyard/reserve",
-    "var/lib/trainyard/restores",
-    "var/lib/trainyard/staging",
+    "var/lib/trainyard/home/restores",
+    "var/lib/trainyard/home/staging",
     "var/lib/trainyard/attempts",
     "var/lib/trainyard/cluster-*.json",
 )

@@ -48,14 +48,14 @@ def unpack(archive: Path, folder: Path, *, source: str) -> int:
 
 def _unpack_all(tar: tarfile.TarFile, folder: Path, source: str) -> int:
     folder.mkdir(parents=True, exist_ok=True)
-    files, room = 0, shutil.disk_usage(folder).free - LEFT_FREE
+    files, room, owner = 0, shutil.disk_usage(folder).free - LEFT_FREE, folder.stat()
     for member in archives.members(tar):
         room -= member.size
         if room < 0:
             raise _no_room(source)
         member.mode = (member.mode & 0o755) | (0o700 if member.isdir() else 0o600)
-        member.uid = member.gid = 0
-        member.uname = member.gname = "root"
+        member.uid, member.gid = owner.st_uid, owner.st_gid
+        member.uname = member.gname = ""
         member.mtime = member.mtime if 0 <= member.mtime < MOST_SECONDS else 0  # also where it is no number
         if not member.isdir():
             (folder / member.name).unlink(missing_ok=True)

@@ -4,7 +4,7 @@ import os
 import re
 from collections.abc import Mapping
 
-from training.host import credentials
+from training.host import account, credentials
 from training.host.cluster import Assignment, Cluster
 from training.host.errors import ProgramFault
 from training.host.places import Places
@@ -75,7 +75,9 @@ def environment(
     asked = {
         name: fill(value, known) for name, value in cluster.job["program"].get("environment", {}).items()
     }
-    return DEFAULTS | {name: base[name] for name in base if name != "TF_CONFIG"} | asked | secrets | promised
+    given = {name: base[name] for name in base if name != "TF_CONFIG"}
+    person = {"HOME": str(places.home), "USER": account.NAME, "LOGNAME": account.NAME}
+    return DEFAULTS | given | person | asked | secrets | promised
 
 
 def command_line(cluster: Cluster, assignment: Assignment, places: Places) -> list[str]:

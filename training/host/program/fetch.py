@@ -56,10 +56,9 @@ def fetch_program(bucket: Bucket, program: Mapping[str, Any], places: Places) ->
     places.venv.rmdir()
     source = program.get("source")
     if source:
-        archived = places.work / "program.archive"
-        bucket.download(bucket.key_of(source), archived)
-        count = archive.unpack(archived, places.program, source=source)
-        archived.unlink()
+        bucket.download(bucket.key_of(source), places.archive)
+        count = archive.unpack(places.archive, places.program, source=source)
+        places.archive.unlink()
         logger.info("program: %d files from %s", count, source)
         refuse_our_name(places.program, source)
     if program.get("requirements"):

@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
+from training.host.account import as_this_thread
 from training.host.disk import inside
 from training.host.errors import HostTrouble, ProgramFault
 from training.host.places import Places
@@ -49,10 +50,17 @@ def python_for(places: Places) -> Path:
 
 
 def command(arguments: Sequence[str], doing: str, *, seconds: float = LOOK_SECONDS) -> str:
-    """What the command printed. Raises ProgramFault with its telling lines when it fails."""
+    """What the command printed, as the account that this thread acts as: what pip installs may be code that runs then.
+    Raises ProgramFault with its telling lines when it fails."""
     try:
-        done = subprocess.run(
-            arguments, capture_output=True, text=True, timeout=seconds, check=False, stdin=subprocess.DEVNULL
+        done: subprocess.CompletedProcess[str] = subprocess.run(
+            arguments,
+            capture_output=True,
+            text=True,
+            timeout=seconds,
+            check=False,
+            stdin=subprocess.DEVNULL,
+            **as_this_thread(),
         )
     except subprocess.TimeoutExpired as error:
         raise ProgramFault(f"{doing} took longer than {seconds:g} seconds", final=False) from error

@@ -1,7 +1,8 @@
 """The user's program as a process: started in a group of its own, asked to leave, ended, and found again.
 
 A few lines of shell stand between agent and program: they pass SIGTERM on and leave the exit code on disk, so that
-an agent that was restarted still learns how the program ended. Nothing of the job reaches that shell as text.
+an agent that was restarted still learns how the program ended. Nothing of the job reaches that shell, neither as text
+nor by its environment: it is the agent's account's, and the program's is another (account.py).
 """
 
 import json
@@ -9,14 +10,20 @@ import os
 import re
 import signal
 import subprocess
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import IO
 
+from training.host.account import Account
 from training.host.orders import write_whole
 
 KEEPER = """
-"$@" & program=$!
+exec 3<&0 </dev/null
+"$@" <&3 3<&- & program=$!
+exec 3<&-
 trap 'kill -TERM $program 2>/dev/null' TERM
 wait $program; code=$?
 while kill -0 $program 2>/dev/null; do wait $program; code=$?; done
@@ -42,18 +49,26 @@ class Program:
 
     @staticmethod
     def start(
-        command: Sequence[str], *, folder: Path, env: Mapping[str, str], log: Path, exit_file: Path
+        command: Sequence[str],
+        *,
+        account: Account,
+        folder: Path,
+        env: Mapping[str, str],
+        log: Path,
+        exit_file: Path,
     ) -> "Program":
-        """Raises OSError when there is no such interpreter or no room."""
+        """As this account, which may write into `log`. Raises OSError when there is no room."""
         exit_file.parent.mkdir(parents=True, exist_ok=True)
         exit_file.unlink(missing_ok=True)
         log.parent.mkdir(parents=True, exist_ok=True)
-        with log.open("ab") as output:
+        launch = account.command(command, python=Path(sys.executable))
+        with log.open("ab") as output, _handed_over(env) as environment:
+            account.own(log)
             keeper = subprocess.Popen(
-                ["/bin/sh", "-c", KEEPER, str(exit_file), *command],
+                ["/bin/sh", "-c", KEEPER, str(exit_file), *launch],
                 cwd=folder,
-                env=dict(env),
-                stdin=subprocess.DEVNULL,
+                env={"PATH": os.defpath},
+                stdin=environment,
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
@@ -76,19 +91,20 @@ class Program:
             self.keeper.wait()  # it is over: nothing of it is left behind, and this does not wait
         return alive
 
+    def itself(self) -> int | None:
+        """The program's own process; None where its keeper is alone, who still writes down how it ended."""
+        return next(
+            (pid for pid, stat in _stats() if int(stat[PARENT]) == self.pid and stat[STATE] != "Z"), None
+        )
+
     def runs(self) -> bool:
-        """Whether the program itself runs, and not its keeper alone, who still writes down how it ended."""
-        stats = (_stat(int(entry.name)) for entry in Path("/proc").iterdir() if entry.name.isdigit())
-        return any(stat and int(stat[PARENT]) == self.pid and stat[STATE] != "Z" for stat in stats)
+        return self.itself() is not None
 
     def processor_time(self) -> int:
         """What the program and everything it started have used so far, in the kernel's ticks; those that ended
         count as far as somebody waited for them."""
-        stats = (_stat(int(entry.name)) for entry in Path("/proc").iterdir() if entry.name.isdigit())
         return sum(
-            sum(int(ticks) for ticks in stat[TIMES])
-            for stat in stats
-            if stat and int(stat[GROUP]) == self.pid
+            sum(int(ticks) for ticks in stat[TIMES]) for _, stat in _stats() if int(stat[GROUP]) == self.pid
         )
 
     def ask_to_leave(self) -> None:
@@ -125,6 +141,22 @@ class Program:
             return None
         noted = json.loads(path.read_text())
         return Program(pid=noted["pid"], born=noted["born"], exit_file=Path(noted["exit_file"]))
+
+
+@contextmanager
+def _handed_over(env: Mapping[str, str]) -> Iterator[IO[bytes]]:
+    """The environment as /proc shows one, in memory alone, to be read from its beginning."""
+    with os.fdopen(os.memfd_create("environment"), "w+b") as file:
+        file.write(b"".join(os.fsencode(f"{name}={value}") + b"\0" for name, value in env.items()))
+        file.seek(0)
+        yield file
+
+
+def _stats() -> Iterator[tuple[int, list[str]]]:
+    """Of every process."""
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and (stat := _stat(int(entry.name))):
+            yield int(entry.name), stat
 
 
 def _birth(pid: int) -> int | None:

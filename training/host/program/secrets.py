@@ -41,9 +41,9 @@ def fetch(wanted: Mapping[str, str], *, yard: str, client: Callable[[], Any]) ->
     return {variable: values[name] for variable, name in parameters.items()}
 
 
-def held_by(pid: int, wanted: Mapping[str, str]) -> dict[str, str]:
+def held_by(pid: int | None, wanted: Mapping[str, str]) -> dict[str, str]:
     """The same as a process has them that was started with them; none where it has ended."""
-    if not wanted:
+    if not wanted or pid is None:
         return {}
     try:
         entries = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")

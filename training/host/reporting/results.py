@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from training.host.bucket import Bucket
+from training.host.disk import readable_files
 from training.host.places import Places
 from training.host.reporting.logs import due_after
 
@@ -22,14 +23,14 @@ class FolderUpload:
     def send(self, *, last: bool) -> None:
         """Send what is due; with `last`, everything that changed."""
         now = time.monotonic()
-        for path in sorted(self.folder.rglob("*")):
+        for path in sorted(readable_files(self.folder)):
             if last or now >= self._next_at.get(path, now):
                 self._send(path, now)
 
     def _send(self, path: Path, now: float) -> None:
         try:
             facts = path.stat()
-            if not path.is_file() or self._sent.get(path) == (facts.st_size, facts.st_mtime_ns):
+            if self._sent.get(path) == (facts.st_size, facts.st_mtime_ns):
                 return
             self.bucket.upload(path, self.prefix + path.relative_to(self.folder).as_posix())
         except FileNotFoundError:  # the program has just removed or replaced it
@@ -41,7 +42,7 @@ class FolderUpload:
 def missing(expected: tuple[str, ...], places: Places, *, has_checkpoint: bool) -> tuple[str, ...]:
     """Those of `program.expect` that the program has not left. `has_checkpoint`: one of it is in the bucket."""
     left = {
-        "model": any(path.is_file() for path in places.model.rglob("*")),
+        "model": any(True for _ in readable_files(places.model)),
         "metrics": places.metrics.is_file(),
         "checkpoint": has_checkpoint,
     }

@@ -1,0 +1,139 @@
+"""The account that programs run as, and as which the agent touches what a program owns.
+
+A program is not root: it cannot read what the agent reads, signal what it signals or speak to the metadata service
+(fence.py). Its home holds all that is its own, and it may do there what it likes: put a link in the place of a folder,
+for one. So whatever the agent reads or writes there it does inside `acting`, with that account's rights and no more.
+"""
+
+import ctypes
+import os
+import pwd
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from training.host.errors import HostTrouble
+
+NAME = "trainyard"
+"""As the bake makes it (training/baking/install.py)."""
+UID_MAP = Path("/proc/self/uid_map")
+NOBODY_ELSE = (
+    "this machine knows one account only (as in a user namespace): the program runs as the agent does"
+)
+LAUNCH = """\
+import os, sys
+given = sys.stdin.buffer.read()
+null = os.open(os.devnull, os.O_RDONLY)
+os.dup2(null, 0)
+os.close(null)
+os.execvpe(sys.argv[1], sys.argv[1:], dict(each.split(b"=", 1) for each in given.split(b"\\0") if each))
+"""
+"""A program's first moments, as its account: its environment comes by standard input, so that no process of root's ever
+has what a job puts there (LD_PRELOAD, say), and no command line a secret."""
+NO_RIGHTS = (
+    "--init-groups",
+    "--no-new-privs",
+    "--inh-caps=-all",
+    "--ambient-caps=-all",
+    "--bounding-set=-all",
+)
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    uid: int
+    gid: int
+
+    @property
+    def is_another(self) -> bool:
+        """Whether it is not whoever runs the agent."""
+        return self.uid != os.geteuid()
+
+    @contextmanager
+    def acting(self) -> Iterator[None]:
+        """Inside, this thread, those that it starts and the commands that it runs by `as_this_thread` have this
+        account's rights to files: setfsuid(2), which takes root's from the thread. Raises OSError where that fails."""
+        before = _files_of_thread()
+        _become(self.uid, self.gid)
+        try:
+            yield
+        finally:
+            _become(*before)
+
+    def own(self, path: Path) -> None:
+        """Give it the file or folder."""
+        if self.is_another:
+            os.chown(path, self.uid, self.gid, follow_symlinks=False)
+
+    def may_read(self, path: Path) -> None:
+        """Let it read the file of the agent's, and nobody else."""
+        if self.is_another:
+            os.chown(path, -1, self.gid, follow_symlinks=False)
+            path.chmod(0o640)
+
+    def command(self, arguments: Sequence[str], *, python: Path) -> list[str]:
+        """What starts the program as this account. Its environment is to come by standard input, as in /proc."""
+        launch = [str(python), "-I", "-S", "-c", LAUNCH, *arguments]
+        if not self.is_another:
+            return launch
+        return ["/usr/bin/setpriv", f"--reuid={self.uid}", f"--regid={self.gid}", *NO_RIGHTS, *launch]
+
+    def end_all(self) -> None:
+        """Kill every process of this account, wherever it has hidden: kill(2) of -1, by a process of it."""
+        if self.is_another:
+            subprocess.run(
+                ["/bin/sh", "-c", "kill -KILL -1"],
+                check=False,
+                user=self.uid,
+                group=self.gid,
+                extra_groups=[],
+            )
+
+
+def own() -> Account:
+    """Whoever runs the agent."""
+    return Account(os.geteuid(), os.getegid())
+
+
+def find() -> Account:
+    """That of this host's programs; the agent's own where the machine can have no other. Raises HostTrouble when the
+    image has none."""
+    try:
+        entry = pwd.getpwnam(NAME)
+    except KeyError as error:
+        raise HostTrouble(
+            f"this host's image has no account {NAME}, which programs run as: bake an image with this yard's version",
+            final=True,
+        ) from error
+    if not _is_mapped(entry.pw_uid):
+        return own()
+    os.setgroups([])  # what root's groups may read, nobody acts with
+    return Account(entry.pw_uid, entry.pw_gid)
+
+
+def as_this_thread() -> dict[str, Any]:
+    """For subprocess: the command runs as the account that this thread acts as."""
+    uid, gid = _files_of_thread()
+    return {} if uid == os.geteuid() else {"user": uid, "group": gid, "extra_groups": []}
+
+
+def _is_mapped(uid: int) -> bool:
+    ranges = (map(int, line.split()) for line in UID_MAP.read_text().splitlines())
+    return any(first <= uid < first + count for first, _, count in ranges)
+
+
+def _files_of_thread() -> tuple[int, int]:
+    """glibc's calls are the thread's own. One with an id that there is not changes nothing and answers what is."""
+    return _libc.setfsuid(-1), _libc.setfsgid(-1)
+
+
+def _become(uid: int, gid: int) -> None:
+    _libc.setfsgid(gid)
+    _libc.setfsuid(uid)
+    if _files_of_thread() != (uid, gid):
+        raise PermissionError(f"this process may not act as user {uid} and group {gid}")
