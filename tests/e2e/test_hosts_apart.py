@@ -72,7 +72,9 @@ def by_root_of_another_host(runs: Runs, args: dict[str, str]) -> str:
     command = ["/opt/trainyard/venv/bin/python", "/srv/hostile.py"]
     command += [word for name, value in given.items() for word in (f"--{name}", value)]
     write = f"cat >/srv/hostile.py <<'PROGRAM'\n{(SCRIPTS / 'hostile.py').read_text()}\nPROGRAM"
-    said = runs.on(runs.host_of(other, "chief"), write, f"cd / && {shlex.join(command)}")
+    said = runs.on(
+        runs.host_of(other, "chief"), write, f"cd / && AWS_DEFAULT_REGION=$AWS_REGION {shlex.join(command)}"
+    )
     runs.finish(other)
     assert other.succeeded, other.why()
     return said
