@@ -197,9 +197,8 @@ class Attempt:
         what = f"restore the checkpoint of step {restored.checkpoint.step}" if asked else "a fresh start"
         if restored.instead:
             self._log.note(restored.instead)
-        if not self._account.is_another:
-            self._log.note(NOBODY_ELSE)
-        self._log.note(f"attempt {self._cluster.attempt} on {self._assignment.instance}: {what}")
+        as_whom = "" if self._account.is_another else f"; {NOBODY_ELSE}"
+        self._log.note(f"attempt {self._cluster.attempt} on {self._assignment.instance}: {what}{as_whom}")
         return restored.instead
 
     def _reason_to_leave(self, uploads: Uploads) -> Leaving | None:
