@@ -13,6 +13,7 @@ from typing import Any
 from trainyard.client import listing, submission
 from trainyard.client.deployment import Deployment
 from trainyard.client.errors import RunNotStarted
+from trainyard.client.identity import jobs_folder
 from trainyard.client.listing import ListedRun
 from trainyard.client.run import Run
 from trainyard.client.submission import Upload
@@ -26,8 +27,8 @@ class Yard(Deployment):
         return self.run_for(self.upload(job))
 
     def upload(self, job: Path | str) -> Upload:
-        """The first half of submit."""
-        return submission.upload(self.bucket, Path(job))
+        """The first half of submit. The job file goes where the yard knows the caller by it."""
+        return submission.upload(self.bucket, Path(job), jobs_folder(self.session))
 
     def bake(self, recipe: Path | str) -> Run:
         """Upload the recipe, which bakes an image, or finds that the current one is what a bake would make: the
