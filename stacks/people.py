@@ -1,8 +1,13 @@
-"""What people may do with a yard: three policies for users, groups or permission sets (docs/permissions.md)."""
+"""What people may do with a yard: three policies for users, groups or permission sets (docs/permissions.md); and the
+parameter by which they find it."""
+
+from collections.abc import Mapping
 
 import aws_cdk as cdk
+from aws_cdk import aws_ssm as ssm
 from constructs import Construct
 
+from lambdas.core.edges.events import OF_PEOPLE
 from lambdas.core.patrol import hold
 from stacks.constructs import permissions
 from stacks.constructs.names import by_name
@@ -10,11 +15,17 @@ from stacks.constructs.permissions.holder import PeoplesPolicy
 from stacks.constructs.permissions.hosts import end_hosts, enter_hosts, mark_hosts, start_hosts
 from stacks.settings import YardSettings
 from stacks.storage import StorageStack
+from trainyard import __version__
+from trainyard.core.model import submitter
 
 BY_NAME = "Of this yard, by its name: executions, logs and versions come into being later."
 ALL_RUNS = ("train", "launch", "snapshot", "bake", "retire")
 READ = ("runs/", "jobs/", "images/", "programs/", "data/")
-UPLOADED = ("jobs/", "programs/", "data/")
+KNOWN_BY = ("aws:username", "aws:userid")
+"""What IAM knows users of the account and sessions of roles by."""
+OWN_JOBS = tuple(f"{submitter.FOLDER}${{{key}}}/" for key in KNOWN_BY)
+"""Where IAM holds users of the account and sessions of roles to their own names: by it the yard knows who asked."""
+UPLOADED = (*OWN_JOBS, "programs/", "data/")
 
 
 class PeopleStack(cdk.Stack):
@@ -36,6 +47,36 @@ class PeopleStack(cdk.Stack):
         self._look(user)
         self._run(user)
         self._operate(operator)
+        arns = {
+            word: policy.managed_policy_arn
+            for word, policy in (("viewer", viewer), ("user", user), ("operator", operator))
+        }
+        self._tell(arns)
+
+    def _tell(self, policies: Mapping[str, str]) -> None:
+        """Where the yard is, once all of it is there: docs/contracts/README.md says what stands in it."""
+        settings, storage = self._settings, self._storage
+        known = {
+            "version": __version__,
+            "yard": settings.prefix,
+            "account": self.account,
+            "region": self.region,
+            "bucket": storage.bucket.bucket_name,
+            "table": storage.table.table_name,
+            "bus": settings.yard,
+            "workflows": {word: self._machine(word) for word in ALL_RUNS},
+            "recipe": settings.recipe_key,
+            "dashboard": settings.yard,
+            "topic": storage.topic_arn,
+            "policies": policies,
+        }
+        ssm.StringParameter(
+            self,
+            "Yard",
+            parameter_name=settings.yard_parameter,
+            string_value=self.to_json_string(known),
+            description="Where the yard is, and of which version; its history says since when",
+        )
 
     def _policy(self, word: str, description: str) -> PeoplesPolicy:
         """IAM has no regions: a yard of the same name in another has policies of its own."""
@@ -53,17 +94,15 @@ class PeopleStack(cdk.Stack):
             "cloudwatch:GetMetricData",
             "cloudwatch:ListMetrics",
         )
-        stacks = "The yard is found by its stacks, among all of the account."
-        permissions.allow(policy, ["cloudformation:DescribeStacks"], ["*"], because=stacks)
-        for parameter in (
-            self._settings.image_parameter,
-            self._settings.previous_image_parameter,
-            self._settings.version_parameter,
-        ):
-            permissions.read_parameters(policy, parameter, "ssm:GetParameter", "ssm:GetParameterHistory")
+        permissions.anywhere(policy, "ssm:DescribeParameters")
+        settings = self._settings
+        told = (settings.image_parameter, settings.previous_image_parameter, settings.yard_parameter)
+        parameters = [permissions.parameter(name) for name in told]
+        permissions.allow(policy, ["ssm:GetParameter", "ssm:GetParameterHistory"], parameters)
         permissions.read_objects(policy, bucket, *READ)
         permissions.list_objects(policy, bucket, *READ)
         permissions.use_ledger(policy, self._storage.table, "GetItem", "Query")
+        permissions.list_runs(policy, self._storage.table)
         machines = [self._machine(word) for word in ALL_RUNS]
         permissions.allow(policy, ["states:ListExecutions", "states:DescribeStateMachine"], machines)
         executions = [self._executions(word) for word in ALL_RUNS]
@@ -90,12 +129,17 @@ class PeopleStack(cdk.Stack):
         permissions.give_up_uploads(policy, bucket, *UPLOADED)
         permissions.delete_objects(policy, bucket, "programs/", "data/")
         permissions.keep_secrets(policy, self._settings.yard)
-        self._start_and_stop(policy, "train", "launch", "snapshot")
+        self._start(policy, "launch", "snapshot")
+        self._stop(policy, "train", "launch", "snapshot")
+        bus = by_name(self, "events", f"event-bus/{self._settings.yard}")
+        theirs = [f"{OF_PEOPLE}${{{key}}}" for key in KNOWN_BY]
+        permissions.allow(policy, ["events:PutEvents"], [bus], {"StringEquals": {"events:source": theirs}})
 
     def _operate(self, policy: PeoplesPolicy) -> None:
         bucket, yard = self._storage.bucket, self._settings.yard
         permissions.write_objects(policy, bucket, "images/")
-        self._start_and_stop(policy, "bake", "retire")
+        self._start(policy, "train", "bake", "retire")
+        self._stop(policy, "bake", "retire")
         end_hosts(policy, yard)
         start_hosts(policy, yard, key=self._settings.kms_key)
         mark_hosts(policy, yard, hold.TAG)
@@ -104,8 +148,11 @@ class PeopleStack(cdk.Stack):
         read = ["sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes"]
         permissions.allow(policy, read, [letters])
 
-    def _start_and_stop(self, policy: PeoplesPolicy, *words: str) -> None:
+    def _start(self, policy: PeoplesPolicy, *words: str) -> None:
+        """Whoever starts an execution of train by hand has no name that IAM vouches for."""
         permissions.allow(policy, ["states:StartExecution"], [self._machine(word) for word in words])
+
+    def _stop(self, policy: PeoplesPolicy, *words: str) -> None:
         executions = [self._executions(word) for word in words]
         permissions.allow(policy, ["states:StopExecution"], executions, because=BY_NAME)
 

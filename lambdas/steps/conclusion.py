@@ -6,16 +6,17 @@ from datetime import datetime
 from typing import Any, Literal
 
 from lambdas.aws import s3
-from lambdas.aws.ledger import AlreadyWrittenError, Ledger, event_row, no_open_row, run_row
+from lambdas.aws.ledger import AlreadyWrittenError, Ledger, Write, event_row, no_open_row, run_row
+from lambdas.core.capacity.cost import bill
 from lambdas.core.edges.conclude import Concluded, ConcludeInput, NotConcluded
-from lambdas.core.run import outcome, steps
+from lambdas.core.run import outcome, steps, stopping
 from lambdas.core.run.outcome import Conclusion, Outcome
 from lambdas.core.run.records import AttemptUpdate, Records, RunUpdate
 from lambdas.core.run.summary import RunFacts
 from lambdas.steps import admission, attempts
 from lambdas.steps.observability import clock, logger, measure, note
 from trainyard.core.model import timeline
-from trainyard.core.model.errors import AccessDenied, TrainyardError
+from trainyard.core.model.errors import AccessDenied, Stopped, TrainyardError
 from trainyard.core.model.metrics import Metric
 from trainyard.core.values import wire
 from trainyard.core.values.lazy import dataclass
@@ -51,7 +52,11 @@ class RunEnd(RunFacts):
             "reason": how.reason,
             "ended": self.ended,
             "warnings": self.all_warnings,
+            "dollars": bill(self.hosts, now=self.now).dollars,
         }
+
+    def row_write(self, *, unless: Literal["ended"] | None) -> Write:
+        return run_row(self.run, self.values, unless=unless, waits=False)
 
     def write(self, summary: Mapping[str, Any], *, unless: Literal["ended"] | None = "ended") -> None:
         """summary.json, timeline.jsonl, plan.json with every pool that was asked; then the run's row, and the
@@ -66,7 +71,7 @@ class RunEnd(RunFacts):
             plan = wire.to_json(records.plan) | {"asked": records.asked()}
             s3.put_json(self.bucket, f"runs/{run}/plan.json", plan)
         entries = [event_row(run, entry) for entry in last]
-        ended = [run_row(run, self.values, unless=unless), *entries] if records else []
+        ended = [self.row_write(unless=unless), *entries] if records else []
         try:
             self.ledger.write(*ended, no_open_row(run))
         except AlreadyWrittenError:
@@ -77,7 +82,7 @@ class RunEnd(RunFacts):
 
     def count(self) -> None:
         """For CloudWatch, by whoever has written when the run ended."""
-        if self.row and self.row.cut_short:
+        if self.row and self.row.cut_short and self.conclusion.outcome is not Outcome.STOPPED:
             measure(Metric.RUNS_CUT_SHORT)
         lost = steps.seconds_lost(self.attempts) if self.row and self.row.kind == "train" else 0.0
         if lost:
@@ -103,6 +108,8 @@ def end_of(
     records = ledger.read(run)
     last = given.outcome
     how = outcome.conclude(last.kind, error=last.error, cause=last.cause, reason=last.reason)
+    if given.cut_short and records and records.run.stopping:
+        how = outcome.conclude("error", error=Stopped.__name__, reason=stopping.reason(records))
     end = RunEnd(
         run=run,
         bucket=bucket_name,

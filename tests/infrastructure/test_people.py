@@ -9,10 +9,15 @@ from typing import Any
 import pytest
 
 from tests.infrastructure.assembly import Assembly, Permission, permissions_in, plain
+from trainyard import __version__
+from trainyard.client.deployment import AS_TOLD
 
 PAGE = Path(__file__).parents[2] / "docs" / "permissions.md"
 PEOPLE = ("viewer", "user", "operator")
 YARD = "trainyard"
+SPEAKS_FOR_ITSELF = {
+    "StringEquals": {"events:source": ["trainyard.people/${aws:username}", "trainyard.people/${aws:userid}"]}
+}
 MOST_CHARACTERS = 6144
 """Of a managed policy, without white space."""
 
@@ -60,7 +65,8 @@ def test_each_may_what_those_before_may(yard: Assembly) -> None:
 def test_nobody_touches_what_the_yard_says_of_runs_or_what_it_is_made_of(yard: Assembly, who: str) -> None:
     for each in permissions(yard, who):
         service, _, name = each.action.partition(":")
-        assert service not in ("iam", "lambda", "kms", "events", "sns"), each
+        assert service not in ("iam", "lambda", "kms", "sns"), each
+        assert service != "events" or (name, each.when) == ("PutEvents", SPEAKS_FOR_ITSELF), each
         assert not (service == "dynamodb" and name not in ("GetItem", "Query")), each
         changes = service == "ssm" and name.startswith(("Put", "Delete", "Send"))
         assert not changes or each.resource.endswith(f":parameter/{YARD}/secrets/*"), each
@@ -74,8 +80,19 @@ def test_nobody_touches_what_the_yard_says_of_runs_or_what_it_is_made_of(yard: A
 def test_only_an_operator_is_root_on_hosts(yard: Assembly, who: str) -> None:
     for each in permissions(yard, who):
         assert not (each.action == "s3:PutObject" and "images" in each.resource), each
-        assert not (each.action == "states:StartExecution" and each.resource.endswith("-bake")), each
+        assert not (each.action == "states:StartExecution" and "BakeWorkflow" in each.resource), each
         assert each.action not in ("ssm:StartSession", "ec2:TerminateInstances"), each
+
+
+@pytest.mark.parametrize("who", ["user", "operator"])
+def test_job_files_go_where_iam_vouches_for_who_has_put_them(yard: Assembly, who: str) -> None:
+    put = {
+        each.resource.partition("/")[2] for each in permissions(yard, who) if each.action == "s3:PutObject"
+    }
+    own = {"jobs/by/${aws:username}/*", "jobs/by/${aws:userid}/*"}
+    assert {each for each in put if each.startswith("jobs")} == own
+    starts = {each.resource for each in permissions(yard, who) if each.action == "states:StartExecution"}
+    assert any("TrainWorkflow" in each for each in starts) is (who == "operator")
 
 
 def test_a_viewer_changes_nothing(yard: Assembly) -> None:
@@ -103,3 +120,23 @@ def test_a_policy_is_no_longer_than_iam_takes(keyed: Assembly, who: str) -> None
         text = text.replace(f"{{AWS::{placeholder}}}", value)
     arn = f"arn:aws-us-gov:states:ap-southeast-2:123456789012:stateMachine:{YARD}-snapshot"
     assert len(re.sub(r"\{[A-Z]\w+(\.Arn)?\}", arn, text)) <= MOST_CHARACTERS
+
+
+def test_the_yard_is_found_by_one_parameter_that_is_written_last(yard: Assembly) -> None:
+    (found,) = [
+        each for each in yard.resources("AWS::SSM::Parameter") if each.properties["Name"] == f"/{YARD}/yard"
+    ]
+    assert found.stack == "Trainyard-People"
+    told = json.loads(plain(found.properties["Value"]))
+    assert (told["version"], told["yard"], told["bus"]) == (__version__, "Trainyard", YARD)
+    assert set(told["workflows"]) == {"train", "bake", "snapshot", "launch", "retire"}
+    assert set(told["policies"]) == set(PEOPLE)
+    assert set(AS_TOLD) | {"yard", "bucket"} <= set(told)
+
+
+@pytest.mark.parametrize("who", PEOPLE)
+def test_everybody_may_list_runs(yard: Assembly, who: str) -> None:
+    queried = {
+        each.resource.rpartition("/")[2] for each in permissions(yard, who) if each.action == "dynamodb:Query"
+    }
+    assert "month" in queried

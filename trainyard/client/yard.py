@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from trainyard.client import submission
+from trainyard.client import listing, submission
 from trainyard.client.deployment import Deployment
 from trainyard.client.errors import RunNotStarted
+from trainyard.client.identity import jobs_folder
+from trainyard.client.listing import ListedRun
 from trainyard.client.run import Run
 from trainyard.client.submission import Upload
 
@@ -22,8 +27,8 @@ class Yard(Deployment):
         return self.run_for(self.upload(job))
 
     def upload(self, job: Path | str) -> Upload:
-        """The first half of submit."""
-        return submission.upload(self.bucket, Path(job))
+        """The first half of submit. The job file goes where the yard knows the caller by it."""
+        return submission.upload(self.bucket, Path(job), jobs_folder(self.session))
 
     def bake(self, recipe: Path | str) -> Run:
         """Upload the recipe, which bakes an image, or finds that the current one is what a bake would make: the
@@ -44,13 +49,23 @@ class Yard(Deployment):
         """The run of this id; whether there is one is not asked."""
         return Run(self, f"{self.workflows[workflow].replace(':stateMachine:', ':execution:')}:{run}")
 
-    def runs(self, workflow: str = "train") -> list[Run]:
+    def list(
+        self, *, since: datetime | None = None, kind: str | None = None, limit: int = 50
+    ) -> tuple[ListedRun, ...]:
+        """The newest runs, of all kinds or of `train`, `bake`, `snapshot`, `launch`, that began since then, or since
+        last month did: by one call a month that is come to, and more only where a month's rows fill a page (1 MB)."""
+        now = datetime.now(UTC)
+        since = since or listing.last_month(now)
+        table = self.session.resource("dynamodb").Table(self.table)
+        return tuple(islice(listing.newest(table, since=since, now=now, kind=kind, page=limit), limit))
+
+    def runs(self, workflow: str = "train") -> Sequence[Run]:
         """All runs that Step Functions still knows, newest first."""
         pages = self.session.client("stepfunctions").get_paginator("list_executions")
         listed = pages.paginate(stateMachineArn=self.workflows[workflow])
         return [Run(self, str(each["executionArn"])) for page in listed for each in page["executions"]]
 
-    def runs_of(self, key: str, version: str | None = None) -> list[Run]:
+    def runs_of(self, key: str, version: str | None = None) -> Sequence[Run]:
         """Those that this object (in this version) started, newest first: runs for a job file, bakes for a recipe."""
         client, found = self.session.client("stepfunctions"), []
         for run in self.runs("bake" if key.startswith("images/") else "train"):

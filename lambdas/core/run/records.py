@@ -11,6 +11,7 @@ from lambdas.core.capacity.cost import BilledHost
 from lambdas.core.capacity.plan import Offer, Plan, Refusal, RefusalKind
 from lambdas.core.run.outcome import Ending, Outcome, ending_of
 from lambdas.core.run.recovery import Trouble
+from lambdas.core.run.waiting import Waiting
 from trainyard.core.model import gang
 from trainyard.core.model.gang import PROGRAM_SILENT, Gang, Member, StopReason
 from trainyard.core.model.imaging import Imaging
@@ -44,7 +45,11 @@ class RunRow:
     of a launch is held. `outcome`, `error` and `reason` are how it ended. Of a bake: `recipe` is recipe.json and
     `recipe_sha256` that of the file, `published` how the image parameters were moved. `cut_short`: when it was learned
     that the execution was over before its Conclude. `imaging`: the host that becomes an image, of a snapshot or at the
-    end of a run."""
+    end of a run. `month` is that of `created`: by it lists find the run. `name` is the job's, the recipe's or the
+    family's. `pool`, `market`, `gang` (how many hosts) and `price` (dollars an hour of all of them) are those of its
+    last launch, `waiting` what it waits for while it has none, `dollars` what it has cost when it ended. `submitter` is
+    who asked for a training run, for whom IAM vouches (core/model/submitter.py), `requester` the account that S3 told
+    of. `stopping`: when a person asked for it to be stopped, `stopped_by`."""
 
     run: str
     kind: str
@@ -52,9 +57,20 @@ class RunRow:
     attempt: int
     created: datetime
     execution_arn: str
+    month: str = ""
+    name: str | None = None
     job: Job | None = None
     job_key: str | None = None
+    submitter: str | None = None
+    requester: str | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    waiting: Waiting | None = None
+    pool: str | None = None
+    market: Market | None = None
+    gang: int | None = None
+    price: float | None = None
+    dollars: float | None = None
     deadline: datetime | None = None
     progress: Mapping[str, Any] | None = None
     image_id: str | None = None
@@ -68,6 +84,8 @@ class RunRow:
     error: str | None = None
     reason: str | None = None
     cut_short: datetime | None = None
+    stopping: datetime | None = None
+    stopped_by: str | None = None
     ended: datetime | None = None
 
     def is_of(self, execution: str | None, started: datetime | None = None) -> bool:
@@ -83,9 +101,20 @@ class RunUpdate(TypedDict, total=False):
     attempt: int
     created: datetime
     execution_arn: str
+    month: str
+    name: str | None
     job: Job | None
     job_key: str | None
+    submitter: str
+    requester: str | None
+    labels: Mapping[str, str]
     warnings: tuple[str, ...]
+    waiting: Waiting
+    pool: str
+    market: Market
+    gang: int
+    price: float
+    dollars: float
     deadline: datetime
     progress: Mapping[str, Any]
     image_id: str | None
@@ -99,6 +128,8 @@ class RunUpdate(TypedDict, total=False):
     error: str | None
     reason: str
     cut_short: datetime
+    stopping: datetime
+    stopped_by: str
     ended: datetime
 
 
@@ -186,7 +217,7 @@ class AttemptRow:
     """One attempt. `error` and `cause` are what its token was, or will be, answered with. `resumed` is what its program
     found when it restored (`step`, `verified`, ...), None when it said nothing of that; `reported` the last step that
     its chief has reported, `checkpointed` that of its last whole checkpoint. `capped` is when its gang was asked to
-    leave because the run's hours or dollars are used up."""
+    leave because the run's hours or dollars are used up, `asked_to_stop` because somebody has stopped the run."""
 
     attempt: int
     offer: Mapping[str, Any]
@@ -205,6 +236,7 @@ class AttemptRow:
     reported: int | None = None
     checkpointed: int | None = None
     asked: datetime | None = None
+    asked_to_stop: datetime | None = None
     capped: datetime | None = None
 
     @property
@@ -245,6 +277,7 @@ class AttemptUpdate(TypedDict, total=False):
     reported: int
     checkpointed: int
     asked: datetime
+    asked_to_stop: datetime
     capped: datetime
 
 

@@ -28,12 +28,14 @@ from lambdas.core.capacity.plan import Offer, Part, Plan, RefusalKind, parts
 from lambdas.core.edges.common import AttemptInput
 from lambdas.core.edges.train import LaunchAnswer, PoolRefused
 from lambdas.core.edges.train import Launched as GangLaunched
-from lambdas.core.run import deadlines, readiness
-from lambdas.core.run.records import HostRow, IntentUpdate, Owner, Records
+from lambdas.core.run import deadlines, readiness, stopping, waiting
+from lambdas.core.run.records import HostRow, IntentUpdate, Owner, Records, RunUpdate
+from lambdas.core.run.waiting import Waiting
 from lambdas.settings import LaunchSettings
 from lambdas.steps.entry_point import entry_point
 from lambdas.steps.observability import clock, measure, note
-from trainyard.core.model import gang, policy, tokens
+from trainyard.core.model import gang, policy, submitter, tokens
+from trainyard.core.model.errors import Stopped
 from trainyard.core.model.gang import Gang
 from trainyard.core.model.instance_types import instance_type
 from trainyard.core.model.job import Job
@@ -121,8 +123,25 @@ def handler(given: AttemptInput) -> LaunchAnswer:
     step = _next_step(records, attempt, now)
     if isinstance(step, Try):
         return _ask(Asking(yard, ledger, records, attempt, step))
-    ledger.write(event_row(run, note(EVENTS[step.kind], step.reason, at=now, attempt=attempt)))
+    told = [event_row(run, note(EVENTS[step.kind], step.reason, at=now, attempt=attempt))]
+    if isinstance(step, TryLater):
+        told.append(run_row(run, {"waiting": _waiting(records, attempt, step, now)}))
+    ledger.write(*told)
     return step
+
+
+def _waiting(records: Records, attempt: int, step: TryLater, now: datetime) -> Waiting:
+    job = records.run.job
+    assert job is not None
+    return waiting.for_capacity(
+        records.refusals(attempt),
+        job,
+        since=records.searching_since(attempt, now),
+        deadline=deadlines.deadline(records, attempt, now),
+        seconds=step.seconds,
+        reason=step.reason,
+        now=now,
+    )
 
 
 def _next_step(records: Records, attempt: int, now: datetime) -> Try | TryLater | RetireFirst | GiveUp:
@@ -130,6 +149,8 @@ def _next_step(records: Records, attempt: int, now: datetime) -> Try | TryLater 
     job, plan = records.run.job, records.plan
     assert job is not None
     assert plan is not None, "Plan comes before Launch"
+    if records.run.stopping:
+        return GiveUp(Stopped.__name__, stopping.reason(records))
     broke = deadlines.out_of_money(records, now)
     if broke:
         return GiveUp("LimitReached", broke)
@@ -299,10 +320,20 @@ def _write_hosts(asking: Asking, launched: Launches) -> None:
         asking.event("launched", f"{_hosts(asking, launched)}{beside}", now, hosts=hosts),
         attempt_row(asking.run, asking.attempt, {"offer": known, "hosts": hosts, "launched": now}),
         asking.intent({"answer": "launched", "answered": now}),
+        run_row(asking.run, _of_the_gang(asking, launched), waits=False),
     )
     _count(launched)
     if asking.attempt > 1:
         measure(Metric.RECOVERIES, pool=offer.pool)
+
+
+def _of_the_gang(asking: Asking, launched: Launches) -> RunUpdate:
+    """For lists."""
+    prices = [host.price for host in asking.survivors]
+    for part, answer in launched:
+        prices += [part.price_of(answer.type).price] * len(answer.instances)
+    pool, market = asking.offer.pool, asking.offer.market
+    return {"pool": pool, "market": market, "gang": len(prices), "price": sum(prices)}
 
 
 def _count(launched: Launches) -> None:
@@ -339,9 +370,11 @@ def _tags(asking: Asking, part: Part, now: datetime) -> dict[str, str]:
     a host needs no ledger to be understood."""
     dearest = max(choice.price for choice in part.choices)
     lease = deadlines.deadline(asking.records, asking.attempt, now) + deadlines.MARGIN
-    kind = asking.records.run.kind
-    quiet = {} if kind == "train" else {"trainyard:kind": kind}
-    return quiet | {
+    row = asking.records.run
+    own = {} if row.kind == "train" else {"trainyard:kind": row.kind}
+    if row.submitter:
+        own["trainyard:submitter"] = submitter.tag(row.submitter)
+    return own | {
         "trainyard:yard": asking.yard.yard,
         "trainyard:run": asking.run,
         "trainyard:attempt": str(asking.attempt),

@@ -16,6 +16,7 @@ from aws_cdk import aws_s3 as s3
 from stacks.constructs.acknowledge import acknowledge
 from stacks.constructs.permissions import keys
 from stacks.constructs.permissions.holder import Holder
+from trainyard.core.model.names import BY_MONTH
 
 METRICS = "Trainyard"
 """The namespace of the hosts' metrics."""
@@ -130,15 +131,20 @@ def use_ledger(role: Holder, table: dynamodb.ITable, *calls: str) -> None:
     keys.use_for_rows(role, table, calls)
 
 
+def list_runs(role: Holder, table: dynamodb.ITable) -> None:
+    """By the ledger's index of months."""
+    allow(role, ["dynamodb:Query"], [f"{table.table_arn}/index/{BY_MONTH}"])
+
+
 def read_parameters(role: Holder, name: str, *actions: str) -> None:
-    """A parameter by its name. Those that AWS publishes have no account in their ARN: `*` stands for none too."""
+    """A parameter by its name."""
+    allow(role, actions, [parameter(name)], because="A parameter that AWS publishes: no account owns it.")
+
+
+def parameter(name: str) -> str:
+    """Its ARN. Those of parameters that AWS publishes have no account: `*` stands for none too."""
     account = "*" if name.startswith("/aws/") else cdk.Aws.ACCOUNT_ID
-    allow(
-        role,
-        actions,
-        [f"arn:{cdk.Aws.PARTITION}:ssm:{cdk.Aws.REGION}:{account}:parameter/{name.lstrip('/')}"],
-        because="A parameter that AWS publishes: no account owns it.",
-    )
+    return f"arn:{cdk.Aws.PARTITION}:ssm:{cdk.Aws.REGION}:{account}:parameter/{name.lstrip('/')}"
 
 
 def read_secrets(role: Holder, yard: str, key: str) -> None:
@@ -149,7 +155,6 @@ def read_secrets(role: Holder, yard: str, key: str) -> None:
 
 def keep_secrets(role: Holder, yard: str) -> None:
     """Put secrets there and take them away; not read them."""
-    anywhere(role, "ssm:DescribeParameters")
     allow(role, ["ssm:PutParameter", "ssm:DeleteParameter"], [_secrets(yard)], because=SECRETS)
 
 

@@ -11,14 +11,12 @@ import boto3
 import pytest
 from botocore.stub import Stubber
 
-from tests.unit.client.facts import HOST, NOON
+from tests.unit.client.facts import HOST, MACHINE, NOON, yard_of
 from trainyard.client import Run, Session, Yard
-from trainyard.client.bucket import Bucket
 from trainyard.client.errors import Denied, FileUnreadable, NoCredentials, StillRunning
 from trainyard.client.records import losses_in, progress_in, timeline_in
 from trainyard.client.submission import content_of, programs_named
 
-MACHINE = "arn:aws:states:us-east-1:123456789012:stateMachine:trainyard-train"
 EXECUTION = "arn:aws:states:us-east-1:123456789012:execution:trainyard-train:digits-1"
 
 
@@ -26,10 +24,8 @@ EXECUTION = "arn:aws:states:us-east-1:123456789012:execution:trainyard-train:dig
 def answering(service: str) -> Iterator[tuple[Yard, Stubber]]:
     boto = boto3.Session(aws_access_key_id="a", aws_secret_access_key="b", region_name="us-east-1")
     session = Session(boto)
-    bucket = Bucket(session, "trainyard-bucket")
-    yard = Yard(session, "Trainyard", {}, bucket, "table", "trainyard", "images/gpu.yaml", {"train": MACHINE})
     with Stubber(session.client(service)) as stub:
-        yield yard, stub
+        yield yard_of(session), stub
         stub.assert_no_pending_responses()
 
 
@@ -145,3 +141,58 @@ def test_only_the_program_that_a_job_names_goes_along(tmp_path: Path) -> None:
     }
     assert list(programs_named(tmp_path, "s3://b/programs/packed.tgz")) == ["programs/packed.tgz"]
     assert programs_named(tmp_path, "module: training.programs.mnist") == {}
+
+
+def listed(number: int, day: int, **more: Any) -> dict[str, Any]:
+    """As DynamoDB answers it."""
+    row = {
+        "pk": f"run#digits-{number}",
+        "sk": "run",
+        "kind": "train",
+        "state": "Launch",
+        "created": f"2026-11-{day:02}T12:00:00.000Z",
+        "month": "2026-11",
+        "execution_arn": EXECUTION,
+        **more,
+    }
+    return {name: {"S": value} for name, value in row.items()} | {"attempt": {"N": "1"}}
+
+
+def queried(yard: Yard, months: list[list[dict[str, Any]]]) -> tuple[Stubber, list[dict[str, Any]]]:
+    """What the index answers month by month, and what it was asked."""
+    client = yard.session.resource("dynamodb").meta.client
+    asked: list[dict[str, Any]] = []
+    stub = Stubber(client)
+    for rows in months:
+        stub.add_response("query", {"Items": rows, "Count": len(rows)})
+    client.meta.events.register(
+        "provide-client-params.dynamodb.Query",
+        lambda params, **_: asked.append(dict(params)),
+    )
+    return stub, asked
+
+
+def test_a_list_asks_for_one_page_of_each_month_that_it_comes_to() -> None:
+    session = Session(
+        boto3.Session(aws_access_key_id="a", aws_secret_access_key="b", region_name="us-east-1")
+    )
+    yard = yard_of(session)
+    stub, asked = queried(yard, [[], [listed(2, 3), listed(1, 2)]])
+    with stub:
+        found = yard.list()
+        stub.assert_no_pending_responses()
+    assert [run.id for run in found] == ["digits-2", "digits-1"]
+    assert {each["IndexName"] for each in asked} == {"month"}
+    assert not any("ConsistentRead" in each for each in asked)
+    assert (found[0].arn, found[0].kind, found[0].attempt, found[0].waiting) == (EXECUTION, "train", 1, None)
+
+
+def test_a_list_that_is_full_asks_for_no_earlier_month() -> None:
+    session = Session(
+        boto3.Session(aws_access_key_id="a", aws_secret_access_key="b", region_name="us-east-1")
+    )
+    yard = yard_of(session)
+    stub, asked = queried(yard, [[listed(2, 3), listed(1, 2)]])
+    with stub:
+        assert len(yard.list(limit=2, since=NOON - timedelta(days=900))) == 2
+    assert [each["Limit"] for each in asked] == [2]
