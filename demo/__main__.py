@@ -12,15 +12,17 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 import yaml
 
-from demo import datasets, report, screen
+from demo import datasets
 from demo.datasets import HOST_PYTHON
 from demo.local import ROOT, Cloud, port_for
-from demo.say import DemoError, Phases, console, failed, quote, say
-from trainyard.client import Run, Yard, YardError
-from trainyard.client.errors import RunFailed, YardIncomplete, YardNotFound
+from trainyard.cli import report, screen
+from trainyard.cli.terminal import Phases, console, failed, quote, say
+from trainyard.client import Run, Yard, YardError, source
+from trainyard.client.errors import NotHere, RunFailed, YardIncomplete, YardNotFound
 
 BUILD = ROOT / "build" / "demo"
 SHIPPED_JOB = ROOT / "jobs" / "digits.yaml"
@@ -92,15 +94,24 @@ def run(settings: Settings, phases: Phases, cloud: Cloud) -> None:
                 accuracy = evaluate(run)
                 say(f"  accuracy {accuracy:.4f} on digits the program never saw")
     finally:
-        report.write(BUILD / "summary.json", run.summary, accuracy, phases.seconds)
-    report.report(run, status, phases.seconds)
+        write(run.summary, accuracy, phases.seconds)
+    report.ended(run, status)
+    for name, seconds in phases.seconds.items():
+        say(f"  {name:<24} {seconds:>8.1f}")
     say(f"\nAll of it in numbers: {os.path.relpath(BUILD / 'summary.json')}")
     if accuracy is not None and accuracy < LEAST_ACCURACY and settings.job == SHIPPED_JOB:
-        raise DemoError(
+        raise NotHere(
             f"the model's accuracy is {accuracy:.4f}, below {LEAST_ACCURACY}",
             "the program has changed, or its training",
             f"look at s3://{yard.bucket.name}/runs/{run.id}/metrics.json (KEEP=1 leaves the cloud up)",
         )
+
+
+def write(summary: dict[str, Any], accuracy: float | None, phases: dict[str, float]) -> None:
+    """build/demo/summary.json: the run's own summary, and beside it what only the demo knows."""
+    BUILD.mkdir(parents=True, exist_ok=True)
+    told = {**summary, "accuracy": accuracy, "phases": phases}
+    (BUILD / "summary.json").write_text(json.dumps(told, indent=2) + "\n")
 
 
 def bake(yard: Yard) -> None:
@@ -119,10 +130,10 @@ def submit(yard: Yard, job: Path) -> Run:
     """The run of this job file, after the shipped data that it reads."""
     for data_set, keys in datasets.upload(yard.bucket, job).items():
         say(f"  {data_set.what}: {len(keys)} objects under s3://{yard.bucket.name}/{data_set.prefix}")
-    uploaded = yard.upload(job)
-    for key in uploaded.beside:
+    uploaded = yard.upload(source.read(job, bucket=yard.bucket.name))
+    for key in uploaded.sent:
         say(f"  s3://{yard.bucket.name}/{key}")
-    return yard.run_for(uploaded)
+    return yard.run(uploaded.run).started()
 
 
 def evaluate(run: Run) -> float:
@@ -135,7 +146,7 @@ def evaluate(run: Run) -> float:
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         quote(done.stderr)
-        raise DemoError("the model could not be evaluated", "what was printed is above", " ".join(command))
+        raise NotHere("the model could not be evaluated", "what was printed is above", " ".join(command))
     return float(json.loads(done.stdout.splitlines()[-1])["accuracy"])
 
 

@@ -12,7 +12,7 @@ from typing import Any, Self
 
 from trainyard.client import records
 from trainyard.client.deployment import Deployment
-from trainyard.client.errors import NoModel, RunFailed, StillRunning
+from trainyard.client.errors import NoModel, RunFailed, RunNotStarted, StillRunning
 from trainyard.client.execution import Execution, State, states_of
 from trainyard.client.records import Event, Progress, RunStatus
 
@@ -53,6 +53,23 @@ class Run:
     def succeeded(self) -> bool:
         """False also while it runs."""
         return self.execution.status == "SUCCEEDED"
+
+    def started(self, seconds: float = 60) -> Self:
+        """Return once there is such an execution. Raises RunNotStarted when there is none within so many seconds."""
+        ends, client = time.monotonic() + seconds, self._states
+        while True:
+            try:
+                client.describe_execution(executionArn=self.arn)
+            except client.exceptions.ExecutionDoesNotExist as error:
+                if time.monotonic() < ends:
+                    time.sleep(0.5)
+                    continue
+                raise RunNotStarted(
+                    f"{self.id} has not begun within {seconds:.0f} s",
+                    "the function submit has not heard of the upload, or has failed",
+                    f"aws logs tail /{self.yard.name.lower()}/functions/submit",
+                ) from error
+            return self
 
     def wait(self, seconds: float | None = None, every: float = 1.0) -> Self:
         """Return when it is over, however it ended. Raises StillRunning when it is not within so many seconds."""

@@ -152,7 +152,8 @@ class Program:
     source: str | None = key(
         None,
         Uri(folder="programs", ends=(".tar", ".tar.gz", ".tgz")),
-        "A tar archive, up to 1 GiB, unpacked and put on the Python path.",
+        "A tar archive, up to 1 GiB, unpacked and put on the Python path. Or a folder beside the job file, such as "
+        "`./src`, which `trainyard submit` packs.",
     )
     module: str = field(
         metadata=required(
@@ -216,7 +217,8 @@ class Data:
     source: str = field(
         metadata=required(
             Uri(folder="data", ends=("/",)),
-            "All below it is on every host's disk before the program starts, at the path in `TRAINYARD_DATA_NAME`.",
+            "All below it is on every host's disk before the program starts, at the path in `TRAINYARD_DATA_NAME`. Or "
+            "a folder beside the job file, such as `./data/`, which `trainyard submit` sends along.",
         )
     )
     sharding: Sharding = key(

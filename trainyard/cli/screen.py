@@ -13,8 +13,8 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from demo.curve import drawn
-from demo.say import console, say
+from trainyard.cli.curve import drawn
+from trainyard.cli.terminal import console, say
 from trainyard.client import Event, Host, Progress, Run, RunStatus
 
 LAST_LINES = 12

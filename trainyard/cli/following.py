@@ -1,0 +1,51 @@
+"""A run from its submission on: its id at once, then what it does, then how it ended."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import typer
+
+from trainyard.cli import report, screen, terminal
+from trainyard.cli.failures import Code
+
+if TYPE_CHECKING:
+    from trainyard.cli.options import Options
+    from trainyard.client import Run
+
+
+def begun(options: Options, run: Run, *, detach: bool, sent: tuple[str, ...] = ()) -> None:
+    """Say the run's id; then follow it, unless one detaches."""
+    if options.is_json:
+        terminal.answer_line({"run": run.id, "sent": [*sent]})
+    else:
+        terminal.console.print(run.id, markup=False)
+    try:
+        run.started()
+        if not detach:
+            follow(options, run)
+        elif not options.quiet:
+            terminal.hint(f"Next: trainyard show {run.id} --watch")
+    except KeyboardInterrupt:
+        left_alone(run)
+
+
+def follow(options: Options, run: Run) -> None:
+    """Show it until it is over. Raises RunFailed unless it succeeded."""
+    if options.is_json:
+        for status in run.follow():
+            terminal.answer_line(report.as_json(status))
+        run.result()
+        return
+    status = screen.show(run.follow())
+    run.result()
+    if not options.quiet:
+        report.ended(run, status)
+
+
+def left_alone(run: Run) -> None:
+    """Ctrl-C ends the looking, not the run."""
+    terminal.hint(
+        f"\n{run.id} goes on. Come back: trainyard show {run.id} --watch; end it: trainyard stop {run.id}"
+    )
+    raise typer.Exit(Code.INTERRUPTED)

@@ -1,0 +1,217 @@
+"""Speak to the person: with colour in a terminal, in plain timestamped lines elsewhere. What a command answers goes to
+standard output; what it says beside that goes to standard error."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, NoReturn
+
+from rich.cells import cell_len
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TransferSpeedColumn
+from rich.table import Table
+from rich.text import Text
+
+from trainyard.client import YardError
+from trainyard.client.bucket import Tell
+from trainyard.core.values.text import printable
+
+WIDTH_OF_A_FILE = 120
+"""A file has no width, and tables need one."""
+
+
+class _Pipe(Console):
+    """Whose reader may go away: that is for the command to end by (failures.py)."""
+
+    def on_broken_pipe(self) -> NoReturn:
+        raise BrokenPipeError
+
+
+def _console(**more: Any) -> Console:
+    made = _Pipe(highlight=False, soft_wrap=True, **more)
+    if not made.is_terminal and "COLUMNS" not in os.environ:
+        made.width = WIDTH_OF_A_FILE
+    return made
+
+
+console = _console()
+beside = _console(stderr=True)
+
+
+# --- what a command answers
+def answer(document: object) -> None:
+    """A JSON document."""
+    print(json.dumps(document, indent=2, default=_written))
+
+
+def answer_line(document: object) -> None:
+    """One of several JSON documents that follow each other, as soon as it is known."""
+    print(json.dumps(document, default=_written), flush=True)
+
+
+def _written(value: object) -> object:
+    """What JSON has no word for: instants in ISO-8601, DynamoDB's numbers, sets as lists."""
+    if isinstance(value, datetime):
+        return value.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    if isinstance(value, set | frozenset | tuple):
+        return [*value]
+    number = float(value)  # type: ignore[arg-type]
+    return int(number) if number.is_integer() else number
+
+
+@dataclass(frozen=True)
+class Column:
+    """One of a table. Where room is short those with the highest `rank` are left out; the last one is cut."""
+
+    title: str
+    rank: int = 0
+    right: bool = False
+
+
+def table(columns: Sequence[Column], rows: Sequence[Sequence[str]], styles: Sequence[str] = ()) -> None:
+    """As much of it as fits the terminal; all of it in a pipe. `styles` has one for each row."""
+    clean = [[printable(cell).replace("\n", " ") for cell in row] for row in rows]
+    room = console.width if console.is_terminal or "COLUMNS" in os.environ else None
+    kept = fitting(columns, clean, room)
+    made = Table(box=None, pad_edge=False, header_style="dim", show_edge=False)
+    for index in kept:
+        column = columns[index]
+        made.add_column(
+            column.title, justify="right" if column.right else "left", overflow="ellipsis", no_wrap=True
+        )
+    for number, row in enumerate(clean):
+        made.add_row(*(Text(row[index]) for index in kept), style=styles[number] if styles else None)
+    console.print(made, width=room or widest(columns, clean, kept), soft_wrap=False, crop=False)
+
+
+def widest(columns: Sequence[Column], rows: Sequence[Sequence[str]], kept: Sequence[int]) -> int:
+    """What these columns take."""
+    return sum(_width(columns, rows, index) + 1 for index in kept)
+
+
+def fitting(columns: Sequence[Column], rows: Sequence[Sequence[str]], room: int | None) -> list[int]:
+    """The columns that fit into so many characters: those of rank 0 in any case."""
+    kept = [*range(len(columns))]
+    for rank in sorted({column.rank for column in columns} - {0}, reverse=True):
+        if room is None or widest(columns, rows, kept) <= room + 1:
+            break
+        kept = [index for index in kept if columns[index].rank != rank]
+    return kept
+
+
+def _width(columns: Sequence[Column], rows: Sequence[Sequence[str]], index: int) -> int:
+    return max([cell_len(columns[index].title), *(cell_len(row[index]) for row in rows)])
+
+
+# --- what it says
+def say(line: str) -> None:
+    """One line of ours; rich's markup is understood. A line feed before it is an empty line."""
+    if line.startswith("\n"):
+        console.print()
+        line = line[1:]
+    if console.is_terminal:
+        console.print(line)
+    else:
+        console.print(f"{datetime.now(UTC):%H:%M:%S} {Text.from_markup(line).plain}", markup=False)
+
+
+def hint(line: str) -> None:
+    """What to type next, beside the answer."""
+    beside.print(line, markup=False, style="dim")
+
+
+def quote(text: str) -> None:
+    """Lines of another program, as they are."""
+    for line in printable(text).splitlines():
+        say("    " + escape(line))
+
+
+def failed(error: YardError) -> None:
+    """What went wrong, what it means, what to do now; without a traceback."""
+    beside.print(f"[bold red]{escape(printable(error.what))}[/]")
+    beside.print(f"{printable(error.means)}\nNext: {printable(error.next_step)}", markup=False)
+
+
+class Phases:
+    """What the time went into: `seconds` of every phase that has ended, failed ones too."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    @contextmanager
+    def phase(self, name: str, title: str) -> Iterator[None]:
+        """Say the title, do what the block does, remember how long it took."""
+        say(f"[bold]{title}[/bold]")
+        begun = time.monotonic()
+        try:
+            yield
+        finally:
+            self.seconds[name] = round(time.monotonic() - begun, 2)
+            say(f"  {name}: {self.seconds[name]:.1f} s")
+
+
+# --- words for numbers
+def dollars(amount: float | None) -> str:
+    """Money, small sums too."""
+    if amount is None:
+        return "unknown"
+    return f"${amount:,.2f}" if amount >= 1 or amount == 0 else f"${amount:.4f}"
+
+
+def span(seconds: float) -> str:
+    """How long, in two units at most."""
+    whole = max(int(seconds), 0)
+    for size, unit, below, smaller in ((86400, "d", 3600, "h"), (3600, "h", 60, "m"), (60, "m", 1, "s")):
+        if whole >= size:
+            rest = whole % size // below
+            return f"{whole // size}{unit}{f'{rest}{smaller}' if rest else ''}"
+    return f"{whole}s"
+
+
+def sized(count: float) -> str:
+    """Bytes as people say them."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if count < 1024 or unit == "GiB":
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1024
+    raise AssertionError
+
+
+LARGE = 4 * 2**20
+"""Bytes from which on a file's way is shown."""
+
+
+@contextmanager
+def transfers(quiet: bool) -> Iterator[Tell]:
+    """A progress bar of each large file that is on its way, in a terminal; elsewhere a line when one has arrived."""
+    if quiet or not beside.is_terminal:
+        yield _silent if quiet else _arrived
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(None), DownloadColumn(), TransferSpeedColumn())
+    with Progress(*columns, console=beside, transient=True, expand=True) as progress:
+        tasks: dict[str, TaskID] = {}
+
+        def tell(key: str, done: int, total: int) -> None:
+            if total >= LARGE:
+                name = key.rpartition("/")[2] or key
+                if key not in tasks:
+                    tasks[key] = progress.add_task(escape(name), total=total)
+                progress.update(tasks[key], completed=done)
+
+        yield tell
+
+
+def _silent(key: str, done: int, total: int) -> None:
+    """Tells nobody."""
+
+
+def _arrived(key: str, done: int, total: int) -> None:
+    if total >= LARGE and done == total:
+        hint(f"{key}: {sized(total)}")
