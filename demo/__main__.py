@@ -22,7 +22,7 @@ from demo.local import ROOT, Cloud, port_for
 from trainyard.cli import report, screen
 from trainyard.cli.terminal import Phases, console, failed, quote, say
 from trainyard.client import Run, Yard, YardError, source
-from trainyard.client.errors import NotHere, RunFailed, YardIncomplete, YardNotFound
+from trainyard.client.errors import NotHere, RunFailed, YardNotFound, YardOfAnotherVersion
 
 BUILD = ROOT / "build" / "demo"
 SHIPPED_JOB = ROOT / "jobs" / "digits.yaml"
@@ -194,7 +194,7 @@ def tour(cloud: Cloud, folder: str) -> list[str]:
             f"aws s3 ls --recursive s3://{yard.bucket.name}/runs/",
             f"aws s3 cp yours.yaml s3://{yard.bucket.name}/jobs/yours.yaml    # starts a run",
         ]
-    except (YardNotFound, YardIncomplete):
+    except (YardNotFound, YardOfAnotherVersion):
         pass
     return [*lines, f"python -m localcloud down --state {folder}"]
 

@@ -13,7 +13,7 @@ import boto3
 from scripts.assembly import SOURCES, fingerprint_of
 from trainyard.cli.terminal import console, quote, say
 from trainyard.client import Session, Yard
-from trainyard.client.errors import NotHere, YardIncomplete, YardNotFound
+from trainyard.client.errors import NotHere, YardNotFound, YardOfAnotherVersion
 
 ROOT = Path(__file__).resolve().parent.parent
 TOOLS = os.pathsep.join(str(ROOT / folder) for folder in (".tools/bin", ".venv/bin"))
@@ -64,20 +64,20 @@ class Cloud:
         return self._command("fault", *words).stdout
 
     def deployed(self) -> Yard:
-        """The yard of the sources as they are here. Deploys unless they and the stacks are those of the last time."""
+        """The yard of the sources as they are here. Deploys unless they are those of the last time."""
         fingerprint = fingerprint_of(ROOT / source for source in SOURCES)
         stamp = self.state / "deployed"
         try:
             yard = Yard.find(session=self.session())
-            if stamp.exists() and stamp.read_text() == f"{fingerprint} {dict(yard.stacks)}":
+            if stamp.exists() and stamp.read_text() == fingerprint:
                 say("  deployed already, and nothing of it has changed")
                 return yard
-        except (YardNotFound, YardIncomplete):
+        except (YardNotFound, YardOfAnotherVersion):
             pass
+        stamp.unlink(missing_ok=True)  # a deployment that fails may leave some stacks as they were
         self._deploy()
-        yard = Yard.find(session=self.session())
-        stamp.write_text(f"{fingerprint} {dict(yard.stacks)}")
-        return yard
+        stamp.write_text(fingerprint)
+        return Yard.find(session=self.session())
 
     def _deploy(self) -> None:
         """Run the script; its output is shown when it fails."""

@@ -1,6 +1,10 @@
-"""What people may do with a yard: three policies for users, groups or permission sets (docs/permissions.md)."""
+"""What people may do with a yard: three policies for users, groups or permission sets (docs/permissions.md); and the
+parameter by which they find it."""
+
+from collections.abc import Mapping
 
 import aws_cdk as cdk
+from aws_cdk import aws_ssm as ssm
 from constructs import Construct
 
 from lambdas.core.patrol import hold
@@ -10,6 +14,7 @@ from stacks.constructs.permissions.holder import PeoplesPolicy
 from stacks.constructs.permissions.hosts import end_hosts, enter_hosts, mark_hosts, start_hosts
 from stacks.settings import YardSettings
 from stacks.storage import StorageStack
+from trainyard import __version__
 
 BY_NAME = "Of this yard, by its name: executions, logs and versions come into being later."
 ALL_RUNS = ("train", "launch", "snapshot", "bake", "retire")
@@ -36,6 +41,36 @@ class PeopleStack(cdk.Stack):
         self._look(user)
         self._run(user)
         self._operate(operator)
+        arns = {
+            word: policy.managed_policy_arn
+            for word, policy in (("viewer", viewer), ("user", user), ("operator", operator))
+        }
+        self._tell(arns)
+
+    def _tell(self, policies: Mapping[str, str]) -> None:
+        """Where the yard is, once all of it is there: docs/contracts/README.md says what stands in it."""
+        settings, storage = self._settings, self._storage
+        known = {
+            "version": __version__,
+            "yard": settings.prefix,
+            "account": self.account,
+            "region": self.region,
+            "bucket": storage.bucket.bucket_name,
+            "table": storage.table.table_name,
+            "bus": settings.yard,
+            "workflows": {word: self._machine(word) for word in ALL_RUNS},
+            "recipe": settings.recipe_key,
+            "dashboard": settings.yard,
+            "topic": storage.topic_arn,
+            "policies": policies,
+        }
+        ssm.StringParameter(
+            self,
+            "Yard",
+            parameter_name=settings.yard_parameter,
+            string_value=self.to_json_string(known),
+            description="Where the yard is, and of which version; its history says since when",
+        )
 
     def _policy(self, word: str, description: str) -> PeoplesPolicy:
         """IAM has no regions: a yard of the same name in another has policies of its own."""
@@ -53,12 +88,11 @@ class PeopleStack(cdk.Stack):
             "cloudwatch:GetMetricData",
             "cloudwatch:ListMetrics",
         )
-        stacks = "The yard is found by its stacks, among all of the account."
-        permissions.allow(policy, ["cloudformation:DescribeStacks"], ["*"], because=stacks)
+        permissions.anywhere(policy, "ssm:DescribeParameters")
         for parameter in (
             self._settings.image_parameter,
             self._settings.previous_image_parameter,
-            self._settings.version_parameter,
+            self._settings.yard_parameter,
         ):
             permissions.read_parameters(policy, parameter, "ssm:GetParameter", "ssm:GetParameterHistory")
         permissions.read_objects(policy, bucket, *READ)

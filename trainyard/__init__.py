@@ -1,8 +1,8 @@
 """Trainyard: what training programs import, and the client of a deployed yard.
 
-    from trainyard import Yard
+from trainyard import Yard
 
-    run = Yard.find().submit("job.yaml")
+run = Yard.find().submit("job.yaml")
 """
 
 from typing import TYPE_CHECKING, Any

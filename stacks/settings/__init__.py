@@ -100,8 +100,8 @@ class YardSettings:
         return f"/{self.yard}/image"
 
     @property
-    def version_parameter(self) -> str:
-        return f"/{self.yard}/version"
+    def yard_parameter(self) -> str:
+        return f"/{self.yard}/yard"
 
     @property
     def recipe_key(self) -> str:

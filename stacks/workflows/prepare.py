@@ -1,10 +1,8 @@
 """Prepare: what must happen once, as the last thing of a deployment that a run needs."""
 
 import aws_cdk as cdk
-from aws_cdk import aws_ssm as ssm
 from constructs import Construct, IConstruct
 
-import trainyard
 from stacks.constructs import packages, permissions
 from stacks.constructs.function import FunctionFactory
 from stacks.constructs.permissions import keys
@@ -18,8 +16,7 @@ WAITS_MINUTES = 20
 
 
 class Prepare(Construct):
-    """EC2's service-linked roles, their grants on the yard's own key, the recipe in the bucket and its bake; and which
-    version this is."""
+    """EC2's service-linked roles, their grants on the yard's own key, the recipe in the bucket and its bake."""
 
     def __init__(self, scope: cdk.Stack, factory: FunctionFactory, *, bake: Bake) -> None:
         super().__init__(scope, "Prepare")
@@ -47,13 +44,6 @@ class Prepare(Construct):
             service_token=function.function_arn,
             service_timeout=cdk.Duration.minutes(WAITS_MINUTES),
             properties=_wanted(settings, bake.software),
-        )
-        ssm.StringParameter(
-            self,
-            "Version",
-            parameter_name=settings.version_parameter,
-            string_value=trainyard.__version__,
-            description="The version of Trainyard that the yard was deployed from; its history says since when",
         )
         cdk.CfnOutput(scope, "Prepared", value=self._prepared.get_att_string("Said"))
 

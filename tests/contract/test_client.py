@@ -7,12 +7,38 @@ import boto3
 import pytest
 
 from tests.contract.conftest import REGION, Cloud, Credentials, free_port
+from trainyard import __version__
 from trainyard.client import Session, Yard
-from trainyard.client.errors import Denied, NoAnswer, NoCredentials, NoRegion, YardIncomplete, YardNotFound
+from trainyard.client.errors import (
+    Denied,
+    NoAnswer,
+    NoCredentials,
+    NoRegion,
+    YardIncomplete,
+    YardNotFound,
+    YardOfAnotherVersion,
+)
 
-TEMPLATE = {
-    "Resources": {"Queue": {"Type": "AWS::SQS::Queue"}},
-    "Outputs": {"BucketName": {"Value": "some-bucket"}},
+TOLD = {
+    "version": __version__,
+    "yard": "Told",
+    "account": "123456789012",
+    "region": REGION,
+    "bucket": "some-bucket",
+    "table": "some-table",
+    "bus": "told",
+    "workflows": {"train": f"arn:aws:states:{REGION}:123456789012:stateMachine:told-train"},
+    "recipe": "images/gpu.yaml",
+    "dashboard": "told",
+    "topic": f"arn:aws:sns:{REGION}:123456789012:told-notices",
+    "policies": {},
+}
+"""As the stacks write it."""
+YARDS = {
+    "/told/yard": json.dumps(TOLD),
+    "/older/yard": json.dumps(TOLD | {"yard": "Older", "version": "0.1.7"}),
+    "/spoilt/yard": json.dumps({word: said for word, said in TOLD.items() if word != "table"}),
+    "/no/yard/this": "-",
 }
 
 
@@ -23,31 +49,67 @@ def session(cloud: Cloud, who: Credentials | None = None, region: str = REGION) 
 
 
 @pytest.fixture(scope="module", autouse=True)
-def half_a_yard(cloud: Cloud) -> Iterator[None]:
-    stacks = cloud.client("cloudformation")
-    tags = [{"Key": "trainyard:yard", "Value": "half"}]
-    stacks.create_stack(StackName="Half-Storage", TemplateBody=json.dumps(TEMPLATE), Tags=tags)
-    stacks.get_waiter("stack_create_complete").wait(StackName="Half-Storage", WaiterConfig={"Delay": 1})
+def yards(cloud: Cloud) -> Iterator[None]:
+    parameters = cloud.client("ssm")
+    for name, value in YARDS.items():
+        parameters.put_parameter(Name=name, Value=value, Type="String")
     yield
-    stacks.delete_stack(StackName="Half-Storage")
+    parameters.delete_parameters(Names=list(YARDS))
+
+
+@pytest.mark.parametrize("name", ["Told", "told"])
+def test_a_yard_is_found_by_its_parameter_alone(cloud: Cloud, name: str) -> None:
+    may = cloud.acting_as(
+        {
+            "Effect": "Allow",
+            "Action": "ssm:GetParameter",
+            "Resource": f"arn:aws:ssm:{REGION}:*:parameter/told/yard",
+        }
+    )
+    yard = Yard.find(name, session(cloud, may))
+    assert (yard.name, yard.version, yard.bucket.name, yard.table) == (
+        "Told",
+        __version__,
+        "some-bucket",
+        "some-table",
+    )
+    assert yard.run("mine").arn == f"arn:aws:states:{REGION}:123456789012:execution:told-train:mine"
 
 
 def test_a_yard_that_is_not_there_is_told_from_those_that_are(cloud: Cloud) -> None:
-    with pytest.raises(YardNotFound, match=rf"no yard Mine in account \d+, region {REGION}: there is .*Half"):
+    there = f"no yard Mine in account \\d+, region {REGION}: there is older, spoilt, told"
+    with pytest.raises(YardNotFound, match=there):
         Yard.find("Mine", session(cloud))
 
 
-def test_a_yard_of_which_a_part_is_there_is_incomplete(cloud: Cloud) -> None:
-    with pytest.raises(
-        YardIncomplete, match=r"no output TableName, .*Half-Storage': 'CREATE_COMPLETE'"
-    ) as error:
-        Yard.find("Half", session(cloud))
-    assert error.value.next_step == "make deploy"
+def test_who_may_use_one_yard_is_told_of_it_where_he_names_another(cloud: Cloud) -> None:
+    """Which AWS denies, since no policy of that yard's names it."""
+    one = {
+        "Effect": "Allow",
+        "Action": "ssm:GetParameter",
+        "Resource": f"arn:aws:ssm:{REGION}:*:parameter/told/yard",
+    }
+    names = {"Effect": "Allow", "Action": "ssm:DescribeParameters", "Resource": "*"}
+    who = cloud.acting_as(one, names)
+    with pytest.raises(YardNotFound, match="there is older, spoilt, told"):
+        Yard.find("Mine", session(cloud, who))
+    with pytest.raises(Denied, match="ssm:GetParameter was denied"):
+        Yard.find("Older", session(cloud, who))
+
+
+def test_a_yard_of_another_release_is_told_with_both_versions(cloud: Cloud) -> None:
+    with pytest.raises(YardOfAnotherVersion, match=rf"Older is of version 0.1.7, .* of {__version__}"):
+        Yard.find("Older", session(cloud))
+
+
+def test_a_parameter_that_says_too_little_is_named(cloud: Cloud) -> None:
+    with pytest.raises(YardIncomplete, match=r"/spoilt/yard does not say .*table"):
+        Yard.find("Spoilt", session(cloud))
 
 
 def test_in_another_region_the_yard_is_not_found_and_the_region_is_named(cloud: Cloud) -> None:
     with pytest.raises(YardNotFound, match="region eu-west-1: there is no yard at all"):
-        Yard.find("Half", session(cloud, region="eu-west-1"))
+        Yard.find("Told", session(cloud, region="eu-west-1"))
 
 
 def test_no_region_is_an_error_of_its_own(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -64,8 +126,8 @@ def test_no_credentials_are_an_error_of_its_own(cloud: Cloud, monkeypatch: pytes
 
 def test_who_may_not_look_is_told_which_permission_is_missing(cloud: Cloud) -> None:
     nobody = cloud.acting_as({"Effect": "Allow", "Action": "s3:GetObject", "Resource": "*"})
-    with pytest.raises(Denied, match="cloudformation:DescribeStacks was denied"):
-        Yard.find("Half", session(cloud, nobody))
+    with pytest.raises(Denied, match="ssm:GetParameter was denied"):
+        Yard.find("Told", session(cloud, nobody))
 
 
 def test_an_endpoint_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

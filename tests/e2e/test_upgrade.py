@@ -1,5 +1,6 @@
 """A newer Trainyard over a yard at work: a run that goes on meets the new functions in the old state machine."""
 
+import json
 import shutil
 import subprocess
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 from demo.local import CHOICES, ROOT, client_environment
 from scripts.assembly import SOURCES
 from tests.e2e.runs import Runs
+from trainyard import __version__
 
 VERSION = "0.2.99"
 BUILT = ("build/layer", "build/layer.sha256")
@@ -54,9 +56,9 @@ def test_a_run_in_flight_survives_an_upgrade_and_a_loss_after_it(runs: Runs, tmp
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    history = session.client("ssm").get_parameter_history(Name="/trainyard/version")["Parameters"]
-    assert [each["Value"] for each in history][-1] == VERSION
-    assert len(history) == 2
+    history = session.client("ssm").get_parameter_history(Name="/trainyard/yard")["Parameters"]
+    before, now = (json.loads(each["Value"])["version"] for each in history)
+    assert (before, now) == (__version__, VERSION)
     assert not run.execution.is_over, run.why()
 
     session.client("ec2").terminate_instances(InstanceIds=[host])

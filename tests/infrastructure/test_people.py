@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from tests.infrastructure.assembly import Assembly, Permission, permissions_in, plain
+from trainyard import __version__
+from trainyard.client.deployment import AS_TOLD
 
 PAGE = Path(__file__).parents[2] / "docs" / "permissions.md"
 PEOPLE = ("viewer", "user", "operator")
@@ -103,3 +105,15 @@ def test_a_policy_is_no_longer_than_iam_takes(keyed: Assembly, who: str) -> None
         text = text.replace(f"{{AWS::{placeholder}}}", value)
     arn = f"arn:aws-us-gov:states:ap-southeast-2:123456789012:stateMachine:{YARD}-snapshot"
     assert len(re.sub(r"\{[A-Z]\w+(\.Arn)?\}", arn, text)) <= MOST_CHARACTERS
+
+
+def test_the_yard_is_found_by_one_parameter_that_is_written_last(yard: Assembly) -> None:
+    (found,) = [
+        each for each in yard.resources("AWS::SSM::Parameter") if each.properties["Name"] == f"/{YARD}/yard"
+    ]
+    assert found.stack == "Trainyard-People"
+    told = json.loads(plain(found.properties["Value"]))
+    assert (told["version"], told["yard"], told["bus"]) == (__version__, "Trainyard", YARD)
+    assert set(told["workflows"]) == {"train", "bake", "snapshot", "launch", "retire"}
+    assert set(told["policies"]) == set(PEOPLE)
+    assert set(AS_TOLD) | {"yard", "bucket"} <= set(told)

@@ -3,7 +3,6 @@
 import aws_cdk as cdk
 import pytest
 
-import trainyard
 from stacks.settings import YardSettings
 from stacks.workflows.prepare import WAITS_MINUTES
 from stacks.yard import Yard
@@ -28,13 +27,6 @@ def test_it_comes_after_every_rule_by_which_events_reach_a_bake(yard: Assembly) 
     stacks = [name.rpartition("-")[2] for name in yard.templates]
     assert prepared.stack.endswith("-Training")
     assert {"Network", "Storage", "Images"} <= set(stacks)
-
-
-def test_the_yard_says_of_which_version_it_is(yard: Assembly) -> None:
-    values = {
-        each.properties["Name"]: each.properties["Value"] for each in yard.resources("AWS::SSM::Parameter")
-    }
-    assert values["/trainyard/version"] == trainyard.__version__
 
 
 def test_it_makes_ec2s_roles_and_no_others(yard: Assembly) -> None:

@@ -50,6 +50,7 @@ CODES = {
     "RunsRunning": Code.REFUSED,
     "StackNotDeleted": Code.REFUSED,
     "YardIncomplete": Code.REFUSED,
+    "YardOfAnotherVersion": Code.REFUSED,
     "NotHere": Code.REFUSED,
     "RunNotFound": Code.NOT_FOUND,
     "RunAmbiguous": Code.NOT_FOUND,

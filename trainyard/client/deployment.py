@@ -2,69 +2,63 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
 from boto3.dynamodb.conditions import Key
 
+from trainyard import __version__
 from trainyard.client.bucket import Bucket
-from trainyard.client.errors import YardIncomplete, YardNotFound
+from trainyard.client.errors import Denied, YardIncomplete, YardNotFound, YardOfAnotherVersion
 from trainyard.client.session import Session
 
-WORKFLOW = "StateMachineArn"
-NEEDED = ("BucketName", "TableName", "EventBusName", "BakeRecipe", f"Train{WORKFLOW}", f"Bake{WORKFLOW}")
+AS_TOLD = ("version", "account", "table", "bus", "recipe", "workflows", "dashboard", "topic", "policies")
+"""What is taken from the parameter as it is."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Deployment:
-    """The names that the stacks of a yard put out. `stacks` has the status of each, `workflows` the ARNs of the state
-    machines by `train`, `bake`, `snapshot`, `launch`, `retire`."""
+    """What the parameter `/<yard>/yard` says, which the stacks write last (docs/contracts/README.md). `name` is the
+    prefix of the stacks, `workflows` the ARNs of the state machines by `train`, `bake`, `snapshot`, `launch`, `retire`,
+    `recipe` the key of the yard's own, `dashboard` its name in CloudWatch, `topic` the ARN of its notices, `policies`
+    the ARNs of those for people by `viewer`, `user`, `operator`."""
 
     session: Session
     name: str
-    stacks: Mapping[str, str]
+    version: str
+    account: str
     bucket: Bucket
     table: str
     bus: str
     recipe: str
     workflows: Mapping[str, str]
+    dashboard: str
+    topic: str
+    policies: Mapping[str, str]
 
     @classmethod
     def find(cls, name: str = "Trainyard", session: Session | None = None) -> Self:
-        """The yard of this name where the session points. Raises YardNotFound, YardIncomplete."""
+        """The yard of this name, in capitals or not, where the session points, by one call. Raises YardNotFound,
+        YardOfAnotherVersion, YardIncomplete."""
         session = session or Session.of()
-        pages = session.client("cloudformation").get_paginator("describe_stacks").paginate()
-        stacks = [stack for page in pages for stack in page["Stacks"]]
-        ours = {stack["StackName"]: stack for stack in stacks if stack["StackName"].startswith(f"{name}-")}
-        if not ours:
-            raise _not_found(name, session, stacks)
-        statuses = {name: str(stack["StackStatus"]) for name, stack in ours.items()}
-        outputs: dict[str, str] = {
-            output["OutputKey"]: output["OutputValue"]
-            for stack in ours.values()
-            for output in stack.get("Outputs", [])
-        }
-        if missing := [key for key in NEEDED if key not in outputs]:
-            raise YardIncomplete(
-                f"the stacks of the yard {name} have no output {', '.join(missing)}",
-                f"it is half deployed, or of another version: {statuses}",
-                "make deploy",
+        text = _told(session, name)
+        try:
+            known = json.loads(text)
+            _check_version(str(known["yard"]), str(known["version"]))
+            return cls(
+                session=session,
+                name=known["yard"],
+                bucket=Bucket(session, known["bucket"]),
+                **{word: known[word] for word in AS_TOLD},
             )
-        return cls(
-            session=session,
-            name=name,
-            stacks=statuses,
-            bucket=Bucket(session, outputs["BucketName"]),
-            table=outputs["TableName"],
-            bus=outputs["EventBusName"],
-            recipe=outputs["BakeRecipe"],
-            workflows={
-                key.removesuffix(WORKFLOW).lower(): arn
-                for key, arn in outputs.items()
-                if key.endswith(WORKFLOW)
-            },
-        )
+        except (KeyError, TypeError, ValueError) as wrong:
+            raise YardIncomplete(
+                f"the parameter {_parameter(name)} does not say where the yard is ({wrong!r})",
+                "somebody has changed it by hand",
+                f"put back what it was: aws ssm get-parameter-history --name {_parameter(name)}",
+            ) from wrong
 
     def rows(self, run: str) -> list[dict[str, Any]]:
         """The ledger's rows of the run, in key order."""
@@ -92,15 +86,57 @@ class Deployment:
         return str(self.session.client("ssm").get_parameter(Name=parameter)["Parameter"]["Value"])
 
 
-def _not_found(name: str, session: Session, stacks: list[dict[str, Any]]) -> YardNotFound:
+def _parameter(yard: str) -> str:
+    return f"/{yard.lower()}/yard"
+
+
+def _told(session: Session, yard: str) -> str:
+    """What the yard's parameter says. Who may use one yard is denied a name that no yard has."""
+    client = session.client("ssm")
+    try:
+        return str(client.get_parameter(Name=_parameter(yard))["Parameter"]["Value"])
+    except client.exceptions.ParameterNotFound as error:
+        raise _not_found(session, yard) from error
+    except Denied as denied:
+        others = _yards(session)
+        if others is None or yard.lower() in others:
+            raise
+        raise _not_found(session, yard) from denied
+
+
+def _yards(session: Session) -> list[str] | None:
+    """The names of the yards there are, in lower case; None where the person may not know."""
+    pages = session.client("ssm").get_paginator("describe_parameters")
+    filters = [{"Key": "Name", "Option": "Contains", "Values": ["/yard"]}]
+    try:
+        names = [
+            each["Name"] for page in pages.paginate(ParameterFilters=filters) for each in page["Parameters"]
+        ]
+    except Denied:
+        return None
+    return sorted(name.split("/")[1] for name in names if name == _parameter(name.split("/")[1]))
+
+
+def _not_found(session: Session, yard: str) -> YardNotFound:
     account = session.client("sts").get_caller_identity()["Account"]
-    others = {
-        stack["StackName"].partition("-")[0]
-        for stack in stacks
-        if any(tag["Key"] == "trainyard:yard" for tag in stack.get("Tags", []))
-    }
+    others = _yards(session)
+    there = "which yards there are you may not see" if others is None else "there is no yard at all"
     return YardNotFound(
-        f"no yard {name} in account {account}, region {session.region}",
-        f"there is {', '.join(sorted(others)) or 'no yard at all'}",
+        f"no yard {yard} in account {account}, region {session.region}",
+        f"there is {', '.join(others)}" if others else there,
         "make deploy, or name the yard, AWS_PROFILE and AWS_REGION of the one you mean",
     )
+
+
+def _check_version(yard: str, version: str) -> None:
+    """Raises YardOfAnotherVersion unless both are of one release (0.2 of 0.2.1)."""
+    if _release(version) != _release(__version__):
+        raise YardOfAnotherVersion(
+            f"the yard {yard} is of version {version}, and this client of {__version__}",
+            "they may misunderstand each other",
+            f"install Trainyard {version}, or deploy the yard from {__version__}",
+        )
+
+
+def _release(version: str) -> list[str]:
+    return version.split(".")[:2]

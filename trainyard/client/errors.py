@@ -39,8 +39,12 @@ class YardNotFound(YardError):
     """There is no such yard where the session points."""
 
 
+class YardOfAnotherVersion(YardError):
+    """The yard was deployed from another release than this client is of."""
+
+
 class YardIncomplete(YardError):
-    """Its stacks are there, and not as `make deploy` leaves them."""
+    """What says where the yard is cannot be understood."""
 
 
 class FileUnreadable(YardError):

@@ -2,7 +2,9 @@
 
 from datetime import UTC, datetime
 
-from trainyard.client import Host
+from trainyard import __version__
+from trainyard.client import Host, Session, Yard
+from trainyard.client.bucket import Bucket
 
 NOON = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
 HOST = Host(
@@ -19,3 +21,21 @@ HOST = Host(
     ended=None,
     state="running",
 )
+MACHINE = "arn:aws:states:us-east-1:123456789012:stateMachine:trainyard-train"
+
+
+def yard_of(session: Session) -> Yard:
+    return Yard(
+        session=session,
+        name="Trainyard",
+        version=__version__,
+        account="123456789012",
+        bucket=Bucket(session, "trainyard-bucket"),
+        table="table",
+        bus="trainyard",
+        recipe="images/gpu.yaml",
+        workflows={"train": MACHINE},
+        dashboard="trainyard",
+        topic="arn:aws:sns:us-east-1:123456789012:trainyard-notices",
+        policies={},
+    )

@@ -11,14 +11,12 @@ import boto3
 import pytest
 from botocore.stub import Stubber
 
-from tests.unit.client.facts import HOST, NOON
+from tests.unit.client.facts import HOST, MACHINE, NOON, yard_of
 from trainyard.client import Run, Session, Yard
-from trainyard.client.bucket import Bucket
 from trainyard.client.errors import Denied, FileUnreadable, NoCredentials, RunNotStarted, StillRunning
 from trainyard.client.records import losses_in, progress_in, timeline_in
 from trainyard.client.source import content_of
 
-MACHINE = "arn:aws:states:us-east-1:123456789012:stateMachine:trainyard-train"
 EXECUTION = "arn:aws:states:us-east-1:123456789012:execution:trainyard-train:digits-1"
 
 
@@ -26,10 +24,8 @@ EXECUTION = "arn:aws:states:us-east-1:123456789012:execution:trainyard-train:dig
 def answering(service: str) -> Iterator[tuple[Yard, Stubber]]:
     boto = boto3.Session(aws_access_key_id="a", aws_secret_access_key="b", region_name="us-east-1")
     session = Session(boto)
-    bucket = Bucket(session, "trainyard-bucket")
-    yard = Yard(session, "Trainyard", {}, bucket, "table", "trainyard", "images/gpu.yaml", {"train": MACHINE})
     with Stubber(session.client(service)) as stub:
-        yield yard, stub
+        yield yard_of(session), stub
         stub.assert_no_pending_responses()
 
 
