@@ -31,13 +31,13 @@ demo: setup ## a run from nothing to an evaluated model; JOB=path runs another j
 	@$(VENV) -m demo
 
 preflight: .venv/.ready ## what the account lacks for a yard; ARGS=--request asks AWS for the quotas that are too small
-	@$(VENV) -m scripts.preflight $(ARGS)
+	@$(VENV) -m trainyard.cli doctor $(ARGS)
 
 deploy: .venv/.ready .tools/cdk/.ready .tools/awscli/.ready ## put the yard into the account or endpoint the environment names
-	@scripts/deploy
+	@scripts/deploy $(ARGS)
 
 destroy: .venv/.ready ## take the yard out of that account; says what is left and what it costs (ARGS='--images --data')
-	@$(VENV) -m scripts.destroy $(ARGS)
+	@$(VENV) -m trainyard.cli yard destroy $(ARGS)
 
 test: setup ## every test: core, templates, local cloud, host software, whole runs
 	@scripts/test $(ARGS)

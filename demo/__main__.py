@@ -121,9 +121,9 @@ def bake(yard: Yard) -> None:
     try:
         summary = bake.result()
     except RunFailed:
-        quote("\n".join(bake.logs("builder").splitlines()[-25:]))
+        quote("\n".join(bake.log("builder").splitlines()[-25:]))
         raise
-    say(f"  {report.image(bake.execution, summary)}")
+    say(f"  {report.made(bake.execution, summary)}")
 
 
 def submit(yard: Yard, job: Path) -> Run:

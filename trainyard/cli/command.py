@@ -41,16 +41,16 @@ def command(app: typer.Typer, name: str, *examples: str, **more: Any) -> Callabl
     def register(function: Callable[..., None]) -> Callable[..., None]:
         own = [*inspect.signature(function, eval_str=True).parameters.values()][1:]
 
-        def run(context: typer.Context, **given: Any) -> None:
+        def run(call: typer.Context, **given: Any) -> None:
             from trainyard.cli import failures
 
             said = Options(**{each: given.pop(each) for each in EVERYWHERE})
-            options = said.over(context.find_root().obj or Options())
+            options = said.over(call.find_root().obj or Options())
             with failures.told(options):
                 function(options.completed(os.environ, Path.cwd(), Path.home()), **given)
 
         takes = [
-            inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context),
+            inspect.Parameter("call", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context),
             *(each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in own),
             *_everywhere(hidden=True),
         ]
@@ -66,17 +66,17 @@ def command(app: typer.Typer, name: str, *examples: str, **more: Any) -> Callabl
 def root(app: typer.Typer) -> None:
     """The options of all commands, before a command's name."""
 
-    def said(context: typer.Context, version: bool, **given: Any) -> None:
+    def said(call: typer.Context, version: bool, **given: Any) -> None:
         if version:
             import trainyard
 
             typer.echo(trainyard.__version__)
             raise typer.Exit
-        context.obj = Options(**given)
+        call.obj = Options(**given)
 
     shown = Annotated[bool, typer.Option("--version", help="Say the version.", is_eager=True)]
     takes = [
-        inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context),
+        inspect.Parameter("call", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context),
         inspect.Parameter("version", inspect.Parameter.KEYWORD_ONLY, annotation=shown, default=False),
         *_everywhere(hidden=False),
     ]

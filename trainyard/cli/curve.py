@@ -1,16 +1,17 @@
 """The loss over the steps, drawn with characters: readable without colours, a few lines high."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import plotille
 
 from trainyard.client.records import Loss
 
 HEIGHT = 8
-WIDTHS = range(20, 101)
+WIDTHS = range(10, 101)
 MARGIN = 24
 """What the axis and its labels take of a line."""
+LETTERS = "abcdefghij"
 
 
 def drawn(samples: Sequence[Loss], *, room: int, height: int = HEIGHT) -> str:
@@ -18,17 +19,21 @@ def drawn(samples: Sequence[Loss], *, room: int, height: int = HEIGHT) -> str:
     curve = passed_once(samples)
     if len(curve) < 2:
         return ""
-    figure = plotille.Figure()
-    figure.width = min(max(room - MARGIN, WIDTHS.start), WIDTHS.stop - 1)
-    figure.height = height
-    figure.x_label, figure.y_label = "step", "loss"
-    figure.with_colors = figure.origin = False
-    figure.x_ticks_fkt = lambda mark, _: f"{mark:.0f}"
-    figure.y_ticks_fkt = lambda mark, _: f"{mark:.3g}"
-    figure.set_x_limits(min_=curve[0][0], max_=curve[-1][0])
-    figure.set_y_limits(min_=0.0, max_=max(loss for _, loss in curve) or 1.0)
+    figure = _figure([curve], room, height)
     figure.plot([float(step) for step, _ in curve], [loss for _, loss in curve])
-    return "\n".join(line.rstrip(" ⠀") for line in figure.show().splitlines())
+    return _lines(figure)
+
+
+def overlaid(runs: Mapping[str, Sequence[Loss]], *, room: int, height: int = HEIGHT) -> str:
+    """The curves of several runs over each other, each of a letter that stands below; empty where none has two steps."""
+    curves = {run: curve for run, samples in runs.items() if len(curve := passed_once(samples)) > 1}
+    if not curves:
+        return ""
+    figure = _figure([*curves.values()], room, height)
+    for letter, curve in zip(LETTERS, curves.values(), strict=False):
+        figure.scatter([float(step) for step, _ in curve], [loss for _, loss in curve], marker=letter)
+    names = "  ".join(f"{letter}: {run}" for letter, run in zip(LETTERS, curves, strict=False))
+    return f"{_lines(figure)}\n{names}"
 
 
 def passed_once(samples: Sequence[Loss]) -> list[Loss]:
@@ -41,3 +46,20 @@ def passed_once(samples: Sequence[Loss]) -> list[Loss]:
             kept.pop()
         kept.append(sample)
     return kept
+
+
+def _figure(curves: Sequence[Sequence[Loss]], room: int, height: int) -> plotille.Figure:
+    figure = plotille.Figure()
+    figure.width = min(max(room - MARGIN, WIDTHS.start), WIDTHS.stop - 1)
+    figure.height = height
+    figure.x_label, figure.y_label = "step", "loss"
+    figure.with_colors = figure.origin = False
+    figure.x_ticks_fkt = lambda mark, _: f"{mark:.0f}"
+    figure.y_ticks_fkt = lambda mark, _: f"{mark:.3g}"
+    figure.set_x_limits(min_=min(curve[0][0] for curve in curves), max_=max(curve[-1][0] for curve in curves))
+    figure.set_y_limits(min_=0.0, max_=max(loss for curve in curves for _, loss in curve) or 1.0)
+    return figure
+
+
+def _lines(figure: plotille.Figure) -> str:
+    return "\n".join(line.rstrip(" ⠀") for line in figure.show().splitlines())

@@ -53,6 +53,8 @@ CODES = {
     "YardOfAnotherVersion": Code.REFUSED,
     "NotHere": Code.REFUSED,
     "RunNotFound": Code.NOT_FOUND,
+    "NobodyFound": Code.NOT_FOUND,
+    "HostNotFound": Code.NOT_FOUND,
     "RunAmbiguous": Code.NOT_FOUND,
     "RunNotStarted": Code.NOT_FOUND,
     "YardNotFound": Code.NOT_FOUND,

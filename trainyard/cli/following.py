@@ -23,9 +23,17 @@ def begun(options: Options, run: Run, *, detach: bool, sent: tuple[str, ...] = (
     try:
         run.started()
         if not detach:
-            follow(options, run)
+            attached(options, run)
         elif not options.quiet:
             terminal.hint(f"Next: trainyard show {run.id} --watch")
+    except KeyboardInterrupt:
+        left_alone(run)
+
+
+def attached(options: Options, run: Run) -> None:
+    """The same of a run that there is; Ctrl-C leaves it alone."""
+    try:
+        follow(options, run)
     except KeyboardInterrupt:
         left_alone(run)
 
@@ -49,3 +57,23 @@ def left_alone(run: Run) -> None:
         f"\n{run.id} goes on. Come back: trainyard show {run.id} --watch; end it: trainyard stop {run.id}"
     )
     raise typer.Exit(Code.INTERRUPTED)
+
+
+def workflow(options: Options, run: Run, *, detach: bool = False) -> None:
+    """A bake, a snapshot, a rollback: its id at once, its states as they come, what came of it. Raises RunFailed."""
+    if options.is_json:
+        terminal.answer_line({"run": run.id})
+    else:
+        terminal.console.print(run.id, markup=False)
+    if detach:
+        return
+    try:
+        screen.show_states(run, quiet=options.quiet or options.is_json)
+    except KeyboardInterrupt:
+        terminal.hint(f"\n{run.id} goes on; what came of it: trainyard image ls")
+        raise typer.Exit(Code.INTERRUPTED) from None
+    summary = run.result()
+    if options.is_json:
+        terminal.answer_line(summary)
+    else:
+        terminal.console.print(report.made(run.execution, summary), markup=False)

@@ -10,21 +10,22 @@ from typing import Any
 
 from rich.markup import escape
 
-from trainyard.cli.terminal import dollars, quote, say, sized, span
+from trainyard.cli.terminal import beside, dollars, hint, quote, say, sized, span
 from trainyard.client import Execution, Run, RunStatus
 from trainyard.client.records import elapsed
+from trainyard.core.values.text import printable
 
 LAST_WORDS = 8
 NOT_ITS_OWN = re.compile(r"\[trainyard\] |[IWEF]\d{4} |WARNING: All log messages before absl")
 """How lines of the host agent and of TensorFlow's C++ begin."""
 
 
-def image(bake: Execution, summary: dict[str, Any]) -> str:
-    """What came of a bake."""
-    outcomes = Counter(test["outcome"] for test in summary["tests"]).most_common()
-    tests = ", ".join(f"{count} {outcome}" for outcome, count in outcomes) or "none"
-    took = elapsed(bake.started, bake.stopped or bake.started).total_seconds()
-    return f"{summary['image']} ({summary['kind']} in {took:.0f} s; tests: {tests})"
+def made(execution: Execution, summary: dict[str, Any]) -> str:
+    """What came of a bake or a snapshot."""
+    took = span(elapsed(execution.started, execution.stopped or execution.started).total_seconds())
+    outcomes = Counter(test["outcome"] for test in summary.get("tests") or []).most_common()
+    tests = ", ".join(f"{count} {outcome}" for outcome, count in outcomes)
+    return f"{summary['image']} ({summary['kind'].replace('_', ' ')} in {took}{f'; tests: {tests}' if tests else ''})"
 
 
 def ended(run: Run, status: RunStatus) -> None:
@@ -33,6 +34,15 @@ def ended(run: Run, status: RunStatus) -> None:
     _cost(run.summary)
     _bucket(run)
     _time(status)
+
+
+def outcome(run: Run) -> None:
+    """How a run that is over ended, and what to type next."""
+    reason = run.reason()
+    for line in reason.lines:
+        beside.print(printable(line), markup=False)
+    for line in reason.advice:
+        hint(f"Next: {line}")
 
 
 def as_json(status: RunStatus) -> dict[str, Any]:
@@ -58,7 +68,7 @@ def as_json(status: RunStatus) -> dict[str, Any]:
 
 def _last_words(run: Run) -> None:
     """What the chief's program printed last."""
-    words = own_words(run.logs().splitlines())[-LAST_WORDS:]
+    words = own_words(run.log().splitlines())[-LAST_WORDS:]
     if words:
         say("\n[bold]The program's last words[/bold]")
         quote("\n".join(words))

@@ -10,10 +10,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from rich.cells import cell_len
-from rich.console import Console
+from rich.console import Console, JustifyMethod
 from rich.markup import escape
 from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TransferSpeedColumn
 from rich.table import Table
@@ -23,6 +23,12 @@ from trainyard.client import YardError
 from trainyard.client.bucket import Tell
 from trainyard.core.values.text import printable
 
+if TYPE_CHECKING:
+    from trainyard.cli.options import Options
+    from trainyard.client.logs import LogLine
+
+HUES = ("green", "cyan", "magenta", "yellow", "blue")
+WIDEST = 10_000
 WIDTH_OF_A_FILE = 120
 """A file has no width, and tables need one."""
 
@@ -77,18 +83,54 @@ class Column:
 
 def table(columns: Sequence[Column], rows: Sequence[Sequence[str]], styles: Sequence[str] = ()) -> None:
     """As much of it as fits the terminal; all of it in a pipe. `styles` has one for each row."""
-    clean = [[printable(cell).replace("\n", " ") for cell in row] for row in rows]
     room = console.width if console.is_terminal or "COLUMNS" in os.environ else None
+    made = laid_out(columns, rows, room, styles)
+    console.print(made, width=room or WIDEST, soft_wrap=False, crop=False)
+
+
+def laid_out(
+    columns: Sequence[Column],
+    rows: Sequence[Sequence[str]],
+    room: int | None,
+    styles: Sequence[str] = (),
+) -> Table:
+    """A table of the columns that fit."""
+    clean = [[printable(cell).replace("\n", " ") for cell in row] for row in rows]
     kept = fitting(columns, clean, room)
     made = Table(box=None, pad_edge=False, header_style="dim", show_edge=False)
     for index in kept:
-        column = columns[index]
-        made.add_column(
-            column.title, justify="right" if column.right else "left", overflow="ellipsis", no_wrap=True
-        )
+        side: JustifyMethod = "right" if columns[index].right else "left"
+        made.add_column(columns[index].title, justify=side, overflow="ellipsis", no_wrap=True)
     for number, row in enumerate(clean):
         made.add_row(*(Text(row[index]) for index in kept), style=styles[number] if styles else None)
-    console.print(made, width=room or widest(columns, clean, kept), soft_wrap=False, crop=False)
+    return made
+
+
+def finding(verdict: str, colour: str, subject: str, found: str, needed: str, step: str) -> None:
+    """One thing that was looked at: how it is, what it should be and, where these differ, what to type."""
+    console.print(f"[{colour}]{verdict:<8}[/] [bold]{escape(subject)}[/]: {escape(printable(found))}")
+    if verdict != "ready":
+        console.print(f"         needed: {printable(needed)}", markup=False, style="dim")
+    if step:
+        console.print(f"         {printable(step)}", markup=False, style="" if verdict != "ready" else "dim")
+
+
+def log_line(line: LogLine, options: Options) -> None:
+    """A line of a program's log; in JSON what is known of it."""
+    if options.is_json:
+        answer_line(
+            {
+                "at": line.at,
+                "host": line.host,
+                "instance": line.instance,
+                "attempt": line.attempt,
+                "text": line.text,
+            }
+        )
+        return
+    text = Text(f"{line.host} ", style=HUES[sum(line.host.encode()) % len(HUES)])
+    text.append("" if options.quiet else f"{line.at:%H:%M:%S} ", "dim")
+    console.print(text.append(printable(line.text), "default"), no_wrap=True, overflow="ignore", crop=False)
 
 
 def widest(columns: Sequence[Column], rows: Sequence[Sequence[str]], kept: Sequence[int]) -> int:

@@ -63,6 +63,14 @@ class RunNotFound(YardError):
     """The yard knows no such run."""
 
 
+class NobodyFound(YardError):
+    """The account knows nobody of that name."""
+
+
+class HostNotFound(YardError):
+    """The yard has no such host."""
+
+
 class RunAmbiguous(YardError):
     """Several runs may be meant; `candidates` are their ids, newest first."""
 

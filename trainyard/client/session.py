@@ -12,6 +12,8 @@ from botocore.config import Config
 from trainyard.client.errors import Denied, NoAnswer, NoCredentials, NoRegion
 
 CONFIG = Config(retries={"mode": "standard", "max_attempts": 4})
+HASTY = Config(retries={"max_attempts": 0}, connect_timeout=1, read_timeout=2)
+"""For who would rather have no answer than wait."""
 NOT_FOUND = (
     exceptions.NoCredentialsError,
     exceptions.PartialCredentialsError,
@@ -38,14 +40,22 @@ class Session:
 
     boto: boto3.Session
     endpoint: str | None = None
+    patient: bool = True
     _made: dict[tuple[str, str], Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @classmethod
-    def of(cls, profile: str | None = None, region: str | None = None, endpoint: str | None = None) -> Self:
-        """What is not said is taken from the environment and ~/.aws, as boto3 does. Raises NoCredentials when there is
-        no such profile."""
+    def of(
+        cls,
+        profile: str | None = None,
+        region: str | None = None,
+        endpoint: str | None = None,
+        *,
+        patient: bool = True,
+    ) -> Self:
+        """What is not said is taken from the environment and ~/.aws, as boto3 does. Who is not `patient` gets NoAnswer
+        after two seconds. Raises NoCredentials when there is no such profile."""
         try:
-            return cls(boto3.Session(profile_name=profile, region_name=region), endpoint)
+            return cls(boto3.Session(profile_name=profile, region_name=region), endpoint, patient)
         except exceptions.ProfileNotFound as error:
             raise NoCredentials(str(error), "~/.aws/config does not have it", SIGN_IN) from error
 
@@ -68,8 +78,9 @@ class Session:
         return self._made[kind, service]
 
     def _make(self, kind: str, service: str) -> Any:
+        config = CONFIG if self.patient else HASTY
         try:
-            made = getattr(self.boto, kind)(service, endpoint_url=self.endpoint, config=CONFIG)
+            made = getattr(self.boto, kind)(service, endpoint_url=self.endpoint, config=config)
         except exceptions.NoRegionError as error:
             next_step = "export AWS_REGION=us-east-1 (or where you have deployed), or aws configure"
             raise NoRegion("no region is set", "a yard is in one region", next_step) from error

@@ -111,6 +111,18 @@ def checked(path: Path, given: object, bucket: str | None) -> LocalJob:
     return LocalJob(path, placed, job, tuple(packages), warnings)
 
 
+def as_file(admitted: Mapping[str, Any]) -> dict[str, Any]:
+    """job.json as a person would have written it: without what nobody may say."""
+    written: dict[str, Any] = {
+        key: as_file(value) if isinstance(value, Mapping) else value
+        for key, value in admitted.items()
+        if value is not None
+    }
+    if isinstance(written.get("hardware"), dict):
+        written["hardware"].pop("zones", None)
+    return written
+
+
 def refused(path: Path, faults: tuple[Fault, ...]) -> JobRefused:
     return JobRefused(InputFaults(str(path), faults, so="").reason, faults, path)
 

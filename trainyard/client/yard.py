@@ -10,6 +10,7 @@ from typing import Any
 from trainyard.client import source, submission
 from trainyard.client.bucket import Tell, silent
 from trainyard.client.deployment import Deployment
+from trainyard.client.errors import RunNotFound
 from trainyard.client.run import Run
 from trainyard.client.source import LocalJob
 from trainyard.client.submission import Upload
@@ -33,6 +34,25 @@ class Yard(Deployment):
         local = source.read(job, changes=changes(set, name, labels, resume), bucket=self.bucket.name)
         return self.run(self.upload(local).run).started()
 
+    def again(
+        self,
+        run: str,
+        *,
+        set: Mapping[str, Any] | None = None,  # noqa: A002 - as the command has it
+        name: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        resume: bool = False,
+    ) -> Run:
+        """A new run of a run's job, changed as `submit` changes it; with `resume` from its last checkpoint. Raises
+        RunNotFound where nothing is known of the run, JobRefused."""
+        admitted = self.bucket.json(f"runs/{run}/job.json")
+        if admitted is None:
+            raise RunNotFound(f"there is no job of {run}", "it was refused, or is not there", "trainyard ls")
+        asked = changes(set, name, labels, run if resume else None)
+        document = source.changed(Path(f"{admitted['name']}.json"), source.as_file(admitted), asked)
+        local = source.checked(Path(f"{admitted['name']}.json"), document, self.bucket.name)
+        return self.run(self.upload(local).run)
+
     def upload(self, local: LocalJob, tell: Tell = silent) -> Upload:
         """The first half of submit."""
         return submission.upload(self.bucket, local, tell)
@@ -55,6 +75,12 @@ class Yard(Deployment):
     def run(self, run: str, workflow: str = "train") -> Run:
         """The run of this id; whether there is one is not asked."""
         return Run(self, f"{self.workflows[workflow].replace(':stateMachine:', ':execution:')}:{run}")
+
+    def newest(self, count: int, workflow: str = "train") -> list[str]:
+        """The ids of so many runs at most, newest first: one call."""
+        client = self.session.client("stepfunctions")
+        listed = client.list_executions(stateMachineArn=self.workflows[workflow], maxResults=count)
+        return [str(each["name"]) for each in listed["executions"]]
 
     def runs(self, workflow: str = "train") -> list[Run]:
         """All runs that Step Functions still knows, newest first."""

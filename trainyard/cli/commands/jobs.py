@@ -55,7 +55,7 @@ def init(
     folder: Annotated[Path, typer.Argument(help="Where to put them.")] = Path(),
     example: Annotated[Example, typer.Option(help="What it trains.")] = Example.LINE,
 ) -> None:
-    """Begin a job: a job file, a program and a little data to start from."""
+    """Begin a job: write a job file, a program and data."""
     from trainyard.cli import examples, terminal
 
     written = examples.write(example, folder)
@@ -69,7 +69,10 @@ def init(
 
 
 def check(options: Options, job: File, changes: Changes = None) -> None:
-    """Say every fault of a job file at once. It asks no cloud."""
+    """Say every fault of a job file at once.
+
+    It asks no cloud, so it needs no account. Exits with 3 where there are faults.
+    """
     from trainyard.cli import terminal
     from trainyard.client import source
     from trainyard.client.errors import JobRefused
@@ -102,9 +105,9 @@ def submit(
     ] = None,
     detach: Annotated[bool, typer.Option("--detach", "-d", help="Return once it has begun.")] = False,
 ) -> None:
-    """Send a job with its program and data, and follow the run.
+    """Start a run of a job, and follow it.
 
-    The run's id is said at once. What the bucket has already is not sent again. Ctrl-C leaves the run alone.
+    The program and data beside the job file go along. The run's id is said at once. What the bucket has already is not sent again. Ctrl-C leaves the run alone.
     """
     from trainyard.cli import following, runs, terminal
     from trainyard.client import source

@@ -44,6 +44,8 @@ LAST_PART = r"[A-Za-z0-9_.-]{1,40}"
 """Of the name of a parameter that holds a secret (core/model/names.py)."""
 IMAGE = rf"{AMI}|(?!ami-){RUN_ID}"
 """An image's id, or what a run or a family may be called."""
+BUILDER_TYPES = ("g4dn.xlarge", "g5.xlarge", "g6.xlarge", "m7i.xlarge")
+"""What an image is made on, unless its recipe says so."""
 CPU_TYPES_BY_DEFAULT = ("m7i.xlarge", "m6i.xlarge", "m7a.xlarge")
 
 SHIPPED = "training.programs."

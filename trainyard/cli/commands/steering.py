@@ -1,0 +1,67 @@
+"""A run that there is, taken further: stopped, resumed, run again with other arguments."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from trainyard.cli.command import command
+from trainyard.cli.commands.jobs import Changes, Labels, Name
+from trainyard.cli.commands.looking import Run
+from trainyard.cli.options import Options
+
+Detach = Annotated[bool, typer.Option("--detach", "-d", help="Return once it has begun.")]
+
+
+def register(app: typer.Typer) -> None:
+    command(
+        app, "resume", "trainyard resume digits-1a2b3c4d", "trainyard resume @last --set limits.hours=12"
+    )(resume)
+    command(
+        app, "rerun", "trainyard rerun digits --set args.lr=0.01", "trainyard rerun @last --name wide -d"
+    )(rerun)
+
+
+def resume(options: Options, run: Run, changes: Changes = None, detach: Detach = False) -> None:
+    """Go on from a run's last checkpoint.
+
+    That is a new run of the same job, changed where --set says so.
+    """
+    again(options, run, changes, resumes=True, detach=detach)
+
+
+def rerun(
+    options: Options,
+    run: Run,
+    changes: Changes = None,
+    name: Name = None,
+    label: Labels = None,
+    detach: Detach = False,
+) -> None:
+    """Run the job of a run again, from the beginning.
+
+    With other arguments where --set says so.
+    """
+    again(options, run, changes, name=name, labels=label, resumes=False, detach=detach)
+
+
+def again(
+    options: Options,
+    run: str,
+    changes: list[str] | None,
+    *,
+    resumes: bool,
+    detach: bool,
+    name: str | None = None,
+    labels: list[str] | None = None,
+) -> None:
+    from trainyard.cli import following, runs
+    from trainyard.cli.commands.jobs import pairs, parsed
+
+    yard = options.find()
+    found = runs.find(yard, run)
+    new = yard.again(
+        found.id, set=parsed(changes), name=name, labels=dict(pairs(labels, "--label")), resume=resumes
+    )
+    following.begun(options, new, detach=detach)
