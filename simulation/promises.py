@@ -32,6 +32,8 @@ BILL_SECONDS, BILL_SHARE = 90.0, 0.03
 RIGHTLY_REFUSED = ("BakeUnderWay", "SnapshotRefused", "YardFull")
 """Another bake of the family goes on, the host to be imaged is gone or not there yet, or the yard has as many runs as
 it may: nothing was touched."""
+HAS_HOSTS = ("AwaitHosts", "Train")
+"""States of a run that waits neither for capacity nor for its place."""
 END = ("ended", "outcome", "error")
 """What a run's row says of its end."""
 
@@ -119,7 +121,12 @@ class Oracle:
             self.breaks(
                 Promise.TRUE_BOOKS, f"{key} has {sorted(after)}, and nobody has launched or asked for it"
             )
-        if key[1] != "run" or not before or not after or "ended" not in before:
+        if key[1] != "run" or not after:
+            return
+        state = after.get("state", {}).get("S")
+        if "waiting" in after and ("ended" in after or state in HAS_HOSTS):
+            self.breaks(Promise.TRUE_BOOKS, f"{key} says that the run waits, in {state}")
+        if not before or "ended" not in before:
             return
         said = END[:1] if self._was_stopped_at_its_end() else END
         was, now = ([row.get(each) for each in said] for row in (before, after))

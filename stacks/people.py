@@ -98,6 +98,7 @@ class PeopleStack(cdk.Stack):
         permissions.read_objects(policy, bucket, *READ)
         permissions.list_objects(policy, bucket, *READ)
         permissions.use_ledger(policy, self._storage.table, "GetItem", "Query")
+        permissions.list_runs(policy, self._storage.table)
         machines = [self._machine(word) for word in ALL_RUNS]
         permissions.allow(policy, ["states:ListExecutions", "states:DescribeStateMachine"], machines)
         executions = [self._executions(word) for word in ALL_RUNS]

@@ -13,6 +13,7 @@ from stacks.constructs.names import by_name
 from stacks.constructs.permissions import of_account
 from stacks.constructs.permissions.keys import key_of
 from stacks.settings import YardSettings
+from trainyard.core.model.names import BY_MONTH, LISTED
 
 WHO_READ = "CloudTrail data events tell who read what; a second bucket of logs would not."
 ENCRYPTED = "By AWS's own key, unless the yard is given one (kms_key)."
@@ -103,6 +104,13 @@ class StorageStack(cdk.Stack):
             encryption_key=self._key,
             deletion_protection=keep is cdk.RemovalPolicy.RETAIN,
             removal_policy=keep,
+        )
+        table.add_global_secondary_index(
+            index_name=BY_MONTH,
+            partition_key=dynamodb.Attribute(name=BY_MONTH, type=dynamodb.AttributeType.STRING),
+            sort_key=dynamodb.Attribute(name="created", type=dynamodb.AttributeType.STRING),
+            projection_type=dynamodb.ProjectionType.INCLUDE,
+            non_key_attributes=list(LISTED),
         )
         skip(table, {"CKV_AWS_119": ENCRYPTED})
         return table

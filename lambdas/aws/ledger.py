@@ -64,13 +64,14 @@ PACK, UNPACK = TypeSerializer(), FromDynamoDB()
 
 @dataclass(frozen=True)
 class Write:
-    """One row to write. `put` replaces the row; otherwise `values` are set on it (None removes nothing and
-    is left out). `unless` names an attribute that must not be there yet, `only` one that must, `same` one that must
-    have that value. `delete` removes it."""
+    """One row to write. `put` replaces the row; otherwise `values` are set on it (None removes nothing and is left
+    out), and the attributes in `without` are taken away. `unless` names an attribute that must not be there yet, `only`
+    one that must, `same` one that must have that value. `delete` removes it."""
 
     pk: str
     sk: str
     values: Mapping[str, Any] = field(default_factory=dict)
+    without: tuple[str, ...] = ()
     put: bool = False
     unless: str | None = None
     only: str | None = None
@@ -92,9 +93,14 @@ class AlreadyWrittenError(Exception):
 
 
 def run_row(
-    run: str, values: RunUpdate, *, unless: Literal["created", "cut_short", "ended"] | None = None
+    run: str,
+    values: RunUpdate,
+    *,
+    unless: Literal["created", "cut_short", "ended"] | None = None,
+    waits: bool = True,
 ) -> Write:
-    return Write(f"run#{run}", "run", values, unless=unless)
+    """`waits`: whether it may go on waiting; else what it has waited for is over, and goes from the row."""
+    return Write(f"run#{run}", "run", values, unless=unless, without=() if waits else ("waiting",))
 
 
 def open_row(run: str, kind: str, execution_arn: str, claim: Claim | None = None) -> Write:
@@ -329,6 +335,10 @@ class Ledger(Table):
             "UpdateExpression": "SET " + ", ".join(f"{alias} = :v{alias[2:]}" for alias in names),
             "ExpressionAttributeValues": {f":v{alias[2:]}": values[name] for alias, name in names.items()},
         }
+        if write.without:
+            gone = {f"#w{n}": name for n, name in enumerate(write.without)}
+            update["UpdateExpression"] += " REMOVE " + ", ".join(gone)
+            names |= gone
         if write.unless:
             names["#unless"] = write.unless
             update["ConditionExpression"] = "attribute_not_exists(#unless)"

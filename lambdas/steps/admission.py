@@ -14,6 +14,7 @@ from lambdas.core.run.records import RunRow, RunUpdate
 from lambdas.steps.observability import clock, logger, note
 from trainyard.core.model import names
 from trainyard.core.model.errors import AccessDenied, BudgetSpent, Refused, UsersFault
+from trainyard.core.values import wire
 from trainyard.core.values.lazy import dataclass
 from trainyard.core.values.validation import InputFaults
 
@@ -85,7 +86,7 @@ class Admission:
         has_it = isinstance(decided, Admitted)
         mine = None if isinstance(decided, Refused) else replace(claim, waits=not has_it)
         rows = [
-            run_row(self.given.run, values) if again else self._begun(values),
+            run_row(self.given.run, values, waits=not has_it) if again else self._begun(values),
             open_row(self.given.run, values["kind"], self.given.execution, mine),
             *((place_given(given_before),) if has_it else ()),
         ]
@@ -96,6 +97,8 @@ class Admission:
             "state": "Admit",
             "attempt": 1,
             "created": self.given.started,
+            "month": wire.stamp(self.given.started)[: len("2026-11")],
+            "name": _named(values),
             "execution_arn": self.given.execution,
             **values,
         }
@@ -103,3 +106,9 @@ class Admission:
 
     def _told(self, decided: Decided) -> Write:
         return event_row(self.given.run, note(decided.kind, decided.reason, at=clock()))
+
+
+def _named(values: RunUpdate) -> str | None:
+    """What it runs, for lists; None where that could not be read."""
+    job, imaging = values.get("job"), values.get("imaging")
+    return job.name if job else imaging.family if imaging else None

@@ -6,7 +6,8 @@ from datetime import datetime
 from typing import Any, Literal
 
 from lambdas.aws import s3
-from lambdas.aws.ledger import AlreadyWrittenError, Ledger, event_row, no_open_row, run_row
+from lambdas.aws.ledger import AlreadyWrittenError, Ledger, Write, event_row, no_open_row, run_row
+from lambdas.core.capacity.cost import bill
 from lambdas.core.edges.conclude import Concluded, ConcludeInput, NotConcluded
 from lambdas.core.run import outcome, steps
 from lambdas.core.run.outcome import Conclusion, Outcome
@@ -51,7 +52,11 @@ class RunEnd(RunFacts):
             "reason": how.reason,
             "ended": self.ended,
             "warnings": self.all_warnings,
+            "dollars": bill(self.hosts, now=self.now).dollars,
         }
+
+    def row_write(self, *, unless: Literal["ended"] | None) -> Write:
+        return run_row(self.run, self.values, unless=unless, waits=False)
 
     def write(self, summary: Mapping[str, Any], *, unless: Literal["ended"] | None = "ended") -> None:
         """summary.json, timeline.jsonl, plan.json with every pool that was asked; then the run's row, and the
@@ -66,7 +71,7 @@ class RunEnd(RunFacts):
             plan = wire.to_json(records.plan) | {"asked": records.asked()}
             s3.put_json(self.bucket, f"runs/{run}/plan.json", plan)
         entries = [event_row(run, entry) for entry in last]
-        ended = [run_row(run, self.values, unless=unless), *entries] if records else []
+        ended = [self.row_write(unless=unless), *entries] if records else []
         try:
             self.ledger.write(*ended, no_open_row(run))
         except AlreadyWrittenError:

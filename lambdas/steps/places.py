@@ -5,10 +5,10 @@ it has read, and the second finds another."""
 
 from datetime import datetime
 
-from lambdas.aws.ledger import AlreadyWrittenError
+from lambdas.aws.ledger import AlreadyWrittenError, run_row
 from lambdas.core.edges.common import Admitted
 from lambdas.core.edges.train import Waits
-from lambdas.core.run import places
+from lambdas.core.run import places, waiting
 from lambdas.core.run.places import Claim, YardLimits
 from lambdas.core.run.records import RunUpdate
 from lambdas.steps.admission import Admission
@@ -36,8 +36,14 @@ def admit(
             return admitted
         others = [claim for claim in claims if claim.run != run]
         decided = _decide(job, places.full(mine, others, limits), mine.created, now, admitted, limits)
-        if before and isinstance(decided, Waits):
-            return decided
+        if isinstance(decided, Waits):
+            told = waiting.for_place(
+                job, mine.created, seconds=decided.seconds, reason=decided.reason, now=now
+            )
+            if before:
+                ledger.write(run_row(run, {"waiting": told}))
+                return decided
+            values = {**values, "waiting": told}
         try:
             admitting.write_claim(decided, mine, values, number, again=is_written or before is not None)
         except AlreadyWrittenError:

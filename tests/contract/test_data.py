@@ -221,6 +221,82 @@ def test_a_query_finds_rows_in_the_order_of_their_sort_keys(cloud: Cloud, table:
     assert found["LastEvaluatedKey"] == row("run#e", "event#2")
 
 
+def test_an_index_has_the_rows_that_have_its_key_with_what_is_projected(cloud: Cloud) -> None:
+    """What lists of runs stand on; an index answers no consistent read."""
+    name = f"table-{uuid.uuid4().hex[:8]}"
+    dynamodb = cloud.client("dynamodb")
+    dynamodb.create_table(
+        TableName=name,
+        KeySchema=[{"AttributeName": "pk", "KeyType": "HASH"}, {"AttributeName": "sk", "KeyType": "RANGE"}],
+        AttributeDefinitions=[
+            {"AttributeName": each, "AttributeType": "S"} for each in ("pk", "sk", "month", "created")
+        ],
+        GlobalSecondaryIndexes=[
+            {
+                "IndexName": "month",
+                "KeySchema": [
+                    {"AttributeName": "month", "KeyType": "HASH"},
+                    {"AttributeName": "created", "KeyType": "RANGE"},
+                ],
+                "Projection": {"ProjectionType": "INCLUDE", "NonKeyAttributes": ["state", "waiting"]},
+            }
+        ],
+        BillingMode="PAY_PER_REQUEST",
+    )
+    for number in range(3):
+        made = {"month": {"S": "2026-11"}, "created": {"S": f"2026-11-0{number + 1}"}}
+        more = {"state": {"S": "Plan"}, "job": {"S": "long"}}
+        dynamodb.put_item(TableName=name, Item=row(f"run#{number}", **made, **more))
+    dynamodb.put_item(TableName=name, Item=row("run#0", "plan", created={"S": "2026-11-01"}))
+    waits = {
+        "TableName": name,
+        "Key": row("run#2"),
+        "ExpressionAttributeNames": {"#w": "waiting", "#s": "state"},
+    }
+    told = {"ExpressionAttributeValues": {":w": {"M": {}}, ":s": {"S": "Launch"}}}
+    dynamodb.update_item(**waits, **told, UpdateExpression="SET #w = :w, #s = :s")
+    asked = {
+        "TableName": name,
+        "IndexName": "month",
+        "KeyConditionExpression": "#m = :month AND created >= :since",
+        "ExpressionAttributeNames": {"#m": "month"},
+        "ExpressionAttributeValues": {":month": {"S": "2026-11"}, ":since": {"S": "2026-11-02"}},
+        "ScanIndexForward": False,
+        "Limit": 1,
+    }
+
+    def newest(**more: Any) -> dict[str, Any]:
+        """A page with the newest row, once the index has heard of what was written."""
+        page: dict[str, Any] = dynamodb.query(**asked, **more)
+        return page
+
+    eventually(lambda: "waiting" in newest()["Items"][0])
+    first = newest()
+    assert set(first["Items"][0]) == {"pk", "sk", "month", "created", "state", "waiting"}
+    assert set(first["LastEvaluatedKey"]) == {"pk", "sk", "month", "created"}
+    second = newest(ExclusiveStartKey=first["LastEvaluatedKey"])
+    assert [each["pk"]["S"] for page in (first, second) for each in page["Items"]] == ["run#2", "run#1"]
+    told = {"ExpressionAttributeValues": {":s": {"S": "Train"}}}
+    dynamodb.update_item(**waits, **told, UpdateExpression="SET #s = :s REMOVE #w")
+    eventually(lambda: "waiting" not in newest()["Items"][0])
+    with pytest.raises(ClientError, match="Consistent reads are not supported on global secondary indexes"):
+        dynamodb.query(**asked, ConsistentRead=True)
+
+
+def test_who_may_query_an_index_may_not_query_the_table(cloud: Cloud, table: str) -> None:
+    """Nor the other way round: each is a resource of its own."""
+    arn = f"arn:aws:dynamodb:{REGION}:{ACCOUNT}:table/{table}"
+    asked: dict[str, Any] = {
+        "TableName": table,
+        "KeyConditionExpression": "pk = :pk",
+        "ExpressionAttributeValues": {":pk": {"S": "run#a"}},
+    }
+    for resource, more in ((arn, {"IndexName": "month"}), (f"{arn}/index/month", {})):
+        who = cloud.acting_as({"Effect": "Allow", "Action": "dynamodb:Query", "Resource": resource})
+        with pytest.raises(ClientError, match="AccessDenied"):
+            cloud.client("dynamodb", who).query(**asked, **more)
+
+
 def test_a_versioned_object_keeps_what_it_was(cloud: Cloud) -> None:
     s3, bucket = cloud.client("s3"), f"versions-{uuid.uuid4().hex[:8]}"
     s3.create_bucket(Bucket=bucket)

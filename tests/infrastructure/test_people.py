@@ -117,3 +117,11 @@ def test_the_yard_is_found_by_one_parameter_that_is_written_last(yard: Assembly)
     assert set(told["workflows"]) == {"train", "bake", "snapshot", "launch", "retire"}
     assert set(told["policies"]) == set(PEOPLE)
     assert set(AS_TOLD) | {"yard", "bucket"} <= set(told)
+
+
+@pytest.mark.parametrize("who", PEOPLE)
+def test_everybody_may_list_runs(yard: Assembly, who: str) -> None:
+    queried = {
+        each.resource.rpartition("/")[2] for each in permissions(yard, who) if each.action == "dynamodb:Query"
+    }
+    assert "month" in queried

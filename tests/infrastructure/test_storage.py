@@ -1,6 +1,7 @@
 """What outlives everything else."""
 
 from tests.infrastructure.assembly import Assembly, Resource
+from trainyard.core.model.names import LISTED
 
 
 def bucket(yard: Assembly) -> Resource:
@@ -72,3 +73,14 @@ def test_unless_the_yard_is_for_trying_out(private_yard: Assembly) -> None:
     for gone in (bucket(private_yard), table(private_yard)):
         assert gone.whole["DeletionPolicy"] == "Delete"
     assert table(private_yard).properties.get("DeletionProtectionEnabled") is not True
+
+
+def test_runs_are_listed_by_month_without_their_jobs(yard: Assembly) -> None:
+    (index,) = table(yard).properties["GlobalSecondaryIndexes"]
+    assert index["IndexName"] == "month"
+    assert index["KeySchema"] == [
+        {"AttributeName": "month", "KeyType": "HASH"},
+        {"AttributeName": "created", "KeyType": "RANGE"},
+    ]
+    assert index["Projection"]["ProjectionType"] == "INCLUDE"
+    assert set(index["Projection"]["NonKeyAttributes"]) == set(LISTED)

@@ -104,8 +104,7 @@ whose change would replace it."""
 AS_DEPLOYED = {
     "KeySchema": [{"AttributeName": "pk", "KeyType": "HASH"}, {"AttributeName": "sk", "KeyType": "RANGE"}],
     "AttributeDefinitions": [
-        {"AttributeName": "pk", "AttributeType": "S"},
-        {"AttributeName": "sk", "AttributeType": "S"},
+        {"AttributeName": name, "AttributeType": "S"} for name in ("pk", "sk", "month", "created")
     ],
     "GroupDescription": "Hosts of the yard: no way in from outside",
 }

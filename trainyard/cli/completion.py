@@ -19,7 +19,7 @@ MOST = 50
 def complete_runs(context: typer.Context, incomplete: str) -> list[str]:
     """Ids of runs that begin like this, newest first. A yard that does not answer at once has none."""
     try:
-        found = ["@last", *_yard(context).newest(MOST)]
+        found = ["@last", *(run.id for run in _yard(context).list(limit=MOST))]
     except Exception:  # noqa: BLE001 - whatever is wrong, a person who presses Tab is not told of it
         return []
     return [each for each in found if each.startswith(incomplete)]

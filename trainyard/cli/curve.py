@@ -25,7 +25,7 @@ def drawn(samples: Sequence[Loss], *, room: int, height: int = HEIGHT) -> str:
 
 
 def overlaid(runs: Mapping[str, Sequence[Loss]], *, room: int, height: int = HEIGHT) -> str:
-    """The curves of several runs over each other, each of a letter that stands below; empty where none has two steps."""
+    """The curves of several runs over each other, each by a letter of its own; empty where none has two."""
     curves = {run: curve for run, samples in runs.items() if len(curve := passed_once(samples)) > 1}
     if not curves:
         return ""

@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from trainyard.client import Run, Yard
+    from trainyard.client import ListedRun, Run, Yard
 
 LAST = "@last"
+MOST = 10_000
+"""Runs of this month and the last that are looked through."""
 MOST_CANDIDATES = 8
 
 
@@ -16,30 +18,30 @@ def find(yard: Yard, word: str) -> Run:
     """The run that is meant. Raises RunNotFound, RunAmbiguous."""
     from trainyard.client import Run
 
-    if row := yard.row(word):
+    if word != LAST and (row := yard.row(word)):
         return Run(yard, str(row["execution_arn"]))
-    return yard.run(chosen(word, [run.id for run in yard.runs()]))
+    if word == LAST:
+        return Run(yard, chosen(word, yard.list(kind="train", limit=1)).arn)
+    return Run(yard, chosen(word, yard.list(limit=MOST)).arn)
 
 
-def chosen(word: str, ids: Sequence[str]) -> str:
-    """The one of these ids, newest first, that the word means. A job's name means its newest run. Raises RunNotFound,
+def chosen(word: str, listed: Sequence[ListedRun]) -> ListedRun:
+    """The one of these, newest first, that the word means; a job's name means its newest run. Raises RunNotFound,
     RunAmbiguous."""
     from trainyard.client.errors import RunAmbiguous, RunNotFound
 
-    if word in ids:
-        return word
-    if word == LAST and ids:
-        return ids[0]
-    if of_job := [each for each in ids if each.rpartition("-")[0] == word]:
+    if word == LAST and listed:
+        return listed[0]
+    if of_job := [run for run in listed if run.name == word and run.kind == "train"]:
         return of_job[0]
-    begun = [each for each in ids if each.startswith(word)]
+    begun = [run for run in listed if run.id.startswith(word)]
     if len(begun) == 1:
         return begun[0]
     if begun:
-        raise RunAmbiguous(f"{word} is no run's id", tuple(begun[:MOST_CANDIDATES]))
-    what = "there is no run yet" if word == LAST else f"the yard has no run {word}"
-    raise RunNotFound(what, _newest(ids), "trainyard ls, or trainyard submit JOB")
-
-
-def _newest(ids: Sequence[str]) -> str:
-    return f"the newest are {', '.join(ids[:3])}" if ids else "it has none at all"
+        raise RunAmbiguous(f"{word} is no run's id", tuple(run.id for run in begun[:MOST_CANDIDATES]))
+    newest = ", ".join(run.id for run in listed[:3])
+    raise RunNotFound(
+        "there is no run yet" if word == LAST else f"the yard has no run {word} of this month or the last",
+        f"the newest are {newest}" if newest else "it has none at all",
+        "trainyard ls, or trainyard submit JOB",
+    )

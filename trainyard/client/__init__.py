@@ -11,6 +11,7 @@ It prints nothing, and raises errors of one tree (trainyard.client.errors).
 
 from trainyard.client.errors import YardError
 from trainyard.client.execution import Execution, State
+from trainyard.client.listing import ListedRun, Waiting
 from trainyard.client.records import Event, Host, Progress, RunStatus
 from trainyard.client.run import Run
 from trainyard.client.session import Session
@@ -20,11 +21,13 @@ __all__ = [
     "Event",
     "Execution",
     "Host",
+    "ListedRun",
     "Progress",
     "Run",
     "RunStatus",
     "Session",
     "State",
+    "Waiting",
     "Yard",
     "YardError",
 ]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from trainyard.client import images
 from trainyard.client.errors import Denied
+from trainyard.client.overview import money_row
 from trainyard.client.preflight import Row, Verdict
 
 if TYPE_CHECKING:
@@ -68,8 +69,7 @@ def _alarms(yard: Yard) -> Row:
 
 
 def _money(yard: Yard) -> Row:
-    table = yard.session.resource("dynamodb").Table(yard.table)
-    money = table.get_item(Key={"pk": "patrol", "sk": "money"}).get("Item", {})
+    money = money_row(yard)
     found = (
         f"${float(money['dollars']):.2f} in {money['month']}" if money else "patrol has counted nothing yet"
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from trainyard.client.hosts import hosts
@@ -42,11 +43,22 @@ class Overview:
         yield "money", f"${self.dollars:.2f} in {self.month}" if self.month else "nothing counted yet"
 
 
+def money_row(yard: Yard) -> dict[str, Any]:
+    """What patrol has counted of a month: `month`, `dollars`; empty before it has."""
+    table = yard.session.resource("dynamodb").Table(yard.table)
+    return dict(table.get_item(Key={"pk": "patrol", "sk": "money"}).get("Item", {}))
+
+
+def money_of(yard: Yard) -> float:
+    """The dollars of this month so far, as patrol has counted them."""
+    row = money_row(yard)
+    return float(row["dollars"]) if row.get("month") == f"{datetime.now(UTC):%Y-%m}" else 0.0
+
+
 def of(yard: Yard) -> Overview:
     """By six calls and a few pages."""
     living = [host for host in hosts(yard) if host.state in ("pending", "running")]
-    table = yard.session.resource("dynamodb").Table(yard.table)
-    money = table.get_item(Key={"pk": "patrol", "sk": "money"}).get("Item", {})
+    money = money_row(yard)
     running = yard.session.client("stepfunctions").list_executions(
         stateMachineArn=yard.workflows["train"], statusFilter="RUNNING"
     )

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from trainyard.client.execution import Execution
-from trainyard.client.records import elapsed, run_row
+from trainyard.client.listing import Waiting
+from trainyard.client.records import elapsed
 
 ADVICE = {
     "NoOffer": "submit again with more hardware.instance_types, or a longer limits.wait_minutes",
@@ -42,20 +43,18 @@ class Reason:
 
 def reason_for(
     execution: Execution,
-    rows: Iterable[dict[str, Any]],
+    row: Mapping[str, Any],
     summary: Mapping[str, Any],
     *,
     saved: bool,
     now: datetime,
 ) -> Reason:
-    """`saved`: whether it has a checkpoint to go on from."""
-    rows = [*rows]
-    row = run_row(rows)
+    """`row` is the run's own in the ledger, `saved` whether it has a checkpoint to go on from."""
     if execution.is_over:
         return _ended(execution, row, summary, saved=saved)
-    attempt = int(row.get("attempt") or 1)
-    launched = any(each["sk"] == f"attempt#{attempt:04}" and each.get("launched") for each in rows)
-    return _goes_on(execution, row) if launched else _waits(execution, row, rows, attempt, now)
+    if row.get("waiting"):
+        return _waits(execution, Waiting.of(row["waiting"]), now)
+    return _goes_on(execution, row)
 
 
 def _ended(
@@ -89,20 +88,20 @@ def _goes_on(execution: Execution, row: Mapping[str, Any]) -> Reason:
     return Reason("running", (f"{execution.name} goes on: {state}, attempt {row.get('attempt') or 1}{at}.",))
 
 
-def _waits(
-    execution: Execution, row: Mapping[str, Any], rows: list[dict[str, Any]], attempt: int, now: datetime
-) -> Reason:
-    since = _minutes(elapsed(execution.started, now).total_seconds())
-    asked = [each for each in rows if each["sk"].startswith(f"intent#{attempt}#")]
-    refusals = [str(each.get("refusal")) for each in asked if each.get("answer") == "refused"]
-    refused = Counter(REFUSED.get(word, "refused") for word in refusals)
-    if not refused:
-        return Reason(
-            "running", (f"{execution.name} goes on: {row.get('state') or 'Starting'}, for {since}.",)
-        )
-    kinds = ", ".join(f"{count} {kind}" for kind, count in refused.most_common())
-    line = f"{execution.name} waits for hosts, for {since}: pools refused {refused.total()} times ({kinds})."
-    return Reason("waiting", (line,), (f"trainyard show {execution.name}",))
+def _waits(execution: Execution, waiting: Waiting, now: datetime) -> Reason:
+    since, until = _minutes(elapsed(waiting.since, now).total_seconds()), f"{waiting.until:%H:%M}"
+    asks = f"it asks again at {waiting.asks_after(now):%H:%M:%S}, and gives up at {until} UTC"
+    if waiting.what == "place":
+        lines = (f"{execution.name} waits {since} for its place in the yard: {waiting.reason}; {asks}.",)
+        return Reason("waiting", lines, ("trainyard ls shows the runs before it",))
+    kinds = Counter({REFUSED.get(kind, kind): count for kind, count in waiting.refused.items()})
+    counted = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
+    pools = f"{kinds.total()} pools refused ({counted})" if kinds else waiting.reason
+    advice = (
+        "more hardware.instance_types, or market: spot_then_on_demand, find room sooner",
+        f"trainyard stop {execution.name}",
+    )
+    return Reason("waiting", (f"{execution.name} waits {since}: {pools}; {asks}.",), advice)
 
 
 def _minutes(seconds: float) -> str:

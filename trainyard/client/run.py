@@ -137,7 +137,7 @@ class Run:
         """Why it is as it is, in lines for a person, and what to type next."""
         return reason_for(
             self.execution,
-            self.rows,
+            self.yard.row(self.id) or {},
             self.summary,
             saved=bool(self.json("checkpoints/latest.json")),
             now=datetime.now(UTC),

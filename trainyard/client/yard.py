@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from trainyard.client import source, submission
+from trainyard.client import listing, source, submission
 from trainyard.client.bucket import Tell, silent
 from trainyard.client.deployment import Deployment
 from trainyard.client.errors import RunNotFound
+from trainyard.client.listing import ListedRun
 from trainyard.client.run import Run
 from trainyard.client.source import LocalJob
 from trainyard.client.submission import Upload
@@ -76,13 +79,17 @@ class Yard(Deployment):
         """The run of this id; whether there is one is not asked."""
         return Run(self, f"{self.workflows[workflow].replace(':stateMachine:', ':execution:')}:{run}")
 
-    def newest(self, count: int, workflow: str = "train") -> list[str]:
-        """The ids of so many runs at most, newest first: one call."""
-        client = self.session.client("stepfunctions")
-        listed = client.list_executions(stateMachineArn=self.workflows[workflow], maxResults=count)
-        return [str(each["name"]) for each in listed["executions"]]
+    def list(
+        self, *, since: datetime | None = None, kind: str | None = None, limit: int = 50
+    ) -> tuple[ListedRun, ...]:
+        """The newest runs, of all kinds or of `train`, `bake`, `snapshot`, `launch`, that began since then, or since
+        last month did: by one call a month that is come to, and more only where a month's rows fill a page (1 MB)."""
+        now = datetime.now(UTC)
+        since = since or listing.last_month(now)
+        table = self.session.resource("dynamodb").Table(self.table)
+        return tuple(islice(listing.newest(table, since=since, now=now, kind=kind, page=limit), limit))
 
-    def runs(self, workflow: str = "train") -> list[Run]:
+    def runs(self, workflow: str = "train") -> Sequence[Run]:
         """All runs that Step Functions still knows, newest first."""
         pages = self.session.client("stepfunctions").get_paginator("list_executions")
         listed = pages.paginate(stateMachineArn=self.workflows[workflow])

@@ -11,6 +11,7 @@ from lambdas.core.capacity.cost import BilledHost
 from lambdas.core.capacity.plan import Offer, Plan, Refusal, RefusalKind
 from lambdas.core.run.outcome import Ending, Outcome, ending_of
 from lambdas.core.run.recovery import Trouble
+from lambdas.core.run.waiting import Waiting
 from trainyard.core.model import gang
 from trainyard.core.model.gang import PROGRAM_SILENT, Gang, Member, StopReason
 from trainyard.core.model.imaging import Imaging
@@ -44,7 +45,9 @@ class RunRow:
     of a launch is held. `outcome`, `error` and `reason` are how it ended. Of a bake: `recipe` is recipe.json and
     `recipe_sha256` that of the file, `published` how the image parameters were moved. `cut_short`: when it was learned
     that the execution was over before its Conclude. `imaging`: the host that becomes an image, of a snapshot or at the
-    end of a run."""
+    end of a run. `month` is that of `created`: by it lists find the run. `name` is the job's, the recipe's or the
+    family's. `pool`, `market`, `gang` (how many hosts) and `price` (dollars an hour of all of them) are those of its
+    last launch, `waiting` what it waits for while it has none, `dollars` what it has cost when it ended."""
 
     run: str
     kind: str
@@ -52,9 +55,17 @@ class RunRow:
     attempt: int
     created: datetime
     execution_arn: str
+    month: str = ""
+    name: str | None = None
     job: Job | None = None
     job_key: str | None = None
     warnings: tuple[str, ...] = ()
+    waiting: Waiting | None = None
+    pool: str | None = None
+    market: Market | None = None
+    gang: int | None = None
+    price: float | None = None
+    dollars: float | None = None
     deadline: datetime | None = None
     progress: Mapping[str, Any] | None = None
     image_id: str | None = None
@@ -83,9 +94,17 @@ class RunUpdate(TypedDict, total=False):
     attempt: int
     created: datetime
     execution_arn: str
+    month: str
+    name: str | None
     job: Job | None
     job_key: str | None
     warnings: tuple[str, ...]
+    waiting: Waiting
+    pool: str
+    market: Market
+    gang: int
+    price: float
+    dollars: float
     deadline: datetime
     progress: Mapping[str, Any]
     image_id: str | None

@@ -9,7 +9,7 @@ from typing import Any
 from lambdas import settings
 from lambdas.aws import s3, ssm
 from lambdas.aws.ec2 import images
-from lambdas.aws.ledger import AlreadyWrittenError, Ledger, event_row, run_row
+from lambdas.aws.ledger import AlreadyWrittenError, Ledger, event_row
 from lambdas.core.edges.bake import BakeConcluded
 from lambdas.core.edges.conclude import Concluded, ConcludeInput, NotConcluded
 from lambdas.core.images import bake, bake_summary
@@ -53,11 +53,11 @@ def _ended(end: RunEnd) -> RunEnd:
     if end.records is None:
         return end
     try:
-        end.ledger.write(run_row(end.run, end.values, unless="ended"))
+        end.ledger.write(end.row_write(unless="ended"))
         end.count()
     except AlreadyWrittenError:
         end = replace(end, records=end.ledger.read(end.run))
-        end.ledger.write(run_row(end.run, end.values))
+        end.ledger.write(end.row_write(unless=None))
     if end.records is None:
         return end
     attempt = end.records.run.attempt

@@ -28,8 +28,9 @@ from lambdas.core.capacity.plan import Offer, Part, Plan, RefusalKind, parts
 from lambdas.core.edges.common import AttemptInput
 from lambdas.core.edges.train import LaunchAnswer, PoolRefused
 from lambdas.core.edges.train import Launched as GangLaunched
-from lambdas.core.run import deadlines, readiness
-from lambdas.core.run.records import HostRow, IntentUpdate, Owner, Records
+from lambdas.core.run import deadlines, readiness, waiting
+from lambdas.core.run.records import HostRow, IntentUpdate, Owner, Records, RunUpdate
+from lambdas.core.run.waiting import Waiting
 from lambdas.settings import LaunchSettings
 from lambdas.steps.entry_point import entry_point
 from lambdas.steps.observability import clock, measure, note
@@ -121,8 +122,25 @@ def handler(given: AttemptInput) -> LaunchAnswer:
     step = _next_step(records, attempt, now)
     if isinstance(step, Try):
         return _ask(Asking(yard, ledger, records, attempt, step))
-    ledger.write(event_row(run, note(EVENTS[step.kind], step.reason, at=now, attempt=attempt)))
+    told = [event_row(run, note(EVENTS[step.kind], step.reason, at=now, attempt=attempt))]
+    if isinstance(step, TryLater):
+        told.append(run_row(run, {"waiting": _waiting(records, attempt, step, now)}))
+    ledger.write(*told)
     return step
+
+
+def _waiting(records: Records, attempt: int, step: TryLater, now: datetime) -> Waiting:
+    job = records.run.job
+    assert job is not None
+    return waiting.for_capacity(
+        records.refusals(attempt),
+        job,
+        since=records.searching_since(attempt, now),
+        deadline=deadlines.deadline(records, attempt, now),
+        seconds=step.seconds,
+        reason=step.reason,
+        now=now,
+    )
 
 
 def _next_step(records: Records, attempt: int, now: datetime) -> Try | TryLater | RetireFirst | GiveUp:
@@ -299,10 +317,20 @@ def _write_hosts(asking: Asking, launched: Launches) -> None:
         asking.event("launched", f"{_hosts(asking, launched)}{beside}", now, hosts=hosts),
         attempt_row(asking.run, asking.attempt, {"offer": known, "hosts": hosts, "launched": now}),
         asking.intent({"answer": "launched", "answered": now}),
+        run_row(asking.run, _of_the_gang(asking, launched), waits=False),
     )
     _count(launched)
     if asking.attempt > 1:
         measure(Metric.RECOVERIES, pool=offer.pool)
+
+
+def _of_the_gang(asking: Asking, launched: Launches) -> RunUpdate:
+    """For lists."""
+    prices = [host.price for host in asking.survivors]
+    for part, answer in launched:
+        prices += [part.price_of(answer.type).price] * len(answer.instances)
+    pool, market = asking.offer.pool, asking.offer.market
+    return {"pool": pool, "market": market, "gang": len(prices), "price": sum(prices)}
 
 
 def _count(launched: Launches) -> None:

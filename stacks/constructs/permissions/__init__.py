@@ -16,6 +16,7 @@ from aws_cdk import aws_s3 as s3
 from stacks.constructs.acknowledge import acknowledge
 from stacks.constructs.permissions import keys
 from stacks.constructs.permissions.holder import Holder
+from trainyard.core.model.names import BY_MONTH
 
 METRICS = "Trainyard"
 """The namespace of the hosts' metrics."""
@@ -128,6 +129,11 @@ def use_ledger(role: Holder, table: dynamodb.ITable, *calls: str) -> None:
     """`calls` are DynamoDB's own: GetItem, Query, PutItem, UpdateItem ..."""
     allow(role, [f"dynamodb:{call}" for call in calls], [table.table_arn])
     keys.use_for_rows(role, table, calls)
+
+
+def list_runs(role: Holder, table: dynamodb.ITable) -> None:
+    """By the ledger's index of months."""
+    allow(role, ["dynamodb:Query"], [f"{table.table_arn}/index/{BY_MONTH}"])
 
 
 def read_parameters(role: Holder, name: str, *actions: str) -> None:

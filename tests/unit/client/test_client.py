@@ -124,3 +124,57 @@ def test_hosts_stand_in_the_order_of_their_roles() -> None:
     hosts = [replace(HOST, role=role) for role in roles] + [replace(HOST, attempt=0, role="worker 1")]
     ranked = [host.role for host in sorted(hosts, key=lambda host: host.rank)]
     assert ranked == ["worker 1", "chief 0", "worker 2", "worker 10", "ps 0", "evaluator 0", ""]
+
+
+def listed(number: int, day: int, **more: Any) -> dict[str, Any]:
+    """As DynamoDB answers it."""
+    row = {
+        "pk": f"run#digits-{number}",
+        "sk": "run",
+        "kind": "train",
+        "state": "Launch",
+        "created": f"2026-11-{day:02}T12:00:00.000Z",
+        "month": "2026-11",
+        "execution_arn": EXECUTION,
+        **more,
+    }
+    return {name: {"S": value} for name, value in row.items()} | {"attempt": {"N": "1"}}
+
+
+def queried(yard: Yard, months: list[list[dict[str, Any]]]) -> tuple[Stubber, list[dict[str, Any]]]:
+    """What the index answers month by month, and which months it was asked for."""
+    client, asked = yard.session.resource("dynamodb").meta.client, []
+    stub = Stubber(client)
+    for rows in months:
+        stub.add_response("query", {"Items": rows, "Count": len(rows)})
+    client.meta.events.register(
+        "provide-client-params.dynamodb.Query",
+        lambda params, **_: asked.append(dict(params)),
+    )
+    return stub, asked
+
+
+def test_a_list_asks_for_one_page_of_each_month_that_it_comes_to() -> None:
+    session = Session(
+        boto3.Session(aws_access_key_id="a", aws_secret_access_key="b", region_name="us-east-1")
+    )
+    yard = yard_of(session)
+    stub, asked = queried(yard, [[], [listed(2, 3), listed(1, 2)]])
+    with stub:
+        found = yard.list()
+        stub.assert_no_pending_responses()
+    assert [run.id for run in found] == ["digits-2", "digits-1"]
+    assert {each["IndexName"] for each in asked} == {"month"}
+    assert not any("ConsistentRead" in each for each in asked)
+    assert (found[0].arn, found[0].kind, found[0].attempt, found[0].waiting) == (EXECUTION, "train", 1, None)
+
+
+def test_a_list_that_is_full_asks_for_no_earlier_month() -> None:
+    session = Session(
+        boto3.Session(aws_access_key_id="a", aws_secret_access_key="b", region_name="us-east-1")
+    )
+    yard = yard_of(session)
+    stub, asked = queried(yard, [[listed(2, 3), listed(1, 2)]])
+    with stub:
+        assert len(yard.list(limit=2, since=NOON - timedelta(days=900))) == 2
+    assert [each["Limit"] for each in asked] == [2]

@@ -107,7 +107,8 @@ def submit(
 ) -> None:
     """Start a run of a job, and follow it.
 
-    The program and data beside the job file go along. The run's id is said at once. What the bucket has already is not sent again. Ctrl-C leaves the run alone.
+    The program and data beside the job file go along; what the bucket has already is not sent again. The run's id is
+    said at once. Ctrl-C leaves the run alone.
     """
     from trainyard.cli import following, runs, terminal
     from trainyard.client import source

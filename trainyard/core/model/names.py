@@ -1,4 +1,4 @@
-"""What runs may be called, how the functions that conclude them are, and where secrets lie."""
+"""What runs may be called, how the functions that conclude them are, where secrets lie, and how runs are listed."""
 
 import re
 from datetime import datetime
@@ -18,6 +18,13 @@ SERVICE_LINKED_ROLES = {
     "ec2fleet.amazonaws.com": "AWSServiceRoleForEC2Fleet",
 }
 """The roles that EC2 acts through, which an account has once, by the service that takes them."""
+BY_MONTH = "month"
+"""The ledger's index of runs: by the attribute of that name, in the order of `created`."""
+LISTED = (
+    "kind", "state", "attempt", "execution_arn", "name", "outcome", "error", "reason", "ended", "progress",
+    "waiting", "pool", "market", "gang", "price", "dollars", "image", "cut_short",
+)  # fmt: skip
+"""What of a run's row the index has, beside all keys."""
 ARCHIVE = re.compile(r"archive-(i-[^-]+)-\d{10}")
 
 

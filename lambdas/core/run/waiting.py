@@ -1,0 +1,68 @@
+"""What a run waits for that has no hosts: room in EC2's pools, or its place in the yard. For who looks at it."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import field
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from lambdas.core.capacity.plan import Refusal
+from trainyard.core.model.job import Job
+from trainyard.core.values.lazy import dataclass
+
+
+class WaitsFor(StrEnum):
+    CAPACITY = "capacity"
+    PLACE = "place"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Waiting:
+    """`since` when, when it `asks` next and every so many `seconds` from then on, `until` when at most; `refused`: how
+    many pools have refused last, by the kind of the refusal."""
+
+    what: WaitsFor
+    since: datetime
+    asks: datetime
+    seconds: int
+    until: datetime
+    reason: str
+    refused: Mapping[str, int] = field(default_factory=dict)
+
+
+def for_capacity(
+    refusals: Sequence[Refusal],
+    job: Job,
+    *,
+    since: datetime,
+    deadline: datetime,
+    seconds: int,
+    reason: str,
+    now: datetime,
+) -> Waiting:
+    """`refusals` are those of this search, oldest first, which goes on in so many `seconds`."""
+    last = {refusal.offer: refusal.kind.value for refusal in refusals}
+    return Waiting(
+        what=WaitsFor.CAPACITY,
+        since=since,
+        asks=now + timedelta(seconds=seconds),
+        seconds=seconds,
+        until=min(since + _patience(job), deadline),
+        reason=reason,
+        refused=dict(Counter(last.values())),
+    )
+
+
+def for_place(job: Job, created: datetime, *, seconds: int, reason: str, now: datetime) -> Waiting:
+    return Waiting(
+        what=WaitsFor.PLACE,
+        since=created,
+        asks=now + timedelta(seconds=seconds),
+        seconds=seconds,
+        until=created + _patience(job),
+        reason=reason,
+    )
+
+
+def _patience(job: Job) -> timedelta:
+    return timedelta(minutes=job.limits.wait_minutes)

@@ -1,0 +1,89 @@
+"""What a run's row says while it waits, and that it says nothing of it any more once it has its hosts."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from simulation.aws.dynamodb import Key
+from simulation.aws.dynamodb.values import Item, plain
+from simulation.scenarios import Scenario, job
+from simulation.story import Story, tell
+from simulation.template import YardTemplate
+from simulation.yard import Yard
+
+TWO = {"strategy": "multi_worker", "workers": 2}
+TWO_HOSTS = 8.0
+"""vCPUs of a gang of two g6.xlarge."""
+
+
+class Rows:
+    """Every state of the rows of runs, in order."""
+
+    def __init__(self) -> None:
+        self.seen: dict[str, list[Mapping[str, Any]]] = {}
+
+    def watch(self, yard: Yard) -> None:
+        yard.dynamodb.on_change.append(lambda _, key, before, after: self._look(key, after))
+
+    def _look(self, key: Key, after: Item | None) -> None:
+        if key[1] == "run" and after and key[0].startswith("run#"):
+            row = {name: plain(value) for name, value in after.items()}
+            self.seen.setdefault(key[0].removeprefix("run#"), []).append(row)
+
+    def waits(self) -> dict[str, list[Mapping[str, Any]]]:
+        """What each run that has waited has waited for, as its row said it."""
+        found = {run: [row["waiting"] for row in rows if "waiting" in row] for run, rows in self.seen.items()}
+        return {run: told for run, told in found.items() if told}
+
+
+def told(template: YardTemplate, *, spot: float) -> tuple[Story, Rows]:
+    """Two runs of two hosts at once, in an account with that quota of vCPUs with a GPU, all of it spot."""
+    rows = Rows()
+
+    def begin(yard: Yard) -> None:
+        rows.watch(yard)
+        for code in yard.ec2.pools.quotas:
+            yard.ec2.pools.quotas[code] = (
+                spot if yard.ec2.catalogue.facts.quotas[code].market == "spot" else 0.0
+            )
+        for number in range(2):
+            yard.upload(f"jobs/r{number}.json", job(f"r{number}", TWO, hardware={"market": "spot"}))
+
+    return tell(template, Scenario("waiting", "two runs, one of which waits", begin, gang=2)), rows
+
+
+def test_a_run_without_room_says_who_refused_and_when_it_asks_again(yard: YardTemplate) -> None:
+    story, rows = told(yard, spot=TWO_HOSTS)
+    assert not story.broken
+    ((run, waits),) = rows.waits().items()
+    first, last = waits[0], waits[-1]
+    assert (first["what"], set(first["refused"])) == ("capacity", {"quota"})
+    assert first["since"] < first["asks"] <= first["until"]
+    assert last["asks"] > first["asks"]
+    assert last["since"] == first["since"]
+    assert "asking again in" in last["reason"]
+    ended = rows.seen[run][-1]
+    assert "waiting" not in ended
+    assert (ended["outcome"], ended["gang"], ended["market"]) == ("succeeded", 2, "spot")
+    assert ended["price"] > 0
+    assert ended["dollars"] > 0
+
+
+def test_rows_of_runs_are_found_by_their_month_and_name(yard: YardTemplate) -> None:
+    _, rows = told(yard, spot=2 * TWO_HOSTS)
+    for run, states in rows.seen.items():
+        assert {row["month"] for row in states} == {states[0]["created"][:7]}
+        assert re.fullmatch(r"r\d", states[0]["name"]), run
+
+
+@pytest.mark.parametrize("limits", [{"most_runs": 1, "most_hosts": 0}, {"most_runs": 0, "most_hosts": 3}])
+def test_a_run_without_a_place_says_so(yard: YardTemplate, limits: dict[str, int]) -> None:
+    story, rows = told(yard.limited(**limits), spot=2 * TWO_HOSTS)
+    assert not story.broken
+    ((run, waits),) = rows.waits().items()
+    assert {each["what"] for each in waits} == {"place"}
+    assert [each["asks"] for each in waits] == sorted({each["asks"] for each in waits})
+    assert "before it" in waits[0]["reason"]
+    assert "waiting" not in rows.seen[run][-1]

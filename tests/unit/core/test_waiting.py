@@ -1,0 +1,90 @@
+"""What a run without hosts waits for, as who looks at it is told."""
+
+import dataclasses
+
+from lambdas.core.capacity.plan import Refusal, RefusalKind
+from lambdas.core.run import waiting
+from lambdas.core.run.records import RunRow
+from lambdas.core.run.waiting import Waiting, WaitsFor
+from tests.unit.core.facts import NOON, after, job
+from trainyard.client import listing
+from trainyard.core.model.names import LISTED
+from trainyard.core.values import wire
+
+
+def refusal(offer: int, kind: RefusalKind, round_: int = 0) -> Refusal:
+    return Refusal(offer=offer, round=round_, kind=kind, code="", reason="", at=after(round_))
+
+
+def test_a_pool_counts_once_by_what_it_said_last() -> None:
+    said = [
+        refusal(0, RefusalKind.UNSUPPORTED),
+        refusal(1, RefusalKind.THROTTLED),
+        refusal(2, RefusalKind.CAPACITY),
+        refusal(1, RefusalKind.CAPACITY, 1),
+        refusal(2, RefusalKind.CAPACITY, 1),
+    ]
+    found = waiting.for_capacity(
+        said,
+        job(limits={"hours": 2, "dollars": 3, "wait_minutes": 30}),
+        since=NOON,
+        deadline=after(7200),
+        seconds=60,
+        reason="all 2 open pools refused",
+        now=after(10),
+    )
+    assert found.refused == {"unsupported": 1, "capacity": 2}
+    assert (found.what, found.since, found.asks, found.until) == (
+        WaitsFor.CAPACITY,
+        NOON,
+        after(70),
+        after(1800),
+    )
+
+
+def test_it_waits_no_longer_than_the_run_may_last() -> None:
+    patient = job(limits={"hours": 1, "dollars": 3, "wait_minutes": 600})
+    found = waiting.for_capacity(
+        [], patient, since=NOON, deadline=after(3600), seconds=60, reason="", now=NOON
+    )
+    assert found.until == after(3600)
+
+
+def test_for_its_place_it_waits_from_its_beginning() -> None:
+    found = waiting.for_place(
+        job(limits={"hours": 1, "dollars": 3, "wait_minutes": 5}),
+        NOON,
+        seconds=30,
+        reason="full",
+        now=after(60),
+    )
+    assert (found.since, found.asks, found.until, found.refused) == (NOON, after(90), after(300), {})
+
+
+def test_a_client_reads_what_a_function_has_written() -> None:
+    written = Waiting(
+        what=WaitsFor.CAPACITY,
+        since=NOON,
+        asks=after(60),
+        seconds=60,
+        until=after(150),
+        reason="no room",
+        refused={"capacity": 18},
+    )
+    row = wire.to_json(written)
+    read = listing.Waiting.of(row)
+    assert {name: getattr(read, name) for name in row} == {name: getattr(written, name) for name in row}
+    assert [read.asks_after(after(seconds)) for seconds in (0, 60, 61, 500)] == [
+        after(60),
+        after(60),
+        after(120),
+        after(150),
+    ]
+
+
+def test_what_a_list_shows_is_a_part_of_the_runs_row_and_not_its_job() -> None:
+    fields = {each.name for each in dataclasses.fields(RunRow)}
+    assert set(LISTED) <= fields
+    assert not {"job", "recipe", "imaging"} & set(LISTED)
+    shown = {each.name for each in dataclasses.fields(listing.ListedRun)} - {"id", "arn", "created"}
+    assert shown <= set(LISTED)

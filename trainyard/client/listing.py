@@ -1,0 +1,141 @@
+"""The yard's runs as its ledger lists them, month by month."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from math import ceil
+from typing import Any, Self
+
+from boto3.dynamodb.conditions import Attr, Key
+
+from trainyard.client.records import Progress, progress_in
+
+INDEX = "month"
+"""Of the ledger, and the attribute that it is by: docs/contracts/ledger.md."""
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """What a run without hosts waits for, `capacity` or `place`: since when, until when at most, when it asks next and
+    every so many seconds from then on; how many pools refused last, by the kind of their refusal."""
+
+    what: str
+    since: datetime
+    asks: datetime
+    seconds: int
+    until: datetime
+    reason: str
+    refused: Mapping[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any]) -> Self:
+        """From the attribute `waiting`."""
+        return cls(
+            what=row["what"],
+            since=datetime.fromisoformat(row["since"]),
+            asks=datetime.fromisoformat(row["asks"]),
+            seconds=int(row["seconds"]),
+            until=datetime.fromisoformat(row["until"]),
+            reason=row["reason"],
+            refused={kind: int(pools) for kind, pools in row.get("refused", {}).items()},
+        )
+
+    def asks_after(self, now: datetime) -> datetime:
+        """When it asks next, as seen now."""
+        late = max(0, ceil((now - self.asks).total_seconds() / self.seconds))
+        return min(self.asks + timedelta(seconds=late * self.seconds), max(self.until, self.asks))
+
+
+@dataclass(frozen=True)
+class ListedRun:
+    """One run in a list, as the ledger knew it a moment ago. `name` is that of its job, recipe or family; `pool`,
+    `market`, `gang` (how many hosts) and `price` (dollars an hour of all of them) are those of its last launch,
+    `dollars` what it has cost when it ended."""
+
+    id: str
+    arn: str
+    kind: str
+    created: datetime
+    state: str
+    attempt: int
+    name: str | None
+    outcome: str | None
+    error: str | None
+    reason: str | None
+    ended: datetime | None
+    progress: Progress | None
+    waiting: Waiting | None
+    pool: str | None
+    market: str | None
+    gang: int | None
+    price: float | None
+    dollars: float | None
+    image: str | None
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any]) -> Self:
+        """From the index."""
+        return cls(
+            id=str(row["pk"]).removeprefix("run#"),
+            arn=row["execution_arn"],
+            kind=row["kind"],
+            created=datetime.fromisoformat(row["created"]),
+            state=row["state"],
+            attempt=int(row["attempt"]),
+            name=row.get("name"),
+            outcome=row.get("outcome"),
+            error=row.get("error"),
+            reason=row.get("reason"),
+            ended=datetime.fromisoformat(row["ended"]) if row.get("ended") else None,
+            progress=progress_in(row),
+            waiting=Waiting.of(row["waiting"]) if row.get("waiting") else None,
+            pool=row.get("pool"),
+            market=row.get("market"),
+            gang=int(row["gang"]) if row.get("gang") is not None else None,
+            price=_number(row.get("price")),
+            dollars=_number(row.get("dollars")),
+            image=row.get("image") or None,
+        )
+
+
+def newest(table: Any, *, since: datetime, now: datetime, kind: str | None, page: int) -> Iterator[ListedRun]:
+    """The runs that began since then, newest first; a month is asked for when it is come to, in pages of so many rows,
+    or where only those of a kind are wanted in the largest. `table` is boto3's."""
+    begin = _stamp(since)
+    for month in _months(since, now):
+        query: dict[str, Any] = {
+            "IndexName": INDEX,
+            "KeyConditionExpression": Key(INDEX).eq(month) & Key("created").gte(begin),
+            "ScanIndexForward": False,
+        }
+        query |= {"Limit": page} if kind is None else {"FilterExpression": Attr("kind").eq(kind)}
+        while True:
+            answer = table.query(**query)
+            yield from map(ListedRun.of, answer["Items"])
+            if "LastEvaluatedKey" not in answer:
+                break
+            query["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
+
+
+def last_month(now: datetime) -> datetime:
+    """When the month before this one began."""
+    this = now.astimezone(UTC).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+    return (this - timedelta(days=1)).replace(day=1)
+
+
+def _months(since: datetime, now: datetime) -> Iterator[str]:
+    """From now's back to that of `since`."""
+    first, month = since.astimezone(UTC), now.astimezone(UTC).replace(day=1)
+    while (month.year, month.month) >= (first.year, first.month):
+        yield f"{month:%Y-%m}"
+        month = (month - timedelta(days=1)).replace(day=1)
+
+
+def _stamp(at: datetime) -> str:
+    return at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _number(value: Any) -> float | None:
+    return None if value is None else float(value)
