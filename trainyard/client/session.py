@@ -9,6 +9,7 @@ import boto3
 from botocore import exceptions
 from botocore.config import Config
 
+from trainyard.client import grants
 from trainyard.client.errors import Denied, NoAnswer, NoCredentials, NoRegion
 
 CONFIG = Config(retries={"mode": "standard", "max_attempts": 4})
@@ -95,7 +96,7 @@ def _not_sent(exception: Exception, **_: Any) -> None:
     if isinstance(exception, NOT_FOUND):
         raise NoCredentials("no credentials", str(exception), SIGN_IN) from exception
     if isinstance(exception, exceptions.ConnectionError | exceptions.HTTPClientError):
-        next_step = "look at AWS_ENDPOINT_URL and the network; a local cloud: python -m localcloud status"
+        next_step = "look at AWS_ENDPOINT_URL and the network; of a local cloud: trainyard local status"
         raise NoAnswer("no answer", str(exception).rstrip("."), next_step) from exception
 
 
@@ -107,6 +108,6 @@ def _refused(parsed: dict[str, Any], model: Any, **_: Any) -> None:
     if code in NOT_ACCEPTED:
         raise NoCredentials(f"AWS did not accept the credentials ({code})", message, SIGN_IN)
     if code in NOT_ALLOWED:
-        raise Denied(
-            f"{action} was denied", message, "ask for this permission, or choose another AWS_PROFILE"
-        )
+        told, on = grants.ACTION.search(message), grants.RESOURCE.search(message)
+        action = told[1] if told else action
+        raise Denied(f"{action} was denied", message, grants.advice(action, on[1] if on else ""))

@@ -73,7 +73,9 @@ def snapshot(
         ),
     ],
     name: Annotated[str | None, typer.Option("--name", help="The family of the image.")] = None,
-    then: Annotated[Then, typer.Option(help="What becomes of the host.")] = Then.KEEP,
+    then: Annotated[
+        Then, typer.Option(metavar="WORD", help="keep, stop or terminate the host then.")
+    ] = Then.KEEP,
     detach: Detach = False,
 ) -> None:
     """Make an image of a host as it is.

@@ -112,7 +112,9 @@ def logs(
 def get(
     options: Options,
     run: Run,
-    part: Annotated[Part, typer.Argument(help="What of it.")] = Part.MODEL,
+    part: Annotated[
+        Part, typer.Argument(metavar="PART", show_choices=False, help="model, checkpoints, logs or tensorboard.")
+    ] = Part.MODEL,
     folder: Annotated[Path | None, typer.Argument(help="Where to: PART in a folder of the run's id.")] = None,
 ) -> None:
     """Fetch the model of a run, or what else it left.
