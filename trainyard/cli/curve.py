@@ -31,7 +31,9 @@ def overlaid(runs: Mapping[str, Sequence[Loss]], *, room: int, height: int = HEI
         return ""
     figure = _figure([*curves.values()], room, height)
     for letter, curve in zip(LETTERS, curves.values(), strict=False):
-        figure.scatter([float(step) for step, _ in curve], [loss for _, loss in curve], marker=letter)
+        first, last = curve[0][0], curve[-1][0]
+        steps = [first + (last - first) * place / figure.width for place in range(figure.width + 1)]
+        figure.scatter(steps, [between(curve, step) for step in steps], marker=letter)
     names = "  ".join(f"{letter}: {run}" for letter, run in zip(LETTERS, curves, strict=False))
     return f"{_lines(figure)}\n{names}"
 
@@ -46,6 +48,13 @@ def passed_once(samples: Sequence[Loss]) -> list[Loss]:
             kept.pop()
         kept.append(sample)
     return kept
+
+
+def between(curve: Sequence[Loss], step: float) -> float:
+    """The loss at a step, on the straight line between the samples beside it."""
+    after = next((index for index, sample in enumerate(curve) if sample[0] >= step), len(curve) - 1)
+    (left, before), (right, then) = curve[max(after - 1, 0)], curve[after]
+    return then if right == left else before + (then - before) * (step - left) / (right - left)
 
 
 def _figure(curves: Sequence[Sequence[Loss]], room: int, height: int) -> plotille.Figure:

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 HUES = ("green", "cyan", "magenta", "yellow", "blue")
 WIDEST = 10_000
+GAP = 2
+"""Between columns."""
 WIDTH_OF_A_FILE = 120
 """A file has no width, and tables need one."""
 
@@ -83,6 +85,8 @@ class Column:
 
 def table(columns: Sequence[Column], rows: Sequence[Sequence[str]], styles: Sequence[str] = ()) -> None:
     """As much of it as fits the terminal; all of it in a pipe. `styles` has one for each row."""
+    if not rows and console.is_terminal:
+        return
     room = console.width if console.is_terminal or "COLUMNS" in os.environ else None
     made = laid_out(columns, rows, room, styles)
     console.print(made, width=room or WIDEST, soft_wrap=False, crop=False)
@@ -108,7 +112,8 @@ def laid_out(
 
 def finding(verdict: str, colour: str, subject: str, found: str, needed: str, step: str) -> None:
     """One thing that was looked at: how it is, what it should be and, where these differ, what to type."""
-    console.print(f"[{colour}]{verdict:<8}[/] [bold]{escape(subject)}[/]: {escape(printable(found))}")
+    head = f"[{colour}]{verdict:<8}[/] [bold]{escape(subject)}[/]: {escape(printable(found))}"
+    console.print(head, soft_wrap=not console.is_terminal)
     if verdict != "ready":
         console.print(f"         needed: {printable(needed)}", markup=False, style="dim")
     if step:
@@ -135,14 +140,14 @@ def log_line(line: LogLine, options: Options) -> None:
 
 def widest(columns: Sequence[Column], rows: Sequence[Sequence[str]], kept: Sequence[int]) -> int:
     """What these columns take."""
-    return sum(_width(columns, rows, index) + 1 for index in kept)
+    return sum(_width(columns, rows, index) + GAP for index in kept) - GAP
 
 
 def fitting(columns: Sequence[Column], rows: Sequence[Sequence[str]], room: int | None) -> list[int]:
     """The columns that fit into so many characters: those of rank 0 in any case."""
     kept = [*range(len(columns))]
     for rank in sorted({column.rank for column in columns} - {0}, reverse=True):
-        if room is None or widest(columns, rows, kept) <= room + 1:
+        if room is None or widest(columns, rows, kept) <= room:
             break
         kept = [index for index in kept if columns[index].rank != rank]
     return kept
@@ -159,14 +164,19 @@ def say(line: str) -> None:
         console.print()
         line = line[1:]
     if console.is_terminal:
-        console.print(line)
+        console.print(line, soft_wrap=False)
     else:
         console.print(f"{datetime.now(UTC):%H:%M:%S} {Text.from_markup(line).plain}", markup=False)
 
 
 def hint(line: str) -> None:
-    """What to type next, beside the answer."""
+    """What to type next, beside the answer: not broken, so that it can be copied."""
     beside.print(line, markup=False, style="dim")
+
+
+def note(line: str) -> None:
+    """A sentence beside the answer."""
+    beside.print(line, markup=False, style="dim", soft_wrap=False)
 
 
 def quote(text: str) -> None:
@@ -177,8 +187,9 @@ def quote(text: str) -> None:
 
 def failed(error: YardError) -> None:
     """What went wrong, what it means, what to do now; without a traceback."""
-    beside.print(f"[bold red]{escape(printable(error.what))}[/]")
-    beside.print(f"{printable(error.means)}\nNext: {printable(error.next_step)}", markup=False)
+    beside.print(Text(printable(error.what), "bold red"), soft_wrap=False)
+    beside.print(Text(printable(error.means)), soft_wrap=False)
+    beside.print(f"Next: {printable(error.next_step)}", markup=False)
 
 
 class Phases:

@@ -103,7 +103,7 @@ class Run:
 
     def status(self) -> RunStatus:
         """Everything that is known of it now."""
-        execution, rows = self.execution, self.rows
+        execution, rows, metrics = self.execution, self.rows, self.metrics
         states = {each["InstanceId"]: each["State"]["Name"] for each in self.yard.instances(self.id)}
         hosts = records.hosts_in(rows, self._roles(rows), states)
         row = records.run_row(rows)
@@ -114,8 +114,8 @@ class Run:
             states=self.states,
             hosts=tuple(sorted(hosts, key=lambda host: host.rank)),
             timeline=records.timeline_in(rows),
-            progress=records.progress_in(row),
-            losses=tuple(records.losses_in(self.metrics)),
+            progress=records.further(records.progress_in(row), records.progress_in({"progress": metrics})),
+            losses=tuple(records.losses_in(metrics)),
         )
 
     def follow(self, every: float = 2.0) -> Iterator[RunStatus]:

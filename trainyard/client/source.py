@@ -19,7 +19,7 @@ from typing import IO, Any
 from trainyard.client.errors import FileUnreadable, JobRefused
 from trainyard.core.jobfile import check, document
 from trainyard.core.jobfile.references import HEAD_BYTES, program_findings
-from trainyard.core.model.job import Job
+from trainyard.core.model.job import Job, Strategy
 from trainyard.core.model.job_fields import PLACEHOLDER, is_here
 from trainyard.core.values.validation import Fault, InputFaults
 
@@ -28,6 +28,12 @@ LEFT_OUT = frozenset(
     "__pycache__ .git .hg .svn .venv venv .ipynb_checkpoints .mypy_cache .pytest_cache .ruff_cache".split()  # noqa: SIM905
 )
 """Folders that are never part of a program or of data."""
+OF_PARAMETER_SERVERS = (
+    ("cluster", "chief"),
+    ("hardware", "cpu_instance_types"),
+    ("hardware", "cpu_roles"),
+)
+"""Keys that an admitted job has in any case, and a file with this strategy alone."""
 ENDS = {"programs": ".tar.gz", "data": "/"}
 """What keys end with, by where they begin."""
 NAMED = re.compile(r"s3://([^/]+)/")
@@ -112,14 +118,21 @@ def checked(path: Path, given: object, bucket: str | None) -> LocalJob:
 
 
 def as_file(admitted: Mapping[str, Any]) -> dict[str, Any]:
-    """job.json as a person would have written it: without what nobody may say."""
+    """job.json as a person may write it: without what nobody may say, or only with parameter servers."""
+    written = _said(admitted)
+    written["hardware"].pop("zones", None)
+    if written["cluster"]["strategy"] != Strategy.PARAMETER_SERVER:
+        for section, key in OF_PARAMETER_SERVERS:
+            written[section].pop(key, None)
+    return written
+
+
+def _said(admitted: Mapping[str, Any]) -> dict[str, Any]:
     written: dict[str, Any] = {
-        key: as_file(value) if isinstance(value, Mapping) else value
+        key: _said(value) if isinstance(value, Mapping) else value
         for key, value in admitted.items()
         if value is not None
     }
-    if isinstance(written.get("hardware"), dict):
-        written["hardware"].pop("zones", None)
     return written
 
 

@@ -96,9 +96,7 @@ def cost(
     total = sum(total for _, _, total in sums)
     terminal.console.print(f"{dollars(total)} by {len(runs)} runs that began in {begin:%B %Y}", markup=False)
     if counted is not None and not options.quiet:
-        terminal.hint(
-            f"Patrol has counted {dollars(counted)} of hosts this month, runs that go on and all else included."
-        )
+        terminal.note(f"All hosts of this month, those of runs that go on, too: {dollars(counted)}")
 
 
 # --- what is typed

@@ -113,7 +113,8 @@ def get(
     options: Options,
     run: Run,
     part: Annotated[
-        Part, typer.Argument(metavar="PART", show_choices=False, help="model, checkpoints, logs or tensorboard.")
+        Part,
+        typer.Argument(metavar="PART", show_choices=False, help="model, checkpoints, logs or tensorboard."),
     ] = Part.MODEL,
     folder: Annotated[Path | None, typer.Argument(help="Where to: PART in a folder of the run's id.")] = None,
 ) -> None:

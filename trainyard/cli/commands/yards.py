@@ -123,7 +123,9 @@ def destroy(
 def grant(
     options: Options,
     who: Annotated[str, typer.Argument(metavar="WHO", help="role/NAME, user/NAME or group/NAME of IAM.")],
-    level: Annotated[Level, typer.Argument(metavar="LEVEL", show_choices=False, help="viewer, user or operator.")],
+    level: Annotated[
+        Level, typer.Argument(metavar="LEVEL", show_choices=False, help="viewer, user or operator.")
+    ],
 ) -> None:
     """Let somebody of IAM use the yard.
 
