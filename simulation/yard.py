@@ -280,6 +280,7 @@ class Yard:
     ) -> None:
         described = {"key": key, "size": size, "etag": etag, "version-id": version}
         detail = {"version": "0", "bucket": {"name": bucket}, "object": described, "reason": "PutObject"}
+        detail["requester"] = ACCOUNT
         self.events.emit("aws.s3", detail_type, detail, [f"arn:{PARTITION}:s3:::{bucket}"])
         folder, _, run = key.removesuffix("/order.json").partition("/")
         if folder == "runs" and key.endswith("/order.json"):

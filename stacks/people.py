@@ -15,11 +15,14 @@ from stacks.constructs.permissions.hosts import end_hosts, enter_hosts, mark_hos
 from stacks.settings import YardSettings
 from stacks.storage import StorageStack
 from trainyard import __version__
+from trainyard.core.model import submitter
 
 BY_NAME = "Of this yard, by its name: executions, logs and versions come into being later."
 ALL_RUNS = ("train", "launch", "snapshot", "bake", "retire")
 READ = ("runs/", "jobs/", "images/", "programs/", "data/")
-UPLOADED = ("jobs/", "programs/", "data/")
+OWN_JOBS = tuple(f"{submitter.FOLDER}${{{key}}}/" for key in ("aws:username", "aws:userid"))
+"""Where IAM holds users of the account and sessions of roles to their own names: by it the yard knows who asked."""
+UPLOADED = (*OWN_JOBS, "programs/", "data/")
 
 
 class PeopleStack(cdk.Stack):
@@ -125,12 +128,14 @@ class PeopleStack(cdk.Stack):
         permissions.give_up_uploads(policy, bucket, *UPLOADED)
         permissions.delete_objects(policy, bucket, "programs/", "data/")
         permissions.keep_secrets(policy, self._settings.yard)
-        self._start_and_stop(policy, "train", "launch", "snapshot")
+        self._start(policy, "launch", "snapshot")
+        self._stop(policy, "train", "launch", "snapshot")
 
     def _operate(self, policy: PeoplesPolicy) -> None:
         bucket, yard = self._storage.bucket, self._settings.yard
         permissions.write_objects(policy, bucket, "images/")
-        self._start_and_stop(policy, "bake", "retire")
+        self._start(policy, "train", "bake", "retire")
+        self._stop(policy, "bake", "retire")
         end_hosts(policy, yard)
         start_hosts(policy, yard, key=self._settings.kms_key)
         mark_hosts(policy, yard, hold.TAG)
@@ -139,8 +144,11 @@ class PeopleStack(cdk.Stack):
         read = ["sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes"]
         permissions.allow(policy, read, [letters])
 
-    def _start_and_stop(self, policy: PeoplesPolicy, *words: str) -> None:
+    def _start(self, policy: PeoplesPolicy, *words: str) -> None:
+        """Whoever starts an execution of train by hand has no name that IAM vouches for."""
         permissions.allow(policy, ["states:StartExecution"], [self._machine(word) for word in words])
+
+    def _stop(self, policy: PeoplesPolicy, *words: str) -> None:
         executions = [self._executions(word) for word in words]
         permissions.allow(policy, ["states:StopExecution"], executions, because=BY_NAME)
 

@@ -16,6 +16,11 @@ def handler(upload: Upload) -> Submitted:
     bakes = uploaded.key.startswith("images/")
     machine = yard.bake_state_machine_arn if bakes else yard.train_state_machine_arn
     run, started = submission.start(
-        machine, yard.bucket_name, uploaded.key, version=uploaded.version_id, etag=uploaded.etag
+        machine,
+        yard.bucket_name,
+        uploaded.key,
+        version=uploaded.version_id,
+        etag=uploaded.etag,
+        requester=None if bakes else upload.detail.requester,
     )
     return Submitted(run=run, started=started)

@@ -98,7 +98,7 @@ class Admission:
             "attempt": 1,
             "created": self.given.started,
             "month": wire.stamp(self.given.started)[: len("2026-11")],
-            "name": _named(values),
+            **_listed(values),
             "execution_arn": self.given.execution,
             **values,
         }
@@ -108,7 +108,9 @@ class Admission:
         return event_row(self.given.run, note(decided.kind, decided.reason, at=clock()))
 
 
-def _named(values: RunUpdate) -> str | None:
-    """What it runs, for lists; None where that could not be read."""
+def _listed(values: RunUpdate) -> RunUpdate:
+    """What lists show of what it runs; nothing where that could not be read."""
     job, imaging = values.get("job"), values.get("imaging")
-    return job.name if job else imaging.family if imaging else None
+    if job:
+        return {"name": job.name, "labels": job.labels}
+    return {"name": imaging.family if imaging else None}

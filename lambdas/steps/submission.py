@@ -7,7 +7,9 @@ from trainyard.core.model import tokens
 from trainyard.core.model.errors import AccessDenied
 
 
-def start(machine: str, bucket: str, key: str, *, version: str | None, etag: str) -> tuple[str, bool]:
+def start(
+    machine: str, bucket: str, key: str, *, version: str | None, etag: str, requester: str | None = None
+) -> tuple[str, bool]:
     """The run, and whether it was started now. What cannot be read is started too: Admit refuses it, so that the user
     finds an execution that says why."""
     denied = None
@@ -21,7 +23,7 @@ def start(machine: str, bucket: str, key: str, *, version: str | None, etag: str
     is_about(run)
     where = "recipe_key" if key.startswith("images/") else "job_key"
     execution_input = {where: key, "version_id": version, "etag": etag, "denied": denied}
-    given = {name: value for name, value in execution_input.items() if value}
+    given = {name: value for name, value in (execution_input | {"requester": requester}).items() if value}
     started = states.start(machine, run, given)
     logger.info("%s %s", run, "started" if started else "was started before", extra={"key": key})
     return run, started

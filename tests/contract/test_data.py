@@ -244,9 +244,8 @@ def test_an_index_has_the_rows_that_have_its_key_with_what_is_projected(cloud: C
         BillingMode="PAY_PER_REQUEST",
     )
     for number in range(3):
-        made = {"month": {"S": "2026-11"}, "created": {"S": f"2026-11-0{number + 1}"}}
-        more = {"state": {"S": "Plan"}, "job": {"S": "long"}}
-        dynamodb.put_item(TableName=name, Item=row(f"run#{number}", **made, **more))
+        item = row(f"run#{number}", month={"S": "2026-11"}, created={"S": f"2026-11-0{number + 1}"})
+        dynamodb.put_item(TableName=name, Item=item | {"state": {"S": "Plan"}, "job": {"S": "long"}})
     dynamodb.put_item(TableName=name, Item=row("run#0", "plan", created={"S": "2026-11-01"}))
     waits = {
         "TableName": name,

@@ -402,3 +402,24 @@ def test_a_policy_variable_has_its_value_in_the_request(cloud: Cloud) -> None:
     for source in ("host/AROAOTHER:i-1", "host/${aws:userid}", f"host/{me}x"):
         with pytest.raises(ClientError, match="AccessDenied"):
             events.put_events(Entries=[event(Source=source)])
+
+
+def test_a_user_of_the_account_is_held_to_her_own_name(cloud: Cloud) -> None:
+    """And is known by her id, too; where the name of another begins like hers is another's."""
+    bucket, iam = "iam-matrix", cloud.client("iam")
+    mine = [f"arn:aws:s3:::{bucket}/by/${{{key}}}/*" for key in ("aws:username", "aws:userid")]
+    user = iam.create_user(UserName="alice")["User"]
+    policy = {"Version": "2012-10-17", "Statement": [allow("s3:PutObject", mine)]}
+    iam.put_user_policy(UserName="alice", PolicyName="own", PolicyDocument=json.dumps(policy))
+    key = iam.create_access_key(UserName="alice")["AccessKey"]
+    s3 = cloud.client("s3", Credentials(key["AccessKeyId"], key["SecretAccessKey"]))
+    try:
+        for own in ("by/alice/x.yaml", "by/alice/deep/er.yaml", f"by/{user['UserId']}/x.yaml"):
+            s3.put_object(Bucket=bucket, Key=own, Body=b"")
+        for other in ("by/bob/x.yaml", "by/alicea/x.yaml", "by/alice", "by/x.yaml", "x.yaml", "by/*/x.yaml"):
+            with pytest.raises(ClientError, match="AccessDenied"):
+                s3.put_object(Bucket=bucket, Key=other, Body=b"")
+    finally:
+        iam.delete_access_key(UserName="alice", AccessKeyId=key["AccessKeyId"])
+        iam.delete_user_policy(UserName="alice", PolicyName="own")
+        iam.delete_user(UserName="alice")

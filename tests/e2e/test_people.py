@@ -10,6 +10,7 @@ import pytest
 from tests.e2e.runs import Runs
 from trainyard.client import Yard
 from trainyard.client.errors import Denied
+from trainyard.client.identity import jobs_folder
 from trainyard.client.session import Session
 
 POLICIES = {"viewer": ("Viewer",), "user": ("User",), "operator": ("User", "Operator")}
@@ -52,9 +53,15 @@ def test_a_user_trains_what_a_viewer_sees_and_an_operator_ends_a_host_of(
     seen = people["viewer"].run(run.id)
     assert not seen.execution.is_over
     assert seen.json("job.json")["name"] == "of-a-user"
+    (listed,) = (each for each in people["viewer"].list() if each.id == run.id)
+    assert (listed.submitter, listed.name) == ("user", "of-a-user")
     with pytest.raises(Denied, match="states:StopExecution"):
         seen.stop()
-    (host,) = (each["InstanceId"] for each in people["viewer"].instances(run.id))
+    ((host, tags),) = (
+        (each["InstanceId"], {tag["Key"]: tag["Value"] for tag in each["Tags"]})
+        for each in people["viewer"].instances(run.id)
+    )
+    assert tags["trainyard:submitter"] == "user"
     for who in ("viewer", "user"):
         with pytest.raises(Denied, match="ec2:TerminateInstances"):
             people[who].session.client("ec2").terminate_instances(InstanceIds=[host])
@@ -62,6 +69,7 @@ def test_a_user_trains_what_a_viewer_sees_and_an_operator_ends_a_host_of(
     assert ended["TerminatingInstances"][0]["CurrentState"]["Name"] in ("shutting-down", "terminated")
     finished = seen.wait(240, every=0.5)
     assert finished.succeeded, finished.why()
+    assert finished.summary["submitter"] == "user"
 
 
 def upload(key: str) -> Callable[[Yard], object]:
@@ -99,12 +107,18 @@ def become(yard: Yard) -> object:
 
 
 DEEDS: list[tuple[str, Callable[[Yard], object], set[str]]] = [
-    ("upload a job", upload("jobs/broken.json"), {"user", "operator"}),
+    (
+        "upload a job",
+        lambda yard: upload(f"{jobs_folder(yard.session)}broken.json")(yard),
+        {"user", "operator"},
+    ),
+    ("upload a job as somebody else", upload("jobs/by/root/broken.json"), set()),
+    ("upload a job as nobody", upload("jobs/broken.json"), set()),
     ("upload a program", upload("programs/one.zip"), {"user", "operator"}),
     ("upload data", upload("data/one"), {"user", "operator"}),
     ("upload a recipe", upload("images/broken.json"), {"operator"}),
     ("write what a run says", upload("runs/mine/summary.json"), set()),
-    ("start a run by hand", start("train"), {"user", "operator"}),
+    ("start a run by hand", start("train"), {"operator"}),
     ("launch", start("launch"), {"user", "operator"}),
     ("bake", start("bake"), {"operator"}),
     ("write the ledger", row, set()),

@@ -76,8 +76,19 @@ def test_nobody_touches_what_the_yard_says_of_runs_or_what_it_is_made_of(yard: A
 def test_only_an_operator_is_root_on_hosts(yard: Assembly, who: str) -> None:
     for each in permissions(yard, who):
         assert not (each.action == "s3:PutObject" and "images" in each.resource), each
-        assert not (each.action == "states:StartExecution" and each.resource.endswith("-bake")), each
+        assert not (each.action == "states:StartExecution" and "BakeWorkflow" in each.resource), each
         assert each.action not in ("ssm:StartSession", "ec2:TerminateInstances"), each
+
+
+@pytest.mark.parametrize("who", ["user", "operator"])
+def test_job_files_go_where_iam_vouches_for_who_has_put_them(yard: Assembly, who: str) -> None:
+    put = {
+        each.resource.partition("/")[2] for each in permissions(yard, who) if each.action == "s3:PutObject"
+    }
+    own = {"jobs/by/${aws:username}/*", "jobs/by/${aws:userid}/*"}
+    assert {each for each in put if each.startswith("jobs")} == own
+    starts = {each.resource for each in permissions(yard, who) if each.action == "states:StartExecution"}
+    assert any("TrainWorkflow" in each for each in starts) is (who == "operator")
 
 
 def test_a_viewer_changes_nothing(yard: Assembly) -> None:

@@ -187,8 +187,8 @@ def quote(text: str) -> None:
 
 def failed(error: YardError) -> None:
     """What went wrong, what it means, what to do now; without a traceback."""
-    beside.print(Text(printable(error.what), "bold red"), soft_wrap=False)
-    beside.print(Text(printable(error.means)), soft_wrap=False)
+    for text, style in ((error.what, "bold red"), (error.means, "")):
+        beside.print(Text(printable(text), style), soft_wrap=not beside.is_terminal)
     beside.print(f"Next: {printable(error.next_step)}", markup=False)
 
 

@@ -54,7 +54,7 @@ LOWEST: Mapping[str, tuple[str, ...]] = {
     ),
 }
 """The actions that a level has and none below it."""
-OPERATORS = re.compile(r"/images/|:[\w-]+-(?:bake|retire)\b")
+OPERATORS = re.compile(r"/images/|:[\w-]+-(?:bake|retire)\b|stateMachine:[\w-]+-train\b")
 """Resources of which an operator alone may change anything."""
 ACTION = re.compile(r"perform:? ([a-z0-9-]+:\w+)")
 RESOURCE = re.compile(r"on resource: \"?([^\s\"]+)")

@@ -52,7 +52,8 @@ class Waiting:
 class ListedRun:
     """One run in a list, as the ledger knew it a moment ago. `name` is that of its job, recipe or family; `pool`,
     `market`, `gang` (how many hosts) and `price` (dollars an hour of all of them) are those of its last launch,
-    `dollars` what it has cost when it ended."""
+    `dollars` what it has cost when it ended. `submitter` is what IAM calls who asked for it (`unknown` where it vouches
+    for nobody)."""
 
     id: str
     arn: str
@@ -61,6 +62,8 @@ class ListedRun:
     state: str
     attempt: int
     name: str | None
+    submitter: str | None
+    labels: Mapping[str, str]
     outcome: str | None
     error: str | None
     reason: str | None
@@ -85,6 +88,8 @@ class ListedRun:
             state=row["state"],
             attempt=int(row["attempt"]),
             name=row.get("name"),
+            submitter=row.get("submitter"),
+            labels=dict(row.get("labels") or {}),
             outcome=row.get("outcome"),
             error=row.get("error"),
             reason=row.get("reason"),

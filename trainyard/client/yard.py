@@ -13,6 +13,7 @@ from trainyard.client import listing, source, submission
 from trainyard.client.bucket import Tell, silent
 from trainyard.client.deployment import Deployment
 from trainyard.client.errors import RunNotFound
+from trainyard.client.identity import jobs_folder
 from trainyard.client.listing import ListedRun
 from trainyard.client.run import Run
 from trainyard.client.source import LocalJob
@@ -57,8 +58,8 @@ class Yard(Deployment):
         return self.run(self.upload(local).run)
 
     def upload(self, local: LocalJob, tell: Tell = silent) -> Upload:
-        """The first half of submit."""
-        return submission.upload(self.bucket, local, tell)
+        """The first half of submit. The job goes where the yard knows the caller by it."""
+        return submission.upload(self.bucket, local, jobs_folder(self.session), tell)
 
     def bake(self, recipe: Path | str) -> Run:
         """Upload the recipe, which bakes an image, or finds that the current one is what a bake would make: the

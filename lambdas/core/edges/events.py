@@ -177,7 +177,10 @@ class UploadedObject:
 
 @dataclass(frozen=True, kw_only=True)
 class UploadDetail:
+    """`requester` is the account that has put it there."""
+
     object: UploadedObject
+    requester: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

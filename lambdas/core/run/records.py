@@ -47,7 +47,9 @@ class RunRow:
     that the execution was over before its Conclude. `imaging`: the host that becomes an image, of a snapshot or at the
     end of a run. `month` is that of `created`: by it lists find the run. `name` is the job's, the recipe's or the
     family's. `pool`, `market`, `gang` (how many hosts) and `price` (dollars an hour of all of them) are those of its
-    last launch, `waiting` what it waits for while it has none, `dollars` what it has cost when it ended."""
+    last launch, `waiting` what it waits for while it has none, `dollars` what it has cost when it ended. `submitter` is
+    who asked for a training run, for whom IAM vouches (core/model/submitter.py), `requester` the account that S3 told
+    of."""
 
     run: str
     kind: str
@@ -59,6 +61,9 @@ class RunRow:
     name: str | None = None
     job: Job | None = None
     job_key: str | None = None
+    submitter: str | None = None
+    requester: str | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     waiting: Waiting | None = None
     pool: str | None = None
@@ -98,6 +103,9 @@ class RunUpdate(TypedDict, total=False):
     name: str | None
     job: Job | None
     job_key: str | None
+    submitter: str
+    requester: str | None
+    labels: Mapping[str, str]
     warnings: tuple[str, ...]
     waiting: Waiting
     pool: str

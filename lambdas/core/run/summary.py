@@ -98,6 +98,9 @@ def summarise(
     return head(facts) | {
         "job": row.job.name if row and row.job else None,
         "job_key": row.job_key if row else None,
+        "submitter": row.submitter if row else None,
+        "requester": row.requester if row else None,
+        "labels": dict(row.labels) if row else {},
         "warnings": list(facts.all_warnings),
         "restarts": max(0, len(facts.attempts) - 1),
         "attempts": attempts(facts, reached=steps["done"]),
@@ -134,6 +137,7 @@ def notice(summary: Mapping[str, Any]) -> tuple[str, str]:
     lines = [
         f"{summary['run']} {summary['outcome']} after {_span(summary['seconds'])}.",
         f"Reason: {summary['reason']}",
+        *([f"Asked for by: {summary['submitter']}."] if summary["submitter"] else []),
         *(f"Warning: {warning}" for warning in summary["warnings"]),
         f"Attempts: {len(summary['attempts'])}. {_steps_in_words(steps, summary['resume'])}.",
         f"Cost: {_money(cost['dollars'])} for {cost['hours']:.3f} host hours, on demand {on_demand}{whose}.",

@@ -19,6 +19,7 @@ from lambdas.steps.entry_point import entry_point
 from trainyard.core.jobfile import check, references
 from trainyard.core.jobfile.check import JobSource
 from trainyard.core.jobfile.references import PrefixFacts, SourceFacts
+from trainyard.core.model import submitter
 from trainyard.core.model.errors import JobRefused, Refused
 from trainyard.core.model.job import Job
 from trainyard.core.model.names import secret_parameter
@@ -40,7 +41,7 @@ def handler(given: AdmitInput) -> Admitted | Waits | Refused:
     values: RunUpdate = {
         "kind": "train",
         "job": None if isinstance(job, InputFaults) else job,
-        "job_key": source.job_key if isinstance(source, JobSource) else None,
+        **_asked_for(source),
         "warnings": warnings,
     }
     if isinstance(job, InputFaults):
@@ -55,6 +56,14 @@ def handler(given: AdmitInput) -> Admitted | Waits | Refused:
         if job.checkpoints.resume:
             _go_on_from(job.checkpoints.resume, run, yard.bucket_name)
     return answer
+
+
+def _asked_for(source: JobSource | InputFaults) -> RunUpdate:
+    """By whom, as far as IAM vouches for it, and by which file."""
+    if isinstance(source, InputFaults):
+        return {"submitter": submitter.UNKNOWN}
+    who = submitter.of_key(source.job_key)
+    return {"job_key": source.job_key, "submitter": who, "requester": source.requester}
 
 
 def _limits(yard: TrainAdmitSettings) -> YardLimits:

@@ -34,7 +34,7 @@ from lambdas.core.run.waiting import Waiting
 from lambdas.settings import LaunchSettings
 from lambdas.steps.entry_point import entry_point
 from lambdas.steps.observability import clock, measure, note
-from trainyard.core.model import gang, policy, tokens
+from trainyard.core.model import gang, policy, submitter, tokens
 from trainyard.core.model.gang import Gang
 from trainyard.core.model.instance_types import instance_type
 from trainyard.core.model.job import Job
@@ -367,9 +367,11 @@ def _tags(asking: Asking, part: Part, now: datetime) -> dict[str, str]:
     a host needs no ledger to be understood."""
     dearest = max(choice.price for choice in part.choices)
     lease = deadlines.deadline(asking.records, asking.attempt, now) + deadlines.MARGIN
-    kind = asking.records.run.kind
-    quiet = {} if kind == "train" else {"trainyard:kind": kind}
-    return quiet | {
+    row = asking.records.run
+    own = {} if row.kind == "train" else {"trainyard:kind": row.kind}
+    if row.submitter:
+        own["trainyard:submitter"] = submitter.tag(row.submitter)
+    return own | {
         "trainyard:yard": asking.yard.yard,
         "trainyard:run": asking.run,
         "trainyard:attempt": str(asking.attempt),

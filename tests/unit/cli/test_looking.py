@@ -18,8 +18,9 @@ from trainyard.client.errors import RunAmbiguous, RunNotFound
 
 RUN = ListedRun(
     id="digits-1a2b3c4d", arn="arn:x:digits-1a2b3c4d", kind="train", created=NOON, state="Train", attempt=1,
-    name="digits", outcome=None, error=None, reason=None, ended=None, progress=Progress(5, 10, 1, 0.5, None, 2),
-    waiting=None, pool="g6.xlarge/us-east-1a/spot", market="spot", gang=2, price=0.72, dollars=None, image=None,
+    name="digits", submitter="ada", labels={"team": "vision"}, outcome=None, error=None, reason=None, ended=None,
+    progress=Progress(5, 10, 1, 0.5, None, 2), waiting=None, pool="g6.xlarge/us-east-1a/spot", market="spot", gang=2,
+    price=0.72, dollars=None, image=None,
 )  # fmt: skip
 OTHER = replace(
     RUN, id="digits-1a9f0000", arn="arn:y", outcome="failed", dollars=1.5, created=NOON - timedelta(days=1)
@@ -50,7 +51,7 @@ def test_a_word_that_means_none_says_which_there_are(word: str, runs: list[Liste
 
 def test_a_row_says_step_loss_and_price() -> None:
     assert row(RUN, NOON + timedelta(minutes=5)) == (
-        "digits-1a2b3c4d", "Train", "5/10", "0.5", "g6.xlarge/us-east-1a/spot", "5m", "$0.7200/h", "",
+        "digits-1a2b3c4d", "Train", "5/10", "0.5", "g6.xlarge/us-east-1a/spot", "5m", "$0.7200/h", "ada",
     )  # fmt: skip
 
 
@@ -64,9 +65,21 @@ def test_failed_runs_are_those_that_ended_badly() -> None:
     assert [run.id for run in (RUN, OTHER, WIDE) if wanted(run, None, [], failed=True)] == [OTHER.id]
 
 
+@pytest.mark.parametrize(
+    ("user", "labels", "is_wanted"),
+    [("ada", [], True), ("bob", [], False), (None, ["team=vision", "team"], True), (None, ["team=x"], False)],
+)
+def test_runs_are_found_by_who_asked_and_by_label(
+    user: str | None, labels: list[str], is_wanted: bool
+) -> None:
+    assert wanted(RUN, user, labels, failed=False) is is_wanted
+
+
 def test_money_is_added_up_the_dearest_first_and_days_in_order() -> None:
     assert added([RUN, OTHER, WIDE], "job") == [("wide", 1, 2.0), ("digits", 2, 1.5)]
     assert [of for of, _, _ in added([RUN, OTHER, WIDE], "day")] == ["2026-11-20", "2026-11-21"]
+    assert added([RUN, OTHER, replace(WIDE, labels={})], "team") == [("none", 1, 2.0), ("vision", 2, 1.5)]
+    assert added([WIDE], "user") == [("ada", 1, 2.0)]
 
 
 @pytest.mark.parametrize(

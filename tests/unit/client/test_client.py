@@ -142,8 +142,9 @@ def listed(number: int, day: int, **more: Any) -> dict[str, Any]:
 
 
 def queried(yard: Yard, months: list[list[dict[str, Any]]]) -> tuple[Stubber, list[dict[str, Any]]]:
-    """What the index answers month by month, and which months it was asked for."""
-    client, asked = yard.session.resource("dynamodb").meta.client, []
+    """What the index answers month by month, and what it was asked."""
+    client = yard.session.resource("dynamodb").meta.client
+    asked: list[dict[str, Any]] = []
     stub = Stubber(client)
     for rows in months:
         stub.add_response("query", {"Items": rows, "Count": len(rows)})

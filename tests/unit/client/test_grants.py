@@ -36,6 +36,8 @@ def test_the_levels_are_those_of_the_page() -> None:
         ("s3:PutObject", "arn:aws:s3:::b/jobs/x.json", "user"),
         ("s3:PutObject", "arn:aws:s3:::b/images/gpu.yaml", "operator"),
         ("states:StartExecution", "arn:aws:states:us-east-1:1:stateMachine:trainyard-bake", "operator"),
+        ("states:StartExecution", "arn:aws:states:us-east-1:1:stateMachine:trainyard-train", "operator"),
+        ("states:StartExecution", "arn:aws:states:us-east-1:1:stateMachine:trainyard-snapshot", "user"),
         ("states:StopExecution", "arn:aws:states:us-east-1:1:execution:trainyard-train:x", "user"),
         ("ec2:CreateTags", "arn:aws:ec2:us-east-1:1:instance/i-1", "operator"),
         ("iam:AttachRolePolicy", "*", None),

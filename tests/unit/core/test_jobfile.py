@@ -67,6 +67,11 @@ def test_the_smallest_job_gets_every_default() -> None:
     assert job.after.hosts is Hosts.TERMINATE
 
 
+def test_labels_are_made_of_what_tags_are() -> None:
+    labels = {"team": "vision", "cost center": "R&D".replace("&", "+"), "a/b:c=d@e": ""}
+    assert job_of(SMALLEST | {"labels": labels}).labels == labels
+
+
 def test_several_workers_mean_multi_worker() -> None:
     assert job_of(SMALLEST | {"cluster": {"workers": 3}}).cluster.strategy is Strategy.MULTI_WORKER
 
@@ -283,7 +288,7 @@ def changed(**sections: Any) -> dict[str, Any]:
 SOURCE = {"source": "s3://BUCKET/programs/x.tar.gz"}
 BAD = [
     # where, what is written, a part of the sentence
-    ("nmae", changed(nmae="x"), 'unknown key; allowed are name, program, data, cluster, hardware, checkpoints, limits, after, policy; did you mean "name"?'),
+    ("nmae", changed(nmae="x"), 'unknown key; allowed are name, program, data, cluster, hardware, checkpoints, limits, after, labels, policy; did you mean "name"?'),
     ("1", SMALLEST | {1: 2}, "unknown key"),
     ("policy", changed(policy=["window_minutes"]), "found a list; a mapping with the keys window_minutes, idle_percent"),
     ("policy.window_minutes", changed(policy={"window_minutes": "30"}), 'found "30"; a number of minutes from 1 to 1440'),
@@ -384,6 +389,13 @@ BAD = [
     ("program.environment.WANDB_API_KEY", changed(program={"environment": {"WANDB_API_KEY": "x"}}), "program.secrets: {WANDB_API_KEY: NAME}"),
     ("program.environment.HF_TOKEN", changed(program={"environment": {"HF_TOKEN": "x"}}), "aws ssm put-parameter --type SecureString"),
     ("program.environment.PASSWORD", changed(program={"environment": {"PASSWORD": "x"}}), "looks like a secret"),
+    ("labels", changed(labels=["a"]), "found a list; a mapping of names to values"),
+    ("labels", changed(labels={f"l{n}": "" for n in range(21)}), "up to 20"),
+    ("labels.team", changed(labels={"team": 5}), 'quote numbers: "1"'),
+    ("labels.team", changed(labels={"team": "a" * 257}), "up to 256 letters"),
+    ("labels.team", changed(labels={"team": "a\u202eb"}), "is not a text of up to 256 letters"),
+    ("labels.aws:x", changed(labels={"aws:x": "1"}), "begins with neither aws: nor trainyard:"),
+    ("labels.trainyard:run", changed(labels={"trainyard:run": "1"}), "begins with neither aws: nor trainyard:"),
     ("program.secrets", changed(program={"secrets": ["A"]}), "found a list; a mapping of names to values"),
     ("program.secrets", changed(program={"secrets": {f"S{n}": "s" for n in range(11)}}), "up to 10"),
     ("program.secrets.A", changed(program={"secrets": {"A": "a/b"}}), '"a/b" is not the name of a secret'),

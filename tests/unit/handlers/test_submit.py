@@ -29,11 +29,13 @@ def test_an_upload_starts_one_execution_and_the_log_names_its_run(
     )
     monkeypatch.setattr(settings, "read", lambda _: yard)
     with answering(Recorded(hosts={}, objects={key: text})) as account:
-        answer = submit.handler({"detail": {"object": {"key": key, "etag": "1"}}}, CONTEXT)
+        detail = {"object": {"key": key, "etag": "1"}, "requester": "123456789012"}
+        answer = submit.handler({"detail": detail}, CONTEXT)
     ((name, given),) = account.started
     assert answer == {"run": name, "started": True}
     assert account.running == {machine: [name]}
     assert key in given.values()
+    assert given.get("requester") == ("123456789012" if machine == "train" else None)
     lines = [line for line in log.lines() if "_aws" not in line]
     assert lines
     assert {line["run"] for line in lines} == {name}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -124,15 +124,14 @@ def month_of(text: str | None, now: datetime) -> datetime:
 
 # --- what is shown
 def wanted(run: ListedRun, user: str | None, labels: Sequence[str], *, failed: bool) -> bool:
-    if user and getattr(run, "submitter", None) != user:
+    if user and run.submitter != user:
         return False
     if failed and run.outcome in (None, "succeeded"):
         return False
-    known = getattr(run, "labels", None) or {}
-    return all(_has(known, label) for label in labels)
+    return all(_has(run.labels, label) for label in labels)
 
 
-def _has(known: dict[str, Any], label: str) -> bool:
+def _has(known: Mapping[str, str], label: str) -> bool:
     key, sign, value = label.partition("=")
     return known.get(key) == value if sign else key in known
 
@@ -167,7 +166,7 @@ def row(run: ListedRun, now: datetime) -> tuple[str, ...]:
         run.pool or "",
         span((now - run.created).total_seconds()),
         money,
-        getattr(run, "submitter", None) or "",
+        run.submitter or "",
     )
 
 
@@ -199,8 +198,8 @@ def _of(run: ListedRun, by: str) -> Iterator[str]:
         case "job":
             yield run.name or run.id
         case "user":
-            yield getattr(run, "submitter", None) or "unknown"
+            yield run.submitter or "unknown"
         case "day":
             yield f"{run.created:%Y-%m-%d}"
         case label:
-            yield str((getattr(run, "labels", None) or {}).get(label, "none"))
+            yield run.labels.get(label, "none")

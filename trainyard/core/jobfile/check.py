@@ -27,6 +27,7 @@ class JobSource:
     )
     version_id: str | None = key(None, Text(UPLOADED, "a text"), "The version that was uploaded.")
     etag: str | None = key(None, Text(UPLOADED, "a text"), "The same where the bucket keeps no versions.")
+    requester: str | None = key(None, Text(UPLOADED, "a text"), "The account that has uploaded it.")
     job: Mapping[str, Any] | None = key(None, Anything(), "The job itself.")
 
     @property

@@ -30,6 +30,10 @@ from trainyard.core.values.lazy import dataclass
 MOST_HOSTS = 50
 MOST_ARGS = 100
 MOST_DATA = 16
+MOST_LABELS = 20
+LABEL = r"[A-Za-z0-9 _.:/=+@-]{}"
+LABELLED = "letters, digits, spaces and _ . : / = + @ -"
+"""What AWS lets every tag be made of."""
 MOST_SECRETS = 10
 """What one GetParameters takes, and a session policy has room for."""
 MOST_STEPS = 1_000_000_000
@@ -422,6 +426,16 @@ class Job:
     checkpoints: Checkpoints = key(Checkpoints(), Record(Checkpoints), "How often to save, and what to keep.")
     limits: Limits = key(Limits(), Record(Limits), "Where the run stops.")
     after: After = key(After(), Record(After), "What becomes of the hosts.")
+    labels: Mapping[str, str] = key(
+        {},
+        Entries(
+            name=r"(?!aws:|trainyard:)" + LABEL.format("{1,128}"),
+            named=f"a name of 1 to 128 {LABELLED} that begins with neither aws: nor trainyard:",
+            most=MOST_LABELS,
+            each=Text(LABEL.format("{0,256}"), f'a text of up to 256 {LABELLED}; quote numbers: "1"'),
+        ),
+        "What people find and count their runs by: in the run's row, its summary and lists.",
+    )
     policy: Mapping[str, Any] = key(
         {},
         Part(Policy),
