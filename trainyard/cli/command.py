@@ -67,14 +67,11 @@ def root(app: typer.Typer) -> None:
     """The options of all commands, before a command's name."""
 
     def said(call: typer.Context, version: bool, **given: Any) -> None:
-        if version:
-            import trainyard
-
-            typer.echo(trainyard.__version__)
-            raise typer.Exit
         call.obj = Options(**given)
 
-    shown = Annotated[bool, typer.Option("--version", help="Say the version.", is_eager=True)]
+    shown = Annotated[
+        bool, typer.Option("--version", help="Say the version.", is_eager=True, callback=_version)
+    ]
     takes = [
         inspect.Parameter("call", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context),
         inspect.Parameter("version", inspect.Parameter.KEYWORD_ONLY, annotation=shown, default=False),
@@ -83,6 +80,14 @@ def root(app: typer.Typer) -> None:
     said.__signature__ = inspect.Signature(takes)  # type: ignore[attr-defined]
     said.__annotations__ = {each.name: each.annotation for each in takes}
     app.callback(invoke_without_command=False)(said)
+
+
+def _version(said: bool) -> None:
+    if said:
+        import trainyard
+
+        typer.echo(trainyard.__version__)
+        raise typer.Exit
 
 
 def _everywhere(*, hidden: bool) -> list[inspect.Parameter]:

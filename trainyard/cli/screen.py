@@ -16,7 +16,10 @@ from trainyard.cli import report, terminal
 from trainyard.cli.curve import drawn
 from trainyard.cli.terminal import Column, console, dollars, say, span
 from trainyard.client import Event, Host, Progress, Run, RunStatus
+from trainyard.core.values.text import printable
 
+QUESTIONS = ("Is ", "Did ", "Has ", "Was ", "Are ")
+"""How the states begin that only choose the next one."""
 LAST_LINES = 12
 FRAME = 4
 """What the panel's border takes of a line."""
@@ -83,7 +86,8 @@ def news(before: RunStatus | None, status: RunStatus) -> list[str]:
     """The lines that say what happened between two looks, in the order of time."""
     lines: list[tuple[datetime, str]] = []
     known_states = len(before.states) if before else 0
-    lines += [(at, f"state     {name}") for at, name in status.states[known_states:]]
+    entered = [state for state in status.states[known_states:] if not state.name.startswith(QUESTIONS)]
+    lines += [(at, f"state     {name}") for at, name in entered]
     known = {event.key for event in before.timeline} if before else set()
     lines += [(event.at, event_line(event)) for event in status.timeline if event.key not in known]
     seen = {host.instance: host for host in before.hosts} if before else {}
@@ -96,7 +100,8 @@ def news(before: RunStatus | None, status: RunStatus) -> list[str]:
 def event_line(event: Event) -> str:
     """One line of the timeline."""
     step = f"step {event.detail['step']}" if event.detail.get("step") is not None else ""
-    words = [f"{event.source:<9} {event.event}", event.instance, step, event.reason]
+    reason = printable(event.reason).partition("\n")[0]  # the program's last lines may follow
+    words = [f"{event.source:<9} {event.event}", event.instance, step, reason]
     return "  ".join(word for word in words if word)
 
 

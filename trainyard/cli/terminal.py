@@ -89,7 +89,10 @@ def table(columns: Sequence[Column], rows: Sequence[Sequence[str]], styles: Sequ
         return
     room = console.width if console.is_terminal or "COLUMNS" in os.environ else None
     made = laid_out(columns, rows, room, styles)
-    console.print(made, width=room or WIDEST, soft_wrap=False, crop=False)
+    if room is None:
+        _Pipe(width=WIDEST, highlight=False).print(made, soft_wrap=True)
+    else:
+        console.print(made, soft_wrap=False)
 
 
 def laid_out(

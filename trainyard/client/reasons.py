@@ -97,8 +97,9 @@ def _waits(execution: Execution, waiting: Waiting, now: datetime) -> Reason:
     kinds = Counter({REFUSED.get(kind, kind): count for kind, count in waiting.refused.items()})
     counted = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
     pools = f"{kinds.total()} pools refused ({counted})" if kinds else waiting.reason
+    sooner = "more hardware.instance_types, or market: spot_then_on_demand, find room sooner"
     advice = (
-        "more hardware.instance_types, or market: spot_then_on_demand, find room sooner",
+        ADVICE["QuotaExceeded"] if set(waiting.refused) == {"quota"} else sooner,
         f"trainyard stop {execution.name}",
     )
     return Reason("waiting", (f"{execution.name} waits {since}: {pools}; {asks}.",), advice)

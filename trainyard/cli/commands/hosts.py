@@ -62,7 +62,8 @@ def hosts(
     terminal.table(columns, [_row(host, now) for host in found], styles)
     running = [host.price or 0 for host in found if host.state in ("pending", "running")]
     if not options.quiet:
-        terminal.hint(f"{len(found)} hosts, {terminal.dollars(sum(running))} an hour")
+        count = f"{len(found)} host{'' if len(found) == 1 else 's'}"
+        terminal.hint(f"{count}, {terminal.dollars(sum(running))} an hour")
 
 
 def hold(
