@@ -126,7 +126,7 @@ def test_a_day_with_the_command(shell: Shell) -> None:
         ]
     )
     assert shell.knows("yard", "status")["runs"] == [other["run"]]
-    assert [each["standing"] for each in shell.knows("image", "ls")][0] == "current"
+    assert shell.knows("image", "ls")[0]["standing"] == "current"
 
     # Errors: a line each, and the exit code that says which sort.
     code, _, err = shell.done("why", "mine-")

@@ -37,7 +37,7 @@ def everything(attempt: int, host: str) -> bool:
 
 
 def test_lines_of_all_hosts_are_in_the_order_of_time() -> None:
-    made = bucket(
+    made = Objects(
         {CHIEF: line(1, "chief-0", "a") + line(3, "chief-0", "c"), WORKER: line(2, "worker-1", "b")}
     )
     assert said(logs.read(made, "r/", everything)) == ["chief-0 | a", "worker-1 | b", "chief-0 | c"]  # type: ignore[arg-type]
