@@ -45,6 +45,7 @@ CODES = {
     "StillRunning": Code.RUN_FAILED,
     "NoRegion": Code.USAGE,
     "FileUnreadable": Code.USAGE,
+    "RunRefused": Code.REFUSED,
     "JobRefused": Code.REFUSED,
     "HostsRunning": Code.REFUSED,
     "RunsRunning": Code.REFUSED,

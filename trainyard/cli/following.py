@@ -45,17 +45,19 @@ def follow(options: Options, run: Run) -> None:
             terminal.answer_line(report.as_json(status))
         run.result()
         return
+    if options.quiet:
+        run.result()
+        return
     status = screen.show(run.follow())
     run.result()
-    if not options.quiet:
-        report.ended(run, status)
+    report.ended(run, status)
 
 
 def left_alone(run: Run) -> None:
     """Ctrl-C ends the looking, not the run."""
-    terminal.hint(
-        f"\n{run.id} goes on. Come back: trainyard show {run.id} --watch; end it: trainyard stop {run.id}"
-    )
+    terminal.hint(f"\n{run.id} goes on.")
+    terminal.hint(f"Come back: trainyard show {run.id} --watch")
+    terminal.hint(f"End it:    trainyard stop {run.id}")
     raise typer.Exit(Code.INTERRUPTED)
 
 

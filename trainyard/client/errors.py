@@ -96,6 +96,10 @@ class RunFailed(YardError):
     """The run has failed, was refused or was stopped; with its own reason."""
 
 
+class RunRefused(RunFailed):
+    """The run was refused before anything was launched; with every reason."""
+
+
 class HostsRunning(YardError):
     """The yard cannot go while it has hosts."""
 

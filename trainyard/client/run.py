@@ -13,7 +13,7 @@ from typing import Any, Self
 from trainyard.client import logs, records
 from trainyard.client.bucket import Tell, silent
 from trainyard.client.deployment import Deployment
-from trainyard.client.errors import NoModel, RunFailed, RunNotStarted, StillRunning
+from trainyard.client.errors import NoModel, RunFailed, RunNotStarted, RunRefused, StillRunning
 from trainyard.client.execution import Execution, State, states_of
 from trainyard.client.logs import LogLine
 from trainyard.client.reasons import Reason, reason_for
@@ -91,7 +91,7 @@ class Run:
         if execution.status == "SUCCEEDED":
             return summary
         refused = summary.get("outcome") == "refused"
-        raise RunFailed(
+        raise (RunRefused if refused else RunFailed)(
             f"{self.id} {execution.status.lower()}: {self._reason(execution, summary)}",
             "nothing was launched" if refused else "what it has left is kept",
             "mend what it was given, and submit it again" if refused else f"trainyard why {self.id}",
