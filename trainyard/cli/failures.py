@@ -63,6 +63,7 @@ CODES = {
     "Denied": Code.DENIED,
     "NoCredentials": Code.DENIED,
     "NoAnswer": Code.NO_ANSWER,
+    "NotTaken": Code.NO_ANSWER,
 }
 """By the class of the error (trainyard.client.errors)."""
 

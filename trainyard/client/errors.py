@@ -88,6 +88,10 @@ class RunNotStarted(YardError):
     """An upload started no run."""
 
 
+class NotTaken(YardError):
+    """The yard was asked for something, and did not hear of it."""
+
+
 class StillRunning(YardError):
     """The run takes longer than one wanted to wait."""
 
