@@ -29,7 +29,7 @@ def upload(bucket: Bucket, local: LocalJob, folder: str, tell: Tell = silent) ->
     """Put what lies beside the job file where it is not yet, then the job into the folder."""
     sent = tuple(key for package in local.packages for key in _send(bucket, package, tell))
     text = json.dumps(local.document, indent=1).encode()
-    return begin(bucket, f"{folder}{local.file.stem}.json", text, sent)
+    return begin(bucket, f"{folder}{local.job.name}.json", text, sent)
 
 
 def begin(bucket: Bucket, key: str, text: bytes, sent: tuple[str, ...] = ()) -> Upload:
