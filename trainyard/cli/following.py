@@ -72,6 +72,13 @@ def until_over(options: Options, run: Run) -> None:
         raise typer.Exit(Code.INTERRUPTED) from None
 
 
+def asked_to_stop(options: Options, run: Run) -> None:
+    if options.is_json:
+        terminal.answer({"run": run.id, "kind": "stopping", "says": []})
+    else:
+        terminal.console.print(f"{run.id} is asked to stop.", markup=False)
+
+
 def left_alone(run: Run) -> None:
     """Ctrl-C ends the looking, not the run."""
     terminal.hint(f"\n{run.id} goes on.")

@@ -39,15 +39,15 @@ def stop(
     found = runs.find(options.find(), run)
     if not found.execution.is_over:
         found.stop(now=now)
-        if not detach:
-            following.until_over(options, found)
+        if detach:
+            following.asked_to_stop(options, found)
+            return
+        following.until_over(options, found)
     reason = found.reason()
     if options.is_json:
         terminal.answer({"run": found.id, "kind": reason.kind, "says": [*reason.lines]})
         return
-    terminal.console.print(
-        reason.lines[0] if reason.kind != "stopped" else "\n".join(reason.lines), markup=False
-    )
+    terminal.console.print("\n".join(reason.lines), markup=False)
     if not options.quiet:
         for line in reason.advice:
             terminal.hint(f"Next: {line}")
