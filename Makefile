@@ -31,13 +31,13 @@ demo: setup ## a run from nothing to an evaluated model; JOB=path runs another j
 	@$(VENV) -m demo
 
 preflight: .venv/.ready ## what the account lacks for a yard; ARGS=--request asks AWS for the quotas that are too small
-	@$(VENV) -m scripts.preflight $(ARGS)
+	@$(VENV) -m trainyard.cli doctor $(ARGS)
 
 deploy: .venv/.ready .tools/cdk/.ready .tools/awscli/.ready ## put the yard into the account or endpoint the environment names
-	@scripts/deploy
+	@scripts/deploy $(ARGS)
 
 destroy: .venv/.ready ## take the yard out of that account; says what is left and what it costs (ARGS='--images --data')
-	@$(VENV) -m scripts.destroy $(ARGS)
+	@$(VENV) -m trainyard.cli yard destroy $(ARGS)
 
 test: setup ## every test: core, templates, local cloud, host software, whole runs
 	@scripts/test $(ARGS)
@@ -56,7 +56,7 @@ check: .venv/.ready ## format, lint, types, layers, unit tests (seconds)
 
 format: .venv/.ready ## mend what can be mended by itself; write schemas and tables anew
 	@ruff check --quiet --fix . ; ruff format --quiet .
-	@$(VENV) -m tests.unit.core.reference && $(VENV) -m tests.unit.core.patrol_page
+	@$(VENV) -m tests.unit.core.reference && $(VENV) -m tests.unit.core.patrol_page && $(VENV) -m tests.unit.cli.reference
 
 lock: .venv/.ready ## write locks/ anew after a change of requirements*.txt: every package by its SHA-256
 	@scripts/lock
@@ -76,6 +76,8 @@ clean: ## stop the local cloud and remove what was built (environments stay: .ve
 	@$(call install,$(VENV),-r locks/requirements-dev.txt)
 	@grep -q 'jsii_type="aws-cdk-lib' $(SCHEMA) || $(UV) pip install --quiet --require-hashes --no-deps \
 		--compile-bytecode --python $(VENV) --reinstall-package aws-cdk-lib -r locks/requirements-dev.txt
+	@printf '#!%s\nimport sys\nsys.path.insert(0, "%s")\nfrom trainyard.cli.__main__ import main\nmain()\n' \
+		"$(CURDIR)/$(VENV)" "$(CURDIR)" >.venv/bin/trainyard && chmod +x .venv/bin/trainyard
 	@touch $@
 
 .tools/cdk/.ready: tools/package.json tools/package-lock.json .venv/.ready

@@ -19,7 +19,7 @@ from benchmarks.budgets import Row
 from benchmarks.simulated import growth, scale, week
 from benchmarks.simulated.worlds import MANY
 from demo.local import ROOT, Cloud, port_for
-from demo.say import Phases, console, failed, say
+from trainyard.cli.terminal import Phases, console, failed, say
 from trainyard.client import Yard, YardError
 
 STATE = ROOT / "build" / "bench-cloud"

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 
 from benchmarks import quick
 from trainyard.client import Event, Run, Yard
-from trainyard.client.submission import Upload
+from trainyard.client.submission import begin
 
 LOOKING = ("Describe", "List", "Get", "Query", "Scan", "BatchGet", "Head")
 WATCHED_SECONDS = 20.0
@@ -46,9 +46,9 @@ def clean_run(yard: Yard, hosts: int) -> Clean:
     )
     begun = time.monotonic()
     key = f"jobs/{name}.json"
-    upload = Upload(key, yard.bucket.put(key, json.dumps(job).encode()))
+    upload = begin(yard.bucket, key, json.dumps(job).encode())
     uploaded = datetime.now(UTC)
-    run = yard.run_for(upload)
+    run = yard.run(upload.run).started()
     run.result(seconds=600)
     made = less(calls(yard), before)
     control = {role: counts for role, counts in made.items() if is_function(role)}

@@ -12,15 +12,17 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 import yaml
 
-from demo import datasets, report, screen
+from demo import datasets
 from demo.datasets import HOST_PYTHON
 from demo.local import ROOT, Cloud, port_for
-from demo.say import DemoError, Phases, console, failed, quote, say
-from trainyard.client import Run, Yard, YardError
-from trainyard.client.errors import RunFailed, YardNotFound, YardOfAnotherVersion
+from trainyard.cli import report, screen
+from trainyard.cli.terminal import Phases, console, failed, quote, say
+from trainyard.client import Run, Yard, YardError, source
+from trainyard.client.errors import NotHere, RunFailed
 
 BUILD = ROOT / "build" / "demo"
 SHIPPED_JOB = ROOT / "jobs" / "digits.yaml"
@@ -92,15 +94,24 @@ def run(settings: Settings, phases: Phases, cloud: Cloud) -> None:
                 accuracy = evaluate(run)
                 say(f"  accuracy {accuracy:.4f} on digits the program never saw")
     finally:
-        report.write(BUILD / "summary.json", run.summary, accuracy, phases.seconds)
-    report.report(run, status, phases.seconds)
+        write(run.summary, accuracy, phases.seconds)
+    report.ended(run, status)
+    for name, seconds in phases.seconds.items():
+        say(f"  {name:<24} {seconds:>8.1f}")
     say(f"\nAll of it in numbers: {os.path.relpath(BUILD / 'summary.json')}")
     if accuracy is not None and accuracy < LEAST_ACCURACY and settings.job == SHIPPED_JOB:
-        raise DemoError(
+        raise NotHere(
             f"the model's accuracy is {accuracy:.4f}, below {LEAST_ACCURACY}",
             "the program has changed, or its training",
             f"look at s3://{yard.bucket.name}/runs/{run.id}/metrics.json (KEEP=1 leaves the cloud up)",
         )
+
+
+def write(summary: dict[str, Any], accuracy: float | None, phases: dict[str, float]) -> None:
+    """build/demo/summary.json: the run's own summary, and beside it what only the demo knows."""
+    BUILD.mkdir(parents=True, exist_ok=True)
+    told = {**summary, "accuracy": accuracy, "phases": phases}
+    (BUILD / "summary.json").write_text(json.dumps(told, indent=2) + "\n")
 
 
 def bake(yard: Yard) -> None:
@@ -110,19 +121,19 @@ def bake(yard: Yard) -> None:
     try:
         summary = bake.result()
     except RunFailed:
-        quote("\n".join(bake.logs("builder").splitlines()[-25:]))
+        quote("\n".join(bake.log("builder").splitlines()[-25:]))
         raise
-    say(f"  {report.image(bake.execution, summary)}")
+    say(f"  {report.made(bake.execution, summary)}")
 
 
 def submit(yard: Yard, job: Path) -> Run:
     """The run of this job file, after the shipped data that it reads."""
     for data_set, keys in datasets.upload(yard.bucket, job).items():
         say(f"  {data_set.what}: {len(keys)} objects under s3://{yard.bucket.name}/{data_set.prefix}")
-    uploaded = yard.upload(job)
-    for key in uploaded.beside:
+    uploaded = yard.upload(source.read(job, bucket=yard.bucket.name))
+    for key in uploaded.sent:
         say(f"  s3://{yard.bucket.name}/{key}")
-    return yard.run_for(uploaded)
+    return yard.run(uploaded.run).started()
 
 
 def evaluate(run: Run) -> float:
@@ -135,7 +146,7 @@ def evaluate(run: Run) -> float:
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         quote(done.stderr)
-        raise DemoError("the model could not be evaluated", "what was printed is above", " ".join(command))
+        raise NotHere("the model could not be evaluated", "what was printed is above", " ".join(command))
     return float(json.loads(done.stdout.splitlines()[-1])["accuracy"])
 
 
@@ -152,40 +163,27 @@ def leave(cloud: Cloud, *, keep: bool, ours: bool) -> None:
     folder = os.path.relpath(cloud.state)
     if keep and cloud.is_up():
         say("\n[bold]The cloud is still up.[/bold] Look around:")
-        for line in tour(cloud, folder):
+        for line in tour(folder):
             console.print(f"  {line}", markup=False)
     elif ours:
         say("Stopping the local cloud (KEEP=1 leaves it up, with all that is in it)")
         cloud.down()
     elif cloud.is_up():
         say(
-            f"The cloud was up before and still is. To stop it: .venv/bin/python -m localcloud down --state {folder}"
+            f"The cloud was up before and still is. To stop it: .venv/bin/trainyard local down --state {folder}"
         )
 
 
-HOSTS = "Reservations[].Instances[].[InstanceId,State.Name,PrivateIpAddress,Tags[?Key==`trainyard:verdict`]|[0].Value]"
-
-
-def tour(cloud: Cloud, folder: str) -> list[str]:
+def tour(folder: str) -> list[str]:
     """Commands for a person who wants to see for herself."""
-    lines = [
+    return [
         f'export PATH="{ROOT}/.tools/bin:{ROOT}/.venv/bin:$PATH"',
-        f'eval "$(python -m localcloud env --state {folder})"',
-        f"aws ec2 describe-instances --query '{HOSTS}'    # the last: what patrol says of it (docs/patrol.md)",
-        "aws ssm list-command-invocations --details",
+        f'eval "$(trainyard local env --state {folder})"',
+        "trainyard show @last      # and ls, logs, why, get, hosts, cost: trainyard --help",
+        "trainyard init mine && trainyard submit mine/job.yaml",
+        "aws stepfunctions list-state-machines",
+        f"trainyard local down --state {folder}",
     ]
-    try:
-        yard = Yard.find(session=cloud.session())
-        lines += [
-            f"aws stepfunctions get-execution-history --execution-arn {run.arn}" for run in yard.runs()[:1]
-        ]
-        lines += [
-            f"aws s3 ls --recursive s3://{yard.bucket.name}/runs/",
-            f"aws s3 cp yours.yaml s3://{yard.bucket.name}/jobs/yours.yaml    # starts a run",
-        ]
-    except (YardNotFound, YardOfAnotherVersion):
-        pass
-    return [*lines, f"python -m localcloud down --state {folder}"]
 
 
 def _as_interrupt(number: int, frame: FrameType | None) -> None:

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from demo.local import ROOT
-from demo.say import DemoError, quote
+from trainyard.cli.terminal import quote
 from trainyard.client.bucket import Bucket
-from trainyard.client.submission import content_of
+from trainyard.client.errors import NotHere
+from trainyard.client.source import content_of
 
 HOST_PYTHON = ROOT / ".venv-host" / "bin" / "python"
 MADE = ROOT / "build" / "data"
@@ -36,7 +37,7 @@ class DataSet:
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             quote(done.stderr)
-            raise DemoError(f"{self.what} could not be made", "what was printed is above", " ".join(command))
+            raise NotHere(f"{self.what} could not be made", "what was printed is above", " ".join(command))
         half.replace(target)
         return target
 
@@ -66,10 +67,8 @@ def read_by(job: str) -> list[DataSet]:
 
 
 def upload(bucket: Bucket, job: Path) -> dict[DataSet, list[str]]:
-    """Put the shipped data that the job reads into the bucket, unless the person has her own beside the job file;
-    answers the keys."""
+    """Put the shipped data that the job reads into the bucket; answers the keys."""
     return {
         shipped: bucket.put_folder(shipped.made_in(MADE), shipped.prefix)
         for shipped in read_by(content_of(job).decode(errors="replace"))
-        if not (job.parent / shipped.prefix).is_dir()
     }

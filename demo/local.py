@@ -10,10 +10,10 @@ from pathlib import Path
 
 import boto3
 
-from demo.say import DemoError, console, quote, say
 from scripts.assembly import SOURCES, fingerprint_of
+from trainyard.cli.terminal import console, quote, say
 from trainyard.client import Session, Yard
-from trainyard.client.errors import YardNotFound, YardOfAnotherVersion
+from trainyard.client.errors import NotHere, YardNotFound, YardOfAnotherVersion
 
 ROOT = Path(__file__).resolve().parent.parent
 TOOLS = os.pathsep.join(str(ROOT / folder) for folder in (".tools/bin", ".venv/bin"))
@@ -99,7 +99,7 @@ class Cloud:
             )
         if done.returncode != 0:
             quote("\n".join(log.read_text().splitlines()[-40:]))
-            raise DemoError(
+            raise NotHere(
                 f"the deployment failed with exit code {done.returncode}",
                 f"what it printed last is above, all of it in {log}",
                 "mend what it says; `make demo` continues from there",
@@ -112,7 +112,7 @@ class Cloud:
         )
         if check and done.returncode != 0:
             quote(done.stdout + done.stderr)
-            raise DemoError(
+            raise NotHere(
                 f"`localcloud {verb}` failed with exit code {done.returncode}",
                 f"what it printed is above, its log in {self.state}/",
                 shlex.join(["python", *command[1:]]),
@@ -147,4 +147,4 @@ def port_for(wanted: int) -> int:
             except OSError:
                 continue
             return int(probe.getsockname()[1])
-    raise DemoError("no free port on 127.0.0.1", "all are taken", "stop something that listens there")
+    raise NotHere("no free port on 127.0.0.1", "all are taken", "stop something that listens there")

@@ -11,7 +11,7 @@ from typing import Any
 from benchmarks import quick
 from demo.local import Cloud
 from lambdas.aws.ledger import PRICES
-from trainyard.client import Run, Yard
+from trainyard.client import Run, Yard, submission
 from trainyard.client.submission import Upload
 
 BILLED = ("pending", "running", "stopping")
@@ -33,11 +33,11 @@ class Runs:
         """Put a job file."""
         body = job if isinstance(job, bytes) else json.dumps(job).encode()
         key = f"jobs/{name or job['name']}.json" if isinstance(job, dict) else f"jobs/{name or 'job'}.yaml"
-        return Upload(key, self.yard.bucket.put(key, body))
+        return submission.begin(self.yard.bucket, key, body)
 
     def start(self, job: dict[str, Any]) -> Run:
         """Upload the job; answers the run it started."""
-        return self.yard.run_for(self.upload(job))
+        return self.yard.run(self.upload(job).run).started()
 
     def in_mid_training(self, job: dict[str, Any], seconds: float = 120) -> Run:
         """The same, once it has a checkpoint in the bucket."""

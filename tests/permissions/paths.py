@@ -20,7 +20,7 @@ from tests.e2e.watch import table_of
 from tests.permissions.grants import MANAGED, Grant
 from trainyard.client import Run
 from trainyard.client.errors import StillRunning
-from trainyard.client.submission import Upload
+from trainyard.client.submission import begin
 
 ONE = {"cluster": {"workers": 1}, "program": {"args": {"steps": 5}}}
 LONG = {"steps": 600, "step-delay": 0.05, "checkpoint-every": 10}
@@ -293,8 +293,8 @@ def bake_by_key(runs: Runs, name: str) -> Seen:
 def bake_uploaded(runs: Runs, name: str) -> Seen:
     """The same, because somebody uploaded it."""
     key = runs.yard.recipe
-    uploaded = Upload(key, runs.yard.bucket.put(key, runs.yard.bucket.read(key) or b""))
-    return _seen(runs, runs.yard.run_for(uploaded))
+    uploaded = begin(runs.yard.bucket, key, runs.yard.bucket.read(key) or b"")
+    return _seen(runs, runs.yard.run(uploaded.run, "bake").started())
 
 
 def bake_missing(runs: Runs, name: str) -> Seen:

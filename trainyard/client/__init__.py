@@ -1,12 +1,12 @@
 """The client of a deployed yard, in an account or on a local cloud alike: find it, submit jobs, follow their runs.
 
-    from trainyard.client import Yard
+    from trainyard import Yard
 
-    run = Yard.find().submit("job.yaml")
+    run = Yard.find().submit("job.yaml", set={"args.lr": 0.5})
     run.result()
     run.model("model")
 
-It needs boto3 alone, prints nothing, and raises errors of one tree (trainyard.client.errors).
+It prints nothing, and raises errors of one tree (trainyard.client.errors).
 """
 
 from trainyard.client.errors import YardError

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from botocore.exceptions import ClientError
 
 from trainyard.client.session import Session
+
+Tell = Callable[[str, int, int], None]
+"""Called with a key, how many of its bytes have been moved, and how many there are."""
+
+
+def silent(key: str, done: int, total: int) -> None:
+    """Tells nobody."""
 
 
 @dataclass(frozen=True)
@@ -23,6 +31,11 @@ class Bucket:
         """Write the object; answers its version."""
         answer = self.session.client("s3").put_object(Bucket=self.name, Key=key, Body=body)
         return str(answer.get("VersionId", "null"))
+
+    def send(self, key: str, file: IO[bytes], size: int, tell: Tell) -> None:
+        """Write the object from a file, in parts where it is large; `tell` hears how far it is."""
+        file.seek(0)
+        self.session.client("s3").upload_fileobj(file, self.name, key, Callback=_counted(key, size, tell))
 
     def put_folder(self, folder: Path, prefix: str) -> list[str]:
         """Write every file below the folder under the prefix; answers the keys."""
@@ -52,11 +65,37 @@ class Bucket:
         body = self.read(key)
         return None if body is None else dict(json.loads(body))
 
-    def fetch(self, prefix: str, folder: Path) -> int:
-        """Write every object under the prefix into the folder; answers how many."""
+    def read_from(self, key: str, start: int) -> bytes:
+        """The object's bytes from this one on; none where it has no more."""
+        try:
+            got = self.session.client("s3").get_object(Bucket=self.name, Key=key, Range=f"bytes={start}-")
+        except ClientError as error:
+            if error.response["Error"]["Code"] in ("NoSuchKey", "404", "InvalidRange", "416"):
+                return b""
+            raise
+        return bytes(got["Body"].read())
+
+    def fetch(self, prefix: str, folder: Path, tell: Tell = silent) -> int:
+        """Write every object under the prefix into the folder, but for those that are there in their size; answers how
+        many there are. A file appears whole."""
         client, keys = self.session.client("s3"), self.keys(prefix)
-        for key in keys:
+        for key, size in keys.items():
             target = folder / key.removeprefix(prefix)
+            if not target.resolve().is_relative_to(folder.resolve()):
+                continue  # a key is anybody's text; nothing is written elsewhere
+            if target.is_file() and target.stat().st_size == size:
+                continue
             target.parent.mkdir(parents=True, exist_ok=True)
-            client.download_file(self.name, key, str(target))
+            client.download_file(self.name, key, str(target), Callback=_counted(key, size, tell))
         return len(keys)
+
+
+def _counted(key: str, size: int, tell: Tell) -> Callable[[int], None]:
+    done = 0
+
+    def more(count: int) -> None:
+        nonlocal done
+        done += count
+        tell(key, done, size)
+
+    return more

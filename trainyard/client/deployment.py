@@ -72,6 +72,12 @@ class Deployment:
                 return rows
             query["ExclusiveStartKey"] = page["LastEvaluatedKey"]
 
+    def row(self, run: str) -> dict[str, Any] | None:
+        """The ledger's row of the run itself; None where there is none."""
+        table = self.session.resource("dynamodb").Table(self.table)
+        found = table.get_item(Key={"pk": f"run#{run}", "sk": "run"}, ConsistentRead=True)
+        return dict(found["Item"]) if "Item" in found else None
+
     def instances(self, run: str | None = None) -> list[dict[str, Any]]:
         """The yard's instances (of one run) as EC2 describes them, terminated ones too while it still shows them."""
         filters = [{"Name": "tag:trainyard:yard", "Values": [self.name.lower()]}]
@@ -84,6 +90,11 @@ class Deployment:
         """The current image, or the one before it: an AMI's id or `none`."""
         parameter = f"/{self.name.lower()}/image{'/previous' if previous else ''}"
         return str(self.session.client("ssm").get_parameter(Name=parameter)["Parameter"]["Value"])
+
+
+def version_of(session: Session, yard: str) -> str:
+    """Of the yard of this name, whatever this client's own is. Raises YardNotFound."""
+    return str(json.loads(_told(session, yard))["version"])
 
 
 def _parameter(yard: str) -> str:

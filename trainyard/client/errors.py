@@ -2,6 +2,14 @@
 
 # ruff: noqa: N818 - `except RunFailed` is the sentence; the root's name says that they are errors
 
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from trainyard.core.values.validation import Fault
+
 
 class YardError(Exception):
     """`what` happened, what it `means`, and the `next_step`: what to type or change now."""
@@ -43,6 +51,39 @@ class FileUnreadable(YardError):
     """The job file or the recipe cannot be read."""
 
 
+class JobRefused(YardError):
+    """The job file has faults; `faults` are all of them."""
+
+    def __init__(self, reason: str, faults: tuple[Fault, ...], file: Path) -> None:
+        super().__init__(reason, "so it cannot run, and nothing was sent", f"trainyard check {file}")
+        self.faults = faults
+
+
+class RunNotFound(YardError):
+    """The yard knows no such run."""
+
+
+class NobodyFound(YardError):
+    """The account knows nobody of that name."""
+
+
+class HostNotFound(YardError):
+    """The yard has no such host."""
+
+
+class RunAmbiguous(YardError):
+    """Several runs may be meant; `candidates` are their ids, newest first."""
+
+    def __init__(self, what: str, candidates: tuple[str, ...]) -> None:
+        means = "it may be each of " + ", ".join(candidates)
+        super().__init__(what, means, "type more of the id")
+        self.candidates = candidates
+
+
+class NotHere(YardError):
+    """What is asked for needs something on this computer that is not there."""
+
+
 class RunNotStarted(YardError):
     """An upload started no run."""
 
@@ -57,6 +98,10 @@ class StillRunning(YardError):
 
 class RunFailed(YardError):
     """The run has failed, was refused or was stopped; with its own reason."""
+
+
+class RunRefused(RunFailed):
+    """The run was refused before anything was launched; with every reason."""
 
 
 class HostsRunning(YardError):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -165,6 +165,14 @@ def progress_in(row: Mapping[str, Any]) -> Progress | None:
         accuracy=float(reported["accuracy"]) if reported.get("accuracy") is not None else None,
         steps_per_second=float(reported.get("steps_per_second") or 0),
     )
+
+
+def further(told: Progress | None, written: Progress | None) -> Progress | None:
+    """The later of what the ledger was told and what metrics.json has: a short run tells of its last steps there alone.
+    What a program writes at its end need not say all that it has told."""
+    if told is None or written is None or written.step <= told.step:
+        return told or written
+    return replace(written, steps=written.steps or told.steps, epoch=written.epoch or told.epoch)
 
 
 def losses_in(metrics: Mapping[str, Any]) -> Iterator[Loss]:

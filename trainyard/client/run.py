@@ -10,11 +10,21 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
 
-from trainyard.client import records
+from trainyard.client import logs, records
+from trainyard.client.bucket import Tell, silent
 from trainyard.client.deployment import Deployment
-from trainyard.client.errors import NoModel, NotTaken, RunFailed, StillRunning
+from trainyard.client.errors import (
+    NoModel,
+    NotTaken,
+    RunFailed,
+    RunNotStarted,
+    RunRefused,
+    StillRunning,
+)
 from trainyard.client.execution import Execution, State, states_of
 from trainyard.client.identity import event_source
+from trainyard.client.logs import LogLine
+from trainyard.client.reasons import Reason, reason_for
 from trainyard.client.records import Event, Progress, RunStatus
 
 
@@ -55,6 +65,23 @@ class Run:
         """False also while it runs."""
         return self.execution.status == "SUCCEEDED"
 
+    def started(self, seconds: float = 60) -> Self:
+        """Return once there is such an execution. Raises RunNotStarted when there is none within so many seconds."""
+        ends, client = time.monotonic() + seconds, self._states
+        while True:
+            try:
+                client.describe_execution(executionArn=self.arn)
+            except client.exceptions.ExecutionDoesNotExist as error:
+                if time.monotonic() < ends:
+                    time.sleep(0.5)
+                    continue
+                raise RunNotStarted(
+                    f"{self.id} has not begun within {seconds:.0f} s",
+                    "the function submit has not heard of the upload, or has failed",
+                    f"aws logs tail /{self.yard.name.lower()}/functions/submit",
+                ) from error
+            return self
+
     def wait(self, seconds: float | None = None, every: float = 1.0) -> Self:
         """Return when it is over, however it ended. Raises StillRunning when it is not within so many seconds."""
         ends = time.monotonic() + seconds if seconds is not None else None
@@ -71,12 +98,11 @@ class Run:
         execution, summary = self.wait(seconds).execution, self.summary
         if execution.status == "SUCCEEDED":
             return summary
-        folder = f"s3://{self.yard.bucket.name}/runs/{self.id}/"
         refused = summary.get("outcome") == "refused"
-        raise RunFailed(
+        raise (RunRefused if refused else RunFailed)(
             f"{self.id} {execution.status.lower()}: {self._reason(execution, summary)}",
-            "nothing was launched" if refused else f"its logs and its timeline are in {folder}",
-            "mend what it was given, and submit it again" if refused else f"aws s3 ls --recursive {folder}",
+            "nothing was launched" if refused else "what it has left is kept",
+            "mend what it was given, and submit it again" if refused else f"trainyard why {self.id}",
         )
 
     def stop(self, *, now: bool = False) -> None:
@@ -103,7 +129,7 @@ class Run:
 
     def status(self) -> RunStatus:
         """Everything that is known of it now."""
-        execution, rows = self.execution, self.rows
+        execution, rows, metrics = self.execution, self.rows, self.metrics
         states = {each["InstanceId"]: each["State"]["Name"] for each in self.yard.instances(self.id)}
         hosts = records.hosts_in(rows, self._roles(rows), states)
         row = records.run_row(rows)
@@ -114,8 +140,8 @@ class Run:
             states=self.states,
             hosts=tuple(sorted(hosts, key=lambda host: host.rank)),
             timeline=records.timeline_in(rows),
-            progress=records.progress_in(row),
-            losses=tuple(records.losses_in(self.metrics)),
+            progress=records.further(records.progress_in(row), records.progress_in({"progress": metrics})),
+            losses=tuple(records.losses_in(metrics)),
         )
 
     def follow(self, every: float = 2.0) -> Iterator[RunStatus]:
@@ -133,6 +159,16 @@ class Run:
         lines = [f"{event.at:%H:%M:%S} {event.source} {event.event} {event.reason}" for event in events]
         return "\n".join([f"{execution.status} {execution.error}: {execution.cause}", *lines])
 
+    def reason(self) -> Reason:
+        """Why it is as it is, in lines for a person, and what to type next."""
+        return reason_for(
+            self.execution,
+            self.yard.row(self.id) or {},
+            self.summary,
+            saved=bool(self.json("checkpoints/latest.json")),
+            now=datetime.now(UTC),
+        )
+
     # ------------------------------------------------------------------------------------------------ its records
     @property
     def rows(self) -> list[dict[str, Any]]:
@@ -143,6 +179,11 @@ class Run:
     def timeline(self) -> tuple[Event, ...]:
         """What happened to it, oldest first."""
         return records.timeline_in(self.rows)
+
+    @property
+    def attempt(self) -> int:
+        """The number of its last attempt; 1 before there is one."""
+        return int(records.run_row(self.rows).get("attempt") or 1)
 
     @property
     def progress(self) -> Progress | None:
@@ -173,21 +214,49 @@ class Run:
         """What the program has reported; empty before its first step."""
         return dict(self.json("metrics.json"))
 
-    def logs(self, host: str = "chief-0", attempt: int | None = None) -> str:
-        """What this host has printed, in the last attempt unless one is named; `builder` is that of a bake."""
+    def log(self, host: str = "chief-0", attempt: int | None = None) -> str:
+        """The log of one host as it lies in the bucket, of the last attempt unless one is named; `builder` is that of
+        a bake."""
         if host == "builder":
             return self.text("logs/builder.log")
-        number = attempt or int(records.run_row(self.rows).get("attempt") or 1)
-        return self.text(f"attempts/{number}/logs/{host}.log")
+        return self.text(f"attempts/{attempt or self.attempt}/logs/{host}.log")
 
-    def model(self, folder: Path | str) -> Path:
+    def logs(
+        self,
+        *,
+        follow: bool = False,
+        role: str | None = None,
+        attempt: int | None = None,
+        every: float = 2.0,
+    ) -> Iterator[LogLine]:
+        """The lines that its programs have printed, of all hosts in the order of time: of the last attempt, or of the
+        one that is named. With `follow` those that come, too, of later attempts as well, until the run is over; looks
+        every so many seconds. `role` chooses hosts: `worker` all of them, `worker:1` one."""
+        first = attempt or self.attempt
+        chosen = (role or "").replace(":", "-")
+
+        def wanted(number: int, host: str) -> bool:
+            of_attempt = number >= first if follow and not attempt else number == first
+            return of_attempt and (not chosen or chosen in (host, host.rpartition("-")[0]))
+
+        bucket, prefix = self.yard.bucket, f"runs/{self.id}/"
+        if not follow:
+            return logs.read(bucket, prefix, wanted)
+        return logs.follow(bucket, prefix, wanted, lambda: self.execution.is_over, every)
+
+    def fetch(self, part: str, folder: Path | str, tell: Tell = silent) -> int:
+        """Fetch what lies under a part of its folder (`checkpoints`, `tensorboard`), but for what is there already;
+        answers how many objects there are."""
+        return self.yard.bucket.fetch(f"runs/{self.id}/{part}/", Path(folder), tell)
+
+    def model(self, folder: Path | str, tell: Tell = silent) -> Path:
         """Fetch the model it has exported into the folder. Raises NoModel."""
         prefix = f"runs/{self.id}/model/"
-        if not self.yard.bucket.fetch(prefix, Path(folder)):
+        if not self.fetch("model", folder, tell):
             raise NoModel(
                 f"{prefix} is empty",
                 "the program has exported none (yet)",
-                f"look at the chief's log under s3://{self.yard.bucket.name}/runs/{self.id}/attempts/",
+                f"trainyard logs {self.id} --role chief",
             )
         return Path(folder)
 

@@ -9,9 +9,12 @@ import boto3
 from botocore import exceptions
 from botocore.config import Config
 
+from trainyard.client import grants
 from trainyard.client.errors import Denied, NoAnswer, NoCredentials, NoRegion
 
 CONFIG = Config(retries={"mode": "standard", "max_attempts": 4})
+HASTY = Config(retries={"max_attempts": 0}, connect_timeout=1, read_timeout=2)
+"""For who would rather have no answer than wait."""
 NOT_FOUND = (
     exceptions.NoCredentialsError,
     exceptions.PartialCredentialsError,
@@ -38,14 +41,22 @@ class Session:
 
     boto: boto3.Session
     endpoint: str | None = None
+    patient: bool = True
     _made: dict[tuple[str, str], Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @classmethod
-    def of(cls, profile: str | None = None, region: str | None = None, endpoint: str | None = None) -> Self:
-        """What is not said is taken from the environment and ~/.aws, as boto3 does. Raises NoCredentials when there is
-        no such profile."""
+    def of(
+        cls,
+        profile: str | None = None,
+        region: str | None = None,
+        endpoint: str | None = None,
+        *,
+        patient: bool = True,
+    ) -> Self:
+        """What is not said is taken from the environment and ~/.aws, as boto3 does. Who is not `patient` gets NoAnswer
+        after two seconds. Raises NoCredentials when there is no such profile."""
         try:
-            return cls(boto3.Session(profile_name=profile, region_name=region), endpoint)
+            return cls(boto3.Session(profile_name=profile, region_name=region), endpoint, patient)
         except exceptions.ProfileNotFound as error:
             raise NoCredentials(str(error), "~/.aws/config does not have it", SIGN_IN) from error
 
@@ -68,8 +79,9 @@ class Session:
         return self._made[kind, service]
 
     def _make(self, kind: str, service: str) -> Any:
+        config = CONFIG if self.patient else HASTY
         try:
-            made = getattr(self.boto, kind)(service, endpoint_url=self.endpoint, config=CONFIG)
+            made = getattr(self.boto, kind)(service, endpoint_url=self.endpoint, config=config)
         except exceptions.NoRegionError as error:
             next_step = "export AWS_REGION=us-east-1 (or where you have deployed), or aws configure"
             raise NoRegion("no region is set", "a yard is in one region", next_step) from error
@@ -84,7 +96,7 @@ def _not_sent(exception: Exception, **_: Any) -> None:
     if isinstance(exception, NOT_FOUND):
         raise NoCredentials("no credentials", str(exception), SIGN_IN) from exception
     if isinstance(exception, exceptions.ConnectionError | exceptions.HTTPClientError):
-        next_step = "look at AWS_ENDPOINT_URL and the network; a local cloud: python -m localcloud status"
+        next_step = "look at AWS_ENDPOINT_URL and the network; of a local cloud: trainyard local status"
         raise NoAnswer("no answer", str(exception).rstrip("."), next_step) from exception
 
 
@@ -96,6 +108,6 @@ def _refused(parsed: dict[str, Any], model: Any, **_: Any) -> None:
     if code in NOT_ACCEPTED:
         raise NoCredentials(f"AWS did not accept the credentials ({code})", message, SIGN_IN)
     if code in NOT_ALLOWED:
-        raise Denied(
-            f"{action} was denied", message, "ask for this permission, or choose another AWS_PROFILE"
-        )
+        told, on = grants.ACTION.search(message), grants.RESOURCE.search(message)
+        action = told[1] if told else action
+        raise Denied(f"{action} was denied", message, grants.advice(action, on[1] if on else ""))

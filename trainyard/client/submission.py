@@ -1,62 +1,63 @@
-"""What goes into the bucket with a job: its data, its programs, and last the job file, which starts the run."""
+"""What goes into the bucket with a job: what lies beside the job file, and last the job, which starts the run."""
 
 from __future__ import annotations
 
-import io
-import tarfile
+import json
+import tempfile
 from dataclasses import dataclass
-from pathlib import Path
 
-from trainyard.client.bucket import Bucket
-from trainyard.client.errors import FileUnreadable
+from trainyard.client.bucket import Bucket, Tell, silent
+from trainyard.client.source import LocalJob, Package
+from trainyard.core.jobfile import check, document
+from trainyard.core.model import tokens
+
+IN_MEMORY = 32 * 2**20
 
 
 @dataclass(frozen=True)
 class Upload:
-    """The key and the version that name the run, and the keys of what went along."""
+    """The key and the version that name the run, the run, and the keys of what was sent along: none of what the bucket
+    had already."""
 
     key: str
     version: str
-    beside: tuple[str, ...] = ()
+    run: str
+    sent: tuple[str, ...] = ()
 
 
-def upload(bucket: Bucket, job: Path, folder: str) -> Upload:
-    """Put `data/` beside the job file, of `programs/` what the job names, then the job file into `folder`. Raises
-    FileUnreadable."""
-    text = content_of(job)
-    beside = []
-    for key, file in programs_named(job.parent / "programs", text.decode(errors="replace")).items():
-        beside.append(key)
-        bucket.put(key, packed(file) if file.is_dir() else file.read_bytes())
-    if (job.parent / "data").is_dir():
-        beside += bucket.put_folder(job.parent / "data", "data/")
-    key = f"{folder}{job.name}"
-    return Upload(key, bucket.put(key, text), tuple(beside))
+def upload(bucket: Bucket, local: LocalJob, folder: str, tell: Tell = silent) -> Upload:
+    """Put what lies beside the job file where it is not yet, then the job into the folder."""
+    sent = tuple(key for package in local.packages for key in _send(bucket, package, tell))
+    text = json.dumps(local.document, indent=1).encode()
+    return begin(bucket, f"{folder}{local.job.name}.json", text, sent)
 
 
-def content_of(file: Path) -> bytes:
-    """The file's bytes. Raises FileUnreadable."""
-    try:
-        return file.read_bytes()
-    except OSError as error:
-        raise FileUnreadable(f"{file} cannot be read", str(error.strerror), "give the file's path") from error
+def begin(bucket: Bucket, key: str, text: bytes, sent: tuple[str, ...] = ()) -> Upload:
+    """Put a job or a recipe, which starts its run."""
+    version = bucket.put(key, text)
+    name = check.name_of(text[: document.MOST_BYTES], key=key)  # as the function submit reads it
+    return Upload(key, version, tokens.run_id(name, key=key, version=version), sent)
 
 
-def programs_named(folder: Path, text: str) -> dict[str, Path]:
-    """The files and folders that become an object which the job's text names, by that object's key; a folder becomes
-    a tar of its name."""
-    keys = {
-        f"programs/{file.name}.tar.gz" if file.is_dir() else f"programs/{file.name}": file
-        for file in sorted(folder.glob("*"))
-    }
-    return {key: file for key, file in keys.items() if f"/{key}" in text}
+def _send(bucket: Bucket, package: Package, tell: Tell) -> list[str]:
+    """The keys that were sent. What is named by its content is there whole, or not at all."""
+    if package.is_folder:
+        return _send_files(bucket, package, tell)
+    if bucket.keys(package.key):
+        return []
+    with tempfile.SpooledTemporaryFile(IN_MEMORY) as archive:
+        package.pack(archive)
+        bucket.send(package.key, archive, archive.tell(), tell)
+    return [package.key]
 
 
-def packed(folder: Path) -> bytes:
-    """The folder's content as tar.gz."""
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w:gz", compresslevel=6) as archive:
-        for file in sorted(folder.rglob("*")):
-            if file.is_file() and "__pycache__" not in file.parts:
-                archive.add(file, arcname=file.relative_to(folder).as_posix())
-    return buffer.getvalue()
+def _send_files(bucket: Bucket, package: Package, tell: Tell) -> list[str]:
+    """Those that are not there in their size: an upload that was broken off goes on."""
+    there, sent = bucket.keys(package.key), []
+    for file in package.files:
+        key, size = package.key + file.relative_to(package.root).as_posix(), file.stat().st_size
+        if there.get(key) != size:
+            with file.open("rb") as content:
+                bucket.send(key, content, size, tell)
+            sent.append(key)
+    return sent

@@ -3,39 +3,70 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from trainyard.client import listing, submission
+from trainyard.client import listing, source, submission
+from trainyard.client.bucket import Tell, silent
 from trainyard.client.deployment import Deployment
-from trainyard.client.errors import RunNotStarted
+from trainyard.client.errors import RunNotFound
 from trainyard.client.identity import jobs_folder
 from trainyard.client.listing import ListedRun
 from trainyard.client.run import Run
+from trainyard.client.source import LocalJob
 from trainyard.client.submission import Upload
 
 
 class Yard(Deployment):
     """`Yard.find()` answers the one that the environment points at."""
 
-    def submit(self, job: Path | str) -> Run:
-        """Upload the job file with its data and programs; answers the run that this started."""
-        return self.run_for(self.upload(job))
+    def submit(
+        self,
+        job: Path | str,
+        *,
+        set: Mapping[str, Any] | None = None,  # noqa: A002 - as the command has it
+        name: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        resume: str | None = None,
+    ) -> Run:
+        """Send the job with what lies beside it; answers the run that this starts. `set` changes keys by their dotted
+        names (`{"args.lr": 0.5}` is short for `program.args.lr`), `resume` goes on from that run's last checkpoint.
+        Raises FileUnreadable; JobRefused with every fault of the file."""
+        local = source.read(job, changes=changes(set, name, labels, resume), bucket=self.bucket.name)
+        return self.run(self.upload(local).run).started()
 
-    def upload(self, job: Path | str) -> Upload:
-        """The first half of submit. The job file goes where the yard knows the caller by it."""
-        return submission.upload(self.bucket, Path(job), jobs_folder(self.session))
+    def again(
+        self,
+        run: str,
+        *,
+        set: Mapping[str, Any] | None = None,  # noqa: A002 - as the command has it
+        name: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        resume: bool = False,
+    ) -> Run:
+        """A new run of a run's job, changed as `submit` changes it; with `resume` from its last checkpoint. Raises
+        RunNotFound where nothing is known of the run, JobRefused."""
+        admitted = self.bucket.json(f"runs/{run}/job.json")
+        if admitted is None:
+            raise RunNotFound(f"there is no job of {run}", "it was refused, or is not there", "trainyard ls")
+        asked = changes(set, name, labels, run if resume else None)
+        document = source.changed(Path(f"{admitted['name']}.json"), source.as_file(admitted), asked)
+        local = source.checked(Path(f"{admitted['name']}.json"), document, self.bucket.name)
+        return self.run(self.upload(local).run)
+
+    def upload(self, local: LocalJob, tell: Tell = silent) -> Upload:
+        """The first half of submit. The job goes where the yard knows the caller by it."""
+        return submission.upload(self.bucket, local, jobs_folder(self.session), tell)
 
     def bake(self, recipe: Path | str) -> Run:
         """Upload the recipe, which bakes an image, or finds that the current one is what a bake would make: the
         summary's `image` is the current one afterwards, its `kind` then says `unchanged`."""
         file = Path(recipe)
-        key = f"images/{file.name}"
-        return self.run_for(Upload(key, self.bucket.put(key, submission.content_of(file))))
+        uploaded = submission.begin(self.bucket, f"images/{file.name}", source.content_of(file))
+        return self.run(uploaded.run, "bake").started()
 
     def start(self, workflow: str, payload: dict[str, Any], name: str | None = None) -> Run:
         """Start an execution of `train`, `bake`, `snapshot`, `launch` or `retire` with this input."""
@@ -65,25 +96,15 @@ class Yard(Deployment):
         listed = pages.paginate(stateMachineArn=self.workflows[workflow])
         return [Run(self, str(each["executionArn"])) for page in listed for each in page["executions"]]
 
-    def runs_of(self, key: str, version: str | None = None) -> Sequence[Run]:
-        """Those that this object (in this version) started, newest first: runs for a job file, bakes for a recipe."""
-        client, found = self.session.client("stepfunctions"), []
-        for run in self.runs("bake" if key.startswith("images/") else "train"):
-            given = json.loads(client.describe_execution(executionArn=run.arn)["input"])
-            # anybody may start an execution with anything
-            if isinstance(given, dict) and key in (given.get("job_key"), given.get("recipe_key")):
-                found += [run] if version in (None, given.get("version_id")) else []
-        return found
 
-    def run_for(self, uploaded: Upload, seconds: float = 60) -> Run:
-        """The run that this upload started. Raises RunNotStarted when there is none within so many seconds."""
-        ends = time.monotonic() + seconds
-        while not (found := self.runs_of(uploaded.key, uploaded.version)):
-            if time.monotonic() > ends:
-                raise RunNotStarted(
-                    f"s3://{self.bucket.name}/{uploaded.key} has started no run within {seconds:.0f} s",
-                    "the function submit has not heard of it, or has failed",
-                    f"aws logs tail /{self.name.lower()}/functions/submit",
-                )
-            time.sleep(0.5)
-        return found[0]
+def changes(
+    set: Mapping[str, Any] | None = None,  # noqa: A002 - as the command has it
+    name: str | None = None,
+    labels: Mapping[str, str] | None = None,
+    resume: str | None = None,
+) -> dict[str, Any]:
+    """What `submit` is asked for, as keys of the job file and their values."""
+    made: dict[str, Any] = {**(set or {})}
+    made |= {f"labels.{key}": value for key, value in (labels or {}).items()}
+    made |= {"name": name} if name else {}
+    return made | ({"checkpoints.resume": resume} if resume else {})

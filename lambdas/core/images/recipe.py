@@ -12,7 +12,7 @@ from typing import Any
 
 from trainyard.core.jobfile import document
 from trainyard.core.model.image import AMI
-from trainyard.core.model.job import Hardware, MarketChoice
+from trainyard.core.model.job import BUILDER_TYPES, Hardware, MarketChoice
 from trainyard.core.model.job_fields import ANY_TYPES
 from trainyard.core.values import wire
 from trainyard.core.values.fields import (
@@ -51,7 +51,7 @@ class Builder:
     """The instance that an image is made of."""
 
     instance_types: tuple[str, ...] = key(
-        ("g4dn.xlarge", "g5.xlarge", "g6.xlarge", "m7i.xlarge"),
+        BUILDER_TYPES,
         ANY_TYPES,
         "What the image is made and tested on. One without a GPU counts where none with one can be had, in an account "
         "without a quota for it, say: what only a GPU can show is not tested then.",

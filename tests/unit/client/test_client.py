@@ -13,9 +13,9 @@ from botocore.stub import Stubber
 
 from tests.unit.client.facts import HOST, MACHINE, NOON, yard_of
 from trainyard.client import Run, Session, Yard
-from trainyard.client.errors import Denied, FileUnreadable, NoCredentials, StillRunning
+from trainyard.client.errors import Denied, FileUnreadable, NoCredentials, RunNotStarted, StillRunning
 from trainyard.client.records import losses_in, progress_in, timeline_in
-from trainyard.client.submission import content_of, programs_named
+from trainyard.client.source import content_of
 
 EXECUTION = "arn:aws:states:us-east-1:123456789012:execution:trainyard-train:digits-1"
 
@@ -57,17 +57,11 @@ def test_waiting_ends_with_the_time_that_was_given() -> None:
             yard.run("digits-1").wait(seconds=0)
 
 
-def test_only_the_executions_of_the_uploaded_version_are_its_runs() -> None:
-    listed = [
-        {"executionArn": EXECUTION + end, "stateMachineArn": MACHINE, "name": f"digits-1{end}"}
-        | {"status": "RUNNING", "startDate": NOON}
-        for end in ("c", "b", "a")
-    ]
+def test_a_run_that_never_begins_is_told_with_where_to_look() -> None:
     with answering("stepfunctions") as (yard, stub):
-        stub.add_response("list_executions", {"executions": listed})
-        for given in ('{"job_key": "jobs/x.yaml", "version_id": "2"}', '"by hand"', '{"job": {}}'):
-            stub.add_response("describe_execution", described("RUNNING") | {"input": given})
-        assert [run.id for run in yard.runs_of("jobs/x.yaml", "2")] == ["digits-1c"]
+        stub.add_client_error("describe_execution", "ExecutionDoesNotExist", "none")
+        with pytest.raises(RunNotStarted, match=r"digits-1 has not begun within 0 s.*functions/submit"):
+            yard.run("digits-1").started(seconds=0)
 
 
 def refused(code: str) -> Exception:
@@ -130,17 +124,6 @@ def test_hosts_stand_in_the_order_of_their_roles() -> None:
     hosts = [replace(HOST, role=role) for role in roles] + [replace(HOST, attempt=0, role="worker 1")]
     ranked = [host.role for host in sorted(hosts, key=lambda host: host.rank)]
     assert ranked == ["worker 1", "chief 0", "worker 2", "worker 10", "ps 0", "evaluator 0", ""]
-
-
-def test_only_the_program_that_a_job_names_goes_along(tmp_path: Path) -> None:
-    for folder in ("mine", "other"):
-        (tmp_path / folder).mkdir()
-    (tmp_path / "packed.tgz").touch()
-    assert programs_named(tmp_path, "source: s3://BUCKET/programs/mine.tar.gz") == {
-        "programs/mine.tar.gz": tmp_path / "mine"
-    }
-    assert list(programs_named(tmp_path, "s3://b/programs/packed.tgz")) == ["programs/packed.tgz"]
-    assert programs_named(tmp_path, "module: training.programs.mnist") == {}
 
 
 def listed(number: int, day: int, **more: Any) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from demo.datasets import read_by
+from demo.datasets import DIGITS, MNIST, SENTIMENT, read_by
 from demo.local import ROOT
 from trainyard.core.jobfile import check
 from trainyard.core.model.job import Job
@@ -22,3 +22,9 @@ def test_a_shipped_job_is_admitted_and_documented(path: Path) -> None:
     if path.parent.name == "examples":
         pages = [page.read_text() for page in (ROOT / "docs" / "recipes").glob("*.md")]
         assert any(f"make demo JOB=examples/{path.name}" in page for page in pages)
+
+
+def test_a_job_names_the_shipped_data_it_reads() -> None:
+    assert read_by("train: s3://BUCKET/data/mnist/") == [MNIST]
+    assert read_by("a: s3://x/data/digits/train/\nb: s3://x/data/sentiment/") == [DIGITS, SENTIMENT]
+    assert read_by("train: s3://BUCKET/data/mine/") == []

@@ -48,6 +48,8 @@ LAST_PART = r"[A-Za-z0-9_.-]{1,40}"
 """Of the name of a parameter that holds a secret (core/model/names.py)."""
 IMAGE = rf"{AMI}|(?!ami-){RUN_ID}"
 """An image's id, or what a run or a family may be called."""
+BUILDER_TYPES = ("g4dn.xlarge", "g5.xlarge", "g6.xlarge", "m7i.xlarge")
+"""What an image is made on, unless its recipe says so."""
 CPU_TYPES_BY_DEFAULT = ("m7i.xlarge", "m6i.xlarge", "m7a.xlarge")
 
 SHIPPED = "training.programs."
@@ -156,7 +158,8 @@ class Program:
     source: str | None = key(
         None,
         Uri(folder="programs", ends=(".tar", ".tar.gz", ".tgz")),
-        "A tar archive, up to 1 GiB, unpacked and put on the Python path.",
+        "A tar archive, up to 1 GiB, unpacked and put on the Python path. Or a folder beside the job file, such as "
+        "`./src`, which `trainyard submit` packs.",
     )
     module: str = field(
         metadata=required(
@@ -220,7 +223,8 @@ class Data:
     source: str = field(
         metadata=required(
             Uri(folder="data", ends=("/",)),
-            "All below it is on every host's disk before the program starts, at the path in `TRAINYARD_DATA_NAME`.",
+            "All below it is on every host's disk before the program starts, at the path in `TRAINYARD_DATA_NAME`. Or "
+            "a folder beside the job file, such as `./data/`, which `trainyard submit` sends along.",
         )
     )
     sharding: Sharding = key(

@@ -15,6 +15,8 @@ MOST_ARG_CHARACTERS = 1024
 SMALLEST_ARG, LARGEST_ARG = 1e-100, 1e18
 """DynamoDB's numbers have 38 digits and end at 1e126; beyond these a program wants text anyway."""
 PLACEHOLDER = "BUCKET"
+HERE = r"\.{1,2}(?:/.*)?"
+"""A path beside the job file: what `trainyard submit` sends along."""
 CONTROL = r"\u0000-\u001f\u007f-\u009f"
 
 OURS = ("TF_CONFIG", "PYTHONPATH", "PATH", "HOME")
@@ -95,9 +97,14 @@ class Uri(Kind[str]):
         part = rf"(?!\.{{1,2}}(?:/|$))[^/\\{CONTROL}]+"
         ends = "|".join(re.escape(end) for end in self.ends)
         last = "" if self.ends == ("/",) else rf"[^/\\{CONTROL}]*(?:{ends})"
-        return {"type": "string", "pattern": whole(rf"s3://[^/]+/{self.folder}/(?:{part}/)*{last}")}
+        return {"type": "string", "pattern": whole(rf"s3://[^/]+/{self.folder}/(?:{part}/)*{last}|{HERE}")}
 
     def problem(self, value: object) -> str | None:
+        if is_here(value):
+            return (
+                f"{shown(value)} is on the computer that submits: `trainyard submit` sends it along; in a file that "
+                f"is uploaded by hand {self.words} is allowed"
+            )
         return Text(r"(?s)s3://[^/]+/.*", self.words).problem(value)
 
     def found(self, section: Section, key: str, default: Any) -> Any:
@@ -122,6 +129,11 @@ class Uri(Kind[str]):
             return None
         hint = f"; did you mean {shown(f's3://{bucket}/{path}/')}?" if self.ends == ("/",) else ""
         return f"does not end in {' or '.join(self.ends)}{hint}"
+
+
+def is_here(value: object) -> bool:
+    """Whether it is a path beside the job file, and not a place in the bucket."""
+    return isinstance(value, str) and re.fullmatch(HERE, value) is not None
 
 
 def _is_plain_key(key: str) -> bool:

@@ -3,23 +3,37 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 
 from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.markup import escape
 from rich.panel import Panel
-from rich.table import Table
 from rich.text import Text
 
-from demo.curve import drawn
-from demo.say import console, say
+from trainyard.cli import report, terminal
+from trainyard.cli.curve import drawn
+from trainyard.cli.terminal import Column, console, dollars, say, span
 from trainyard.client import Event, Host, Progress, Run, RunStatus
+from trainyard.core.values.text import printable
 
+QUESTIONS = ("Is ", "Did ", "Has ", "Was ", "Are ")
+"""How the states begin that only choose the next one."""
 LAST_LINES = 12
 FRAME = 4
 """What the panel's border takes of a line."""
+COLOURS = ("blue", "cyan", "green", "magenta", "yellow", "red")
+HOSTS = (
+    Column("role"),
+    Column("host"),
+    Column("type", 2),
+    Column("zone", 4),
+    Column("market", 3),
+    Column("$/h", 5, right=True),
+    Column("address", 6),
+    Column("state", 1),
+)
 
 
 def show(statuses: Iterable[RunStatus]) -> RunStatus:
@@ -27,8 +41,11 @@ def show(statuses: Iterable[RunStatus]) -> RunStatus:
     return _show_live(iter(statuses)) if console.is_terminal else _show_lines(statuses)
 
 
-def show_states(run: Run, every: float = 1.0) -> None:
+def show_states(run: Run, every: float = 1.0, *, quiet: bool = False) -> None:
     """Say the states of a bake as they come, the builder's newest line beside them, until it is over."""
+    if quiet:
+        run.wait()
+        return
     shown = 0
     with console.status("bake ...") as spinner:
         while True:
@@ -38,7 +55,7 @@ def show_states(run: Run, every: float = 1.0) -> None:
             if over:
                 return
             shown = len(states)
-            newest = [line.partition(" | ")[2] for line in run.logs("builder").splitlines()[-1:]]
+            newest = [line.partition(" | ")[2] for line in run.log("builder").splitlines()[-1:]]
             spinner.update(escape("".join(newest)[:100]) or "bake ...")
             time.sleep(every)
 
@@ -69,7 +86,8 @@ def news(before: RunStatus | None, status: RunStatus) -> list[str]:
     """The lines that say what happened between two looks, in the order of time."""
     lines: list[tuple[datetime, str]] = []
     known_states = len(before.states) if before else 0
-    lines += [(at, f"state     {name}") for at, name in status.states[known_states:]]
+    entered = [state for state in status.states[known_states:] if not state.name.startswith(QUESTIONS)]
+    lines += [(at, f"state     {name}") for at, name in entered]
     known = {event.key for event in before.timeline} if before else set()
     lines += [(event.at, event_line(event)) for event in status.timeline if event.key not in known]
     seen = {host.instance: host for host in before.hosts} if before else {}
@@ -82,7 +100,8 @@ def news(before: RunStatus | None, status: RunStatus) -> list[str]:
 def event_line(event: Event) -> str:
     """One line of the timeline."""
     step = f"step {event.detail['step']}" if event.detail.get("step") is not None else ""
-    words = [f"{event.source:<9} {event.event}", event.instance, step, event.reason]
+    reason = printable(event.reason).partition("\n")[0]  # the program's last lines may follow
+    words = [f"{event.source:<9} {event.event}", event.instance, step, reason]
     return "  ".join(word for word in words if word)
 
 
@@ -123,25 +142,40 @@ def panel(status: RunStatus) -> RenderableType:
 
 
 def _head(status: RunStatus) -> RenderableType:
-    passed = (
-        " → ".join(name for _, name in status.states if name[:1].isupper() and " " not in name) or "starting"
-    )
-    head = Text(f"attempt {status.attempt}  ${status.dollars:.4f} so far\n")
-    head.append(passed[-300:], "dim")
-    head.append(f"\n{status.state}", "bold")
+    parts = report.spans(status)
+    head = Text(f"{status.state}", "bold", overflow="ellipsis", no_wrap=True)
+    head.append(f"  attempt {status.attempt}  {dollars(status.dollars)} so far\n", "not bold")
+    head.append_text(bar(parts, terminal.console.width - FRAME))
     return head
 
 
+def bar(parts: Sequence[tuple[str, float]], room: int) -> Text:
+    """The states as a line in time, and below it which is which."""
+    total = sum(seconds for _, seconds in parts) or 1.0
+    line, names = Text(), Text()
+    for number, (name, seconds) in enumerate(parts):
+        colour = COLOURS[number % len(COLOURS)]
+        line.append("━" * max(round(seconds / total * room), 1), colour)
+        names.append(f"{name} ", colour).append(f"{span(seconds)}  ", "dim")
+    line.truncate(room)
+    return line.append("\n").append_text(names)
+
+
 def _hosts(status: RunStatus) -> RenderableType:
-    table = Table(box=None, pad_edge=False)
-    for title in ("host", "role", "type", "zone", "market", "$/h", "address", "state"):
-        table.add_column(title)
-    for host in status.hosts:
-        price = f"{host.price:.3f}"
-        table.add_row(
-            host.instance, host.role, host.type, host.zone, host.market, price, host.address, host.state
+    rows = [
+        (
+            host.role,
+            host.instance,
+            host.type,
+            host.zone,
+            host.market,
+            f"{host.price:.3f}",
+            host.address,
+            host.state,
         )
-    return table
+        for host in status.hosts
+    ]
+    return terminal.laid_out(HOSTS, rows, terminal.console.width - FRAME)
 
 
 def _lines(status: RunStatus) -> RenderableType:

@@ -2,49 +2,73 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
+from dataclasses import asdict
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
-from rich.table import Table
+from rich.markup import escape
 
-from demo.say import console, quote, say
+from trainyard.cli.terminal import beside, dollars, hint, quote, say, sized, span
 from trainyard.client import Execution, Run, RunStatus
 from trainyard.client.records import elapsed
+from trainyard.core.values.text import printable
 
 LAST_WORDS = 8
 NOT_ITS_OWN = re.compile(r"\[trainyard\] |[IWEF]\d{4} |WARNING: All log messages before absl")
 """How lines of the host agent and of TensorFlow's C++ begin."""
 
 
-def write(path: Path, summary: dict[str, Any], accuracy: float | None, phases: dict[str, float]) -> None:
-    """build/demo/summary.json: the run's own summary, and beside it what only the demo knows."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps({**summary, "accuracy": accuracy, "phases": phases}, indent=2) + "\n")
+def made(execution: Execution, summary: dict[str, Any]) -> str:
+    """What came of a bake or a snapshot."""
+    took = span(elapsed(execution.started, execution.stopped or execution.started).total_seconds())
+    outcomes = Counter(test["outcome"] for test in summary.get("tests") or []).most_common()
+    tests = ", ".join(f"{count} {outcome}" for outcome, count in outcomes)
+    return f"{summary['image']} ({summary['kind'].replace('_', ' ')} in {took}{f'; tests: {tests}' if tests else ''})"
 
 
-def image(bake: Execution, summary: dict[str, Any]) -> str:
-    """What came of a bake."""
-    outcomes = Counter(test["outcome"] for test in summary["tests"]).most_common()
-    tests = ", ".join(f"{count} {outcome}" for outcome, count in outcomes) or "none"
-    took = elapsed(bake.started, bake.stopped or bake.started).total_seconds()
-    return f"{summary['image']} ({summary['kind']} in {took:.0f} s; tests: {tests})"
-
-
-def report(run: Run, status: RunStatus, phases: dict[str, float]) -> None:
+def ended(run: Run, status: RunStatus) -> None:
     """Everything a person wants to know when it is over."""
     _last_words(run)
     _cost(run.summary)
     _bucket(run)
-    _time(status, phases)
+    _time(status)
+
+
+def outcome(run: Run) -> None:
+    """How a run that is over ended, and what to type next."""
+    reason = run.reason()
+    for line in reason.lines:
+        beside.print(printable(line), markup=False)
+    for line in reason.advice:
+        hint(f"Next: {line}")
+
+
+def as_json(status: RunStatus) -> dict[str, Any]:
+    """A run at one moment, as `show -o json` and followed commands say it."""
+    execution = status.execution
+    return {
+        "run": execution.name,
+        "at": status.at,
+        "status": execution.status,
+        "state": status.state,
+        "attempt": status.attempt,
+        "started": execution.started,
+        "ended": execution.stopped,
+        "error": execution.error or None,
+        "dollars": round(status.dollars, 6),
+        "progress": asdict(status.progress) if status.progress else None,
+        "hosts": [{**asdict(host), "dollars": round(host.dollars(status.at), 6)} for host in status.hosts],
+        "states": [{"entered": state.entered, "name": state.name} for state in status.states],
+        "timeline": [asdict(event) for event in status.timeline],
+        "losses": [[*loss] for loss in status.losses],
+    }
 
 
 def _last_words(run: Run) -> None:
     """What the chief's program printed last."""
-    words = own_words(run.logs().splitlines())[-LAST_WORDS:]
+    words = own_words(run.log().splitlines())[-LAST_WORDS:]
     if words:
         say("\n[bold]The program's last words[/bold]")
         quote("\n".join(words))
@@ -66,11 +90,6 @@ def _cost(summary: dict[str, Any]) -> None:
         say(f"  on demand it would have been {dollars(cost['on_demand_dollars'])}; {cost['counts']}")
 
 
-def dollars(amount: float | None) -> str:
-    """Money, small sums too."""
-    return "unknown" if amount is None else f"${amount:.4f}"
-
-
 def _bucket(run: Run) -> None:
     prefix = f"runs/{run.id}/"
     groups: dict[str, tuple[int, int]] = {}
@@ -79,21 +98,14 @@ def _bucket(run: Run) -> None:
         count, total = groups.get(name + slash, (0, 0))
         groups[name + slash] = count + 1, total + size
     say(f"\n[bold]Left in the bucket[/bold]  s3://{run.yard.bucket.name}/{prefix}")
-    for name, (count, total) in sorted(groups.items()):
-        say(f"  {name:<16} {count:>4} object{'s' if count != 1 else ' '}  {total / 1024:>9.1f} KiB")
+    for name, (count, size) in sorted(groups.items()):
+        say(f"  {name:<16} {count:>4} object{'s' if count != 1 else ' '}  {sized(size):>10}")
 
 
-def _time(status: RunStatus, phases: dict[str, float]) -> None:
-    table = Table(box=None, pad_edge=False)
-    for title in ("where the time went", "seconds"):
-        table.add_column(title, justify="left" if title != "seconds" else "right")
-    for name, seconds in phases.items():
-        table.add_row(name, f"{seconds:.1f}")
-        if name == "run":
-            for state, spent in spans(status):
-                table.add_row(f"  {state}", f"{spent:.1f}", style="dim")
-    console.print()
-    console.print(table)
+def _time(status: RunStatus) -> None:
+    say("\n[bold]Where the time went[/bold]")
+    for state, spent in spans(status):
+        say(f"  {escape(state):<24} {span(spent):>8}")
 
 
 def spans(status: RunStatus) -> list[tuple[str, float]]:

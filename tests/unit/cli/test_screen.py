@@ -1,13 +1,12 @@
-"""What the demo says, from what it saw."""
+"""What a followed run says, from what was seen of it."""
 
 from dataclasses import replace
 from datetime import timedelta
 
-from demo.curve import drawn, passed_once
-from demo.datasets import DIGITS, MNIST, SENTIMENT, read_by
-from demo.report import own_words, spans
-from demo.screen import news
 from tests.unit.client.facts import HOST, NOON
+from trainyard.cli.curve import drawn, passed_once
+from trainyard.cli.report import own_words, spans
+from trainyard.cli.screen import news
 from trainyard.client import Event, Execution, Progress, RunStatus, State
 
 EXECUTION = Execution("arn:aws:states:us-east-1:1:execution:train:digits-1", "RUNNING", NOON, None, "", "")
@@ -84,9 +83,3 @@ def test_the_program_speaks_without_stamps_and_without_tensorflow() -> None:
     ]
     log.append(stamp + "[trainyard] the program ended with exit code 0")
     assert own_words(log) == ["Test-Accuracy: 0.97", "a | b"]
-
-
-def test_a_job_names_the_shipped_data_it_reads() -> None:
-    assert read_by("train: s3://BUCKET/data/mnist/") == [MNIST]
-    assert read_by("a: s3://x/data/digits/train/\nb: s3://x/data/sentiment/") == [DIGITS, SENTIMENT]
-    assert read_by("train: s3://BUCKET/data/mine/") == []

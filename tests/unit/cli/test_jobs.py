@@ -1,0 +1,66 @@
+"""What is said of a job before it is a run."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from trainyard.cli.app import app
+from trainyard.cli.commands.jobs import Example
+
+
+@pytest.mark.parametrize("example", Example)
+def test_what_init_writes_has_no_fault(tmp_path: Path, example: Example) -> None:
+    runner = CliRunner()
+    assert runner.invoke(app, ["init", str(tmp_path), "--example", example]).exit_code == 0
+    done = runner.invoke(app, ["check", str(tmp_path / "job.yaml"), "-o", "json"])
+    assert json.loads(done.stdout) == {
+        "job": str(tmp_path / "job.yaml"),
+        "ok": True,
+        "faults": [],
+        "warnings": [],
+    }
+    assert (tmp_path / ".trainyard" / "job.schema.json").is_file()
+
+
+def test_init_overwrites_nothing(tmp_path: Path) -> None:
+    (tmp_path / "job.yaml").write_text("mine")
+    done = CliRunner().invoke(app, ["init", str(tmp_path)])
+    assert done.exit_code == 2
+    assert (tmp_path / "job.yaml").read_text() == "mine"
+    assert not (tmp_path / "src").exists()
+
+
+def test_check_tells_every_fault_and_exits_with_three(tmp_path: Path) -> None:
+    job = tmp_path / "job.yaml"
+    job.write_text("name: X\nprogram: {module: 1}\nlimits: {hours: -1}\nlimit: 3\n")
+    done = CliRunner().invoke(app, ["check", str(job)])
+    assert done.exit_code == 3
+    assert all(each in done.stderr for each in ("name:", "program.module:", "limits.hours:", "limit:"))
+    said = json.loads(CliRunner().invoke(app, ["check", str(job), "-o", "json"]).stdout)
+    assert (said["ok"], len(said["faults"])) == (False, 4)
+
+
+@pytest.mark.parametrize("words", [["--set", "limits.hours"], ["--set", "=1"], ["--set", "limits.hours=[1"]])
+def test_a_change_that_cannot_be_read_is_a_fault_of_usage(tmp_path: Path, words: list[str]) -> None:
+    job = tmp_path / "job.yaml"
+    job.write_text("name: x\nprogram: {module: training.programs.matmul}\n")
+    assert CliRunner().invoke(app, ["check", str(job), *words]).exit_code == 2
+
+
+def test_values_are_those_of_a_job_file(tmp_path: Path) -> None:
+    job = tmp_path / "job.yaml"
+    job.write_text("name: x\nprogram: {module: training.programs.matmul}\n")
+    changes = [
+        "--set",
+        "limits.hours=.5",
+        "--set",
+        "hardware.instance_types=[g5.xlarge]",
+        "--set",
+        "args.size=2048",
+    ]
+    done = CliRunner().invoke(app, ["check", str(job), *changes])
+    assert done.exit_code == 0
+    assert "g5.xlarge; spot then on demand" in done.stdout
+    assert "0.5 h" in done.stdout

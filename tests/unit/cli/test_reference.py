@@ -1,0 +1,16 @@
+"""docs/cli.md is what the commands are."""
+
+import re
+
+from tests.unit.cli.reference import PAGE, page
+from trainyard.cli.failures import Code
+
+
+def test_the_page_is_current() -> None:
+    """`make format` writes it anew."""
+    assert PAGE.read_text() == page(PAGE.read_text())
+
+
+def test_the_page_has_every_exit_code() -> None:
+    table = re.findall(r"^\| (\d+) \|", PAGE.read_text(), re.MULTILINE)
+    assert [int(each) for each in table] == [code.value for code in Code]

@@ -1,0 +1,77 @@
+"""Why a run is as it is, and what to type next."""
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from tests.unit.client.facts import NOON
+from trainyard.client import Execution
+from trainyard.client.reasons import Reason, reason_for
+
+RUNNING = Execution("arn:aws:states:us-east-1:1:execution:train:digits-1", "RUNNING", NOON, None, "", "")
+FAILED = replace(RUNNING, status="FAILED", stopped=NOON, error="ProgramFailed", cause="exit code 3")
+WAITING = {
+    "what": "capacity",
+    "since": "2026-11-21T12:00:00.000Z",
+    "asks": "2026-11-21T12:05:31.000Z",
+    "seconds": 60,
+    "until": "2026-11-21T13:00:00.000Z",
+    "reason": "all pools refused",
+    "refused": {"capacity": 16, "quota": 2},
+}
+NOW = NOON + timedelta(minutes=4)
+
+
+def why(execution: Execution, row: dict[str, Any], summary: dict[str, Any], *, saved: bool = False) -> Reason:
+    return reason_for(execution, row, summary, saved=saved, now=NOW)
+
+
+def test_a_run_that_waits_says_how_long_why_and_when_it_asks_again() -> None:
+    reason = why(RUNNING, {"waiting": WAITING}, {})
+    assert reason.kind == "waiting"
+    (line,) = reason.lines
+    assert line.startswith("digits-1 waits 4 min: 18 pools refused (16 no room, 2 quota)")
+    assert line.endswith("; it asks again at 12:05:31, and gives up at 13:00 UTC.")
+    assert "trainyard stop digits-1" in reason.advice
+
+
+def test_a_run_that_only_a_quota_keeps_is_told_to_ask_for_more() -> None:
+    reason = why(RUNNING, {"waiting": WAITING | {"refused": {"quota": 3}}}, {})
+    assert "doctor --request" in reason.advice[0]
+
+
+def test_a_run_that_waits_for_its_place_says_for_what() -> None:
+    waiting = WAITING | {"what": "place", "reason": "20 runs are before it", "refused": {}}
+    assert "its place in the yard: 20 runs are before it" in why(RUNNING, {"waiting": waiting}, {}).lines[0]
+
+
+@pytest.mark.parametrize(("saved", "resumes"), [(True, True), (False, False)])
+def test_a_failed_run_has_its_reason_and_the_line_that_resumes_it(saved: bool, resumes: bool) -> None:
+    summary = {"outcome": "failed", "error": "ProgramFailed", "reason": "exit code 3\nTraceback: x"}
+    reason = why(FAILED, {}, summary, saved=saved)
+    assert (reason.kind, reason.lines[1:]) == ("failed", ("exit code 3", "Traceback: x"))
+    assert ("trainyard resume digits-1" in reason.advice) is resumes
+
+
+def test_a_refused_run_has_no_logs_to_look_at() -> None:
+    reason = why(FAILED, {}, {"outcome": "refused", "error": "JobRefused", "reason": "a fault"}, saved=False)
+    assert (reason.kind, reason.advice) == ("refused", ("mend the job file: trainyard check JOB",))
+
+
+def test_a_run_that_was_cut_short_before_its_summary_has_what_step_functions_says() -> None:
+    assert why(FAILED, {}, {}).lines[1] == "ProgramFailed exit code 3"
+    assert why(replace(FAILED, status="ABORTED", error="", cause=""), {}, {}).lines == (
+        "digits-1 was stopped:",
+        "the execution is ABORTED and gives no cause",
+    )
+
+
+def test_a_run_that_goes_on_says_where_it_is() -> None:
+    row = {"state": "Train", "attempt": 2, "progress": {"step": 40}}
+    assert why(RUNNING, row, {}) == Reason("running", ("digits-1 goes on: Train, attempt 2, at step 40.",))
+
+
+def test_a_run_that_succeeded_says_how_to_get_its_model() -> None:
+    assert why(replace(FAILED, status="SUCCEEDED"), {}, {}).advice == ("trainyard get digits-1",)

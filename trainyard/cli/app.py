@@ -1,0 +1,20 @@
+"""The table of contents of `trainyard`."""
+
+from trainyard.cli.command import group, root
+from trainyard.cli.commands import (
+    comparing,
+    doctor,
+    hosts,
+    images,
+    jobs,
+    listing,
+    local,
+    looking,
+    steering,
+    yards,
+)
+
+app = group("Job file in, trained TensorFlow model out, and no GPU runs for nothing.")
+root(app)
+for drawer in (jobs, listing, looking, steering, comparing, hosts, images, doctor, yards, local):
+    drawer.register(app)

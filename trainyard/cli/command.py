@@ -1,0 +1,109 @@
+"""A command of `trainyard`: a function that is given its Options first, and whose errors are lines and exit codes."""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from trainyard.cli.options import Options, Output
+
+EVERYWHERE: dict[str, tuple[Any, tuple[str, ...], dict[str, Any]]] = {
+    "yard": (str | None, ("--yard",), {"metavar": "NAME", "help": "The yard, by its name (Trainyard)."}),
+    "profile": (
+        str | None,
+        ("--profile",),
+        {"metavar": "NAME", "help": "The profile of ~/.aws that you are."},
+    ),
+    "region": (str | None, ("--region",), {"metavar": "NAME", "help": "The region that the yard is in."}),
+    "output": (Output | None, ("--output", "-o"), {"metavar": "table|json", "help": "How to answer."}),
+    "quiet": (bool, ("--quiet", "-q"), {"help": "Say nothing but the answer."}),
+}
+"""The options of all commands, before a command's name or behind it: their types, names and help."""
+ALSO = "And the options of every command, such as -o json: trainyard --help"
+
+
+def group(about: str, **more: Any) -> typer.Typer:
+    """Commands under one name."""
+    return typer.Typer(
+        help=about, no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False, **more
+    )
+
+
+def command(app: typer.Typer, name: str, *examples: str, **more: Any) -> Callable[[Callable[..., None]], Any]:
+    """Register the function under this name. Its first parameter is the Options, completed; the others are typer's.
+    Its help ends with the examples."""
+
+    def register(function: Callable[..., None]) -> Callable[..., None]:
+        own = [*inspect.signature(function, eval_str=True).parameters.values()][1:]
+
+        def run(call: typer.Context, **given: Any) -> None:
+            from trainyard.cli import failures
+
+            said = Options(**{each: given.pop(each) for each in EVERYWHERE})
+            options = said.over(call.find_root().obj or Options())
+            with failures.told(options):
+                function(options.completed(os.environ, Path.cwd(), Path.home()), **given)
+
+        takes = [
+            inspect.Parameter("call", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context),
+            *(each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in own),
+            *_everywhere(hidden=True),
+        ]
+        run.__signature__ = inspect.Signature(takes)  # type: ignore[attr-defined]
+        run.__annotations__ = {each.name: each.annotation for each in takes}
+        run.__doc__, run.__name__ = function.__doc__, function.__name__
+        app.command(name, epilog=_epilog(examples), rich_help_panel=None, **more)(run)
+        return function
+
+    return register
+
+
+def root(app: typer.Typer) -> None:
+    """The options of all commands, before a command's name."""
+
+    def said(call: typer.Context, version: bool, **given: Any) -> None:
+        call.obj = Options(**given)
+
+    shown = Annotated[
+        bool, typer.Option("--version", help="Say the version.", is_eager=True, callback=_version)
+    ]
+    takes = [
+        inspect.Parameter("call", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context),
+        inspect.Parameter("version", inspect.Parameter.KEYWORD_ONLY, annotation=shown, default=False),
+        *_everywhere(hidden=False),
+    ]
+    said.__signature__ = inspect.Signature(takes)  # type: ignore[attr-defined]
+    said.__annotations__ = {each.name: each.annotation for each in takes}
+    app.callback(invoke_without_command=False)(said)
+
+
+def _version(said: bool) -> None:
+    if said:
+        import trainyard
+
+        typer.echo(trainyard.__version__)
+        raise typer.Exit
+
+
+def _everywhere(*, hidden: bool) -> list[inspect.Parameter]:
+    """Behind a command's name they are not shown again."""
+    return [
+        inspect.Parameter(
+            name,
+            inspect.Parameter.KEYWORD_ONLY,
+            annotation=Annotated[kind, typer.Option(*names, hidden=hidden, **more)],
+            default=False if kind is bool else None,
+        )
+        for name, (kind, names, more) in EVERYWHERE.items()
+    ]
+
+
+def _epilog(examples: tuple[str, ...]) -> str:
+    """Lines that are not wrapped: \\b says so."""
+    shown = "\b\nExamples:\n" + "".join(f"  {each}\n" for each in examples) if examples else ""
+    return f"{shown}\n{ALSO}" if shown else ALSO

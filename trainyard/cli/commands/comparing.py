@@ -1,0 +1,100 @@
+"""Runs against each other: side by side, and in TensorBoard."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from trainyard.cli.command import command
+from trainyard.cli.completion import complete_runs
+from trainyard.cli.options import Options
+
+if TYPE_CHECKING:
+    from trainyard.client.comparison import Comparison
+
+Runs = Annotated[list[str], typer.Argument(metavar="RUN...", help="Runs.", autocompletion=complete_runs)]
+SYNC_SECONDS = 5.0
+
+
+def register(app: typer.Typer) -> None:
+    command(
+        app, "diff", "trainyard diff digits-1a2b3c4d digits-5e6f7a8b", "trainyard diff @last wide -o json"
+    )(diff)
+    command(app, "tb", "trainyard tb @last", "trainyard tb digits wide --port 6007")(tb)
+
+
+def diff(options: Options, runs: Runs) -> None:
+    """Set runs side by side: arguments, figures, cost.
+
+    Of the jobs only that in which they differ; with the curves over each other.
+    """
+    from trainyard.cli import runs as known
+    from trainyard.cli import terminal
+    from trainyard.client.comparison import Comparison, side_of
+
+    if len(runs) < 2:
+        raise typer.BadParameter("name two runs or more")
+    yard = options.find()
+    found = Comparison.of([side_of(known.find(yard, each)) for each in runs])
+    if options.is_json:
+        sides = {"runs": [side.run for side in found.sides], "losses": [side.losses for side in found.sides]}
+        terminal.answer({**sides, "differences": found.differences, "figures": found.figures})
+    else:
+        _show(found)
+
+
+def tb(
+    options: Options,
+    runs: Runs,
+    folder: Annotated[Path, typer.Option(help="Where the events are kept in step.")] = Path("tensorboard"),
+    port: Annotated[int, typer.Option(help="Of TensorBoard on 127.0.0.1.", min=1, max=65535)] = 6006,
+) -> None:
+    """Show runs in TensorBoard, on this computer.
+
+    Their events are kept in step with the bucket until Ctrl-C. Needs `pip install tensorboard`.
+    """
+    from trainyard.cli import runs as known
+    from trainyard.cli import tensorboard, terminal
+
+    yard = options.find()
+    found = [known.find(yard, each) for each in runs]
+    with terminal.transfers(options.quiet) as tell:
+        for run in found:
+            run.fetch("tensorboard", folder / run.id, tell)
+    with tensorboard.serving(folder, port) as serves:
+        terminal.console.print(
+            f"http://127.0.0.1:{port}/ shows {', '.join(run.id for run in found)}. Ctrl-C ends it."
+        )
+        while serves():
+            for run in found:
+                run.fetch("tensorboard", folder / run.id)
+            time.sleep(SYNC_SECONDS)
+
+
+def _show(found: Comparison) -> None:
+    from trainyard.cli import curve, terminal
+    from trainyard.cli.terminal import Column
+
+    columns = [Column(""), *(Column(side.run, right=True) for side in found.sides)]
+    different = [(key, *map(_value, values)) for key, values in found.differences.items()]
+    figures = [
+        (key, *map(_value, values))
+        for key, values in found.figures.items()
+        if any(v is not None for v in values)
+    ]
+    rows = [*different, *figures]
+    terminal.table(columns, rows, [*["bold"] * len(different), *[""] * len(figures)])
+    drawn = curve.overlaid({side.run: side.losses for side in found.sides}, room=terminal.console.width)
+    if drawn:
+        terminal.console.print(drawn, markup=False, soft_wrap=True)
+
+
+def _value(value: Any) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)

@@ -1,0 +1,64 @@
+"""Whether the account and the yard are well, and what to type where they are not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from trainyard.cli.command import command
+from trainyard.cli.commands.yards import Settings
+from trainyard.cli.options import Options
+
+if TYPE_CHECKING:
+    from trainyard.client.preflight import Row
+
+SHORT, CANNOT = 1, 3
+COLOURS = {"ready": "green", "asked": "cyan", "short": "yellow", "unknown": "yellow", "missing": "red"}
+
+
+def register(app: typer.Typer) -> None:
+    command(app, "doctor", "trainyard doctor", "trainyard doctor --request")(doctor)
+
+
+def doctor(
+    options: Options,
+    request: Annotated[
+        bool, typer.Option("--request", help="Ask AWS for the quotas that are too small.")
+    ] = False,
+    context: Settings = None,
+) -> None:
+    """Say whether account and yard are well.
+
+    It looks at identity, region, quotas, network, image, alarms, money and clock, and says what to type.
+    Exits with 0 when all is well, 1 when some jobs need something first, 3 when no yard can be deployed.
+    """
+    from dataclasses import asdict
+
+    from trainyard.cli import terminal, yard_settings
+    from trainyard.client import checkup
+    from trainyard.client.errors import YardNotFound
+    from trainyard.client.preflight import Preflight, look, request_increases
+
+    session, needs = options.session(), yard_settings.needs(context)
+    seen = look(session, needs)
+    if request and (asked := request_increases(session, seen)):
+        vcpus = ", ".join(f"{row.desired} vCPUs of {row.quota}" for row in asked)
+        terminal.hint(f"Asked AWS for {vcpus}.")
+        seen = look(session, needs)
+    try:
+        seen = Preflight((*seen.rows, *checkup.look(options.find())))
+    except YardNotFound:
+        pass
+    if options.is_json:
+        terminal.answer([asdict(row) for row in seen.rows])
+    else:
+        _show(seen.rows)
+    raise typer.Exit(0 if seen.is_ready else SHORT if seen.can_deploy else CANNOT)
+
+
+def _show(rows: tuple[Row, ...]) -> None:
+    from trainyard.cli import terminal
+
+    for row in rows:
+        terminal.finding(row.verdict, COLOURS[row.verdict], row.subject, row.found, row.needed, row.next_step)

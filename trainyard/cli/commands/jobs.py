@@ -1,0 +1,170 @@
+"""A job before it is a run: begin one, check it, submit it."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from trainyard.cli.command import command
+from trainyard.cli.options import Options
+
+if TYPE_CHECKING:
+    from trainyard.client.source import LocalJob
+
+File = Annotated[Path, typer.Argument(metavar="JOB", help="The job file.")]
+Changes = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="Another value, as limits.hours=2; args.lr=.5 is program.args.lr. Without one: left out.",
+    ),
+]
+Name = Annotated[str | None, typer.Option("--name", help="Another name of the job.")]
+Labels = Annotated[
+    list[str] | None, typer.Option("--label", metavar="KEY=VALUE", help="A label that the run is found by.")
+]
+
+
+class Example(StrEnum):
+    """What a first job may be made of."""
+
+    LINE = "line"
+    DIGITS = "digits"
+
+
+def register(app: typer.Typer) -> None:
+    command(app, "init", "trainyard init", "trainyard init mine --example digits")(init)
+    command(app, "check", "trainyard check job.yaml", "trainyard check job.yaml --set args.lr=0.1 -o json")(
+        check
+    )
+    command(
+        app,
+        "submit",
+        "trainyard submit job.yaml",
+        "trainyard submit job.yaml --set args.lr=.5 --name sweep -d",
+        "trainyard submit job.yaml --resume digits-1a2b3c4d",
+    )(submit)
+
+
+def init(
+    options: Options,
+    folder: Annotated[Path, typer.Argument(help="Where to put them.")] = Path(),
+    example: Annotated[Example, typer.Option(help="What it trains.")] = Example.LINE,
+) -> None:
+    """Begin a job: write a job file, a program and data."""
+    from trainyard.cli import examples, terminal
+
+    written = examples.write(example, folder)
+    if options.is_json:
+        terminal.answer({"files": [str(each) for each in written]})
+        return
+    for each in written:
+        terminal.console.print(str(each), markup=False)
+    if not options.quiet:
+        terminal.hint(f"Next: trainyard check {written[0]}")
+
+
+def check(options: Options, job: File, changes: Changes = None) -> None:
+    """Say every fault of a job file at once.
+
+    It asks no cloud, so it needs no account. Exits with 3 where there are faults.
+    """
+    from trainyard.cli import terminal
+    from trainyard.client import source
+    from trainyard.client.errors import JobRefused
+
+    try:
+        local = source.read(job, changes=parsed(changes))
+    except JobRefused as refused:
+        if not options.is_json:
+            raise
+        faults = [{"path": fault.path, "problem": fault.problem} for fault in refused.faults]
+        terminal.answer({"job": str(job), "ok": False, "faults": faults, "warnings": []})
+        raise typer.Exit(3) from None
+    if options.is_json:
+        terminal.answer({"job": str(job), "ok": True, "faults": [], "warnings": [*local.warnings]})
+        return
+    for line in seen(local):
+        terminal.console.print(line, markup=False)
+    if not options.quiet:
+        terminal.hint(f"Next: trainyard submit {job}")
+
+
+def submit(
+    options: Options,
+    job: File,
+    changes: Changes = None,
+    name: Name = None,
+    label: Labels = None,
+    resume: Annotated[
+        str | None, typer.Option("--resume", metavar="RUN", help="Go on from this run's last checkpoint.")
+    ] = None,
+    detach: Annotated[bool, typer.Option("--detach", "-d", help="Return once it has begun.")] = False,
+) -> None:
+    """Start a run of a job, and follow it.
+
+    The program and data beside the job file go along; what the bucket has already is not sent again. The run's id is
+    said at once. Ctrl-C leaves the run alone.
+    """
+    from trainyard.cli import following, runs, terminal
+    from trainyard.client import source
+    from trainyard.client.yard import changes as asked
+
+    yard = options.find()
+    goes_on = runs.find(yard, resume).id if resume else None
+    wanted = asked(parsed(changes), name, dict(pairs(label, "--label")), goes_on)
+    local = source.read(job, changes=wanted, bucket=yard.bucket.name)
+    if not options.quiet:
+        for warning in local.warnings:
+            terminal.hint(f"Warning: {warning}")
+    with terminal.transfers(options.quiet) as tell:
+        uploaded = yard.upload(local, tell)
+    following.begun(options, yard.run(uploaded.run), detach=detach, sent=uploaded.sent)
+
+
+# --- what is typed
+def parsed(changes: list[str] | None) -> dict[str, Any]:
+    """Values as a job file would have them; None where nothing stands behind the sign."""
+    from trainyard.core.jobfile import document
+
+    values: dict[str, Any] = {}
+    for key, text in pairs(changes, "--set"):
+        value = document.read(text.encode(), json_only=False)
+        if isinstance(value, document.NotReadable):
+            raise typer.BadParameter(f"--set {key}: {value.reason}")
+        values[key] = value
+    return values
+
+
+def pairs(words: list[str] | None, option: str) -> list[tuple[str, str]]:
+    """KEY=VALUE, each."""
+    found = []
+    for word in words or []:
+        key, sign, value = word.partition("=")
+        if not key or not sign:
+            raise typer.BadParameter(f"{option} takes KEY=VALUE, not {word!r}")
+        found.append((key, value))
+    return found
+
+
+def seen(local: LocalJob) -> list[str]:
+    """What a job without faults is, in lines."""
+    from trainyard.cli.terminal import sized
+
+    job = local.job
+    cluster, hardware = job.cluster, job.hardware
+    hosts = f"{job.gang} host{'s' if job.gang > 1 else ''}"
+    lines = [
+        f"{local.file}: no fault found",
+        f"  {job.name}: {job.program.module}, {cluster.strategy} on {hosts}",
+        f"  {', '.join(hardware.instance_types)}; {hardware.market.replace('_', ' ')}",
+        f"  at most ${job.limits.dollars:g} and {job.limits.hours:g} h",
+    ]
+    for package in local.packages:
+        what = f"{len(package.files)} file{'s' if len(package.files) > 1 else ''}, {sized(package.size)}"
+        lines.append(f"  goes along: {package.root} ({what})")
+    return [*lines, *(f"  warning: {warning}" for warning in local.warnings)]

@@ -1,0 +1,205 @@
+"""All runs: which there are, and what they cost."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from trainyard.cli.command import command
+from trainyard.cli.options import Options
+
+if TYPE_CHECKING:
+    from trainyard.client import ListedRun
+
+AGO = re.compile(r"(\d+)([mhdw])")
+UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+USUAL, MOST = 25, 10_000
+BAR = 30
+
+
+def register(app: typer.Typer) -> None:
+    command(app, "ls", "trainyard ls", "trainyard ls --failed --since 7d", "trainyard ls -a -n 200 -o json")(
+        ls
+    )
+    command(
+        app, "cost", "trainyard cost", "trainyard cost --month 2026-10 --by user", "trainyard cost --by team"
+    )(cost)
+
+
+def ls(
+    options: Options,
+    everything: Annotated[
+        bool, typer.Option("--all", "-a", help="Bakes, snapshots and launches, too.")
+    ] = False,
+    number: Annotated[int, typer.Option("-n", help="So many at most.", min=1, max=MOST)] = USUAL,
+    user: Annotated[str | None, typer.Option("--user", help="Of this submitter.")] = None,
+    label: Annotated[
+        list[str] | None, typer.Option("--label", metavar="KEY[=VALUE]", help="With this label.")
+    ] = None,
+    since: Annotated[str | None, typer.Option("--since", metavar="7d|DAY", help="Begun since then.")] = None,
+    failed: Annotated[bool, typer.Option("--failed", help="Those that have failed or were refused.")] = False,
+) -> None:
+    """List the newest runs."""
+    from dataclasses import asdict
+
+    from trainyard.cli import terminal
+
+    now = datetime.now(UTC)
+    chosen = bool(user or label or failed)
+    yard = options.find()
+    listed = yard.list(
+        since=moment(since, now) if since else None,
+        kind=None if everything else "train",
+        limit=MOST if chosen else number,
+    )
+    found = [run for run in listed if wanted(run, user, label or [], failed=failed)][:number]
+    if options.is_json:
+        terminal.answer([asdict(run) for run in found])
+        return
+    terminal.table(columns(), [row(run, now) for run in found], [style(run) for run in found])
+    if not found and not options.quiet:
+        terminal.hint("No runs. Next: trainyard submit JOB")
+
+
+def cost(
+    options: Options,
+    month: Annotated[str | None, typer.Option("--month", metavar="YYYY-MM", help="Not this one.")] = None,
+    by: Annotated[str, typer.Option("--by", metavar="job|user|day|LABEL", help="What to add up by.")] = "job",
+) -> None:
+    """Say what the runs of a month have cost.
+
+    Of runs that go on, what patrol has counted stands in the total alone.
+    """
+    from trainyard.cli import terminal
+    from trainyard.cli.terminal import Column, dollars
+    from trainyard.client import overview
+
+    now = datetime.now(UTC)
+    begin = month_of(month, now)
+    end = (begin + timedelta(days=31)).replace(day=1)
+    yard = options.find()
+    runs = [run for run in yard.list(since=begin, limit=MOST) if run.created < end]
+    sums = added(runs, by)
+    counted = overview.money_of(yard) if begin <= now < end else None
+    if options.is_json:
+        parts = [{"of": of, "runs": count, "dollars": round(total, 6)} for of, count, total in sums]
+        terminal.answer({"month": f"{begin:%Y-%m}", "by": by, "parts": parts, "counted": counted})
+        return
+    most = max((total for _, _, total in sums), default=0.0) or 1.0
+    rows = [(of, str(count), dollars(total), "█" * round(total / most * BAR)) for of, count, total in sums]
+    shown = (Column(by.upper()), Column("RUNS", 1, right=True), Column("$", right=True), Column("", 2))
+    terminal.table(shown, rows)
+    total = sum(total for _, _, total in sums)
+    terminal.console.print(f"{dollars(total)} by {len(runs)} runs that began in {begin:%B %Y}", markup=False)
+    if counted is not None and not options.quiet:
+        terminal.note(f"All hosts of this month, those of runs that go on, too: {dollars(counted)}")
+
+
+# --- what is typed
+def moment(text: str, now: datetime) -> datetime:
+    """`12h`, `7d` ago, or a day."""
+    if found := AGO.fullmatch(text):
+        return now - timedelta(**{UNITS[found[2]]: int(found[1])})
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        raise typer.BadParameter(
+            f"--since takes 12h, 7d, 2w or a day like 2026-11-01, not {text!r}"
+        ) from None
+    return at if at.tzinfo else at.replace(tzinfo=UTC)
+
+
+def month_of(text: str | None, now: datetime) -> datetime:
+    """When it begins."""
+    try:
+        found = datetime.strptime(text, "%Y-%m").replace(tzinfo=UTC) if text else now
+    except ValueError:
+        raise typer.BadParameter(f"--month takes a month like 2026-11, not {text!r}") from None
+    return found.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+
+
+# --- what is shown
+def wanted(run: ListedRun, user: str | None, labels: Sequence[str], *, failed: bool) -> bool:
+    if user and run.submitter != user:
+        return False
+    if failed and run.outcome in (None, "succeeded"):
+        return False
+    return all(_has(run.labels, label) for label in labels)
+
+
+def _has(known: Mapping[str, str], label: str) -> bool:
+    key, sign, value = label.partition("=")
+    return known.get(key) == value if sign else key in known
+
+
+def columns() -> tuple[Any, ...]:
+    from trainyard.cli.terminal import Column
+
+    return (
+        Column("RUN"),
+        Column("STATE"),
+        Column("STEP", 3, right=True),
+        Column("LOSS", 2, right=True),
+        Column("POOL", 5),
+        Column("AGE", 1, right=True),
+        Column("$", 4, right=True),
+        Column("USER", 6),
+    )
+
+
+def row(run: ListedRun, now: datetime) -> tuple[str, ...]:
+    from trainyard.cli.terminal import dollars, span
+
+    progress = run.progress
+    money = (
+        dollars(run.dollars) if run.dollars is not None else f"{dollars(run.price)}/h" if run.price else ""
+    )
+    return (
+        run.id,
+        state(run),
+        f"{progress.step}/{progress.steps}" if progress else "",
+        f"{progress.loss:.4g}" if progress else "",
+        run.pool or "",
+        span((now - run.created).total_seconds()),
+        money,
+        run.submitter or "",
+    )
+
+
+def state(run: ListedRun) -> str:
+    """How it ended, else what it waits for, else the state it is in."""
+    if run.outcome:
+        return run.outcome
+    return f"waits: {run.waiting.what}" if run.waiting else run.state
+
+
+def style(run: ListedRun) -> str:
+    styles = {"succeeded": "green", "failed": "red", "refused": "red", "stopped": "yellow"}
+    return styles.get(run.outcome or "", "" if run.outcome else "bold")
+
+
+def added(runs: Iterable[ListedRun], by: str) -> list[tuple[str, int, float]]:
+    """What, how many runs and dollars, the dearest first; days in their order."""
+    sums: dict[str, tuple[int, float]] = {}
+    for run in runs:
+        for of in _of(run, by):
+            count, total = sums.get(of, (0, 0.0))
+            sums[of] = count + 1, total + (run.dollars or 0.0)
+    parts = [(of, count, total) for of, (count, total) in sums.items()]
+    return sorted(parts) if by == "day" else sorted(parts, key=lambda part: -part[2])
+
+
+def _of(run: ListedRun, by: str) -> Iterator[str]:
+    match by:
+        case "job":
+            yield run.name or run.id
+        case "user":
+            yield run.submitter or "unknown"
+        case "day":
+            yield f"{run.created:%Y-%m-%d}"
+        case label:
+            yield run.labels.get(label, "none")

@@ -1,0 +1,184 @@
+"""The yard itself: what it is, put it there, bring it up to date, let people use it, take it away."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Collection, Sequence
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from trainyard.cli.command import command, group
+from trainyard.cli.options import NAME, Options
+
+if TYPE_CHECKING:
+    from trainyard.client import Session
+    from trainyard.client.teardown import Leftover
+
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--context", "-c", metavar="KEY=VALUE", help="A setting of the yard, as of cdk.json."),
+]
+
+
+class Level(StrEnum):
+    """What somebody may do (docs/permissions.md)."""
+
+    VIEWER = "viewer"
+    USER = "user"
+    OPERATOR = "operator"
+
+    @property
+    def policies(self) -> tuple[str, ...]:
+        """An operator is a user besides."""
+        return ("user", "operator") if self is Level.OPERATOR else (self.value,)
+
+
+def register(app: typer.Typer) -> None:
+    yards = group("The yard itself: deploy, status, upgrade, grant, destroy.")
+    app.add_typer(yards, name="yard")
+    command(yards, "status", "trainyard yard status")(status)
+    command(yards, "deploy", "trainyard yard deploy", "trainyard yard deploy -c notify=you@example.com")(
+        deploy
+    )
+    command(yards, "upgrade", "git pull && trainyard yard upgrade")(upgrade)
+    command(
+        yards,
+        "destroy",
+        "trainyard yard destroy",
+        "trainyard yard destroy --images --data --yes",
+    )(destroy)
+    command(
+        yards, "grant", "trainyard yard grant role/researchers user", "trainyard yard grant user/ada viewer"
+    )(grant)
+
+
+def status(options: Options) -> None:
+    """Say what the yard is, and what it does now."""
+    from trainyard.cli import terminal
+    from trainyard.client import overview
+
+    found = overview.of(options.find())
+    if options.is_json:
+        terminal.answer(found.to_json())
+        return
+    for name, value in found.lines():
+        terminal.console.print(f"{name:<10} {value}", markup=False)
+
+
+def deploy(options: Options, context: Settings = None) -> None:
+    """Put the yard into the account.
+
+    From a clone of Trainyard; it begins with what doctor says.
+    """
+    from trainyard.cli import clone
+
+    clone.make(options, "deploy", f"ARGS={shlex.join(_settings(options, context))}")
+
+
+def upgrade(options: Options, context: Settings = None) -> None:
+    """Bring the yard to the version of the clone.
+
+    Runs go on. Give the settings that it was deployed with.
+    """
+    from trainyard.cli import clone, terminal
+    from trainyard.client import deployment
+
+    before, after = deployment.version_of(options.session(), options.yard or NAME), clone.version()
+    if not options.quiet:
+        terminal.hint(f"The yard is of version {before}, the clone of {after}.")
+    clone.make(options, "deploy", f"ARGS={shlex.join(_settings(options, context))}")
+
+
+def destroy(
+    options: Options,
+    images: Annotated[bool, typer.Option("--images", help="Delete images and their snapshots, too.")] = False,
+    data: Annotated[
+        bool,
+        typer.Option("--data", help="Delete bucket (data, runs, models), ledger, volumes and logs, too."),
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+) -> None:
+    """Take the yard away; say what goes on costing.
+
+    The stacks go; images, bucket and ledger stay unless --images or --data asks for them, which is for good. The same
+    command again, later, says what is left, or removes it. CDKToolkit, the CDK's own stack, stays: other apps use it.
+    """
+    from trainyard.client import teardown
+
+    session, yard = options.session(), options.yard or NAME
+    kinds = (teardown.IMAGES if images else frozenset()) | (teardown.DATA if data else frozenset())
+    names = teardown.stacks(session, yard)
+    if not yes:
+        _confirm(session, yard, names, kinds)
+    teardown.delete_stacks(session, yard, lambda name: typer.echo(f"deleting {name} ...", err=True))
+    found = teardown.left(session, yard)
+    if chosen := [each for each in found if each.kind in kinds]:
+        teardown.remove(session, chosen)
+        typer.echo(f"Deleted for good: {', '.join(each.name for each in chosen)}.", err=True)
+    _show_left([each for each in found if each not in chosen], yard, options)
+
+
+def grant(
+    options: Options,
+    who: Annotated[str, typer.Argument(metavar="WHO", help="role/NAME, user/NAME or group/NAME of IAM.")],
+    level: Annotated[
+        Level, typer.Argument(metavar="LEVEL", show_choices=False, help="viewer, user or operator.")
+    ],
+) -> None:
+    """Let somebody of IAM use the yard.
+
+    By attaching its policies for people. An operator is a user besides.
+    """
+    from trainyard.cli import terminal
+    from trainyard.client import people
+
+    yard = options.find()
+    arns = people.grant(yard, who, level.policies)
+    if options.is_json:
+        terminal.answer({"who": who, "level": level, "policies": arns})
+    else:
+        terminal.console.print(f"{who} is a {level} of the yard {yard.name}: {', '.join(arns)}", markup=False)
+
+
+def _settings(options: Options, context: Sequence[str] | None) -> list[str]:
+    named = [f"yard={options.yard}"] if options.yard and options.yard != NAME else []
+    return [word for each in (*named, *(context or [])) for word in ("-c", each)]
+
+
+def _confirm(session: Session, yard: str, names: Sequence[str], kinds: Collection[str]) -> None:
+    """Ends the command unless the person types the yard's name."""
+    doomed = [*(f"the stack {name}" for name in names), *sorted(f"every {kind} of it" for kind in kinds)]
+    if not doomed:
+        return
+    typer.echo(f"This deletes, in {session.region}: {'; '.join(doomed)}.")
+    if typer.prompt(f"Type the yard's name ({yard}) to go on", default="", show_default=False) != yard:
+        typer.echo("Nothing was deleted.")
+        raise typer.Exit(3)
+
+
+def _show_left(found: Sequence[Leftover], yard: str, options: Options) -> None:
+    from dataclasses import asdict
+
+    from trainyard.cli import terminal
+    from trainyard.cli.terminal import Column
+
+    if options.is_json:
+        terminal.answer({"yard": yard, "left": [asdict(each) for each in found]})
+        return
+    if not found:
+        terminal.console.print(f"Nothing of the yard {yard} is left; CDKToolkit stays, other apps use it.")
+        return
+    columns = (
+        Column("KIND", 2),
+        Column("LEFT"),
+        Column("GIB", 1, right=True),
+        Column("$ A MONTH", right=True),
+        Column("ABOUT", 3),
+    )
+    rows = [(each.kind, each.name, f"{each.gib:.2f}", f"{each.dollars:.2f}", each.about) for each in found]
+    terminal.table(columns, rows)
+    total = sum(each.dollars for each in found)
+    terminal.hint("; ".join(dict.fromkeys(each.prices for each in found)))
+    terminal.hint(f"${total:.2f} a month at most. For good: trainyard yard destroy --images --data")

@@ -1,0 +1,74 @@
+"""The loss over the steps, drawn with characters: readable without colours, a few lines high."""
+
+import math
+from collections.abc import Mapping, Sequence
+
+import plotille
+
+from trainyard.client.records import Loss
+
+HEIGHT = 8
+WIDTHS = range(10, 101)
+MARGIN = 24
+"""What the axis and its labels take of a line."""
+LETTERS = "abcdefghij"
+
+
+def drawn(samples: Sequence[Loss], *, room: int, height: int = HEIGHT) -> str:
+    """The curve in lines of at most `room` characters; empty while there are fewer than two steps."""
+    curve = passed_once(samples)
+    if len(curve) < 2:
+        return ""
+    figure = _figure([curve], room, height)
+    figure.plot([float(step) for step, _ in curve], [loss for _, loss in curve])
+    return _lines(figure)
+
+
+def overlaid(runs: Mapping[str, Sequence[Loss]], *, room: int, height: int = HEIGHT) -> str:
+    """The curves of several runs over each other, each by a letter of its own; empty where none has two."""
+    curves = {run: curve for run, samples in runs.items() if len(curve := passed_once(samples)) > 1}
+    if not curves:
+        return ""
+    figure = _figure([*curves.values()], room, height)
+    for letter, curve in zip(LETTERS, curves.values(), strict=False):
+        first, last = curve[0][0], curve[-1][0]
+        steps = [first + (last - first) * place / figure.width for place in range(figure.width + 1)]
+        figure.scatter(steps, [between(curve, step) for step in steps], marker=letter)
+    names = "  ".join(f"{letter}: {run}" for letter, run in zip(LETTERS, curves, strict=False))
+    return f"{_lines(figure)}\n{names}"
+
+
+def passed_once(samples: Sequence[Loss]) -> list[Loss]:
+    """By step, without what is no number. What a later attempt did again counts, not what was lost."""
+    kept: list[Loss] = []
+    for sample in samples:
+        if not math.isfinite(sample[1]):
+            continue
+        while kept and kept[-1][0] >= sample[0]:
+            kept.pop()
+        kept.append(sample)
+    return kept
+
+
+def between(curve: Sequence[Loss], step: float) -> float:
+    """The loss at a step, on the straight line between the samples beside it."""
+    after = next((index for index, sample in enumerate(curve) if sample[0] >= step), len(curve) - 1)
+    (left, before), (right, then) = curve[max(after - 1, 0)], curve[after]
+    return then if right == left else before + (then - before) * (step - left) / (right - left)
+
+
+def _figure(curves: Sequence[Sequence[Loss]], room: int, height: int) -> plotille.Figure:
+    figure = plotille.Figure()
+    figure.width = min(max(room - MARGIN, WIDTHS.start), WIDTHS.stop - 1)
+    figure.height = height
+    figure.x_label, figure.y_label = "step", "loss"
+    figure.with_colors = figure.origin = False
+    figure.x_ticks_fkt = lambda mark, _: f"{mark:.0f}"
+    figure.y_ticks_fkt = lambda mark, _: f"{mark:.3g}"
+    figure.set_x_limits(min_=min(curve[0][0] for curve in curves), max_=max(curve[-1][0] for curve in curves))
+    figure.set_y_limits(min_=0.0, max_=max(loss for curve in curves for _, loss in curve) or 1.0)
+    return figure
+
+
+def _lines(figure: plotille.Figure) -> str:
+    return "\n".join(line.rstrip(" ⠀") for line in figure.show().splitlines())

@@ -1,0 +1,47 @@
+"""Which run is meant: a whole id, the beginning of one, a job's name, or `@last`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from trainyard.client import ListedRun, Run, Yard
+
+LAST = "@last"
+MOST = 10_000
+"""Runs of this month and the last that are looked through."""
+MOST_CANDIDATES = 8
+
+
+def find(yard: Yard, word: str) -> Run:
+    """The run that is meant. Raises RunNotFound, RunAmbiguous."""
+    from trainyard.client import Run
+
+    if word != LAST and (row := yard.row(word)):
+        return Run(yard, str(row["execution_arn"]))
+    if word == LAST:
+        return Run(yard, chosen(word, yard.list(kind="train", limit=1)).arn)
+    return Run(yard, chosen(word, yard.list(limit=MOST)).arn)
+
+
+def chosen(word: str, listed: Sequence[ListedRun]) -> ListedRun:
+    """The one of these, newest first, that the word means; a job's name means its newest run. Raises RunNotFound,
+    RunAmbiguous."""
+    from trainyard.client.errors import RunAmbiguous, RunNotFound
+
+    if word == LAST and listed:
+        return listed[0]
+    if of_job := [run for run in listed if run.name == word and run.kind == "train"]:
+        return of_job[0]
+    begun = [run for run in listed if run.id.startswith(word)]
+    if len(begun) == 1:
+        return begun[0]
+    if begun:
+        raise RunAmbiguous(f"{word} is no run's id", tuple(run.id for run in begun[:MOST_CANDIDATES]))
+    newest = ", ".join(run.id for run in listed[:3])
+    raise RunNotFound(
+        "there is no run yet" if word == LAST else f"the yard has no run {word} of this month or the last",
+        f"the newest are {newest}" if newest else "it has none at all",
+        "trainyard ls, or trainyard submit JOB",
+    )

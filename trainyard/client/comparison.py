@@ -1,0 +1,72 @@
+"""Runs side by side: in what their jobs differ, what came of it, and what it cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from trainyard.client.records import Loss, losses_in
+
+if TYPE_CHECKING:
+    from trainyard.client.run import Run
+
+FIGURES = ("outcome", "steps", "loss", "accuracy", "steps_per_second", "seconds", "dollars", "restarts")
+
+
+@dataclass(frozen=True)
+class Side:
+    """One run: its job by dotted keys, its figures, its curve."""
+
+    run: str
+    job: Mapping[str, Any]
+    figures: Mapping[str, Any]
+    losses: tuple[Loss, ...]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """`differences` by dotted key of the job: a value for each run, None where it has none."""
+
+    sides: tuple[Side, ...]
+    differences: Mapping[str, tuple[Any, ...]]
+    figures: Mapping[str, tuple[Any, ...]]
+
+    @classmethod
+    def of(cls, sides: Sequence[Side]) -> Comparison:
+        keys = dict.fromkeys(key for side in sides for key in side.job)
+        values = {key: tuple(side.job.get(key) for side in sides) for key in keys}
+        return cls(
+            sides=tuple(sides),
+            differences={
+                key: found for key, found in values.items() if any(each != found[0] for each in found)
+            },
+            figures={name: tuple(side.figures.get(name) for side in sides) for name in FIGURES},
+        )
+
+
+def side_of(run: Run) -> Side:
+    """By its files and its row."""
+    summary, metrics, row = run.summary, run.metrics, run.yard.row(run.id) or {}
+    progress = row.get("progress") or {}
+    said = {**{key: metrics.get(key, progress.get(key)) for key in ("loss", "accuracy", "steps_per_second")}}
+    figures = {
+        **{key: None if value is None else float(value) for key, value in said.items()},
+        "outcome": summary.get("outcome") or row.get("state"),
+        "steps": (summary.get("steps") or {}).get("done") or progress.get("step"),
+        "seconds": summary.get("seconds"),
+        "dollars": (summary.get("cost") or {}).get("dollars"),
+        "restarts": summary.get("restarts"),
+    }
+    job = dict(flattened(run.json("job.json")))
+    return Side(run.id, job, figures, tuple(losses_in(metrics)))
+
+
+def flattened(document: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    """Every value by its dotted key."""
+    for key, value in document.items():
+        name = f"{above}.{key}" if above else key
+        if isinstance(value, Mapping):
+            yield from flattened(value, name)
+        else:
+            yield name, value

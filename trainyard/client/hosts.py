@@ -1,0 +1,115 @@
+"""The hosts of a yard, as EC2 and patrol tell of them, whatever they were launched for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Self
+
+from boto3.dynamodb.conditions import Key
+
+from trainyard.client.errors import HostNotFound
+
+if TYPE_CHECKING:
+    from trainyard.client.deployment import Deployment
+
+HOLD = "trainyard:hold"
+GONE = ("terminated", "shutting-down")
+MOST_DAYS = 8
+"""Days of patrol's verdicts that are looked at for reasons: a stopped host becomes an image after a week."""
+
+
+@dataclass(frozen=True)
+class YardHost:
+    """One instance. `verdict` is patrol's word for it (docs/patrol.md), `since` when it began to be so, `reason` its
+    sentence where the ledger still has it; `held` and `lease` are instants until which it is left alone, or may run."""
+
+    instance: str
+    run: str
+    kind: str
+    type: str
+    zone: str
+    market: str
+    state: str
+    address: str
+    launched: datetime
+    price: float | None
+    verdict: str
+    since: datetime | None
+    reason: str
+    held: datetime | None
+    lease: datetime | None
+
+    @classmethod
+    def of(cls, described: Mapping[str, Any], reasons: Mapping[str, str]) -> Self:
+        """From DescribeInstances."""
+        tags = {tag["Key"]: tag["Value"] for tag in described.get("Tags", [])}
+        word, _, since = tags.get("trainyard:verdict", "").partition(" ")
+        return cls(
+            instance=described["InstanceId"],
+            run=tags.get("trainyard:run", ""),
+            kind=tags.get("trainyard:kind", "train"),
+            type=described["InstanceType"],
+            zone=described["Placement"]["AvailabilityZone"],
+            market="spot" if described.get("InstanceLifecycle") == "spot" else "on_demand",
+            state=described["State"]["Name"],
+            address=described.get("PrivateIpAddress", ""),
+            launched=described["LaunchTime"],
+            price=_number(tags.get("trainyard:price")),
+            verdict=word,
+            since=_instant(since),
+            reason=reasons.get(described["InstanceId"], ""),
+            held=_instant(tags.get(HOLD, "")),
+            lease=_instant(tags.get("trainyard:lease", "")),
+        )
+
+
+def hosts(yard: Deployment, *, gone: bool = False) -> list[YardHost]:
+    """Those that are there, stopped ones too, the newest first; with `gone` those also that EC2 still shows."""
+    described = [each for each in yard.instances() if gone or each["State"]["Name"] not in GONE]
+    reasons = _reasons(yard, described)
+    found = [YardHost.of(each, reasons) for each in described]
+    return sorted(found, key=lambda host: host.launched, reverse=True)
+
+
+def hold(yard: Deployment, instance: str, lasts: timedelta) -> datetime:
+    """Have patrol and the agent leave the host alone for so long; answers until when. Raises HostNotFound."""
+    until = datetime.now(UTC) + lasts
+    if not any(
+        each["InstanceId"] == instance and each["State"]["Name"] not in GONE for each in yard.instances()
+    ):
+        raise HostNotFound(
+            f"the yard {yard.name} has no host {instance}", "it may be gone", "trainyard hosts"
+        )
+    stamp = until.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    yard.session.client("ec2").create_tags(Resources=[instance], Tags=[{"Key": HOLD, "Value": stamp}])
+    return until
+
+
+def _reasons(yard: Deployment, described: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    """Patrol's last sentence on each instance, of the days on which their verdicts began."""
+    tags = [tag for each in described for tag in each.get("Tags", []) if tag["Key"] == "trainyard:verdict"]
+    days = sorted({tag["Value"].partition(" ")[2][:10] for tag in tags} - {""})[-MOST_DAYS:]
+    table = yard.session.resource("dynamodb").Table(yard.table)
+    reasons: dict[str, str] = {}
+    for day in days:
+        for row in table.query(KeyConditionExpression=Key("pk").eq(f"patrol#{day}"))["Items"]:
+            reasons |= {each["instance"]: str(each["reason"]) for each in row["verdicts"]}
+    return reasons
+
+
+def _instant(text: str) -> datetime | None:
+    """What a tag says that anybody may have written."""
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        return float(text) if text else None
+    except ValueError:
+        return None

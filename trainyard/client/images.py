@@ -1,0 +1,65 @@
+"""The images of a yard, as EC2 tells of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Self
+
+if TYPE_CHECKING:
+    from trainyard.client.deployment import Deployment
+
+
+@dataclass(frozen=True)
+class Image:
+    """One image. `standing`: `current`, `previous` or empty; `age` in seconds; `gib` of its disk."""
+
+    id: str
+    name: str
+    kind: str
+    family: str
+    state: str
+    standing: str
+    created: datetime
+    age: float
+    gib: float
+    run: str
+    parent: str
+    driver: str
+    cuda: str
+    tensorflow: str
+    tests: str
+
+    @classmethod
+    def of(cls, described: Mapping[str, Any], standing: str, now: datetime) -> Self:
+        """From DescribeImages."""
+        tags = {tag["Key"].removeprefix("trainyard:"): tag["Value"] for tag in described.get("Tags", [])}
+        created = datetime.fromisoformat(described["CreationDate"])
+        disks = [
+            each["Ebs"].get("VolumeSize", 0) for each in described["BlockDeviceMappings"] if "Ebs" in each
+        ]
+        words = ("kind", "family", "run", "parent", "driver", "cuda", "tensorflow", "tests")
+        return cls(
+            id=described["ImageId"],
+            name=described.get("Name", ""),
+            state=described["State"],
+            standing=standing,
+            created=created,
+            age=max((now - created).total_seconds(), 0.0),
+            gib=float(sum(disks)),
+            **{word: tags.get(word, "") for word in words},
+        )
+
+
+def of(yard: Deployment) -> list[Image]:
+    """All of them, the newest first."""
+    standing = {yard.image(previous=True): "previous", yard.image(): "current"}
+    filters = [{"Name": "tag:trainyard:yard", "Values": [yard.name.lower()]}]
+    pages = yard.session.client("ec2").get_paginator("describe_images")
+    found = [
+        Image.of(image, standing.get(image["ImageId"], ""), datetime.now(UTC))
+        for page in pages.paginate(Owners=["self"], Filters=filters)
+        for image in page["Images"]
+    ]
+    return sorted(found, key=lambda image: image.created, reverse=True)

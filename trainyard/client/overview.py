@@ -1,0 +1,78 @@
+"""A yard at one moment: what it is, and what it does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from trainyard.client.hosts import hosts
+
+if TYPE_CHECKING:
+    from trainyard.client.yard import Yard
+
+
+@dataclass(frozen=True)
+class Overview:
+    """`dollars` are those of this month so far, as patrol has counted them; `per_hour` what the hosts cost now."""
+
+    yard: str
+    account: str
+    region: str
+    version: str
+    bucket: str
+    image: str
+    previous_image: str
+    runs: tuple[str, ...]
+    hosts: int
+    per_hour: float
+    month: str
+    dollars: float
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def lines(self) -> Iterator[tuple[str, str]]:
+        """What a person reads."""
+        yield "yard", f"{self.yard} {self.version}, account {self.account}, {self.region}"
+        yield "bucket", self.bucket
+        yield "image", f"{self.image} (before: {self.previous_image})"
+        yield "runs", ", ".join(self.runs) or "none"
+        yield "hosts", f"{self.hosts}, ${self.per_hour:.2f} an hour"
+        yield "money", f"${self.dollars:.2f} in {self.month}" if self.month else "nothing counted yet"
+
+
+def money_row(yard: Yard) -> dict[str, Any]:
+    """What patrol has counted of a month: `month`, `dollars`; empty before it has."""
+    table = yard.session.resource("dynamodb").Table(yard.table)
+    return dict(table.get_item(Key={"pk": "patrol", "sk": "money"}).get("Item", {}))
+
+
+def money_of(yard: Yard) -> float:
+    """The dollars of this month so far, as patrol has counted them."""
+    row = money_row(yard)
+    return float(row["dollars"]) if row.get("month") == f"{datetime.now(UTC):%Y-%m}" else 0.0
+
+
+def of(yard: Yard) -> Overview:
+    """By six calls and a few pages."""
+    living = [host for host in hosts(yard) if host.state in ("pending", "running")]
+    money = money_row(yard)
+    running = yard.session.client("stepfunctions").list_executions(
+        stateMachineArn=yard.workflows["train"], statusFilter="RUNNING"
+    )
+    return Overview(
+        yard=yard.name,
+        account=yard.account,
+        region=yard.session.region,
+        version=yard.version,
+        bucket=yard.bucket.name,
+        image=yard.image(),
+        previous_image=yard.image(previous=True),
+        runs=tuple(each["name"] for each in running["executions"]),
+        hosts=len(living),
+        per_hour=sum(host.price or 0.0 for host in living),
+        month=str(money.get("month", "")),
+        dollars=float(money.get("dollars", 0)),
+    )

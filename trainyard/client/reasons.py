@@ -1,0 +1,105 @@
+"""Why a run is as it is, in lines for a person, and what to type next."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from trainyard.client.execution import Execution
+from trainyard.client.listing import Waiting
+from trainyard.client.records import elapsed
+
+ADVICE = {
+    "NoOffer": "submit again with more hardware.instance_types, or a longer limits.wait_minutes",
+    "QuotaExceeded": "trainyard doctor --request asks AWS for a larger quota",
+    "YardFull": "submit again later, or stop a run: trainyard ls",
+    "BudgetSpent": "wait for the next month, or have the yard deployed with a higher monthly_dollars",
+    "JobRefused": "mend the job file: trainyard check JOB",
+    "AccessDenied": "deploy the yard again; a permission of its roles is missing",
+}
+"""By the error's word (trainyard/core/model/errors.py)."""
+IN_WORDS = {"refused": "was refused", "stopped": "was stopped"}
+REFUSED = {
+    "capacity": "no room",
+    "quota": "quota",
+    "throttled": "throttled",
+    "unsupported": "not offered",
+    "configuration": "misconfigured",
+    "access": "denied",
+}
+"""What a pool's refusal is called."""
+
+
+@dataclass(frozen=True)
+class Reason:
+    """`kind` is a word for programs: `running`, `waiting`, `succeeded`, `failed`, `refused`, `stopped`."""
+
+    kind: str
+    lines: tuple[str, ...]
+    advice: tuple[str, ...] = ()
+
+
+def reason_for(
+    execution: Execution,
+    row: Mapping[str, Any],
+    summary: Mapping[str, Any],
+    *,
+    saved: bool,
+    now: datetime,
+) -> Reason:
+    """`row` is the run's own in the ledger, `saved` whether it has a checkpoint to go on from."""
+    if execution.is_over:
+        return _ended(execution, row, summary, saved=saved)
+    if row.get("waiting"):
+        return _waits(execution, Waiting.of(row["waiting"]), now)
+    return _goes_on(execution, row)
+
+
+def _ended(
+    execution: Execution, row: Mapping[str, Any], summary: Mapping[str, Any], *, saved: bool
+) -> Reason:
+    if execution.status == "SUCCEEDED":
+        return Reason(
+            "succeeded", (f"{execution.name} has succeeded.",), (f"trainyard get {execution.name}",)
+        )
+    told = summary.get("outcome") or row.get("outcome")
+    outcome = str(told or ("stopped" if execution.status == "ABORTED" else "failed"))
+    error = str(summary.get("error") or execution.error)
+    said = summary.get("reason") or row.get("reason") or f"{execution.error} {execution.cause}".strip()
+    text = str(said or f"the execution is {execution.status} and gives no cause").splitlines()
+    advice = [ADVICE[error]] if error in ADVICE else []
+    if outcome != "refused":
+        advice.append(f"trainyard logs {execution.name}")
+        advice += [f"trainyard resume {execution.name}"] if saved else []
+    return Reason(outcome, (f"{execution.name} {IN_WORDS.get(outcome, 'has failed')}:", *text), tuple(advice))
+
+
+def _goes_on(execution: Execution, row: Mapping[str, Any]) -> Reason:
+    progress = row.get("progress") or {}
+    at = f", at step {int(progress['step'])}" if progress.get("step") is not None else ""
+    state = row.get("state") or "Starting"
+    return Reason("running", (f"{execution.name} goes on: {state}, attempt {row.get('attempt') or 1}{at}.",))
+
+
+def _waits(execution: Execution, waiting: Waiting, now: datetime) -> Reason:
+    since, until = _minutes(elapsed(waiting.since, now).total_seconds()), f"{waiting.until:%H:%M}"
+    asks = f"it asks again at {waiting.asks_after(now):%H:%M:%S}, and gives up at {until} UTC"
+    if waiting.what == "place":
+        lines = (f"{execution.name} waits {since} for its place in the yard: {waiting.reason}; {asks}.",)
+        return Reason("waiting", lines, ("trainyard ls shows the runs before it",))
+    kinds = Counter({REFUSED.get(kind, kind): count for kind, count in waiting.refused.items()})
+    counted = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
+    pools = f"{kinds.total()} pools refused ({counted})" if kinds else waiting.reason
+    sooner = "more hardware.instance_types, or market: spot_then_on_demand, find room sooner"
+    advice = (
+        ADVICE["QuotaExceeded"] if set(waiting.refused) == {"quota"} else sooner,
+        f"trainyard stop {execution.name}",
+    )
+    return Reason("waiting", (f"{execution.name} waits {since}: {pools}; {asks}.",), advice)
+
+
+def _minutes(seconds: float) -> str:
+    return f"{seconds / 60:.0f} min" if seconds >= 90 else f"{seconds:.0f} s"
