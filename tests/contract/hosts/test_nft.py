@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import shlex
 
-from tests.contract.conftest import eventually
 from tests.contract.hosts.conftest import Hosts
 from tests.contract.hosts.test_host_faults import knock
-from tests.contract.hosts.test_security_groups import LOST, REFUSED, group, port_9
+from tests.contract.hosts.test_security_groups import LOST, REFUSED, becomes, group, port_9
 
 PLACE = {"family": "inet", "table": "mine"}
 METADATA = "curl -s -o /dev/null -m 5 -w '%{http_code}' -X PUT -H 'X-aws-ec2-metadata-token-ttl-seconds: 60' \
@@ -57,7 +56,7 @@ def test_a_host_lets_in_whom_it_names_and_cannot_open_what_security_groups_close
     stranger = hosts.one(SecurityGroupIds=[group(hosts)])
     door, address = knock(hosts, guarded), hosts.instance(friend)["PrivateIpAddress"]
     for one in (friend, other):
-        eventually(lambda one=one: hosts.run(one, door) == REFUSED)
+        becomes(hosts, one, door, REFUSED)
     source = match({"payload": {"protocol": "ip", "field": "saddr"}}, {"set": [address]})
     tcp = match({"meta": {"key": "l4proto"}}, "tcp")
     rules = rule("input", source, {"accept": None}), rule("input", tcp, {"drop": None})

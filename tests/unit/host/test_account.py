@@ -56,8 +56,12 @@ def test_other_threads_are_as_they_were_and_those_begun_meanwhile_act_too(room: 
         (room / "home" / name).touch()
         seen[name] = (room / "home" / name).stat().st_uid
 
+    def touch_later() -> None:
+        go_on.wait()
+        touch("before")
+
     go_on = threading.Event()
-    before = threading.Thread(target=lambda: (go_on.wait(), touch("before")))
+    before = threading.Thread(target=touch_later)
     before.start()
     with ANOTHER.acting():
         meanwhile = threading.Thread(target=touch, args=("meanwhile",))
@@ -71,9 +75,10 @@ def test_other_threads_are_as_they_were_and_those_begun_meanwhile_act_too(room: 
 @needs_root
 def test_commands_of_a_thread_that_acts_run_as_the_account(room: Path) -> None:
     def who() -> str:
-        return subprocess.run(
+        done: subprocess.CompletedProcess[str] = subprocess.run(
             ["id", "-u"], capture_output=True, text=True, check=True, **account.as_this_thread()
-        ).stdout.strip()
+        )
+        return done.stdout.strip()
 
     assert who() == "0"
     with ANOTHER.acting():
