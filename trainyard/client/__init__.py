@@ -11,6 +11,7 @@ It needs boto3 alone, prints nothing, and raises errors of one tree (trainyard.c
 
 from trainyard.client.errors import YardError
 from trainyard.client.execution import Execution, State
+from trainyard.client.logs import LogLine
 from trainyard.client.records import Event, Host, Progress, RunStatus
 from trainyard.client.run import Run
 from trainyard.client.session import Session
@@ -20,6 +21,7 @@ __all__ = [
     "Event",
     "Execution",
     "Host",
+    "LogLine",
     "Progress",
     "Run",
     "RunStatus",

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
 
-from trainyard.client import records
+from trainyard.client import logs, records
 from trainyard.client.deployment import Deployment
 from trainyard.client.errors import NoModel, RunFailed, StillRunning
 from trainyard.client.execution import Execution, State, states_of
+from trainyard.client.logs import LogLine
 from trainyard.client.records import Event, Progress, RunStatus
 
 
@@ -155,11 +156,28 @@ class Run:
         return dict(self.json("metrics.json"))
 
     def logs(self, host: str = "chief-0", attempt: int | None = None) -> str:
-        """What this host has printed, in the last attempt unless one is named; `builder` is that of a bake."""
-        if host == "builder":
-            return self.text("logs/builder.log")
-        number = attempt or int(records.run_row(self.rows).get("attempt") or 1)
-        return self.text(f"attempts/{number}/logs/{host}.log")
+        """What this host has printed, in the last attempt unless one is named; `builder` is that of a bake. The whole
+        log as it lies in the bucket, a time and the host before each line; empty while there is none."""
+        prefix = f"runs/{self.id}/"
+        within = prefix if host == "builder" else f"{prefix}attempts/{attempt or self._last_attempt}/"
+        return logs.text_of(self.yard.bucket, f"{within}logs/{host}/")
+
+    def lines(
+        self,
+        *,
+        hosts: Collection[str] = (),
+        attempt: int | None = None,
+        follow: bool = False,
+        tail: int | None = None,
+        every: float = 2.0,
+    ) -> Iterator[LogLine]:
+        """What its programs have printed, line by line, all hosts in the order of time: of the last attempt unless one
+        is named. `hosts`: names (`worker-1`) or roles (`worker`), or `builder` for a bake's; `tail`: the last lines
+        only. With `follow` also what comes, of later attempts too unless one is named, until the run is over and all
+        is read; looks every so many seconds."""
+        first, later = attempt or self._last_attempt, follow and not attempt
+        run_logs = logs.RunLogs(self.yard.bucket, f"runs/{self.id}/", first, hosts, later)
+        return run_logs.follow(lambda: self.execution.is_over, every, tail) if follow else run_logs.read(tail)
 
     def model(self, folder: Path | str) -> Path:
         """Fetch the model it has exported into the folder. Raises NoModel."""
@@ -173,6 +191,10 @@ class Run:
         return Path(folder)
 
     # ----------------------------------------------------------------------------------------------------- parts
+    @property
+    def _last_attempt(self) -> int:
+        return max(logs.attempts_in(self.yard.bucket, f"runs/{self.id}/"), default=1)
+
     @property
     def _states(self) -> Any:
         return self.yard.session.client("stepfunctions")
