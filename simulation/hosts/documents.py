@@ -16,6 +16,7 @@ from training.baking.tests import TESTS
 from training.host.bucket import Bucket
 from training.host.errors import HostTrouble, ProgramFault
 from training.host.image.pause import ALONE_SECONDS, IN_GANG_SECONDS
+from training.host.reporting.chunks import chunk_key
 from training.host.reporting.signals import stamp
 
 Parameters = Mapping[str, Sequence[str]]
@@ -145,7 +146,7 @@ def _test(
 
 def _log(machine: Machine, bucket: Bucket, run_id: str, text: str) -> None:
     """Goes on with what is there, as another builder of the same bake does."""
-    key = f"runs/{run_id}/logs/builder.log"
+    key = chunk_key(f"runs/{run_id}/logs/builder/", 1)
     before = bucket.read_if_there(key) or b""
     line = f"{stamp(machine.now())} builder {machine.instance} | {text}\n"
     bucket.write(key, before + line.encode())

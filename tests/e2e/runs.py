@@ -70,9 +70,9 @@ class Runs:
             time.sleep(0.3)
         return seen
 
-    def until_log(self, run: Run, log: str, words: str) -> None:
+    def until_log(self, run: Run, host: str, words: str) -> None:
         """A run ends with its chief: the last lines of its other hosts come while these shut down."""
-        self.until(f"{words!r} in {log}", lambda: words in run.text(log))
+        self.until(f"{words!r} in the log of {host}", lambda: words in run.log(host))
 
     def checkpoint_of(self, run: Run) -> int:
         """The step of the checkpoint in the bucket; 0 while there is none."""

@@ -95,7 +95,7 @@ def test_a_package_that_does_not_exist_is_named(runs: Runs) -> None:
     assert failed(run, "InstallFailed").startswith(
         'install failed: python_packages[0] "no-such-package-of-trainyard"'
     )
-    assert "no-such-package-of-trainyard" in run.text("logs/builder.log")
+    assert "no-such-package-of-trainyard" in run.log("builder")
     assert made_by(runs, run.id) == []
 
 

@@ -43,7 +43,7 @@ def test_parameter_servers_run_without_a_gpu_beside_the_gpu_hosts(runs: Runs) ->
     assert sorted(roles[one["InstanceId"]] for one in with_gpu) == ["chief 0", "worker 0", "worker 1"]
     assert sorted(roles[one["InstanceId"]] for one in without) == ["ps 0", "ps 1"]
     assert run.json("metrics.json")["step"] == 60
-    assert "serving as ps 1" in run.text("attempts/1/logs/ps-1.log")
+    assert "serving as ps 1" in run.log("ps-1")
     offer = run.json("plan.json")["offers"][0]
     assert [each["type"] for each in offer["beside"]] == CPU_TYPES
     billed = {host["type"]: host["price"] for host in run.summary["hosts"]}

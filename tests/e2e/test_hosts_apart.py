@@ -38,7 +38,7 @@ def test_another_runs_program_neither_ends_nor_fakes_nor_tells_a_run_anything(ru
     attacker = runs.run(script(runs, "hostile", args=as_run, program={"expect": []}))
     assert attacker.succeeded, attacker.why()
     by_root = by_root_of_another_host(runs, args)
-    for said in (attacker.text("attempts/1/logs/chief-0.log"), by_root):
+    for said in (attacker.log(), by_root):
         assert "all was tried" in said
         tried = TRIED.findall(said)
         assert len(tried) > 75
@@ -94,7 +94,7 @@ def test_a_program_cannot_touch_its_agent_its_host_or_a_neighbours_ports(runs: R
     args = {"neighbour": f"{address}:{PORT}"}
     run = runs.run(script(runs, "escaping", args=args, program={"expect": ["model"]}))
     assert run.succeeded, run.why()
-    said = run.text("attempts/1/logs/chief-0.log")
+    said = run.log()
     assert "all was tried" in said
     assert "who: True /var/lib/trainyard/home" in said
     tried = TRIED.findall(said)

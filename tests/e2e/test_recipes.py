@@ -56,7 +56,7 @@ def test_a_recipe_reaches_its_documented_result(runs: Runs, recipe: Recipe, tmp_
     assert [attempt["ending"] for attempt in run.summary["attempts"]] == ["finished"]
     hosts = run.json("attempts/1/cluster.json")["hosts"]
     assert sorted(f"{host['role']} {host['index']}" for host in hosts) == recipe.roles
-    log = run.text("attempts/1/logs/chief-0.log")
+    log = run.log()
     for words in recipe.says:
         assert words in log
     if recipe.accuracy:

@@ -24,9 +24,9 @@ def test_a_run_on_two_hosts_leaves_its_model_and_its_story(runs: Runs) -> None:
         "model/model.json",
     ):
         assert name in left, left
-    assert {"attempts/1/logs/chief-0.log", "attempts/1/logs/worker-1.log"} <= set(left)
+    assert {"attempts/1/logs/chief-0/00000001.log", "attempts/1/logs/worker-1/00000001.log"} <= set(left)
     assert run.json("metrics.json")["step"] == 60
-    assert "finished at step 60" in run.text("attempts/1/logs/chief-0.log")
+    assert "finished at step 60" in run.log()
     hosts = run.json("attempts/1/cluster.json")["hosts"]
     assert len({host["address"] for host in hosts}) == 2
     signals = [json.loads(line)["event"] for line in run.text("timeline.jsonl").splitlines()]

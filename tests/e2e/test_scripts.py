@@ -33,8 +33,8 @@ def test_a_tutorial_on_several_workers_trains_unmodified(runs: Runs) -> None:
     )
     run = runs.run(job, seconds=600)
     assert run.succeeded, run.why()
-    assert "workers 2 accuracy 0.9" in run.text("attempts/1/logs/chief-0.log")
-    runs.until_log(run, "attempts/1/logs/worker-1.log", "workers 2 accuracy 0.9")
+    assert "workers 2 accuracy 0.9" in run.log(attempt=1)
+    runs.until_log(run, "worker-1", "workers 2 accuracy 0.9")
     assert "model/saved_model.pb" in run.keys
 
 
@@ -53,7 +53,7 @@ def test_a_tutorial_on_parameter_servers_trains_unmodified(runs: Runs) -> None:
     served = {"strategy": "parameter_server", "workers": 2, "parameter_servers": 1}
     run = runs.run(script(runs, "coordinator_fit", cluster=served), seconds=600)
     assert run.succeeded, run.why()
-    assert "epoch 4 loss 0.000000" in run.text("attempts/1/logs/chief-0.log")
+    assert "epoch 4 loss 0.000000" in run.log(attempt=1)
     with_gpu = [host for host in run.summary["hosts"] if host["type"] == "g6.xlarge"]
     assert (len(with_gpu), len(run.summary["hosts"])) == (2, 4), "chief and parameter server need no GPU"
 
@@ -78,7 +78,7 @@ def test_a_program_of_2017_trains_and_with_a_saver_of_its_own_goes_on_after_an_i
     first, second = run.summary["attempts"]
     assert (first["ending"], len(run.summary["hosts"])) == ("interrupted", 4)
     assert second["from_step"] > 0
-    assert "cost 0.000" in run.text("attempts/2/logs/chief-0.log") + run.text("attempts/2/logs/worker-1.log")
+    assert "cost 0.000" in run.log(attempt=2) + run.log("worker-1", attempt=2)
     assert "checkpoint" in {key.rpartition("/")[2] for key in run.keys}
 
 
@@ -89,7 +89,7 @@ def test_checkpoints_on_the_disks_of_parameter_servers_are_no_checkpoints(runs: 
     served = {"strategy": "parameter_server", "workers": 1, "parameter_servers": 1, "chief": "worker"}
     run = runs.run(script(runs, "flags_2017", args=args, cluster=served), seconds=600)
     assert run.succeeded, run.why()
-    assert "a restart would begin anew" in run.text("attempts/1/logs/chief-0.log")
+    assert "a restart would begin anew" in run.log(attempt=1)
     assert runs.checkpoint_of(run) == 0
 
 
@@ -101,7 +101,7 @@ def test_a_keras_script_goes_on_where_its_own_backup_was(runs: Runs) -> None:
     runs.finish(run, seconds=600)
     assert run.succeeded, run.why()
     assert len(run.summary["attempts"]) == 2
-    last = run.text("attempts/2/logs/chief-0.log").split("epochs run here: ")[1]
+    last = run.log(attempt=2).split("epochs run here: ")[1]
     assert int(last.split(",")[0]) < 60, "it began anew"
 
 
@@ -143,5 +143,5 @@ def test_a_program_may_call_its_own_modules_as_ours_are_called(
     job["program"] |= {"source": "s3://BUCKET/programs/theirs.tar.gz", "module": "mine", "args": None}
     run = runs.run(job, seconds=600)
     assert run.succeeded, run.why()
-    assert "hosts that agree: 2" in run.text("attempts/1/logs/chief-0.log")
-    runs.until_log(run, "attempts/1/logs/worker-1.log", "hosts that agree: 2")
+    assert "hosts that agree: 2" in run.log(attempt=1)
+    runs.until_log(run, "worker-1", "hosts that agree: 2")

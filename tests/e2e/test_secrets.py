@@ -28,7 +28,7 @@ def test_a_program_uses_a_secret_that_is_found_nowhere_else(runs: Runs, paramete
     job = script(runs, "with_secret", program={"secrets": NAMED}, after={"image": "on_success"})
     run = runs.start(job)
     used = f"sum {hashlib.sha256(VALUE.encode()).hexdigest()}"
-    runs.until("the secret in use", lambda: used in run.text("attempts/1/logs/chief-0.log"))
+    runs.until("the secret in use", lambda: used in run.log())
     (host,) = [one["InstanceId"] for one in runs.yard.instances(run.id)]
     assert files_with_it(runs.cloud.state / "instances" / host / "upper") == []
     runs.finish(run)

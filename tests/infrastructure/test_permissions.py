@@ -341,7 +341,7 @@ def test_signal_alone_takes_the_role_of_runs_and_any_other_is_for_a_service(yard
     "key",
     [
         "job.json", "order.json", "attempts/1/cluster.json", "recipe.json", "tests.json", "sbom.json", "plan.json",
-        "summary.json", "timeline.jsonl", "logs/builder.log", "attempts/1/words/AROAOTHER:i-2.json",
+        "summary.json", "timeline.jsonl", "logs/builder/00000001.log", "attempts/1/words/AROAOTHER:i-2.json",
         "attempts/1/words/i-1.json",
     ],
 )  # fmt: skip

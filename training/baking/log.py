@@ -15,8 +15,9 @@ from training.host.orders import write_whole
 from training.host.periodic import Repeat
 from training.host.places import Places
 from training.host.reporting import logs
+from training.host.reporting.chunks import LogUpload
 from training.host.reporting.lines import Splitter
-from training.host.reporting.logs import LogUpload, StampedLog
+from training.host.reporting.logs import StampedLog
 
 EVERY_SECONDS = 1.0
 
@@ -39,10 +40,10 @@ class BuilderLog:
     ) -> None:
         self._title = title
         self.path: Path = places.log / "builder.log"
-        self._key = f"runs/{run}/logs/builder.log"
+        self._prefix = f"runs/{run}/logs/builder/"
         self._bucket = bucket
         self._stamped = StampedLog(self.path, places.log / "builder.stamped.log", f"builder {instance}")
-        self._upload = LogUpload(bucket, self._stamped, self._key)
+        self._upload = LogUpload(bucket, self._stamped, self._prefix)
         self._echo = echo
         self._splitter = Splitter()
         self._shown = 0
@@ -82,7 +83,8 @@ class BuilderLog:
             return log.read()
 
     def _go_on_after_another_builder(self) -> None:
-        earlier = (self._bucket.read_if_there(self._key) or b"").decode(errors="replace")
+        chunks = sorted(each.key for each in self._bucket.list(self._prefix))
+        earlier = b"".join(map(self._bucket.read, chunks)).decode(errors="replace")
         for path in (self.path, self._stamped.path):
             write_whole(path, earlier if earlier.endswith("\n") or not earlier else earlier + "\n")
 

@@ -12,6 +12,7 @@ It prints nothing, and raises errors of one tree (trainyard.client.errors).
 from trainyard.client.errors import YardError
 from trainyard.client.execution import Execution, State
 from trainyard.client.listing import ListedRun, Waiting
+from trainyard.client.logs import LogLine
 from trainyard.client.records import Event, Host, Progress, RunStatus
 from trainyard.client.run import Run
 from trainyard.client.session import Session
@@ -22,6 +23,7 @@ __all__ = [
     "Execution",
     "Host",
     "ListedRun",
+    "LogLine",
     "Progress",
     "Run",
     "RunStatus",

@@ -51,6 +51,21 @@ class Bucket:
         listed = pages.paginate(Bucket=self.name, Prefix=prefix)
         return {item["Key"]: item["Size"] for page in listed for item in page.get("Contents", [])}
 
+    def etags(self, prefix: str, after: str = "") -> dict[str, str]:
+        """What the objects under the prefix hold, by key in their order: another ETag, other bytes. With `after` those
+        behind that key."""
+        pages = self.session.client("s3").get_paginator("list_objects_v2")
+        behind = {"StartAfter": after} if after else {}
+        listed = pages.paginate(Bucket=self.name, Prefix=prefix, **behind)
+        return {item["Key"]: item["ETag"] for page in listed for item in page.get("Contents", [])}
+
+    def folders(self, prefix: str) -> list[str]:
+        """The names of the folders that are directly under the prefix."""
+        pages = self.session.client("s3").get_paginator("list_objects_v2")
+        listed = pages.paginate(Bucket=self.name, Prefix=prefix, Delimiter="/")
+        found = [each["Prefix"] for page in listed for each in page.get("CommonPrefixes", [])]
+        return [folder.removeprefix(prefix).rstrip("/") for folder in found]
+
     def read(self, key: str) -> bytes | None:
         """The object's bytes, or None where there is no such object."""
         try:
@@ -60,13 +75,8 @@ class Bucket:
                 return None
             raise
 
-    def json(self, key: str) -> dict[str, Any] | None:
-        """The object parsed, or None where there is no such object."""
-        body = self.read(key)
-        return None if body is None else dict(json.loads(body))
-
-    def read_from(self, key: str, start: int) -> bytes:
-        """The object's bytes from this one on; none where it has no more."""
+    def read_from(self, key: str, start: int = 0) -> bytes:
+        """The object's bytes from this one on; none where it has no more, and where there is no such object."""
         try:
             got = self.session.client("s3").get_object(Bucket=self.name, Key=key, Range=f"bytes={start}-")
         except ClientError as error:
@@ -74,6 +84,11 @@ class Bucket:
                 return b""
             raise
         return bytes(got["Body"].read())
+
+    def json(self, key: str) -> dict[str, Any] | None:
+        """The object parsed, or None where there is no such object."""
+        body = self.read(key)
+        return None if body is None else dict(json.loads(body))
 
     def fetch(self, prefix: str, folder: Path, tell: Tell = silent) -> int:
         """Write every object under the prefix into the folder, but for those that are there in their size; answers how

@@ -1,24 +1,27 @@
-"""What the programs of a run have printed: lines of all hosts in the order of time, as they come."""
+"""What the programs of a run have printed: lines of all hosts in the order of time, as they come.
+
+A log is a folder of chunks (docs/contracts/bucket.md): a full chunk never changes, and whole lines of the last one stay
+where they are. So a look costs a list or two, and a part of an object for each log that has grown.
+"""
 
 from __future__ import annotations
 
 import heapq
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from trainyard.client.bucket import Bucket
 
 LINE = re.compile(r"(\S+) (\S+) (\S+) \| ?(.*)", re.DOTALL)
-KEY = re.compile(r"attempts/(\d+)/logs/([^/]+)\.log$|logs/(builder)\.log$")
-WHOLE = 32 * 2**20
-"""A log's object grows to this size; from then on it holds beginning and end (docs/contracts/bucket.md)."""
-END = 2**18
-"""Bytes of the end of such a log that are looked at for what is new."""
+NEVER = datetime.min.replace(tzinfo=UTC)
+LISTED_AT_ONCE = 1000
+"""Keys that one call lists."""
 
 
 @dataclass(frozen=True)
@@ -35,41 +38,6 @@ class LogLine:
         return f"{self.host} | {self.text}"
 
 
-@dataclass
-class Tail:
-    """One log that grows: what of it was read."""
-
-    bucket: Bucket
-    key: str
-    attempt: int
-    offset: int = 0
-    last: datetime = field(default=datetime.min.replace(tzinfo=UTC))
-
-    def more(self, size: int, *, whole: bool) -> list[LogLine]:
-        """The lines since the last time; also the one that is under way where the log is `whole`."""
-        if size >= WHOLE and self.offset:
-            return self._newer(self.bucket.read_from(self.key, max(size - END, 0)))
-        if size <= self.offset:
-            return []
-        text = self.bucket.read_from(self.key, self.offset)
-        end = len(text) if whole else text.rfind(b"\n") + 1
-        self.offset += end
-        return self._lines(text[:end])
-
-    def _newer(self, text: bytes) -> list[LogLine]:
-        return self._lines(text.partition(b"\n")[2], after=self.last)
-
-    def _lines(self, text: bytes, after: datetime | None = None) -> list[LogLine]:
-        lines = [
-            line
-            for each in text.decode(errors="replace").split("\n")
-            if each and (line := parse(each, self.attempt, self.last))
-        ]
-        lines = [line for line in lines if after is None or line.at > after]
-        self.last = max([self.last, *(line.at for line in lines)])
-        return lines
-
-
 def parse(text: str, attempt: int, before: datetime) -> LogLine | None:
     """A line of a log; None where it has no stamp that can be read."""
     found = LINE.match(text)
@@ -83,39 +51,166 @@ def parse(text: str, attempt: int, before: datetime) -> LogLine | None:
     return LogLine(at if at.tzinfo else before, host, instance, attempt, said)
 
 
-def read(bucket: Bucket, prefix: str, wanted: Callable[[int, str], bool]) -> Iterator[LogLine]:
-    """The lines that there are, of the attempts and hosts that are wanted."""
-    tails = tails_under(bucket, prefix, wanted, {})
-    return heapq.merge(*(tail.more(size, whole=True) for tail, size in tails), key=lambda line: line.at)
+@dataclass
+class HostLog:
+    """The log of one host in one attempt, and how far it was read. Chunks are given as ETags by key, in their order."""
+
+    bucket: Bucket
+    attempt: int
+    key: str = ""
+    _etag: str = ""
+    _offset: int = 0
+    _open: str = ""
+    _last: datetime = NEVER
+
+    def more(self, chunks: Mapping[str, str]) -> Iterator[LogLine]:
+        """The whole lines since the last time."""
+        for key, etag in chunks.items():
+            if key > self.key or (key == self.key and etag != self._etag):
+                yield from self._read(key, etag)
+
+    def last(self, chunks: Mapping[str, str], count: int) -> list[LogLine]:
+        """The last whole lines, up to so many; those before them count as read."""
+        newest, *earlier = reversed(list(chunks.items()))
+        found = list(self._read(*newest))
+        for chunk in earlier:
+            if len(found) >= count:
+                break
+            found = [*HostLog(self.bucket, self.attempt).more(dict([chunk])), *found]
+        return found[-count:]
+
+    @property
+    def under_way(self) -> list[LogLine]:
+        """The line that was not whole yet when it was last read."""
+        line = parse(self._open, self.attempt, self._last)
+        return [line] if line else []
+
+    def _read(self, key: str, etag: str) -> Iterator[LogLine]:
+        if key != self.key:
+            self.key, self._offset = key, 0
+        text = self.bucket.read_from(key, self._offset)
+        whole, newline, rest = text.rpartition(b"\n")
+        self._etag, self._offset = etag, self._offset + len(whole) + len(newline)
+        self._open = rest.decode(errors="replace")
+        for each in whole.decode(errors="replace").split("\n"):
+            line = parse(each, self.attempt, self._last)
+            if line:
+                self._last = line.at
+                yield line
 
 
-def follow(
-    bucket: Bucket,
-    prefix: str,
-    wanted: Callable[[int, str], bool],
-    is_over: Callable[[], bool],
-    every: float,
-) -> Iterator[LogLine]:
-    """The lines as they come, until the run is over."""
-    known: dict[str, Tail] = {}
-    while True:
+@dataclass
+class AttemptLogs:
+    """The logs of one attempt under `folder`; `wanted` chooses hosts by name."""
+
+    bucket: Bucket
+    folder: str
+    attempt: int
+    wanted: Callable[[str], bool]
+    _hosts: dict[str, HostLog] = field(default_factory=dict)
+    _is_long: bool = False
+
+    def look(self) -> list[tuple[HostLog, dict[str, str]]]:
+        """Each log with its chunks, but for those that were read and are full."""
+        found = self._by_host() if self._is_long else self._at_once()
+        return [(self._host(name), chunks) for name, chunks in found.items() if chunks]
+
+    @property
+    def under_way(self) -> Iterator[LogLine]:
+        """The lines that are not whole."""
+        for host in self._hosts.values():
+            yield from host.under_way
+
+    def _at_once(self) -> dict[str, dict[str, str]]:
+        found: dict[str, dict[str, str]] = {}
+        listed = self.bucket.etags(self.folder)
+        self._is_long = len(listed) >= LISTED_AT_ONCE
+        for key, etag in listed.items():
+            name = key.removeprefix(self.folder).partition("/")[0]
+            if self.wanted(name):
+                found.setdefault(name, {})[key] = etag
+        return found
+
+    def _by_host(self) -> dict[str, dict[str, str]]:
+        names = [name for name in self.bucket.folders(self.folder) if self.wanted(name)]
+        return {
+            name: self.bucket.etags(f"{self.folder}{name}/", after=self._host(name).key[:-1])
+            for name in names
+        }
+
+    def _host(self, name: str) -> HostLog:
+        return self._hosts.setdefault(name, HostLog(self.bucket, self.attempt))
+
+
+@dataclass
+class RunLogs:
+    """The logs of a run under `prefix`: of attempt `first` and, with `later`, of those after it too. `hosts`: names
+    (`worker-1`) or roles (`worker`); none: all. `builder` is the log of a bake."""
+
+    bucket: Bucket
+    prefix: str
+    first: int
+    hosts: Collection[str] = ()
+    later: bool = False
+    _attempts: dict[int, AttemptLogs] = field(default_factory=dict)
+
+    def read(self, tail: int | None = None) -> Iterator[LogLine]:
+        """The lines that there are, the one under way on each host too; with `tail`, the last ones."""
+        yield from self._new(tail)
+        yield from self._under_way()
+
+    def follow(self, is_over: Callable[[], bool], every: float, tail: int | None = None) -> Iterator[LogLine]:
+        """The lines that there are and those that come; looks every so many seconds. Ends when the run is over and all
+        is read."""
         over = is_over()
-        tails = tails_under(bucket, prefix, wanted, known)
-        yield from heapq.merge(
-            *(tail.more(size, whole=over) for tail, size in tails), key=lambda line: line.at
-        )
-        if over:
-            return
-        time.sleep(every)
+        while True:
+            is_quiet = True
+            for line in self._new(tail):
+                is_quiet = False
+                yield line
+            tail = None
+            if over and is_quiet:
+                yield from self._under_way()
+                return
+            over = over or (is_quiet and is_over())
+            if not over:
+                time.sleep(every)
+
+    def _new(self, tail: int | None) -> Iterator[LogLine]:
+        """In the order of time, as far as it is known by now."""
+        looks = [look for logs in self._look_at() for look in logs.look()]
+        if tail is None:
+            return heapq.merge(*(host.more(chunks) for host, chunks in looks), key=attrgetter("at"))
+        lines = [line for host, chunks in looks for line in host.last(chunks, max(tail, 1))]
+        return iter(sorted(lines, key=attrgetter("at"))[-tail:] if tail else [])
+
+    def _under_way(self) -> list[LogLine]:
+        lines = [line for logs in self._attempts.values() for line in logs.under_way]
+        return sorted(lines, key=attrgetter("at"))
+
+    def _look_at(self) -> list[AttemptLogs]:
+        """The last lines of an attempt come while the next one begins."""
+        if "builder" in self.hosts:
+            return [self._logs_of(1, f"{self.prefix}logs/")]
+        numbers = [self.first]
+        if self.later:
+            begun = attempts_in(self.bucket, self.prefix)
+            numbers += [number for number in begun if number > self.first]
+        return [self._logs_of(number, f"{self.prefix}attempts/{number}/logs/") for number in numbers[-2:]]
+
+    def _logs_of(self, attempt: int, folder: str) -> AttemptLogs:
+        made = AttemptLogs(self.bucket, folder, attempt, self._wants)
+        return self._attempts.setdefault(attempt, made)
+
+    def _wants(self, name: str) -> bool:
+        return not self.hosts or name in self.hosts or name.rpartition("-")[0] in self.hosts
 
 
-def tails_under(
-    bucket: Bucket, prefix: str, wanted: Callable[[int, str], bool], known: dict[str, Tail]
-) -> list[tuple[Tail, int]]:
-    """The logs that are wanted, with their sizes."""
-    found = []
-    for key, size in bucket.keys(prefix).items():
-        named = KEY.search(key.removeprefix(prefix))
-        if named and wanted(attempt := int(named[1] or 1), named[2] or named[3]):
-            found.append((known.setdefault(key, Tail(bucket, key, attempt)), size))
-    return found
+def attempts_in(bucket: Bucket, prefix: str) -> list[int]:
+    """The numbers of the attempts that have begun, in their order."""
+    return sorted(int(name) for name in bucket.folders(f"{prefix}attempts/") if name.isdigit())
+
+
+def text_of(bucket: Bucket, folder: str) -> str:
+    """A whole log as it lies in the bucket; empty while there is none."""
+    return b"".join(bucket.read_from(key) for key in bucket.etags(folder)).decode(errors="replace")

@@ -215,11 +215,11 @@ class Run:
         return dict(self.json("metrics.json"))
 
     def log(self, host: str = "chief-0", attempt: int | None = None) -> str:
-        """The log of one host as it lies in the bucket, of the last attempt unless one is named; `builder` is that of
-        a bake."""
-        if host == "builder":
-            return self.text("logs/builder.log")
-        return self.text(f"attempts/{attempt or self.attempt}/logs/{host}.log")
+        """What this host has printed, in the last attempt unless one is named; `builder` is that of a bake. The whole
+        log as it lies in the bucket, a time and the host before each line; empty while there is none."""
+        prefix = f"runs/{self.id}/"
+        within = prefix if host == "builder" else f"{prefix}attempts/{attempt or self.attempt}/"
+        return logs.text_of(self.yard.bucket, f"{within}logs/{host}/")
 
     def logs(
         self,
@@ -227,22 +227,17 @@ class Run:
         follow: bool = False,
         role: str | None = None,
         attempt: int | None = None,
+        tail: int | None = None,
         every: float = 2.0,
     ) -> Iterator[LogLine]:
-        """The lines that its programs have printed, of all hosts in the order of time: of the last attempt, or of the
-        one that is named. With `follow` those that come, too, of later attempts as well, until the run is over; looks
-        every so many seconds. `role` chooses hosts: `worker` all of them, `worker:1` one."""
-        first = attempt or self.attempt
-        chosen = (role or "").replace(":", "-")
-
-        def wanted(number: int, host: str) -> bool:
-            of_attempt = number >= first if follow and not attempt else number == first
-            return of_attempt and (not chosen or chosen in (host, host.rpartition("-")[0]))
-
-        bucket, prefix = self.yard.bucket, f"runs/{self.id}/"
-        if not follow:
-            return logs.read(bucket, prefix, wanted)
-        return logs.follow(bucket, prefix, wanted, lambda: self.execution.is_over, every)
+        """What its programs have printed, line by line, all hosts in the order of time: of the last attempt unless one
+        is named. `role` chooses hosts: `worker` all of them, `worker:1` one, `builder` a bake's; `tail`: the last lines
+        only. With `follow` also what comes, of later attempts too unless one is named, until the run is over and all
+        is read; looks every so many seconds."""
+        hosts = (role.replace(":", "-"),) if role else ()
+        first, later = attempt or self.attempt, follow and not attempt
+        run_logs = logs.RunLogs(self.yard.bucket, f"runs/{self.id}/", first, hosts, later)
+        return run_logs.follow(lambda: self.execution.is_over, every, tail) if follow else run_logs.read(tail)
 
     def fetch(self, part: str, folder: Path | str, tell: Tell = silent) -> int:
         """Fetch what lies under a part of its folder (`checkpoints`, `tensorboard`), but for what is there already;

@@ -13,7 +13,7 @@ OF_A_RUN = (
 OF_AN_ATTEMPT = ("attempt", "pool", "hosts", "launched", "ended", "ending", "reason", "seconds")
 LEFT = {
     "recipe": "recipe.json",
-    "log": "logs/builder.log",
+    "log": "logs/builder/",
     "tests": "tests.json",
     "sbom": "sbom.json",
     "plan": "plan.json",

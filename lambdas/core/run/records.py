@@ -572,7 +572,7 @@ def _left(records: Records, attempt: int, why: StopReason) -> str:
 def _hangs(records: Records, attempt: int, going: Collection[str]) -> str:
     """Of the chief's log alone: whose program it is that the others wait for, nobody knows."""
     minutes = PROGRAM_SILENT.total_seconds() / 60
-    log = f"runs/{records.run.run}/attempts/{attempt}/logs/chief-0.log"
+    log = f"runs/{records.run.run}/attempts/{attempt}/logs/chief-0/"
     hosts = f"{', '.join(going)} went meanwhile" if going else "all hosts are there"
     return (
         f"for {minutes:g} minutes the program has neither reported progress nor printed, so it was ended: it hangs; "

@@ -1,5 +1,6 @@
 """summary.json: what a person wants to know about a run when it is over."""
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from datetime import datetime
@@ -26,6 +27,8 @@ PLACES = {
     "plan": "plan.json",
     "attempts": "attempts/",
 }
+LOG = re.compile(r"attempts/(?P<attempt>\d+)/logs/(?P<host>[^/]+)/")
+"""A host's log in an attempt: the folder of its chunks."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,17 +164,17 @@ def places(facts: RunFacts, objects: Collection[str], below: Mapping[str, str] =
     for what, name in below.items():
         if any(key.startswith(f"{folder}{name}") for key in objects):
             found[what] = f"{facts.folder}{name}"
-    logs = sorted(key for key in objects if key.startswith(f"{folder}attempts/") and key.endswith(".log"))
-    if logs:
-        found["last_log"] = f"s3://{facts.bucket}/{_last_log(logs)}"
+    last_log = _last_log(key.removeprefix(folder) for key in objects)
+    if last_log:
+        found["last_log"] = f"{facts.folder}{last_log}"
     return found
 
 
-def _last_log(logs: Sequence[str]) -> str:
-    """The chief's log of the last attempt, or what comes nearest."""
-    return max(
-        logs, key=lambda key: (int(key.split("/")[3]) if key.split("/")[3].isdigit() else 0, "/chief-" in key)
-    )
+def _last_log(names: Iterable[str]) -> str:
+    """The chief's log of the last attempt, or what comes nearest; empty where there is none."""
+    logs = filter(None, map(LOG.match, sorted(names)))
+    last = max(logs, key=lambda log: (int(log["attempt"]), log["host"].startswith("chief-")), default=None)
+    return last[0] if last else ""
 
 
 def attempts(facts: RunFacts, *, reached: int | None = None) -> list[dict[str, Any]]:

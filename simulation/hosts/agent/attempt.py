@@ -29,6 +29,7 @@ from training.host.program import ending, silence
 from training.host.program.ending import End, Failed, Finished, Stopped
 from training.host.program.silence import Silence
 from training.host.reporting import signals
+from training.host.reporting.chunks import chunk_key
 from training.host.reporting.metrics import Metrics, for_signal
 from training.host.reporting.progress import (
     ALIVE_SECONDS,
@@ -445,9 +446,8 @@ class Attempt:
         self._logged = text
         at = stamp(self._machine.now())
         body = "".join(f"{at} {who} | {line}\n" for line in lines)
-        self._bucket.write(
-            f"runs/{self.cluster.run}/attempts/{self.cluster.attempt}/logs/{self._name}.log", body.encode()
-        )
+        folder = f"runs/{self.cluster.run}/attempts/{self.cluster.attempt}/logs/{self._name}/"
+        self._bucket.write(chunk_key(folder, 1), body.encode())
 
     def _send_curve(self) -> None:
         try:

@@ -245,8 +245,7 @@ class Yard:
 
     def log(self, attempt: int = 1, name: str = "chief-0") -> str:
         """The program's log in the bucket; empty while there is none."""
-        key = f"runs/{self.run}/attempts/{attempt}/logs/{name}.log"
-        return self.read(key) if self.keys(key) else ""
+        return "".join(map(self.read, self.keys(f"runs/{self.run}/attempts/{attempt}/logs/{name}/")))
 
     def program_id(self, attempt: int = 1) -> int:
         """The process group of the program that runs."""

@@ -88,7 +88,10 @@ class Bakery:
 
     def log(self, run: str) -> list[str]:
         """The lines of the builder's log, without time and host."""
-        return [line.partition(" | ")[2] for line in self.read(f"runs/{run}/logs/builder.log").splitlines()]
+        prefix = f"runs/{run}/logs/builder/"
+        listed = self.s3.list_objects_v2(Bucket=self.name, Prefix=prefix).get("Contents", [])
+        text = "".join(self.read(each["Key"]) for each in listed)
+        return [line.partition(" | ")[2] for line in text.splitlines()]
 
     def install(self, host: str, run: str) -> Done:
         return self.send(host, "install", Software=f"s3://{self.name}/software.zip", **self._of(run))

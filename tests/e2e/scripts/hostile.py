@@ -54,9 +54,14 @@ CONTROL = (
         "tests.json",
         "sbom.json",
     ),
-    *("attempts/1/cluster.json", "attempts/2/cluster.json", "logs/builder.log"),
+    *("attempts/1/cluster.json", "attempts/2/cluster.json", "logs/builder/00000001.log"),
 )
-WORK = ("metrics.json", "model/saved_model.pb", "checkpoints/latest.json", "attempts/1/logs/chief-0.log")
+WORK = (
+    "metrics.json",
+    "model/saved_model.pb",
+    "checkpoints/latest.json",
+    "attempts/1/logs/chief-0/00000001.log",
+)
 SAID: dict[str, dict[str, str]] = {
     "in the victim's name": entry(f"trainyard.host/{flags.user}", "finished", step=1),
     "of no host": entry("trainyard.host/", "finished", step=1),

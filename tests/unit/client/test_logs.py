@@ -1,11 +1,13 @@
-"""Lines of all hosts in the order of time, as their objects grow."""
+"""Lines of all hosts in the order of time, as their chunks come and grow."""
 
-from collections.abc import Callable, Iterator
+from __future__ import annotations
+
+from collections.abc import Iterator
 
 import pytest
 
 from trainyard.client import logs
-from trainyard.client.logs import LogLine, Tail
+from trainyard.client.logs import LogLine, RunLogs
 
 
 def line(second: int, host: str, text: str) -> str:
@@ -13,83 +15,148 @@ def line(second: int, host: str, text: str) -> str:
 
 
 class Objects:
-    """A bucket that holds texts."""
+    """A bucket that holds texts, and counts what it was asked for."""
 
     def __init__(self, texts: dict[str, str]) -> None:
-        self.texts = texts
+        self.texts, self.lists, self.bytes = texts, 0, 0
 
-    def keys(self, prefix: str) -> dict[str, int]:
-        return {key: len(text.encode()) for key, text in self.texts.items() if key.startswith(prefix)}
+    def etags(self, prefix: str, after: str = "") -> dict[str, str]:
+        self.lists += 1
+        found = sorted(key for key in self.texts if key.startswith(prefix) and key > after)
+        return {key: str(hash(self.texts[key])) for key in found}
 
-    def read_from(self, key: str, start: int) -> bytes:
-        return self.texts[key].encode()[start:]
+    def folders(self, prefix: str) -> list[str]:
+        self.lists += 1
+        inside = (key.removeprefix(prefix) for key in sorted(self.texts) if key.startswith(prefix))
+        return list(dict.fromkeys(name.partition("/")[0] for name in inside if "/" in name))
+
+    def read_from(self, key: str, start: int = 0) -> bytes:
+        text = self.texts[key].encode()[start:]
+        self.bytes += len(text)
+        return text
 
 
-CHIEF, WORKER = "r/attempts/1/logs/chief-0.log", "r/attempts/1/logs/worker-1.log"
+def key(number: int, host: str = "chief-0", attempt: int = 1) -> str:
+    return f"r/attempts/{attempt}/logs/{host}/{number:08d}.log"
+
+
+def run_logs(made: Objects, *hosts: str, first: int = 1, later: bool = False) -> RunLogs:
+    return RunLogs(made, "r/", first, hosts, later)  # type: ignore[arg-type]
 
 
 def said(lines: Iterator[LogLine]) -> list[str]:
     return [str(each) for each in lines]
 
 
-def everything(attempt: int, host: str) -> bool:
-    return True
+TWO_HOSTS = {
+    key(1): line(1, "chief-0", "a") + line(3, "chief-0", "c"),
+    key(2): line(4, "chief-0", "d"),
+    key(1, "worker-1"): line(2, "worker-1", "b"),
+    key(1, attempt=2): line(9, "chief-0", "later"),
+    "r/attempts/1/cluster.json": "{}",
+}
 
 
-def test_lines_of_all_hosts_are_in_the_order_of_time() -> None:
-    made = Objects(
-        {CHIEF: line(1, "chief-0", "a") + line(3, "chief-0", "c"), WORKER: line(2, "worker-1", "b")}
-    )
-    assert said(logs.read(made, "r/", everything)) == ["chief-0 | a", "worker-1 | b", "chief-0 | c"]  # type: ignore[arg-type]
+@pytest.mark.parametrize(
+    ("sentence", "hosts", "first", "tail", "expected"),
+    [
+        ("all hosts, in the order of time", (), 1, None, ["chief-0 | a", "worker-1 | b", "chief-0 | c", "chief-0 | d"]),
+        ("one by its name", ("worker-1",), 1, None, ["worker-1 | b"]),
+        ("all of a role", ("chief",), 1, None, ["chief-0 | a", "chief-0 | c", "chief-0 | d"]),
+        ("another attempt", (), 2, None, ["chief-0 | later"]),
+        ("the last lines of all together", (), 1, 2, ["chief-0 | c", "chief-0 | d"]),
+        ("more than there are", (), 1, 9, ["chief-0 | a", "worker-1 | b", "chief-0 | c", "chief-0 | d"]),
+        ("none of them", (), 1, 0, []),
+        ("an attempt without any", (), 7, None, []),
+        ("its end", (), 7, 3, []),
+    ],
+)  # fmt: skip
+def test_what_is_read(
+    sentence: str, hosts: tuple[str, ...], first: int, tail: int | None, expected: list[str]
+) -> None:
+    assert said(run_logs(Objects(TWO_HOSTS), *hosts, first=first).read(tail)) == expected, sentence
 
 
-def test_other_files_beside_them_are_no_logs() -> None:
-    made = Objects({CHIEF: line(1, "chief-0", "a"), "r/attempts/1/cluster.json": "{}", "r/job.json": "{}"})
-    assert said(logs.read(made, "r/", everything)) == ["chief-0 | a"]  # type: ignore[arg-type]
+def test_the_end_of_a_long_log_is_read_without_the_rest_of_it() -> None:
+    made = Objects({key(number): line(number, "chief-0", "x" * 1000) * 10 for number in range(1, 60)})
+    assert len(said(run_logs(made).read(15))) == 15
+    assert made.bytes < 25_000
 
 
-def test_hosts_and_attempts_are_chosen() -> None:
-    made = Objects({CHIEF: line(1, "chief-0", "a"), "r/attempts/2/logs/chief-0.log": line(2, "chief-0", "b")})
-    assert said(logs.read(made, "r/", lambda attempt, _: attempt == 2)) == ["chief-0 | b"]  # type: ignore[arg-type]
-
-
-def test_a_line_that_is_under_way_is_told_once_it_is_whole() -> None:
-    made = Objects({CHIEF: line(1, "chief-0", "a") + line(2, "chief-0", "10 %")[:-1]})
-    tail = Tail(made, CHIEF, 1)  # type: ignore[arg-type]
-    size: Callable[[], int] = lambda: made.keys("r/")[CHIEF]  # noqa: E731
-    assert said(iter(tail.more(size(), whole=False))) == ["chief-0 | a"]
-    made.texts[CHIEF] = line(1, "chief-0", "a") + line(2, "chief-0", "100 %")
-    assert said(iter(tail.more(size(), whole=False))) == ["chief-0 | 100 %"]
-    assert tail.more(size(), whole=True) == []
-
-
-def test_the_last_line_of_a_run_that_is_over_need_not_end() -> None:
-    made = Objects({CHIEF: line(1, "chief-0", "a")[:-1]})
-    assert said(logs.read(made, "r/", everything)) == ["chief-0 | a"]  # type: ignore[arg-type]
-
-
-def test_following_ends_with_the_run_and_tells_each_line_once() -> None:
-    made, looks = Objects({CHIEF: line(1, "chief-0", "a")}), iter([False, False, True])
-
-    def is_over() -> bool:
-        over = next(looks)
-        made.texts[CHIEF] += line(2 if not over else 3, "chief-0", "over" if over else "on")
-        return over
-
-    found = said(logs.follow(made, "r/", everything, is_over, every=0))  # type: ignore[arg-type]
-    assert found == ["chief-0 | a", "chief-0 | on", "chief-0 | on", "chief-0 | over"]
-
-
-def test_of_a_log_that_has_lost_its_middle_what_is_new_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(logs, "WHOLE", 200)
-    made = Objects({CHIEF: "".join(line(each, "chief-0", "x") for each in range(3))})
-    tail = Tail(made, CHIEF, 1)  # type: ignore[arg-type]
-    assert len(tail.more(made.keys("r/")[CHIEF], whole=False)) == 3
-    made.texts[CHIEF] = "".join(line(each, "chief-0", "y") for each in (0, 1, 2, 58, 59))
-    assert [each.at.second for each in tail.more(made.keys("r/")[CHIEF], whole=False)] == [58, 59]
+def test_the_log_of_a_bake_is_the_builders() -> None:
+    made = Objects({"r/logs/builder/00000001.log": line(1, "builder", "install")})
+    assert said(run_logs(made, "builder").read()) == ["builder | install"]
 
 
 @pytest.mark.parametrize("text", ["no stamp at all", "yesterday chief-0 i-1 | x", ""])
 def test_a_line_without_a_stamp_is_left_out(text: str) -> None:
-    made = Objects({CHIEF: f"{text}\n{line(1, 'chief-0', 'a')}"})
-    assert said(logs.read(made, "r/", everything)) == ["chief-0 | a"]  # type: ignore[arg-type]
+    made = Objects({key(1): f"{text}\n{line(1, 'chief-0', 'a')}"})
+    assert said(run_logs(made).read()) == ["chief-0 | a"]
+
+
+def test_the_line_under_way_is_told_at_the_end() -> None:
+    made = Objects({key(1): line(1, "chief-0", "a") + line(2, "chief-0", "10 %")[:-1]})
+    assert said(run_logs(made).read()) == ["chief-0 | a", "chief-0 | 10 %"]
+
+
+class Run:
+    """A run that does one thing before each look at whether it is over; it is over when there is nothing left."""
+
+    def __init__(self, made: Objects, *changes: dict[str, str]) -> None:
+        self.made, self.changes = made, list(changes)
+
+    def is_over(self) -> bool:
+        self.made.texts |= self.changes.pop(0) if self.changes else {}
+        return not self.changes
+
+
+def test_following_tells_each_line_once_and_ends_when_the_run_is_over_and_all_is_read() -> None:
+    first, second = line(1, "chief-0", "a"), line(2, "chief-0", "100 %")
+    made = Objects({key(1): first})
+    run = Run(
+        made,
+        {key(1): first + line(2, "chief-0", "10 %")[:-1]},
+        {key(1): first + second},
+        {key(2): line(3, "chief-0", "b")},
+        {key(2): line(3, "chief-0", "b") + line(4, "chief-0", "the end")[:-1]},
+    )
+    assert said(run_logs(made).follow(run.is_over, every=0)) == [
+        "chief-0 | a", "chief-0 | 100 %", "chief-0 | b", "chief-0 | the end"
+    ]  # fmt: skip
+
+
+def test_following_a_run_goes_on_with_its_next_attempts() -> None:
+    made = Objects({key(1): line(1, "chief-0", "a")})
+    run = Run(
+        made,
+        {},
+        {key(1, attempt=2): line(3, "chief-0", "c"), key(1, "worker-1"): line(2, "worker-1", "b")},
+        {key(1, attempt=10): line(4, "chief-0", "d")},
+    )
+    assert said(run_logs(made, later=True).follow(run.is_over, every=0)) == [
+        "chief-0 | a", "worker-1 | b", "chief-0 | c", "chief-0 | d"
+    ]  # fmt: skip
+
+
+def test_following_from_the_end_goes_on_there() -> None:
+    made = Objects({key(1): line(1, "chief-0", "a"), key(2): line(2, "chief-0", "b")})
+    run = Run(made, {}, {key(3): line(3, "chief-0", "c")}, {})
+    assert said(run_logs(made).follow(run.is_over, every=0, tail=1)) == ["chief-0 | b", "chief-0 | c"]
+
+
+@pytest.mark.parametrize("many", [False, True])
+def test_a_look_at_nothing_new_fetches_nothing(many: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a call does not list all chunks, each log is listed from its last chunk on."""
+    if many:
+        monkeypatch.setattr(logs, "LISTED_AT_ONCE", 3)
+    made = Objects(dict(TWO_HOSTS))
+    followed = run_logs(made)
+    told = [str(each) for each in followed._new(None)]
+    made.bytes = made.lists = 0
+    assert list(followed._new(None)) == []
+    assert (made.bytes, made.lists) == (0, 3 if many else 1)
+    made.texts[key(2)] += line(5, "chief-0", "e")
+    made.texts[key(1, "worker-2")] = line(6, "worker-2", "f")
+    told += [str(each) for each in followed._new(None)]
+    assert told[-2:] == ["chief-0 | e", "worker-2 | f"]
+    assert made.bytes == len(line(5, "chief-0", "e") + line(6, "worker-2", "f"))

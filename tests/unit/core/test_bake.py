@@ -162,7 +162,7 @@ def test_a_summary_tells_the_image_its_tests_and_what_was_left() -> None:
         run_facts("gpu-1", 540, recipe=RECIPE, published=Moved("ami-new", "ami-old")),
         kind="baked",
         image=None,
-        objects=("runs/gpu-1/tests.json", "runs/gpu-1/logs/builder.log"),
+        objects=("runs/gpu-1/tests.json", "runs/gpu-1/logs/builder/00000001.log"),
         results=TESTS,
         retirement=None,
     )
@@ -176,7 +176,7 @@ def test_a_summary_tells_the_image_its_tests_and_what_was_left() -> None:
     assert said["versions"]["tensorflow"] == "2.21.0"
     assert said["where"] == {
         "folder": "s3://b/runs/gpu-1/",
-        "log": "s3://b/runs/gpu-1/logs/builder.log",
+        "log": "s3://b/runs/gpu-1/logs/builder/",
         "tests": "s3://b/runs/gpu-1/tests.json",
     }
     assert "resume" not in said

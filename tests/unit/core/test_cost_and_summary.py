@@ -139,9 +139,10 @@ ATTEMPTS = (attempt(2, Ending.FINISHED, 120, after(600)), attempt(1, Ending.INTE
 OBJECTS = (
     "runs/digits-1a2b3c4d/model/saved_model.pb",
     "runs/digits-1a2b3c4d/plan.json",
-    "runs/digits-1a2b3c4d/attempts/1/logs/chief-0.log",
-    "runs/digits-1a2b3c4d/attempts/10/logs/chief-0.log",
-    "runs/digits-1a2b3c4d/attempts/10/logs/worker-1.log",
+    "runs/digits-1a2b3c4d/attempts/1/logs/chief-0/00000001.log",
+    "runs/digits-1a2b3c4d/attempts/10/logs/chief-0/00000001.log",
+    "runs/digits-1a2b3c4d/attempts/10/logs/chief-0/00000002.log",
+    "runs/digits-1a2b3c4d/attempts/10/logs/worker-1/00000001.log",
 )
 METRICS = {"step": 300, "steps": 300, "accuracy": 0.98, "history": [1, 2], "samples": [{"step": 10}]}
 
@@ -183,7 +184,7 @@ def test_the_summary_tells_the_whole_story() -> None:
         "model": "s3://b/runs/digits-1a2b3c4d/model/",
         "plan": "s3://b/runs/digits-1a2b3c4d/plan.json",
         "attempts": "s3://b/runs/digits-1a2b3c4d/attempts/",
-        "last_log": "s3://b/runs/digits-1a2b3c4d/attempts/10/logs/chief-0.log",
+        "last_log": "s3://b/runs/digits-1a2b3c4d/attempts/10/logs/chief-0/",
     }
     json.dumps(found)
 

@@ -364,7 +364,7 @@ def test_a_program_that_hung_is_the_reason_and_no_host_is(
     assert (trouble.error, trouble.all_well) == ("ProgramHangs", well)
     assert trouble.lost == (("i-b",) if worker else ())
     assert "for 15 minutes the program has neither reported progress nor printed" in trouble.reason
-    assert "runs/digits-1/attempts/2/logs/chief-0.log" in trouble.reason
+    assert "runs/digits-1/attempts/2/logs/chief-0/" in trouble.reason
     assert ("i-" in trouble.reason) is bool(worker)
 
 

@@ -300,7 +300,7 @@ def test_a_run_leaves_what_the_contract_says_in_the_bucket() -> None:
     assert yard.json("model/trainyard.json")["step"] == 20
     assert yard.json("metrics.json")["steps"] == 20
     assert yard.json(f"attempts/1/words/AROAHOST:{chief.instance}.json")["signal"] == "finished"
-    logs = yard.objects[f"runs/{RUN}/attempts/1/logs/worker-1.log"].decode()
+    logs = yard.objects[f"runs/{RUN}/attempts/1/logs/worker-1/00000001.log"].decode()
     assert f"worker-1 {worker.instance} | [trainyard] attempt 1 on" in logs
 
 

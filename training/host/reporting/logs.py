@@ -1,10 +1,7 @@
-"""The program's log: stamped line by line as it is written, and brought to the bucket while the program runs.
+"""The program's log on the host: stamped line by line as it is written. chunks.py brings it to the bucket.
 
 The stamped log holds one line for each line of the raw one. So an agent that was restarted knows by counting where
 the one before it stopped: nothing is lost, repeated or stamped anew.
-
-S3 cannot append, so the object is written whole each time: the larger the log, the rarer, so that no more than a few
-megabytes a second are sent. Past a limit the object holds the beginning and the end.
 """
 
 import os
@@ -13,15 +10,10 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 
-from training.host.bucket import Bucket
 from training.host.program.ending import AGENTS_OWN
 from training.host.reporting.lines import Splitter
 from training.host.reporting.signals import stamp
 
-MOST_BYTES = 32 * 1024 * 1024
-HEAD_BYTES = 1024 * 1024
-EVERY_SECONDS = 3.0
-BYTES_PER_SECOND = 6 * 1024 * 1024
 AT_ONCE_BYTES = 1024 * 1024
 
 
@@ -57,7 +49,12 @@ class StampedLog:
     @property
     def open(self) -> str:
         """The line under way, with the time it was last seen to change; empty when there is none."""
-        return self._open
+        return self._open.rstrip("\n")
+
+    @property
+    def size(self) -> int:
+        """Bytes of the whole lines that are stamped."""
+        return max(0, self._written)
 
     def _line(self, line: str, now: datetime) -> str:
         return f"{stamp(now)} {self.who} | {self.hide(line)}\n"
@@ -94,25 +91,6 @@ def note(raw: Path, text: str) -> None:
         log.write(f"{before}{AGENTS_OWN}{text}\n")
 
 
-def due_after(size: int) -> float:
-    """Seconds to wait before something of this size is sent again."""
-    return max(EVERY_SECONDS, size / BYTES_PER_SECOND)
-
-
-def excerpt(path: Path, *, most: int = MOST_BYTES, head: int = HEAD_BYTES) -> bytes:
-    """The whole log, or whole lines of its beginning and its end with the number of bytes left out between."""
-    with path.open("rb") as log:
-        size = os.fstat(log.fileno()).st_size
-        if size <= most:
-            return log.read(most)
-        start = log.read(head)
-        start = start[: start.rfind(b"\n") + 1]
-        log.seek(size - (most - head))
-        log.readline()
-        left_out = log.tell() - len(start)
-        return start + f"... {left_out} bytes left out ...\n".encode() + log.read(most)
-
-
 def end_of(path: Path, most: int) -> bytes:
     """The last `most` bytes of the log; empty while there is none."""
     try:
@@ -126,24 +104,3 @@ def end_of(path: Path, most: int) -> bytes:
 def size_of(path: Path) -> int:
     """Bytes of the log; -1 while there is none."""
     return path.stat().st_size if path.exists() else -1
-
-
-@dataclass(slots=True)
-class LogUpload:
-    """One log's way to one key."""
-
-    bucket: Bucket
-    log: StampedLog
-    key: str
-    _sent: tuple[int, str] = (0, "")
-    _next_at: float = 0.0
-
-    def send(self, now: float, *, last: bool = False) -> None:
-        """Send the log if it changed and is due; with `last`, if it changed at all."""
-        state = (size_of(self.log.path), self.log.open)
-        if state == self._sent or state == (-1, "") or (now < self._next_at and not last):
-            return
-        text = excerpt(self.log.path) if state[0] > 0 else b""
-        self.bucket.write(self.key, text + state[1].encode())
-        self._sent = state
-        self._next_at = now + due_after(len(text))

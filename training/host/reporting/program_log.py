@@ -13,7 +13,8 @@ from training.host.cluster import Assignment, Cluster
 from training.host.places import Places
 from training.host.program.secrets import Hider
 from training.host.reporting import lines, logs
-from training.host.reporting.logs import LogUpload, StampedLog
+from training.host.reporting.chunks import LogUpload
+from training.host.reporting.logs import StampedLog
 
 TAIL_BYTES = 256 * 1024
 """Of the log's end: progress bars take most of it."""
@@ -34,9 +35,7 @@ class ProgramLog:
             places.stamped_log(number, assignment.role, assignment.index),
             f"{name} {assignment.instance}",
         )
-        self._upload = LogUpload(
-            bucket, self._stamped, f"runs/{cluster.run}/attempts/{number}/logs/{name}.log"
-        )
+        self._upload = LogUpload(bucket, self._stamped, f"runs/{cluster.run}/attempts/{number}/logs/{name}/")
 
     def hide(self, values: Mapping[str, str]) -> None:
         """Leave these secrets out of all that others read of the log."""

@@ -7,7 +7,14 @@ from pathlib import Path
 from training.host.bucket import Bucket
 from training.host.disk import readable_files
 from training.host.places import Places
-from training.host.reporting.logs import due_after
+
+EVERY_SECONDS = 3.0
+BYTES_PER_SECOND = 6 * 1024 * 1024
+
+
+def due_after(size: int) -> float:
+    """Seconds to wait before a file of this size is sent again: S3 cannot append, so it is sent whole."""
+    return max(EVERY_SECONDS, size / BYTES_PER_SECOND)
 
 
 @dataclass(slots=True)

@@ -94,6 +94,9 @@ def logs(
     attempt: Annotated[
         int | None, typer.Option("--attempt", metavar="N", min=1, help="Not the last one.")
     ] = None,
+    tail: Annotated[
+        int | None, typer.Option("--tail", "-n", metavar="N", min=1, help="The last lines alone.")
+    ] = None,
 ) -> None:
     """Print what the programs of a run print.
 
@@ -103,7 +106,7 @@ def logs(
 
     found = runs.find(options.find(), run)
     try:
-        for line in found.logs(follow=follow, role=role, attempt=attempt):
+        for line in found.logs(follow=follow, role=role, attempt=attempt, tail=tail):
             terminal.log_line(line, options)
     except KeyboardInterrupt:
         following.left_alone(found)
