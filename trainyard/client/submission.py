@@ -20,9 +20,9 @@ class Upload:
     beside: tuple[str, ...] = ()
 
 
-def upload(bucket: Bucket, job: Path, folder: str) -> Upload:
-    """Put `data/` beside the job file, of `programs/` what the job names, then the job file into `folder`. Raises
-    FileUnreadable."""
+def upload(bucket: Bucket, job: Path, folder: str, *, plan: bool = False) -> Upload:
+    """Put `data/` beside the job file, of `programs/` what the job names, then the job file into `folder`, under the
+    name of one that is planned and not run where only its `plan` is wanted. Raises FileUnreadable."""
     text = content_of(job)
     beside = []
     for key, file in programs_named(job.parent / "programs", text.decode(errors="replace")).items():
@@ -30,7 +30,7 @@ def upload(bucket: Bucket, job: Path, folder: str) -> Upload:
         bucket.put(key, packed(file) if file.is_dir() else file.read_bytes())
     if (job.parent / "data").is_dir():
         beside += bucket.put_folder(job.parent / "data", "data/")
-    key = f"{folder}{job.name}"
+    key = f"{folder}{job.stem}.plan{job.suffix}" if plan else f"{folder}{job.name}"
     return Upload(key, bucket.put(key, text), tuple(beside))
 
 

@@ -10,11 +10,12 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from trainyard.client import listing, submission
+from trainyard.client import listing, plan, submission
 from trainyard.client.deployment import Deployment
 from trainyard.client.errors import RunNotStarted
 from trainyard.client.identity import jobs_folder
 from trainyard.client.listing import ListedRun
+from trainyard.client.plan import JobPlan
 from trainyard.client.run import Run
 from trainyard.client.submission import Upload
 
@@ -29,6 +30,14 @@ class Yard(Deployment):
     def upload(self, job: Path | str) -> Upload:
         """The first half of submit. The job file goes where the yard knows the caller by it."""
         return submission.upload(self.bucket, Path(job), jobs_folder(self.session))
+
+    def plan(self, job: Path | str, seconds: float = 180) -> JobPlan:
+        """What a run of the job would try now, in order, and what not; launches nothing, and leaves no run. Its data
+        and programs are uploaded, which the yard looks into. Raises NotPlanned, with every reason; RunNotStarted or
+        StillRunning where there is no answer within so many seconds."""
+        file = Path(job)
+        uploaded = submission.upload(self.bucket, file, jobs_folder(self.session), plan=True)
+        return plan.read(file.name, self.run_for(uploaded, seconds).wait(seconds).execution.output)
 
     def bake(self, recipe: Path | str) -> Run:
         """Upload the recipe, which bakes an image, or finds that the current one is what a bake would make: the
