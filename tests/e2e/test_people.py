@@ -104,8 +104,9 @@ def test_a_user_plans_a_job_of_which_no_run_comes(
     assert found.pools
     assert (found.gang, found.image) == (1, people["user"].image())
     assert not [each for each in people["user"].list() if each.name == "to-be-planned"]
-    file.write_text(json.dumps(runs.job("to-be-planned", limits={"hours": -1, "dollars": 1})))
-    with pytest.raises(NotPlanned, match=r"JobRefused: .*limits.hours"):
+    nowhere = {"source": "s3://BUCKET/programs/nowhere.tar.gz"}
+    file.write_text(json.dumps(runs.job("to-be-planned", program=nowhere)))
+    with pytest.raises(NotPlanned, match=r"(?s)JobRefused: .*program.source"):
         people["user"].plan(file)
 
 
