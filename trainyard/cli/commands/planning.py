@@ -62,17 +62,8 @@ def _show(found: JobPlan, *, quiet: bool) -> None:
         for pool in found.pools
     ]
     terminal.table(shown, rows)
-    left = [(each.type, each.zone, each.market, each.code, each.reason) for each in found.left_out]
-    if left:
-        columns = (
-            Column("LEFT OUT"),
-            Column("ZONE", 1),
-            Column("MARKET", 2),
-            Column("WHY", 3),
-            Column("REASON", 0),
-        )
-        terminal.console.print()
-        terminal.table(columns, left)
+    for line in left_out(found):
+        terminal.console.print(line, markup=False, soft_wrap=not terminal.console.is_terminal)
     cap = f"at most ${found.hourly_cap:g} an hour" if found.hourly_cap else "no cap an hour"
     hosts = f"{gang} host{'' if gang == 1 else 's'} from {found.image}, {cap}"
     if not quiet:
@@ -82,3 +73,11 @@ def _show(found: JobPlan, *, quiet: bool) -> None:
             terminal.note(f"quota {code}: {vcpus:g} vCPUs")
         for warning in found.warnings:
             terminal.note(f"warning: {warning}")
+
+
+def left_out(found: JobPlan) -> list[str]:
+    """A line for each reason, and the pools that it is of."""
+    pools: dict[tuple[str, str], list[str]] = {}
+    for each in found.left_out:
+        pools.setdefault((each.type, each.reason), []).append(f"{each.zone} {each.market}")
+    return [f"left out: {type_} in {', '.join(where)}: {reason}" for (type_, reason), where in pools.items()]
