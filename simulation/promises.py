@@ -42,6 +42,8 @@ BILL_SECONDS, BILL_SHARE = 90.0, 0.03
 RIGHTLY_REFUSED = ("BakeUnderWay", "SnapshotRefused", "YardFull")
 """Another bake of the family goes on, the host to be imaged is gone or not there yet, or the yard has as many runs as
 it may: nothing was touched."""
+PLANNED = "Planned only"
+"""Where an execution ends of which nobody wanted a run."""
 HAS_HOSTS = ("AwaitHosts", "Train")
 """States of a run that waits neither for capacity nor for its place."""
 SOON = timedelta(minutes=10)
@@ -163,7 +165,7 @@ class Oracle:
             return
         summary = self.yard.summary(run)
         if summary is None:
-            if execution.machine.name.endswith("retire"):
+            if execution.machine.name.endswith("retire") or execution.at == PLANNED:
                 return
             self.breaks(
                 Promise.ONE_END, f"{run} is {execution.status}, and there is no summary that says why"

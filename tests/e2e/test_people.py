@@ -9,7 +9,7 @@ import pytest
 
 from tests.e2e.runs import Runs
 from trainyard.client import Yard
-from trainyard.client.errors import Denied
+from trainyard.client.errors import Denied, NotPlanned
 from trainyard.client.identity import event_source, jobs_folder
 from trainyard.client.session import Session
 
@@ -93,6 +93,21 @@ def test_a_user_stops_a_run_that_saves_and_says_who(
     assert run.execution.status == "FAILED"
     run.stop()
     assert run.summary == summary
+
+
+def test_a_user_plans_a_job_of_which_no_run_comes(
+    runs: Runs, people: dict[str, Yard], tmp_path: Path
+) -> None:
+    file = tmp_path / "to-be-planned.json"
+    file.write_text(json.dumps(runs.job("to-be-planned", cluster={"strategy": "single", "workers": 1})))
+    found = people["user"].plan(file)
+    assert found.pools
+    assert (found.gang, found.image) == (1, people["user"].image())
+    assert not [each for each in people["user"].list() if each.name == "to-be-planned"]
+    nowhere = {"source": "s3://BUCKET/programs/nowhere.tar.gz"}
+    file.write_text(json.dumps(runs.job("to-be-planned", program=nowhere)))
+    with pytest.raises(NotPlanned, match=r"(?s)JobRefused: .*program.source"):
+        people["user"].plan(file)
 
 
 def upload(key: str) -> Callable[[Yard], object]:

@@ -46,6 +46,7 @@ CODES = {
     "NoRegion": Code.USAGE,
     "FileUnreadable": Code.USAGE,
     "RunRefused": Code.REFUSED,
+    "NotPlanned": Code.REFUSED,
     "JobRefused": Code.REFUSED,
     "HostsRunning": Code.REFUSED,
     "RunsRunning": Code.REFUSED,

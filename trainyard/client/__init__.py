@@ -13,6 +13,7 @@ from trainyard.client.errors import YardError
 from trainyard.client.execution import Execution, State
 from trainyard.client.listing import ListedRun, Waiting
 from trainyard.client.logs import LogLine
+from trainyard.client.plan import JobPlan, LeftOut, Pool
 from trainyard.client.records import Event, Host, Progress, RunStatus
 from trainyard.client.run import Run
 from trainyard.client.session import Session
@@ -22,8 +23,11 @@ __all__ = [
     "Event",
     "Execution",
     "Host",
+    "JobPlan",
+    "LeftOut",
     "ListedRun",
     "LogLine",
+    "Pool",
     "Progress",
     "Run",
     "RunStatus",

@@ -88,6 +88,10 @@ class RunNotStarted(YardError):
     """An upload started no run."""
 
 
+class NotPlanned(YardError):
+    """The job would be refused, or no pool could have its hosts; with every reason."""
+
+
 class NotTaken(YardError):
     """The yard was asked for something, and did not hear of it."""
 
