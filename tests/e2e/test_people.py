@@ -105,7 +105,7 @@ def test_a_user_plans_a_job_of_which_no_run_comes(
     assert (found.gang, found.image) == (1, people["user"].image())
     assert not [each for each in people["user"].list() if each.name == "to-be-planned"]
     file.write_text(json.dumps(runs.job("to-be-planned", limits={"hours": -1, "dollars": 1})))
-    with pytest.raises(NotPlanned, match=r"JobRefused: .*limits.hours"):
+    with pytest.raises(NotPlanned, match=r"(?s)JobRefused: .*limits.hours"):
         people["user"].plan(file)
 
 
