@@ -63,7 +63,9 @@ VARIES: Mapping[str, tuple[str, ...]] = {
     "token": ("token", "stored", "answered"),
     "wait": ("since", "command", "image"),
     "plan": ("made", "image", "offers"),
-    "run": ("created", "deadline", "ended", "execution_arn", "progress", "job", "job_key", "image_id"),
+    "run": (
+        "created", "month", "deadline", "ended", "execution_arn", "progress", "job", "job_key", "image_id", "dollars",
+    ),
 }  # fmt: skip
 """Attributes by row whose values are instants, ids, or what training has come to by then: compared by name alone."""
 IN_VALUES = ("tail", "step")
