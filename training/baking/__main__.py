@@ -16,8 +16,8 @@ from training.baking.log import BuilderLog
 from training.baking.recipe import Recipe, as_admitted
 from training.baking.shell import Shell
 from training.baking.tests import run_all
-from training.host.agent.agent import CALLS
 from training.host.bucket import Bucket
+from training.host.credentials import CALLS
 from training.host.errors import HostTrouble, ProgramFault
 from training.host.metadata import Metadata
 from training.host.orders import write_whole

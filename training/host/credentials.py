@@ -11,6 +11,7 @@ from typing import Any
 
 import boto3
 import botocore.session
+from botocore.config import Config
 from botocore.credentials import CredentialProvider, DeferredRefreshableCredentials
 from botocore.exceptions import CredentialRetrievalError
 
@@ -18,6 +19,9 @@ from training.host.account import Account
 from training.host.errors import HostTrouble
 from training.host.orders import write_whole
 from training.host.places import Places
+
+CALLS = Config(connect_timeout=5, read_timeout=60, retries={"mode": "standard", "total_max_attempts": 6})
+"""For clients that have time: of the agent, and of a bake."""
 
 
 def ends(text: bytes) -> datetime:

@@ -71,6 +71,8 @@ UNSEEN = {
     "has GPUs, m7i.xlarge has none": "no schema knows the types",
     "both-sorts-of-types": "no schema knows the types",
     "stands in program.environment too": "no schema compares two keys",
+    "is no regular expression": "no schema reads regular expressions",
+    "which RE2, by which hosts match": "no schema reads regular expressions",
     "hosts are allowed together": "no schema adds up keys",
     "too-many": "no schema adds up keys",
     'did you mean "data.train"?': "no schema looks for the names of one mapping in another's values",

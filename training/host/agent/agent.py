@@ -14,7 +14,6 @@ from types import FrameType
 from typing import Any
 
 import boto3
-from botocore.config import Config
 
 from training.host import account, credentials, fence, orders
 from training.host.account import Account
@@ -29,6 +28,7 @@ from training.host.bucket import Bucket
 from training.host.checkpoints import restore
 from training.host.checkpoints.upload import LastCheckpoint
 from training.host.cluster import Assignment, Cluster
+from training.host.credentials import CALLS
 from training.host.disk import Disk
 from training.host.errors import GivenUp, HostTrouble
 from training.host.image import disk_identity
@@ -46,7 +46,6 @@ TICK_SECONDS = 0.2
 TRY_AGAIN_SECONDS = 30.0
 FLUSH_SECONDS = 30.0
 UNTAGGED_LEASE = timedelta(hours=6)
-CALLS = Config(connect_timeout=5, read_timeout=60, retries={"mode": "standard", "total_max_attempts": 6})
 
 logger = logging.getLogger(__name__)
 

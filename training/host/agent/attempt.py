@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from queue import SimpleQueue
 from typing import Any
 
 from training.host import orders
@@ -29,7 +30,9 @@ from training.host.program.ending import End, Failed, Finished, Stopped
 from training.host.program.process import Program, killed_for_memory
 from training.host.program.silence import Silence
 from training.host.reporting import results, signals
+from training.host.reporting.events import EventFiles
 from training.host.reporting.metrics import Metrics, for_signal
+from training.host.reporting.observed import PrintedProgress
 from training.host.reporting.program_log import ProgramLog
 from training.host.reporting.progress import ALIVE_SECONDS, Progress
 from training.host.reporting.results import FolderUpload
@@ -78,7 +81,10 @@ class Attempt:
         self._note_checkpoint = note_checkpoint
         self._ssm = ssm
         self._secrets: Mapping[str, str] = cluster.job["program"].get("secrets", {})
-        self._log = ProgramLog(cluster, assignment, places=places, bucket=bucket)
+        self._seen: SimpleQueue[dict[str, Any]] = SimpleQueue()
+        pattern = cluster.job["program"].get("progress") if assignment.is_chief else None
+        self._printed = PrintedProgress(pattern) if pattern else None
+        self._log = ProgramLog(cluster, assignment, places=places, bucket=bucket, hear=self._hear)
         self._progress = Progress(places.progress(cluster.attempt), started=time.monotonic())
         self._silence = Silence()
         self._metrics = Metrics(bucket, f"runs/{cluster.run}/metrics.json")
@@ -138,6 +144,8 @@ class Attempt:
 
     def watch(self, program: Program) -> Outcome:
         """Wait for the program's end, carrying its work away meanwhile; judge the end and say so."""
+        started = self._places.process(self._cluster.attempt).stat().st_mtime
+        events = EventFiles(self._places.tensorboard, since=started)
         uploads = uploads_of(
             self._cluster,
             self._assignment,
@@ -148,6 +156,7 @@ class Attempt:
             log=self._log,
             metrics=self._metrics,
             checkpoints=self._checkpoints,
+            look=lambda: self._look_at(events),
         )
         self._checkpoints.runs = program.runs
         uploads.start()
@@ -246,8 +255,8 @@ class Attempt:
             starved=starved,
         )
         self._checkpoints.ends_well = end.is_whole
-        trouble = uploads.finish("checkpoints")
-        self._listen()  # also to what that upload has noted
+        trouble = uploads.finish("checkpoints", "events")
+        self._listen()  # also to what these have noted and seen
         ended = ending.decide(replace(end, missing=self._missing() if self._assignment.is_chief else ()))
         metrics: dict[str, Any] = {}
         try:
@@ -280,6 +289,24 @@ class Attempt:
         for facts in self._progress.update():
             self._metrics.add(facts, now)
         self._log.stamp(now)
+        while not self._seen.empty():
+            facts = self._progress.see(self._seen.get())
+            if facts:
+                self._metrics.add(facts, now)
+
+    def _hear(self, line: str) -> None:
+        facts = self._printed.facts(line) if self._printed else {}
+        if facts:
+            self._seen.put(facts)
+
+    def _look_at(self, events: EventFiles) -> None:
+        """From a thread of its own: TensorBoard's scalars, unless the program or the job's pattern tells more."""
+        if self._progress.reports or self._printed:
+            return
+        with self._account.acting():
+            found = events.look()
+        for facts in found:
+            self._seen.put(facts)
 
     def _report(self) -> None:
         """As long as this loop turns, whether or not the program does anything: the run's heartbeat is the host's."""
@@ -329,7 +356,7 @@ class Attempt:
         if document is None and self._places.metrics.is_file():
             self._log.note("metrics.json holds no JSON object and is left out")
             self._listen()
-        return for_signal(document or self._progress.facts)
+        return for_signal(document or self._progress.known)
 
     def _step(self) -> int | None:
         """The last step this host knows of: what is saved, else what was reported."""

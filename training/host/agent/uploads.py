@@ -1,6 +1,7 @@
 """What brings a program's work away while it runs: one thread each for log, checkpoints, curves and events."""
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -63,8 +64,10 @@ def uploads_of(
     log: ProgramLog,
     metrics: Metrics,
     checkpoints: CheckpointUpload,
+    look: Callable[[], None],
 ) -> Uploads:
-    """The chief brings everything away, an evaluator its events, every host its log."""
+    """The chief brings everything away, an evaluator its events, every host its log. The chief's also `look`s at the
+    events for what the program does not report."""
     repeats = [Repeat("log", lambda last: log.send(time.monotonic(), last=last), every=OFTEN_SECONDS)]
     folder = FolderUpload(bucket, places.tensorboard, f"runs/{cluster.run}/tensorboard/")
 
@@ -77,7 +80,8 @@ def uploads_of(
         case Role.CHIEF:
             first = Repeat("checkpoints", checkpoints.update, every=OFTEN_SECONDS)
             curve = Repeat("metrics", lambda _: metrics.send(), every=SELDOM_SECONDS)
-            repeats = [first, *repeats, events, curve]
+            seen = Repeat("events", lambda _: look(), every=SELDOM_SECONDS)
+            repeats = [first, seen, *repeats, events, curve]
         case Role.EVALUATOR:
             keep = cluster.job["checkpoints"]["keep"]
             download = CheckpointDownload(

@@ -15,16 +15,24 @@ from training.host.reporting.lines import Splitter
 from training.host.reporting.signals import stamp
 
 AT_ONCE_BYTES = 1024 * 1024
+HEARD_AT_ONCE = 1000
+
+
+def nobody(line: str) -> None:
+    """Who hears a line that nobody asked to hear."""
 
 
 @dataclass(slots=True)
 class StampedLog:
-    """`who` stands in every line: `<role>-<index> <instance id>`. `hide` takes secrets out of a line."""
+    """`who` stands in every line: `<role>-<index> <instance id>`. `hide` takes secrets out of a line. `hear` is called
+    with each line as it was printed, and with the one under way whenever it changes; of very many at once with the last
+    ones."""
 
     raw: Path
     path: Path
     who: str
     hide: Callable[[str], str] = str
+    hear: Callable[[str], None] = nobody
     _read: int = 0
     _written: int = -1
     _splitter: Splitter = field(default_factory=Splitter)
@@ -44,7 +52,12 @@ class StampedLog:
                 self._append("".join(self._line(line, now) for line in lines).encode())
                 self._read += len(text)
                 self._splitter = splitter
-        self._open = self._line(self._splitter.open, now) if self._splitter.open else ""
+                for line in lines[-HEARD_AT_ONCE:]:
+                    self.hear(line)
+        self._open = ""
+        if self._splitter.open:
+            self._open = self._line(self._splitter.open, now)
+            self.hear(self._splitter.open)
 
     @property
     def open(self) -> str:

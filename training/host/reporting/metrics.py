@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from training.host.bucket import Bucket
+from training.host.reporting.progress import NUMBERS
 from training.host.reporting.signals import stamp
 
 MOST_SAMPLES = 500
@@ -35,9 +36,9 @@ class Curve:
         return Curve(list(samples), samples[-1] if samples else None, distance)
 
     def add(self, facts: dict[str, Any], at: datetime) -> None:
-        """A line without a step, or of a step that was passed already, has no place on the curve."""
+        """What has no step, no number, or a step that was passed already has no place on the curve."""
         step = facts.get("step")
-        if step is None or (self._newest and step <= self._newest["step"]):
+        if step is None or (self._newest and step <= self._newest["step"]) or not facts.keys() & set(NUMBERS):
             return
         self._newest = {"at": stamp(at)} | {key: facts.get(key) for key in SAMPLED}
         if self.samples and step < self.samples[-1]["step"] + self._distance:

@@ -4,7 +4,7 @@ A full disk keeps nobody from going on: lines that cannot be stamped wait in the
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from pathlib import Path
 
@@ -24,9 +24,17 @@ logger = logging.getLogger(__name__)
 
 
 class ProgramLog:
-    """`path` is where the program prints to."""
+    """`path` is where the program prints to. `hear` is told each line (StampedLog)."""
 
-    def __init__(self, cluster: Cluster, assignment: Assignment, *, places: Places, bucket: Bucket) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        assignment: Assignment,
+        *,
+        places: Places,
+        bucket: Bucket,
+        hear: Callable[[str], None] = logs.nobody,
+    ) -> None:
         number, name = cluster.attempt, f"{assignment.role}-{assignment.index}"
         self.path: Path = places.program_log(number, assignment.role, assignment.index)
         self._hide = Hider({})
@@ -34,6 +42,7 @@ class ProgramLog:
             self.path,
             places.stamped_log(number, assignment.role, assignment.index),
             f"{name} {assignment.instance}",
+            hear=hear,
         )
         self._upload = LogUpload(bucket, self._stamped, f"runs/{cluster.run}/attempts/{number}/logs/{name}/")
 

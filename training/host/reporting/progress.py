@@ -1,4 +1,5 @@
-"""The progress file: JSON lines that the program appends; what of them becomes signals."""
+"""How far the program is, by the JSON lines that it appends to the progress file, or, while it appends none, by what is
+seen of it (observed.py, events.py); what of that becomes signals."""
 
 import json
 import math
@@ -18,12 +19,15 @@ LARGEST = 1e15
 
 @dataclass(slots=True)
 class Progress:
-    """Reads on where it stopped. `facts` is the latest line; `resumed` what the program found when it restored."""
+    """Reads on where it stopped. `facts` is the latest line; `resumed` what the program found when it restored; `seen`
+    the latest of each that was seen of it."""
 
     path: Path
     started: float
     facts: dict[str, Any] = field(default_factory=dict)
     resumed: dict[str, Any] | None = None
+    seen: dict[str, Any] = field(default_factory=dict)
+    _sights: int = 0
     _offset: int = 0
     _fresh: bool = False
     _sent_at: float | None = None
@@ -51,6 +55,17 @@ class Progress:
                 new.append(self.facts)
         return new
 
+    def see(self, report: Mapping[str, Any]) -> dict[str, Any]:
+        """Take in what was seen, and return what is new by it: a number goes with the step that was seen last. Nothing
+        is where the program reports by itself."""
+        facts = facts_in(report)
+        if self.reports or not facts:
+            return {}
+        self.seen |= facts
+        self._sights += 1
+        self._fresh = True
+        return self.seen if facts.keys() & set(NUMBERS) else facts
+
     def due(self, now: float) -> dict[str, Any] | None:
         """What to signal now: the newest facts at most every ten seconds, and the same ones again after a minute.
 
@@ -67,7 +82,12 @@ class Progress:
     @property
     def all(self) -> dict[str, Any]:
         """The latest facts, and in an attempt that restored, what was restored."""
-        return self.facts | self.restored
+        return self.known | self.restored
+
+    @property
+    def known(self) -> dict[str, Any]:
+        """The latest facts."""
+        return self.facts or self.seen
 
     @property
     def restored(self) -> dict[str, Any]:
@@ -77,16 +97,17 @@ class Progress:
 
     @property
     def reports(self) -> bool:
+        """Whether the program does so itself."""
         return bool(self.facts)
 
     @property
     def length(self) -> int:
-        """How much the program has reported so far, in bytes."""
-        return self._offset
+        """Grows with what the program reports, and with what is seen of it."""
+        return self._offset + self._sights
 
     @property
     def step(self) -> int | None:
-        return self.facts.get("step")
+        return self.known.get("step")
 
 
 def facts_in(report: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,8 +9,17 @@ from typing import Any, assert_never
 
 from trainyard.core.model.image import AMI
 from trainyard.core.model.instance_types import Market
-from trainyard.core.model.job_fields import ANY_TYPES, CPU_TYPES, Argument, Uri, Variable, Variables
+from trainyard.core.model.job_fields import (
+    ANY_TYPES,
+    CPU_TYPES,
+    Argument,
+    ProgressPattern,
+    Uri,
+    Variable,
+    Variables,
+)
 from trainyard.core.model.policy import Policy
+from trainyard.core.model.progress import EXAMPLE
 from trainyard.core.values.fields import (
     Choice,
     Count,
@@ -212,6 +221,13 @@ class Program:
             "a relative path inside program.source, as in requirements.txt",
         ),
         "Python packages to install on every host before the program starts.",
+    )
+    progress: str | None = key(
+        None,
+        ProgressPattern(),
+        "For a program that reports nothing itself: what is looked for in every line that the chief prints, as "
+        f"`{EXAMPLE}` ([programs.md](programs.md#progress)).",
+        usual="none: TensorBoard's scalars, where the program writes any",
     )
     expect: tuple[Result, ...] = key((), choices(Result), "Results without which an end with 0 is a failure.")
 

@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from trainyard.core.model import progress
 from trainyard.core.model.instance_types import all_types, catalogue, cpu_types
 from trainyard.core.values.fields import Entries, Kind, Several, Text, whole
 from trainyard.core.values.lazy import dataclass
@@ -72,6 +73,29 @@ CPU_TYPES = instance_types(
     least=0,
     named=" without a GPU",
 )
+
+
+@dataclass(frozen=True)
+class ProgressPattern(Kind[str]):
+    """A regular expression by which hosts find in what a program prints how far it is."""
+
+    words = (
+        f"a regular expression of up to {progress.MOST_CHARACTERS} characters with groups named "
+        f"{any_of(progress.GROUPS)}"
+    )
+
+    def schema(self) -> dict[str, Any]:
+        named = "|".join(progress.POSITIONS)
+        has_one = whole(rf"[\s\S]*\(\?P<(?:{named})>[\s\S]*")
+        return {"type": "string", "maxLength": progress.MOST_CHARACTERS, "pattern": has_one}
+
+    def problem(self, value: object) -> str | None:
+        if isinstance(value, BareWord):
+            return bare_word(value)
+        if not isinstance(value, str):
+            return f"found {shown(value)}; {self.words} is allowed"
+        problem = progress.problem_with(value)
+        return f"{shown(value)} {problem}" if problem else None
 
 
 @dataclass(frozen=True, kw_only=True)

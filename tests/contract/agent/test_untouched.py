@@ -1,0 +1,108 @@
+"""How far a program is that knows nothing of Trainyard: by TensorBoard's events, or by the job's pattern."""
+
+import json
+from pathlib import Path
+
+import pytest
+import tensorboard
+
+from tests.contract.agent.host import Yard
+from tests.contract.conftest import eventually
+
+WRITES_EVENTS = (
+    f"import sys; sys.path.append({str(Path(tensorboard.__file__).parents[1])!r})"
+    """
+import os, pathlib, struct, time
+from tensorboard.compat.proto.event_pb2 import Event
+from tensorboard.compat.proto.summary_pb2 import Summary
+from tensorboard.compat.proto.tensor_pb2 import TensorProto
+from tensorboard.summary.writer.event_file_writer import EventFileWriter
+
+folder = pathlib.Path(os.environ["TRAINYARD_TENSORBOARD"]) / "train"
+writer = EventFileWriter(str(folder))
+
+def epoch(number):
+    for name, value in (("epoch_loss", 1 / (number + 1)), ("epoch_accuracy", 1 - 1 / (number + 1))):
+        tensor = TensorProto(dtype=1, tensor_content=struct.pack("<f", value))
+        summary = Summary(value=[Summary.Value(tag=name, tensor=tensor)])
+        writer.add_event(Event(wall_time=time.time(), step=number, summary=summary))
+    writer.flush()
+
+epoch(0)
+epoch(1)
+while not pathlib.Path("go").exists():
+    time.sleep(0.1)
+epoch(3)
+writer.close()
+"""
+)
+PRINTS = """
+import pathlib, time
+print("Epoch 1/2")
+for step in range(1, 10):
+    print(f"\\rstep {step}/20 - loss: {1 / step}", end="", flush=True)
+while not pathlib.Path("go").exists():
+    time.sleep(0.1)
+print()
+print("Epoch 2/2")
+print("step 20/20 - loss: nan")
+print("step 1000000000000000000/20 - loss: 0.0")
+"""
+PATTERN = r"Epoch (?P<epoch>\d+)|step (?P<step>\d+)/(?P<steps>\d+).*loss: (?P<loss>\S+)"
+
+
+def go(yard: Yard) -> None:
+    (yard.places.program / "go").touch()
+
+
+def test_the_scalars_that_it_writes_for_tensorboard_are_its_progress_over_a_restart_of_the_agent(
+    yard: Yard,
+) -> None:
+    yard.prepare(WRITES_EVENTS)
+    service = yard.metadata()
+    with yard.agent_process(service):
+        yard.hear("ready")
+        yard.order("start", 1)
+        first = yard.hear("progress")
+        assert (first["step"], first["epoch"], first["loss"], first["accuracy"]) == (2, 2, 0.5, 0.5)
+        eventually(lambda: len(metrics(yard).get("samples", [])) == 2)
+    with yard.agent_process(service):
+        go(yard)
+        finished = yard.hear("finished")
+    assert (finished["step"], finished["metrics"]["loss"], finished["metrics"]["epoch"]) == (4, 0.25, 4)
+    assert [(each["step"], each["loss"]) for each in metrics(yard)["samples"]] == [
+        (1, 1.0),
+        (2, 0.5),
+        (4, 0.25),
+    ]
+
+
+def test_what_it_prints_is_its_progress_by_the_pattern_of_its_job(yard: Yard) -> None:
+    yard.prepare(PRINTS, program={"progress": PATTERN})
+    yard.start_agent()
+    yard.hear("ready")
+    yard.order("start", 1)
+    first = yard.hear("progress")
+    assert (first["epoch"], first["steps"]) == (1, 20)
+    go(yard)
+    finished = yard.hear("finished")
+    assert (finished["step"], finished["metrics"]["epoch"], finished["metrics"]["steps"]) == (20, 2, 20)
+    assert metrics(yard)["samples"][-1]["step"] <= 20
+    json.dumps(metrics(yard), allow_nan=False)
+
+
+@pytest.mark.parametrize("pattern", [r"(?P<step>(x{1000}){1000})"])
+def test_a_pattern_that_hosts_do_not_take_is_final_and_named(yard: Yard, pattern: str) -> None:
+    yard.prepare("print('never')", program={"progress": pattern})
+    yard.start_agent()
+    yard.hear("ready")
+    yard.order("start", 1)
+    failed = yard.hear("failed")
+    assert (failed["kind"], failed["final"]) == ("program", True)
+    assert "program.progress is no pattern for RE2" in failed["reason"]
+
+
+def metrics(yard: Yard) -> dict[str, list[dict[str, float]]]:
+    key = f"runs/{yard.run}/metrics.json"
+    found: dict[str, list[dict[str, float]]] = json.loads(yard.read(key)) if yard.keys(key) else {}
+    return found

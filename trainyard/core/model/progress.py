@@ -1,0 +1,52 @@
+"""The patterns by which a job may have a program's progress read from what it prints.
+
+Hosts match by RE2, whose time grows with a line's length alone: a pattern can stop no host. RE2 knows less than
+Python's `re`; what it lacks is refused here, in Python alone, before anything is launched.
+"""
+
+import re
+
+MOST_CHARACTERS = 500
+MOST_REPEATS = 1000
+GROUPS = ("step", "steps", "epoch", "loss", "accuracy")
+POSITIONS = ("step", "epoch")
+"""One of which a pattern must find: without it nothing is known of how far a program is."""
+EXAMPLE = r"step (?P<step>\d+).*loss (?P<loss>[\d.]+)"
+PARTS = re.compile(
+    r"""\\(?P<escape>.)
+      | \[\^?\]?(?P<set>(?:\\.|[^\]\\])*)\]
+      | \((?P<group>\?(?:P<\w+>|P[=>]|<[=!]|\w*:|\w+\)|.))?
+      | (?P<repeat>[*+?]|\{\d*,?\d*\})(?P<mode>[?+]?)""",
+    re.VERBOSE,
+)
+ESCAPES = re.compile(r"[dDwWsSbBAnrtfv]|[^A-Za-z0-9]")
+ESCAPES_IN_SETS = re.compile(r"[dDwWsSnrtfv]|[^A-Za-z0-9]")
+GROUP = re.compile(r"\?(P<\w+>|:|i\)|i:)")
+
+
+def problem_with(pattern: str) -> str | None:
+    """Why hosts cannot read progress by it; None where they can."""
+    if len(pattern) > MOST_CHARACTERS:
+        return f"has {len(pattern)} characters; up to {MOST_CHARACTERS} are allowed"
+    try:
+        groups = re.compile(pattern).groupindex
+    except (re.error, OverflowError, RecursionError) as error:
+        return f"is no regular expression: {error}"
+    unknown = [name for name in groups if name not in GROUPS]
+    if unknown:
+        return f"names the group {unknown[0]}; allowed are {', '.join(GROUPS)}"
+    if not groups.keys() & set(POSITIONS):
+        return f"finds no step; a group named {' or '.join(POSITIONS)} is required, as in {EXAMPLE}"
+    strange = next((part[0] for part in PARTS.finditer(pattern) if not _is_known_to_re2(part)), None)
+    return f"has {strange}, which RE2, by which hosts match, does not know" if strange else None
+
+
+def _is_known_to_re2(part: re.Match[str]) -> bool:
+    if part["escape"]:
+        return bool(ESCAPES.fullmatch(part["escape"]))
+    if part["set"]:
+        return all(map(ESCAPES_IN_SETS.fullmatch, re.findall(r"\\(.)", part["set"])))
+    if part["group"]:
+        return bool(GROUP.fullmatch(part["group"]))
+    counts = map(int, re.findall(r"\d+", part["repeat"] or ""))
+    return part["mode"] != "+" and all(count <= MOST_REPEATS for count in counts)
