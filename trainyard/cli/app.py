@@ -10,11 +10,12 @@ from trainyard.cli.commands import (
     listing,
     local,
     looking,
+    page,
     steering,
     yards,
 )
 
 app = group("Job file in, trained TensorFlow model out, and no GPU runs for nothing.")
 root(app)
-for drawer in (jobs, listing, looking, steering, comparing, hosts, images, doctor, yards, local):
+for drawer in (jobs, listing, looking, steering, comparing, hosts, images, page, doctor, yards, local):
     drawer.register(app)
