@@ -68,9 +68,10 @@ class Guard:
             return None
         query = parse_qs(scope["query_string"].decode("latin-1"))
         query.pop("token")
-        there = scope["path"] + (f"?{urlencode(query, doseq=True)}" if query else "")
+        there = "/" + scope["path"].lstrip("/") + (f"?{urlencode(query, doseq=True)}" if query else "")
         entry = HTMLResponse(
-            f'<!doctype html><meta http-equiv="refresh" content="0;url={escape(there)}"><title>Trainyard</title>',
+            f'<!doctype html><meta http-equiv="refresh" content="0;url={escape(there)}">'
+            '<link rel="icon" href="/static/icon.svg"><title>Trainyard</title>',
             headers={"Cache-Control": "no-store"},
         )
         entry.set_cookie(self.cookie, self.token, httponly=True, samesite="strict", path="/")

@@ -127,7 +127,7 @@ def stretches_of(states: Sequence[State], end: datetime) -> list[Stretch]:
     known = [state for state in states if not state.name.startswith(QUESTIONS) and state.name not in ENDS]
     ends = [state.entered for state in known[1:]] + [end]
     begun = [
-        Stretch(_phase(state.name), state.entered, left) for state, left in zip(known, ends, strict=True)
+        Stretch(_phase(state.name), state.entered, left) for state, left in zip(known, ends, strict=False)
     ]
     calm = [
         replace(each, phase="Wait") if each.phase == "Launch" and _in_a_wait(begun, number) else each
@@ -143,8 +143,9 @@ def stretches_of(states: Sequence[State], end: datetime) -> list[Stretch]:
 
 
 def _in_a_wait(begun: Sequence[Stretch], number: int) -> bool:
-    beside = begun[max(number - 1, 0) : number + 2]
-    return 0 < number < len(begun) - 1 and beside[0].phase == beside[-1].phase == "Wait"
+    """Before the last one nobody knows what the answer will be: then it counts as what it was until now."""
+    waited = number > 0 and begun[number - 1].phase == "Wait"
+    return waited and all(each.phase == "Wait" for each in begun[number + 1 : number + 2])
 
 
 def _phase(state: str) -> str:
@@ -185,7 +186,8 @@ def _of_host(scale: Scale, host: Host, timeline: Sequence[Event], now: datetime)
         for event in timeline
         if event.instance == host.instance and any(word in event.event for word in TROUBLE)
     )
-    return Lane(host.role or host.instance, (bar,), tuple(marks))
+    name = host.role or host.instance
+    return Lane(f"{name}, attempt {host.attempt}" if host.attempt > 1 else name, (bar,), tuple(marks))
 
 
 def _axis(scale: Scale) -> Iterator[Mark]:

@@ -60,13 +60,13 @@ class Words:
         made = Environment(
             loader=PackageLoader("trainyard.ui"),
             autoescape=True,
+            finalize=harmless,
             undefined=StrictUndefined,
             trim_blocks=True,
             lstrip_blocks=True,
         )
         made.filters |= {
-            "dollars": dollars, "span": span, "sized": sized, "printable": printed,
-            "stamp": stamp, "clock": clock, "standing": standing,
+            "dollars": dollars, "span": span, "sized": sized, "stamp": stamp, "clock": clock, "standing": standing,
         }  # fmt: skip
         made.globals |= {
             "yard": self.yard, "place": self.place, "sections": SECTIONS, "version": trainyard.__version__,
@@ -74,9 +74,9 @@ class Words:
         return made
 
 
-def printed(text: object) -> str:
-    """What others have written, without what nobody can see."""
-    return printable(str(text))
+def harmless(value: Any) -> Any:
+    """Whatever a template writes: text, which others may have written, without what nobody can see."""
+    return printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def stamp(at: datetime) -> str:

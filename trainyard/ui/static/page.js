@@ -25,7 +25,7 @@ function tellTimes() {
   const now = Date.now();
   for (const time of $$("time[data-ago]")) {
     const seconds = (now - Date.parse(time.dateTime)) / 1000;
-    const coarse = seconds >= 3600 ? seconds - (seconds % (seconds >= 86400 ? 3600 : 60)) : seconds;
+    const coarse = seconds >= 600 ? seconds - (seconds % (seconds >= 86400 ? 3600 : 60)) : seconds;
     write(time, seconds < 2 ? "now" : `${span(coarse)} ago`);
   }
   for (const time of $$("time[data-since]")) write(time, span((now - Date.parse(time.dateTime)) / 1000));
@@ -34,10 +34,8 @@ function tellTimes() {
     write(time, seconds > 0 ? `for ${span(seconds)} more` : "until a moment ago");
   }
   for (const time of $$("time[data-clock]")) {
-    const at = new Date(time.dateTime);
-    const today = at.toDateString() === new Date(now).toDateString();
-    const clock = at.toLocaleTimeString([], { hour12: false });
-    write(time, today ? clock : `${at.toLocaleDateString([], { month: "short", day: "numeric" })} ${clock}`);
+    const [day, clock] = time.dateTime.slice(0, 19).split("T"); // UTC, as in logs, reasons and the command
+    write(time, new Date(now).toISOString().startsWith(day) ? clock : `${day.slice(5)} ${clock}`);
   }
 }
 
@@ -232,7 +230,7 @@ function logLine([at, host, attempt, text]) {
   const time = document.createElement("time");
   const who = document.createElement("b");
   time.dateTime = at;
-  time.textContent = new Date(at).toLocaleTimeString([], { hour12: false });
+  time.textContent = at.slice(11, 19);
   who.textContent = attempt > 1 ? `${host}/${attempt}` : host;
   line.dataset.host = host;
   line.append(time, who, text);
