@@ -55,11 +55,11 @@ class Server:
         except TimeoutError:
             seen = {"troubles": []}
         unknown = any(isinstance(trouble, RunNotFound) for trouble in seen["troubles"])
-        return HTMLResponse(self.words.page(page, seen, path=request.url.path), 404 if unknown else 200)
+        return HTMLResponse(self.words.page(page, seen, request.url.path), 404 if unknown else 200)
 
     async def events(self, request: Request) -> Response:
-        last = request.headers.get("last-event-id", "")
-        told = live.stream(page_of(request), self.desk, self.words, self.closing, last)
+        last, have = request.headers.get("last-event-id", ""), request.query_params.get("have", "")
+        told = live.stream(page_of(request), self.desk, self.words, self.closing, have=have, last=last)
         return StreamingResponse(told, media_type="text/event-stream")
 
     async def download(self, request: Request) -> Response:

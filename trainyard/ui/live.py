@@ -9,17 +9,20 @@ from typing import Any
 
 from trainyard.ui.desk import FRESH, Desk
 from trainyard.ui.pages.page import News, Page, looked
-from trainyard.ui.words import Words
+from trainyard.ui.words import Words, digest
 
+FIRST = "0"
 QUIET = 15.0
 """Seconds after which a page that has nothing new is told that the command is there still."""
 
 
 async def stream(
-    page: Page, desk: Desk, words: Words, closing: asyncio.Event, last: str = ""
+    page: Page, desk: Desk, words: Words, closing: asyncio.Event, *, have: str, last: str
 ) -> AsyncIterator[str]:
-    """Until `closing` is set, or whoever reads goes away. `last` is the id of the last news before a break."""
-    shown: dict[str, str] = {}
+    """Until `closing` is set, or whoever reads goes away. `have` is what the page came with, as `name:digest`;
+    `last` is the id of the last news before a break, after which nobody knows what the page has."""
+    shown = {} if last else dict(each.split(":", 1) for each in have.split() if ":" in each)
+    yield f"id: {last or FIRST}\n\n"  # a page that comes back says so by it
     told: dict[str, Any] = {}
     quiet = 0.0
     while True:
@@ -39,9 +42,9 @@ async def stream(
 
 
 def _changed(parts: dict[str, str], shown: dict[str, str]) -> list[str]:
-    """One message that has them all, so that what belongs together changes together; none where all is as before."""
-    new = {name: text for name, text in parts.items() if shown.get(name) != text}
-    shown |= new
+    """One message that has all of them, so that what belongs together changes together; none where all is as before."""
+    new = {name: text for name, text in parts.items() if shown.get(name) != digest(text)}
+    shown |= {name: digest(text) for name, text in new.items()}
     text = "".join(
         f'<hx-partial hx-target="#{name}" hx-swap="innerMorph">{part}</hx-partial>'
         for name, part in new.items()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any
+from urllib.parse import urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
@@ -28,10 +30,14 @@ class Words:
     yard: str
     place: str
 
-    def page(self, page: Page, seen: Seen, **more: Any) -> str:
-        """The whole page."""
+    def page(self, page: Page, seen: Seen, path: str) -> str:
+        """The whole page, at this path."""
         parts = {name: Markup(text) for name, text in self.parts(page, seen).items()}  # noqa: S704 - rendered just now
-        return self._render(f"{page.name}/page.html", seen | more | {"page": page, "parts": parts})
+        have = " ".join(f"{name}:{digest(text)}" for name, text in parts.items())
+        events = f"{path.rstrip('/')}/events?{urlencode({**page.query, 'have': have})}"
+        return self._render(
+            f"{page.name}/page.html", {**seen, "page": page, "parts": parts, "events": events}
+        )
 
     def parts(self, page: Page, seen: Seen) -> dict[str, str]:
         """Those that change; where something is in the way, that alone, and the others stay as they were."""
@@ -72,6 +78,11 @@ class Words:
             "yard": self.yard, "place": self.place, "sections": SECTIONS, "version": trainyard.__version__,
         }  # fmt: skip
         return made
+
+
+def digest(text: str) -> str:
+    """By which a part that a page has is known to be as before."""
+    return hashlib.blake2s(text.encode(), digest_size=6).hexdigest()
 
 
 def harmless(value: Any) -> Any:

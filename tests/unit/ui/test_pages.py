@@ -1,5 +1,6 @@
 """What the pages show of a yard."""
 
+import html
 import io
 import json
 import re
@@ -149,7 +150,7 @@ def test_what_others_have_written_stays_text(cloud: canned.Cloud) -> None:
 def test_events_bring_parts_curve_and_log(cloud: canned.Cloud) -> None:
     answer = owner(cloud).get(f"/runs/{TRAINING}/events")
     assert answer.headers["content-type"].startswith("text/event-stream")
-    messages = [each for each in answer.text.split("\n\n") if each]
+    messages = [each for each in answer.text.split("\n\n") if each][1:]
     assert '<hx-partial hx-target="#hosts" hx-swap="innerMorph">' in messages[0]
     curve = json.loads(messages[1].partition("data: ")[2])
     assert (curve["whole"], len(curve["steps"]), curve["steps"][-1]) == (True, 400, 4000)
@@ -168,6 +169,18 @@ def test_a_page_that_comes_back_is_told_what_it_missed(cloud: canned.Cloud) -> N
     answer = client.get(f"/runs/{TRAINING}/events", headers={"last-event-id": "1220"})
     assert "one more" in answer.text.partition("event: log")[2] or "event: log" not in answer.text
     assert '"whole": true' not in answer.text.partition("event: log")[2]
+
+
+def test_a_page_is_not_sent_what_it_came_with_but_after_a_break(cloud: canned.Cloud) -> None:
+    client = owner(cloud)
+    connect = re.search(r'hx-sse:connect="([^"]+)"', client.get("/").text)
+    assert connect
+    events = html.unescape(connect[1])
+    assert "hx-partial" not in client.get(events).text
+    assert "hx-partial" in client.get(events, headers={"last-event-id": "0"}).text
+    cloud.stories[TRAINING].row["state"] = "Release"
+    cloud.calls.clear()
+    assert "hx-partial" in owner(cloud).get(events).text
 
 
 def test_a_loss_that_is_no_number_is_a_gap(cloud: canned.Cloud) -> None:

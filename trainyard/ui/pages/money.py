@@ -43,6 +43,10 @@ class Money(Page):
 
     name, title, parts = "money", "Money", ("month",)
 
+    @property
+    def query(self) -> dict[str, str]:
+        return {"month": f"{self.begin:%Y-%m}"} if self.begin else {}
+
     async def look(self, desk: Desk) -> Seen:
         begin = self.begin or _first(datetime.now(UTC))
         month = await desk.ask(("money", begin), lambda yard: _month(yard, begin), FRESH)

@@ -29,6 +29,11 @@ class Page:
     title: ClassVar[str]
     parts: ClassVar[tuple[str, ...]]
 
+    @property
+    def query(self) -> dict[str, str]:
+        """What its address has behind the path."""
+        return {}
+
     async def look(self, desk: Desk) -> Seen:
         """What there is to see now. Raises YardError where that is nothing."""
         raise NotImplementedError
