@@ -37,7 +37,7 @@ STEPS = (
 )  # fmt: skip
 """Seconds between two marks on the axis: people count in these."""
 MOST_MARKS = 6
-TROUBLE = ("interrupt", "lost", "fail", "refus", "hang", "cut")
+TROUBLE = ("warning", "interrupted", "lost", "failed", "hangs")
 """What is in the names of events that a person wants to see on the line."""
 
 

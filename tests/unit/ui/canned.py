@@ -589,7 +589,7 @@ def interrupted(now: datetime) -> Story:
                 event(at(second), "checkpointed", "host", instance="i-0ddd", detail={"step": Decimal(second)})
                 for second in range(400, 2500, 400)
             ),
-            event(at(2380), "interruption_warning", "aws", instance="i-0ddd", reason=took_back),
+            event(at(2380), "spot warning", "aws", instance="i-0ddd", reason=took_back),
             *(
                 event(at(second), "checkpointed", "host", instance="i-0eee", detail={"step": Decimal(second)})
                 for second in range(3000, 5380, 400)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import sys
+from collections.abc import Mapping
 from typing import Annotated
 
 import typer
@@ -27,6 +30,7 @@ def ui(
     With your own credentials, until Ctrl-C. Its address has a token: whoever has that, and is on this computer, may
     what you may.
     """
+    import threading
     import webbrowser
 
     from trainyard.cli import terminal
@@ -39,7 +43,14 @@ def ui(
             terminal.console.print(address, markup=False, soft_wrap=True, highlight=False)
         if not options.quiet:
             terminal.hint("Ctrl-C ends the page; runs go on.")
-        if not no_browser:
-            webbrowser.open(address)
+        if not no_browser and has_window(os.environ, sys.platform):
+            threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
 
     serve(options.find, options.find(), port, ready)
+
+
+def has_window(environment: Mapping[str, str], platform: str) -> bool:
+    """Whether a browser would have somewhere to be: else Python opens one that takes the terminal, as lynx."""
+    return platform == "darwin" or any(
+        environment.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
+    )
