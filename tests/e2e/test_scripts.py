@@ -125,7 +125,7 @@ def test_a_keras_script_that_tensorboard_watches_has_a_curve_and_progress(runs: 
         assert 0 < losses[-1] < losses[0]
         assert run.metrics["accuracy"] > 0.5
     assert any("tensorboard/train/events.out.tfevents" in key for key in started[0].keys)
-    assert "Epoch 6/6" in [line.text for line in started[0].lines(hosts=["chief"], follow=True)]
+    assert "Epoch 6/6" in [line.text for line in started[0].logs(role="chief", follow=True)]
 
 
 THEIRS = """

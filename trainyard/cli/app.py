@@ -10,6 +10,7 @@ from trainyard.cli.commands import (
     listing,
     local,
     looking,
+    page,
     planning,
     steering,
     yards,
@@ -17,5 +18,18 @@ from trainyard.cli.commands import (
 
 app = group("Job file in, trained TensorFlow model out, and no GPU runs for nothing.")
 root(app)
-for drawer in (jobs, planning, listing, looking, steering, comparing, hosts, images, doctor, yards, local):
+for drawer in (
+    jobs,
+    planning,
+    listing,
+    looking,
+    steering,
+    comparing,
+    hosts,
+    images,
+    page,
+    doctor,
+    yards,
+    local,
+):
     drawer.register(app)

@@ -19,8 +19,6 @@ import typer
 from trainyard.cli.options import Options, SettingsError
 
 if TYPE_CHECKING:
-    from botocore.exceptions import ClientError
-
     from trainyard.client import YardError
 
 
@@ -92,11 +90,12 @@ def _told(error: Exception, options: Options) -> Code:
     from botocore.exceptions import ClientError
 
     from trainyard.client import YardError
+    from trainyard.client.errors import as_answered
 
     if isinstance(error, YardError):
         return _tell(error, CODES[type(error).__name__], options)
     if isinstance(error, ClientError):
-        return _tell(_as_answered(error), Code.REFUSED, options)
+        return _tell(as_answered(error), Code.REFUSED, options)
     report = _report(error)
     return _tell(
         YardError(
@@ -118,18 +117,6 @@ def _tell(error: YardError, code: Code, options: Options) -> Code:
     else:
         terminal.failed(error)
     return code
-
-
-def _as_answered(error: ClientError) -> YardError:
-    """What AWS says that we have no word for."""
-    from trainyard.client import YardError
-
-    answer = error.response["Error"]
-    return YardError(
-        f"AWS answered {answer.get('Code', 'an error')} to {error.operation_name}",
-        str(answer.get("Message", "without a word more")).rstrip("."),
-        "mend what it says, or try again; trainyard doctor looks at the account",
-    )
 
 
 def _report(error: Exception) -> Path:

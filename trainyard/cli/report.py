@@ -10,9 +10,10 @@ from typing import Any
 
 from rich.markup import escape
 
-from trainyard.cli.terminal import beside, dollars, hint, quote, say, sized, span
+from trainyard.cli.terminal import beside, hint, quote, say
 from trainyard.client import Execution, Run, RunStatus
 from trainyard.client.records import elapsed
+from trainyard.core.values.quantities import dollars, sized, span
 from trainyard.core.values.text import printable
 
 LAST_WORDS = 8

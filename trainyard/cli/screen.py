@@ -14,8 +14,9 @@ from rich.text import Text
 
 from trainyard.cli import report, terminal
 from trainyard.cli.curve import drawn
-from trainyard.cli.terminal import Column, console, dollars, say, span
+from trainyard.cli.terminal import Column, console, say
 from trainyard.client import Event, Host, Progress, Run, RunStatus
+from trainyard.core.values.quantities import dollars, span
 from trainyard.core.values.text import printable
 
 QUESTIONS = ("Is ", "Did ", "Has ", "Was ", "Are ")

@@ -21,6 +21,7 @@ from rich.text import Text
 
 from trainyard.client import YardError
 from trainyard.client.bucket import Tell
+from trainyard.core.values.quantities import sized
 from trainyard.core.values.text import printable
 
 if TYPE_CHECKING:
@@ -224,32 +225,6 @@ class Phases:
 
 
 # --- words for numbers
-def dollars(amount: float | None) -> str:
-    """Money, small sums too."""
-    if amount is None:
-        return "unknown"
-    return f"${amount:,.2f}" if amount >= 1 or amount == 0 else f"${amount:.4f}"
-
-
-def span(seconds: float) -> str:
-    """How long, in two units at most."""
-    whole = max(int(seconds), 0)
-    for size, unit, below, smaller in ((86400, "d", 3600, "h"), (3600, "h", 60, "m"), (60, "m", 1, "s")):
-        if whole >= size:
-            rest = whole % size // below
-            return f"{whole // size}{unit}{f'{rest}{smaller}' if rest else ''}"
-    return f"{whole}s"
-
-
-def sized(count: float) -> str:
-    """Bytes as people say them."""
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if count < 1024 or unit == "GiB":
-            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
-        count /= 1024
-    raise AssertionError
-
-
 LARGE = 4 * 2**20
 """Bytes from which on a file's way is shown."""
 

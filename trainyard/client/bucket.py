@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -14,6 +14,9 @@ from trainyard.client.session import Session
 
 Tell = Callable[[str, int, int], None]
 """Called with a key, how many of its bytes have been moved, and how many there are."""
+
+
+PIECE = 2**18
 
 
 def silent(key: str, done: int, total: int) -> None:
@@ -89,6 +92,10 @@ class Bucket:
         """The object parsed, or None where there is no such object."""
         body = self.read(key)
         return None if body is None else dict(json.loads(body))
+
+    def pieces(self, key: str) -> Iterator[bytes]:
+        """The object, piece by piece; whatever its size, little of it is in memory."""
+        yield from self.session.client("s3").get_object(Bucket=self.name, Key=key)["Body"].iter_chunks(PIECE)
 
     def fetch(self, prefix: str, folder: Path, tell: Tell = silent) -> int:
         """Write every object under the prefix into the folder, but for those that are there in their size; answers how

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from botocore.exceptions import ClientError
+
     from trainyard.core.values.validation import Fault
 
 
@@ -122,3 +124,13 @@ class StackNotDeleted(YardError):
 
 class NoModel(YardError):
     """The run has left no model."""
+
+
+def as_answered(error: ClientError) -> YardError:
+    """What AWS says that we have no word for."""
+    answer = error.response["Error"]
+    return YardError(
+        f"AWS answered {answer.get('Code', 'an error')} to {error.operation_name}",
+        str(answer.get("Message", "without a word more")).rstrip("."),
+        "mend what it says, or try again; trainyard doctor looks at the account",
+    )

@@ -156,8 +156,8 @@ class RunLogs:
 
     def read(self, tail: int | None = None) -> Iterator[LogLine]:
         """The lines that there are, the one under way on each host too; with `tail`, the last ones."""
-        yield from self._new(tail)
-        yield from self._under_way()
+        yield from self.new(tail)
+        yield from self.under_way()
 
     def follow(self, is_over: Callable[[], bool], every: float, tail: int | None = None) -> Iterator[LogLine]:
         """The lines that there are and those that come; looks every so many seconds. Ends when the run is over and all
@@ -165,26 +165,28 @@ class RunLogs:
         over = is_over()
         while True:
             is_quiet = True
-            for line in self._new(tail):
+            for line in self.new(tail):
                 is_quiet = False
                 yield line
             tail = None
             if over and is_quiet:
-                yield from self._under_way()
+                yield from self.under_way()
                 return
             over = over or (is_quiet and is_over())
             if not over:
                 time.sleep(every)
 
-    def _new(self, tail: int | None) -> Iterator[LogLine]:
-        """In the order of time, as far as it is known by now."""
+    def new(self, tail: int | None = None) -> Iterator[LogLine]:
+        """The whole lines since the last time, in the order of time as far as it is known by now; with `tail`, of those
+        the last ones."""
         looks = [look for logs in self._look_at() for look in logs.look()]
         if tail is None:
             return heapq.merge(*(host.more(chunks) for host, chunks in looks), key=attrgetter("at"))
         lines = [line for host, chunks in looks for line in host.last(chunks, max(tail, 1))]
         return iter(sorted(lines, key=attrgetter("at"))[-tail:] if tail else [])
 
-    def _under_way(self) -> list[LogLine]:
+    def under_way(self) -> list[LogLine]:
+        """The lines that were not whole when they were last read."""
         lines = [line for logs in self._attempts.values() for line in logs.under_way]
         return sorted(lines, key=attrgetter("at"))
 

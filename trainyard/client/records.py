@@ -41,7 +41,55 @@ class Host:
 
     def dollars(self, now: datetime) -> float:
         """What it has cost until now."""
-        return self.price * elapsed(self.launched, self.ended or now).total_seconds() / 3600
+        return self.price * self.hours(now)
+
+    def saved(self, now: datetime) -> float:
+        """What it would have cost more on demand until now; 0 where that price is not known."""
+        return max(self.on_demand_price - self.price, 0.0) * self.hours(now)
+
+    def hours(self, now: datetime) -> float:
+        """How long it has been there until now."""
+        return elapsed(self.launched, self.ended or now).total_seconds() / 3600
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One gang's life. `ending` (docs/contracts/ledger.md) and `reason` are empty while it goes on; `saved` is the step
+    of its last whole checkpoint."""
+
+    number: int
+    pool: str
+    launched: datetime
+    started: datetime | None
+    ended: datetime | None
+    ending: str
+    reason: str
+    from_step: int | None
+    to_step: int | None
+    saved: int | None
+
+
+@dataclass(frozen=True)
+class Pool:
+    """One pool of the plan, in the plan's order: dollars an hour of one host, and on demand."""
+
+    name: str
+    price: float
+    on_demand_price: float
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One time that EC2 was asked for the hosts of an attempt. `answer` is `launched`, `refused`, or empty where none
+    is known; `kind` (docs/contracts/README.md, `LaunchesRefused`), `code` and `reason` are a refusal's."""
+
+    attempt: int
+    pool: str
+    at: datetime
+    answer: str
+    kind: str
+    code: str
+    reason: str
 
 
 @dataclass(frozen=True)
@@ -85,6 +133,11 @@ class RunStatus:
     timeline: tuple[Event, ...]
     progress: Progress | None
     losses: tuple[Loss, ...]
+    attempts: tuple[Attempt, ...] = ()
+    pools: tuple[Pool, ...] = ()
+    asked: tuple[Asked, ...] = ()
+    row: Mapping[str, Any] = field(default_factory=dict)
+    """Its own in the ledger, as it is."""
 
     @property
     def state(self) -> str:
@@ -97,6 +150,12 @@ class RunStatus:
     def dollars(self) -> float:
         """What the hosts have cost until now."""
         return sum(host.dollars(self.at) for host in self.hosts)
+
+    @property
+    def saved_step(self) -> int | None:
+        """The step of its last whole checkpoint, as far as it was told of; None before the first."""
+        steps = [attempt.saved for attempt in self.attempts if attempt.saved is not None]
+        return max(steps, default=None)
 
 
 def run_row(rows: Rows) -> dict[str, Any]:
@@ -133,6 +192,54 @@ def hosts_in(rows: Rows, roles: Mapping[str, str], states: Mapping[str, str]) ->
             ended=datetime.fromisoformat(row["ended"]) if row.get("ended") else None,
             state=states.get(instance, "gone"),
         )
+
+
+def attempts_in(rows: Rows) -> Iterator[Attempt]:
+    """The attempts that were launched, oldest first."""
+    for row in rows:
+        if row["sk"].startswith("attempt#") and row.get("launched"):
+            yield Attempt(
+                number=int(row["sk"].partition("#")[2]),
+                pool=str((row.get("offer") or {}).get("pool", "")),
+                launched=datetime.fromisoformat(row["launched"]),
+                started=_instant(row.get("started")),
+                ended=_instant(row.get("ended")),
+                ending=str(row.get("ending") or ""),
+                reason=str(row.get("reason") or ""),
+                from_step=_step(row.get("from_step")),
+                to_step=_step(row.get("to_step")),
+                saved=_step(row.get("checkpointed")),
+            )
+
+
+def pools_in(rows: Rows) -> Iterator[Pool]:
+    """What the plan offers; none before there is one."""
+    for row in rows:
+        if row["sk"] == "plan":
+            for offer in row.get("offers", []):
+                yield Pool(
+                    name=f"{offer['type']} in {offer['zone']}, {str(offer['market']).replace('_', '-')}",
+                    price=float(offer["price"]),
+                    on_demand_price=float(offer.get("on_demand_price") or 0),
+                )
+
+
+def asked_in(rows: Rows) -> tuple[Asked, ...]:
+    """Every time that EC2 was asked, oldest first."""
+    asked = [
+        Asked(
+            attempt=int(row["sk"].split("#")[1]),
+            pool=str(row.get("offer_pool") or ""),
+            at=datetime.fromisoformat(row["at"]),
+            answer=str(row.get("answer") or ""),
+            kind=str(row.get("refusal") or ""),
+            code=str(row.get("code") or ""),
+            reason=str(row.get("reason") or ""),
+        )
+        for row in rows
+        if row["sk"].startswith("intent#")
+    ]
+    return tuple(sorted(asked, key=lambda each: each.at))
 
 
 def timeline_in(rows: Rows) -> tuple[Event, ...]:
@@ -180,6 +287,14 @@ def losses_in(metrics: Mapping[str, Any]) -> Iterator[Loss]:
     for sample in metrics.get("samples", []):
         if sample.get("step") is not None and sample.get("loss") is not None:
             yield int(sample["step"]), float(sample["loss"])
+
+
+def _instant(text: str | None) -> datetime | None:
+    return datetime.fromisoformat(text) if text else None
+
+
+def _step(number: Any) -> int | None:
+    return None if number is None else int(number)
 
 
 def elapsed(since: datetime, until: datetime) -> timedelta:

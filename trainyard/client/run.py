@@ -142,6 +142,10 @@ class Run:
             timeline=records.timeline_in(rows),
             progress=records.further(records.progress_in(row), records.progress_in({"progress": metrics})),
             losses=tuple(records.losses_in(metrics)),
+            attempts=tuple(records.attempts_in(rows)),
+            pools=tuple(records.pools_in(rows)),
+            asked=records.asked_in(rows),
+            row=row,
         )
 
     def follow(self, every: float = 2.0) -> Iterator[RunStatus]:

@@ -47,12 +47,12 @@ def test_a_long_log_keeps_its_middle_and_is_read_as_it_grows_over_a_restart_of_t
         yard.hear("ready")
         yard.order("start", 1)
         eventually(lambda: yard.log().endswith(" | half of it"), 60)
-        told += logs._new(None)
+        told += logs.new()
         before = chunks(yard)
     with yard.agent_process(service):
         (yard.places.program / "go").touch()
         yard.hear("finished", within=60)
-    told += logs._new(None)
+    told += logs.new()
     after = chunks(yard)
     assert len(after) > len(before) > 1
     assert [after[key] for key in list(before)[:-1]] == list(before.values())[:-1]

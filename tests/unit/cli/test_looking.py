@@ -9,12 +9,14 @@ import typer
 from tests.unit.client.facts import NOON
 from trainyard.cli import terminal
 from trainyard.cli.commands.hosts import period
-from trainyard.cli.commands.listing import added, columns, moment, month_of, row, state, wanted
+from trainyard.cli.commands.listing import columns, moment, month_of, row, state, wanted
 from trainyard.cli.runs import chosen
 from trainyard.cli.screen import bar
-from trainyard.cli.terminal import Column, fitting, sized, span
+from trainyard.cli.terminal import Column, fitting
 from trainyard.client import ListedRun, Progress, Waiting
 from trainyard.client.errors import RunAmbiguous, RunNotFound
+from trainyard.client.spending import added
+from trainyard.core.values.quantities import sized, span
 
 RUN = ListedRun(
     id="digits-1a2b3c4d", arn="arn:x:digits-1a2b3c4d", kind="train", created=NOON, state="Train", attempt=1,

@@ -151,12 +151,12 @@ def test_a_look_at_nothing_new_fetches_nothing(many: bool, monkeypatch: pytest.M
         monkeypatch.setattr(logs, "LISTED_AT_ONCE", 3)
     made = Objects(dict(TWO_HOSTS))
     followed = run_logs(made)
-    told = [str(each) for each in followed._new(None)]
+    told = [str(each) for each in followed.new()]
     made.bytes = made.lists = 0
-    assert list(followed._new(None)) == []
+    assert list(followed.new()) == []
     assert (made.bytes, made.lists) == (0, 3 if many else 1)
     made.texts[key(2)] += line(5, "chief-0", "e")
     made.texts[key(1, "worker-2")] = line(6, "worker-2", "f")
-    told += [str(each) for each in followed._new(None)]
+    told += [str(each) for each in followed.new()]
     assert told[-2:] == ["chief-0 | e", "worker-2 | f"]
     assert made.bytes == len(line(5, "chief-0", "e") + line(6, "worker-2", "f"))

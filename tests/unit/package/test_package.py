@@ -15,8 +15,8 @@ from packaging.requirements import Requirement
 import trainyard
 
 ROOT = Path(__file__).parents[3]
-SMALL = {"boto3", "pyyaml", "plotille", "rich", "typer"}
-"""What may come along by itself: the client's, then the command's. No TensorFlow, no CDK, no moto."""
+SMALL = {"boto3", "pyyaml", "plotille", "rich", "typer", "jinja2", "starlette", "uvicorn"}
+"""What may come along by itself: the client's, the command's, its page's. No TensorFlow, no CDK, no moto."""
 
 
 @pytest.fixture(scope="module")

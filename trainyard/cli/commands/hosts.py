@@ -40,6 +40,7 @@ def hosts(
     from trainyard.cli import terminal
     from trainyard.cli.terminal import Column
     from trainyard.client import hosts as yards
+    from trainyard.core.values.quantities import dollars
 
     found = yards.hosts(options.find(), gone=everything)
     if options.is_json:
@@ -63,7 +64,7 @@ def hosts(
     running = [host.price or 0 for host in found if host.state in ("pending", "running")]
     if not options.quiet:
         count = f"{len(found)} host{'' if len(found) == 1 else 's'}"
-        terminal.hint(f"{count}, {terminal.dollars(sum(running))} an hour")
+        terminal.hint(f"{count}, {dollars(sum(running))} an hour")
 
 
 def hold(
@@ -106,7 +107,7 @@ def period(text: str) -> timedelta:
 
 
 def _row(host: YardHost, now: datetime) -> tuple[str, ...]:
-    from trainyard.cli.terminal import span
+    from trainyard.core.values.quantities import span
 
     def ago(at: datetime | None) -> str:
         return span((now - at).total_seconds()) if at else ""

@@ -97,6 +97,7 @@ def ls(options: Options) -> None:
     from trainyard.cli import terminal
     from trainyard.cli.terminal import Column
     from trainyard.client import images
+    from trainyard.core.values.quantities import span
 
     found = images.of(options.find())
     if options.is_json:
@@ -118,7 +119,7 @@ def ls(options: Options) -> None:
             image.id,
             image.standing or image.state,
             image.family,
-            terminal.span(image.age),
+            span(image.age),
             f"{image.gib:.0f}",
             image.tensorflow,
             image.driver,

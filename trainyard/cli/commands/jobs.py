@@ -153,7 +153,7 @@ def pairs(words: list[str] | None, option: str) -> list[tuple[str, str]]:
 
 def seen(local: LocalJob) -> list[str]:
     """What a job without faults is, in lines."""
-    from trainyard.cli.terminal import sized
+    from trainyard.core.values.quantities import sized
 
     job = local.job
     cluster, hardware = job.cluster, job.hardware

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -75,8 +75,10 @@ def cost(
     Of runs that go on, what patrol has counted stands in the total alone.
     """
     from trainyard.cli import terminal
-    from trainyard.cli.terminal import Column, dollars
+    from trainyard.cli.terminal import Column
     from trainyard.client import overview
+    from trainyard.client.spending import added
+    from trainyard.core.values.quantities import dollars
 
     now = datetime.now(UTC)
     begin = month_of(month, now)
@@ -152,7 +154,7 @@ def columns() -> tuple[Any, ...]:
 
 
 def row(run: ListedRun, now: datetime) -> tuple[str, ...]:
-    from trainyard.cli.terminal import dollars, span
+    from trainyard.core.values.quantities import dollars, span
 
     progress = run.progress
     money = (
@@ -180,26 +182,3 @@ def state(run: ListedRun) -> str:
 def style(run: ListedRun) -> str:
     styles = {"succeeded": "green", "failed": "red", "refused": "red", "stopped": "yellow"}
     return styles.get(run.outcome or "", "" if run.outcome else "bold")
-
-
-def added(runs: Iterable[ListedRun], by: str) -> list[tuple[str, int, float]]:
-    """What, how many runs and dollars, the dearest first; days in their order."""
-    sums: dict[str, tuple[int, float]] = {}
-    for run in runs:
-        for of in _of(run, by):
-            count, total = sums.get(of, (0, 0.0))
-            sums[of] = count + 1, total + (run.dollars or 0.0)
-    parts = [(of, count, total) for of, (count, total) in sums.items()]
-    return sorted(parts) if by == "day" else sorted(parts, key=lambda part: -part[2])
-
-
-def _of(run: ListedRun, by: str) -> Iterator[str]:
-    match by:
-        case "job":
-            yield run.name or run.id
-        case "user":
-            yield run.submitter or "unknown"
-        case "day":
-            yield f"{run.created:%Y-%m-%d}"
-        case label:
-            yield run.labels.get(label, "none")

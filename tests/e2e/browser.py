@@ -1,0 +1,128 @@
+"""Chromium without a window, and the page `trainyard ui` of a yard in it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from selenium import webdriver
+from selenium.common.exceptions import StaleElementReferenceException
+from selenium.webdriver.common.by import By
+from selenium.webdriver.remote.webelement import WebElement
+
+from demo.local import ROOT, client_environment
+
+MISSING = "no Chromium here: apt-get install --no-install-recommends chromium chromium-driver"
+
+
+class Browser:
+    """What a person sees of the page, and does by it."""
+
+    def __init__(self, driver: webdriver.Chrome, address: str) -> None:
+        self.driver, self.address = driver, address
+        self.root = address.partition("/?")[0]
+
+    def open(self, path: str = "/") -> None:
+        """The page at this path; from now on it must not be loaded anew (`same_page`)."""
+        self.driver.get(self.root + path)
+        self.driver.execute_script("window.seen = true")
+
+    @property
+    def same_page(self) -> bool:
+        """Whether nothing was loaded anew since."""
+        return bool(self.driver.execute_script("return window.seen === true"))
+
+    def text(self, selector: str = "body") -> str:
+        """What is shown of the first such element; nothing where there is none."""
+        for _ in range(3):
+            try:
+                return next((each.text for each in self.all(selector)), "")
+            except StaleElementReferenceException:  # it was replaced while it was read
+                continue
+        return ""
+
+    def all(self, selector: str) -> list[WebElement]:
+        return self.driver.find_elements(By.CSS_SELECTOR, selector)
+
+    def press(self, words: str) -> None:
+        """The button that says so, in the dialog if one is open."""
+        above = "//dialog[@open]" if self.all("dialog[open]") else ""
+        self.driver.find_element(By.XPATH, f"{above}//button[contains(., '{words}')]").click()
+
+    def type(self, keys: str) -> None:
+        self.driver.switch_to.active_element.send_keys(keys)
+
+    def until(self, what: str, true: Callable[[], Any], seconds: float = 120) -> Any:
+        ends = time.monotonic() + seconds
+        while not (seen := true()):
+            assert time.monotonic() < ends, f"never saw: {what}; the page says:\n{self.text()}"
+            time.sleep(0.3)
+        return seen
+
+    def until_text(self, words: str, selector: str = "body", seconds: float = 120) -> None:
+        self.until(f"{words!r} in {selector}", lambda: words in self.text(selector), seconds)
+
+    @property
+    def complaints(self) -> list[str]:
+        """What the browser has against the page: scripts that fail, what the policy keeps out."""
+        lines: list[dict[str, Any]] = self.driver.get_log("browser")  # type: ignore[no-untyped-call]
+        return [line["message"] for line in lines if line["level"] == "SEVERE"]
+
+    @property
+    def origins(self) -> set[str]:
+        """Where everything on the page has come from."""
+        names = "performance.getEntriesByType('resource').map(each => new URL(each.name).origin)"
+        return set(self.driver.execute_script(f"return {names}"))
+
+
+@contextmanager
+def page(environment: dict[str, str], folder: Path) -> Iterator[Browser]:
+    """The page that the command serves, opened by its address. Skips where there is no Chromium."""
+    with driven(folder) as driver, served(environment, folder) as address:
+        driver.get(address)
+        yield Browser(driver, address)
+
+
+@contextmanager
+def served(environment: dict[str, str], folder: Path) -> Iterator[str]:
+    """The address that `trainyard ui` says, which it ends with."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "trainyard.cli", "ui", "--no-browser", "--port", "0", "-o", "json"],
+        cwd=folder,
+        env=client_environment(environment) | {"PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout
+    try:
+        yield str(json.loads(process.stdout.readline())["address"])
+    finally:
+        process.terminate()
+        process.communicate(timeout=60)
+
+
+@contextmanager
+def driven(folder: Path) -> Iterator[webdriver.Chrome]:
+    chromium, chromedriver = shutil.which("chromium"), shutil.which("chromedriver")
+    if not (chromium and chromedriver):
+        pytest.skip(MISSING)
+    options = webdriver.ChromeOptions()
+    options.binary_location = chromium
+    for word in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"):
+        options.add_argument(word)
+    options.add_argument(f"--user-data-dir={folder / 'chromium'}")
+    options.add_argument("--window-size=1280,1000")
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(chromedriver))
+    try:
+        yield driver
+    finally:
+        driver.quit()

@@ -1,0 +1,287 @@
+"""What the pages show of a yard."""
+
+import html
+import io
+import json
+import re
+import tarfile
+from datetime import UTC, datetime
+from decimal import Decimal
+
+import pytest
+from botocore.exceptions import ClientError
+
+from tests.unit.ui import canned
+from tests.unit.ui.canned import FAILED, INTERRUPTED, REFUSED, TRAINING, WAITING
+from tests.unit.ui.site import owner, post
+from trainyard.client.errors import Denied, NoAnswer, NoCredentials
+
+TIMES = "\N{MULTIPLICATION SIGN}"
+
+
+@pytest.fixture
+def cloud() -> canned.Cloud:
+    return canned.cloud(runs=3)
+
+
+def said(text: str) -> str:
+    """Without tags."""
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", text))
+
+
+def test_runs_say_how_they_stand(cloud: canned.Cloud) -> None:
+    text = owner(cloud).get("/").text
+    for run in (TRAINING, WAITING, FAILED, INTERRUPTED, REFUSED):
+        assert f'href="/runs/{run}"' in text
+    shown = said(text)
+    assert "waits for capacity all pools refused" in shown
+    assert "4,000 / 6,000" in shown
+    assert "team=vision" in shown
+    assert "linus" in shown
+
+
+def test_a_run_says_what_it_does_where_and_for_how_much(cloud: canned.Cloud) -> None:
+    shown = said(owner(cloud).get(f"/runs/{TRAINING}").text)
+    assert f"{TRAINING} goes on: Train, attempt 1, at step 4000." in shown
+    assert "Cost so far $0.28" in shown
+    assert "55% of $0.6" in shown
+    assert "of at most $5.00" in shown
+    assert "chief 0 i-0aaa g6.xlarge us-east-1a spot" in shown
+    assert f"no room 1{TIMES}" in shown
+    assert "InsufficientInstanceCapacity" in shown
+    assert "Stop…" in shown
+    assert "Resume" not in shown
+
+
+def test_a_run_that_waits_says_why_and_until_when(cloud: canned.Cloud) -> None:
+    shown = said(owner(cloud).get(f"/runs/{WAITING}").text)
+    assert "4 pools refused (3 no room, 1 quota); it asks again at" in shown
+    assert f"no room 13{TIMES}" in shown
+    assert f"quota 13{TIMES}" in shown
+    assert "There are no hosts yet." in shown
+
+
+def test_a_run_that_failed_says_its_last_lines(cloud: canned.Cloud) -> None:
+    shown = said(owner(cloud).get(f"/runs/{FAILED}").text)
+    assert "ValueError: shapes (64, 10) and (32, 10)" in shown
+    assert "Run again…" in shown
+
+
+def test_a_run_that_was_interrupted_shows_both_attempts(cloud: canned.Cloud) -> None:
+    shown = said(owner(cloud).get(f"/runs/{INTERRUPTED}").text)
+    assert "interrupted · g6.xlarge in us-east-1a, spot" in shown
+    assert "finished · g5.xlarge in us-east-1b, spot" in shown
+    assert "Cost in all $0.7100" in shown
+    assert "48% of $1.37 on demand" in shown
+
+
+def test_a_run_that_was_refused_can_neither_be_resumed_nor_run_again(cloud: canned.Cloud) -> None:
+    shown = said(owner(cloud).get(f"/runs/{REFUSED}").text)
+    assert "was refused" in shown
+    assert "there is no such key" in shown
+    assert "Run again" not in shown
+
+
+def test_a_run_that_failed_with_a_checkpoint_offers_to_go_on(cloud: canned.Cloud) -> None:
+    cloud.stories[FAILED].rows[2]["checkpointed"] = Decimal(80)
+    assert "Resume…" in owner(cloud).get(f"/runs/{FAILED}").text
+
+
+def test_a_run_that_is_not_there_is_said_so(cloud: canned.Cloud) -> None:
+    answer = owner(cloud).get("/runs/nobody-00000000")
+    assert answer.status_code == 404
+    assert "has no run nobody-00000000" in answer.text
+
+
+def test_a_run_with_nothing_in_it_yet_is_a_page(cloud: canned.Cloud) -> None:
+    story = cloud.stories[TRAINING]
+    story.rows, story.states, story.files = [], [], {}
+    story.row = {
+        key: story.row[key]
+        for key in ("pk", "sk", "execution_arn", "created", "month", "state", "kind", "attempt")
+    }
+    assert "No hosts have been launched yet." in owner(cloud).get(f"/runs/{TRAINING}").text
+
+
+def test_hosts_have_verdicts_and_a_sum(cloud: canned.Cloud) -> None:
+    shown = said(owner(cloud).get("/hosts").text)
+    assert "i-0fff notebook-11112222 running stop-idle since" in shown
+    assert "3 hosts $1.08 an hour now" in shown
+
+
+def test_money_is_by_day_user_and_job(cloud: canned.Cloud) -> None:
+    shown = said(owner(cloud).get("/money").text)
+    assert "All hosts of this month $123.45" in shown
+    assert "By user" in shown
+    assert "By job" in shown
+    assert owner(cloud).get("/money", params={"month": "2026-02"}).status_code == 200
+    assert owner(cloud).get("/money", params={"month": "February"}).status_code == 404
+
+
+def test_images_stand_under_those_they_came_from(cloud: canned.Cloud) -> None:
+    text = owner(cloud).get("/images").text
+    order = [text.index(f'id="image-ami-0000000{number}"') for number in (3, 4, 5, 2, 1)]
+    assert order == sorted(order)
+    assert "current" in text
+
+
+def test_a_family_whose_tags_lead_in_a_circle_is_a_page(cloud: canned.Cloud) -> None:
+    for image in cloud.images:
+        for tag in image["Tags"]:
+            if tag["Key"] == "trainyard:parent":
+                tag["Value"] = image["ImageId"]
+    assert owner(cloud).get("/images").text.count("<li id=") == 5
+
+
+def test_what_others_have_written_stays_text(cloud: canned.Cloud) -> None:
+    story = cloud.stories[FAILED]
+    bad = "<script>alert(1)</script>\u202e\x1b[31m"
+    story.row |= {"reason": bad, "submitter": bad, "labels": {bad: bad}}
+    story.files["summary.json"] = json.dumps({"outcome": "failed", "reason": bad}).encode()
+    client = owner(cloud)
+    for path in ("/", f"/runs/{FAILED}", f"/runs/{FAILED}/events", "/money"):
+        text = client.get(path).text
+        assert "<script>alert" not in text
+        assert "\u202e" not in text
+        assert "\x1b" not in text
+
+
+# --- live
+def test_events_bring_parts_curve_and_log(cloud: canned.Cloud) -> None:
+    answer = owner(cloud).get(f"/runs/{TRAINING}/events")
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    messages = [each for each in answer.text.split("\n\n") if each][1:]
+    assert '<hx-partial hx-target="#hosts" hx-swap="innerMorph">' in messages[0]
+    curve = json.loads(messages[1].partition("data: ")[2])
+    assert (curve["whole"], len(curve["steps"]), curve["steps"][-1]) == (True, 400, 4000)
+    log = json.loads(messages[2].partition("data: ")[2])
+    assert len(log["lines"]) == 1220
+    assert log["lines"][-1][1:] == ["chief-0", 1, "step 1199  loss 0.0423  12.4 steps/s"]
+    assert ["worker-1", 1, "epoch 0 <b>begins</b>"] in [line[1:] for line in log["lines"]]
+
+
+def test_a_page_that_comes_back_is_told_what_it_missed(cloud: canned.Cloud) -> None:
+    client = owner(cloud)
+    client.get(f"/runs/{TRAINING}/events")
+    cloud.stories[TRAINING].files["attempts/1/logs/worker-1.log"] += canned.log(
+        "worker-1", "i-0bbb", [(datetime.now(UTC), "one more")]
+    )
+    answer = client.get(f"/runs/{TRAINING}/events", headers={"last-event-id": "1220"})
+    assert "one more" in answer.text.partition("event: log")[2] or "event: log" not in answer.text
+    assert '"whole": true' not in answer.text.partition("event: log")[2]
+
+
+def test_a_page_is_not_sent_what_it_came_with_but_after_a_break(cloud: canned.Cloud) -> None:
+    client = owner(cloud)
+    connect = re.search(r'hx-sse:connect="([^"]+)"', client.get("/").text)
+    assert connect
+    events = html.unescape(connect[1])
+    assert "hx-partial" not in client.get(events).text
+    assert "hx-partial" in client.get(events, headers={"last-event-id": "0"}).text
+    cloud.stories[TRAINING].row["state"] = "Release"
+    cloud.calls.clear()
+    assert "hx-partial" in owner(cloud).get(events).text
+
+
+def test_a_loss_that_is_no_number_is_a_gap(cloud: canned.Cloud) -> None:
+    samples = [{"step": 1, "loss": 2.0}, {"step": 2, "loss": float("nan")}, {"step": 3, "loss": float("inf")}]
+    cloud.stories[TRAINING].files["metrics.json"] = json.dumps({"samples": samples}).encode()
+    text = owner(cloud).get(f"/runs/{TRAINING}/events").text
+    assert '"losses": [2.0, null, null]' in text
+
+
+def test_the_end_of_a_long_log_is_shown(cloud: canned.Cloud) -> None:
+    line = canned.log("chief-0", "i-0aaa", [(datetime.now(UTC), "x" * 200)])
+    cloud.stories[TRAINING].files["attempts/1/logs/chief-0.log"] = line * 40_000
+    text = owner(cloud).get(f"/runs/{TRAINING}/events").text
+    assert 1000 < text.count("x" * 200) < 2001
+
+
+# --- in the way
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (
+            NoCredentials(
+                "AWS did not accept the credentials (ExpiredToken)", "it has expired", "aws sso login"
+            ),
+            "aws sso login",
+        ),
+        (
+            Denied("dynamodb:Query was denied", "no policy allows it", "trainyard yard grant role/x viewer"),
+            "yard grant",
+        ),
+        (NoAnswer("no answer", "name or service not known", "look at the network"), "look at the network"),
+        (
+            ClientError({"Error": {"Code": "Throttling", "Message": "Rate exceeded"}}, "Query"),
+            "AWS answered Throttling",
+        ),
+    ],
+)
+@pytest.mark.parametrize("path", ["/", f"/runs/{TRAINING}", "/hosts", "/money", "/images"])
+def test_what_is_in_the_way_is_a_line_with_what_to_type(
+    cloud: canned.Cloud, error: Exception, words: str, path: str
+) -> None:
+    cloud.denies = error
+    answer = owner(cloud).get(path)
+    assert answer.status_code == 200
+    assert words in answer.text
+
+
+def test_the_page_goes_on_when_it_can(cloud: canned.Cloud) -> None:
+    cloud.denies = NoCredentials("AWS did not accept the credentials", "expired", "aws sso login")
+    lines = owner(cloud).get("/events").text
+    assert "aws sso login" in lines
+    assert 'hx-target="#rows"' not in lines  # what was there stays
+    cloud.denies = None
+    lines = owner(cloud).get("/events").text
+    assert "aws sso login" not in lines
+    assert TRAINING in lines
+
+
+# --- deeds
+def test_stop_says_what_it_does_and_does_it(cloud: canned.Cloud) -> None:
+    client = owner(cloud)
+    asked = said(client.get(f"/runs/{TRAINING}/stop").text)
+    assert "It ends at once, and its 2 hosts with it." in asked
+    assert "at step 3940, stays; the 60 steps after it are lost" in asked
+    answer = post(client, f"/runs/{TRAINING}/stop")
+    assert answer.headers["hx-redirect"] == f"/runs/{TRAINING}"
+    assert cloud.stopped == [cloud.stories[TRAINING].row["execution_arn"]]
+
+
+def test_a_change_that_cannot_be_read_is_a_line_in_the_dialog(cloud: canned.Cloud) -> None:
+    client = owner(cloud)
+    assert "args.lr=0.5" in client.get(f"/runs/{INTERRUPTED}/rerun").text
+    answer = post(client, f"/runs/{INTERRUPTED}/rerun", set="args.lr")
+    assert "is no change" in answer.text
+    assert "hx-redirect" not in answer.headers
+
+
+def test_a_bake_leads_to_its_run(cloud: canned.Cloud) -> None:
+    client = owner(cloud)
+    assert "Bake an image?" in client.get("/images/bake").text
+    assert post(client, "/images/bake").headers["hx-redirect"] == "/runs/bake-9"
+
+
+@pytest.mark.parametrize("path", ["/images/rollback", f"/runs/{TRAINING}/destroy"])
+def test_what_is_not_done_here_is_not_found(cloud: canned.Cloud, path: str) -> None:
+    client = owner(cloud)
+    assert client.get(path).status_code == 404
+    assert post(client, path).status_code == 404
+
+
+# --- what it left
+def test_a_folder_comes_as_one_archive(cloud: canned.Cloud) -> None:
+    answer = owner(cloud).get(f"/runs/{INTERRUPTED}/left/model")
+    with tarfile.open(fileobj=io.BytesIO(answer.content)) as archive:
+        assert {member.name: member.size for member in archive} == {
+            "model/saved_model.pb": 40_000,
+            "model/variables/variables.index": 700,
+        }
+        assert archive.extractfile("model/saved_model.pb").read() == b"m" * 40_000  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("name", ["model", "words", "..%2fother", "credentials", "order.json"])
+def test_what_is_not_there_or_nobodys_business_is_not_found(cloud: canned.Cloud, name: str) -> None:
+    assert owner(cloud).get(f"/runs/{TRAINING}/left/{name}").status_code == 404

@@ -1,0 +1,183 @@
+"""The page's addresses. What is shown comes from `pages`, what is done from `deeds`; `guard` stands before all."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response, StreamingResponse
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp
+
+from trainyard.client import Yard, YardError
+from trainyard.client.errors import RunNotFound
+from trainyard.ui import deeds, downloads, live
+from trainyard.ui.desk import Desk
+from trainyard.ui.guard import Guard
+from trainyard.ui.pages.hosts import Hosts
+from trainyard.ui.pages.images import Images
+from trainyard.ui.pages.money import Money
+from trainyard.ui.pages.page import Page, Seen, looked
+from trainyard.ui.pages.run import RunPage
+from trainyard.ui.pages.runs import Runs
+from trainyard.ui.words import Words
+
+FIRST_LOOK = 3.0
+"""Seconds that a page waits for AWS before it is shown without; what is asked for comes then by itself."""
+PLACES = ("/", "/hosts", "/money", "/images", "/runs/{run}")
+MOST_TYPED = 2**16
+"""Bytes of a form."""
+
+
+@dataclass(frozen=True)
+class Server:
+    """What all answers are made of. `closing` is set when the command ends."""
+
+    desk: Desk
+    words: Words
+    closing: asyncio.Event
+
+    # ------------------------------------------------------------------------------------------------------ to look
+    async def page(self, request: Request) -> Response:
+        page = page_of(request)
+        try:
+            seen = await asyncio.wait_for(looked(page, self.desk), FIRST_LOOK)
+        except TimeoutError:
+            seen = {"troubles": []}
+        unknown = any(isinstance(trouble, RunNotFound) for trouble in seen["troubles"])
+        return HTMLResponse(self.words.page(page, seen, request.url.path), 404 if unknown else 200)
+
+    async def events(self, request: Request) -> Response:
+        last, have = request.headers.get("last-event-id", ""), request.query_params.get("have", "")
+        told = live.stream(page_of(request), self.desk, self.words, self.closing, have=have, last=last)
+        return StreamingResponse(told, media_type="text/event-stream")
+
+    async def download(self, request: Request) -> Response:
+        run, name = request.path_params["run"], request.path_params["name"]
+        try:
+            found = await self.desk.alone(lambda yard: downloads.of(yard, run, name))
+        except YardError as error:
+            return HTMLResponse(self.words.refusal(error), 404)
+        headers = {"Content-Disposition": f'attachment; filename="{found.name}"'}
+        headers |= {"Content-Length": str(found.size)} if found.size is not None else {}
+        return StreamingResponse(found.pieces, headers=headers, media_type="application/octet-stream")
+
+    # -------------------------------------------------------------------------------------------------------- to do
+    async def asked(self, request: Request) -> Response:
+        """What a deed would do, with a button that does it."""
+        deed_of(request, {})
+        try:
+            seen = await self._about(request)
+        except YardError as error:
+            return HTMLResponse(self.words.dialog("trouble", troubles=[error]))
+        return HTMLResponse(self.words.dialog(request.path_params["deed"], **seen))
+
+    async def done(self, request: Request) -> Response:
+        deed = deed_of(request, await _typed(request))
+        try:
+            run = await self.desk.do(deed)
+        except YardError as error:
+            return HTMLResponse(self.words.trouble(error))
+        self.desk.stale("runs", "bakes", "hosts", ("run", run))
+        return Response(status_code=204, headers={"HX-Redirect": f"/runs/{run}"})
+
+    async def _about(self, request: Request) -> Seen:
+        if "run" not in request.path_params:
+            return {}
+        page = RunPage(request.path_params["run"])
+        picture = (await page.look(self.desk))["picture"]
+        job = picture.status.row.get("job") or {}
+        return {
+            "run": page.run,
+            "picture": picture,
+            "status": picture.status,
+            "arguments": deeds.arguments_of(job),
+        }
+
+
+class Static(StaticFiles):
+    """Files of the package; a browser keeps them for the version that their address names."""
+
+    def file_response(self, *given: Any, **named: Any) -> Response:
+        answer = super().file_response(*given, **named)
+        answer.headers["Cache-Control"] = "private, max-age=86400"
+        return answer
+
+
+def app(find: Callable[[], Yard], words: Words, token: str, port: int, closing: asyncio.Event) -> ASGIApp:
+    """The page of the yard that `find` answers, for whoever has the token."""
+    desk = Desk(find)
+    server = Server(desk, words, closing)
+    routes = [
+        Mount("/static", Static(directory=Path(__file__).with_name("static"))),
+        *(Route(place, server.page) for place in PLACES),
+        *(Route(f"{place.rstrip('/')}/events", server.events) for place in PLACES),
+        Route("/runs/{run}/left/{name}", server.download),
+        Route("/runs/{run}/{deed}", server.asked),
+        Route("/runs/{run}/{deed}", server.done, methods=["POST"]),
+        Route("/images/{deed}", server.asked),
+        Route("/images/{deed}", server.done, methods=["POST"]),
+    ]
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        yield
+        desk.close()
+
+    return Guard(Starlette(routes=routes, lifespan=lifespan), token, port)
+
+
+def page_of(request: Request) -> Page:
+    """The one that this address, or the events of it, is about. Raises HTTPException for a month that is none."""
+    if "run" in request.path_params:
+        return RunPage(request.path_params["run"])
+    match request.url.path.removesuffix("/events"):
+        case "/hosts":
+            return Hosts()
+        case "/images":
+            return Images()
+        case "/money":
+            return Money(_month_in(request))
+        case _:
+            return Runs()
+
+
+def deed_of(request: Request, typed: Mapping[str, str]) -> Callable[[Yard], str]:
+    """What the form asks for. Raises HTTPException for what is not done here."""
+    run, deed = request.path_params.get("run"), request.path_params["deed"]
+    match run, deed:
+        case None, "bake":
+            return lambda yard: deeds.bake(yard, force="force" in typed)
+        case str(), "stop":
+            return lambda yard: deeds.stop(yard, run)
+        case str(), "resume" | "rerun":
+            return lambda yard: deeds.again(yard, run, typed.get("set", ""), resume=deed == "resume")
+    raise HTTPException(404)
+
+
+def _month_in(request: Request) -> datetime | None:
+    text = request.query_params.get("month")
+    try:
+        return datetime.strptime(text, "%Y-%m").replace(tzinfo=UTC) if text else None
+    except ValueError as error:
+        raise HTTPException(404, f"{text} is no month like 2026-11") from error
+
+
+async def _typed(request: Request) -> dict[str, str]:
+    """The fields of a form. Raises HTTPException for one that nobody types."""
+    body = b""
+    async for piece in request.stream():
+        body += piece
+        if len(body) > MOST_TYPED:
+            raise HTTPException(413)
+    return {key: values[-1] for key, values in parse_qs(body.decode("utf-8", "replace")).items()}

@@ -1,0 +1,1 @@
+"""The pages: each gathers what it shows, by the client alone."""

@@ -1,0 +1,49 @@
+"""The images and what each was made from, and the bakes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from trainyard.client import Yard
+from trainyard.client import images as yards
+from trainyard.client.images import Image
+from trainyard.client.listing import ListedRun
+from trainyard.ui.desk import Desk
+from trainyard.ui.pages.page import Page, Seen
+
+FRESH = 10.0
+MOST_BAKES = 8
+
+
+@dataclass(frozen=True)
+class Branch:
+    """An image, and those that were made from it, the newest first."""
+
+    image: Image
+    children: tuple[Branch, ...]
+
+
+class Images(Page):
+    name, title, parts = "images", "Images", ("tree", "bakes")
+
+    async def look(self, desk: Desk) -> Seen:
+        found = await desk.ask("images", yards.of, FRESH)
+        bakes = await desk.ask("bakes", _bakes)
+        return {"images": found, "tree": tree_of(found), "bakes": bakes}
+
+
+def _bakes(yard: Yard) -> tuple[ListedRun, ...]:
+    return yard.list(kind="bake", limit=MOST_BAKES)
+
+
+def tree_of(images: Sequence[Image]) -> tuple[Branch, ...]:
+    """By parents; at the top those whose parent is none of the yard's. Who may tag may write anything as a parent."""
+    own = {image.id for image in images}
+    roots = [image for image in images if image.parent == image.id or image.parent not in own]
+    return tuple(_branch(root, images) for root in roots)
+
+
+def _branch(image: Image, images: Sequence[Image]) -> Branch:
+    children = [each for each in images if each.parent == image.id and each.id != image.id]
+    return Branch(image, tuple(_branch(child, images) for child in children))

@@ -1,0 +1,224 @@
+"""One run: what it did, when, why, on which hosts, for how much."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from math import isfinite
+from typing import Any
+
+from trainyard.client import Run, RunStatus, Yard, YardError
+from trainyard.client.errors import RunNotFound
+from trainyard.client.hosts import YardHost
+from trainyard.client.reasons import REFUSED, Reason, reason_for
+from trainyard.client.records import Asked, Loss
+from trainyard.core.values.text import printable
+from trainyard.ui import timeline
+from trainyard.ui.desk import FRESH, Desk
+from trainyard.ui.feed import Feed
+from trainyard.ui.pages.hosts import FRESH as HOSTS_FRESH
+from trainyard.ui.pages.hosts import all_hosts
+from trainyard.ui.pages.page import News, Page, Seen
+
+OVER_FRESH = 30.0
+"""A run that is over changes no more, but for what the last hosts send while they shut down."""
+FILES_FRESH = 10.0
+FEEDS = 64
+PARTS = ("model", "checkpoints", "logs", "tensorboard", "attempts")
+DOCUMENTS = (
+    "job.json", "plan.json", "metrics.json", "summary.json", "timeline.jsonl", "recipe.json", "tests.json", "sbom.json",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A run at one moment. `summary` is empty while it runs."""
+
+    status: RunStatus
+    reason: Reason
+    summary: Mapping[str, Any]
+
+    @property
+    def is_over(self) -> bool:
+        return self.status.execution.is_over
+
+    @property
+    def money(self) -> tuple[float, float]:
+        """Dollars until now, and what spot has saved of them; of its summary once there is one."""
+        cost = self.summary.get("cost") or {}
+        if cost:
+            return float(cost["dollars"]), float(cost.get("saved_dollars") or 0)
+        status = self.status
+        return status.dollars, sum(host.saved(status.at) for host in status.hosts)
+
+
+@dataclass(frozen=True)
+class PoolNews:
+    """What a pool has answered: how often it was asked, and the last answer in a word, a code and a sentence."""
+
+    name: str
+    price: float | None
+    asked: int
+    last: Asked | None
+
+    @property
+    def word(self) -> str:
+        if self.last is None:
+            return "not asked"
+        return REFUSED.get(self.last.kind, self.last.kind) if self.last.kind else self.last.answer or "asked"
+
+
+@dataclass(frozen=True)
+class Left:
+    """What lies under one name in the run's folder: `model/`, `summary.json`."""
+
+    name: str
+    count: int
+    size: int
+
+
+@dataclass(frozen=True)
+class RunPage(Page):
+    """The run of that id."""
+
+    run: str
+
+    name, title = "run", "Run"
+    parts = ("head", "figures", "timeline", "progress", "pools", "attempts", "hosts", "left", "events")
+
+    async def look(self, desk: Desk) -> Seen:
+        picture = await desk.ask(self.key, self._picture, _fresh)
+        seen: Seen = {"picture": picture, "status": picture.status, "run": self.run}
+        troubles = []
+        for name, ask in {"verdicts": self._verdicts, "left": self._left, "feed": self._feed}.items():
+            try:
+                seen[name] = await ask(desk, picture)
+            except YardError as error:  # one part that may not be seen leaves the others
+                troubles.append(error)
+                seen[name] = None
+        return {
+            **seen,
+            "troubles": troubles,
+            "line": timeline.line_of(picture.status),
+            "pools": pools_of(picture.status),
+        }
+
+    def news(self, seen: Seen, told: dict[str, Any], last: str) -> Iterator[News]:
+        if "status" in seen:
+            yield from _curve(seen["status"].losses, told)
+        if seen.get("feed"):
+            yield from _lines(seen["feed"], told, last)
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """By which the desk knows it."""
+        return "run", self.run
+
+    def _picture(self, yard: Yard) -> Picture:
+        run = found(yard, self.run)
+        status = run.status()
+        summary = run.summary if status.execution.is_over else {}
+        reason = reason_for(
+            status.execution, status.row, summary, saved=status.saved_step is not None, now=status.at
+        )
+        return Picture(status, reason, summary)
+
+    async def _verdicts(self, desk: Desk, picture: Picture) -> dict[str, YardHost]:
+        hosts = await desk.ask("hosts", all_hosts, HOSTS_FRESH)
+        return {host.instance: host for host in hosts}
+
+    async def _left(self, desk: Desk, picture: Picture) -> list[Left]:
+        fresh = OVER_FRESH if picture.is_over else FILES_FRESH
+        return await desk.ask(("left", self.run), lambda yard: left_of(yard, self.run), fresh)
+
+    async def _feed(self, desk: Desk, picture: Picture) -> Feed:
+        feed, over, builder = (
+            feed_of(desk, self.run),
+            picture.is_over,
+            picture.status.row.get("kind") == "bake",
+        )
+        look = partial(feed.look, builder=builder, over=over)
+        return await desk.ask(("log", self.run), look, _fresh(picture))
+
+
+@lru_cache(FEEDS)
+def feed_of(desk: Desk, run: str) -> Feed:
+    """The one of all who look at the run."""
+    return Feed(run)
+
+
+def found(yard: Yard, run: str) -> Run:
+    """The run of this whole id. Raises RunNotFound."""
+    row = yard.row(run)
+    if row is not None:
+        return Run(yard, str(row["execution_arn"]))
+    begun = yard.run(run)
+    states = yard.session.client("stepfunctions")
+    try:
+        begun.execution  # noqa: B018 - asks whether there is one that has no row yet
+    except (states.exceptions.ExecutionDoesNotExist, states.exceptions.InvalidArn) as error:
+        raise RunNotFound(
+            f"the yard {yard.name} has no run {printable(run, 80)}",
+            "it may be another yard's, or not have begun yet",
+            "trainyard ls",
+        ) from error
+    return begun
+
+
+def left_of(yard: Yard, run: str) -> list[Left]:
+    """What lies in the run's folder, what people want first."""
+    prefix = f"runs/{run}/"
+    sums: dict[str, tuple[int, int]] = {}
+    for key, size in yard.bucket.keys(prefix).items():
+        name, slash, _ = key.removeprefix(prefix).partition("/")
+        count, total = sums.get(name + slash, (0, 0))
+        sums[name + slash] = count + 1, total + size
+    wanted = [f"{part}/" for part in PARTS] + list(DOCUMENTS)
+    names = [name for name in wanted if name in sums]
+    return [Left(name, *sums[name]) for name in names]
+
+
+def pools_of(status: RunStatus) -> list[PoolNews]:
+    """Every pool of the plan in its order, with what it has answered."""
+    answers: dict[str, list[Asked]] = {}
+    for each in status.asked:
+        answers.setdefault(each.pool, []).append(each)
+    prices = {pool.name: pool.price for pool in status.pools}
+    names = dict.fromkeys((*prices, *answers))
+    return [
+        PoolNews(
+            name, prices.get(name), len(answers.get(name, ())), answers[name][-1] if name in answers else None
+        )
+        for name in names
+    ]
+
+
+def _fresh(picture: Picture) -> float:
+    return OVER_FRESH if picture.is_over and picture.summary else FRESH
+
+
+def _curve(losses: Sequence[Loss], told: dict[str, Any]) -> Iterator[News]:
+    """The points that are new; all of them where earlier ones are others now (a run has 500 samples at most, which are
+    thinned out while it goes on). A loss that is no number is a gap."""
+    count, newest = told.get("curve", (0, None))
+    goes_on = 0 < count <= len(losses) and losses[count - 1] == newest
+    new = losses[count if goes_on else 0 :]
+    if new:
+        told["curve"] = len(losses), losses[-1]
+        values = [loss if isfinite(loss) else None for _, loss in new]
+        yield News("curve", {"whole": not goes_on, "steps": [step for step, _ in new], "losses": values})
+
+
+def _lines(feed: Feed, told: dict[str, Any], last: str) -> Iterator[News]:
+    """The lines that are new; all that are kept for a page that has none, or those of a feed that has begun again."""
+    before = told.get("log")
+    if before is None and last.isdecimal() and int(last) <= feed.total:
+        before = int(last)
+    if before is None or feed.total > before:
+        told["log"] = feed.total
+        lines = [
+            [line.at.isoformat(), line.host, line.attempt, printable(line.text)]
+            for line in feed.since(before or 0)
+        ]
+        yield News("log", {"whole": before is None, "lines": lines}, str(feed.total))

@@ -1,0 +1,26 @@
+"""All runs of this month and the last."""
+
+from __future__ import annotations
+
+from trainyard.client import Yard
+from trainyard.client.listing import ListedRun
+from trainyard.ui.desk import Desk
+from trainyard.ui.pages.page import Page, Seen
+
+MOST = 500
+
+
+class Runs(Page):
+    name, title, parts = "runs", "Runs", ("rows",)
+
+    async def look(self, desk: Desk) -> Seen:
+        return {"runs": await desk.ask("runs", _newest)}
+
+
+def _newest(yard: Yard) -> tuple[ListedRun, ...]:
+    return yard.list(limit=MOST)
+
+
+def standing(run: ListedRun) -> str:
+    """How it ended, else whether it waits or runs: a word for its looks and the filter."""
+    return run.outcome or ("waiting" if run.waiting else "running")

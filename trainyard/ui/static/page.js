@@ -1,0 +1,309 @@
+// What the page does by itself: filter, keys, ages, curve, log, dialogs. Everything it shows comes from the server;
+// htmx swaps the parts that have changed, and gives the rest here as events.
+
+const $ = (selector, within = document) => within.querySelector(selector);
+const $$ = (selector, within = document) => [...within.querySelectorAll(selector)];
+
+// --- times: the server says moments, the browser how long ago they were
+const UNITS = [[86400, "d", 3600, "h"], [3600, "h", 60, "m"], [60, "m", 1, "s"]];
+
+function span(seconds) {
+  const whole = Math.max(Math.floor(seconds), 0);
+  for (const [size, unit, below, smaller] of UNITS) {
+    if (whole < size) continue;
+    const rest = Math.floor((whole % size) / below);
+    return `${Math.floor(whole / size)}${unit}${rest ? ` ${rest}${smaller}` : ""}`;
+  }
+  return `${whole}s`;
+}
+
+function write(element, text) {
+  if (element.textContent !== text) element.textContent = text;
+}
+
+function tellTimes() {
+  const now = Date.now();
+  for (const time of $$("time[data-ago]")) {
+    const seconds = (now - Date.parse(time.dateTime)) / 1000;
+    const coarse = seconds >= 600 ? seconds - (seconds % (seconds >= 86400 ? 3600 : 60)) : seconds;
+    write(time, seconds < 2 ? "now" : `${span(coarse)} ago`);
+  }
+  for (const time of $$("time[data-since]")) write(time, span((now - Date.parse(time.dateTime)) / 1000));
+  for (const time of $$("time[data-until]")) {
+    const seconds = (Date.parse(time.dateTime) - now) / 1000;
+    write(time, seconds > 0 ? `for ${span(seconds)} more` : "until a moment ago");
+  }
+  for (const time of $$("time[data-clock]")) {
+    const [day, clock] = time.dateTime.slice(0, 19).split("T"); // UTC, as in logs, reasons and the command
+    write(time, new Date(now).toISOString().startsWith(day) ? clock : `${day.slice(5)} ${clock}`);
+  }
+}
+
+// --- the filter: in the address, so that a page that is loaded again shows the same
+const form = $("[data-filter]");
+const asked = new URLSearchParams(location.search);
+const wanted = { q: asked.get("q") ?? "", state: asked.get("state") ?? "" };
+
+function showWanted() {
+  const list = $("[data-rows]");
+  if (!list || !form) return;
+  const words = wanted.q.toLowerCase().split(/\s+/).filter(Boolean);
+  const counts = {};
+  let shown = 0;
+  for (const row of $$("tr[data-row]", list)) {
+    const text = row.dataset.text.toLowerCase();
+    const fits = words.every((word) => text.includes(word));
+    if (fits) counts[row.dataset.state] = (counts[row.dataset.state] ?? 0) + 1;
+    row.hidden = !(fits && (!wanted.state || row.dataset.state === wanted.state));
+    shown += !row.hidden;
+  }
+  const all = Object.values(counts).reduce((sum, count) => sum + count, 0);
+  for (const button of $$("button[data-state]", form)) {
+    button.setAttribute("aria-pressed", String(button.dataset.state === wanted.state));
+    write($("output", button), String(button.dataset.state ? counts[button.dataset.state] ?? 0 : all));
+  }
+  const none = $("[data-none]");
+  if (none) none.hidden = shown > 0 || !$("tr[data-row]", list);
+}
+
+function want(change) {
+  Object.assign(wanted, change);
+  const query = new URLSearchParams(Object.entries(wanted).filter(([, value]) => value));
+  history.replaceState(history.state, "", query.size ? `?${query}` : location.pathname);
+  showWanted();
+}
+
+if (form) {
+  form.q.value = wanted.q;
+  form.addEventListener("submit", (event) => event.preventDefault());
+  form.q.addEventListener("input", () => want({ q: form.q.value }));
+  for (const button of $$("button[data-state]", form)) {
+    button.addEventListener("click", () => want({ state: button.dataset.state }));
+  }
+  $("[data-clear]")?.addEventListener("click", () => {
+    form.q.value = "";
+    want({ q: "", state: "" });
+  });
+}
+
+// --- keys
+let chosen = "";
+let before = "";
+const PLACES = { r: "/", h: "/hosts", m: "/money", i: "/images" };
+
+const rows = () => $$("tr[data-row]").filter((row) => !row.hidden);
+
+function choose(step) {
+  const there = rows();
+  if (!there.length) return;
+  const at = there.findIndex((row) => row.id === chosen);
+  const next = at < 0 ? (step > 0 ? 0 : there.length - 1) : Math.min(Math.max(at + step, 0), there.length - 1);
+  chosen = there[next].id;
+  showChosen();
+  there[next].scrollIntoView({ block: "nearest" });
+}
+
+function showChosen() {
+  for (const row of $$("tr[data-row]")) {
+    row.classList.toggle("on", row.id === chosen);
+    row.ariaCurrent = row.id === chosen ? "true" : null;
+  }
+}
+
+const DEEDS = {
+  "/": () => ($("[data-filter] input") ?? $("#log-text"))?.focus(),
+  "?": () => $("#keys").showModal(),
+  j: () => choose(1),
+  k: () => choose(-1),
+  u: () => $("[data-up]")?.click(),
+  Enter: () => $(".on a")?.click(),
+};
+
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || $("dialog[open]")) return;
+  if (event.target.closest("input, textarea, select")) {
+    if (event.key === "Escape") event.target.blur();
+    return;
+  }
+  if (event.key === "Enter" && event.target.closest("a, button")) return;
+  const after = before;
+  before = "";
+  if (after === "g" && event.key === "l") $("#log-card")?.scrollIntoView();
+  else if (after === "g" && PLACES[event.key]) location.assign(PLACES[event.key]);
+  else if (event.key === "g") before = "g";
+  else if (DEEDS[event.key]) DEEDS[event.key]();
+  else return;
+  event.preventDefault();
+});
+$("[data-help]")?.addEventListener("click", DEEDS["?"]);
+
+document.addEventListener("click", (event) => {
+  if (event.target.closest("[data-close]")) event.target.closest("dialog").close();
+  const row = event.target.closest("tr[data-row]");
+  if (row && !event.target.closest("a, button") && !String(getSelection())) {
+    chosen = row.id;
+    showChosen();
+    $("a", row)?.click();
+  }
+});
+
+// --- the curve
+const box = $("#curve");
+const points = { steps: [], losses: [] };
+const looks = { log: false, smooth: false };
+const WEIGHT = 0.9;
+let plot = null;
+
+function smoothed(values) {
+  let mean = null;
+  let weight = 0;
+  return values.map((value) => {
+    if (value === null) return null;
+    mean = WEIGHT * (mean ?? 0) + (1 - WEIGHT) * value;
+    weight = WEIGHT * weight + (1 - WEIGHT);
+    return mean / weight;
+  });
+}
+
+const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+const curveData = () => [points.steps, points.losses, looks.smooth ? smoothed(points.losses) : points.losses.map(() => null)];
+const curveWidth = () => Math.max(box.clientWidth, 100);
+
+function draw() {
+  plot?.destroy();
+  box.replaceChildren();
+  const axis = { stroke: colour("--dim"), grid: { stroke: colour("--soft"), width: 1 }, ticks: { stroke: colour("--edge") } };
+  const number = (value) => (value == null ? "–" : value.toPrecision(4));
+  plot = new uPlot(
+    {
+      width: curveWidth(),
+      height: 240,
+      scales: { x: { time: false }, y: { distr: looks.log ? 3 : 1 } },
+      axes: [{ ...axis, size: 34 }, { ...axis, size: 58 }],
+      series: [
+        { label: "step" },
+        { label: "loss", stroke: colour("--accent"), width: looks.smooth ? 0.75 : 1.6, alpha: looks.smooth ? 0.5 : 1, points: { show: points.steps.length === 1 }, value: (_, value) => number(value) },
+        { label: "smooth", show: looks.smooth, stroke: colour("--ink"), width: 1.8, points: { show: false }, value: (_, value) => number(value) },
+      ],
+      cursor: { drag: { x: true, y: false } },
+    },
+    curveData(),
+    box,
+  );
+}
+
+function onCurve({ whole, steps, losses }) {
+  if (whole) {
+    points.steps = steps;
+    points.losses = losses;
+  } else {
+    points.steps.push(...steps);
+    points.losses.push(...losses);
+  }
+  box.dataset.points = points.steps.length;
+  if (plot && points.steps.length > 2) plot.setData(curveData());
+  else draw();
+}
+
+if (box) {
+  for (const input of $$("[data-curve]")) {
+    input.addEventListener("change", () => {
+      looks[input.dataset.curve] = input.checked;
+      if (points.steps.length) draw();
+    });
+  }
+  new ResizeObserver(() => plot?.setSize({ width: curveWidth(), height: 240 })).observe(box);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => plot && draw());
+}
+
+// --- the log
+const log = $("#log");
+const MOST_LINES = 5000;
+const ask = { host: "", text: "", follow: true };
+
+function fits(line) {
+  return (!ask.host || line.dataset.host === ask.host) && (!ask.text || line.textContent.toLowerCase().includes(ask.text));
+}
+
+function logLine([at, host, attempt, text]) {
+  const line = document.createElement("div");
+  const time = document.createElement("time");
+  const who = document.createElement("b");
+  time.dateTime = at;
+  time.textContent = at.slice(11, 19);
+  who.textContent = attempt > 1 ? `${host}/${attempt}` : host;
+  line.dataset.host = host;
+  line.append(time, who, text);
+  line.hidden = !fits(line);
+  return line;
+}
+
+function onLog({ whole, lines }) {
+  if (whole) log.replaceChildren();
+  $(".empty", log)?.remove();
+  if (!lines.length && !log.childElementCount) {
+    const empty = document.createElement("p");
+    empty.className = "empty";
+    empty.textContent = "Nothing has been printed yet.";
+    log.append(empty);
+    return;
+  }
+  log.append(...lines.map(logLine));
+  const excess = log.childElementCount - MOST_LINES;
+  for (let count = 0; count < excess; count += 1) log.firstElementChild.remove();
+  const hosts = $("#log-host");
+  const known = new Set($$("option", hosts).map((option) => option.value));
+  for (const host of [...new Set(lines.map((line) => line[1]))].sort()) {
+    if (!known.has(host)) hosts.append(new Option(host, host));
+  }
+  if (ask.follow) log.scrollTop = log.scrollHeight;
+}
+
+if (log) {
+  const follow = $('[data-log="follow"]');
+  for (const input of $$("[data-log]")) {
+    input.addEventListener("input", () => {
+      ask[input.dataset.log] = input.type === "checkbox" ? input.checked : input.value.toLowerCase();
+      for (const line of $$("div", log)) line.hidden = !fits(line);
+      if (ask.follow) log.scrollTop = log.scrollHeight;
+    });
+  }
+  // Who scrolls up wants to read; who comes back to the end wants what comes.
+  for (const deed of ["wheel", "touchmove", "keyup"]) {
+    log.addEventListener(deed, () => {
+      ask.follow = follow.checked = log.scrollHeight - log.scrollTop - log.clientHeight < 40;
+    }, { passive: true });
+  }
+}
+
+// --- what comes from the server
+const live = $("#live");
+const NEWS = { curve: onCurve, log: onLog };
+for (const [name, take] of Object.entries(NEWS)) {
+  live?.addEventListener(name, (event) => take(JSON.parse(event.detail.data)));
+}
+
+function onLine(text) {
+  write($("#line"), text);
+}
+
+document.addEventListener("htmx:sse:after:connection", () => onLine(""));
+document.addEventListener("htmx:sse:error", (event) => {
+  onLine(
+    event.detail.status === 403
+      ? "This address is of an earlier `trainyard ui`: open the one that it has printed last"
+      : "`trainyard ui` does not answer: start it again",
+  );
+});
+document.addEventListener("htmx:after:swap", () => {
+  tellTimes();
+  showWanted();
+  showChosen();
+  const dialog = $("#dialog");
+  if (dialog.childElementCount && !dialog.open) dialog.showModal();
+});
+$("#dialog").addEventListener("close", (event) => event.target.replaceChildren());
+
+tellTimes();
+showWanted();
+setInterval(tellTimes, 1000);

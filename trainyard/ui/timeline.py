@@ -1,0 +1,198 @@
+"""A run as a line in time: phases, attempts and hosts as bars, in percent of the line from its beginning until now."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from trainyard.client.execution import State
+from trainyard.client.records import Attempt, Event, Host, RunStatus, elapsed
+from trainyard.core.values.quantities import dollars, span
+
+QUESTIONS = ("Is ", "Did ", "Has ", "Was ", "Are ")
+"""How the states begin that only choose the next one."""
+PHASES = {
+    "Admit": "Plan",
+    "Plan": "Plan",
+    "Wait for a place": "Wait",
+    "Wait for capacity": "Wait",
+    "Launch": "Launch",
+    "AwaitHosts": "Start",
+    "Train": "Train",
+    "Recover": "Recover",
+    "Pause": "Recover",
+    "Retire": "Recover",
+    "Generalize": "Image",
+    "Capture": "Image",
+    "Undo": "Finish",
+    "Release": "Finish",
+    "Conclude": "Finish",
+}
+"""What a person calls a state of `train`; of other workflows and unknown ones their own name."""
+ENDS = ("Succeeded", "Failed")
+MOST_HOSTS = 12
+STEPS = (
+    1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400, 172800, 604800,
+)  # fmt: skip
+"""Seconds between two marks on the axis: people count in these."""
+MOST_MARKS = 6
+TROUBLE = ("warning", "interrupted", "lost", "failed", "hangs")
+"""What is in the names of events that a person wants to see on the line."""
+
+
+@dataclass(frozen=True)
+class Bar:
+    """`kind` is a word for its looks, `label` is written into it, `title` says all."""
+
+    left: float
+    width: float
+    kind: str
+    label: str
+    title: str
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A moment."""
+
+    left: float
+    kind: str
+    title: str
+
+
+@dataclass(frozen=True)
+class Lane:
+    """One row: its name, its bars, and what happened on it."""
+
+    name: str
+    bars: tuple[Bar, ...]
+    marks: tuple[Mark, ...] = ()
+
+
+@dataclass(frozen=True)
+class Line:
+    """`axis` are marks with the time since the beginning; `phases` how long each took in all, in their order; `unseen`
+    how many hosts have no lane."""
+
+    lanes: tuple[Lane, ...]
+    axis: tuple[Mark, ...]
+    phases: tuple[tuple[str, str], ...]
+    unseen: int
+
+
+@dataclass(frozen=True)
+class Scale:
+    """From seconds to percent."""
+
+    begin: datetime
+    end: datetime
+
+    @property
+    def seconds(self) -> float:
+        return max(elapsed(self.begin, self.end).total_seconds(), 1.0)
+
+    def at(self, moment: datetime) -> float:
+        part = elapsed(self.begin, moment).total_seconds() / self.seconds
+        return round(100 * min(max(part, 0.0), 1.0), 3)
+
+    def bar(self, begin: datetime, end: datetime | None, kind: str, label: str, title: str) -> Bar:
+        left, right = self.at(begin), self.at(end or self.end)
+        took = span(elapsed(begin, end or self.end).total_seconds())
+        return Bar(left, round(max(right - left, 0.15), 3), kind, label, f"{title}, {took}")
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """One phase without a break."""
+
+    phase: str
+    begin: datetime
+    end: datetime
+
+
+def line_of(status: RunStatus) -> Line:
+    """Of the run as it is."""
+    scale = Scale(status.execution.started, status.execution.stopped or status.at)
+    stretches = stretches_of(status.states, scale.end)
+    lanes = [Lane("states", tuple(_of_phase(scale, each) for each in stretches))]
+    lanes += (_of_attempt(scale, each, status.timeline) for each in status.attempts)
+    shown = status.hosts[-MOST_HOSTS:]
+    lanes += (_of_host(scale, each, status.timeline, status.at) for each in shown)
+    return Line(tuple(lanes), tuple(_axis(scale)), tuple(_sums(stretches)), len(status.hosts) - len(shown))
+
+
+def stretches_of(states: Sequence[State], end: datetime) -> list[Stretch]:
+    """Phases in their order. A question to EC2 between two waits is part of the wait."""
+    known = [state for state in states if not state.name.startswith(QUESTIONS) and state.name not in ENDS]
+    ends = [state.entered for state in known[1:]] + [end]
+    begun = [
+        Stretch(_phase(state.name), state.entered, left) for state, left in zip(known, ends, strict=False)
+    ]
+    calm = [
+        replace(each, phase="Wait") if each.phase == "Launch" and _in_a_wait(begun, number) else each
+        for number, each in enumerate(begun)
+    ]
+    joined: list[Stretch] = []
+    for each in calm:
+        if joined and joined[-1].phase == each.phase:
+            joined[-1] = replace(joined[-1], end=each.end)
+        else:
+            joined.append(each)
+    return joined
+
+
+def _in_a_wait(begun: Sequence[Stretch], number: int) -> bool:
+    """Before the last one nobody knows what the answer will be: then it counts as what it was until now."""
+    waited = number > 0 and begun[number - 1].phase == "Wait"
+    return waited and all(each.phase == "Wait" for each in begun[number + 1 : number + 2])
+
+
+def _phase(state: str) -> str:
+    return PHASES.get(state.removesuffix(" overdue"), state)
+
+
+def _sums(stretches: Sequence[Stretch]) -> Iterator[tuple[str, str]]:
+    sums: dict[str, float] = {}
+    for each in stretches:
+        sums[each.phase] = sums.get(each.phase, 0.0) + elapsed(each.begin, each.end).total_seconds()
+    return ((phase, span(seconds)) for phase, seconds in sums.items())
+
+
+def _of_phase(scale: Scale, each: Stretch) -> Bar:
+    return scale.bar(each.begin, each.end, f"phase-{each.phase.lower().split()[0]}", each.phase, each.phase)
+
+
+def _of_attempt(scale: Scale, attempt: Attempt, timeline: Sequence[Event]) -> Lane:
+    title = ", ".join(
+        filter(None, (f"attempt {attempt.number}", attempt.pool, attempt.ending, attempt.reason))
+    )
+    label = " · ".join(filter(None, (attempt.ending or "now", attempt.pool)))
+    kind = f"attempt-{attempt.ending or 'now'}"
+    bar = scale.bar(attempt.launched, attempt.ended, kind, label, title)
+    marks = (
+        Mark(scale.at(event.at), "saved", f"checkpoint at step {int(event.detail.get('step') or 0)}")
+        for event in timeline
+        if event.event == "checkpointed" and attempt.launched <= event.at <= (attempt.ended or scale.end)
+    )
+    return Lane(f"attempt {attempt.number}", (bar,), tuple(marks))
+
+
+def _of_host(scale: Scale, host: Host, timeline: Sequence[Event], now: datetime) -> Lane:
+    title = f"{host.instance}, {host.type} in {host.zone}, {host.market}, {dollars(host.dollars(now))}"
+    bar = scale.bar(host.launched, host.ended, f"host-{host.market}", host.type, title)
+    marks = (
+        Mark(scale.at(event.at), "trouble", f"{event.event}: {event.reason}".removesuffix(": "))
+        for event in timeline
+        if event.instance == host.instance and any(word in event.event for word in TROUBLE)
+    )
+    name = host.role or host.instance
+    return Lane(f"{name}, attempt {host.attempt}" if host.attempt > 1 else name, (bar,), tuple(marks))
+
+
+def _axis(scale: Scale) -> Iterator[Mark]:
+    step = next((each for each in STEPS if scale.seconds / each <= MOST_MARKS), STEPS[-1])
+    for second in range(0, int(scale.seconds) + 1, step):
+        left = round(100 * second / scale.seconds, 3)
+        if left <= 96:
+            yield Mark(left, "axis", span(second) if second else "0")
