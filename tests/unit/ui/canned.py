@@ -740,4 +740,4 @@ if __name__ == "__main__":
 
     runs, points, port = (int(word) for word in [*sys.argv[1:], "500", "400", "0"][:3])
     shown = cloud(runs, points)
-    serve(shown.yard, shown.yard(), port, lambda address: print(address, flush=True))
+    serve(shown.yard, shown.yard(), port, lambda address, _: print(address, flush=True))
