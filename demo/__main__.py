@@ -22,7 +22,7 @@ from demo.local import ROOT, Cloud, port_for
 from trainyard.cli import report, screen
 from trainyard.cli.terminal import Phases, console, failed, quote, say
 from trainyard.client import Run, Yard, YardError, source
-from trainyard.client.errors import NotHere, RunFailed, YardNotFound, YardOfAnotherVersion
+from trainyard.client.errors import NotHere, RunFailed
 
 BUILD = ROOT / "build" / "demo"
 SHIPPED_JOB = ROOT / "jobs" / "digits.yaml"
@@ -163,40 +163,27 @@ def leave(cloud: Cloud, *, keep: bool, ours: bool) -> None:
     folder = os.path.relpath(cloud.state)
     if keep and cloud.is_up():
         say("\n[bold]The cloud is still up.[/bold] Look around:")
-        for line in tour(cloud, folder):
+        for line in tour(folder):
             console.print(f"  {line}", markup=False)
     elif ours:
         say("Stopping the local cloud (KEEP=1 leaves it up, with all that is in it)")
         cloud.down()
     elif cloud.is_up():
         say(
-            f"The cloud was up before and still is. To stop it: .venv/bin/python -m localcloud down --state {folder}"
+            f"The cloud was up before and still is. To stop it: .venv/bin/trainyard local down --state {folder}"
         )
 
 
-HOSTS = "Reservations[].Instances[].[InstanceId,State.Name,PrivateIpAddress,Tags[?Key==`trainyard:verdict`]|[0].Value]"
-
-
-def tour(cloud: Cloud, folder: str) -> list[str]:
+def tour(folder: str) -> list[str]:
     """Commands for a person who wants to see for herself."""
-    lines = [
+    return [
         f'export PATH="{ROOT}/.tools/bin:{ROOT}/.venv/bin:$PATH"',
-        f'eval "$(python -m localcloud env --state {folder})"',
-        f"aws ec2 describe-instances --query '{HOSTS}'    # the last: what patrol says of it (docs/patrol.md)",
-        "aws ssm list-command-invocations --details",
+        f'eval "$(trainyard local env --state {folder})"',
+        "trainyard show @last      # and ls, logs, why, get, hosts, cost: trainyard --help",
+        "trainyard init mine && trainyard submit mine/job.yaml",
+        "aws stepfunctions list-state-machines",
+        f"trainyard local down --state {folder}",
     ]
-    try:
-        yard = Yard.find(session=cloud.session())
-        lines += [
-            f"aws stepfunctions get-execution-history --execution-arn {run.arn}" for run in yard.runs()[:1]
-        ]
-        lines += [
-            f"aws s3 ls --recursive s3://{yard.bucket.name}/runs/",
-            f"aws s3 cp yours.yaml s3://{yard.bucket.name}/jobs/yours.yaml    # starts a run",
-        ]
-    except (YardNotFound, YardOfAnotherVersion):
-        pass
-    return [*lines, f"python -m localcloud down --state {folder}"]
 
 
 def _as_interrupt(number: int, frame: FrameType | None) -> None:

@@ -67,10 +67,8 @@ def read_by(job: str) -> list[DataSet]:
 
 
 def upload(bucket: Bucket, job: Path) -> dict[DataSet, list[str]]:
-    """Put the shipped data that the job reads into the bucket, unless the person has her own beside the job file;
-    answers the keys."""
+    """Put the shipped data that the job reads into the bucket; answers the keys."""
     return {
         shipped: bucket.put_folder(shipped.made_in(MADE), shipped.prefix)
         for shipped in read_by(content_of(job).decode(errors="replace"))
-        if not (job.parent / shipped.prefix).is_dir()
     }

@@ -79,12 +79,17 @@ class PersonFault(StrEnum):
     """As a state is entered."""
 
     STOPS_IT = "somebody stops the execution"
+    ASKS_TO_STOP = "somebody asks for the run to save and stop"
+    ASKS_TWICE = "somebody asks twice for the run to save and stop"
     UPLOADS_AGAIN = "the job is uploaded again"
     DELETES_JOB = "the job file is deleted"
     DELETES_CHECKPOINTS = "the checkpoints are deleted"
     DELETES_ROWS = "the run's rows are deleted"
     DELETES_IMAGE = "the image is deregistered"
     TERMINATES_HOST = "somebody terminates a host"
+
+
+ASKS = (PersonFault.ASKS_TO_STOP, PersonFault.ASKS_TWICE)
 
 
 WHATS: dict[Kind, tuple[type[StrEnum], ...]] = {
@@ -95,6 +100,8 @@ WHATS: dict[Kind, tuple[type[StrEnum], ...]] = {
     Kind.STATE: (PersonFault,),
     Kind.POOL: (PoolFault,),
 }
+PERSON = "alice"
+"""Who asks for runs to be stopped."""
 READS = ("get_", "describe_", "list_", "query", "batch_get", "head_")
 ONE_AFTER_ANOTHER = 3
 """Of what is said, asked or tried again and again only the first few are places: what the tenth one meets, the third

@@ -13,7 +13,17 @@ from simulation.aws.dynamodb.values import Item
 from simulation.aws.ec2 import Instance
 from simulation.aws.gateway import Fate
 from simulation.aws.stepfunctions import Execution, Status
-from simulation.faults import BootFault, EventFault, Fault, HostFault, InvocationFault, PersonFault, PoolFault
+from simulation.faults import (
+    ASKS,
+    PERSON,
+    BootFault,
+    EventFault,
+    Fault,
+    HostFault,
+    InvocationFault,
+    PersonFault,
+    PoolFault,
+)
 
 if TYPE_CHECKING:
     from simulation.scenarios import Scenario
@@ -32,8 +42,11 @@ BILL_SECONDS, BILL_SHARE = 90.0, 0.03
 RIGHTLY_REFUSED = ("BakeUnderWay", "SnapshotRefused", "YardFull")
 """Another bake of the family goes on, the host to be imaged is gone or not there yet, or the yard has as many runs as
 it may: nothing was touched."""
+PLANNED = "Planned only"
+"""Where an execution ends of which nobody wanted a run."""
 HAS_HOSTS = ("AwaitHosts", "Train")
 """States of a run that waits neither for capacity nor for its place."""
+SOON = timedelta(minutes=10)
 END = ("ended", "outcome", "error")
 """What a run's row says of its end."""
 
@@ -152,7 +165,7 @@ class Oracle:
             return
         summary = self.yard.summary(run)
         if summary is None:
-            if execution.machine.name.endswith("retire"):
+            if execution.machine.name.endswith("retire") or execution.at == PLANNED:
                 return
             self.breaks(
                 Promise.ONE_END, f"{run} is {execution.status}, and there is no summary that says why"
@@ -168,9 +181,28 @@ class Oracle:
         if self.scenario.gang:
             self._model(execution, summary)
             self._gangs(run)
+            self._stops(execution, summary)
             self._steps(run, summary)
             self._bill(run, summary)
         self._budgets(execution, summary)
+
+    def _stops(self, execution: Execution, summary: Mapping[str, Any]) -> None:
+        """A run that somebody has stopped ends soon and says so, unless its program was faster."""
+        row = self.yard.run_row(execution.name) or {}
+        if summary["outcome"] == "stopped" and "stopping" not in row:
+            self.breaks(Promise.ONE_END, f"{execution.name} says that it was stopped, and nobody has asked")
+        if "stopping" not in row or any(fault.what not in ASKS for fault in self.faults):
+            return
+        if summary["outcome"] not in ("stopped", "succeeded"):
+            self.breaks(Promise.ONE_END, f"{execution.name} was stopped, and ended as {summary['error']}")
+        if summary["outcome"] == "stopped" and PERSON not in summary["reason"]:
+            self.breaks(Promise.ONE_END, f"{execution.name} does not say who has stopped it")
+        took = datetime.fromisoformat(summary["ended"]) - datetime.fromisoformat(row["stopping"])
+        if took > SOON:
+            self.breaks(Promise.ENDS_IN_TIME, f"{execution.name} went on for {took} after it was stopped")
+
+    def _was_asked_to_stop(self, execution: Execution) -> bool:
+        return "stopping" in (self.yard.run_row(execution.name) or {})
 
     def _was_stopped_at_its_end(self) -> bool:
         """By a person, when all that was left to do was to say how it ended."""
@@ -183,7 +215,7 @@ class Oracle:
     def _survival(self, execution: Execution, summary: Mapping[str, Any]) -> None:
         if not all(fault.what in TRAINS_ON for fault in self.faults) or len(self.faults) > 3:
             return
-        if summary["error"] in RIGHTLY_REFUSED:
+        if summary["error"] in RIGHTLY_REFUSED or self._was_asked_to_stop(execution):
             return
         if execution.status is not Status.SUCCEEDED:
             self.breaks(

@@ -192,6 +192,11 @@ class Strikes:
         match what:
             case PersonFault.STOPS_IT:
                 self.world.after(0, lambda: yard.stop(execution))
+            case PersonFault.ASKS_TO_STOP:
+                self.world.after(0, lambda: yard.ask_to_stop(run))
+            case PersonFault.ASKS_TWICE:
+                for seconds in (0, 5):
+                    self.world.after(seconds, lambda: yard.ask_to_stop(run))
             case PersonFault.UPLOADS_AGAIN:
                 yard.upload_again()
             case PersonFault.DELETES_JOB:

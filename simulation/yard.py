@@ -13,6 +13,7 @@ from typing import Any
 from greenlet import GreenletExit
 
 from lambdas.aws.clients import THROTTLED
+from lambdas.core.edges.events import OF_PEOPLE
 from simulation.aws.api import ACCOUNT, PARTITION, REGION, Caller, ServiceError
 from simulation.aws.botocore_door import DOOR
 from simulation.aws.cloudwatch import CloudWatch
@@ -28,7 +29,7 @@ from simulation.aws.s3 import S3, Version
 from simulation.aws.ssm import Ssm
 from simulation.aws.stepfunctions import Execution, Status, StepFunctions
 from simulation.aws.sts import Sts
-from simulation.faults import ONE_AFTER_ANOTHER, READS, Kind, Plan
+from simulation.faults import ONE_AFTER_ANOTHER, PERSON, READS, Kind, Plan
 from simulation.hosts.machines import Machines
 from simulation.hosts.surroundings import CommandEnd, Host
 from simulation.template import YardTemplate
@@ -337,6 +338,17 @@ class Yard:
 
     def stop(self, execution: Execution) -> None:
         self.ask("stepfunctions", "stop_execution", executionArn=execution.arn)
+
+    def ask_to_stop(self, run: str) -> None:
+        """So that it saves."""
+        bus, source = self.template.bus.name, f"{OF_PEOPLE}{PERSON}"
+        entry = {
+            "EventBusName": bus,
+            "Source": source,
+            "DetailType": "stop",
+            "Detail": json.dumps({"run": run}),
+        }
+        self.ask("events", "put_events", Entries=[entry])
 
     def ask(self, service: str, operation: str, **request: Any) -> dict[str, Any]:
         """As the person whose account it is."""

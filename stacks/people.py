@@ -7,6 +7,7 @@ import aws_cdk as cdk
 from aws_cdk import aws_ssm as ssm
 from constructs import Construct
 
+from lambdas.core.edges.events import OF_PEOPLE
 from lambdas.core.patrol import hold
 from stacks.constructs import permissions
 from stacks.constructs.names import by_name
@@ -20,7 +21,9 @@ from trainyard.core.model import submitter
 BY_NAME = "Of this yard, by its name: executions, logs and versions come into being later."
 ALL_RUNS = ("train", "launch", "snapshot", "bake", "retire")
 READ = ("runs/", "jobs/", "images/", "programs/", "data/")
-OWN_JOBS = tuple(f"{submitter.FOLDER}${{{key}}}/" for key in ("aws:username", "aws:userid"))
+KNOWN_BY = ("aws:username", "aws:userid")
+"""What IAM knows users of the account and sessions of roles by."""
+OWN_JOBS = tuple(f"{submitter.FOLDER}${{{key}}}/" for key in KNOWN_BY)
 """Where IAM holds users of the account and sessions of roles to their own names: by it the yard knows who asked."""
 UPLOADED = (*OWN_JOBS, "programs/", "data/")
 
@@ -92,12 +95,10 @@ class PeopleStack(cdk.Stack):
             "cloudwatch:ListMetrics",
         )
         permissions.anywhere(policy, "ssm:DescribeParameters")
-        for parameter in (
-            self._settings.image_parameter,
-            self._settings.previous_image_parameter,
-            self._settings.yard_parameter,
-        ):
-            permissions.read_parameters(policy, parameter, "ssm:GetParameter", "ssm:GetParameterHistory")
+        settings = self._settings
+        told = (settings.image_parameter, settings.previous_image_parameter, settings.yard_parameter)
+        parameters = [permissions.parameter(name) for name in told]
+        permissions.allow(policy, ["ssm:GetParameter", "ssm:GetParameterHistory"], parameters)
         permissions.read_objects(policy, bucket, *READ)
         permissions.list_objects(policy, bucket, *READ)
         permissions.use_ledger(policy, self._storage.table, "GetItem", "Query")
@@ -130,6 +131,9 @@ class PeopleStack(cdk.Stack):
         permissions.keep_secrets(policy, self._settings.yard)
         self._start(policy, "launch", "snapshot")
         self._stop(policy, "train", "launch", "snapshot")
+        bus = by_name(self, "events", f"event-bus/{self._settings.yard}")
+        theirs = [f"{OF_PEOPLE}${{{key}}}" for key in KNOWN_BY]
+        permissions.allow(policy, ["events:PutEvents"], [bus], {"StringEquals": {"events:source": theirs}})
 
     def _operate(self, policy: PeoplesPolicy) -> None:
         bucket, yard = self._storage.bucket, self._settings.yard

@@ -54,7 +54,7 @@ class TrainingStack(cdk.Stack):
         )
         Launch(self, factory, network, train=self.train, release=images.release)
         Submit(self, factory, queue, train=self.train, bake=images.bake)
-        Signal(self, factory, queue, bus, host=host)
+        Signal(self, factory, queue, bus, host=host, train=self.train)
         needed = list(self.node.children)
         prepare = Prepare(self, factory, bake=images.bake)
         workflows = workflows_of(images, self)

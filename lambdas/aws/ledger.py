@@ -96,7 +96,7 @@ def run_row(
     run: str,
     values: RunUpdate,
     *,
-    unless: Literal["created", "cut_short", "ended"] | None = None,
+    unless: Literal["created", "cut_short", "stopping", "ended"] | None = None,
     waits: bool = True,
 ) -> Write:
     """`waits`: whether it may go on waiting; else what it has waited for is over, and goes from the row."""
@@ -135,7 +135,7 @@ def attempt_row(
     attempt: int,
     values: AttemptUpdate,
     *,
-    unless: Literal["ending", "gang_ready", "asked", "capped"] | None = None,
+    unless: Literal["ending", "gang_ready", "asked", "asked_to_stop", "capped"] | None = None,
 ) -> Write:
     return Write(f"run#{run}", f"attempt#{attempt:04d}", values, unless=unless)
 

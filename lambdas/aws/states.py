@@ -24,6 +24,13 @@ def start(machine: str, name: str, execution_input: Mapping[str, Any]) -> bool:
     return started is not None
 
 
+def stop(arn: str, trouble: Trouble) -> bool:
+    """Stop this execution, which then runs no Catch; False when it is over already."""
+    ask = client("stepfunctions").stop_execution
+    given = {"error": trouble.error, "cause": trouble.reason}
+    return unless(["ExecutionDoesNotExist"], ask, executionArn=arn, **given) is not None
+
+
 def is_over(arn: str) -> bool:
     """Whether this execution has ended, however."""
     return over_since(arn) is not None

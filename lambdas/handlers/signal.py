@@ -1,4 +1,4 @@
-"""Signal: every event about a live attempt, from its hosts, from AWS and from patrol. Brings task tokens back.
+"""Signal: every event about a live attempt, from its hosts, people, AWS and patrol. Brings task tokens back.
 
 An event about somebody else's instance, or about a run that is over, is logged and ignored. An access error
 met on the way ends the run with that error: nobody waits for an event to be retried.
@@ -16,6 +16,7 @@ from lambdas.core.edges.events import (
     Event,
     FromHost,
     FromPatrol,
+    FromPerson,
     Handled,
     ImageState,
     InstanceState,
@@ -26,12 +27,13 @@ from lambdas.steps import attempts
 from lambdas.steps.access_denied import end_denied
 from lambdas.steps.entry_point import entry_point, parse
 from lambdas.steps.observability import clock, is_about, logger, measure
-from lambdas.steps.signals import from_aws, from_hosts, from_patrol
+from lambdas.steps.signals import from_aws, from_hosts, from_patrol, from_people
 from lambdas.steps.signals.context import SignalContext
 from trainyard.core.model.errors import AccessDenied, Misconfigured
 from trainyard.core.model.metrics import Metric
+from trainyard.core.values import wire
 
-News = FromHost | FromPatrol | events.AwsNews
+News = FromHost | FromPatrol | FromPerson | events.AwsNews
 NOT_OURS = Handled(result="nothing of ours")
 
 
@@ -63,6 +65,8 @@ def _read(event: Event) -> News | None:
     """What the event says; None for what is no news that anybody here knows."""
     if sender := events.sender_of(event.source):
         return _from_host(sender, event)
+    if events.person_of(event.source):
+        return _from_person(event)
     if event.source == events.OF_PATROL:
         return parse(FromPatrol, event.detail, of="signal")
     kind = events.AWS_NEWS.get(event.detail_type)
@@ -81,6 +85,14 @@ def _from_host(sender: str, event: Event) -> FromHost | None:
     return signal
 
 
+def _from_person(event: Event) -> FromPerson | None:
+    """What somebody types is no fault of the yard's."""
+    if wrong := wire.faults(FromPerson, event.detail):
+        logger.warning("%s is ignored: %s", event.detail_type, "; ".join(wrong))
+        return None
+    return wire.from_json(FromPerson, event.detail)
+
+
 def _count_forged(what: str) -> None:
     logger.error("%s: nothing was done", what)
     measure(Metric.FORGED_SIGNALS, what=what)
@@ -94,6 +106,9 @@ def _context(news: News, word: str, yard: SignalSettings, ledger: Ledger) -> Sig
         if isinstance(news, FromHost) and word != "hold" and not _is_of_its_run(news, ledger):
             return None
         return SignalContext(yard, ledger, news.run, news.attempt)
+    if isinstance(news, FromPerson):
+        is_about(news.run)
+        return SignalContext(yard, ledger, news.run, 1)
     noun, name = from_aws.about(news)
     owner = ledger.owner(noun, name)
     if owner is None:
@@ -119,6 +134,9 @@ def _handle(context: SignalContext, news: News, event: Event, now: datetime) -> 
             return from_hosts.handle(context, event.detail_type, news, now)
         case FromPatrol():
             return from_patrol.handle(context, event.detail_type, now)
+        case FromPerson():
+            by = events.person_of(event.source) or ""
+            return from_people.handle(context, event.detail_type, by, now)
         case SpotWarning() | InstanceState() | ImageState() | CommandStatus():
             return from_aws.handle(context, news, event.time or now, now)
         case _:

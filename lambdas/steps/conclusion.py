@@ -9,14 +9,14 @@ from lambdas.aws import s3
 from lambdas.aws.ledger import AlreadyWrittenError, Ledger, Write, event_row, no_open_row, run_row
 from lambdas.core.capacity.cost import bill
 from lambdas.core.edges.conclude import Concluded, ConcludeInput, NotConcluded
-from lambdas.core.run import outcome, steps
+from lambdas.core.run import outcome, steps, stopping
 from lambdas.core.run.outcome import Conclusion, Outcome
 from lambdas.core.run.records import AttemptUpdate, Records, RunUpdate
 from lambdas.core.run.summary import RunFacts
 from lambdas.steps import admission, attempts
 from lambdas.steps.observability import clock, logger, measure, note
 from trainyard.core.model import timeline
-from trainyard.core.model.errors import AccessDenied, TrainyardError
+from trainyard.core.model.errors import AccessDenied, Stopped, TrainyardError
 from trainyard.core.model.metrics import Metric
 from trainyard.core.values import wire
 from trainyard.core.values.lazy import dataclass
@@ -82,7 +82,7 @@ class RunEnd(RunFacts):
 
     def count(self) -> None:
         """For CloudWatch, by whoever has written when the run ended."""
-        if self.row and self.row.cut_short:
+        if self.row and self.row.cut_short and self.conclusion.outcome is not Outcome.STOPPED:
             measure(Metric.RUNS_CUT_SHORT)
         lost = steps.seconds_lost(self.attempts) if self.row and self.row.kind == "train" else 0.0
         if lost:
@@ -108,6 +108,8 @@ def end_of(
     records = ledger.read(run)
     last = given.outcome
     how = outcome.conclude(last.kind, error=last.error, cause=last.cause, reason=last.reason)
+    if given.cut_short and records and records.run.stopping:
+        how = outcome.conclude("error", error=Stopped.__name__, reason=stopping.reason(records))
     end = RunEnd(
         run=run,
         bucket=bucket_name,

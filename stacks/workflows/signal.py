@@ -4,14 +4,18 @@ import aws_cdk as cdk
 from aws_cdk import aws_events as events
 from constructs import Construct
 
-from lambdas.core.edges.events import OF_HOSTS
+from lambdas.core.edges.events import OF_HOSTS, OF_PEOPLE
 from lambdas.core.patrol import hold
 from stacks.constructs import permissions
 from stacks.constructs.events import DeadLetterQueue, rule
 from stacks.constructs.function import FunctionFactory
 from stacks.constructs.permissions.hosts import command_hosts, mark_hosts
+from stacks.constructs.workflow import Workflow
 from stacks.documents import Document
 from stacks.workflows.train.host import RunRole, TrainingHost
+
+OWN = ("HostSignal", "PersonAsks")
+"""The rules of the yard's own bus."""
 
 
 class Signal(Construct):
@@ -25,6 +29,7 @@ class Signal(Construct):
         bus: events.IEventBus,
         *,
         host: TrainingHost,
+        train: Workflow,
     ) -> None:
         super().__init__(scope, "Signal")
         yard = factory.settings.yard
@@ -37,6 +42,7 @@ class Signal(Construct):
         permissions.anywhere(
             role, "ssm:DescribeInstanceInformation", "ssm:ListCommandInvocations", "ec2:DescribeInstances"
         )
+        train.machine.stop_executions(role)
         command_hosts(role, stop.document_arn, yard)
         mark_hosts(role, yard, hold.TAG)
         permissions.read_objects(role, factory.bucket, "runs/")
@@ -51,14 +57,15 @@ class Signal(Construct):
                 dead_letter_queue=queue,
                 description=description,
                 pattern=pattern,
-                bus=bus if name == "HostSignal" else None,
+                bus=bus if name in OWN else None,
             )
 
 
 def _reports(yard: str) -> list[tuple[str, str, events.EventPattern]]:
-    """By the rule's name. Hosts report on the yard's own bus, AWS on the account's."""
+    """By the rule's name. Hosts report and people ask on the yard's own bus, AWS reports on the account's."""
     return [
         ("HostSignal", "A host reports how it is", events.EventPattern(source=events.Match.prefix(OF_HOSTS))),
+        ("PersonAsks", "A person stops a run", events.EventPattern(source=events.Match.prefix(OF_PEOPLE))),
         (
             "SpotInterruption",
             "EC2 takes a spot host back in two minutes",

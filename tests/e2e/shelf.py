@@ -100,7 +100,7 @@ def waiting_run(runs: Runs, image: str) -> Iterator[str]:
         runs.until("it is planned", lambda: run.json("plan.json"))
         yield run.id
     finally:
-        run.stop()
+        run.stop(now=True)
         runs.until("it is over", lambda: run.summary)
 
 

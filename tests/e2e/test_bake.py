@@ -163,7 +163,7 @@ def test_a_bake_stopped_by_hand_while_ec2_makes_its_image_leaves_nothing(runs: R
     run = start(runs, recipe=recipe(runs, "stopped"))
     until_state(runs, run, "Capture")
     runs.until("the image", lambda: made_by(runs, run.id))
-    run.stop()
+    run.stop(now=True)
     summary = runs.until("the summary", lambda: run.summary)
     assert (summary["outcome"], summary["error"]) == ("failed", "Aborted")
     runs.until("no image", lambda: made_by(runs, run.id) == [])

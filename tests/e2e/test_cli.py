@@ -128,6 +128,10 @@ def test_a_day_with_the_command(shell: Shell) -> None:
     assert shell.knows("yard", "status")["runs"] == [other["run"]]
     assert shell.knows("image", "ls")[0]["standing"] == "current"
 
+    # One that is stopped saves first, and another goes on from there.
+    assert shell.knows("stop", other["run"])["kind"] == "stopped"
+    assert shell.knows("ls", "-n", "1")[0]["outcome"] == "stopped"
+
     # Errors: a line each, and the exit code that says which sort.
     code, _, err = shell.done("why", "mine-")
     assert (code, run in err, other["run"] in err) == (4, True, True)

@@ -166,7 +166,7 @@ def test_a_snapshot_that_is_stopped_by_hand_leaves_the_host_as_it_was(runs: Runs
         run = runs.yard.start("snapshot", {"instance": made["instance"], "then": "terminate"})
         runs.until("the image is asked for", lambda: made_by(runs, run.id))
         time.sleep(1)
-        run.stop()
+        run.stop(now=True)
         runs.until("no image is left", lambda: made_by(runs, run.id) == [])
         summary = runs.until("it is concluded", lambda: run.summary)
         assert (summary["outcome"], summary["error"], summary["image"]) == ("failed", "Aborted", None)

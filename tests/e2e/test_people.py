@@ -9,8 +9,8 @@ import pytest
 
 from tests.e2e.runs import Runs
 from trainyard.client import Yard
-from trainyard.client.errors import Denied
-from trainyard.client.identity import jobs_folder
+from trainyard.client.errors import Denied, NotPlanned
+from trainyard.client.identity import event_source, jobs_folder
 from trainyard.client.session import Session
 
 POLICIES = {"viewer": ("Viewer",), "user": ("User",), "operator": ("User", "Operator")}
@@ -56,6 +56,8 @@ def test_a_user_trains_what_a_viewer_sees_and_an_operator_ends_a_host_of(
     (listed,) = (each for each in people["viewer"].list() if each.id == run.id)
     assert (listed.submitter, listed.name) == ("user", "of-a-user")
     with pytest.raises(Denied, match="states:StopExecution"):
+        seen.stop(now=True)
+    with pytest.raises(Denied, match="events:PutEvents"):
         seen.stop()
     ((host, tags),) = (
         (each["InstanceId"], {tag["Key"]: tag["Value"] for tag in each["Tags"]})
@@ -72,6 +74,42 @@ def test_a_user_trains_what_a_viewer_sees_and_an_operator_ends_a_host_of(
     assert finished.summary["submitter"] == "user"
 
 
+def test_a_user_stops_a_run_that_saves_and_says_who(
+    runs: Runs, people: dict[str, Yard], tmp_path: Path
+) -> None:
+    file = tmp_path / "to-be-stopped.json"
+    steps = {"args": {"steps": 400}}
+    file.write_text(
+        json.dumps(runs.job("to-be-stopped", cluster={"strategy": "single", "workers": 1}, program=steps))
+    )
+    run = people["user"].submit(file)
+    runs.until("a checkpoint in the bucket", lambda: runs.checkpoint_of(run))
+    for _ in range(2):
+        run.stop()
+    summary = run.wait(240, every=0.5).summary
+    assert (summary["outcome"], summary["error"]) == ("stopped", "Stopped"), run.why()
+    assert "user has stopped the run after step" in summary["reason"]
+    assert f"checkpoints.resume: {run.id}" in summary["reason"]
+    assert run.execution.status == "FAILED"
+    run.stop()
+    assert run.summary == summary
+
+
+def test_a_user_plans_a_job_of_which_no_run_comes(
+    runs: Runs, people: dict[str, Yard], tmp_path: Path
+) -> None:
+    file = tmp_path / "to-be-planned.json"
+    file.write_text(json.dumps(runs.job("to-be-planned", cluster={"strategy": "single", "workers": 1})))
+    found = people["user"].plan(file)
+    assert found.pools
+    assert (found.gang, found.image) == (1, people["user"].image())
+    assert not [each for each in people["user"].list() if each.name == "to-be-planned"]
+    nowhere = {"source": "s3://BUCKET/programs/nowhere.tar.gz"}
+    file.write_text(json.dumps(runs.job("to-be-planned", program=nowhere)))
+    with pytest.raises(NotPlanned, match=r"(?s)JobRefused: .*program.source"):
+        people["user"].plan(file)
+
+
 def upload(key: str) -> Callable[[Yard], object]:
     return lambda yard: yard.bucket.put(key, b"{}")
 
@@ -80,6 +118,11 @@ def start(workflow: str) -> Callable[[Yard], object]:
     return lambda yard: yard.session.client("stepfunctions").start_execution(
         stateMachineArn=yard.workflows[workflow], input="{}"
     )
+
+
+def ask_to_stop(yard: Yard, source: str) -> object:
+    entry = {"EventBusName": yard.bus, "Source": source, "DetailType": "stop", "Detail": '{"run": "nobody"}'}
+    return yard.session.client("events").put_events(Entries=[entry])
 
 
 def row(yard: Yard) -> object:
@@ -119,6 +162,13 @@ DEEDS: list[tuple[str, Callable[[Yard], object], set[str]]] = [
     ("upload a recipe", upload("images/broken.json"), {"operator"}),
     ("write what a run says", upload("runs/mine/summary.json"), set()),
     ("start a run by hand", start("train"), {"operator"}),
+    (
+        "ask for a run to stop",
+        lambda yard: ask_to_stop(yard, event_source(yard.session)),
+        {"user", "operator"},
+    ),
+    ("ask so as somebody else", lambda yard: ask_to_stop(yard, "trainyard.people/root"), set()),
+    ("speak as a host", lambda yard: ask_to_stop(yard, "trainyard.host/AROA:i-1"), set()),
     ("launch", start("launch"), {"user", "operator"}),
     ("bake", start("bake"), {"operator"}),
     ("write the ledger", row, set()),

@@ -83,7 +83,7 @@ def test_a_job_file_starts_a_run_a_recipe_a_bake_and_other_objects_nothing(
     assert "Submit" in target(rule)
 
 
-def test_signal_gets_events_of_hosts_spot_instances_images_and_commands(yard: Assembly) -> None:
+def test_signal_gets_events_of_hosts_people_spot_instances_images_and_commands(yard: Assembly) -> None:
     found = {
         str(word)
         for rule in on_events(yard)
@@ -94,6 +94,7 @@ def test_signal_gets_events_of_hosts_spot_instances_images_and_commands(yard: As
     }
     assert found == {
         "{'prefix': 'trainyard.host/'}",
+        "{'prefix': 'trainyard.people/'}",
         "EC2 Spot Instance Interruption Warning",
         "EC2 Instance State-change Notification",
         "EC2 AMI State Change",
@@ -150,10 +151,12 @@ def test_what_cleans_up_knows_whose_run_it_was(yard: Assembly) -> None:
             assert "detail-executionArn" in given, rule.name
 
 
-def test_only_events_of_hosts_are_taken_from_the_yards_bus(yard: Assembly) -> None:
-    on_bus = [rule for rule in on_events(yard) if "EventBusName" in rule.properties]
-    (rule,) = on_bus
-    assert rule.properties["EventPattern"] == {"source": [{"prefix": "trainyard.host/"}]}
+def test_only_events_of_hosts_and_people_are_taken_from_the_yards_bus(yard: Assembly) -> None:
+    on_bus = [
+        rule.properties["EventPattern"] for rule in on_events(yard) if "EventBusName" in rule.properties
+    ]
+    sources = [{"prefix": "trainyard.host/"}, {"prefix": "trainyard.people/"}]
+    assert sorted(map(str, on_bus)) == sorted(str({"source": [each]}) for each in sources)
 
 
 def test_patterns_stay_within_eventbridges_limit(yard: Assembly) -> None:

@@ -15,6 +15,9 @@ from trainyard.client.deployment import AS_TOLD
 PAGE = Path(__file__).parents[2] / "docs" / "permissions.md"
 PEOPLE = ("viewer", "user", "operator")
 YARD = "trainyard"
+SPEAKS_FOR_ITSELF = {
+    "StringEquals": {"events:source": ["trainyard.people/${aws:username}", "trainyard.people/${aws:userid}"]}
+}
 MOST_CHARACTERS = 6144
 """Of a managed policy, without white space."""
 
@@ -62,7 +65,8 @@ def test_each_may_what_those_before_may(yard: Assembly) -> None:
 def test_nobody_touches_what_the_yard_says_of_runs_or_what_it_is_made_of(yard: Assembly, who: str) -> None:
     for each in permissions(yard, who):
         service, _, name = each.action.partition(":")
-        assert service not in ("iam", "lambda", "kms", "events", "sns"), each
+        assert service not in ("iam", "lambda", "kms", "sns"), each
+        assert service != "events" or (name, each.when) == ("PutEvents", SPEAKS_FOR_ITSELF), each
         assert not (service == "dynamodb" and name not in ("GetItem", "Query")), each
         changes = service == "ssm" and name.startswith(("Put", "Delete", "Send"))
         assert not changes or each.resource.endswith(f":parameter/{YARD}/secrets/*"), each

@@ -356,6 +356,18 @@ def test_no_host_writes_what_the_yard_says_of_a_run_or_what_another_says(yard: A
     assert [each for each in own if fnmatch("runs/mine/attempts/1/words/AROAHOST:i-1.json", each)]
 
 
+def test_signal_alone_stops_executions_and_those_of_train(yard: Assembly) -> None:
+    stop = [
+        (role, each.resource)
+        for role in yard.roles
+        for each in yard.permissions(role)
+        if each.action == "states:StopExecution"
+    ]
+    ((role, resource),) = stop
+    assert role == yard.role_of("signal")
+    assert resource.endswith(f":execution:{YARD}-train:*")
+
+
 def test_signal_writes_orders_and_credentials_and_nothing_else_into_the_bucket(yard: Assembly) -> None:
     written = {each.resource.split("/", 1)[1] for each in of(yard, "signal", "s3:PutObject")}
     assert written == {"runs/*/order.json*", "credentials/*"}

@@ -310,7 +310,7 @@ def bake_meanwhile(runs: Runs, name: str) -> Seen:
         runs.until("the lock", lambda: _rows(first, "run", "recipe"))
         return _seen(runs, _bake(runs, name))
     finally:
-        first.stop()
+        first.stop(now=True)
         runs.until("no builder", lambda: not living(runs, first.id))
 
 
@@ -388,7 +388,7 @@ def snapshot_of_run(runs: Runs, name: str) -> Seen:
     try:
         return _snapshot(runs, name, {"run": run.id})
     finally:
-        run.stop()
+        run.stop(now=True)
         runs.until("no host", lambda: not living(runs, run.id))
 
 
@@ -579,7 +579,7 @@ def _seen(runs: Runs, run: Run, seconds: float = 150) -> Seen:
     try:
         execution = runs.finish(run, seconds).execution
     except StillRunning as error:
-        run.stop()
+        run.stop(now=True)
         history = [event["type"] for event in run.history][-3:]
         return Seen("RUNNING", f"{error} {history}", {}, run.id, run.why())
     return Seen(execution.status, f"{execution.error}: {execution.cause}", run.summary, run.id, run.why())

@@ -64,11 +64,23 @@ def test_what_fetches_the_software_is_what_hosts_have() -> None:
     assert locks.pins(lock_of("requirements-bootstrap.txt")) <= locks.pins(lock_of("requirements-host.txt"))
 
 
+def is_later(node: ast.AST) -> bool:
+    """What types alone need, or who asks a module for a name that it does not have yet."""
+    match node:
+        case ast.If(test=ast.Name(id="TYPE_CHECKING")) | ast.FunctionDef(name="__getattr__"):
+            return True
+    return False
+
+
 def imported(file: Path, seen: set[Path]) -> set[str]:
     """The top-level names that are neither ours nor Python's, of this file and of all of ours that it imports."""
     seen.add(file)
     found: set[str] = set()
-    for node in ast.walk(ast.parse(file.read_text())):
+    tree = ast.parse(file.read_text())
+    later = {inner for node in ast.walk(tree) if is_later(node) for inner in ast.walk(node)}
+    for node in ast.walk(tree):
+        if node in later:
+            continue
         match node:
             case ast.Import(names=names):
                 modules = [each.name for each in names]

@@ -11,11 +11,25 @@ from trainyard.cli.commands import (
     local,
     looking,
     page,
+    planning,
     steering,
     yards,
 )
 
 app = group("Job file in, trained TensorFlow model out, and no GPU runs for nothing.")
 root(app)
-for drawer in (jobs, listing, looking, steering, comparing, hosts, images, page, doctor, yards, local):
+for drawer in (
+    jobs,
+    planning,
+    listing,
+    looking,
+    steering,
+    comparing,
+    hosts,
+    images,
+    page,
+    doctor,
+    yards,
+    local,
+):
     drawer.register(app)

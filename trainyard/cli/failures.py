@@ -43,6 +43,8 @@ CODES = {
     "StillRunning": Code.RUN_FAILED,
     "NoRegion": Code.USAGE,
     "FileUnreadable": Code.USAGE,
+    "RunRefused": Code.REFUSED,
+    "NotPlanned": Code.REFUSED,
     "JobRefused": Code.REFUSED,
     "HostsRunning": Code.REFUSED,
     "RunsRunning": Code.REFUSED,
@@ -60,6 +62,7 @@ CODES = {
     "Denied": Code.DENIED,
     "NoCredentials": Code.DENIED,
     "NoAnswer": Code.NO_ANSWER,
+    "NotTaken": Code.NO_ANSWER,
 }
 """By the class of the error (trainyard.client.errors)."""
 

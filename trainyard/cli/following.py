@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 import typer
@@ -12,6 +13,8 @@ from trainyard.cli.failures import Code
 if TYPE_CHECKING:
     from trainyard.cli.options import Options
     from trainyard.client import Run
+
+LOOK_SECONDS = 1.0
 
 
 def begun(options: Options, run: Run, *, detach: bool, sent: tuple[str, ...] = ()) -> None:
@@ -45,17 +48,42 @@ def follow(options: Options, run: Run) -> None:
             terminal.answer_line(report.as_json(status))
         run.result()
         return
+    if options.quiet:
+        run.result()
+        return
     status = screen.show(run.follow())
     run.result()
-    if not options.quiet:
-        report.ended(run, status)
+    report.ended(run, status)
+
+
+def until_over(options: Options, run: Run) -> None:
+    """Wait for the end of a run that was asked to stop. Ctrl-C leaves it to that."""
+    try:
+        if options.quiet or not terminal.beside.is_terminal:
+            run.wait()
+            return
+        with terminal.beside.status(f"{run.id} saves and leaves ...") as spinner:
+            while not run.execution.is_over:
+                states = run.states
+                spinner.update(f"{run.id} saves and leaves: {states[-1].name if states else 'Starting'}")
+                time.sleep(LOOK_SECONDS)
+    except KeyboardInterrupt:
+        terminal.hint(f"\n{run.id} is asked to stop. How it ended: trainyard why {run.id}")
+        raise typer.Exit(Code.INTERRUPTED) from None
+
+
+def asked_to_stop(options: Options, run: Run) -> None:
+    if options.is_json:
+        terminal.answer({"run": run.id, "kind": "stopping", "says": []})
+    else:
+        terminal.console.print(f"{run.id} is asked to stop.", markup=False)
 
 
 def left_alone(run: Run) -> None:
     """Ctrl-C ends the looking, not the run."""
-    terminal.hint(
-        f"\n{run.id} goes on. Come back: trainyard show {run.id} --watch; end it: trainyard stop {run.id}"
-    )
+    terminal.hint(f"\n{run.id} goes on.")
+    terminal.hint(f"Come back: trainyard show {run.id} --watch")
+    terminal.hint(f"End it:    trainyard stop {run.id}")
     raise typer.Exit(Code.INTERRUPTED)
 
 

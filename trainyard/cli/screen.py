@@ -51,7 +51,7 @@ def show_states(run: Run, every: float = 1.0, *, quiet: bool = False) -> None:
     with console.status("bake ...") as spinner:
         while True:
             over, states = run.execution.is_over, run.states
-            for state in states[shown:]:
+            for state in (each for each in states[shown:] if not each.name.startswith(QUESTIONS)):
                 say(f"  {state.entered:%H:%M:%S} {state.name}")
             if over:
                 return

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from importlib import metadata
 from pathlib import Path
 
 import typer
@@ -16,12 +16,12 @@ from trainyard.client.errors import NotHere
 
 
 @contextmanager
-def serving(folder: Path, port: int) -> Iterator[Callable[[], bool]]:
-    """TensorBoard on loopback while the block lasts, which is told whether it still serves. Raises NotHere; ends the
-    command with its exit code where it ended by itself."""
+def serving(words: Sequence[str], folder: Path, port: int) -> Iterator[Callable[[], bool]]:
+    """TensorBoard, started by these words, on loopback while the block lasts, which is told whether it still serves.
+    Ends the command with its exit code where it ended by itself."""
     arguments = ["--logdir", str(folder), "--host", "127.0.0.1", "--port", str(port)]
     process = subprocess.Popen(
-        [*_command(), *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+        [*words, *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
     )
     try:
         yield lambda: process.poll() is None
@@ -32,9 +32,13 @@ def serving(folder: Path, port: int) -> Iterator[Callable[[], bool]]:
         process.wait()
 
 
-def _command() -> list[str]:
-    if importlib.util.find_spec("tensorboard"):
-        return [sys.executable, "-m", "tensorboard.main"]
-    if found := shutil.which("tensorboard"):
-        return [found]
-    raise NotHere("TensorBoard is not installed", "the command tb starts it", "pip install tensorboard")
+def command() -> list[str]:
+    """What starts it. Raises NotHere."""
+    try:
+        metadata.distribution("tensorboard")
+    except metadata.PackageNotFoundError:
+        if found := shutil.which("tensorboard"):
+            return [found]
+        means, step = "the command tb starts it", "pip install tensorboard"
+        raise NotHere("TensorBoard is not installed", means, step) from None
+    return [sys.executable, "-m", "tensorboard.main"]

@@ -183,6 +183,16 @@ def note(line: str) -> None:
     beside.print(line, markup=False, style="dim", soft_wrap=False)
 
 
+@contextmanager
+def busy(doing: str, quiet: bool) -> Iterator[None]:
+    """Something turns while the block lasts, in a terminal."""
+    if quiet or not beside.is_terminal:
+        yield
+        return
+    with beside.status(doing):
+        yield
+
+
 def quote(text: str) -> None:
     """Lines of another program, as they are."""
     for line in printable(text).splitlines():

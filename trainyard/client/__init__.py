@@ -12,6 +12,7 @@ It prints nothing, and raises errors of one tree (trainyard.client.errors).
 from trainyard.client.errors import YardError
 from trainyard.client.execution import Execution, State
 from trainyard.client.listing import ListedRun, Waiting
+from trainyard.client.plan import JobPlan, LeftOut, Pool
 from trainyard.client.records import Event, Host, Progress, RunStatus
 from trainyard.client.run import Run
 from trainyard.client.session import Session
@@ -21,7 +22,10 @@ __all__ = [
     "Event",
     "Execution",
     "Host",
+    "JobPlan",
+    "LeftOut",
     "ListedRun",
+    "Pool",
     "Progress",
     "Run",
     "RunStatus",

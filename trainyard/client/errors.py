@@ -90,12 +90,24 @@ class RunNotStarted(YardError):
     """An upload started no run."""
 
 
+class NotPlanned(YardError):
+    """The job would be refused, or no pool could have its hosts; with every reason."""
+
+
+class NotTaken(YardError):
+    """The yard was asked for something, and did not hear of it."""
+
+
 class StillRunning(YardError):
     """The run takes longer than one wanted to wait."""
 
 
 class RunFailed(YardError):
     """The run has failed, was refused or was stopped; with its own reason."""
+
+
+class RunRefused(RunFailed):
+    """The run was refused before anything was launched; with every reason."""
 
 
 class HostsRunning(YardError):

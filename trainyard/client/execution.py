@@ -27,6 +27,7 @@ class Execution:
     stopped: datetime | None
     error: str
     cause: str
+    output: str = ""
 
     @classmethod
     def of(cls, described: dict[str, Any]) -> Self:
@@ -38,6 +39,7 @@ class Execution:
             stopped=described.get("stopDate"),
             error=described.get("error", ""),
             cause=described.get("cause", ""),
+            output=described.get("output", ""),
         )
 
     @property

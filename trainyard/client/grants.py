@@ -31,6 +31,7 @@ LOWEST: Mapping[str, tuple[str, ...]] = {
         "states:ListExecutions",
     ),
     "user": (
+        "events:PutEvents",
         "s3:AbortMultipartUpload",
         "s3:DeleteObject",
         "s3:PutObject",

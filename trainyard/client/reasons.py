@@ -21,6 +21,7 @@ ADVICE = {
     "AccessDenied": "deploy the yard again; a permission of its roles is missing",
 }
 """By the error's word (trainyard/core/model/errors.py)."""
+IN_WORDS = {"refused": "was refused", "stopped": "was stopped"}
 REFUSED = {
     "capacity": "no room",
     "quota": "quota",
@@ -64,7 +65,8 @@ def _ended(
         return Reason(
             "succeeded", (f"{execution.name} has succeeded.",), (f"trainyard get {execution.name}",)
         )
-    outcome = str(summary.get("outcome") or row.get("outcome") or "failed")
+    told = summary.get("outcome") or row.get("outcome")
+    outcome = str(told or ("stopped" if execution.status == "ABORTED" else "failed"))
     error = str(summary.get("error") or execution.error)
     said = summary.get("reason") or row.get("reason") or f"{execution.error} {execution.cause}".strip()
     text = str(said or f"the execution is {execution.status} and gives no cause").splitlines()
@@ -72,13 +74,7 @@ def _ended(
     if outcome != "refused":
         advice.append(f"trainyard logs {execution.name}")
         advice += [f"trainyard resume {execution.name}"] if saved else []
-    return Reason(outcome, (f"{execution.name} {_in_words(outcome, execution)}:", *text), tuple(advice))
-
-
-def _in_words(outcome: str, execution: Execution) -> str:
-    if outcome == "failed" and execution.status == "ABORTED":
-        return "was stopped"
-    return {"refused": "was refused", "stopped": "was stopped"}.get(outcome, "has failed")
+    return Reason(outcome, (f"{execution.name} {IN_WORDS.get(outcome, 'has failed')}:", *text), tuple(advice))
 
 
 def _goes_on(execution: Execution, row: Mapping[str, Any]) -> Reason:

@@ -13,8 +13,16 @@ from typing import Any, Self
 from trainyard.client import logs, records
 from trainyard.client.bucket import Tell, silent
 from trainyard.client.deployment import Deployment
-from trainyard.client.errors import NoModel, RunFailed, RunNotStarted, StillRunning
+from trainyard.client.errors import (
+    NoModel,
+    NotTaken,
+    RunFailed,
+    RunNotStarted,
+    RunRefused,
+    StillRunning,
+)
 from trainyard.client.execution import Execution, State, states_of
+from trainyard.client.identity import event_source
 from trainyard.client.logs import LogLine
 from trainyard.client.reasons import Reason, reason_for
 from trainyard.client.records import Event, Progress, RunStatus
@@ -91,15 +99,33 @@ class Run:
         if execution.status == "SUCCEEDED":
             return summary
         refused = summary.get("outcome") == "refused"
-        raise RunFailed(
+        raise (RunRefused if refused else RunFailed)(
             f"{self.id} {execution.status.lower()}: {self._reason(execution, summary)}",
             "nothing was launched" if refused else "what it has left is kept",
             "mend what it was given, and submit it again" if refused else f"trainyard why {self.id}",
         )
 
-    def stop(self) -> None:
-        """End it at once, without a checkpoint; its hosts end and its summary follows."""
-        self._states.stop_execution(executionArn=self.arn)
+    def stop(self, *, now: bool = False) -> None:
+        """Have a training run save a checkpoint and end as `stopped`, which its summary then says; one without hosts
+        ends at once. `now`: end any run at once, without a checkpoint; so ends one that the yard has not admitted yet.
+        Either may be asked for twice, and changes nothing of a run that is over. Raises NotTaken where the yard's event
+        bus does not take it."""
+        if now or not records.run_row(self.rows):
+            self._states.stop_execution(executionArn=self.arn)
+            return
+        asked = {
+            "EventBusName": self.yard.bus,
+            "Source": event_source(self.yard.session),
+            "DetailType": "stop",
+            "Detail": json.dumps({"run": self.id}),
+        }
+        (answer,) = self.yard.session.client("events").put_events(Entries=[asked])["Entries"]
+        if "ErrorCode" in answer:
+            raise NotTaken(
+                f"the event bus {self.yard.bus} did not take it ({answer['ErrorCode']})",
+                f"{answer.get('ErrorMessage', 'it does not say why')}; {self.id} goes on",
+                "ask again, or stop it without saving",
+            )
 
     def status(self) -> RunStatus:
         """Everything that is known of it now."""

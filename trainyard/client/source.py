@@ -153,7 +153,8 @@ def changed(path: Path, given: object, changes: Mapping[str, Any]) -> object:
     faults = []
     for name, value in changes.items():
         head, dot, rest = name.partition(".")
-        *above, last = (SHORT.get(head, head) + dot + rest).split(".")
+        # a label's own name may have dots
+        *above, last = [head, rest] if head == "labels" else (SHORT.get(head, head) + dot + rest).split(".")
         if not _put(given, above, last, value):
             faults.append(
                 Fault(name, "the job file has no such place; a key is like limits.hours or args.epochs")

@@ -25,11 +25,14 @@ class Upload:
     sent: tuple[str, ...] = ()
 
 
-def upload(bucket: Bucket, local: LocalJob, folder: str, tell: Tell = silent) -> Upload:
-    """Put what lies beside the job file where it is not yet, then the job into the folder."""
+def upload(
+    bucket: Bucket, local: LocalJob, folder: str, tell: Tell = silent, *, plan: bool = False
+) -> Upload:
+    """Put what lies beside the job file where it is not yet, then the job into the folder, under the name of one that
+    is planned and not run where only its `plan` is wanted."""
     sent = tuple(key for package in local.packages for key in _send(bucket, package, tell))
     text = json.dumps(local.document, indent=1).encode()
-    return begin(bucket, f"{folder}{local.file.stem}.json", text, sent)
+    return begin(bucket, f"{folder}{local.job.name}{'.plan' if plan else ''}.json", text, sent)
 
 
 def begin(bucket: Bucket, key: str, text: bytes, sent: tuple[str, ...] = ()) -> Upload:

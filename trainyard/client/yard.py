@@ -9,12 +9,13 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from trainyard.client import listing, source, submission
+from trainyard.client import listing, plan, source, submission
 from trainyard.client.bucket import Tell, silent
 from trainyard.client.deployment import Deployment
 from trainyard.client.errors import RunNotFound
 from trainyard.client.identity import jobs_folder
 from trainyard.client.listing import ListedRun
+from trainyard.client.plan import JobPlan
 from trainyard.client.run import Run
 from trainyard.client.source import LocalJob
 from trainyard.client.submission import Upload
@@ -60,6 +61,21 @@ class Yard(Deployment):
     def upload(self, local: LocalJob, tell: Tell = silent) -> Upload:
         """The first half of submit. The job goes where the yard knows the caller by it."""
         return submission.upload(self.bucket, local, jobs_folder(self.session), tell)
+
+    def plan(
+        self,
+        job: Path | str,
+        seconds: float = 180,
+        *,
+        set: Mapping[str, Any] | None = None,  # noqa: A002 - as the command has it
+    ) -> JobPlan:
+        """What a run of the job would try now, in order, and what not; launches nothing, and leaves no run. Its data
+        and programs are uploaded, which the yard looks into. Raises FileUnreadable, JobRefused; NotPlanned, with every
+        reason; RunNotStarted or StillRunning where there is no answer within so many seconds."""
+        local = source.read(job, changes=changes(set), bucket=self.bucket.name)
+        uploaded = submission.upload(self.bucket, local, jobs_folder(self.session), plan=True)
+        planned = self.run(uploaded.run).started(seconds).wait(seconds)
+        return plan.read(local.file.name, planned.execution.output)
 
     def bake(self, recipe: Path | str) -> Run:
         """Upload the recipe, which bakes an image, or finds that the current one is what a bake would make: the

@@ -166,7 +166,7 @@ def deed_of(request: Request, typed: Mapping[str, str]) -> Callable[[Yard], str]
         case None, "bake":
             return lambda yard: deeds.bake(yard, force="force" in typed)
         case str(), "stop":
-            return lambda yard: deeds.stop(yard, run)
+            return lambda yard: deeds.stop(yard, run, now="now" in typed)
         case str(), "resume" | "rerun":
             return lambda yard: deeds.again(yard, run, typed.get("set", ""), resume=deed == "resume")
     raise HTTPException(404)

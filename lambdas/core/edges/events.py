@@ -9,9 +9,10 @@ from trainyard.core.values import wire
 from trainyard.core.values.lazy import dataclass
 from trainyard.core.values.text import printable
 
-OF_HOSTS, OF_PATROL = "trainyard.host/", "trainyard.patrol"
-"""Their `source`, of hosts its beginning; all else is AWS's. After it a host says who it is as IAM knows it, and IAM
-lets it say nothing else: `<id of its role>:<instance>`, its aws:userid."""
+OF_HOSTS, OF_PEOPLE, OF_PATROL = "trainyard.host/", "trainyard.people/", "trainyard.patrol"
+"""Their `source`, of hosts and people its beginning; all else is AWS's. After it they say who they are as IAM knows
+them, and IAM lets them say nothing else: a host `<id of its role>:<instance>`, its aws:userid, a person that or the
+aws:username."""
 
 
 def source_of(instance: str) -> str:
@@ -27,6 +28,11 @@ def writer_of(key: str) -> str:
 def sender_of(source: str) -> str | None:
     """The instance that this event comes from; None for one that no host has sent."""
     return source.rpartition(":")[2] if source.startswith(OF_HOSTS) else None
+
+
+def person_of(source: str) -> str | None:
+    """Who has sent this event, fit to be shown; None for one that no person has sent."""
+    return printable(source.removeprefix(OF_PEOPLE), OF_ANY_TEXT) if source.startswith(OF_PEOPLE) else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,8 +85,16 @@ AWS_NEWS: Mapping[str, type[AwsNews]] = {
 
 
 @dataclass(frozen=True, kw_only=True)
+class FromPerson:
+    """A run that somebody wants something of."""
+
+    run: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class FromPatrol:
-    """A run that patrol has found at its cap, or missing in the ledger, where it has no attempt any more."""
+    """A run that patrol has found at its cap, that goes on though somebody has stopped it, or that is missing in the
+    ledger, where it has no attempt any more."""
 
     run: str
     attempt: int = 1

@@ -1,11 +1,12 @@
 """Edges of the workflow train. Bake and launch plan and launch their host with the same functions."""
 
+from collections.abc import Mapping
 from datetime import datetime
 from enum import StrEnum
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from lambdas.core.capacity.placement import GiveUp, RetireFirst, TryLater
-from lambdas.core.edges.common import Answer, AttemptInput
+from lambdas.core.edges.common import Answer, AttemptInput, RunInput
 from trainyard.core.model.job import ImageWhen
 from trainyard.core.values.lazy import dataclass
 
@@ -23,6 +24,41 @@ class Waits(Answer):
 
     kind = "waits"
     seconds: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToPlan(Answer):
+    """A job without faults, of which somebody wants the plan alone; `warnings`: what of it will probably fail."""
+
+    kind = "dry_run"
+    job: Mapping[str, Any]
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class NotPlanned(Answer):
+    """The job of which somebody wants the plan would be refused: the error and every reason."""
+
+    kind = "not_planned"
+    error: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanInput(RunInput):
+    """The run to plan; or, where nobody wants more of it than that, its `job`, which no ledger has."""
+
+    job: Mapping[str, Any] | None = None
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outlook(Answer):
+    """What a run of the job would try: `plan` as in plan.json, and how many vCPUs each quota that counts has."""
+
+    kind = "outlook"
+    plan: Mapping[str, Any]
+    quotas: Mapping[str, float]
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,7 +5,7 @@ from dataclasses import replace
 from enum import StrEnum
 
 from lambdas.core.run.recovery import Trouble
-from trainyard.core.model.errors import WORDS, Infrastructure, TrainyardError
+from trainyard.core.model.errors import WORDS, Infrastructure, Stopped, TrainyardError
 from trainyard.core.values.lazy import dataclass
 
 WELL = ("finished", "baked", "unchanged", "rolled_back", "imaged", "launched")
@@ -18,6 +18,7 @@ class Outcome(StrEnum):
     SUCCEEDED = "succeeded"
     FAILED = "failed"
     REFUSED = "refused"
+    STOPPED = "stopped"
 
 
 class Ending(StrEnum):
@@ -30,6 +31,7 @@ class Ending(StrEnum):
     START_FAILED = "start_failed"
     TIMED_OUT = "timed_out"
     ABORTED = "aborted"
+    STOPPED = "stopped"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,6 +58,7 @@ ENDINGS: Mapping[str, Ending] = {
     "States.Timeout": Ending.TIMED_OUT,
     "LimitReached": Ending.TIMED_OUT,
     "Aborted": Ending.ABORTED,
+    Stopped.__name__: Ending.STOPPED,
 }
 
 
@@ -68,6 +71,8 @@ def conclude(
     trouble = Trouble.caught(error or "States.Runtime", cause or "")
     reason = (reason or _why(trouble))[:MOST_REASON]
     outcome = Outcome.REFUSED if kind == "refused" else Outcome.FAILED
+    if trouble.error == Stopped.__name__:
+        outcome = Outcome.STOPPED
     return Conclusion(outcome=outcome, error=trouble.error, reason=reason)
 
 

@@ -49,7 +49,7 @@ class RunRow:
     family's. `pool`, `market`, `gang` (how many hosts) and `price` (dollars an hour of all of them) are those of its
     last launch, `waiting` what it waits for while it has none, `dollars` what it has cost when it ended. `submitter` is
     who asked for a training run, for whom IAM vouches (core/model/submitter.py), `requester` the account that S3 told
-    of."""
+    of. `stopping`: when a person asked for it to be stopped, `stopped_by`."""
 
     run: str
     kind: str
@@ -84,6 +84,8 @@ class RunRow:
     error: str | None = None
     reason: str | None = None
     cut_short: datetime | None = None
+    stopping: datetime | None = None
+    stopped_by: str | None = None
     ended: datetime | None = None
 
     def is_of(self, execution: str | None, started: datetime | None = None) -> bool:
@@ -126,6 +128,8 @@ class RunUpdate(TypedDict, total=False):
     error: str | None
     reason: str
     cut_short: datetime
+    stopping: datetime
+    stopped_by: str
     ended: datetime
 
 
@@ -213,7 +217,7 @@ class AttemptRow:
     """One attempt. `error` and `cause` are what its token was, or will be, answered with. `resumed` is what its program
     found when it restored (`step`, `verified`, ...), None when it said nothing of that; `reported` the last step that
     its chief has reported, `checkpointed` that of its last whole checkpoint. `capped` is when its gang was asked to
-    leave because the run's hours or dollars are used up."""
+    leave because the run's hours or dollars are used up, `asked_to_stop` because somebody has stopped the run."""
 
     attempt: int
     offer: Mapping[str, Any]
@@ -232,6 +236,7 @@ class AttemptRow:
     reported: int | None = None
     checkpointed: int | None = None
     asked: datetime | None = None
+    asked_to_stop: datetime | None = None
     capped: datetime | None = None
 
     @property
@@ -272,6 +277,7 @@ class AttemptUpdate(TypedDict, total=False):
     reported: int
     checkpointed: int
     asked: datetime
+    asked_to_stop: datetime
     capped: datetime
 
 

@@ -21,6 +21,7 @@ LOST_WITH_NAME = ("Interrupted", "HostLost", "StartFailed", "HostsNotReady", "Pr
 RESTART_SECONDS = {"Interrupted": 0, "HostLost": 5}
 """Seconds before the second attempt, doubled each time; 10 for every other trouble. A first loss is chance, and the
 hosts that stay are paid for while they wait: it has no pause."""
+STOPS = (errors.LimitReached.__name__, errors.Stopped.__name__)
 NOBODY_KNOWS = ("States.HeartbeatTimeout", "States.Timeout")
 SERVICE_TROUBLE = ("Lambda.", "Sandbox.", "Runtime.ExitError", "Runtime.OutOfMemory")
 """Beginnings of the error names by which AWS says that it, or a function's process, failed; none of our own words."""
@@ -112,10 +113,10 @@ class EndRun:
 def decide(
     trouble: Trouble, *, attempt: int, restarts: int, now: datetime, deadline: datetime
 ) -> Retry | EndRun:
-    """`attempt` is the one that failed, from 1; `restarts` is the job's limit. A run that stops at its cap says so
-    itself: nothing failed."""
+    """`attempt` is the one that failed, from 1; `restarts` is the job's limit. A run that stops at its cap, or because
+    a person wants it to, says so itself: nothing failed."""
     stop = partial(EndRun, attempt=attempt)
-    if trouble.error == errors.LimitReached.__name__ and trouble.final:
+    if trouble.error in STOPS and trouble.final:
         return stop(error=trouble.error, reason=f"{trouble.reason}.{_last_lines(trouble)}")
     happened = _happened(trouble, attempt)
     hopeless = _hopeless(trouble)

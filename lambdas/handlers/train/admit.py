@@ -8,7 +8,7 @@ from lambdas import settings
 from lambdas.aws import s3, ssm
 from lambdas.aws.ledger import Ledger
 from lambdas.core.edges.common import AdmitInput, Admitted
-from lambdas.core.edges.train import Waits
+from lambdas.core.edges.train import NotPlanned, ToPlan, Waits
 from lambdas.core.run import places as run_places
 from lambdas.core.run.places import YardLimits
 from lambdas.core.run.records import RunUpdate
@@ -28,7 +28,7 @@ from trainyard.core.values.validation import Fault, InputFaults
 
 
 @entry_point
-def handler(given: AdmitInput) -> Admitted | Waits | Refused:
+def handler(given: AdmitInput) -> Admitted | Waits | ToPlan | NotPlanned | Refused:
     yard, run = settings.read(TrainAdmitSettings), given.run
     admitting = Admission(Ledger(yard.table_name), given, JobRefused)
     if taken := admitting.taken():
@@ -38,6 +38,8 @@ def handler(given: AdmitInput) -> Admitted | Waits | Refused:
     misnamed = admitting.misnamed()
     limits = _limits(yard)
     job, warnings = (misnamed, ()) if misnamed else _checked(source, yard, limits)
+    if isinstance(source, JobSource) and source.is_to_be_planned:
+        return _to_plan(yard, admitting, job, warnings)
     values: RunUpdate = {
         "kind": "train",
         "job": None if isinstance(job, InputFaults) else job,
@@ -56,6 +58,19 @@ def handler(given: AdmitInput) -> Admitted | Waits | Refused:
         if job.checkpoints.resume:
             _go_on_from(job.checkpoints.resume, run, yard.bucket_name)
     return answer
+
+
+def _to_plan(
+    yard: TrainAdmitSettings, admitting: Admission, job: Job | InputFaults, warnings: tuple[str, ...]
+) -> ToPlan | NotPlanned:
+    """Of a job that nobody wants to run now nothing is written, and it needs no place."""
+    if isinstance(job, InputFaults):
+        refused: Refused | None = admitting.refused(job)
+    else:
+        refused = admission.over_budget(yard.table_name, yard.monthly_dollars)
+    if refused:
+        return NotPlanned(error=refused.error, reason=refused.reason)
+    return ToPlan(reason=references.in_words(warnings), job=wire.to_json(job), warnings=warnings)
 
 
 def _asked_for(source: JobSource | InputFaults) -> RunUpdate:

@@ -28,13 +28,14 @@ from lambdas.core.capacity.plan import Offer, Part, Plan, RefusalKind, parts
 from lambdas.core.edges.common import AttemptInput
 from lambdas.core.edges.train import LaunchAnswer, PoolRefused
 from lambdas.core.edges.train import Launched as GangLaunched
-from lambdas.core.run import deadlines, readiness, waiting
+from lambdas.core.run import deadlines, readiness, stopping, waiting
 from lambdas.core.run.records import HostRow, IntentUpdate, Owner, Records, RunUpdate
 from lambdas.core.run.waiting import Waiting
 from lambdas.settings import LaunchSettings
 from lambdas.steps.entry_point import entry_point
 from lambdas.steps.observability import clock, measure, note
 from trainyard.core.model import gang, policy, submitter, tokens
+from trainyard.core.model.errors import Stopped
 from trainyard.core.model.gang import Gang
 from trainyard.core.model.instance_types import instance_type
 from trainyard.core.model.job import Job
@@ -148,6 +149,8 @@ def _next_step(records: Records, attempt: int, now: datetime) -> Try | TryLater 
     job, plan = records.run.job, records.plan
     assert job is not None
     assert plan is not None, "Plan comes before Launch"
+    if records.run.stopping:
+        return GiveUp(Stopped.__name__, stopping.reason(records))
     broke = deadlines.out_of_money(records, now)
     if broke:
         return GiveUp("LimitReached", broke)

@@ -9,9 +9,7 @@ from lambdas.aws.ledger import Ledger, event_row, plan_row, run_row
 from lambdas.core.capacity import offers
 from lambdas.core.capacity.offers import ImageFacts, ImageSource, PlanFacts
 from lambdas.core.capacity.prices import Prices
-from lambdas.core.edges.common import RunInput
-from lambdas.core.edges.train import Planned
-from lambdas.core.run.records import RunRow
+from lambdas.core.edges.train import Outlook, PlanInput, Planned
 from lambdas.settings import PlanSettings
 from lambdas.steps.entry_point import entry_point
 from lambdas.steps.observability import clock, note
@@ -24,15 +22,17 @@ from trainyard.core.values import wire
 
 
 @entry_point
-def handler(given: RunInput) -> Planned | Refused:
+def handler(given: PlanInput) -> Planned | Outlook | Refused:
     yard, run = settings.read(PlanSettings), given.run
     ledger, now = Ledger(yard.table_name), clock()
+    if given.job is not None:
+        return _outlook(wire.from_json(Job, given.job), given.warnings, yard, ledger, now)
     records = ledger.known(run)
     job = records.run.job
     assert job is not None, "an admitted run has a job"
     deadline = records.run.created + timedelta(hours=job.limits.hours)
     prices = Prices(yard.aws_region, ledger.prices())
-    made = offers.make_plan(job, _facts(records.run, job, yard, prices, now), now=now)
+    made = offers.make_plan(job, _facts(records.run.image_id, job, yard, prices, now), now=now)
     s3.put_json(yard.bucket_name, f"runs/{run}/plan.json", wire.to_json(made))
     if isinstance(made, offers.NoPlan):
         ledger.write(event_row(run, note("refused", made.reason, at=now)))
@@ -45,7 +45,18 @@ def handler(given: RunInput) -> Planned | Refused:
     return Planned(hosts=made.gang, restarts=job.limits.restarts, deadline=deadline, snapshot=job.after.image)
 
 
-def _facts(run: RunRow, job: Job, yard: PlanSettings, prices: Prices, now: datetime) -> PlanFacts:
+def _outlook(
+    job: Job, warnings: tuple[str, ...], yard: PlanSettings, ledger: Ledger, now: datetime
+) -> Outlook | Refused:
+    """What a run of the job would try. Nothing is written anywhere."""
+    facts = _facts(None, job, yard, Prices(yard.aws_region, ledger.prices()), now)
+    made = offers.make_plan(job, facts, now=now)
+    if isinstance(made, offers.NoPlan):
+        return Refused(made.error, made.reason)
+    return Outlook(reason=made.reason, plan=wire.to_json(made), quotas=facts.quotas, warnings=warnings)
+
+
+def _facts(image_id: str | None, job: Job, yard: PlanSettings, prices: Prices, now: datetime) -> PlanFacts:
     types = offers.types_of(job)
     codes = offers.quota_codes(job)
     limits = {code: offerings.vcpu_quota(code) for code in codes}
@@ -58,15 +69,16 @@ def _facts(run: RunRow, job: Job, yard: PlanSettings, prices: Prices, now: datet
         else {},
         prices=prices,
         quotas={code: limit for code, limit in limits.items() if limit is not None},
-        image=_image(run, job, yard),
+        image=_image(image_id, job, yard),
         initialization_rate=yard.volume_initialization_rate,
     )
 
 
-def _image(run: RunRow, job: Job, yard: PlanSettings) -> ImageFacts:
+def _image(image_id: str | None, job: Job, yard: PlanSettings) -> ImageFacts:
+    """`image_id` is the run's own, of one that has no other choice."""
     named: str | None
-    if run.image_id is not None:
-        source, named = ImageSource.RUN, run.image_id
+    if image_id is not None:
+        source, named = ImageSource.RUN, image_id
     elif job.hardware.image is not None:
         source, named = ImageSource.JOB, job.hardware.image
     else:

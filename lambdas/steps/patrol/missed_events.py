@@ -48,12 +48,14 @@ def send(
     seen: Observation, runs: Mapping[str, RunRow], book: Logbook, yard: PatrolSettings, now: datetime
 ) -> None:
     """Hosts that are gone, images that are there, signals that hosts could only leave in the bucket, runs at their cap,
-    runs that the ledger has lost; and runs that were cut short. `runs` are those that go on."""
+    runs that somebody has stopped, runs that the ledger has lost; and runs that were cut short. `runs` are those that
+    go on."""
     missed = [
         *_gone(seen, now),
         *_imaged(runs, book, yard, now),
         *_left_signals(runs, yard, now),
         *_capped(runs, now),
+        *_stopped(runs, now),
         *_forgotten(seen, runs, now),
     ]
     for run, event in missed:
@@ -140,6 +142,13 @@ def _capped(runs: Mapping[str, RunRow], now: datetime) -> Iterator[Missed]:
     for run, row in runs.items():
         if row.state in UNDER_WAY and row.deadline is not None and now >= row.deadline:
             yield run, _from_patrol("cap", FromPatrol(run=run, attempt=row.attempt), now)
+
+
+def _stopped(runs: Mapping[str, RunRow], now: datetime) -> Iterator[Missed]:
+    """Runs that go on though somebody has stopped them."""
+    for run, row in runs.items():
+        if row.stopping is not None and now - row.stopping >= PATIENCE:
+            yield run, _from_patrol("stop", FromPatrol(run=run, attempt=row.attempt), now)
 
 
 def _forgotten(seen: Observation, runs: Mapping[str, RunRow], now: datetime) -> Iterator[Missed]:

@@ -18,7 +18,7 @@ from lambdas.core.run.records import AttemptUpdate, HostUpdate, Records
 from lambdas.core.run.recovery import Trouble
 from lambdas.steps import attempts, orders
 from lambdas.steps.observability import logger
-from lambdas.steps.signals import credentials
+from lambdas.steps.signals import credentials, from_people
 from lambdas.steps.signals.context import SignalContext
 from trainyard.core.model.errors import AccessDenied, Infrastructure, ProgramHangs
 from trainyard.core.model.job import Role
@@ -212,6 +212,9 @@ def _stopped(context: SignalContext, signal: FromHost, now: datetime) -> str:
         return f"{instance} stopped ({why}); others have not yet"
     # The last to leave may be one that knows no step.
     step = records.attempts[context.attempt].reached_with(step)
+    if records.run.stopping:
+        from_people.end(context, records, step, now)
+        return "the gang has left: somebody has stopped the run"
     if ledger_rows.at_its_limit(records, context.attempt):
         return _limit_reached(context, records, step, now)
     trouble = ledger_rows.interruption(records, context.attempt, step)

@@ -137,14 +137,14 @@ def list_runs(role: Holder, table: dynamodb.ITable) -> None:
 
 
 def read_parameters(role: Holder, name: str, *actions: str) -> None:
-    """A parameter by its name. Those that AWS publishes have no account in their ARN: `*` stands for none too."""
+    """A parameter by its name."""
+    allow(role, actions, [parameter(name)], because="A parameter that AWS publishes: no account owns it.")
+
+
+def parameter(name: str) -> str:
+    """Its ARN. Those of parameters that AWS publishes have no account: `*` stands for none too."""
     account = "*" if name.startswith("/aws/") else cdk.Aws.ACCOUNT_ID
-    allow(
-        role,
-        actions,
-        [f"arn:{cdk.Aws.PARTITION}:ssm:{cdk.Aws.REGION}:{account}:parameter/{name.lstrip('/')}"],
-        because="A parameter that AWS publishes: no account owns it.",
-    )
+    return f"arn:{cdk.Aws.PARTITION}:ssm:{cdk.Aws.REGION}:{account}:parameter/{name.lstrip('/')}"
 
 
 def read_secrets(role: Holder, yard: str, key: str) -> None:

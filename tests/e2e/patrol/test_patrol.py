@@ -122,7 +122,7 @@ def a_spot_gang_that_no_run_explains_ends_at_the_third_patrol(runs: Runs) -> Non
 
 def an_execution_stopped_by_hand_unheard_leaves_no_host_and_a_summary(runs: Runs) -> None:
     run = begun(runs, runs.job("unheard", program=LONG, policy=SOON))
-    run.stop()
+    run.stop(now=True)
     until_gone(runs, hosts_of(run), 4 * MINUTES)
     summary = runs.until("a summary", lambda: run.summary, 2 * MINUTES)
     assert summary["error"] == "Aborted"
@@ -212,7 +212,7 @@ def a_run_that_waits_for_capacity_keeps_its_idle_hosts(runs: Runs) -> None:
     runs.until("patrol looks four times", lambda: len(passes(runs)) >= seen + 4, 6 * MINUTES)
     assert state(runs, survivor) == "running"
     assert {each["verdict"] for each in verdicts(runs, survivor)} == {"keep"}
-    run.stop()
+    run.stop(now=True)
     until_gone(runs, [survivor], 4 * MINUTES)
 
 

@@ -114,6 +114,7 @@ CHANGES: list[tuple[dict[str, Any], list[str], Any]] = [
     ({"set": {"limits.hours": 2}}, ["limits", "hours"], 2),
     ({"set": {"program.args.lr": None}}, ["program", "args"], {}),
     ({"name": "other"}, ["name"], "other"),
+    ({"labels": {"team.name": "vision"}}, ["labels"], {"team.name": "vision"}),
     ({"resume": "mine-1"}, ["checkpoints", "resume"], "mine-1"),
 ]
 

@@ -49,7 +49,7 @@ def diff(options: Options, runs: Runs) -> None:
 def tb(
     options: Options,
     runs: Runs,
-    folder: Annotated[Path, typer.Option(help="Where the events are kept in step.")] = Path("tensorboard"),
+    folder: Annotated[Path, typer.Option(help="Where the events are kept in step.")] = Path("tb"),
     port: Annotated[int, typer.Option(help="Of TensorBoard on 127.0.0.1.", min=1, max=65535)] = 6006,
 ) -> None:
     """Show runs in TensorBoard, on this computer.
@@ -59,12 +59,12 @@ def tb(
     from trainyard.cli import runs as known
     from trainyard.cli import tensorboard, terminal
 
-    yard = options.find()
+    words, yard = tensorboard.command(), options.find()
     found = [known.find(yard, each) for each in runs]
     with terminal.transfers(options.quiet) as tell:
         for run in found:
             run.fetch("tensorboard", folder / run.id, tell)
-    with tensorboard.serving(folder, port) as serves:
+    with tensorboard.serving(words, folder, port) as serves:
         terminal.console.print(
             f"http://127.0.0.1:{port}/ shows {', '.join(run.id for run in found)}. Ctrl-C ends it."
         )

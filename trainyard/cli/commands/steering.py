@@ -15,12 +15,42 @@ Detach = Annotated[bool, typer.Option("--detach", "-d", help="Return once it has
 
 
 def register(app: typer.Typer) -> None:
+    command(app, "stop", "trainyard stop digits", "trainyard stop @last --now")(stop)
     command(
         app, "resume", "trainyard resume digits-1a2b3c4d", "trainyard resume @last --set limits.hours=12"
     )(resume)
     command(
         app, "rerun", "trainyard rerun digits --set args.lr=0.01", "trainyard rerun @last --name wide -d"
     )(rerun)
+
+
+def stop(
+    options: Options,
+    run: Run,
+    now: Annotated[bool, typer.Option("--now", help="At once, without a checkpoint.")] = False,
+    detach: Annotated[bool, typer.Option("--detach", "-d", help="Return once it is asked to.")] = False,
+) -> None:
+    """Stop a run, which saves first.
+
+    Its hosts save a checkpoint and leave; it ends as `stopped`, and resume goes on from there. Twice is fine.
+    """
+    from trainyard.cli import following, runs, terminal
+
+    found = runs.find(options.find(), run)
+    if not found.execution.is_over:
+        found.stop(now=now)
+        if detach:
+            following.asked_to_stop(options, found)
+            return
+        following.until_over(options, found)
+    reason = found.reason()
+    if options.is_json:
+        terminal.answer({"run": found.id, "kind": reason.kind, "says": [*reason.lines]})
+        return
+    terminal.console.print("\n".join(reason.lines), markup=False)
+    if not options.quiet:
+        for line in reason.advice:
+            terminal.hint(f"Next: {line}")
 
 
 def resume(options: Options, run: Run, changes: Changes = None, detach: Detach = False) -> None:

@@ -139,7 +139,9 @@ def grant(
     if options.is_json:
         terminal.answer({"who": who, "level": level, "policies": arns})
     else:
-        terminal.console.print(f"{who} is a {level} of the yard {yard.name}: {', '.join(arns)}", markup=False)
+        terminal.console.print(
+            f"{who} has the {level}'s policies of {yard.name}: {', '.join(arns)}", markup=False
+        )
 
 
 def _settings(options: Options, context: Sequence[str] | None) -> list[str]:

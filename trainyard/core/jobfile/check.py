@@ -9,10 +9,11 @@ from typing import Any
 
 from trainyard.core.jobfile import document, rules
 from trainyard.core.model.job import NAME, Job
-from trainyard.core.values.fields import Anything, Record, Text, key
+from trainyard.core.values.fields import Anything, Flag, Record, Text, key
 from trainyard.core.values.lazy import dataclass
 from trainyard.core.values.validation import InputFaults
 
+PLANNED = r".+\.plan\.(yaml|yml|json)"
 UPLOADED = r"\S{1,1024}"
 
 
@@ -29,11 +30,17 @@ class JobSource:
     etag: str | None = key(None, Text(UPLOADED, "a text"), "The same where the bucket keeps no versions.")
     requester: str | None = key(None, Text(UPLOADED, "a text"), "The account that has uploaded it.")
     job: Mapping[str, Any] | None = key(None, Anything(), "The job itself.")
+    dry_run: bool = key(False, Flag(), "Whether to plan it, and launch nothing.")
 
     @property
     def name(self) -> str:
         """Whose faults a reason tells."""
         return self.job_key or "the execution's input"
+
+    @property
+    def is_to_be_planned(self) -> bool:
+        """And nothing more: it was asked for so, or the job file is called so (digits.plan.yaml)."""
+        return self.dry_run or re.fullmatch(PLANNED, self.job_key or "") is not None
 
 
 def read_input(execution_input: object) -> JobSource | InputFaults:

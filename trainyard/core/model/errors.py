@@ -10,6 +10,7 @@
     │   ├── RollbackRefused     there is no previous image to go back to
     │   ├── LimitReached        the job's own hours or dollars are used up
     │   ├── BudgetSpent         the yard's dollars of this month are used up
+    │   ├── Stopped             a person has stopped the run
     │   ├── ProgramFailed       the user's program ended by itself with an error
     │   └── ProgramHangs        the user's program showed no sign of life       new attempt
     ├── Capacity              EC2 has no room now                               another pool, later
@@ -103,6 +104,10 @@ class LimitReached(UsersFault):
 
 class BudgetSpent(UsersFault):
     """The dollars that the yard may spend in a month are used up: no new run begins."""
+
+
+class Stopped(UsersFault):
+    """A person has stopped the run, which is nobody's fault; the reason says who."""
 
 
 class ProgramFailed(UsersFault):

@@ -1,0 +1,77 @@
+"""Plans without a run: nothing is launched, written, claimed or told, whatever the job and the yard are like."""
+
+import json
+from typing import Any
+
+import pytest
+
+from simulation.scenarios import Scenario, job
+from simulation.story import Story, tell
+from simulation.template import YardTemplate
+from simulation.yard import Yard
+
+TWO = {"strategy": "multi_worker", "workers": 2}
+
+
+def planned(template: YardTemplate, body: bytes, *before: tuple[str, bytes]) -> tuple[Story, dict[str, Any]]:
+    """What came of a job file of which the plan is wanted, uploaded after others; the answer of its execution."""
+    answers: list[dict[str, Any]] = []
+
+    def begin(yard: Yard) -> None:
+        for key, other in before:
+            yard.upload(key, other)
+        yard.after(60, lambda: yard.upload("jobs/by/alice/wanted.plan.json", body), "an upload")
+
+    def over(yard: Yard) -> bool:
+        return len(yard.runs()) > len(before) and yard.all_over()
+
+    def at_end(yard: Yard) -> None:
+        execution = next(each for each in yard.runs() if each.name.startswith("wanted-"))
+        answers.append(json.loads(execution.output or "{}"))
+        name, table = execution.name, yard.template.table.name
+        assert not list(yard.dynamodb.rows(table, f"run#{name}"))
+        assert yard.dynamodb.row(table, "open", name) is None
+        assert not list(yard.s3.keys(yard.bucket, f"runs/{name}/"))
+        assert not any(name in notice.text for notice in yard.notices.published)
+
+    scenario = Scenario("plan", "the plan of a job", begin, gang=2, over=over)
+    story = tell(template, scenario, at_end=at_end)
+    (answer,) = answers
+    return story, answer
+
+
+def test_the_plan_says_what_would_be_tried_and_what_not(yard: YardTemplate) -> None:
+    story, answer = planned(yard, job("wanted", TWO))
+    assert not story.broken, story.broken
+    assert story.outcome.endswith("SUCCEEDED")
+    assert not story.calls.get("ec2.create_fleet")
+    assert answer["kind"] == "outlook"
+    offers = answer["plan"]["offers"]
+    assert {each["type"] for each in offers} <= {"g6.xlarge", "g5.xlarge", "g4dn.xlarge"}
+    spot = [each["price"] for each in offers if each["market"] == "spot"]
+    assert spot == sorted(spot)
+    assert (answer["plan"]["gang"], answer["plan"]["hourly_cap"]) == (2, 8.0)
+    assert all(vcpus > 0 for vcpus in answer["quotas"].values())
+
+
+@pytest.mark.parametrize(
+    ("more", "error"),
+    [
+        ({"limits": {"hours": -1}}, "JobRefused"),
+        ({"hardware": {"instance_types": ["g6.xlarge"], "max_dollars_per_hour": 0.01}}, "NoOffer"),
+    ],
+)
+def test_a_job_that_would_be_refused_is_no_failed_run(
+    yard: YardTemplate, more: dict[str, Any], error: str
+) -> None:
+    story, answer = planned(yard, job("wanted", TWO, **more))
+    assert not story.broken, story.broken
+    assert story.outcome.endswith("SUCCEEDED")
+    assert answer["error"] == error
+    assert answer["reason"]
+
+
+def test_a_full_yard_plans_all_the_same(yard: YardTemplate) -> None:
+    story, answer = planned(yard.limited(most_runs=1), job("wanted", TWO), ("jobs/r.json", job("r", TWO)))
+    assert not story.broken, story.broken
+    assert answer["kind"] == "outlook"

@@ -1,0 +1,83 @@
+"""What a run would try, before there is one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import typer
+
+from trainyard.cli.command import command
+from trainyard.cli.commands.jobs import Changes, File
+from trainyard.cli.options import Options
+
+if TYPE_CHECKING:
+    from trainyard.client.plan import JobPlan
+
+
+def register(app: typer.Typer) -> None:
+    command(app, "plan", "trainyard plan job.yaml", "trainyard plan job.yaml --set cluster.workers=4")(plan)
+
+
+def plan(options: Options, job: File, changes: Changes = None) -> None:
+    """Say which pools a run would try, and what it costs.
+
+    In order, with what is left out and why. Nothing is launched.
+    """
+    from dataclasses import asdict
+
+    from trainyard.cli import terminal
+    from trainyard.cli.commands.jobs import parsed
+
+    yard = options.find()
+    with terminal.busy("asking the yard ...", options.quiet or options.is_json):
+        found = yard.plan(job, set=parsed(changes))
+    if options.is_json:
+        terminal.answer(asdict(found))
+    else:
+        _show(found, quiet=options.quiet)
+
+
+def _show(found: JobPlan, *, quiet: bool) -> None:
+    from trainyard.cli import terminal
+    from trainyard.cli.terminal import Column
+
+    shown = (
+        Column("TYPE"),
+        Column("ZONE"),
+        Column("MARKET", 1),
+        Column("$/H", right=True),
+        Column("ON DEMAND", 2, right=True),
+        Column("WITH", 3),
+    )
+    gang = found.gang
+    rows = [
+        (
+            pool.type,
+            pool.zone,
+            pool.market,
+            f"{pool.price * gang:.3f}",
+            f"{pool.on_demand_price * gang:.3f}" if pool.on_demand_price is not None else "",
+            ", ".join(pool.beside),
+        )
+        for pool in found.pools
+    ]
+    terminal.table(shown, rows)
+    for line in left_out(found):
+        terminal.console.print(line, markup=False, soft_wrap=not terminal.console.is_terminal)
+    cap = f"at most ${found.hourly_cap:g} an hour" if found.hourly_cap else "no cap an hour"
+    hosts = f"{gang} host{'' if gang == 1 else 's'} from {found.image}, {cap}"
+    if not quiet:
+        terminal.note(hosts)
+        terminal.note(found.prices)
+        for code, vcpus in found.quotas.items():
+            terminal.note(f"quota {code}: {vcpus:g} vCPUs")
+        for warning in found.warnings:
+            terminal.note(f"warning: {warning}")
+
+
+def left_out(found: JobPlan) -> list[str]:
+    """A line for each reason, and the pools that it is of."""
+    pools: dict[tuple[str, str], list[str]] = {}
+    for each in found.left_out:
+        pools.setdefault((each.type, each.reason), []).append(f"{each.zone} {each.market}")
+    return [f"left out: {type_} in {', '.join(where)}: {reason}" for (type_, reason), where in pools.items()]

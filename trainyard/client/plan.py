@@ -1,0 +1,92 @@
+"""What a run of a job would try, without one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Self
+
+from trainyard.client.errors import NotPlanned
+
+
+@dataclass(frozen=True)
+class Pool:
+    """One pool that would be asked: `price` and `on_demand_price` are dollars for a host and hour; `beside`: the types
+    that hosts without a GPU may be of there, cheapest first."""
+
+    type: str
+    zone: str
+    market: str
+    price: float
+    on_demand_price: float | None
+    beside: tuple[str, ...]
+
+    @classmethod
+    def of(cls, offer: Mapping[str, Any]) -> Self:
+        """From plan.json."""
+        return cls(
+            type=offer["type"],
+            zone=offer["zone"],
+            market=offer["market"],
+            price=float(offer["price"]),
+            on_demand_price=offer.get("on_demand_price"),
+            beside=tuple(each["type"] for each in offer.get("beside") or ()),
+        )
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """One pool that cannot be used, the word of the first reason, and why."""
+
+    type: str
+    zone: str
+    market: str
+    code: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class JobPlan:
+    """`pools` in the order in which they would be asked; `gang` hosts at once, from `image`; `hourly_cap` dollars an
+    hour at most (None: any); `prices` says whose they are; `quotas`: vCPUs by the quota's code; `warnings`: what of the
+    program will probably fail."""
+
+    pools: tuple[Pool, ...]
+    left_out: tuple[LeftOut, ...]
+    gang: int
+    image: str
+    hourly_cap: float | None
+    made: datetime
+    reason: str
+    prices: str
+    quotas: Mapping[str, float]
+    warnings: tuple[str, ...]
+
+
+def read(job: str, output: str) -> JobPlan:
+    """What the execution has answered. Raises NotPlanned where a run of the job would be refused."""
+    answer: dict[str, Any] = json.loads(output)
+    if answer["kind"] != "outlook":
+        raise NotPlanned(
+            f"{job} would not run: {answer['error']}",
+            str(answer.get("reason") or answer.get("cause")),
+            "mend what it says, and plan it again",
+        )
+    plan = answer["plan"]
+    return JobPlan(
+        pools=tuple(map(Pool.of, plan["offers"])),
+        left_out=tuple(
+            LeftOut(each["type"], each["zone"], each["market"], each["code"], each["reason"])
+            for each in plan["excluded"]
+        ),
+        gang=int(plan["gang"]),
+        image=plan["image"],
+        hourly_cap=plan["hourly_cap"],
+        made=datetime.fromisoformat(plan["made"]),
+        reason=answer["reason"],
+        prices=plan["prices"],
+        quotas=answer["quotas"],
+        warnings=tuple(answer["warnings"]),
+    )
