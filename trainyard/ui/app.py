@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -114,8 +114,15 @@ class Static(StaticFiles):
         return answer
 
 
-def app(find: Callable[[], Yard], words: Words, token: str, port: int, closing: asyncio.Event) -> ASGIApp:
-    """The page of the yard that `find` answers, for whoever has the token."""
+def app(
+    find: Callable[[], Yard],
+    words: Words,
+    token: str,
+    port: int,
+    closing: asyncio.Event,
+    once: Collection[str] = (),
+) -> ASGIApp:
+    """The page of the yard that `find` answers, for whoever has the token, or comes first with one of `once`."""
     desk = Desk(find)
     server = Server(desk, words, closing)
     routes = [
@@ -134,7 +141,7 @@ def app(find: Callable[[], Yard], words: Words, token: str, port: int, closing: 
         yield
         desk.close()
 
-    return Guard(Starlette(routes=routes, lifespan=lifespan), token, port)
+    return Guard(Starlette(routes=routes, lifespan=lifespan), token, port, set(once))
 
 
 def page_of(request: Request) -> Page:
@@ -159,7 +166,7 @@ def deed_of(request: Request, typed: Mapping[str, str]) -> Callable[[Yard], str]
         case None, "bake":
             return lambda yard: deeds.bake(yard, force="force" in typed)
         case str(), "stop":
-            return lambda yard: deeds.stop(yard, run)
+            return lambda yard: deeds.stop(yard, run, now="now" in typed)
         case str(), "resume" | "rerun":
             return lambda yard: deeds.again(yard, run, typed.get("set", ""), resume=deed == "resume")
     raise HTTPException(404)

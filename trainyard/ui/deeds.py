@@ -12,10 +12,10 @@ from trainyard.ui.pages.run import found
 BEGIN_SECONDS = 45.0
 
 
-def stop(yard: Yard, run: str) -> str:
-    """End the run; answers its id."""
+def stop(yard: Yard, run: str, *, now: bool) -> str:
+    """Have the run save and end, or end it at once; answers its id."""
     ending = found(yard, run)
-    ending.stop()
+    ending.stop(now=now)
     return ending.id
 
 

@@ -7,7 +7,7 @@ name that somebody points at 127.0.0.1 is (DNS rebinding). What changes anything
 from __future__ import annotations
 
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http.cookies import CookieError, SimpleCookie
 from urllib.parse import parse_qs, urlencode
 
@@ -37,6 +37,9 @@ class Guard:
     app: ASGIApp
     token: str
     port: int
+    once: set[str] = field(default_factory=set)
+    """Tokens that open the page for the first who comes with one: a browser's command line can be read by everybody
+    on this computer."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -67,7 +70,7 @@ class Guard:
         if not self._has_token(scope):
             return None
         query = parse_qs(scope["query_string"].decode("latin-1"))
-        query.pop("token")
+        self.once.discard(query.pop("token")[0])
         there = "/" + scope["path"].lstrip("/") + (f"?{urlencode(query, doseq=True)}" if query else "")
         entry = HTMLResponse(
             f'<!doctype html><meta http-equiv="refresh" content="0;url={escape(there)}">'
@@ -92,7 +95,9 @@ class Guard:
 
     def _has_token(self, scope: Scope) -> bool:
         told = parse_qs(scope["query_string"].decode("latin-1")).get("token", [])
-        return scope["method"] in READS and len(told) == 1 and self._is_token(told[0])
+        return (
+            scope["method"] in READS and len(told) == 1 and (self._is_token(told[0]) or told[0] in self.once)
+        )
 
     def _is_token(self, text: str) -> bool:
         return secrets.compare_digest(text.encode(), self.token.encode())

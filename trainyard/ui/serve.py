@@ -31,22 +31,23 @@ class Ending(uvicorn.Server):
         super().handle_exit(sig, frame)
 
 
-def serve(find: Callable[[], Yard], yard: Yard, port: int | None, ready: Callable[[str], None]) -> None:
-    """Serve the page of the yard, which `find` finds anew for each thread, until Ctrl-C; `ready` is given its address
-    once somebody who opens it is answered. Raises NotHere where the port is taken."""
+def serve(find: Callable[[], Yard], yard: Yard, port: int | None, ready: Callable[[str, str], None]) -> None:
+    """Serve the page of the yard, which `find` finds anew for each thread, until Ctrl-C; once somebody who opens it is
+    answered, `ready` is given its address, and one that is good once, for a command line. Raises NotHere where the port
+    is taken."""
     listening = listen(port)
     port = int(listening.getsockname()[1])
-    token, closing = secrets.token_urlsafe(32), asyncio.Event()
+    token, once, closing = secrets.token_urlsafe(32), secrets.token_urlsafe(32), asyncio.Event()
     words = Words(yard.name, f"{yard.account} · {yard.session.region}")
     config = uvicorn.Config(
-        app(find, words, token, port, closing),
+        app(find, words, token, port, closing, (once,)),
         log_level="warning",
         access_log=False,
         server_header=False,
         proxy_headers=False,
         timeout_graceful_shutdown=3,
     )
-    ready(f"http://{LOOPBACK}:{port}/?token={token}")
+    ready(*(f"http://{LOOPBACK}:{port}/?token={each}" for each in (token, once)))
     Ending(config, closing).run(sockets=[listening])
 
 

@@ -76,6 +76,7 @@ class Cloud:
         self.calls: Counter[str] = Counter()
         self.denies: Exception | None = None
         self.stopped: list[str] = []
+        self.told: list[tuple[str, dict[str, Any]]] = []
         self.put: dict[str, bytes] = {}
         self.images: list[dict[str, Any]] = []
 
@@ -212,7 +213,27 @@ class Parameters(Client):
         return {"Parameter": {"Value": "ami-00000003" if Name.endswith("/image") else "ami-00000002"}}
 
 
-CLIENTS = {"stepfunctions": States, "s3": Buckets, "ec2": Machines, "ssm": Parameters}
+class Events(Client):
+    def put_events(self, Entries: list[dict[str, str]]) -> dict[str, Any]:  # noqa: N803 - boto3's name
+        self.cloud.asked("put_events")
+        self.cloud.told += [(each["DetailType"], json.loads(each["Detail"])) for each in Entries]
+        return {"Entries": [{} for _ in Entries]}
+
+
+class Callers(Client):
+    def get_caller_identity(self) -> dict[str, str]:
+        self.cloud.asked("get_caller_identity")
+        return {"Arn": "arn:aws:iam::123456789012:user/ada", "UserId": "AIDA", "Account": "123456789012"}
+
+
+CLIENTS = {
+    "events": Events,
+    "sts": Callers,
+    "stepfunctions": States,
+    "s3": Buckets,
+    "ec2": Machines,
+    "ssm": Parameters,
+}
 
 
 @dataclass
@@ -740,4 +761,4 @@ if __name__ == "__main__":
 
     runs, points, port = (int(word) for word in [*sys.argv[1:], "500", "400", "0"][:3])
     shown = cloud(runs, points)
-    serve(shown.yard, shown.yard(), port, lambda address: print(address, flush=True))
+    serve(shown.yard, shown.yard(), port, lambda address, _: print(address, flush=True))

@@ -11,7 +11,7 @@ from tests.unit.ui.canned import Cloud
 from trainyard.ui.app import app
 from trainyard.ui.words import Words
 
-TOKEN, PORT = "a-token-that-nobody-guesses", 8780
+TOKEN, ONCE, PORT = "a-token-that-nobody-guesses", "another", 8780
 HERE = f"http://127.0.0.1:{PORT}"
 
 
@@ -19,7 +19,7 @@ def stranger(cloud: Cloud) -> TestClient:
     """Somebody without the token. Whatever is streamed ends after its first look."""
     closing = asyncio.Event()
     closing.set()
-    served = app(cloud.yard, Words("Trainyard", "123456789012"), TOKEN, PORT, closing)
+    served = app(cloud.yard, Words("Trainyard", "123456789012"), TOKEN, PORT, closing, (ONCE,))
     return TestClient(served, base_url=HERE, follow_redirects=False)
 
 

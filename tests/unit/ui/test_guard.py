@@ -5,7 +5,7 @@ from starlette.testclient import TestClient
 
 from tests.unit.ui import canned
 from tests.unit.ui.canned import TRAINING
-from tests.unit.ui.site import HERE, PORT, TOKEN, owner, post, stranger
+from tests.unit.ui.site import HERE, ONCE, PORT, TOKEN, owner, post, stranger
 
 PATHS = (
     "/",
@@ -35,7 +35,7 @@ def test_nothing_is_reachable_without_the_token(cloud: canned.Cloud, path: str) 
     client = stranger(cloud)
     for answer in (
         client.get(path),
-        client.get(path, params={"token": "another"}),
+        client.get(path, params={"token": "no"}),
         client.get(path, params=[("token", TOKEN), ("token", TOKEN)]),
         client.get(path, headers={"cookie": f"trainyard-{PORT}=another"}),
         client.get(path, headers={"cookie": f"trainyard-{PORT + 1}={TOKEN}"}),
@@ -55,6 +55,14 @@ def test_the_address_gives_a_cookie_and_goes_on_without_its_token(cloud: canned.
     assert "SameSite=strict" in told
     assert f"0;url=/runs/{TRAINING}?q=a%22b" in answer.text
     assert TOKEN not in answer.text
+
+
+def test_what_a_browser_is_started_with_is_good_once(cloud: canned.Cloud) -> None:
+    client = stranger(cloud)
+    assert client.head("/", params={"token": ONCE}).headers["set-cookie"].count(TOKEN) == 1
+    client.cookies.clear()
+    assert client.get("/", params={"token": ONCE}).status_code == 403
+    assert client.get("/", headers={"cookie": f"trainyard-{PORT}={ONCE}"}).status_code == 403
 
 
 def test_the_address_leads_nowhere_else(cloud: canned.Cloud) -> None:

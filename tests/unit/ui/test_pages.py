@@ -243,11 +243,24 @@ def test_the_page_goes_on_when_it_can(cloud: canned.Cloud) -> None:
 def test_stop_says_what_it_does_and_does_it(cloud: canned.Cloud) -> None:
     client = owner(cloud)
     asked = said(client.get(f"/runs/{TRAINING}/stop").text)
-    assert "It ends at once, and its 2 hosts with it." in asked
+    assert (
+        "Stop and save : its program is asked to save and leave, at about step 4000; then its 2 hosts end"
+        in asked
+    )
     assert "at step 3940, stays; the 60 steps after it are lost" in asked
-    answer = post(client, f"/runs/{TRAINING}/stop")
+    assert post(client, f"/runs/{TRAINING}/stop").headers["hx-redirect"] == f"/runs/{TRAINING}"
+    assert cloud.stopped == []
+    assert cloud.told == [("stop", {"run": TRAINING})]
+    answer = post(client, f"/runs/{TRAINING}/stop", now="yes")
     assert answer.headers["hx-redirect"] == f"/runs/{TRAINING}"
     assert cloud.stopped == [cloud.stories[TRAINING].row["execution_arn"]]
+
+
+def test_what_waits_for_hosts_has_nothing_to_save(cloud: canned.Cloud) -> None:
+    asked = owner(cloud).get(f"/runs/{WAITING}/stop").text
+    assert "It has no hosts: it ends at once, and nothing is lost." in said(asked)
+    assert "Stop and save" not in asked
+    assert 'name="now"' not in asked
 
 
 def test_a_change_that_cannot_be_read_is_a_line_in_the_dialog(cloud: canned.Cloud) -> None:

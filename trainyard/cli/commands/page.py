@@ -36,7 +36,7 @@ def ui(
     from trainyard.cli import terminal
     from trainyard.ui.serve import serve
 
-    def ready(address: str) -> None:
+    def ready(address: str, once: str) -> None:
         if options.is_json:
             terminal.answer_line({"address": address})
         else:
@@ -44,7 +44,7 @@ def ui(
         if not options.quiet:
             terminal.hint("Ctrl-C ends the page; runs go on.")
         if not no_browser and has_window(os.environ, sys.platform):
-            threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
+            threading.Thread(target=webbrowser.open, args=(once,), daemon=True).start()
 
     serve(options.find, options.find(), port, ready)
 
