@@ -187,9 +187,20 @@ class Buckets(Client):
             raise ClientError({"Error": {"Code": "NoSuchKey"}}, "GetObject")
         return {"Body": Body(body[int(Range.removeprefix("bytes=").rstrip("-")) :])}
 
-    def list_objects_v2(self, Bucket: str, Prefix: str) -> dict[str, Any]:  # noqa: N803 - boto3's names
+    def list_objects_v2(
+        self,
+        Bucket: str,  # noqa: N803 - boto3's names
+        Prefix: str,  # noqa: N803
+        Delimiter: str = "",  # noqa: N803
+        StartAfter: str = "",  # noqa: N803
+    ) -> dict[str, Any]:
         self.cloud.asked("list_objects_v2")
-        return {"Contents": [{"Key": key, "Size": size} for key, size in self.cloud.keys(Prefix).items()]}
+        keys = {key: size for key, size in self.cloud.keys(Prefix).items() if key > StartAfter}
+        if Delimiter:
+            folders = {key.removeprefix(Prefix).partition(Delimiter)[0] for key in keys}
+            return {"CommonPrefixes": [{"Prefix": f"{Prefix}{name}/"} for name in sorted(folders)]}
+        listed = [{"Key": key, "Size": size, "ETag": f"{size}"} for key, size in sorted(keys.items())]
+        return {"Contents": listed}
 
 
 class Body(io.BytesIO):
@@ -431,7 +442,7 @@ def training(now: datetime, points: int) -> Story:
             "job.json": b"{}",
             "metrics.json": json.dumps({"samples": samples}).encode(),
             "attempts/1/cluster.json": json.dumps(cluster).encode(),
-            "attempts/1/logs/chief-0.log": log(
+            "attempts/1/logs/chief-0/00000001.log": log(
                 "chief-0",
                 "i-0aaa",
                 (
@@ -439,7 +450,7 @@ def training(now: datetime, points: int) -> Story:
                     for n in range(1200)
                 ),
             ),
-            "attempts/1/logs/worker-1.log": log(
+            "attempts/1/logs/worker-1/00000001.log": log(
                 "worker-1", "i-0bbb", ((at(100 + 60 * n), f"epoch {n} <b>begins</b>") for n in range(20))
             ),
             "checkpoints/latest.json": b"{}",
@@ -533,7 +544,7 @@ def failed(now: datetime) -> Story:
             "attempts/1/cluster.json": json.dumps(
                 {"hosts": [{"instance": "i-0ccc", "role": "chief", "index": 0}]}
             ).encode(),
-            "attempts/1/logs/chief-0.log": log(
+            "attempts/1/logs/chief-0/00000001.log": log(
                 "chief-0", "i-0ccc", ((at(299), line) for line in WORDS.splitlines())
             ),
         },
@@ -643,10 +654,10 @@ def interrupted(now: datetime) -> Story:
             "attempts/2/cluster.json": json.dumps(
                 {"hosts": [{"instance": "i-0eee", "role": "chief", "index": 0}]}
             ).encode(),
-            "attempts/1/logs/chief-0.log": log(
+            "attempts/1/logs/chief-0/00000001.log": log(
                 "chief-0", "i-0ddd", [(at(2400), "saving: EC2 takes this host back")]
             ),
-            "attempts/2/logs/chief-0.log": log(
+            "attempts/2/logs/chief-0/00000001.log": log(
                 "chief-0", "i-0eee", [(at(2640), "restored step 2600"), (at(5370), "done")]
             ),
         },

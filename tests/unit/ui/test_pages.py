@@ -163,7 +163,7 @@ def test_events_bring_parts_curve_and_log(cloud: canned.Cloud) -> None:
 def test_a_page_that_comes_back_is_told_what_it_missed(cloud: canned.Cloud) -> None:
     client = owner(cloud)
     client.get(f"/runs/{TRAINING}/events")
-    cloud.stories[TRAINING].files["attempts/1/logs/worker-1.log"] += canned.log(
+    cloud.stories[TRAINING].files["attempts/1/logs/worker-1/00000001.log"] += canned.log(
         "worker-1", "i-0bbb", [(datetime.now(UTC), "one more")]
     )
     answer = client.get(f"/runs/{TRAINING}/events", headers={"last-event-id": "1220"})
@@ -192,7 +192,7 @@ def test_a_loss_that_is_no_number_is_a_gap(cloud: canned.Cloud) -> None:
 
 def test_the_end_of_a_long_log_is_shown(cloud: canned.Cloud) -> None:
     line = canned.log("chief-0", "i-0aaa", [(datetime.now(UTC), "x" * 200)])
-    cloud.stories[TRAINING].files["attempts/1/logs/chief-0.log"] = line * 40_000
+    cloud.stories[TRAINING].files["attempts/1/logs/chief-0/00000001.log"] = line * 40_000
     text = owner(cloud).get(f"/runs/{TRAINING}/events").text
     assert 1000 < text.count("x" * 200) < 2001
 
