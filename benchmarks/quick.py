@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from trainyard.client import Yard
-from trainyard.client.source import packed
+from trainyard.client.jobs.source import packed
 
 PROGRAMS = Path(__file__).resolve().parent / "programs"
 PROGRAM_KEY = "programs/steps.tar.gz"

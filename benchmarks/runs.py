@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 
 from benchmarks import quick
 from trainyard.client import Event, Run, Yard
-from trainyard.client.submission import begin
+from trainyard.client.jobs.submission import begin
 
 LOOKING = ("Describe", "List", "Get", "Query", "Scan", "BatchGet", "Head")
 WATCHED_SECONDS = 20.0

@@ -21,8 +21,9 @@ from demo.datasets import HOST_PYTHON
 from demo.local import ROOT, Cloud, port_for
 from trainyard.cli import report, screen
 from trainyard.cli.terminal import Phases, console, failed, quote, say
-from trainyard.client import Run, Yard, YardError, source
+from trainyard.client import Run, Yard, YardError
 from trainyard.client.errors import NotHere, RunFailed
+from trainyard.client.jobs import source
 
 BUILD = ROOT / "build" / "demo"
 SHIPPED_JOB = ROOT / "jobs" / "digits.yaml"

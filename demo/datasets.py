@@ -9,7 +9,7 @@ from demo.local import ROOT
 from trainyard.cli.terminal import quote
 from trainyard.client.bucket import Bucket
 from trainyard.client.errors import NotHere
-from trainyard.client.source import content_of
+from trainyard.client.jobs.source import content_of
 
 HOST_PYTHON = ROOT / ".venv-host" / "bin" / "python"
 MADE = ROOT / "build" / "data"

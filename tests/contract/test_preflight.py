@@ -9,7 +9,7 @@ import yaml
 
 from tests.contract.conftest import FACTS, REGION, Cloud, Credentials, free_port
 from trainyard.client import Session
-from trainyard.client.preflight import Need, Needs, Network, Row, Verdict, look, request_increases
+from trainyard.client.upkeep.preflight import Need, Needs, Network, Row, Verdict, look, request_increases
 
 SPOT, ON_DEMAND = "L-3819A6DF", "L-DB2E81BA"
 NEEDS = Needs(

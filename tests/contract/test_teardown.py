@@ -11,7 +11,7 @@ from tests.contract.conftest import REGION, Cloud, Credentials
 from tests.contract.ec2.conftest import BASE_PARAMETER
 from trainyard.client import Session
 from trainyard.client.errors import HostsRunning, RunsRunning, StackNotDeleted
-from trainyard.client.teardown import DATA, IMAGES, Kind, Leftover, delete_stacks, left, remove, stacks
+from trainyard.client.upkeep.teardown import DATA, IMAGES, Kind, Leftover, delete_stacks, left, remove, stacks
 
 WAITS = {"StartAt": "Wait", "States": {"Wait": {"Type": "Wait", "Seconds": 600, "End": True}}}
 

@@ -11,8 +11,9 @@ from typing import Any
 from benchmarks import quick
 from demo.local import Cloud
 from lambdas.aws.ledger import PRICES
-from trainyard.client import Run, Yard, submission
-from trainyard.client.submission import Upload
+from trainyard.client import Run, Yard
+from trainyard.client.jobs import submission
+from trainyard.client.jobs.submission import Upload
 
 BILLED = ("pending", "running", "stopping")
 

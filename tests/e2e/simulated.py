@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchmarks import quick
-from trainyard.client.source import packed
+from trainyard.client.jobs.source import packed
 
 if TYPE_CHECKING:
     from simulation.aws.stepfunctions import Execution

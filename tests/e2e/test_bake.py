@@ -12,7 +12,7 @@ import pytest
 from tests.e2e.runs import Runs
 from tests.e2e.watch import without_rules
 from trainyard.client import Run
-from trainyard.client.submission import begin
+from trainyard.client.jobs.submission import begin
 
 
 @pytest.fixture(autouse=True)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.runs import Runs
-from trainyard.client.source import packed
+from trainyard.client.jobs.source import packed
 
 SCRIPTS = Path(__file__).parent / "scripts"
 KEY = "programs/scripts.tar.gz"

@@ -20,7 +20,7 @@ from tests.e2e.watch import table_of
 from tests.permissions.grants import MANAGED, Grant
 from trainyard.client import Run
 from trainyard.client.errors import StillRunning
-from trainyard.client.submission import begin
+from trainyard.client.jobs.submission import begin
 
 ONE = {"cluster": {"workers": 1}, "program": {"args": {"steps": 5}}}
 LONG = {"steps": 600, "step-delay": 0.05, "checkpoint-every": 10}

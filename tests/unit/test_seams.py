@@ -31,7 +31,7 @@ from training.host.cluster import Cluster as HostsCluster
 from training.host.orders import Order
 from training.host.program import ending, silence
 from training.host.reporting import progress, signals
-from trainyard.client import teardown
+from trainyard.client.upkeep import teardown
 from trainyard.core.model import gang
 from trainyard.core.model.gang import StopReason
 from trainyard.core.model.job import Checkpoints, Cluster, Data, Job, Limits, Program, Result, Role, Strategy

@@ -12,7 +12,7 @@ from rich.markup import escape
 
 from trainyard.cli.terminal import beside, hint, quote, say
 from trainyard.client import Execution, Run, RunStatus
-from trainyard.client.records import elapsed
+from trainyard.client.runs.records import elapsed
 from trainyard.core.values.quantities import dollars, sized, span
 from trainyard.core.values.text import printable
 

@@ -26,7 +26,7 @@ from trainyard.core.values.text import printable
 
 if TYPE_CHECKING:
     from trainyard.cli.options import Options
-    from trainyard.client.logs import LogLine
+    from trainyard.client.runs.logs import LogLine
 
 HUES = ("green", "cyan", "magenta", "yellow", "blue")
 WIDEST = 10_000

@@ -8,7 +8,7 @@ from typing import Any
 
 from trainyard.cli import clone
 from trainyard.client.errors import NotHere
-from trainyard.client.preflight import Need, Needs, Network
+from trainyard.client.upkeep.preflight import Need, Needs, Network
 from trainyard.core.model.instance_types import Market, cpu_types, instance_type, quota
 from trainyard.core.model.job import BUILDER_TYPES, Hardware
 

@@ -10,12 +10,12 @@ It prints nothing, and raises errors of one tree (trainyard.client.errors).
 """
 
 from trainyard.client.errors import YardError
-from trainyard.client.execution import Execution, State
-from trainyard.client.listing import ListedRun, Waiting
-from trainyard.client.logs import LogLine
-from trainyard.client.plan import JobPlan, LeftOut, Pool
-from trainyard.client.records import Event, Host, Progress, RunStatus
 from trainyard.client.run import Run
+from trainyard.client.runs.execution import Execution, State
+from trainyard.client.runs.listing import ListedRun, Waiting
+from trainyard.client.runs.logs import LogLine
+from trainyard.client.runs.plan import JobPlan, LeftOut, Pool
+from trainyard.client.runs.records import Event, Host, Progress, RunStatus
 from trainyard.client.session import Session
 from trainyard.client.yard import Yard
 

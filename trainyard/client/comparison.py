@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from trainyard.client.records import Loss, losses_in
+from trainyard.client.runs.records import Loss, losses_in
 
 if TYPE_CHECKING:
     from trainyard.client.run import Run

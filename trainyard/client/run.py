@@ -10,7 +10,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
 
-from trainyard.client import logs, records
 from trainyard.client.bucket import Tell, silent
 from trainyard.client.deployment import Deployment
 from trainyard.client.errors import (
@@ -21,11 +20,12 @@ from trainyard.client.errors import (
     RunRefused,
     StillRunning,
 )
-from trainyard.client.execution import Execution, State, states_of
 from trainyard.client.identity import event_source
-from trainyard.client.logs import LogLine
-from trainyard.client.reasons import Reason, reason_for
-from trainyard.client.records import Event, Progress, RunStatus
+from trainyard.client.runs import logs, records
+from trainyard.client.runs.execution import Execution, State, states_of
+from trainyard.client.runs.logs import LogLine
+from trainyard.client.runs.reasons import Reason, reason_for
+from trainyard.client.runs.records import Event, Progress, RunStatus
 
 
 @dataclass(frozen=True)

@@ -9,16 +9,17 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from trainyard.client import listing, plan, source, submission
 from trainyard.client.bucket import Tell, silent
 from trainyard.client.deployment import Deployment
 from trainyard.client.errors import RunNotFound
 from trainyard.client.identity import jobs_folder
-from trainyard.client.listing import ListedRun
-from trainyard.client.plan import JobPlan
+from trainyard.client.jobs import source, submission
+from trainyard.client.jobs.source import LocalJob
+from trainyard.client.jobs.submission import Upload
 from trainyard.client.run import Run
-from trainyard.client.source import LocalJob
-from trainyard.client.submission import Upload
+from trainyard.client.runs import listing, plan
+from trainyard.client.runs.listing import ListedRun
+from trainyard.client.runs.plan import JobPlan
 
 
 class Yard(Deployment):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from trainyard.client import Yard
-from trainyard.client.logs import LogLine, RunLogs
+from trainyard.client.runs.logs import LogLine, RunLogs
 
 KEPT = 2_000
 """Lines that somebody who comes later is shown; all of them are in the files that the run leaves."""

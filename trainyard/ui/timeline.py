@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from trainyard.client.execution import State
-from trainyard.client.records import Attempt, Event, Host, RunStatus, elapsed
+from trainyard.client.runs.execution import State
+from trainyard.client.runs.records import Attempt, Event, Host, RunStatus, elapsed
 from trainyard.core.values.quantities import dollars, span
 
 QUESTIONS = ("Is ", "Did ", "Has ", "Was ", "Are ")

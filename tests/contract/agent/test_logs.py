@@ -5,7 +5,7 @@ import boto3
 from tests.contract.agent.host import Yard
 from tests.contract.conftest import REGION, eventually
 from trainyard.client.bucket import Bucket
-from trainyard.client.logs import LogLine, RunLogs, text_of
+from trainyard.client.runs.logs import LogLine, RunLogs, text_of
 from trainyard.client.session import Session
 
 LINES = 60_000

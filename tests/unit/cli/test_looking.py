@@ -15,7 +15,7 @@ from trainyard.cli.screen import bar
 from trainyard.cli.terminal import Column, fitting
 from trainyard.client import ListedRun, Progress, Waiting
 from trainyard.client.errors import RunAmbiguous, RunNotFound
-from trainyard.client.spending import added
+from trainyard.client.runs.spending import added
 from trainyard.core.values.quantities import sized, span
 
 RUN = ListedRun(

@@ -2,7 +2,7 @@
 
 from tests.unit.client.facts import NOON
 from trainyard.cli.commands.planning import left_out
-from trainyard.client.plan import JobPlan, LeftOut
+from trainyard.client.runs.plan import JobPlan, LeftOut
 
 
 def test_pools_that_are_left_out_for_one_reason_are_one_line() -> None:

@@ -14,8 +14,8 @@ from botocore.stub import Stubber
 from tests.unit.client.facts import HOST, MACHINE, NOON, yard_of
 from trainyard.client import Run, Session, Yard
 from trainyard.client.errors import Denied, FileUnreadable, NoCredentials, RunNotStarted, StillRunning
-from trainyard.client.records import losses_in, progress_in, timeline_in
-from trainyard.client.source import content_of
+from trainyard.client.jobs.source import content_of
+from trainyard.client.runs.records import losses_in, progress_in, timeline_in
 
 EXECUTION = "arn:aws:states:us-east-1:123456789012:execution:trainyard-train:digits-1"
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from trainyard.client import logs
-from trainyard.client.logs import LogLine, RunLogs
+from trainyard.client.runs import logs
+from trainyard.client.runs.logs import LogLine, RunLogs
 
 
 def line(second: int, host: str, text: str) -> str:

@@ -10,8 +10,8 @@ from lambdas.core.edges.common import Caught
 from lambdas.core.edges.train import NotPlanned as JobNotPlanned
 from lambdas.core.edges.train import Outlook
 from tests.unit.core.facts import NOON, offer
-from trainyard.client import plan
 from trainyard.client.errors import NotPlanned
+from trainyard.client.runs import plan
 from trainyard.core.jobfile.check import JobSource
 from trainyard.core.model.errors import Refused
 from trainyard.core.model.instance_types import Market

@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit.client.facts import NOON
 from trainyard.client import Execution
-from trainyard.client.reasons import Reason, reason_for
+from trainyard.client.runs.reasons import Reason, reason_for
 
 RUNNING = Execution("arn:aws:states:us-east-1:1:execution:train:digits-1", "RUNNING", NOON, None, "", "")
 FAILED = replace(RUNNING, status="FAILED", stopped=NOON, error="ProgramFailed", cause="exit code 3")

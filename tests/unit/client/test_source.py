@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from trainyard.client import source
 from trainyard.client.errors import FileUnreadable, JobRefused
-from trainyard.client.source import Package
+from trainyard.client.jobs import source
+from trainyard.client.jobs.source import Package
 from trainyard.client.yard import changes
 
 JOB = """

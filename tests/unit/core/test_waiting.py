@@ -7,7 +7,7 @@ from lambdas.core.run import waiting
 from lambdas.core.run.records import RunRow
 from lambdas.core.run.waiting import Waiting, WaitsFor
 from tests.unit.core.facts import NOON, after, job
-from trainyard.client import listing
+from trainyard.client.runs import listing
 from trainyard.core.model.names import LISTED
 from trainyard.core.values import wire
 

@@ -9,7 +9,7 @@ import pytest
 from tests.unit.client.facts import HOST, NOON
 from tests.unit.ui import canned
 from trainyard.client import RunStatus
-from trainyard.client.execution import State
+from trainyard.client.runs.execution import State
 from trainyard.ui.desk import Desk
 from trainyard.ui.pages.run import RunPage
 from trainyard.ui.timeline import line_of, stretches_of

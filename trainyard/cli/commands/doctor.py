@@ -11,7 +11,7 @@ from trainyard.cli.commands.yards import Settings
 from trainyard.cli.options import Options
 
 if TYPE_CHECKING:
-    from trainyard.client.preflight import Row
+    from trainyard.client.upkeep.preflight import Row
 
 SHORT, CANNOT = 1, 3
 COLOURS = {"ready": "green", "asked": "cyan", "short": "yellow", "unknown": "yellow", "missing": "red"}
@@ -36,9 +36,9 @@ def doctor(
     from dataclasses import asdict
 
     from trainyard.cli import terminal, yard_settings
-    from trainyard.client import checkup
     from trainyard.client.errors import YardNotFound
-    from trainyard.client.preflight import Preflight, look, request_increases
+    from trainyard.client.upkeep import checkup
+    from trainyard.client.upkeep.preflight import Preflight, look, request_increases
 
     session, needs = options.session(), yard_settings.needs(context)
     seen = look(session, needs)

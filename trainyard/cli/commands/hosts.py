@@ -13,7 +13,7 @@ from trainyard.cli.completion import complete_hosts
 from trainyard.cli.options import Options
 
 if TYPE_CHECKING:
-    from trainyard.client.hosts import YardHost
+    from trainyard.client.inventory.hosts import YardHost
 
 Host = Annotated[
     str, typer.Argument(metavar="HOST", help="An instance's id (i-...).", autocompletion=complete_hosts)
@@ -39,7 +39,7 @@ def hosts(
 
     from trainyard.cli import terminal
     from trainyard.cli.terminal import Column
-    from trainyard.client import hosts as yards
+    from trainyard.client.inventory import hosts as yards
     from trainyard.core.values.quantities import dollars
 
     found = yards.hosts(options.find(), gone=everything)
@@ -77,7 +77,7 @@ def hold(
     Idle or not. On a host `trainyard hold 2h`, without the id, does the same: there the agent has that name.
     """
     from trainyard.cli import terminal
-    from trainyard.client import hosts as yards
+    from trainyard.client.inventory import hosts as yards
 
     until = yards.hold(options.find(), host, period(lasts))
     if options.is_json:
@@ -89,7 +89,7 @@ def hold(
 def release(options: Options, host: Host) -> None:
     """End the hold of a host: its use decides again."""
     from trainyard.cli import terminal
-    from trainyard.client import hosts as yards
+    from trainyard.client.inventory import hosts as yards
 
     ended = yards.hold(options.find(), host, timedelta())
     if options.is_json:

@@ -96,7 +96,7 @@ def ls(options: Options) -> None:
 
     from trainyard.cli import terminal
     from trainyard.cli.terminal import Column
-    from trainyard.client import images
+    from trainyard.client.inventory import images
     from trainyard.core.values.quantities import span
 
     found = images.of(options.find())

@@ -12,7 +12,7 @@ from trainyard.cli.command import command
 from trainyard.cli.options import Options
 
 if TYPE_CHECKING:
-    from trainyard.client.source import LocalJob
+    from trainyard.client.jobs.source import LocalJob
 
 File = Annotated[Path, typer.Argument(metavar="JOB", help="The job file.")]
 Changes = Annotated[
@@ -74,8 +74,8 @@ def check(options: Options, job: File, changes: Changes = None) -> None:
     It asks no cloud, so it needs no account. Exits with 3 where there are faults.
     """
     from trainyard.cli import terminal
-    from trainyard.client import source
     from trainyard.client.errors import JobRefused
+    from trainyard.client.jobs import source
 
     try:
         local = source.read(job, changes=parsed(changes))
@@ -111,7 +111,7 @@ def submit(
     said at once. Ctrl-C leaves the run alone.
     """
     from trainyard.cli import following, runs, terminal
-    from trainyard.client import source
+    from trainyard.client.jobs import source
     from trainyard.client.yard import changes as asked
 
     yard = options.find()

@@ -76,8 +76,8 @@ def cost(
     """
     from trainyard.cli import terminal
     from trainyard.cli.terminal import Column
-    from trainyard.client import overview
-    from trainyard.client.spending import added
+    from trainyard.client.inventory import overview
+    from trainyard.client.runs.spending import added
     from trainyard.core.values.quantities import dollars
 
     now = datetime.now(UTC)

@@ -11,7 +11,7 @@ from trainyard.cli.commands.jobs import Changes, File
 from trainyard.cli.options import Options
 
 if TYPE_CHECKING:
-    from trainyard.client.plan import JobPlan
+    from trainyard.client.runs.plan import JobPlan
 
 
 def register(app: typer.Typer) -> None:

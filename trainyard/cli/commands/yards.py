@@ -14,7 +14,7 @@ from trainyard.cli.options import NAME, Options
 
 if TYPE_CHECKING:
     from trainyard.client import Session
-    from trainyard.client.teardown import Leftover
+    from trainyard.client.upkeep.teardown import Leftover
 
 Settings = Annotated[
     list[str] | None,
@@ -57,7 +57,7 @@ def register(app: typer.Typer) -> None:
 def status(options: Options) -> None:
     """Say what the yard is, and what it does now."""
     from trainyard.cli import terminal
-    from trainyard.client import overview
+    from trainyard.client.inventory import overview
 
     found = overview.of(options.find())
     if options.is_json:
@@ -105,7 +105,7 @@ def destroy(
     The stacks go; images, bucket and ledger stay unless --images or --data asks for them, which is for good. The same
     command again, later, says what is left, or removes it. CDKToolkit, the CDK's own stack, stays: other apps use it.
     """
-    from trainyard.client import teardown
+    from trainyard.client.upkeep import teardown
 
     session, yard = options.session(), options.yard or NAME
     kinds = (teardown.IMAGES if images else frozenset()) | (teardown.DATA if data else frozenset())
@@ -132,7 +132,7 @@ def grant(
     By attaching its policies for people. An operator is a user besides.
     """
     from trainyard.cli import terminal
-    from trainyard.client import people
+    from trainyard.client.upkeep import people
 
     yard = options.find()
     arns = people.grant(yard, who, level.policies)

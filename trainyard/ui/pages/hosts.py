@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from trainyard.client import Yard
-from trainyard.client import hosts as yards
-from trainyard.client.hosts import YardHost
+from trainyard.client.inventory import hosts as yards
+from trainyard.client.inventory.hosts import YardHost
 from trainyard.ui.desk import Desk
 from trainyard.ui.pages.page import Page, Seen
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from trainyard.client import Yard
-from trainyard.client import images as yards
-from trainyard.client.images import Image
-from trainyard.client.listing import ListedRun
+from trainyard.client.inventory import images as yards
+from trainyard.client.inventory.images import Image
+from trainyard.client.runs.listing import ListedRun
 from trainyard.ui.desk import Desk
 from trainyard.ui.pages.page import Page, Seen
 

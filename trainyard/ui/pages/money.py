@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from trainyard.client import Yard, overview
-from trainyard.client.listing import ListedRun
-from trainyard.client.spending import added
+from trainyard.client import Yard
+from trainyard.client.inventory import overview
+from trainyard.client.runs.listing import ListedRun
+from trainyard.client.runs.spending import added
 from trainyard.ui.desk import Desk
 from trainyard.ui.pages.page import Page, Seen
 

@@ -10,9 +10,9 @@ from typing import Any
 
 from trainyard.client import Run, RunStatus, Yard, YardError
 from trainyard.client.errors import RunNotFound
-from trainyard.client.hosts import YardHost
-from trainyard.client.reasons import REFUSED, Reason, reason_for
-from trainyard.client.records import Asked, Loss
+from trainyard.client.inventory.hosts import YardHost
+from trainyard.client.runs.reasons import REFUSED, Reason, reason_for
+from trainyard.client.runs.records import Asked, Loss
 from trainyard.core.values.text import printable
 from trainyard.ui import timeline
 from trainyard.ui.desk import FRESH, Desk

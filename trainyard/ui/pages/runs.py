@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trainyard.client import Yard
-from trainyard.client.listing import ListedRun
+from trainyard.client.runs.listing import ListedRun
 from trainyard.ui.desk import Desk
 from trainyard.ui.pages.page import Page, Seen
 

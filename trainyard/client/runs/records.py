@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from trainyard.client.execution import Execution, State
+from trainyard.client.runs.execution import Execution, State
 
 ROLES = ("chief", "worker", "ps", "evaluator", "")
 """In the order in which hosts are listed."""

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from trainyard.client import keys
 from trainyard.client.errors import Denied
 from trainyard.client.session import Session
+from trainyard.client.upkeep import keys
 
 AWS_KEY = "alias/aws/ebs"
 AWS_IMAGES = "/aws/service/"

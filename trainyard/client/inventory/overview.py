@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from trainyard.client.hosts import hosts
+from trainyard.client.inventory.hosts import hosts
 
 if TYPE_CHECKING:
     from trainyard.client.yard import Yard

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from trainyard.client.execution import Execution
-from trainyard.client.listing import Waiting
-from trainyard.client.records import elapsed
+from trainyard.client.runs.execution import Execution
+from trainyard.client.runs.listing import Waiting
+from trainyard.client.runs.records import elapsed
 
 ADVICE = {
     "NoOffer": "submit again with more hardware.instance_types, or a longer limits.wait_minutes",

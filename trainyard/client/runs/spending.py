@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from trainyard.client.listing import ListedRun
+from trainyard.client.runs.listing import ListedRun
 
 
 def added(runs: Iterable[ListedRun], by: str) -> list[tuple[str, int, float]]:

@@ -10,7 +10,7 @@ from typing import Any, Self
 
 from boto3.dynamodb.conditions import Attr, Key
 
-from trainyard.client.records import Progress, progress_in
+from trainyard.client.runs.records import Progress, progress_in
 
 INDEX = "month"
 """Of the ledger, and the attribute that it is by: docs/contracts/ledger.md."""

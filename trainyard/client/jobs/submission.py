@@ -7,7 +7,7 @@ import tempfile
 from dataclasses import dataclass
 
 from trainyard.client.bucket import Bucket, Tell, silent
-from trainyard.client.source import LocalJob, Package
+from trainyard.client.jobs.source import LocalJob, Package
 from trainyard.core.jobfile import check, document
 from trainyard.core.model import tokens
 

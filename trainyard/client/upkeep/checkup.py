@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 
-from trainyard.client import images
 from trainyard.client.errors import Denied
-from trainyard.client.overview import money_row
-from trainyard.client.preflight import Row, Verdict
+from trainyard.client.inventory import images
+from trainyard.client.inventory.overview import money_row
+from trainyard.client.upkeep.preflight import Row, Verdict
 
 if TYPE_CHECKING:
     from trainyard.client.yard import Yard

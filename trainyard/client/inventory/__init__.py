@@ -1,0 +1,1 @@
+"""What a yard has beside runs: hosts, images, money."""

@@ -1,0 +1,1 @@
+"""A job's way from a person's folder into the bucket."""

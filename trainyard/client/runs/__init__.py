@@ -1,0 +1,1 @@
+"""What is known of runs: records, lists, logs, reasons, money."""
