@@ -118,14 +118,13 @@ def test_a_keras_script_that_tensorboard_watches_has_a_curve_and_progress(runs: 
         runs.finish(run, seconds=600)
         assert run.succeeded, run.why()
         assert run.summary["steps"]["done"] == 6
-        assert run.progress is not None
-        assert run.progress.step == 6
+        assert run.progress is not None, "no signal of it"
         losses = [sample["loss"] for sample in run.metrics["samples"]]
         assert [sample["step"] for sample in run.metrics["samples"]] == [1, 2, 3, 4, 5, 6]
         assert 0 < losses[-1] < losses[0]
         assert run.metrics["accuracy"] > 0.5
     assert any("tensorboard/train/events.out.tfevents" in key for key in started[0].keys)
-    assert "Epoch 6/6" in [line.text for line in started[0].lines(hosts=["chief"], follow=True)]
+    assert "Epoch 6/6" in [line.text for line in started[0].logs(role="chief", follow=True)]
 
 
 THEIRS = """
