@@ -60,6 +60,12 @@ class Browser:
     def type(self, keys: str) -> None:
         self.driver.switch_to.active_element.send_keys(keys)
 
+    def write(self, selector: str, text: str) -> None:
+        """Into a field, in the place of what was there."""
+        (field,) = self.all(selector)
+        field.clear()
+        field.send_keys(text)
+
     def until(self, what: str, true: Callable[[], Any], seconds: float = 120) -> Any:
         ends = time.monotonic() + seconds
         while not (seen := true()):

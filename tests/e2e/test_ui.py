@@ -87,6 +87,17 @@ def test_a_run_that_fails_says_its_last_words(runs: Runs, page: Browser) -> None
     page.until_text("RuntimeError: told to fail at step 7", "#log")
     assert "failed" in page.text("#attempts")
 
+    page.press("Run again")
+    page.until_text("A new run begins, from step 0", "#dialog")
+    page.write("#dialog textarea", "args.fail-at")
+    page.press("Run it again")
+    page.until_text("is no change", "#dialog")
+    page.write("#dialog textarea", "args.fail-at=9\nargs.steps=20")
+    page.press("Run it again")
+    page.until("the new run's page", lambda: run.id not in page.driver.current_url)
+    page.open(page.driver.current_url.removeprefix(page.root))
+    page.until_text("told to fail at step 9", "#head", 240)
+
 
 @pytest.mark.timeout(600)
 def test_a_run_that_is_interrupted_goes_on_before_ones_eyes(runs: Runs, page: Browser) -> None:
