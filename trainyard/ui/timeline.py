@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from math import ceil
 
 from trainyard.client.runs.execution import State
 from trainyard.client.runs.records import Attempt, Event, Host, RunStatus, elapsed
@@ -32,6 +33,8 @@ PHASES = {
 """What a person calls a state of `train`; of other workflows and unknown ones their own name."""
 ENDS = ("Succeeded", "Failed")
 MOST_HOSTS = 12
+MOST_SAVED = 40
+"""Checkpoints that are marked on an attempt's bar, its last among them."""
 STEPS = (
     1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400, 172800, 604800,
 )  # fmt: skip
@@ -170,12 +173,13 @@ def _of_attempt(scale: Scale, attempt: Attempt, timeline: Sequence[Event]) -> La
     label = " · ".join(filter(None, (attempt.ending or "now", attempt.pool)))
     kind = f"attempt-{attempt.ending or 'now'}"
     bar = scale.bar(attempt.launched, attempt.ended, kind, label, title)
-    marks = (
+    marks = [
         Mark(scale.at(event.at), "saved", f"checkpoint at step {int(event.detail.get('step') or 0)}")
         for event in timeline
         if event.event == "checkpointed" and attempt.launched <= event.at <= (attempt.ended or scale.end)
-    )
-    return Lane(f"attempt {attempt.number}", (bar,), tuple(marks))
+    ]
+    every = ceil(len(marks) / MOST_SAVED) or 1
+    return Lane(f"attempt {attempt.number}", (bar,), tuple(marks[::-1][::every][::-1]))
 
 
 def _of_host(scale: Scale, host: Host, timeline: Sequence[Event], now: datetime) -> Lane:

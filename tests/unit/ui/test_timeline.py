@@ -75,6 +75,18 @@ def test_an_interruption_is_marked_on_its_host() -> None:
     assert len(lanes["attempt 1"].marks) == 6
 
 
+def test_a_thousand_checkpoints_are_forty_marks_with_the_last() -> None:
+    status = status_of(canned.TRAINING)
+    first = next(event for event in status.timeline if event.event == "checkpointed")
+    many = tuple(
+        replace(first, at=first.at + timedelta(seconds=second), detail={"step": second})
+        for second in range(1000)
+    )
+    marks = line_of(replace(status, timeline=many)).lanes[1].marks
+    assert len(marks) == 40
+    assert marks[-1].title == "checkpoint at step 999"
+
+
 def test_fifty_hosts_leave_the_line_readable() -> None:
     status = status_of(canned.TRAINING)
     hosts = tuple(

@@ -21,9 +21,9 @@ from trainyard.ui.pages.hosts import FRESH as HOSTS_FRESH
 from trainyard.ui.pages.hosts import all_hosts
 from trainyard.ui.pages.page import News, Page, Seen
 
-OVER_FRESH = 30.0
+OVER_FRESH = 10.0
 """A run that is over changes no more, but for what the last hosts send while they shut down."""
-FILES_FRESH = 10.0
+FILES_FRESH = 5.0
 FEEDS = 64
 PARTS = ("model", "checkpoints", "logs", "tensorboard", "attempts")
 DOCUMENTS = (
