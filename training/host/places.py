@@ -179,7 +179,7 @@ class Places:
         return self.run / "orders"
 
     def attempt(self, number: int) -> Path:
-        """What belongs to one attempt: the program's progress lines and its exit code."""
+        """What the agent keeps of one attempt: the program's process and its exit code."""
         return self.work / "attempts" / f"{number:04d}"
 
     def cluster(self, number: int) -> Path:
@@ -194,8 +194,9 @@ class Places:
         return self.attempt(number) / "exit"
 
     def progress(self, number: int) -> Path:
-        """JSON lines in which the program says how far it is."""
-        return self.attempt(number) / "progress.jsonl"
+        """JSON lines in which the program says how far it is. Beside them its processes write down what they tell each
+        other."""
+        return self.home / "attempts" / f"{number:04d}" / "progress.jsonl"
 
     def program_log(self, number: int, role: str, index: int) -> Path:
         """What the program prints, as it prints it."""

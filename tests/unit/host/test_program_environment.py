@@ -79,7 +79,7 @@ def test_a_program_is_told_where_everything_is() -> None:
             "TRAINYARD_MODEL": "/var/lib/trainyard/home/results/model",
             "TRAINYARD_METRICS": "/var/lib/trainyard/home/results/metrics.json",
             "TRAINYARD_TENSORBOARD": "/var/lib/trainyard/home/results/tensorboard",
-            "TRAINYARD_PROGRESS": "/var/lib/trainyard/attempts/0002/progress.jsonl",
+            "TRAINYARD_PROGRESS": "/var/lib/trainyard/home/attempts/0002/progress.jsonl",
             "TRAINYARD_DATA_TRAIN_SET": "/var/lib/trainyard/home/data/train-set",
             "TRAINYARD_DATA_TRAIN_SET_SHARDING": "none",
         }.items()

@@ -1,3 +1,4 @@
+import os
 from pathlib import Path
 from typing import Any
 
@@ -61,3 +62,10 @@ def test_what_was_restored_is_said_in_every_progress(tmp_path: Path) -> None:
 @pytest.mark.parametrize("said", [{}, {"resumed": 5}, {"resumed": {"verified": True}}])
 def test_no_step_nothing_restored(said: dict[str, Any]) -> None:
     assert resumed_in(said) is None
+
+
+def test_what_is_no_file_in_its_place_is_waited_for_by_nobody(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "folder").mkdir()
+    for name in ("pipe", "folder", "nothing"):
+        assert Progress(tmp_path / name, started=0.0).update() == []

@@ -103,10 +103,9 @@ class Attempt:
     def start(self) -> Program:
         """Restore what the attempt restores, clear what an earlier one left, and start the program."""
         self._account.end_all()
-        progress = self._places.progress(self._cluster.attempt)
-        fresh(progress.parent)
-        progress.touch()
-        self._account.own(progress)
+        fresh(self._places.attempt(self._cluster.attempt))
+        with self._account.acting():
+            fresh(self._places.progress(self._cluster.attempt).parent)
         with self._heartbeat():
             instead = self._prepare()
             values = self._fetch_secrets()
@@ -286,7 +285,9 @@ class Attempt:
     def _listen(self) -> None:
         """Take in what the program has printed and reported since the last time."""
         now = datetime.now(UTC)
-        for facts in self._progress.update():
+        with self._account.acting():
+            reported = self._progress.update()
+        for facts in reported:
             self._metrics.add(facts, now)
         self._log.stamp(now)
         while not self._seen.empty():

@@ -34,6 +34,7 @@ AGENTS_WORK = (
     "run/trainyard/orders",
     "var/lib/trainyard/state.json",
     "var/lib/trainyard/reserve",
+    "var/lib/trainyard/home/attempts",
     "var/lib/trainyard/home/restores",
     "var/lib/trainyard/home/staging",
     "var/lib/trainyard/attempts",

@@ -3,6 +3,7 @@ seen of it (observed.py, events.py); what of that becomes signals."""
 
 import json
 import math
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -35,10 +36,11 @@ class Progress:
     def update(self) -> list[dict[str, Any]]:
         """Take in new whole lines and return their facts; what is no JSON object is the program's own affair."""
         try:
-            with self.path.open("rb") as lines:
+            # the program's folder: whatever it has put there, nobody waits for it
+            with os.fdopen(os.open(self.path, os.O_RDONLY | os.O_NONBLOCK), "rb") as lines:
                 lines.seek(self._offset)
                 text = lines.read()
-        except FileNotFoundError:
+        except OSError:
             return []
         whole = text[: text.rfind(b"\n") + 1]
         self._offset += len(whole)
