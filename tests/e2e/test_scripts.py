@@ -118,7 +118,6 @@ def test_a_keras_script_that_tensorboard_watches_has_a_curve_and_progress(runs: 
         runs.finish(run, seconds=600)
         assert run.succeeded, run.why()
         assert run.summary["steps"]["done"] == 6
-        assert run.progress is not None, "no signal of it"
         losses = [sample["loss"] for sample in run.metrics["samples"]]
         assert [sample["step"] for sample in run.metrics["samples"]] == [1, 2, 3, 4, 5, 6]
         assert 0 < losses[-1] < losses[0]
