@@ -65,7 +65,7 @@ class Account:
         finally:
             _become(*before)
 
-    def own(self, path: Path) -> None:
+    def give(self, path: Path) -> None:
         """Give it the file or folder."""
         if self.is_another:
             os.chown(path, self.uid, self.gid, follow_symlinks=False)

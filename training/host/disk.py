@@ -74,8 +74,13 @@ def readable_files(folder: Path) -> Iterator[Path]:
     for parent, _, names in os.walk(folder):
         for name in names:
             path = Path(parent, name)
-            if os.access(path, os.R_OK, effective_ids=True) and path.is_file():
+            if is_readable(path):
                 yield path
+
+
+def is_readable(path: Path) -> bool:
+    """Whether there is a file that this thread may read; no error where it may not even look whether there is one."""
+    return os.access(path, os.R_OK, effective_ids=True) and path.is_file()
 
 
 def inside(folder: Path, relative: str) -> Path:

@@ -13,7 +13,7 @@ import pytest
 
 from training.host import account
 from training.host.account import Account
-from training.host.disk import readable_files
+from training.host.disk import is_readable, readable_files
 from training.host.program.process import Program
 
 ANOTHER = Account(61234, 61234)
@@ -28,7 +28,7 @@ def room(tmp_path: Path) -> Iterator[Path]:
     folder.mkdir(mode=0o755)
     (folder / "secret").touch(mode=0o600)
     (folder / "home").mkdir()
-    ANOTHER.own(folder / "home")
+    ANOTHER.give(folder / "home")
     yield folder
     subprocess.run(["rm", "-rf", str(folder)], check=True)
 
@@ -94,6 +94,7 @@ def test_a_link_to_what_root_alone_reads_is_no_file_to_be_brought_away(room: Pat
         (home / name).symlink_to(target)
     with ANOTHER.acting():
         assert list(readable_files(home)) == [home / "mine"]
+        assert not is_readable(home / "folder" / "facts.json")
 
 
 @needs_root
@@ -139,7 +140,7 @@ def test_whoever_runs_the_agent_is_no_other_account(tmp_path: Path) -> None:
     assert not own.is_another
     with own.acting():
         assert account.as_this_thread() == {}
-    own.own(tmp_path)
+    own.give(tmp_path)
     own.end_all()
     assert own.command(["x"], python=Path("/py"))[0] == "/py"
 

@@ -425,7 +425,7 @@ class Agent:
         for leftover in (self._places.work, self._places.log, self._places.orders):
             shutil.rmtree(leftover, ignore_errors=True)
         self._places.home.mkdir(parents=True)
-        self._account.own(self._places.home)
+        self._account.give(self._places.home)
         with self._account.acting():
             self._places.checkpoints.mkdir()
         self._change(phase="fetching")

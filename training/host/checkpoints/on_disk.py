@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from training.host.checkpoints.in_bucket import FACTS, name_of
-from training.host.disk import readable_files
+from training.host.disk import is_readable, readable_files
 
 UNFINISHED = re.compile(r"\d+\.\w+|\..*")
 """Top-level names that are on their way to be a checkpoint of the runtime's, or hidden."""
@@ -30,7 +30,7 @@ def steps_in(folder: Path) -> list[int]:
     if not folder.is_dir():
         return []
     return sorted(
-        int(path.name) for path in folder.iterdir() if path.name.isdigit() and (path / FACTS).is_file()
+        int(path.name) for path in folder.iterdir() if path.name.isdigit() and is_readable(path / FACTS)
     )
 
 

@@ -63,7 +63,7 @@ class Program:
         log.parent.mkdir(parents=True, exist_ok=True)
         launch = account.command(command, python=Path(sys.executable))
         with log.open("ab") as output, _handed_over(env) as environment:
-            account.own(log)
+            account.give(log)
             keeper = subprocess.Popen(
                 ["/bin/sh", "-c", KEEPER, str(exit_file), *launch],
                 cwd=folder,

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from training.host.bucket import Bucket
+from training.host.disk import is_readable
 from training.host.reporting.progress import NUMBERS
 from training.host.reporting.signals import stamp
 
@@ -94,7 +95,7 @@ class Metrics:
 
     def conclude(self, path: Path) -> dict[str, Any] | None:
         """Lay what the program wrote over what it reported, and send it. None when it wrote no JSON object."""
-        own = as_object(path.read_bytes()) if path.is_file() else None
+        own = as_object(path.read_bytes()) if is_readable(path) else None
         self._own = own or {}
         self.send()
         return None if own is None else self._document()

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from training.host.bucket import Bucket
-from training.host.disk import readable_files
+from training.host.disk import is_readable, readable_files
 from training.host.places import Places
 
 EVERY_SECONDS = 3.0
@@ -50,7 +50,7 @@ def missing(expected: tuple[str, ...], places: Places, *, has_checkpoint: bool) 
     """Those of `program.expect` that the program has not left. `has_checkpoint`: one of it is in the bucket."""
     left = {
         "model": any(True for _ in readable_files(places.model)),
-        "metrics": places.metrics.is_file(),
+        "metrics": is_readable(places.metrics),
         "checkpoint": has_checkpoint,
     }
     return tuple(word for word in expected if not left[word])
