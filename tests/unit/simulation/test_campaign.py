@@ -1,11 +1,8 @@
-"""Trials and their texts, what is chosen by seed, what a finding says, and that a world is the same every time."""
+"""Trials and their texts, what is chosen by seed, and what a finding says."""
 
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from datetime import UTC, datetime, timedelta
 from html import unescape
 from pathlib import Path
@@ -13,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from simulation import assembly, detection, timeline
+from simulation import detection, timeline
 from simulation.detection import Detection, Told
 from simulation.faults import Fault, Kind
 from simulation.report import page, summary
@@ -32,7 +29,6 @@ SPACES: Spaces = {"train": (THROTTLED, DENIED, HANGS, DIES, LOST), "bake": (THRO
 ORPHAN = Violation(
     "no orphan", "i-00000000000000003 (running): still there 4 patrol passes after the end", 300.0
 )
-ROOT = Path(__file__).parents[3]
 
 
 # ------------------------------------------------------------------------------------------------- the text of a trial
@@ -282,33 +278,3 @@ def test_the_page_needs_nothing_else_and_is_safe_from_what_it_shows() -> None:
     assert "<script>alert" not in html
     assert "http://" not in html
     assert "https://" not in html
-
-
-# ------------------------------------------------------------------------------------------------ the same world
-
-TWICE = """
-import sys
-from pathlib import Path
-from simulation.trials import campaign, trial
-for text in sys.argv[2:] * 2:
-    print(campaign.digest(campaign.tried(Path(sys.argv[1]), trial.parse(text)).story.trace))
-"""
-
-
-@pytest.mark.timeout(300)
-def test_the_same_trial_has_the_same_trace_twice_in_a_process_and_in_another_with_another_order_of_sets() -> (
-    None
-):
-    folder = assembly.synthesised()
-    worlds = [str(Trial("train", (HANGS, LOST), 57)), "launch@2"]
-    digests = [_digests(folder, worlds, hash_seed) for hash_seed in ("1", "2")]
-    assert len(digests[0]) == 2 * len(worlds)
-    assert digests[0][:2] == digests[0][2:]
-    assert digests[0] == digests[1]
-
-
-def _digests(folder: Path, worlds: list[str], hash_seed: str) -> list[str]:
-    environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
-    command = [sys.executable, "-c", TWICE, str(folder), *worlds]
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
-    return done.stdout.split()
