@@ -123,12 +123,16 @@ def _started(context: SignalContext, signal: FromHost, now: datetime) -> str:
 
 def _progress(context: SignalContext, signal: FromHost, now: datetime) -> str:
     """The run's row has the news; the attempt's own keeps how far it came, and of a restart where it went on."""
-    facts = {key: getattr(signal, key) for key in PROGRESS}
-    progress = facts | {"at": signal.at or now, "attempt": context.attempt}
-    writes = [run_row(context.run, {"progress": progress})]
+    writes = [_came(context, signal, now)]
     if came := _how_far(signal):
         writes.append(attempt_row(context.run, context.attempt, came))
     return _alive(context, writes)
+
+
+def _came(context: SignalContext, signal: FromHost, now: datetime) -> Write:
+    """What the run's row says of how far its program came."""
+    facts = {key: getattr(signal, key) for key in PROGRESS}
+    return run_row(context.run, {"progress": facts | {"at": signal.at or now, "attempt": context.attempt}})
 
 
 def _how_far(signal: FromHost) -> AttemptUpdate:
@@ -166,6 +170,8 @@ def _finished(context: SignalContext, signal: FromHost, now: datetime) -> str:
     step = signal.step
     reason = "the program finished" if step is None else f"the program finished at step {step}"
     entry = _entry(context, signal, "finished", now, reason=reason, step=step)
+    if step is not None:
+        context.ledger.write(_came(context, signal, now))
     context.end(entry, now, trouble=None, step=step, resumed=signal.resumed)
     return "finished"
 
@@ -197,6 +203,8 @@ def _stopped(context: SignalContext, signal: FromHost, now: datetime) -> str:
     chief = records.chief(context.attempt)
     if chief and chief.instance == instance and (came := _how_far(signal)):
         writes.append(attempt_row(context.run, context.attempt, came))
+        if signal.step is not None and is_new and context.attempt == records.run.attempt:
+            writes.append(_came(context, signal, now))
     context.ledger.write(*writes)
     records = context.ledger.known(context.run)
     if records.run.attempt != context.attempt:

@@ -30,7 +30,7 @@ from training.host.program.ending import End, Failed, Finished, Stopped
 from training.host.program.silence import Silence
 from training.host.reporting import signals
 from training.host.reporting.chunks import chunk_key
-from training.host.reporting.metrics import Metrics, for_signal
+from training.host.reporting.metrics import Metrics
 from training.host.reporting.progress import (
     ALIVE_SECONDS,
     EVERY_SECONDS,
@@ -352,12 +352,12 @@ class Attempt:
         )
         trouble = yield from self._finish_upload()
         ended = ending.decide(replace(end, missing=self._missing(program)))
-        metrics: dict[str, Any] = {}
+        results: dict[str, Any] = {}
         try:
             if isinstance(ended, Finished) and self.assignment.is_chief:
                 yield from self._machine.stage("results")
                 yield self._machine.draw(self._machine.delays.results)
-                metrics = self._bring_results(program)
+                results = self._bring_results(program)
                 yield from self._machine.stage("results", "after")
             self._send_log()
             if self.assignment.is_chief:
@@ -369,7 +369,7 @@ class Attempt:
             trouble = leaving.trouble
         if trouble and not isinstance(ended, Failed):
             ended = Failed(trouble.kind, trouble.reason, code, trouble.final)
-        self.outcome = self._outcome(ended, metrics, tail)
+        self.outcome = self._outcome(ended, results, tail)
 
     def _finish_upload(self) -> Generator[float | Nap, None, HostTrouble | None]:
         """What keeps the last checkpoint from its place, if anything does."""
@@ -385,14 +385,15 @@ class Attempt:
             return trouble
         return None
 
-    def _outcome(self, ended: Finished | Stopped | Failed, metrics: dict[str, Any], tail: str) -> Outcome:
+    def _outcome(self, ended: Finished | Stopped | Failed, results: dict[str, Any], tail: str) -> Outcome:
         match ended:
             case Finished():
-                said = self._signal("finished", step=self._step(), metrics=metrics, **self._reports.restored)
+                facts = {**results, "step": self._step(results.get("step")), **self._reports.restored}
+                said = self._signal("finished", **facts)
                 return Outcome(ended, said if self.assignment.is_chief else None)
             case Stopped(why):
-                said = self._signal("stopped", step=self._step(), why=why, **self._reports.restored)
-                return Outcome(ended, said)
+                facts = {**self._reports.all, "step": self._step(), "why": why}
+                return Outcome(ended, self._signal("stopped", **facts))
             case Failed():
                 last, restored = ending.last_lines(tail.encode()), self._reports.restored
                 return Outcome(ended, signals.failed(self.cluster.attempt, ended, last, restored=restored))
@@ -420,12 +421,13 @@ class Attempt:
         for name, content in sorted(files.items()) if work.lacks != "model" else ():
             self._bucket.write(f"runs/{run}/model/{name}", content)
         document = self._curve.lay_over(None if work.lacks == "metrics" else work.metrics(step))
-        return for_signal(document or self._reports.facts)
+        return facts_in(document) if document else self._reports.facts
 
     # ---- small things
 
-    def _step(self) -> int | None:
-        known = [step for step in (self._upload.step, self._reports.step) if step is not None]
+    def _step(self, written: int | None = None) -> int | None:
+        told = (self._upload.step, self._reports.step, written)
+        known = [step for step in told if step is not None]
         return max((step for step in known if step >= 0), default=None)
 
     def _room(self) -> Room:

@@ -80,7 +80,7 @@ def test_a_host_trains_is_stopped_and_goes_on_from_its_checkpoint(yard: Yard) ->
 
     yard.order("start", 2, checkpoint={"step": 7, "key": latest["key"]})
     finished = yard.hear("finished", attempt=2)
-    assert finished["metrics"] == {"accuracy": 0.99}
+    assert finished["accuracy"] == 0.99
     assert yard.read(f"runs/{yard.run}/model/saved_model.pb") == "model"
     assert "data hello restored 7" in yard.log(2)
     assert "data hello restored 0" in yard.log()

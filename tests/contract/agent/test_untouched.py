@@ -69,7 +69,7 @@ def test_the_scalars_that_it_writes_for_tensorboard_are_its_progress_over_a_rest
     with yard.agent_process(service):
         go(yard)
         finished = yard.hear("finished")
-    assert (finished["step"], finished["metrics"]["loss"], finished["metrics"]["epoch"]) == (4, 0.25, 4)
+    assert (finished["step"], finished["loss"], finished["epoch"]) == (4, 0.25, 4)
     assert [(each["step"], each["loss"]) for each in metrics(yard)["samples"]] == [
         (1, 1.0),
         (2, 0.5),
@@ -86,7 +86,7 @@ def test_what_it_prints_is_its_progress_by_the_pattern_of_its_job(yard: Yard) ->
     assert (first["epoch"], first["steps"]) == (1, 20)
     go(yard)
     finished = yard.hear("finished")
-    assert (finished["step"], finished["metrics"]["epoch"], finished["metrics"]["steps"]) == (20, 2, 20)
+    assert (finished["step"], finished["epoch"], finished["steps"]) == (20, 2, 20)
     assert metrics(yard)["samples"][-1]["step"] <= 20
     json.dumps(metrics(yard), allow_nan=False)
 

@@ -1,5 +1,6 @@
 """Hosts leave an attempt one after the other: who keeps Train waiting meanwhile, who is asked, how it ends."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -65,6 +66,18 @@ def test_when_the_chiefs_program_hangs_all_leave_and_the_program_is_the_reason(
     assert trouble is not None
     assert trouble.all_well
     assert [entry.event for entry in place.ledger.timeline("digits-1")].count("hung") == 1
+
+
+@pytest.mark.parametrize(("word", "more"), [("finished", {}), ("stopped", {"why": "asked"})])
+def test_the_run_has_come_to_where_the_chief_says_at_its_end(
+    place: Place, aws: Aws, word: str, more: Mapping[str, Any]
+) -> None:
+    """Progress is signalled every ten seconds: a list of runs would end with what was ten seconds ago."""
+    aws.hears(place.worker, "stopped", step=99, why="asked")
+    aws.hears(place.chief, word, step=12, loss=0.25, **more)
+    progress = place.ledger.known("digits-1").run.progress
+    assert progress is not None
+    assert (progress["step"], progress["loss"], progress["attempt"]) == (12, 0.25, 1)
 
 
 def test_while_some_leave_those_who_have_left_keep_train_waiting(place: Place, aws: Aws) -> None:

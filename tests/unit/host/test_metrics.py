@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from training.host.reporting.metrics import MOST_SAMPLES, Curve, as_object, finite, for_signal
+from training.host.reporting.metrics import MOST_SAMPLES, Curve, as_object, finite
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
@@ -58,11 +58,6 @@ def test_what_json_has_no_number_for_is_null() -> None:
     assert json.loads(json.dumps(finite({"loss": float("nan"), "history": [{"loss": float("inf")}, 1]}))) == {
         "loss": None, "history": [{"loss": None}, 1]
     }  # fmt: skip
-
-
-def test_a_signal_carries_single_values_only() -> None:
-    metrics = {"accuracy": 0.9, "history": [1], "samples": [1], "confusion": list(range(1000))}
-    assert for_signal(metrics) == {"accuracy": 0.9}
 
 
 @pytest.mark.parametrize("text", [b"", b"{", b"[1]", None])

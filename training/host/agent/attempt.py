@@ -31,10 +31,10 @@ from training.host.program.process import Program, killed_for_memory
 from training.host.program.silence import Silence
 from training.host.reporting import results, signals
 from training.host.reporting.events import EventFiles
-from training.host.reporting.metrics import Metrics, for_signal
+from training.host.reporting.metrics import Metrics
 from training.host.reporting.observed import PrintedProgress
 from training.host.reporting.program_log import ProgramLog
-from training.host.reporting.progress import ALIVE_SECONDS, Progress
+from training.host.reporting.progress import ALIVE_SECONDS, Progress, facts_in
 from training.host.reporting.results import FolderUpload
 from training.host.reporting.signals import Signal
 
@@ -257,10 +257,10 @@ class Attempt:
         trouble = uploads.finish("checkpoints", "events")
         self._listen()  # also to what these have noted and seen
         ended = ending.decide(replace(end, missing=self._missing() if self._assignment.is_chief else ()))
-        metrics: dict[str, Any] = {}
+        results: dict[str, Any] = {}
         try:
             if isinstance(ended, Finished) and self._assignment.is_chief:
-                metrics = self._bring_results()
+                results = self._bring_results()
         except HostTrouble as problem:
             trouble = trouble or problem
         trouble = trouble or uploads.finish("log", "tensorboard", "metrics")
@@ -270,12 +270,12 @@ class Attempt:
             ended = Failed(trouble.kind, trouble.reason, code, trouble.final)
         match ended:
             case Finished():
-                facts = {"step": self._step(), "metrics": metrics, **self._progress.restored}
+                facts = {**results, "step": self._step(results.get("step")), **self._progress.restored}
                 return Outcome(
                     ended, self._signal("finished", **facts) if self._assignment.is_chief else None
                 )
             case Stopped(why):
-                facts = {"step": self._step(), "why": why, **self._progress.restored}
+                facts = {**self._progress.all, "step": self._step(), "why": why}
                 return Outcome(ended, self._signal("stopped", **facts))
             case Failed():
                 tail = ending.last_lines(end.tail.encode())
@@ -350,18 +350,19 @@ class Attempt:
             return results.missing(expected, self._places, has_checkpoint=self._checkpoints.last.step >= 0)
 
     def _bring_results(self) -> dict[str, Any]:
-        """Model and metrics.json into the bucket; what metrics.json says in short."""
+        """Model and metrics.json into the bucket; how far the program came, as metrics.json says it where it does."""
         with self._account.acting():
             FolderUpload(self._bucket, self._places.model, f"runs/{self._cluster.run}/model/").send(last=True)
             document = self._metrics.conclude(self._places.metrics)
         if document is None and self._places.metrics.is_file():
             self._log.note("metrics.json holds no JSON object and is left out")
             self._listen()
-        return for_signal(document or self._progress.known)
+        return facts_in(document) if document else self._progress.known
 
-    def _step(self) -> int | None:
-        """The last step this host knows of: what is saved, else what was reported."""
-        known = [step for step in (self._checkpoints.last.step, self._progress.step) if step is not None]
+    def _step(self, written: int | None = None) -> int | None:
+        """The last step this host knows of: saved, reported, or `written` by the program into metrics.json."""
+        told = (self._checkpoints.last.step, self._progress.step, written)
+        known = [step for step in told if step is not None]
         return max((step for step in known if step >= 0), default=None)
 
     def _signal(self, word: str, **facts: object) -> Signal:

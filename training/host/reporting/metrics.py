@@ -14,9 +14,6 @@ from training.host.reporting.signals import stamp
 
 MOST_SAMPLES = 500
 SAMPLED = ("step", "loss", "accuracy", "steps_per_second")
-LEFT_OUT_OF_SIGNALS = ("history", "samples")
-SIGNAL_VALUE_BYTES = 1000
-SIGNAL_VALUES = 100
 
 
 @dataclass(slots=True)
@@ -111,16 +108,6 @@ def as_object(text: bytes | None) -> dict[str, Any] | None:
     except ValueError:
         return None
     return document if isinstance(document, dict) else None
-
-
-def for_signal(document: dict[str, Any]) -> dict[str, Any]:
-    """What of metrics.json fits into an event: single values and small ones."""
-    small = {
-        key: value
-        for key, value in finite(document).items()
-        if key not in LEFT_OUT_OF_SIGNALS and len(json.dumps(value)) <= SIGNAL_VALUE_BYTES
-    }
-    return dict(list(small.items())[:SIGNAL_VALUES])
 
 
 def finite(value: Any) -> Any:
