@@ -67,6 +67,7 @@ class PeopleStack(cdk.Stack):
             "workflows": {word: self._machine(word) for word in ALL_RUNS},
             "recipe": settings.recipe_key,
             "dashboard": settings.yard,
+            "monthly_dollars": settings.monthly_dollars,
             "topic": storage.topic_arn,
             "policies": policies,
         }

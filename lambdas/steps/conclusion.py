@@ -44,7 +44,7 @@ class RunEnd(RunFacts):
     @property
     def values(self) -> RunUpdate:
         """What the run's row keeps of it."""
-        how = self.conclusion
+        how, cost = self.conclusion, bill(self.hosts, now=self.now)
         return {
             "state": "Conclude",
             "outcome": how.outcome,
@@ -52,7 +52,8 @@ class RunEnd(RunFacts):
             "reason": how.reason,
             "ended": self.ended,
             "warnings": self.all_warnings,
-            "dollars": bill(self.hosts, now=self.now).dollars,
+            "dollars": cost.dollars,
+            "saved_dollars": cost.saved_dollars,
         }
 
     def row_write(self, *, unless: Literal["ended"] | None) -> Write:

@@ -65,6 +65,7 @@ VARIES: Mapping[str, tuple[str, ...]] = {
     "plan": ("made", "image", "offers"),
     "run": (
         "created", "month", "deadline", "ended", "execution_arn", "progress", "job", "job_key", "image_id", "dollars",
+        "saved_dollars",
     ),
 }  # fmt: skip
 """Attributes by row whose values are instants, ids, or what training has come to by then: compared by name alone."""

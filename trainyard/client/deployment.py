@@ -14,7 +14,9 @@ from trainyard.client.bucket import Bucket
 from trainyard.client.errors import Denied, YardIncomplete, YardNotFound, YardOfAnotherVersion
 from trainyard.client.session import Session
 
-AS_TOLD = ("version", "account", "table", "bus", "recipe", "workflows", "dashboard", "topic", "policies")
+AS_TOLD = (
+    "version", "account", "table", "bus", "recipe", "workflows", "dashboard", "monthly_dollars", "topic", "policies",
+)  # fmt: skip
 """What is taken from the parameter as it is."""
 
 
@@ -22,8 +24,9 @@ AS_TOLD = ("version", "account", "table", "bus", "recipe", "workflows", "dashboa
 class Deployment:
     """What the parameter `/<yard>/yard` says, which the stacks write last (docs/contracts/README.md). `name` is the
     prefix of the stacks, `workflows` the ARNs of the state machines by `train`, `bake`, `snapshot`, `launch`, `retire`,
-    `recipe` the key of the yard's own, `dashboard` its name in CloudWatch, `topic` the ARN of its notices, `policies`
-    the ARNs of those for people by `viewer`, `user`, `operator`."""
+    `recipe` the key of the yard's own, `dashboard` its name in CloudWatch, `monthly_dollars` what hosts may cost in a
+    month before new runs are refused (0: no budget), `topic` the ARN of its notices, `policies` the ARNs of those for
+    people by `viewer`, `user`, `operator`."""
 
     session: Session
     name: str
@@ -35,6 +38,7 @@ class Deployment:
     recipe: str
     workflows: Mapping[str, str]
     dashboard: str
+    monthly_dollars: float
     topic: str
     policies: Mapping[str, str]
 

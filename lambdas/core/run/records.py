@@ -47,9 +47,10 @@ class RunRow:
     that the execution was over before its Conclude. `imaging`: the host that becomes an image, of a snapshot or at the
     end of a run. `month` is that of `created`: by it lists find the run. `name` is the job's, the recipe's or the
     family's. `pool`, `market`, `gang` (how many hosts) and `price` (dollars an hour of all of them) are those of its
-    last launch, `waiting` what it waits for while it has none, `dollars` what it has cost when it ended. `submitter` is
-    who asked for a training run, for whom IAM vouches (core/model/submitter.py), `requester` the account that S3 told
-    of. `stopping`: when a person asked for it to be stopped, `stopped_by`."""
+    last launch, `waiting` what it waits for while it has none, `dollars` what it has cost when it ended and
+    `saved_dollars` what it would have cost more on demand. `submitter` is who asked for a training run, for whom IAM
+    vouches (core/model/submitter.py), `requester` the account that S3 told of. `stopping`: when a
+    person asked for it to be stopped, `stopped_by`."""
 
     run: str
     kind: str
@@ -71,6 +72,7 @@ class RunRow:
     gang: int | None = None
     price: float | None = None
     dollars: float | None = None
+    saved_dollars: float | None = None
     deadline: datetime | None = None
     progress: Mapping[str, Any] | None = None
     image_id: str | None = None
@@ -115,6 +117,7 @@ class RunUpdate(TypedDict, total=False):
     gang: int
     price: float
     dollars: float
+    saved_dollars: float | None
     deadline: datetime
     progress: Mapping[str, Any]
     image_id: str | None

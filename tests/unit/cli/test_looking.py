@@ -9,25 +9,26 @@ import typer
 from tests.unit.client.facts import NOON
 from trainyard.cli import terminal
 from trainyard.cli.commands.hosts import period
-from trainyard.cli.commands.listing import columns, moment, month_of, row, state, wanted
+from trainyard.cli.commands.listing import columns, left_of, moment, month_of, row, state, wanted
 from trainyard.cli.runs import chosen
 from trainyard.cli.screen import bar
 from trainyard.cli.terminal import Column, fitting
 from trainyard.client import ListedRun, Progress, Waiting
 from trainyard.client.errors import RunAmbiguous, RunNotFound
-from trainyard.client.runs.spending import added
+from trainyard.client.inventory.overview import Budget
+from trainyard.client.runs.spending import Spent, added
 from trainyard.core.values.quantities import sized, span
 
 RUN = ListedRun(
     id="digits-1a2b3c4d", arn="arn:x:digits-1a2b3c4d", kind="train", created=NOON, state="Train", attempt=1,
     name="digits", submitter="ada", labels={"team": "vision"}, outcome=None, error=None, reason=None, ended=None,
     progress=Progress(5, 10, 1, 0.5, None, 2), waiting=None, pool="g6.xlarge/us-east-1a/spot", market="spot", gang=2,
-    price=0.72, dollars=None, image=None,
+    price=0.72, dollars=None, saved_dollars=None, image=None,
 )  # fmt: skip
 OTHER = replace(
     RUN, id="digits-1a9f0000", arn="arn:y", outcome="failed", dollars=1.5, created=NOON - timedelta(days=1)
 )
-WIDE = replace(RUN, id="wide-00000000", name="wide", outcome="succeeded", dollars=2.0)
+WIDE = replace(RUN, id="wide-00000000", name="wide", outcome="succeeded", dollars=2.0, saved_dollars=0.5)
 
 
 @pytest.mark.parametrize(
@@ -78,10 +79,28 @@ def test_runs_are_found_by_who_asked_and_by_label(
 
 
 def test_money_is_added_up_the_dearest_first_and_days_in_order() -> None:
-    assert added([RUN, OTHER, WIDE], "job") == [("wide", 1, 2.0), ("digits", 2, 1.5)]
-    assert [of for of, _, _ in added([RUN, OTHER, WIDE], "day")] == ["2026-11-20", "2026-11-21"]
-    assert added([RUN, OTHER, replace(WIDE, labels={})], "team") == [("none", 1, 2.0), ("vision", 2, 1.5)]
-    assert added([WIDE], "user") == [("ada", 1, 2.0)]
+    wide, digits = Spent("wide", 1, 2.0, 0.5), Spent("digits", 2, 1.5)
+    assert added([RUN, OTHER, WIDE], "job") == [wide, digits]
+    assert [each.of for each in added([RUN, OTHER, WIDE], "day")] == ["2026-11-20", "2026-11-21"]
+    by_team = added([RUN, OTHER, replace(WIDE, labels={})], "team")
+    assert by_team == [replace(wide, of="none"), replace(digits, of="vision")]
+    assert added([WIDE], "user") == [replace(wide, of="ada")]
+
+
+@pytest.mark.parametrize(
+    ("counted", "monthly", "left", "said"),
+    [
+        (123.4, 1000.0, 876.6, "of $1,000.00; $876.60 are left before new runs are refused"),
+        (1200.0, 1000.0, 0.0, "$0.00 are left"),
+        (5.0, None, None, "no monthly budget"),
+    ],
+)
+def test_what_is_left_of_a_budget_is_said(
+    counted: float, monthly: float | None, left: float | None, said: str
+) -> None:
+    budget = Budget(counted, monthly)
+    assert budget.left == (None if left is None else pytest.approx(left))
+    assert said in left_of(budget)
 
 
 @pytest.mark.parametrize(

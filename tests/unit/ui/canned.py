@@ -510,6 +510,7 @@ def failed(now: datetime) -> Story:
             reason=reason,
             ended=stamp(at(310)),
             dollars=Decimal("0.031"),
+            saved_dollars=Decimal("0.038"),
             pool=POOL,
             market="spot",
             gang=1,

@@ -14,11 +14,13 @@ from trainyard.cli.options import Options
 
 if TYPE_CHECKING:
     from trainyard.client import ListedRun
+    from trainyard.client.inventory.overview import Budget
 
 AGO = re.compile(r"(\d+)([mhdw])")
 UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 USUAL, MOST = 25, 10_000
 BAR = 30
+BUDGET = ("counted", "monthly", "left")
 
 
 def register(app: typer.Typer) -> None:
@@ -70,10 +72,12 @@ def cost(
     month: Annotated[str | None, typer.Option("--month", metavar="YYYY-MM", help="Not this one.")] = None,
     by: Annotated[str, typer.Option("--by", metavar="job|user|day|LABEL", help="What to add up by.")] = "job",
 ) -> None:
-    """Say what the runs of a month have cost.
+    """Say what the runs of a month have cost, what spot saved, and what is left of the budget.
 
     Of runs that go on, what patrol has counted stands in the total alone.
     """
+    from dataclasses import asdict
+
     from trainyard.cli import terminal
     from trainyard.cli.terminal import Column
     from trainyard.client.inventory import overview
@@ -86,19 +90,47 @@ def cost(
     yard = options.find()
     runs = [run for run in yard.list(since=begin, limit=MOST) if run.created < end]
     sums = added(runs, by)
-    counted = overview.money_of(yard) if begin <= now < end else None
+    budget = overview.budget_of(yard) if begin <= now < end else None
     if options.is_json:
-        parts = [{"of": of, "runs": count, "dollars": round(total, 6)} for of, count, total in sums]
-        terminal.answer({"month": f"{begin:%Y-%m}", "by": by, "parts": parts, "counted": counted})
+        parts = [
+            {
+                "of": each.of,
+                "runs": each.runs,
+                "dollars": round(each.dollars, 6),
+                "saved": round(each.saved, 6),
+            }
+            for each in sums
+        ]
+        known = asdict(budget) | {"left": budget.left} if budget else dict.fromkeys(BUDGET)
+        terminal.answer({"month": f"{begin:%Y-%m}", "by": by, "parts": parts, **known})
         return
-    most = max((total for _, _, total in sums), default=0.0) or 1.0
-    rows = [(of, str(count), dollars(total), "█" * round(total / most * BAR)) for of, count, total in sums]
-    shown = (Column(by.upper()), Column("RUNS", 1, right=True), Column("$", right=True), Column("", 2))
-    terminal.table(shown, rows)
-    total = sum(total for _, _, total in sums)
-    terminal.console.print(f"{dollars(total)} by {len(runs)} runs that began in {begin:%B %Y}", markup=False)
-    if counted is not None and not options.quiet:
-        terminal.note(f"All hosts of this month, those of runs that go on, too: {dollars(counted)}")
+    most = max((each.dollars for each in sums), default=0.0) or 1.0
+    rows = [
+        (
+            each.of,
+            str(each.runs),
+            dollars(each.dollars),
+            dollars(each.saved),
+            "█" * round(each.dollars / most * BAR),
+        )
+        for each in sums
+    ]
+    numbers = (Column("RUNS", 1, right=True), Column("$", right=True), Column("SAVED", 2, right=True))
+    terminal.table((Column(by.upper()), *numbers, Column("", 3)), rows)
+    total, saved = (sum(getattr(each, word) for each in sums) for word in ("dollars", "saved"))
+    said = f"{dollars(total)} by {len(runs)} runs that began in {begin:%B %Y}; on demand {dollars(total + saved)}"
+    terminal.console.print(said, markup=False)
+    if budget and not options.quiet:
+        counted = f"All hosts of this month, those of runs that go on, too: {dollars(budget.counted)}"
+        terminal.note(counted + left_of(budget))
+
+
+def left_of(budget: Budget) -> str:
+    from trainyard.core.values.quantities import dollars
+
+    if budget.monthly is None:
+        return "; the yard has no monthly budget (-c monthly_dollars)"
+    return f" of {dollars(budget.monthly)}; {dollars(budget.left or 0)} are left before new runs are refused"
 
 
 # --- what is typed

@@ -49,10 +49,25 @@ def money_row(yard: Yard) -> dict[str, Any]:
     return dict(table.get_item(Key={"pk": "patrol", "sk": "money"}).get("Item", {}))
 
 
-def money_of(yard: Yard) -> float:
-    """The dollars of this month so far, as patrol has counted them."""
+@dataclass(frozen=True)
+class Budget:
+    """`counted`: the dollars of this month so far, as patrol has counted them; `monthly` what they may be, None where
+    there is no limit."""
+
+    counted: float
+    monthly: float | None
+
+    @property
+    def left(self) -> float | None:
+        """What is left of it, not below 0."""
+        return None if self.monthly is None else max(0.0, self.monthly - self.counted)
+
+
+def budget_of(yard: Yard) -> Budget:
+    """Of this month."""
     row = money_row(yard)
-    return float(row["dollars"]) if row.get("month") == f"{datetime.now(UTC):%Y-%m}" else 0.0
+    counted = float(row["dollars"]) if row.get("month") == f"{datetime.now(UTC):%Y-%m}" else 0.0
+    return Budget(counted, yard.monthly_dollars or None)
 
 
 def of(yard: Yard) -> Overview:

@@ -52,8 +52,8 @@ class Waiting:
 class ListedRun:
     """One run in a list, as the ledger knew it a moment ago. `name` is that of its job, recipe or family; `pool`,
     `market`, `gang` (how many hosts) and `price` (dollars an hour of all of them) are those of its last launch,
-    `dollars` what it has cost when it ended. `submitter` is what IAM calls who asked for it (`unknown` where it vouches
-    for nobody)."""
+    `dollars` what it has cost when it ended, `saved_dollars` what it would have cost more on demand. `submitter` is
+    what IAM calls who asked for it (`unknown` where it vouches for nobody)."""
 
     id: str
     arn: str
@@ -75,6 +75,7 @@ class ListedRun:
     gang: int | None
     price: float | None
     dollars: float | None
+    saved_dollars: float | None
     image: str | None
 
     @classmethod
@@ -101,6 +102,7 @@ class ListedRun:
             gang=int(row["gang"]) if row.get("gang") is not None else None,
             price=_number(row.get("price")),
             dollars=_number(row.get("dollars")),
+            saved_dollars=_number(row.get("saved_dollars")),
             image=row.get("image") or None,
         )
 

@@ -3,19 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 from trainyard.client.runs.listing import ListedRun
 
 
-def added(runs: Iterable[ListedRun], by: str) -> list[tuple[str, int, float]]:
-    """What, how many runs and dollars, the dearest first; days in their order."""
-    sums: dict[str, tuple[int, float]] = {}
+@dataclass(frozen=True)
+class Spent:
+    """What the runs of one job, user, day or label have cost that are over, and would have cost more on demand."""
+
+    of: str
+    runs: int = 0
+    dollars: float = 0.0
+    saved: float = 0.0
+
+    def __add__(self, run: ListedRun) -> Spent:
+        dollars, saved = run.dollars or 0.0, run.saved_dollars or 0.0
+        return Spent(self.of, self.runs + 1, self.dollars + dollars, self.saved + saved)
+
+
+def added(runs: Iterable[ListedRun], by: str) -> list[Spent]:
+    """By `job`, `user`, `day`, or a label; the dearest first, days in their order."""
+    sums: dict[str, Spent] = {}
     for run in runs:
         for of in _of(run, by):
-            count, total = sums.get(of, (0, 0.0))
-            sums[of] = count + 1, total + (run.dollars or 0.0)
-    parts = [(of, count, total) for of, (count, total) in sums.items()]
-    return sorted(parts) if by == "day" else sorted(parts, key=lambda part: -part[2])
+            sums[of] = sums.get(of, Spent(of)) + run
+    if by == "day":
+        return sorted(sums.values(), key=lambda spent: spent.of)
+    return sorted(sums.values(), key=lambda spent: -spent.dollars)
 
 
 def _of(run: ListedRun, by: str) -> Iterator[str]:

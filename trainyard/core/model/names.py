@@ -22,7 +22,7 @@ BY_MONTH = "month"
 """The ledger's index of runs: by the attribute of that name, in the order of `created`."""
 LISTED = (
     "kind", "state", "attempt", "execution_arn", "name", "submitter", "labels", "outcome", "error", "reason",
-    "ended", "progress", "waiting", "pool", "market", "gang", "price", "dollars", "image", "cut_short",
+    "ended", "progress", "waiting", "pool", "market", "gang", "price", "dollars", "saved_dollars", "image",
 )  # fmt: skip
 """What of a run's row the index has, beside all keys."""
 ARCHIVE = re.compile(r"archive-(i-[^-]+)-\d{10}")

@@ -8,8 +8,9 @@ from datetime import UTC, datetime, timedelta
 
 from trainyard.client import Yard
 from trainyard.client.inventory import overview
+from trainyard.client.inventory.overview import Budget
 from trainyard.client.runs.listing import ListedRun
-from trainyard.client.runs.spending import added
+from trainyard.client.runs.spending import Spent, added
 from trainyard.ui.desk import Desk
 from trainyard.ui.pages.page import Page, Seen
 
@@ -29,11 +30,11 @@ class Day:
 
 @dataclass(frozen=True)
 class Month:
-    """`counted` is what patrol has counted of this one; None of others."""
+    """`budget` is that of this one; None of others."""
 
     begin: datetime
     runs: tuple[ListedRun, ...]
-    counted: float | None
+    budget: Budget | None
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,7 @@ class Money(Page):
         return {
             "month": month,
             "total": sum(run.dollars or 0.0 for run in month.runs),
+            "saved": sum(run.saved_dollars or 0.0 for run in month.runs),
             "days": list(_days(month)),
             "users": added(month.runs, "user"),
             "jobs": added(month.runs, "job"),
@@ -65,15 +67,15 @@ class Money(Page):
 def _month(yard: Yard, begin: datetime) -> Month:
     end = _after(begin)
     runs = tuple(run for run in yard.list(since=begin, limit=MOST) if run.created < end)
-    return Month(begin, runs, overview.money_of(yard) if datetime.now(UTC) < end else None)
+    return Month(begin, runs, overview.budget_of(yard) if datetime.now(UTC) < end else None)
 
 
 def _days(month: Month) -> Iterator[Day]:
-    sums = {int(day[-2:]): (count, total) for day, count, total in added(month.runs, "day")}
-    most = max((total for _, total in sums.values()), default=0.0) or 1.0
+    sums = {int(day.of[-2:]): day for day in added(month.runs, "day")}
+    most = max((day.dollars for day in sums.values()), default=0.0) or 1.0
     for number in range(1, (_after(month.begin) - month.begin).days + 1):
-        count, total = sums.get(number, (0, 0.0))
-        yield Day(number, count, total, round(100 * total / most, 2))
+        day = sums.get(number, Spent(""))
+        yield Day(number, day.runs, day.dollars, round(100 * day.dollars / most, 2))
 
 
 def _first(at: datetime) -> datetime:
