@@ -46,7 +46,7 @@ simulate: .venv/.ready ## every fault at every place, in a simulated AWS; SEEDS=
 	@$(VENV) -m simulation $(ARGS)
 
 permissions: setup ## every permission of every role taken away, one by one, each in a run of its own (an hour)
-	@$(VENV) -m pytest tests/permissions $(ARGS)
+	@scripts/permissions $(ARGS)
 
 interoperability: setup ## moto's own tests and Ansible's EC2 modules against the local cloud; writes docs/interoperability.md
 	@$(VENV) -m tests.interoperability $(ARGS)

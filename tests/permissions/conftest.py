@@ -1,4 +1,4 @@
-"""Every permission of every role, taken away one by one: about an hour, so only `make permissions` collects it.
+"""Every permission of every role, taken away one by one: most of an hour, so only `make permissions` collects it.
 
 TRAINYARD_PERMISSIONS=pattern tries only grants like `TrainLaunchRole-ec2:CreateFleet`.
 TRAINYARD_E2E_STATE is that of tests/e2e.
@@ -18,7 +18,8 @@ from tests.permissions.grants import grants
 
 __all__ = ["cloud", "runs"]
 
-ASSEMBLY: Path = ROOT / "build" / "permissions" / "assembly"
+LANE = os.environ.get("PYTEST_XDIST_WORKER", "alone")
+ASSEMBLY: Path = ROOT / "build" / "permissions" / LANE
 PATROLS = "PatrolRole-"
 
 

@@ -516,6 +516,11 @@ UNSEEN: tuple[tuple[str, str], ...] = (
         "only a host that somebody holds asks for it: it is told that nobody did, and the event is among the lost ones",
     ),
     (
+        r"^SignalRole-states:StopExecution",
+        "a run that somebody stops while it has no hosts ends all the same, when it is about to ask for some; the event "
+        "is among the lost ones",
+    ),
+    (
         r"^PatrolRole-pricing:GetProducts",
         "no pass and no run fails: whatever says dollars says that they are another region's, since patrol may not ask",
     ),
