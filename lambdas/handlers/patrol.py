@@ -217,9 +217,9 @@ def _count(
 
 
 def _read_prices(book: Logbook, yard: PatrolSettings, earlier: PriceList | None, now: datetime) -> None:
-    """Once a day, and at a yard's first pass. That AWS does not tell them is no trouble of patrol's: whoever says
-    dollars says whose they are."""
-    if not prices.is_due(earlier, now) or not book.once(f"{now:%Y-%m-%dT%H}#prices", now):
+    """Once a day, and at a yard's first pass; where a pass ended while it read, five minutes later. That AWS does not
+    tell them is no trouble of patrol's: whoever says dollars says whose they are."""
+    if not prices.is_due(earlier, now) or not book.once(f"{now:%Y-%m-%dT%H}:{now.minute // 5}#prices", now):
         return
     read = pricing.read(yard.aws_region, earlier, now)
     if read.trouble:

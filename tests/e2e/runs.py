@@ -88,8 +88,9 @@ class Runs:
         """The price list's row, once patrol has read it: plans and bills say whose prices theirs are."""
         table = self.yard.session.resource("dynamodb").Table(self.yard.table)
         read = {"pk": PRICES[0], "sk": PRICES[1]}
+        waits = 400  # a pass that ended while it read them has another follow five minutes later
         found = self.until(
-            "patrol has read the price list", lambda: table.get_item(Key=read).get("Item"), 240
+            "patrol has read the price list", lambda: table.get_item(Key=read).get("Item"), waits
         )
         return dict(found)
 

@@ -517,8 +517,7 @@ UNSEEN: tuple[tuple[str, str], ...] = (
     ),
     (
         r"^SignalRole-states:StopExecution",
-        "a run that somebody stops while it has no hosts ends all the same, when it is about to ask for some; the event "
-        "is among the lost ones",
+        "a run that is stopped while it has no hosts ends when it is about to ask for some; the event is a lost one",
     ),
     (
         r"^PatrolRole-pricing:GetProducts",

@@ -665,6 +665,19 @@ def test_the_prices_of_its_region_are_read_once_a_day(yard: Yard) -> None:
     assert yard.account.calls["pricing:GetProducts"] == 2 * asked
 
 
+def test_a_pass_that_ends_while_it_reads_them_keeps_nobody_from_reading_them_five_minutes_later(
+    yard: Yard,
+) -> None:
+    yard.looks()
+    del yard.account.table["patrol", "prices"]
+    asked = yard.account.calls["pricing:GetProducts"]
+    yard.looks(3)
+    assert yard.account.calls["pricing:GetProducts"] == asked
+    yard.looks(2)
+    assert yard.account.calls["pricing:GetProducts"] == 2 * asked
+    assert float(kept(yard)["on_demand"]["g5.xlarge"]) == 1.006
+
+
 @pytest.mark.parametrize(
     "code", ["ThrottlingException", "AccessDeniedException", "InvalidParameterException"]
 )
