@@ -146,6 +146,8 @@ class YardTemplate:
     parameters: Mapping[str, str]
     """Of Systems Manager: name to first value."""
     subnets: Mapping[str, Subnet]
+    s3_endpoints: frozenset[str]
+    """The VPCs that have one."""
     security_groups: tuple[str, ...]
     instance_profiles: Mapping[str, str]
     """ARN of the profile to ARN of its role."""
@@ -446,6 +448,11 @@ class _Reader:
             documents={each.name: _document(each) for each in self._all("AWS::SSM::Document")},
             parameters={each.name: each.properties["Value"] for each in self._all("AWS::SSM::Parameter")},
             subnets={each.id: _subnet(each) for each in self._all("AWS::EC2::Subnet")},
+            s3_endpoints=frozenset(
+                each.properties["VpcId"]
+                for each in self._all("AWS::EC2::VPCEndpoint")
+                if str(each.properties["ServiceName"]).endswith(".s3")
+            ),
             security_groups=tuple(each.id for each in self._all("AWS::EC2::SecurityGroup")),
             instance_profiles=self._instance_profiles(),
             bucket=self._one("AWS::S3::Bucket"),

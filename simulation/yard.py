@@ -550,10 +550,16 @@ class _SimulatedHost:
         role = self.of.role
         if role is None:
             raise ServiceError("NoCredentials", "the instance has no profile")
-        return self.yard.gateway.answer(Caller(self.of.id, role, self.of.id), service, operation, request)
+        caller = Caller(self.of.id, role, self.of.id, vpc=self._endpoint)
+        return self.yard.gateway.answer(caller, service, operation, request)
 
     def aws_as_run(self, access_key: str, service: str, operation: str, /, **request: Any) -> dict[str, Any]:
-        return self.yard.gateway.answer(self.yard.sts.caller(access_key), service, operation, request)
+        caller = replace(self.yard.sts.caller(access_key), vpc=self._endpoint)
+        return self.yard.gateway.answer(caller, service, operation, request)
+
+    @property
+    def _endpoint(self) -> str | None:
+        return self.of.vpc if self.of.vpc in self.yard.template.s3_endpoints else None
 
     def register(self) -> None:
         self.yard.ssm.register(self.of.id)

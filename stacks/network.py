@@ -40,6 +40,8 @@ class NetworkStack(cdk.Stack):
         )
         vpc = self._vpc_of_the_user(settings) if settings.vpc else self._vpc(settings)
         self.hosts = self._hosts_security_group(vpc)
+        self.s3_vpc = vpc.vpc_id if settings.s3_endpoint or not settings.vpc else None
+        """The VPC whose endpoint for S3 hosts use; None where nobody knows of one."""
         if settings.private:
             self._interface_endpoints(vpc)
 

@@ -67,6 +67,7 @@ Yard(
         prefix="Research",
         vpc=platform.vpc.vpc_id,
         subnets=tuple(subnet.subnet_id for subnet in platform.vpc.isolated_subnets),
+        s3_endpoint=True,
         permissions_boundary=platform.boundary.managed_policy_arn,
         log_days=90,
         monthly_dollars=500,

@@ -29,6 +29,8 @@ class Caller:
     instance: str | None = None
     session: str | None = None
     """The policy, as JSON, that its credentials are narrowed to."""
+    vpc: str | None = None
+    """The VPC through whose endpoint for S3 it asks."""
 
 
 @dataclass(frozen=True)

@@ -141,7 +141,7 @@ class Iam:
     def verdict(self, caller: Caller, check: Check) -> Verdict:
         """Of a role, or of a host where its policies name who asks; the same question is answered once."""
         named = any(variables.are_in(each) for each in self._that_name(caller.role, check.action))
-        who = (user_id(caller) if named else caller.role, caller.session)
+        who = (user_id(caller) if named else caller.role, caller.session, caller.vpc)
         asked = (who, check.action, check.resource, _frozen(check.context))
         found = self._verdicts.get(asked)
         if found is None:
@@ -151,7 +151,7 @@ class Iam:
         return found
 
     def _judge(self, caller: Caller, check: Check) -> Verdict:
-        context = _context(session_arn(caller), check, user_id(caller))
+        context = _context(session_arn(caller), check, user_id(caller), caller.vpc)
         statements = [variables.filled(each, context) for each in self._that_name(caller.role, check.action)]
         answer: EvalResult = evaluate(context, [statements])
         document = self._policy_of(check.resource)
@@ -215,9 +215,11 @@ def user_id(caller: Caller) -> str:
     return f"{role_id(caller.role)}:{caller.instance or caller.name}"
 
 
-def _context(principal: str, check: Check, user: str = "") -> EvalContext:
+def _context(principal: str, check: Check, user: str = "", vpc: str | None = None) -> EvalContext:
     # A request that names no tags has no aws:TagKeys.
     asked = {"aws:tagkeys": None, **check.context}
+    if vpc and check.action.startswith("s3:"):
+        asked["aws:sourcevpc"] = vpc
     return EvalContext(
         principal_arn=principal,
         principal_type="AssumedRole",

@@ -7,6 +7,7 @@ from typing import Any
 import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from lambdas.core.capacity import initialization
@@ -40,6 +41,20 @@ class HostRole(iam.Role):
             "AWS keeps the agent's permissions current; what it has too many, reading parameters, is denied.",
         )
         self.profile = iam.CfnInstanceProfile(self, "Profile", roles=[self.role_name])
+
+
+def only_from(role: iam.Role, vpc: str | None, bucket: s3.IBucket) -> None:
+    """What it may in the bucket it may through that VPC's endpoint for S3: its credentials are of no use elsewhere. A
+    key that a request lacks is not equal to anything (IAM User Guide, "Condition operators")."""
+    if vpc:
+        role.add_to_policy(
+            iam.PolicyStatement(
+                effect=iam.Effect.DENY,
+                actions=["s3:*"],
+                resources=[bucket.bucket_arn, bucket.arn_for_objects("*")],
+                conditions={"StringNotEquals": {"aws:SourceVpc": vpc}},
+            )
+        )
 
 
 class HostTemplates:

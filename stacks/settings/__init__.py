@@ -25,6 +25,9 @@ class YardSettings:
     reach S3, Systems Manager, EventBridge, CloudWatch, Logs, STS and the package index by TLS from there."""
     subnets: tuple[str, ...] = ()
     """The ids of subnets of that VPC, each in a zone of its own or not."""
+    s3_endpoint: bool = False
+    """Whether the route tables of those subnets lead to S3 by a gateway endpoint, as in a VPC that the yard makes: then
+    credentials of hosts are good for the bucket from that VPC alone."""
     permissions_boundary: str = ""
     """The ARN of the policy that bounds every role of the yard, or nothing."""
     kms_key: str = ""
@@ -71,6 +74,10 @@ class YardSettings:
     def __post_init__(self) -> None:
         if bool(self.vpc) != bool(self.subnets):
             raise ValueError("settings vpc and subnets: say both, or neither")
+        if self.s3_endpoint and not self.vpc:
+            raise ValueError(
+                "setting s3_endpoint is for a VPC of yours: the one that the yard makes has an endpoint"
+            )
         if self.vpc and (self.private or self.zones):
             raise ValueError(
                 "settings private and zones are for a VPC that the yard makes: choose subnets of yours instead"

@@ -91,6 +91,7 @@ READERS: Mapping[str, Reader] = {
     "zones": _several(ZONE, "say different zones, like us-east-1a,us-east-1b, or nothing"),
     "vpc": _matches(VPC, "say the id of a VPC, like vpc-0123456789abcdef0, or nothing"),
     "subnets": _several(SUBNET, "say different ids, like subnet-0a1b2c3d,subnet-1b2c3d4e, or nothing"),
+    "s3_endpoint": _flag,
     "permissions_boundary": _matches(POLICY, "say the ARN of a managed policy, or nothing"),
     "kms_key": _matches(KEY, "say the ARN of a key (not of an alias), or nothing"),
     "log_days": _days,

@@ -36,7 +36,7 @@ class Signal(Construct):
         stop = Document(self, "stop", yard=yard)
         function = factory.make(self, "signal", STOP_DOCUMENT=stop.document_name, HOST_ROLE_ID=host.role_id)
         role = function.its_role
-        run_role = RunRole(self, factory.bucket, factory.settings, taken_by=role)
+        run_role = RunRole(self, factory.bucket, factory.settings, taken_by=role, s3_vpc=host.s3_vpc)
         function.add_environment("RUN_ROLE", run_role.role_arn)
         permissions.answer_tasks(role, "Success", "Failure", "Heartbeat")
         permissions.anywhere(

@@ -113,6 +113,28 @@ def test_a_yard_that_cannot_bake_for_want_of_a_way_out_is_told_so(cloud: Cloud) 
     assert verdict(Network(vpc, [open_, closed])) is Verdict.READY
 
 
+def test_whether_hosts_reach_s3_by_an_endpoint_is_said_before_a_setting_relies_on_it(cloud: Cloud) -> None:
+    ec2 = cloud.client("ec2")
+    vpc = ec2.create_vpc(CidrBlock="10.8.0.0/16")["Vpc"]["VpcId"]
+    subnet = ec2.create_subnet(VpcId=vpc, CidrBlock="10.8.0.0/24")["Subnet"]["SubnetId"]
+
+    def told(network: Network) -> tuple[Verdict, str]:
+        row = about("way to S3", cloud, Needs(["g6.xlarge"], [], network=network))
+        return row.verdict, row.next_step
+
+    assert told(Network()) == (Verdict.READY, "")
+    assert told(Network(vpc, [subnet])) == (Verdict.READY, "")
+    verdict, step = told(Network(vpc, [subnet], s3_endpoint=True))
+    assert verdict is Verdict.SHORT
+    assert "or deploy without -c s3_endpoint" in step
+    (main,) = ec2.describe_route_tables(Filters=[{"Name": "vpc-id", "Values": [vpc]}])["RouteTables"]
+    ec2.create_vpc_endpoint(
+        VpcId=vpc, ServiceName="com.amazonaws.us-east-1.s3", RouteTableIds=[main["RouteTableId"]]
+    )
+    assert told(Network(vpc, [subnet])) == (Verdict.READY, "deploy with -c s3_endpoint=true")
+    assert told(Network(vpc, [subnet], s3_endpoint=True)) == (Verdict.READY, "")
+
+
 def test_whoever_is_told_of_nothing_is_told_so(cloud: Cloud) -> None:
     nobody = about("notices", cloud, NEEDS)
     assert "-c notify=" in nobody.next_step

@@ -4,8 +4,12 @@ program against its own host: nothing comes of it."""
 import os
 import re
 import shlex
+from collections.abc import Mapping
+from typing import Any
 
+import boto3
 import pytest
+from botocore.exceptions import ClientError
 
 from tests.e2e.runs import Runs
 from tests.e2e.test_scripts import SCRIPTS, script
@@ -34,6 +38,10 @@ def test_another_runs_program_neither_ends_nor_fakes_nor_tells_a_run_anything(ru
         "host": host,
         "user": f"{tags['trainyard:role']}:{host}",
     }
+    sent_away = runs.yard.bucket.json(f"credentials/{args['user']}.json")
+    assert sent_away
+    with pytest.raises(ClientError, match=r"AccessDenied.*explicit deny"):
+        acting_elsewhere(runs, sent_away).get_object(Bucket=args["bucket"], Key=f"runs/{victim.id}/job.json")
     as_run = args | {"who": "run", "own": "${run}"}
     attacker = runs.run(script(runs, "hostile", args=as_run, program={"expect": []}))
     assert attacker.succeeded, attacker.why()
@@ -61,6 +69,19 @@ def test_another_runs_program_neither_ends_nor_fakes_nor_tells_a_run_anything(ru
     runs.until(
         f"the alarm {named} rings",
         lambda: cloudwatch.describe_alarms(AlarmNames=[named])["MetricAlarms"][0]["StateValue"] == "ALARM",
+    )
+
+
+def acting_elsewhere(runs: Runs, given: Mapping[str, str]) -> Any:
+    """S3 with credentials that have left their host."""
+    session = runs.yard.session
+    return boto3.client(
+        "s3",
+        endpoint_url=session.endpoint,
+        region_name=session.region,
+        aws_access_key_id=given["AccessKeyId"],
+        aws_secret_access_key=given["SecretAccessKey"],
+        aws_session_token=given["SessionToken"],
     )
 
 

@@ -97,6 +97,7 @@ def test_the_apps_own_flags_change_nothing_in_the_yard(app: Assembly, yard: Asse
     [
         ({"vpc": "vpc-0123456789abcdef0"}, "vpc and subnets: say both"),
         ({"subnets": ("subnet-0123456789abcdef0",)}, "vpc and subnets: say both"),
+        ({"s3_endpoint": True}, "s3_endpoint is for a VPC of yours"),
         ({"vpc": "vpc-1", "subnets": ("subnet-1",), "private": True}, "choose subnets of yours"),
         ({"vpc": "vpc-1", "subnets": ("subnet-1",), "zones": ("us-east-1a",)}, "choose subnets of yours"),
     ],

@@ -453,10 +453,24 @@ def test_only_a_run_that_ends_takes_a_row_away(yard: Assembly) -> None:
 @pytest.mark.parametrize("role", ["HostRole", "BuilderRole"])
 def test_instances_may_not_read_parameters_though_aws_lets_managed_ones(yard: Assembly, role: str) -> None:
     denied = [each for each in yard.statements(only(yard, role)) if each["Effect"] == "Deny"]
-    assert {action for each in denied for action in as_list(each["Action"])} == {
+    always = [each for each in denied if "Condition" not in each]
+    assert {action for each in always for action in as_list(each["Action"])} == {
         "ssm:GetParameter",
         "ssm:GetParameters",
     }
+
+
+@pytest.mark.parametrize("role", ["HostRole", "BuilderRole", "SignalRunRole"])
+def test_credentials_of_hosts_are_good_for_the_bucket_from_the_yards_network_alone(
+    yard: Assembly, role: str
+) -> None:
+    denied = [each for each in yard.statements(only(yard, role)) if each["Effect"] == "Deny"]
+    (elsewhere,) = [each for each in denied if as_list(each["Action"]) == ["s3:*"]]
+    assert list(elsewhere["Condition"]) == ["StringNotEquals"]
+    (key, vpc), *more = elsewhere["Condition"]["StringNotEquals"].items()
+    assert (key, more) == ("aws:SourceVpc", [])
+    assert "Vpc" in str(vpc)
+    assert len(as_list(elsewhere["Resource"])) == 2
 
 
 def test_nobody_may_everything(yard: Assembly) -> None:

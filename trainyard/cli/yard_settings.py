@@ -42,6 +42,7 @@ def needs_of(context: Mapping[str, Any]) -> Needs:
         vpc=context.get("vpc", ""),
         subnets=[each.strip() for each in subnets.split(",") if each.strip()],
         private=str(context.get("private", False)).lower() == "true",
+        s3_endpoint=str(context.get("s3_endpoint", False)).lower() == "true",
         base_image_parameter=context.get("base_image_parameter", Network.base_image_parameter),
     )
     return Needs(

@@ -19,8 +19,8 @@ from localcloud.services.ec2.capacity.pools import Capacity
 from localcloud.services.ec2.faults import ImageFaults, Impairments
 from localcloud.services.ec2.instances import metadata, security
 from localcloud.services.ec2.instances.lifecycle import Lifecycle
-from localcloud.services.ec2.store import addresses, records, views
-from localcloud.services.iam import expansion
+from localcloud.services.ec2.store import addresses, endpoints, records, views
+from localcloud.services.iam import enforcement, expansion
 
 
 def install(context: Context, hypervisor: Hypervisor) -> Ec2:
@@ -37,6 +37,7 @@ def install(context: Context, hypervisor: Hypervisor) -> Ec2:
     views.install()
     expansion.EXPANDERS.update(permissions.OF_SYSTEMS_MANAGER)
     expansion.SERVICE_EXPANDERS["ec2"] = partial(permissions.checks, facts.zones)
+    enforcement.WAYS["s3"] = endpoints.facts_of
     hypervisor.metadata = metadata.facts_of
     hypervisor.rules = security.rules_of
     hypervisor.listeners.append(lifecycle.machine_changed)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextvars
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ministack.core import iam_evaluator
 from ministack.services import s3
 
 from localcloud.patches import MINISTACK
@@ -19,6 +20,8 @@ from localcloud.services.iam.requests import Request
 _request: contextvars.ContextVar[Request | None] = contextvars.ContextVar("iam_request", default=None)
 _denied: contextvars.ContextVar[Check | None] = contextvars.ContextVar("iam_denied", default=None)
 
+WAYS: dict[str, Callable[[str, str], Mapping[str, str]]] = {}
+"""By service: what conditions may ask of a request's way to it, from the service and the address it came from."""
 _stock_enforce: list[Any] = []
 _stock_tags: list[Any] = []
 RPC_OPERATION = re.compile(r"/service/\w+/operation/(\w+)$")
@@ -49,7 +52,7 @@ def install() -> None:
         service_context: Mapping[str, Any] | None = None,
     ) -> Any:
         request = _request.get()
-        base = Check(iam_action, resource_arn, _lower(service_context or {}))
+        base = Check(iam_action, resource_arn, _lower(service_context or {}) | _way(service))
         if service == "s3":
             checks = [base, *_of_what_is_not_there(base), *keys.checks_of(request, service, base)]
         elif service in ("dynamodb", "sns"):
@@ -104,6 +107,12 @@ def install() -> None:
     MINISTACK.replace("core.iam_evaluator:enforce", enforce_every_pair)
     MINISTACK.replace("core.iam_evaluator:pin_request_origin", loopback_is_secure)
     MINISTACK.replace("app:pin_request_origin", loopback_is_secure)
+
+
+def _way(service: str) -> dict[str, str]:
+    """None of a request that came in no connection: a service makes it."""
+    find, came = WAYS.get(service), iam_evaluator._request_origin.get()
+    return dict(find(service, came[0])) if find and came else {}
 
 
 def _of_what_is_not_there(check: Check) -> list[Check]:

@@ -7,7 +7,7 @@ from aws_cdk import aws_s3_assets as assets
 from constructs import Construct
 
 from stacks.constructs import packages, permissions
-from stacks.constructs.hosts import HostRole, HostTemplates
+from stacks.constructs.hosts import HostRole, HostTemplates, only_from
 from stacks.network import NetworkStack
 from stacks.settings import YardSettings
 from stacks.storage import StorageStack
@@ -38,6 +38,7 @@ class Builder(Construct):
         permissions.read_objects(role, bucket, "runs/*/recipe.json", "runs/*/logs/")
         permissions.write_objects(role, bucket, "runs/*/logs/", "runs/*/tests.json", "runs/*/sbom.json")
         permissions.list_objects(role, bucket, "runs/")
+        only_from(role, network.s3_vpc, bucket)
         permissions.publish_metrics(role)
         permissions.anywhere(role, "cloudwatch:GetMetricData")
         self.templates = HostTemplates(

@@ -7,7 +7,7 @@ from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from stacks.constructs import permissions
-from stacks.constructs.hosts import OF_ITSELF, HostRole, HostTemplates
+from stacks.constructs.hosts import OF_ITSELF, HostRole, HostTemplates, only_from
 from stacks.network import NetworkStack
 from stacks.settings import YardSettings
 from stacks.storage import StorageStack
@@ -41,12 +41,14 @@ class TrainingHost(Construct):
         permissions.write_objects(role, bucket, *LEFT)
         permissions.read_objects(role, bucket, CREDENTIALS)
         permissions.list_objects(role, bucket, CREDENTIALS)
+        only_from(role, network.s3_vpc, bucket)
         permissions.allow(
             role, ["events:PutEvents"], [bus.event_bus_arn], {"StringEquals": {"events:source": OF_ITSELF}}
         )
         permissions.publish_metrics(role)
         permissions.anywhere(role, "cloudwatch:GetMetricData")
         self.role_id = role.role_id
+        self.s3_vpc = network.s3_vpc
         self.templates = HostTemplates(
             self,
             yard=settings.yard,
@@ -68,7 +70,13 @@ class RunRole(iam.Role):
     (lambdas/core/run/bucket_access.py)."""
 
     def __init__(
-        self, scope: Construct, bucket: s3.IBucket, settings: YardSettings, *, taken_by: iam.Role
+        self,
+        scope: Construct,
+        bucket: s3.IBucket,
+        settings: YardSettings,
+        *,
+        taken_by: iam.Role,
+        s3_vpc: str | None,
     ) -> None:
         super().__init__(
             scope,
@@ -80,5 +88,6 @@ class RunRole(iam.Role):
         permissions.write_objects(self, bucket, *WRITTEN)
         permissions.delete_objects(self, bucket, "runs/*/checkpoints/")
         permissions.list_objects(self, bucket, "programs/", "data/", "runs/")
+        only_from(self, s3_vpc, bucket)
         permissions.read_secrets(self, settings.yard, settings.kms_key)
         permissions.allow(taken_by, ["sts:AssumeRole"], [self.role_arn])

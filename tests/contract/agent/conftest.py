@@ -1,3 +1,4 @@
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -5,6 +6,17 @@ import pytest
 
 from tests.contract.agent.host import Yard, become
 from tests.contract.conftest import Cloud, Credentials
+from training.host.periodic import Repeat
+
+
+@pytest.fixture(autouse=True)
+def powered_off() -> Iterator[None]:
+    """What an agent in this process does again and again ends with its test, as with a host's power: else each would
+    ask for orders once a second until the last test is over."""
+    yield
+    for thread in threading.enumerate():
+        if isinstance(thread, Repeat):
+            thread._ended.set()
 
 
 @pytest.fixture

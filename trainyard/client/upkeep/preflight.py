@@ -50,11 +50,13 @@ class Need:
 @dataclass(frozen=True)
 class Network:
     """Where hosts are to live: in subnets of the customer's (`vpc` is theirs), else in a VPC of the yard's own, without
-    a way out where it is `private`. `base_image_parameter` names what a bake starts from."""
+    a way out where it is `private`. `base_image_parameter` names what a bake starts from, `s3_endpoint` says
+    that those subnets reach S3 by a gateway endpoint."""
 
     vpc: str = ""
     subnets: Sequence[str] = ()
     private: bool = False
+    s3_endpoint: bool = False
     base_image_parameter: str = AWS_IMAGES
 
 
@@ -115,6 +117,7 @@ def look(session: Session, needs: Needs) -> Preflight:
         ("EBS encryption", lambda: [encryption(session, needs.key)]),
         ("VPCs", lambda: [_vpcs(session, 0 if needs.network.vpc else 1)]),
         ("way out of the hosts", lambda: [_way_out(session, needs.network)]),
+        ("way to S3", lambda: [_way_to_s3(session, needs.network)]),
         ("budget", lambda: [_budget(needs.monthly_dollars)]),
         ("notices", lambda: [_notices(needs.notify)]),
     )
@@ -308,17 +311,51 @@ def _way_out(session: Session, network: Network) -> Row:
     return Row(subject, found, needed, Verdict.SHORT if closed else Verdict.READY, step if closed else "")
 
 
+def _way_to_s3(session: Session, network: Network) -> Row:
+    """Whether credentials of hosts can be held to the network: a request through no endpoint says no VPC."""
+    subject, needed = (
+        "way to S3",
+        "a gateway endpoint, so that credentials of hosts are good from there alone",
+    )
+    if not network.vpc:
+        return Row(subject, "the yard's own endpoint", needed, Verdict.READY)
+    past = [subnet for subnet in network.subnets if not _has_endpoint(session, network.vpc, subnet)]
+    found = f"no endpoint in the routes of {', '.join(past)}" if past else f"an endpoint of {network.vpc}"
+    if past and network.s3_endpoint:
+        step = (
+            "add com.amazonaws.REGION.s3, a gateway, to their route tables, or deploy without -c s3_endpoint"
+        )
+        return Row(subject, found, needed, Verdict.SHORT, f"{step}: else hosts reach nothing in the bucket")
+    step = "" if past or network.s3_endpoint else "deploy with -c s3_endpoint=true"
+    return Row(subject, found, needed, Verdict.READY, step)
+
+
+def _has_endpoint(session: Session, vpc: str, subnet: str) -> bool:
+    ofs3 = [
+        {"Name": "vpc-id", "Values": [vpc]},
+        {"Name": "service-name", "Values": [f"com.amazonaws.{session.region}.s3"]},
+        {"Name": "vpc-endpoint-type", "Values": ["Gateway"]},
+    ]
+    endpoints = session.client("ec2").describe_vpc_endpoints(Filters=ofs3)["VpcEndpoints"]
+    tables = {table["RouteTableId"] for table in _route_tables(session, vpc, subnet)}
+    return any(tables & set(endpoint["RouteTableIds"]) for endpoint in endpoints)
+
+
 def _leads_out(session: Session, vpc: str, subnet: str) -> bool:
-    """By its own route table, else by the VPC's main one."""
-    ask = session.client("ec2").describe_route_tables
-    own = ask(Filters=[{"Name": "association.subnet-id", "Values": [subnet]}])["RouteTables"]
-    main = [{"Name": "vpc-id", "Values": [vpc]}, {"Name": "association.main", "Values": ["true"]}]
     return any(
         ANYWHERE & {route.get("DestinationCidrBlock"), route.get("DestinationIpv6CidrBlock")}
         and route.get("State") == "active"
-        for table in own or ask(Filters=main)["RouteTables"]
+        for table in _route_tables(session, vpc, subnet)
         for route in table["Routes"]
     )
+
+
+def _route_tables(session: Session, vpc: str, subnet: str) -> list[dict[str, Any]]:
+    """The subnet's own, else its VPC's main one."""
+    ask = session.client("ec2").describe_route_tables
+    own = ask(Filters=[{"Name": "association.subnet-id", "Values": [subnet]}])["RouteTables"]
+    main = [{"Name": "vpc-id", "Values": [vpc]}, {"Name": "association.main", "Values": ["true"]}]
+    return list(own or ask(Filters=main)["RouteTables"])
 
 
 def _notices(address: str) -> Row:

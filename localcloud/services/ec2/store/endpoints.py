@@ -1,0 +1,44 @@
+"""Gateway endpoints: which VPC a request comes through, for conditions of policies
+(docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_condition-keys.html, "Properties of the network")."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from localcloud.services.ec2.store.records import LOCK, backend, instances
+
+
+def facts_of(service: str, address: str) -> Mapping[str, str]:
+    """The condition keys of a request to that service from that address: those of the endpoint in the routes of the
+    host's subnet. Whoever comes from elsewhere, or past an endpoint, has none of them."""
+    with LOCK:
+        host = next(
+            (one for one in instances() if one.private_ip == address and one.state == "running"), None
+        )
+        endpoint = _endpoint(service, host) if host else None
+    if endpoint is None:
+        return {}
+    return {"aws:sourcevpc": endpoint.vpc_id, "aws:sourcevpce": endpoint.id, "aws:vpcsourceip": address}
+
+
+def _endpoint(service: str, host: Any) -> Any | None:
+    table = _route_table(host.subnet_id, host.vpc_id)
+    return next(
+        (
+            each
+            for each in backend().vpc_end_points.values()
+            if each.vpc_endpoint_type == "Gateway"
+            and each.service_name.endswith(f".{service}")
+            and table in each.route_table_ids
+        ),
+        None,
+    )
+
+
+def _route_table(subnet: str, vpc: str) -> str | None:
+    """The subnet's own, else its VPC's main one."""
+    tables = [each for each in backend().route_tables.values() if each.vpc_id == vpc]
+    by_subnet = {to.get("SubnetId"): each.id for each in tables for to in each.associations}
+    main = next((each.id for each in tables if any(to["Main"] for to in each.associations)), None)
+    return by_subnet.get(subnet, main)
