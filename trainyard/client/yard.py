@@ -60,8 +60,16 @@ class Yard(Deployment):
         return self.run(self.upload(local).run)
 
     def upload(self, local: LocalJob, tell: Tell = silent) -> Upload:
-        """The first half of submit. The job goes where the yard knows the caller by it."""
-        return submission.upload(self.bucket, local, jobs_folder(self.session), tell)
+        """The first half of submit: what lies beside the job file, then the job, which starts the run."""
+        return self.begin(local, self.send(local, tell))
+
+    def send(self, local: LocalJob, tell: Tell = silent) -> tuple[str, ...]:
+        """Send what lies beside the job file, which starts nothing; answers the keys of what was not there yet."""
+        return submission.send(self.bucket, local, tell)
+
+    def begin(self, local: LocalJob, sent: tuple[str, ...] = ()) -> Upload:
+        """Send the job, of which all else is there. It goes where the yard knows the caller by it."""
+        return submission.submit(self.bucket, local, jobs_folder(self.session), sent)
 
     def plan(
         self,
@@ -74,7 +82,8 @@ class Yard(Deployment):
         and programs are uploaded, which the yard looks into. Raises FileUnreadable, JobRefused; NotPlanned, with every
         reason; RunNotStarted or StillRunning where there is no answer within so many seconds."""
         local = source.read(job, changes=changes(set), bucket=self.bucket.name)
-        uploaded = submission.upload(self.bucket, local, jobs_folder(self.session), plan=True)
+        sent = self.send(local)
+        uploaded = submission.submit(self.bucket, local, jobs_folder(self.session), sent, plan=True)
         planned = self.run(uploaded.run).started(seconds).wait(seconds)
         return plan.read(local.file.name, planned.execution.output)
 
