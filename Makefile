@@ -52,7 +52,7 @@ interoperability: setup ## moto's own tests and Ansible's EC2 modules against th
 	@$(VENV) -m tests.interoperability $(ARGS)
 
 docs: .venv/.ready ## the documentation as a site, into build/site; SERVE=1 serves it on 127.0.0.1:8000 while you write
-	@$(VENV) -m mkdocs $(if $(SERVE),serve --dev-addr 127.0.0.1:8000,build --strict --quiet) && echo build/site/index.html
+	@NO_MKDOCS_2_WARNING=1 $(VENV) -m mkdocs $(if $(SERVE),serve --dev-addr 127.0.0.1:8000,build --strict) && echo build/site/index.html
 
 check: .venv/.ready ## format, lint, types, layers, unit tests (seconds)
 	@scripts/check

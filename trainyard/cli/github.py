@@ -87,7 +87,7 @@ class Cancellation:
 
     @contextmanager
     def hold(self) -> Iterator[None]:
-        """In the block nobody is interrupted; at its end who was asked to is."""
+        """In the block it is held back: `look` behind it."""
         self.held = True
         try:
             yield
@@ -158,17 +158,19 @@ def summary_of(said: Mapping[str, str]) -> str:
 def train(yard: Yard, asked: Asked, hub: GitHub, cancellation: Cancellation) -> Code:
     """Submit, follow, conclude. Raises YardError; Cancelled where no run has begun."""
     local = source.read(asked.job, changes=asked.changes, bucket=yard.bucket.name)
-    sent = yard.send(local)
-    with cancellation.hold():  # else a run could begin whose id nobody knows
-        run = yard.run(yard.begin(local, sent).run)
-        hub.put("run", run.id)
-    print(run.id, flush=True)
+    sent, run = yard.send(local), None
     try:
+        with cancellation.hold():  # else a run could begin whose id nobody knows
+            run = yard.run(yard.begin(local, sent).run)
+            hub.put("run", run.id)
         cancellation.look()
+        print(run.id, flush=True)
         with hub.as_text():
             screen.show(run.started().follow())
         return _ended(run, asked, hub)
     except Cancelled:
+        if run is None:
+            raise
         return _cancelled(run, asked, hub)
 
 
