@@ -17,8 +17,8 @@ from trainyard.client.jobs import source, submission
 from trainyard.client.jobs.source import LocalJob
 from trainyard.client.jobs.submission import Upload
 from trainyard.client.run import Run
-from trainyard.client.runs import listing, plan
-from trainyard.client.runs.listing import ListedRun
+from trainyard.client.runs import html, listing, plan
+from trainyard.client.runs.listing import Listing
 from trainyard.client.runs.plan import JobPlan
 
 
@@ -106,15 +106,18 @@ class Yard(Deployment):
         """The run of this id; whether there is one is not asked."""
         return Run(self, f"{self.workflows[workflow].replace(':stateMachine:', ':execution:')}:{run}")
 
-    def list(
-        self, *, since: datetime | None = None, kind: str | None = None, limit: int = 50
-    ) -> tuple[ListedRun, ...]:
+    def list(self, *, since: datetime | None = None, kind: str | None = None, limit: int = 50) -> Listing:
         """The newest runs, of all kinds or of `train`, `bake`, `snapshot`, `launch`, that began since then, or since
         last month did: by one call a month that is come to, and more only where a month's rows fill a page (1 MB)."""
         now = datetime.now(UTC)
         since = since or listing.last_month(now)
         table = self.session.resource("dynamodb").Table(self.table)
-        return tuple(islice(listing.newest(table, since=since, now=now, kind=kind, page=limit), limit))
+        return Listing(islice(listing.newest(table, since=since, now=now, kind=kind, page=limit), limit))
+
+    def _repr_html_(self) -> str:
+        """As a notebook shows it."""
+        rows = (("yard", self.name), ("account", self.account), ("region", self.session.region))
+        return html.facts((*rows, ("version", self.version), ("bucket", self.bucket.name)))
 
     def runs(self, workflow: str = "train") -> Sequence[Run]:
         """All runs that Step Functions still knows, newest first."""
