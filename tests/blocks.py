@@ -30,7 +30,7 @@ STORY = (
     "docs/tasks/upgrade.md",
     "docs/tasks/destroy.md",
 )
-"""The pages whose blocks are run on one yard, in this order (tests/e2e/test_docs.py)."""
+"""The pages whose blocks are run on one yard, in this order (tests/e2e/own_cloud/test_docs.py)."""
 MARK = re.compile(r"<!-- (not run|not ours): (.+?) -->")
 SHELL = ("sh", "console")
 SEPARATORS = re.compile(r"^[;&|(){}]+$")

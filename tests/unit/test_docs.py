@@ -1,6 +1,6 @@
 """Every command in the pages is one that there is, job files in them have no fault, and what is not run says why.
 
-tests/e2e/test_docs.py runs the pages of STORY from top to bottom on a yard.
+tests/e2e/own_cloud/test_docs.py runs the pages of STORY from top to bottom on a yard.
 """
 
 import json

@@ -98,6 +98,7 @@ def person(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Person]:
     clone = home / "trainyard"
     shutil.copytree(ROOT, clone, ignore=LEFT_OUT, symlinks=True)
     set_up(clone)
+    (clone / ".localcloud").mkdir()
     shared = os.environ.get("TRAINYARD_E2E_YARD")
     copy_of(made_once(Path(shared) if shared else home / "made"), clone / ".localcloud")
     yield Person(clone)
@@ -149,7 +150,7 @@ def test_a_page_can_be_followed(page: str, started: Person) -> None:
 def test_the_notebook_can_be_run(started: Person, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for name, value in {**started.told(), "PYTHONPATH": str(ROOT), "HOME": str(tmp_path)}.items():
         monkeypatch.setenv(name, value)
-    notebook = nbformat.read(ROOT / "examples" / "notebook.ipynb", as_version=4)
+    notebook = nbformat.read(ROOT / "examples" / "notebook.ipynb", as_version=4)  # type: ignore[no-untyped-call]
     client = nbclient.NotebookClient(notebook, resources={"metadata": {"path": started.clone / "line"}})
     client.execute()
     shown = [output for cell in notebook.cells for output in cell.get("outputs", [])]
