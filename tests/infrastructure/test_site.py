@@ -1,5 +1,6 @@
 """The documentation as a site: it builds without a warning, and nothing of it comes from elsewhere."""
 
+import hashlib
 import json
 import os
 import re
@@ -13,6 +14,8 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 FETCHED = {"script": "src", "img": "src", "link": "href", "iframe": "src", "source": "src", "video": "src"}
 """What a browser fetches without being asked to, and by which attribute."""
+SHIM = "e8e412dbcfea9b7e31b5ffa288d7b6035915e714c542f4176a0cdbe262fc9609"
+"""Of iframe-worker 1.0.4."""
 
 
 @pytest.fixture(scope="module")
@@ -66,9 +69,15 @@ def test_editors_find_the_schemas_at_the_root(site: Path) -> None:
         assert json.loads((site / name).read_text()) == json.loads((ROOT / "trainyard" / name).read_text())
 
 
-def test_search_finds_a_task_offline(site: Path) -> None:
-    found = json.loads((site / "search" / "search_index.json").read_text())["docs"]
+def test_search_finds_a_task_also_in_a_site_that_is_read_from_a_disk(site: Path) -> None:
+    """There a page may neither fetch the index nor start a worker: the plugin `offline` brings the one as a script, and
+    the shim, unchanged as npm has it, stands in for the other."""
+    found = json.loads((site / "search" / "search_index.js").read_text().removeprefix("var __index = "))[
+        "docs"
+    ]
     assert any(each["location"].startswith("tasks/stop-and-resume.html") for each in found)
+    assert hashlib.sha256((site / "assets" / "iframe-worker" / "shim.js").read_bytes()).hexdigest() == SHIM
+    assert 'src="assets/iframe-worker/shim.js"' in (site / "index.html").read_text()
 
 
 def test_the_python_reference_is_that_of_the_docstrings(site: Path) -> None:
