@@ -13,6 +13,7 @@ import pytest
 import typer
 import yaml
 
+from tests.blocks import blocks_of, inline_of
 from tests.unit.ui.canned import VERSION, Clock, Cloud, Story, run_row, stamp
 from trainyard.cli import github
 from trainyard.cli.failures import Code
@@ -49,6 +50,15 @@ def test_every_input_reaches_the_program_and_every_output_comes_from_it() -> Non
 def test_other_actions_are_pinned_by_a_commit() -> None:
     used = [step["uses"] for step in STEPS if "uses" in step]
     assert [each for each in used if not re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40}", each)] == []
+
+
+def test_the_page_says_all_of_it() -> None:
+    (workflow,) = [block for block in blocks_of("docs/tasks/github-action.md") if block.language == "yaml"]
+    steps = yaml.safe_load(workflow.text)["jobs"]["train"]["steps"]
+    (ours,) = [step for step in steps if "trainyard@" in step.get("uses", "")]
+    assert ours["with"].keys() < ACTION["inputs"].keys()
+    named = set(inline_of("docs/tasks/github-action.md"))
+    assert {*ACTION["inputs"], *ACTION["outputs"]} <= named
 
 
 def test_what_it_installs_is_what_the_package_needs() -> None:
