@@ -49,15 +49,27 @@ class Yard(Deployment):
         labels: Mapping[str, str] | None = None,
         resume: bool = False,
     ) -> Run:
-        """A new run of a run's job, changed as `submit` changes it; with `resume` from its last checkpoint. Raises
-        RunNotFound where nothing is known of the run, JobRefused."""
+        """A new run of a run's job, once it has begun, changed as `submit` changes it; with `resume` from its last
+        checkpoint. Raises RunNotFound where nothing is known of the run, JobRefused."""
+        local = self.job_of(run, set=set, name=name, labels=labels, resume=resume)
+        return self.run(self.upload(local).run).started()
+
+    def job_of(
+        self,
+        run: str,
+        *,
+        set: Mapping[str, Any] | None = None,  # noqa: A002 - as the command has it
+        name: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        resume: bool = False,
+    ) -> LocalJob:
+        """The job of a run as it would be submitted again, which this does not do. Raises as `again` does."""
         admitted = self.bucket.json(f"runs/{run}/job.json")
         if admitted is None:
             raise RunNotFound(f"there is no job of {run}", "it was refused, or is not there", "trainyard ls")
         asked = changes(set, name, labels, run if resume else None)
         document = source.changed(Path(f"{admitted['name']}.json"), source.as_file(admitted), asked)
-        local = source.checked(Path(f"{admitted['name']}.json"), document, self.bucket.name)
-        return self.run(self.upload(local).run)
+        return source.checked(Path(f"{admitted['name']}.json"), document, self.bucket.name)
 
     def upload(self, local: LocalJob, tell: Tell = silent) -> Upload:
         """The first half of submit: what lies beside the job file, then the job, which starts the run."""
