@@ -15,11 +15,11 @@ import nbclient
 import nbformat
 import pytest
 
-from demo.local import ROOT, client_environment
+from demo.local import ROOT, Cloud, client_environment
 from tests.blocks import SHELL, STORY, blocks_of
 from tests.e2e.conftest import copy_of, made_once
 from tests.e2e.own_cloud.workflow import Step
-from trainyard.client import Session, Yard
+from trainyard.client import Yard
 
 FIRST, *OTHERS, LAST = STORY
 LEFT_OUT = shutil.ignore_patterns(
@@ -81,15 +81,13 @@ class Person:
         }
         return own | {"PATH": os.environ["PATH"], "HOME": str(self.clone.parent)}
 
-    def told(self) -> dict[str, str]:
-        """What `trainyard local env` sets."""
-        lines = self.types(f"{WAY_THERE}env -0 | tr '\\0' '\\n' | grep ^AWS_").splitlines()
-        return dict(line.split("=", 1) for line in lines)
+    @property
+    def cloud(self) -> Cloud:
+        """Hers, wherever it listens."""
+        return Cloud(self.clone / ".localcloud", 0)
 
     def yard(self) -> Yard:
-        told = self.told()
-        session = Session.of(endpoint=told["AWS_ENDPOINT_URL"])
-        return Yard.find(session=session)
+        return Yard.find(session=self.cloud.session())
 
 
 @pytest.fixture(scope="module")
@@ -101,12 +99,9 @@ def person(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Person]:
     (clone / ".localcloud").mkdir()
     shared = os.environ.get("TRAINYARD_E2E_YARD")
     copy_of(made_once(Path(shared) if shared else home / "made"), clone / ".localcloud")
-    yield Person(clone)
-    subprocess.run(
-        [str(ROOT / ".venv/bin/python"), "-m", "localcloud", "down", "--state", str(clone / ".localcloud")],
-        cwd=ROOT,
-        check=True,
-    )
+    person = Person(clone)
+    yield person
+    person.cloud.down()
 
 
 def set_up(clone: Path) -> None:
@@ -148,7 +143,11 @@ def test_a_page_can_be_followed(page: str, started: Person) -> None:
 
 @pytest.mark.timeout(600)
 def test_the_notebook_can_be_run(started: Person, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for name, value in {**started.told(), "PYTHONPATH": str(ROOT), "HOME": str(tmp_path)}.items():
+    for name, value in {
+        **started.cloud.environment(),
+        "PYTHONPATH": str(ROOT),
+        "HOME": str(tmp_path),
+    }.items():
         monkeypatch.setenv(name, value)
     notebook = nbformat.read(ROOT / "examples" / "notebook.ipynb", as_version=4)  # type: ignore[no-untyped-call]
     client = nbclient.NotebookClient(notebook, resources={"metadata": {"path": started.clone / "line"}})
@@ -160,18 +159,24 @@ def test_the_notebook_can_be_run(started: Person, monkeypatch: pytest.MonkeyPatc
     assert "<polyline" in pages[1]
 
 
-def a_step(started: Person, tmp_path: Path, **inputs: str) -> Step:
+@pytest.fixture(scope="module")
+def runner(started: Person, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder for what is temporary of a runner on which the action has installed what it needs."""
+    temp = tmp_path_factory.mktemp("runner")
+    a_step(started, temp, "first").install()
+    return temp
+
+
+def a_step(started: Person, runner: Path, name: str, **inputs: str) -> Step:
     """Of a workflow in whose workspace the first page's job is."""
-    environment = {**started.environment, **started.told(), "GITHUB_ACTIONS": "true"}
-    temp = tmp_path / "temp" / "step"
-    step = Step(started.clone, started.clone / "line", temp, environment, {"job": "job.yaml", **inputs})
-    step.install()
-    return step
+    environment = {**started.environment, **started.cloud.environment(), "GITHUB_ACTIONS": "true"}
+    given = {"job": "job.yaml", **inputs}
+    return Step(started.clone, started.clone / "line", runner / name, environment, given)
 
 
 @pytest.mark.timeout(600)
-def test_a_workflow_gets_its_model_and_what_it_cost(started: Person, tmp_path: Path) -> None:
-    step = a_step(started, tmp_path, model="ci $(touch injected)", labels="commit=abc\nby=ci", name="ci")
+def test_a_workflow_gets_its_model_and_what_it_cost(started: Person, runner: Path) -> None:
+    step = a_step(started, runner, "good", model="ci $(touch injected)", labels="commit=abc\nby=ci")
     code, log = step.run()
     assert code == 0, log
     said = step.outputs()
@@ -183,14 +188,14 @@ def test_a_workflow_gets_its_model_and_what_it_cost(started: Person, tmp_path: P
 
 
 @pytest.mark.timeout(600)
-def test_a_workflow_fails_with_the_runs_reason(started: Person, tmp_path: Path) -> None:
-    step = a_step(started, tmp_path, set="args.epochs=many", name="ci")
+def test_a_workflow_fails_with_the_runs_reason(started: Person, runner: Path) -> None:
+    step = a_step(started, runner, "bad", set="args.epochs=many")
     code, log = step.run()
     assert code == 1, log
     assert step.outputs()["state"] == "failed"
     assert "invalid int value: 'many'" in step.outputs()["reason"]
-    assert "::error title=ci-" in log
-    refused = a_step(started, tmp_path / "other", set="limits.hours=-1")
+    assert "::error title=line-" in log
+    refused = a_step(started, runner, "refused", set="limits.hours=-1")
     code, log = refused.run()
     assert (code, refused.outputs()["state"]) == (3, "refused")
     assert "limits.hours" in log
@@ -202,11 +207,9 @@ def test_a_workflow_fails_with_the_runs_reason(started: Person, tmp_path: Path) 
     [(signal.SIGINT, "stop", "stopped"), (signal.SIGTERM, "leave", "succeeded")],
 )
 def test_a_cancelled_workflow_stops_its_run_or_leaves_it(
-    number: signal.Signals, on_cancel: str, ends: str, started: Person, tmp_path: Path
+    number: signal.Signals, on_cancel: str, ends: str, started: Person, runner: Path
 ) -> None:
-    step = a_step(
-        started, tmp_path, **{"on-cancel": on_cancel, "name": "cancelled", "set": "args.epochs=200"}
-    )
+    step = a_step(started, runner, on_cancel, **{"on-cancel": on_cancel, "set": "args.epochs=200"})
     process = step.begin()
     run = step.until_output("run")
     time.sleep(2)
