@@ -20,7 +20,7 @@ install = $(UV) pip install --quiet --require-hashes --compile-bytecode --python
 # for an account's zones. pip keeps that order, uv installs side by side.
 SCHEMA := .venv/lib/python3*/site-packages/aws_cdk/cloud_assembly_schema/__init__.py
 
-.PHONY: help setup demo preflight deploy destroy test simulate permissions interoperability check format lock bench clean
+.PHONY: help setup demo preflight deploy destroy test simulate permissions interoperability docs check format lock bench clean
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 20
 
@@ -50,6 +50,9 @@ permissions: setup ## every permission of every role taken away, one by one, eac
 
 interoperability: setup ## moto's own tests and Ansible's EC2 modules against the local cloud; writes docs/interoperability.md
 	@$(VENV) -m tests.interoperability $(ARGS)
+
+docs: .venv/.ready ## the documentation as a site, into build/site; SERVE=1 serves it on 127.0.0.1:8000 while you write
+	@NO_MKDOCS_2_WARNING=1 $(VENV) -m mkdocs $(if $(SERVE),serve --dev-addr 127.0.0.1:8000,build --strict) && echo build/site/index.html
 
 check: .venv/.ready ## format, lint, types, layers, unit tests (seconds)
 	@scripts/check

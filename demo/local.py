@@ -2,7 +2,6 @@
 
 import os
 import shlex
-import socket
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from pathlib import Path
 import boto3
 
 from scripts.assembly import SOURCES, fingerprint_of
+from trainyard.cli.clone import port_for as port_for
 from trainyard.cli.terminal import console, quote, say
 from trainyard.client import Session, Yard
 from trainyard.client.errors import NotHere, YardNotFound, YardOfAnotherVersion
@@ -135,16 +135,3 @@ def client_environment(cloud: dict[str, str]) -> dict[str, str]:
         "AWS_EC2_METADATA_DISABLED": "true",
         **cloud,
     }
-
-
-def port_for(wanted: int) -> int:
-    """`wanted` if nobody listens there, else a free port."""
-    for port in (wanted, 0):
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return int(probe.getsockname()[1])
-    raise NotHere("no free port on 127.0.0.1", "all are taken", "stop something that listens there")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -62,3 +63,18 @@ def run(command: Sequence[str], options: Options, **more: str) -> None:
     done = subprocess.run(command, env=environment, check=False)
     if done.returncode:
         raise typer.Exit(done.returncode)
+
+
+def port_for(wanted: int) -> int:
+    """`wanted` if nobody listens there on 127.0.0.1, else a free port. Raises NotHere where all are taken."""
+    for port in (wanted, 0):
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return int(probe.getsockname()[1])
+    from trainyard.client.errors import NotHere
+
+    raise NotHere("no free port on 127.0.0.1", "all are taken", "stop something that listens there")

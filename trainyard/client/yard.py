@@ -17,8 +17,8 @@ from trainyard.client.jobs import source, submission
 from trainyard.client.jobs.source import LocalJob
 from trainyard.client.jobs.submission import Upload
 from trainyard.client.run import Run
-from trainyard.client.runs import listing, plan
-from trainyard.client.runs.listing import ListedRun
+from trainyard.client.runs import html, listing, plan
+from trainyard.client.runs.listing import Listing
 from trainyard.client.runs.plan import JobPlan
 
 
@@ -49,19 +49,39 @@ class Yard(Deployment):
         labels: Mapping[str, str] | None = None,
         resume: bool = False,
     ) -> Run:
-        """A new run of a run's job, changed as `submit` changes it; with `resume` from its last checkpoint. Raises
-        RunNotFound where nothing is known of the run, JobRefused."""
+        """A new run of a run's job, once it has begun, changed as `submit` changes it; with `resume` from its last
+        checkpoint. Raises RunNotFound where nothing is known of the run, JobRefused."""
+        local = self.job_of(run, set=set, name=name, labels=labels, resume=resume)
+        return self.run(self.upload(local).run).started()
+
+    def job_of(
+        self,
+        run: str,
+        *,
+        set: Mapping[str, Any] | None = None,  # noqa: A002 - as the command has it
+        name: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        resume: bool = False,
+    ) -> LocalJob:
+        """The job of a run as it would be submitted again, which this does not do. Raises as `again` does."""
         admitted = self.bucket.json(f"runs/{run}/job.json")
         if admitted is None:
             raise RunNotFound(f"there is no job of {run}", "it was refused, or is not there", "trainyard ls")
         asked = changes(set, name, labels, run if resume else None)
         document = source.changed(Path(f"{admitted['name']}.json"), source.as_file(admitted), asked)
-        local = source.checked(Path(f"{admitted['name']}.json"), document, self.bucket.name)
-        return self.run(self.upload(local).run)
+        return source.checked(Path(f"{admitted['name']}.json"), document, self.bucket.name)
 
     def upload(self, local: LocalJob, tell: Tell = silent) -> Upload:
-        """The first half of submit. The job goes where the yard knows the caller by it."""
-        return submission.upload(self.bucket, local, jobs_folder(self.session), tell)
+        """The first half of submit: what lies beside the job file, then the job, which starts the run."""
+        return self.begin(local, self.send(local, tell))
+
+    def send(self, local: LocalJob, tell: Tell = silent) -> tuple[str, ...]:
+        """Send what lies beside the job file, which starts nothing; answers the keys of what was not there yet."""
+        return submission.send(self.bucket, local, tell)
+
+    def begin(self, local: LocalJob, sent: tuple[str, ...] = ()) -> Upload:
+        """Send the job, of which all else is there. It goes where the yard knows the caller by it."""
+        return submission.submit(self.bucket, local, jobs_folder(self.session), sent)
 
     def plan(
         self,
@@ -74,7 +94,8 @@ class Yard(Deployment):
         and programs are uploaded, which the yard looks into. Raises FileUnreadable, JobRefused; NotPlanned, with every
         reason; RunNotStarted or StillRunning where there is no answer within so many seconds."""
         local = source.read(job, changes=changes(set), bucket=self.bucket.name)
-        uploaded = submission.upload(self.bucket, local, jobs_folder(self.session), plan=True)
+        sent = self.send(local)
+        uploaded = submission.submit(self.bucket, local, jobs_folder(self.session), sent, plan=True)
         planned = self.run(uploaded.run).started(seconds).wait(seconds)
         return plan.read(local.file.name, planned.execution.output)
 
@@ -97,15 +118,18 @@ class Yard(Deployment):
         """The run of this id; whether there is one is not asked."""
         return Run(self, f"{self.workflows[workflow].replace(':stateMachine:', ':execution:')}:{run}")
 
-    def list(
-        self, *, since: datetime | None = None, kind: str | None = None, limit: int = 50
-    ) -> tuple[ListedRun, ...]:
+    def list(self, *, since: datetime | None = None, kind: str | None = None, limit: int = 50) -> Listing:
         """The newest runs, of all kinds or of `train`, `bake`, `snapshot`, `launch`, that began since then, or since
         last month did: by one call a month that is come to, and more only where a month's rows fill a page (1 MB)."""
         now = datetime.now(UTC)
         since = since or listing.last_month(now)
         table = self.session.resource("dynamodb").Table(self.table)
-        return tuple(islice(listing.newest(table, since=since, now=now, kind=kind, page=limit), limit))
+        return Listing(islice(listing.newest(table, since=since, now=now, kind=kind, page=limit), limit))
+
+    def _repr_html_(self) -> str:
+        """As a notebook shows it."""
+        rows = (("yard", self.name), ("account", self.account), ("region", self.session.region))
+        return html.facts((*rows, ("version", self.version), ("bucket", self.bucket.name)))
 
     def runs(self, workflow: str = "train") -> Sequence[Run]:
         """All runs that Step Functions still knows, newest first."""

@@ -22,7 +22,8 @@ def stop(yard: Yard, run: str, *, now: bool) -> str:
 def again(yard: Yard, run: str, changed: str, *, resume: bool) -> str:
     """A new run of the run's job, with what was changed; answers its id once it has begun. Raises YardError where a
     change cannot be read, JobRefused."""
-    return yard.again(run, set=changes_in(changed), resume=resume).started(BEGIN_SECONDS).id
+    job = yard.job_of(run, set=changes_in(changed), resume=resume)
+    return yard.run(yard.upload(job).run).started(BEGIN_SECONDS).id
 
 
 def bake(yard: Yard, *, force: bool) -> str:

@@ -1,7 +1,8 @@
-"""What editors and readers know of a job file and a recipe, made from the declarations of their keys.
+"""What editors and readers know of a job file, a recipe and an execution's input, made from the declarations of their
+keys.
 
-`python -m tests.unit.core.reference` (part of `make format`) writes it anew: trainyard/*.schema.json and the table in
-docs/job-file.md.
+`python -m tests.unit.core.reference` (part of `make format`) writes it anew: trainyard/*.schema.json, the table in
+docs/job-file.md and those in docs/reference/state-machines.md.
 """
 
 import json
@@ -9,7 +10,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from lambdas.core.images.recipe import Recipe
+from lambdas.core.images.launch import LaunchRequest
+from lambdas.core.images.recipe import BakeRequest, Recipe
+from lambdas.core.images.retention import RetireRequest
+from lambdas.core.images.snapshot import SnapshotRequest
+from trainyard.core.jobfile.check import JobSource
 from trainyard.core.model.job import PROGRAMS, SHIPPED, Job, Strategy
 from trainyard.core.values.fields import Entries, Key, Part, Record, keys, plain
 
@@ -18,6 +23,16 @@ PAGE = ROOT / "docs" / "job-file.md"
 ON_SEVERAL = [each.value for each in Strategy if each.has_several_hosts]
 ON_ONE_HOST = [each.value for each in Strategy if not each.has_several_hosts]
 BEGIN, END = "<!-- keys: begin -->", "<!-- keys: end -->"
+INPUTS_PAGE = ROOT / "docs" / "reference" / "state-machines.md"
+INPUTS_BEGIN, INPUTS_END = "<!-- inputs: begin -->", "<!-- inputs: end -->"
+INPUTS = {
+    "train": JobSource,
+    "bake": BakeRequest,
+    "snapshot": SnapshotRequest,
+    "launch": LaunchRequest,
+    "retire": RetireRequest,
+}
+HEAD = ("| key | default | allowed | meaning |", "|---|---|---|---|")
 
 
 def schemas() -> dict[Path, str]:
@@ -103,8 +118,22 @@ TOGETHER = [
 
 def table() -> str:
     """One line a key of the job file."""
-    lines = ["| key | default | allowed | meaning |", "|---|---|---|---|"]
-    return "\n".join([BEGIN, *lines, *_lines(Job, "", yards=False), END])
+    return "\n".join([BEGIN, *HEAD, *_lines(Job, "", yards=False), END])
+
+
+def inputs() -> str:
+    """One table a state machine."""
+    tables = (
+        "\n".join([f"## {name}\n", *HEAD, *_lines(request, "", yards=False), ""])
+        for name, request in INPUTS.items()
+    )
+    return "\n".join([INPUTS_BEGIN, *tables, INPUTS_END])
+
+
+def page(text: str, made: str) -> str:
+    """The page with what is between the lines that `made` begins and ends with."""
+    begin, end = made.partition("\n")[0], made.rpartition("\n")[2]
+    return f"{text.partition(begin)[0]}{made}{text.partition(end)[2]}"
 
 
 def _lines(section: type, path: str, *, yards: bool) -> Iterator[str]:
@@ -128,9 +157,9 @@ def _default(each: Key) -> str:
 
 
 def main() -> None:
-    """Replace the table in the page, and the schemas."""
-    text = PAGE.read_text()
-    PAGE.write_text(f"{text.partition(BEGIN)[0]}{table()}{text.partition(END)[2]}")
+    """Replace the tables in the pages, and the schemas."""
+    PAGE.write_text(page(PAGE.read_text(), table()))
+    INPUTS_PAGE.write_text(page(INPUTS_PAGE.read_text(), inputs()))
     for path, schema in schemas().items():
         path.write_text(schema)
 

@@ -14,7 +14,7 @@ from lambdas.core.images import recipe
 from lambdas.core.images.recipe import Recipe
 from tests.e2e import test_bad_input
 from tests.unit.core.facts import BUCKET
-from tests.unit.core.reference import PAGE, ROOT, schemas, table
+from tests.unit.core.reference import INPUTS_PAGE, PAGE, ROOT, inputs, page, schemas, table
 from tests.unit.core.test_jobfile import BAD, SERVERS, SHIPPED, SMALLEST
 from tests.unit.core.test_recipe import WHOLE, WRONG
 from trainyard.core.jobfile import check, document
@@ -180,3 +180,10 @@ def test_a_default_is_what_counts_when_its_key_is_omitted(of: type) -> None:
                     for each in (given, smallest)
                 )
                 assert made == usual, (name, key)
+
+
+def test_the_page_has_the_inputs_of_every_state_machine() -> None:
+    """`make format` writes it anew."""
+    assert INPUTS_PAGE.read_text() == page(INPUTS_PAGE.read_text(), inputs())
+    documents = {path.parent.name for path in (ROOT / "stacks" / "workflows").glob("*/asl.json")}
+    assert set(re.findall(r"^## (\w+)$", inputs(), re.MULTILINE)) == documents

@@ -23,6 +23,8 @@ from botocore.exceptions import ClientError
 from tests.unit.client.facts import MACHINE, yard_of
 from trainyard.client import Yard
 
+VERSION = "v1"
+"""Of every object that is put."""
 EXECUTION = MACHINE.replace(":stateMachine:", ":execution:")
 TRAINING, WAITING, FAILED = "digits-1a2b3c4d", "wide-2b3c4d5e", "broken-3c4d5e6f"
 INTERRUPTED, REFUSED = "resnet-4d5e6f70", "typo-5e6f7081"
@@ -86,6 +88,9 @@ class Cloud:
         bake = MACHINE.replace("-train", "-bake")
         yard.workflows.update({"bake": bake})  # type: ignore[attr-defined]
         return yard
+
+    def has_put(self, key: str) -> None:
+        """What AWS does when an object is there: in these stories nothing."""
 
     def asked(self, method: str) -> None:
         self.calls[method] += 1
@@ -180,6 +185,12 @@ class States(Client):
 
 
 class Buckets(Client):
+    def put_object(self, Bucket: str, Key: str, Body: bytes) -> dict[str, str]:  # noqa: N803 - boto3's names
+        self.cloud.asked("put_object")
+        self.cloud.put[Key] = Body
+        self.cloud.has_put(Key)
+        return {"VersionId": VERSION}
+
     def get_object(self, Bucket: str, Key: str, Range: str = "bytes=0-") -> dict[str, Any]:  # noqa: N803 - boto3's names
         self.cloud.asked("get_object")
         body = self.cloud.file(Key)

@@ -14,6 +14,7 @@ State = Annotated[
     Path | None, typer.Option("--state", help="Its folder; .localcloud of the clone without it.")
 ]
 
+PORT = 4566
 Words = Annotated[
     list[str], typer.Argument(metavar="FAULT...", help="interrupt, refuse, throttle, kill, ...")
 ]
@@ -43,16 +44,23 @@ def register(app: typer.Typer) -> None:
 def up(
     options: Options,
     state: State = None,
-    port: Annotated[int, typer.Option(help="Of its endpoint on 127.0.0.1.", min=1, max=65535)] = 4566,
+    port: Annotated[
+        int | None,
+        typer.Option(
+            help=f"Of its endpoint on 127.0.0.1; {PORT} without it, or a free one where that is taken.",
+            min=1,
+            max=65535,
+        ),
+    ] = None,
     facts: Annotated[
         Path | None, typer.Option(help="YAML over its facts: prices, capacity, latencies.")
     ] = None,
 ) -> None:
     """Start it in the background."""
-    from trainyard.cli import terminal
+    from trainyard.cli import clone, terminal
 
     more = ["--facts", str(facts)] if facts else []
-    _localcloud(options, "up", "--detach", "--port", str(port), *more, state=state)
+    _localcloud(options, "up", "--detach", "--port", str(port or clone.port_for(PORT)), *more, state=state)
     if not options.quiet:
         terminal.hint('Next: eval "$(trainyard local env)", then trainyard yard deploy')
 

@@ -91,7 +91,7 @@ def again(
 
     yard = options.find()
     found = runs.find(yard, run)
-    new = yard.again(
+    job = yard.job_of(
         found.id, set=parsed(changes), name=name, labels=dict(pairs(labels, "--label")), resume=resumes
     )
-    following.begun(options, new, detach=detach)
+    following.begun(options, yard.run(yard.upload(job).run), detach=detach)

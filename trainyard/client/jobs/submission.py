@@ -25,12 +25,16 @@ class Upload:
     sent: tuple[str, ...] = ()
 
 
-def upload(
-    bucket: Bucket, local: LocalJob, folder: str, tell: Tell = silent, *, plan: bool = False
+def send(bucket: Bucket, local: LocalJob, tell: Tell = silent) -> tuple[str, ...]:
+    """Put what lies beside the job file where it is not yet, which starts nothing; answers the keys that were sent."""
+    return tuple(key for package in local.packages for key in _send(bucket, package, tell))
+
+
+def submit(
+    bucket: Bucket, local: LocalJob, folder: str, sent: tuple[str, ...] = (), *, plan: bool = False
 ) -> Upload:
-    """Put what lies beside the job file where it is not yet, then the job into the folder, under the name of one that
-    is planned and not run where only its `plan` is wanted."""
-    sent = tuple(key for package in local.packages for key in _send(bucket, package, tell))
+    """Put the job, of which all else is there, into the folder: this starts its run. Under the name of one that is
+    planned and not run where only its `plan` is wanted."""
     text = json.dumps(local.document, indent=1).encode()
     return begin(bucket, f"{folder}{local.job.name}{'.plan' if plan else ''}.json", text, sent)
 

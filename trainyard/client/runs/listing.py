@@ -10,7 +10,9 @@ from typing import Any, Self
 
 from boto3.dynamodb.conditions import Attr, Key
 
+from trainyard.client.runs import html
 from trainyard.client.runs.records import Progress, progress_in
+from trainyard.core.values.quantities import dollars
 
 INDEX = "month"
 """Of the ledger, and the attribute that it is by: docs/contracts/ledger.md."""
@@ -105,6 +107,31 @@ class ListedRun:
             saved_dollars=_number(row.get("saved_dollars")),
             image=row.get("image") or None,
         )
+
+
+class Listing(tuple[ListedRun, ...]):
+    """Runs, newest first."""
+
+    __slots__ = ()
+
+    def _repr_html_(self) -> str:
+        """As a notebook shows them."""
+        rows = (
+            (
+                run.id,
+                run.outcome or run.state,
+                run.pool,
+                run.submitter,
+                f"{run.created:%Y-%m-%d %H:%M}",
+                _cost(run),
+            )
+            for run in self
+        )
+        return html.table(("run", "state", "pool", "by", "begun (UTC)", "cost"), tuple(rows))
+
+
+def _cost(run: ListedRun) -> str | None:
+    return None if run.dollars is None else dollars(run.dollars)
 
 
 def newest(table: Any, *, since: datetime, now: datetime, kind: str | None, page: int) -> Iterator[ListedRun]:

@@ -7,7 +7,9 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from trainyard.client.runs import html
 from trainyard.client.runs.execution import Execution, State
+from trainyard.core.values.quantities import dollars
 
 ROLES = ("chief", "worker", "ps", "evaluator", "")
 """In the order in which hosts are listed."""
@@ -156,6 +158,22 @@ class RunStatus:
         """The step of its last whole checkpoint, as far as it was told of; None before the first."""
         steps = [attempt.saved for attempt in self.attempts if attempt.saved is not None]
         return max(steps, default=None)
+
+    def _repr_html_(self) -> str:
+        """As a notebook shows it."""
+        done = self.progress
+        rows = (
+            ("run", self.execution.name),
+            ("state", self.state),
+            ("attempt", self.attempt or None),
+            ("step", f"{done.step} of {done.steps}" if done else None),
+            (
+                "hosts",
+                ", ".join(f"{host.role or 'host'} on {host.type}, {host.state}" for host in self.hosts),
+            ),
+            ("cost", dollars(self.dollars)),
+        )
+        return html.facts(rows) + html.curve(self.losses)
 
 
 def run_row(rows: Rows) -> dict[str, Any]:

@@ -1,0 +1,75 @@
+"""What mkdocs does not do by itself (mkdocs.yml): folders in the navigation, files outside docs/, links to them.
+
+Links are written as they hold in the repository, `../examples/matmul.yaml` too; in the site they lead to its copy.
+"""
+
+import posixpath
+import re
+from pathlib import Path
+from typing import Any
+
+from mkdocs.structure.files import File, Files
+
+ROOT = Path(__file__).resolve().parents[1]
+BESIDE = {
+    "trainyard/job.schema.json": "job.schema.json",
+    "trainyard/recipe.schema.json": "recipe.schema.json",
+    "action.yml": "action.yml",
+}
+"""Files of the repository that the site serves, by their paths there and here. Editors fetch the schemas by these."""
+SHOWN = ("examples/**/*", "jobs/*", "images/*.yaml")
+"""And those that are served where they are in the repository."""
+LINK = re.compile(r"(?<=\]\()((?:\.\./)+[^)#\s]+)")
+
+
+def on_config(config: Any) -> Any:
+    """Write out `folder/*.md` in the navigation, README.md first."""
+    config.nav = _written_out(config.nav, Path(config.docs_dir))
+    return config
+
+
+def on_files(files: Files, config: Any) -> Files:
+    """Add what the site serves from outside docs/."""
+    for source, place in served().items():
+        files.append(File.generated(config, place, abs_src_path=str(ROOT / source)))
+    return files
+
+
+def on_page_markdown(text: str, page: Any, config: Any, files: Files) -> str:
+    """Links that leave docs/ lead to the site's copy. One to anything else stays, and the build says so."""
+    here = posixpath.dirname(page.file.src_uri)
+    places = served()
+
+    def led(link: re.Match[str]) -> str:
+        place = places.get(posixpath.normpath(posixpath.join("docs", here, link[1])))
+        return posixpath.relpath(place, here or ".") if place else link[1]
+
+    return LINK.sub(led, text)
+
+
+def served() -> dict[str, str]:
+    """Paths in the site by paths in the repository."""
+    shown = (
+        file.relative_to(ROOT).as_posix()
+        for glob in SHOWN
+        for file in sorted(ROOT.glob(glob))
+        if file.is_file()
+    )
+    return BESIDE | {path: path for path in shown if "__pycache__" not in path}
+
+
+def _written_out(entries: list[Any], docs: Path) -> list[Any]:
+    return [_entry(entry, docs) for entry in entries]
+
+
+def _entry(entry: Any, docs: Path) -> Any:
+    if isinstance(entry, str):
+        return entry
+    ((title, inner),) = entry.items()
+    if isinstance(inner, list):
+        return {title: _written_out(inner, docs)}
+    folder = posixpath.dirname(inner)
+    names = sorted(
+        (file.name for file in (docs / folder).glob("*.md")), key=lambda name: (name != "README.md", name)
+    )
+    return {title: [f"{folder}/{name}" for name in names]}

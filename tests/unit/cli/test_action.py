@@ -1,0 +1,251 @@
+"""The GitHub Action: what a workflow is told of a run, and what of a workflow reaches a shell."""
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+import yaml
+
+from tests.blocks import blocks_of, inline_of
+from tests.unit.ui.canned import VERSION, Clock, Cloud, Story, run_row, stamp
+from trainyard.cli import github
+from trainyard.cli.failures import Code
+from trainyard.cli.github import Asked, Cancellation, GitHub, OnCancel
+from trainyard.client.errors import JobRefused
+from trainyard.core.model import tokens
+
+ROOT = Path(__file__).parents[3]
+ACTION = yaml.safe_load((ROOT / "action.yml").read_text())
+STEPS = ACTION["runs"]["steps"]
+KEY = "jobs/by/ada/line.json"
+RUN = tokens.run_id("line", key=KEY, version=VERSION)
+
+
+# --- action.yml
+def test_nothing_of_a_workflow_is_pasted_into_a_script() -> None:
+    assert [step["run"] for step in STEPS if "${{" in step.get("run", "")] == []
+    assert {step["shell"] for step in STEPS if "run" in step} == {"bash"}
+
+
+def test_every_input_reaches_the_program_and_every_output_comes_from_it() -> None:
+    (train,) = [step for step in STEPS if step.get("id") == "train"]
+    given = {name: value for name, value in train["env"].items() if name.startswith("INPUT_")}
+    wanted = {
+        f"INPUT_{each.upper().replace('-', '_')}": f"${{{{ inputs.{each} }}}}" for each in ACTION["inputs"]
+    }
+    assert given == wanted
+    assert {name: each["value"] for name, each in ACTION["outputs"].items()} == {
+        name: f"${{{{ steps.train.outputs.{name} }}}}" for name in ("run", "state", "reason", "dollars")
+    }
+    assert all(each["description"] for each in (*ACTION["inputs"].values(), *ACTION["outputs"].values()))
+
+
+def test_other_actions_are_pinned_by_a_commit() -> None:
+    used = [step["uses"] for step in STEPS if "uses" in step]
+    assert [each for each in used if not re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40}", each)] == []
+
+
+def test_the_page_says_all_of_it() -> None:
+    (workflow,) = [block for block in blocks_of("docs/tasks/github-action.md") if block.language == "yaml"]
+    steps = yaml.safe_load(workflow.text)["jobs"]["train"]["steps"]
+    (ours,) = [step for step in steps if "trainyard@" in step.get("uses", "")]
+    assert ours["with"].keys() < ACTION["inputs"].keys()
+    named = set(inline_of("docs/tasks/github-action.md"))
+    assert {*ACTION["inputs"], *ACTION["outputs"]} <= named
+
+
+def test_what_it_installs_is_what_the_package_needs() -> None:
+    """And the modules that the step imports come from nowhere else."""
+    listed = re.findall(r"^([\w-]+)==", (ROOT / "requirements-client.txt").read_text(), re.MULTILINE)
+    needed = re.search(
+        r"^dependencies = \[(.*?)\]", (ROOT / "pyproject.toml").read_text(), re.MULTILINE | re.DOTALL
+    )
+    assert needed
+    assert sorted(listed) == sorted(re.findall(r'"([\w-]+)', needed[1]))
+
+
+# --- inputs
+def test_inputs_are_those_of_submit() -> None:
+    asked = Asked.of(
+        {
+            "INPUT_JOB": "job.yaml",
+            "INPUT_SET": "args.lr=0.1\n\n  limits.hours=2\n",
+            "INPUT_LABELS": "commit=abc",
+            "INPUT_NAME": "mine",
+            "INPUT_RESUME": "line-1a2b3c4d",
+            "INPUT_ON_CANCEL": "leave",
+        }
+    )
+    assert asked.changes == {
+        "args.lr": 0.1,
+        "limits.hours": 2,
+        "labels.commit": "abc",
+        "name": "mine",
+        "checkpoints.resume": "line-1a2b3c4d",
+    }
+    assert (asked.job, asked.model, asked.on_cancel) == (Path("job.yaml"), None, OnCancel.LEAVE)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({}, "the input job is empty"),
+        ({"INPUT_JOB": "a", "INPUT_ON_CANCEL": "kill"}, "stop or leave, not 'kill'"),
+        ({"INPUT_JOB": "a", "INPUT_ON_CANCEL": "stop", "INPUT_SET": "lr"}, "KEY=VALUE, not 'lr'"),
+    ],
+)
+def test_an_input_that_cannot_be_meant_is_said(given: dict[str, str], words: str) -> None:
+    with pytest.raises(typer.BadParameter, match=words):
+        Asked.of(given)
+
+
+# --- what a workflow is told
+class Begins(Cloud):
+    """A cloud in which a job that is put begins a run of this story."""
+
+    def __init__(self, story: Story) -> None:
+        super().__init__([])
+        self.story_of_job = story
+        self.cancels: Cancellation | None = None
+
+    def has_put(self, key: str) -> None:
+        if key == KEY:
+            self.stories[RUN] = self.story_of_job
+            if self.cancels:
+                self.cancels._hear(15, None)  # as a signal that comes now
+
+
+def story(status: str, outcome: str, reason: str = "", **files: bytes) -> Story:
+    begun = Clock(datetime.now(UTC) - timedelta(minutes=3))
+    summary = {"outcome": outcome, "reason": reason, "error": "ProgramFailed", "cost": {"dollars": 0.12}}
+    return Story(
+        row=run_row(RUN, begun(0), ended=stamp(begun(60)), outcome=outcome),
+        states=[(begun(1), "Admit"), (begun(2), "Train")],
+        status=status,
+        files={"summary.json": json.dumps(summary).encode(), **files},
+    )
+
+
+@pytest.fixture
+def hub(tmp_path: Path) -> GitHub:
+    return GitHub(tmp_path / "outputs", tmp_path / "summary")
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Path:
+    file = tmp_path / "job.yaml"
+    file.write_text("name: line\nprogram: {module: training.programs.matmul}\n")
+    return file
+
+
+def asked(job: Path, **more: Any) -> Asked:
+    return Asked(**{"job": job, "changes": {}, "model": None, "on_cancel": OnCancel.STOP, **more})
+
+
+def outputs(hub: GitHub) -> dict[str, str]:
+    """As the runner reads the file."""
+    lines = iter(hub.outputs.read_text().splitlines())
+    return {name: "\n".join(until(lines, end)) for name, end in (line.split("<<") for line in lines)}
+
+
+def until(lines: Iterator[str], end: str) -> Iterator[str]:
+    for line in lines:
+        if line == end:
+            return
+        yield line
+
+
+def test_a_run_that_succeeds(hub: GitHub, job: Path, tmp_path: Path) -> None:
+    cloud = Begins(story("SUCCEEDED", "succeeded"))
+    assert github.train(cloud.yard(), asked(job), hub, Cancellation()) == Code.DONE
+    said = outputs(hub)
+    assert said == {"run": RUN, "state": "succeeded", "reason": f"{RUN} has succeeded.", "dollars": "0.12"}
+    assert f"### {RUN}: succeeded" in hub.summary.read_text()
+
+
+def test_a_run_that_fails_fails_the_step_with_its_reason(
+    hub: GitHub, job: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    reason = "the program ended with exit code 1\n::add-path::/tmp\nValueError: 100% wrong ```"
+    cloud = Begins(story("FAILED", "failed", reason))
+    assert github.train(cloud.yard(), asked(job), hub, Cancellation()) == Code.RUN_FAILED
+    said = capsys.readouterr().out
+    (error,) = [line for line in said.splitlines() if line.startswith("::error")]
+    assert f"::error title={RUN} failed::{RUN} has failed%3A" not in error
+    assert "%0A::add-path::/tmp%0AValueError: 100%25 wrong" in error
+    assert outputs(hub)["reason"].endswith(reason)
+    assert outputs(hub)["state"] == "failed"
+    assert "````text" in hub.summary.read_text()
+    assert [line for line in said.splitlines() if line.startswith("::add-path")] == []
+
+
+def test_a_run_that_is_refused_by_the_yard(hub: GitHub, job: Path) -> None:
+    cloud = Begins(story("FAILED", "refused", "the yard's limit is $1"))
+    assert github.train(cloud.yard(), asked(job), hub, Cancellation()) == Code.REFUSED
+    assert outputs(hub)["state"] == "refused"
+
+
+def test_a_job_with_faults_begins_nothing(hub: GitHub, job: Path) -> None:
+    cloud = Begins(story("SUCCEEDED", "succeeded"))
+    with pytest.raises(JobRefused):
+        github.train(cloud.yard(), asked(job, changes={"limits.hours": -1}), hub, Cancellation())
+    assert cloud.put == {}
+
+
+def test_what_hosts_say_gives_the_runner_no_orders(hub: GitHub, capsys: pytest.CaptureFixture[str]) -> None:
+    with hub.as_text():
+        print("::set-env name=PATH::/tmp")
+    begins, said, ends = capsys.readouterr().out.splitlines()
+    assert begins.startswith("::stop-commands::")
+    assert ends == f"::{begins.removeprefix('::stop-commands::')}::"
+    assert said == "::set-env name=PATH::/tmp"
+
+
+@pytest.mark.parametrize(("on_cancel", "state", "told"), [("stop", "stopping", 1), ("leave", "left", 0)])
+def test_a_workflow_that_is_cancelled(on_cancel: str, state: str, told: int, hub: GitHub, job: Path) -> None:
+    """While the job is on its way: its run is known all the same."""
+    cloud = Begins(story("RUNNING", ""))
+    cancellation = cloud.cancels = Cancellation()
+    code = github.train(cloud.yard(), asked(job, on_cancel=OnCancel(on_cancel)), hub, cancellation)
+    assert code == Code.INTERRUPTED
+    assert cloud.told == [("stop", {"run": RUN})] * told
+    assert (outputs(hub)["run"], outputs(hub)["state"]) == (RUN, state)
+
+
+def test_one_that_is_cancelled_before_begins_nothing(hub: GitHub, job: Path) -> None:
+    """The first signal counts; GitHub's second finds the step at its end."""
+    cancellation = Cancellation()
+    with pytest.raises(github.Cancelled):
+        cancellation._hear(2, None)
+    cancellation._hear(15, None)
+
+
+def test_a_mistake_in_an_input_is_an_annotation(tmp_path: Path) -> None:
+    """As the step itself, which is python -m trainyard.cli.github."""
+    done = subprocess.run(
+        [sys.executable, "-m", "trainyard.cli.github"],
+        cwd=tmp_path,
+        env={
+            "PYTHONPATH": str(ROOT),
+            "GITHUB_OUTPUT": str(tmp_path / "outputs"),
+            "GITHUB_STEP_SUMMARY": str(tmp_path / "summary"),
+            "INPUT_JOB": "job.yaml",
+            "INPUT_ON_CANCEL": "perhaps",
+            "HOME": str(tmp_path),
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == Code.USAGE
+    assert (
+        "::error title=An input of the action::the input on-cancel is stop or leave, not 'perhaps'"
+        in done.stdout
+    )

@@ -1,0 +1,268 @@
+"""What action.yml runs: submit a job, follow its run, and tell GitHub how it ended.
+
+Inputs are environment variables, INPUT_JOB and so on. Outputs and a summary are appended to the files that
+GITHUB_OUTPUT and GITHUB_STEP_SUMMARY name, what is wrong is an annotation, and the exit codes are those of the command.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import signal
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from types import FrameType
+from typing import Any, Self
+
+import typer
+
+from trainyard.cli import failures, screen
+from trainyard.cli.commands.jobs import pairs, parsed
+from trainyard.cli.failures import CODES, Code
+from trainyard.cli.options import Options
+from trainyard.client import Run, Yard, YardError
+from trainyard.client.jobs import source
+from trainyard.client.yard import changes
+from trainyard.core.values.quantities import dollars
+from trainyard.core.values.text import printable
+
+MOST_REASON = 20_000
+"""Characters of a reason that GitHub is given."""
+
+
+class OnCancel(StrEnum):
+    """What becomes of the run of a workflow that is cancelled."""
+
+    STOP = "stop"
+    LEAVE = "leave"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """The inputs of the action. Raises typer.BadParameter for one that cannot be meant."""
+
+    job: Path
+    changes: Mapping[str, Any]
+    model: Path | None
+    on_cancel: OnCancel
+
+    @classmethod
+    def of(cls, environment: Mapping[str, str]) -> Self:
+        given = {
+            name: environment.get(f"INPUT_{name}", "").strip()
+            for name in ("JOB", "SET", "NAME", "LABELS", "RESUME", "MODEL", "ON_CANCEL")
+        }
+        if not given["JOB"]:
+            raise typer.BadParameter("the input job is empty; it names the job file")
+        if given["ON_CANCEL"] not in tuple(OnCancel):
+            raise typer.BadParameter(f"the input on-cancel is stop or leave, not {given['ON_CANCEL']!r}")
+        labels = dict(pairs(_lines(given["LABELS"]), "labels"))
+        return cls(
+            job=Path(given["JOB"]),
+            changes=changes(parsed(_lines(given["SET"])), given["NAME"], labels, given["RESUME"]),
+            model=Path(given["MODEL"]) if given["MODEL"] else None,
+            on_cancel=OnCancel(given["ON_CANCEL"]),
+        )
+
+
+class Cancelled(Exception):  # noqa: N818 - no error: somebody has cancelled the workflow
+    """Raised where a cancelled workflow may end without harm."""
+
+
+@dataclass
+class Cancellation:
+    """SIGINT and SIGTERM from here on raise Cancelled, the first of them: GitHub sends another after some seconds, and
+    kills after ten (docs.github.com, "Workflow cancellation reference"). While it is `held` back it is remembered."""
+
+    held: bool = False
+    heard: bool = False
+
+    def begin(self) -> None:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self._hear)
+
+    @contextmanager
+    def hold(self) -> Iterator[None]:
+        """In the block it is held back: `look` behind it."""
+        self.held = True
+        try:
+            yield
+        finally:
+            self.held = False
+
+    def look(self) -> None:
+        """Raise Cancelled if that was asked for meanwhile."""
+        if self.heard:
+            raise Cancelled
+
+    def _hear(self, number: int, frame: FrameType | None) -> None:
+        first, self.heard = not self.heard, True
+        if first and not self.held:
+            raise Cancelled
+
+
+@dataclass
+class GitHub:
+    """The runner: files to append to, and a log in which some lines are commands."""
+
+    outputs: Path
+    summary: Path
+    said: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, environment: Mapping[str, str]) -> Self:
+        return cls(Path(environment["GITHUB_OUTPUT"]), Path(environment["GITHUB_STEP_SUMMARY"]))
+
+    def put(self, name: str, value: str) -> None:
+        """An output, with whatever lines it has."""
+        self.said[name] = value
+        end = f"end-{secrets.token_hex(8)}"
+        with self.outputs.open("a") as file:
+            file.write(f"{name}<<{end}\n{value}\n{end}\n")
+
+    def error(self, title: str, text: str) -> None:
+        """An annotation."""
+        print(f"::error title={_escaped(title, ':,')}::{_escaped(text)}", flush=True)
+
+    def conclude(self) -> None:
+        """The summary of the job: what was put."""
+        with self.summary.open("a") as file:
+            file.write(summary_of(self.said))
+
+    @contextmanager
+    def as_text(self) -> Iterator[None]:
+        """What a run's hosts and program have said is no command to the runner (`::add-path::`), whatever it begins
+        with."""
+        token = secrets.token_hex(16)
+        print(f"::stop-commands::{token}", flush=True)
+        try:
+            yield
+        finally:
+            sys.stdout.flush()
+            print(f"::{token}::", flush=True)
+
+
+def summary_of(said: Mapping[str, str]) -> str:
+    """The outputs in Markdown."""
+    title = f"### {said.get('run', 'No run')}: {said.get('state', 'not submitted')}\n"
+    cost = f"\nCost: {dollars(float(said['dollars']))}\n" if said.get("dollars") else ""
+    reason = said.get("reason", "")
+    fence = "`" * max(3, 1 + max((len(run) for run in _ticks(reason)), default=0))
+    return f"{title}{cost}\n{fence}text\n{reason}\n{fence}\n" if reason else f"{title}{cost}"
+
+
+def train(yard: Yard, asked: Asked, hub: GitHub, cancellation: Cancellation) -> Code:
+    """Submit, follow, conclude. Raises YardError; Cancelled where no run has begun."""
+    local = source.read(asked.job, changes=asked.changes, bucket=yard.bucket.name)
+    sent, run = yard.send(local), None
+    try:
+        with cancellation.hold():  # else a run could begin whose id nobody knows
+            run = yard.run(yard.begin(local, sent).run)
+            hub.put("run", run.id)
+        cancellation.look()
+        print(run.id, flush=True)
+        with hub.as_text():
+            screen.show(run.started().follow())
+        return _ended(run, asked, hub)
+    except Cancelled:
+        if run is None:
+            raise
+        return _cancelled(run, asked, hub)
+
+
+def _ended(run: Run, asked: Asked, hub: GitHub) -> Code:
+    summary, reason = run.summary, run.reason()
+    text = printable("\n".join(reason.lines), MOST_REASON)
+    hub.put("state", reason.kind)
+    hub.put("reason", text)
+    hub.put("dollars", str((summary.get("cost") or {}).get("dollars", 0)))
+    hub.conclude()
+    if reason.kind != "succeeded":
+        hub.error(f"{run.id} {reason.kind}", "\n".join([text, *(f"Next: {each}" for each in reason.advice)]))
+        return Code.REFUSED if reason.kind == "refused" else Code.RUN_FAILED
+    if asked.model:
+        print(f"The model: {run.model(asked.model)}")
+    return Code.DONE
+
+
+def _cancelled(run: Run, asked: Asked, hub: GitHub) -> Code:
+    """Within GitHub's ten seconds."""
+    if asked.on_cancel is OnCancel.STOP:
+        run.started(5).stop()
+        state, text = (
+            "stopping",
+            f"The workflow was cancelled: {run.id} saves and ends. trainyard resume {run.id} goes on.",
+        )
+    else:
+        state, text = (
+            "left",
+            f"{run.id} goes on. trainyard stop {run.id} ends it.",
+        )
+    text = f"The workflow was cancelled: {text}"
+    hub.put("state", state)
+    hub.put("reason", text)
+    hub.conclude()
+    print(text, flush=True)
+    return Code.INTERRUPTED
+
+
+def _lines(text: str) -> list[str]:
+    return [line.strip() for line in text.splitlines() if line.strip()]
+
+
+def _escaped(text: str, also: str = "") -> str:
+    """As the runner reads the text of a command."""
+    for each in "%\r\n" + also:
+        text = text.replace(each, f"%{ord(each):02X}")
+    return text
+
+
+def _ticks(text: str) -> Iterator[str]:
+    yield from (word for word in "".join(each if each == "`" else " " for each in text).split())
+
+
+def _refused(error: YardError, hub: GitHub) -> Code:
+    """No run, or none that can be followed."""
+    code = CODES[type(error).__name__]
+    hub.put("state", "refused" if code is Code.REFUSED else "failed")
+    hub.put("reason", printable(error.what, MOST_REASON))
+    hub.conclude()
+    hub.error(
+        type(error).__name__, printable(f"{error.what}: {error.means}.\nNext: {error.next_step}", MOST_REASON)
+    )
+    return code
+
+
+def main() -> int:
+    """Answers the exit code."""
+    hub, cancellation = GitHub.of(os.environ), Cancellation()
+    cancellation.begin()
+    said = Options(yard=os.environ.get("INPUT_YARD") or None)
+    options = said.completed(os.environ, Path.cwd(), Path.home())
+    try:
+        with failures.told(options):
+            return _trained(options, hub, cancellation)
+    except typer.BadParameter as wrong:
+        hub.error("An input of the action", wrong.message)
+        return Code.USAGE
+    except typer.Exit as ended:
+        return ended.exit_code
+
+
+def _trained(options: Options, hub: GitHub, cancellation: Cancellation) -> Code:
+    try:
+        asked = Asked.of(os.environ)
+        return train(options.find(), asked, hub, cancellation)
+    except YardError as error:
+        return _refused(error, hub)
+    except Cancelled:
+        print("The workflow was cancelled: no run had begun.", flush=True)
+        return Code.INTERRUPTED
+
+
+if __name__ == "__main__":
+    sys.exit(main())
