@@ -193,16 +193,10 @@ def _cancelled(run: Run, asked: Asked, hub: GitHub) -> Code:
     """Within GitHub's ten seconds."""
     if asked.on_cancel is OnCancel.STOP:
         run.started(5).stop()
-        state, text = (
-            "stopping",
-            f"The workflow was cancelled: {run.id} saves and ends. trainyard resume {run.id} goes on.",
-        )
+        state, said = "stopping", f"{run.id} saves and ends. trainyard resume {run.id} goes on."
     else:
-        state, text = (
-            "left",
-            f"{run.id} goes on. trainyard stop {run.id} ends it.",
-        )
-    text = f"The workflow was cancelled: {text}"
+        state, said = "left", f"{run.id} goes on. trainyard stop {run.id} ends it."
+    text = f"The workflow was cancelled: {said}"
     hub.put("state", state)
     hub.put("reason", text)
     hub.conclude()
