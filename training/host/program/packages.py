@@ -40,10 +40,10 @@ def install(requirements: str, places: Places) -> None:
     command(
         [*pip, *quiet, "--requirement", str(listed)], f"installing {requirements}", seconds=INSTALL_SECONDS
     )
-    _bring_commands(places)
+    bring_commands(places)
 
 
-def _bring_commands(places: Places) -> None:
+def bring_commands(places: Places) -> None:
     """The image's own commands once more, by the run's interpreter: those of the image would not see what the run has
     beside it. What pip has installed stays."""
     image, own = places.python.parent, places.venv / "bin"
