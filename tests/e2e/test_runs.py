@@ -67,7 +67,9 @@ def test_a_command_with_its_words_runs_in_the_zone_and_on_the_disk_that_the_job_
     run = runs.run(runs.job("command", program=program, hardware=hardware))
     assert run.succeeded, run.why()
     assert run.json("metrics.json")["step"] == 60
-    assert "$0.033 for 2 disks of 150 GiB" in next(each.reason for each in run.timeline if each.event == "planned")
+    assert "$0.033 for 2 disks of 150 GiB" in next(
+        each.reason for each in run.timeline if each.event == "planned"
+    )
     assert [host["disk_gib"] for host in run.summary["hosts"]] == [150, 150]
     assert {each["Placement"]["AvailabilityZone"] for each in runs.yard.instances(run.id)} == {"us-east-1b"}
 

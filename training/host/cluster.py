@@ -7,7 +7,6 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, assert_never
 
-
 MASTER_PORT = 29500
 """Where the processes of PyTorch and its like meet, on the host of rank 0; PyTorch's own usual one."""
 COORDINATOR_PORT = 8476

@@ -93,4 +93,6 @@ while step < arguments.steps:
 
 if rank == 0:
     arguments.model.mkdir(parents=True, exist_ok=True)
-    np.savez(arguments.model / "weights.npz", **{name: np.asarray(weight) for name, weight in weights.items()})
+    np.savez(
+        arguments.model / "weights.npz", **{name: np.asarray(weight) for name, weight in weights.items()}
+    )

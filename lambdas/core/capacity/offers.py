@@ -318,8 +318,8 @@ def _elsewhere(hardware: Hardware, facts: PlanFacts) -> str | None:
     for index, zone in enumerate(hardware.zones):
         if zone not in facts.subnets:
             return (
-                f'hardware.zones[{index}]: "{zone}" is no zone of this yard, which is in {facts.region} and has subnets in '
-                f"{', '.join(sorted(facts.subnets))}; name some of these, or leave it out for all of them"
+                f'hardware.zones[{index}]: "{zone}" is no zone of this yard, which is in {facts.region} and has '
+                f"subnets in {', '.join(sorted(facts.subnets))}; name some of these, or leave it out for all of them"
             )
     return None
 
@@ -344,9 +344,9 @@ def _usable(facts: ImageFacts, hardware: Hardware) -> Image | Refused:
     least = facts.image.snapshots[0].gib if facts.image.snapshots else 0
     if hardware.disk_gib is not None and hardware.disk_gib < least:
         problem = (
-            f"hardware.disk_gib: found {hardware.disk_gib}; the root disk of the image {facts.image.id} has {least} GiB, "
-            f"and EC2 makes none that is smaller: say {least} or more, leave it out, or bake an image with a smaller "
-            "root_gib"
+            f"hardware.disk_gib: found {hardware.disk_gib}; the root disk of the image {facts.image.id} has {least} "
+            f"GiB, and EC2 makes none that is smaller: say {least} or more, leave it out, or bake an image with a "
+            "smaller root_gib"
         )
         return Refused("JobRefused", problem)
     return facts.image

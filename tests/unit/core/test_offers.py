@@ -425,7 +425,9 @@ def test_a_zone_that_the_yard_has_not_is_refused_with_those_that_it_has(zone: st
 
 
 WITH_DISKS = image_facts(
-    ImageSource.PARAMETER, AMI, replace(an_image(), snapshots=(Snapshot("snap-1", 100), Snapshot("snap-2", 20)))
+    ImageSource.PARAMETER,
+    AMI,
+    replace(an_image(), snapshots=(Snapshot("snap-1", 100), Snapshot("snap-2", 20))),
 )
 
 
@@ -457,7 +459,9 @@ EVERY_STRATEGY: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("cluster", EVERY_STRATEGY, ids=lambda each: str(each["strategy"]))
-def test_hosts_without_a_gpu_are_one_gang_of_the_types_named_with_every_strategy(cluster: dict[str, Any]) -> None:
+def test_hosts_without_a_gpu_are_one_gang_of_the_types_named_with_every_strategy(
+    cluster: dict[str, Any],
+) -> None:
     made = job(cluster=cluster, hardware={"instance_types": list(CPU_TYPES)})
     assert (made.cpu_gang, made.hardware.cpu_instance_types) == (0, ())
     plan = planned(made)

@@ -10,8 +10,8 @@ import pytest
 
 from tests.unit.core.facts import job as admitted
 from trainyard.core.jobfile import check, program_archive, references, tensorflow_names
-from trainyard.core.jobfile.references import Findings
 from trainyard.core.jobfile.program_command import Started, started
+from trainyard.core.jobfile.references import Findings
 from trainyard.core.model.job import Job, Program
 
 SOURCE = "s3://yard/programs/x.tar.gz"
@@ -331,7 +331,9 @@ COMMANDS: list[tuple[list[str | int], str | None, str | None]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("command", "module", "file"), COMMANDS, ids=[" ".join(map(str, row[0])) for row in COMMANDS])
+@pytest.mark.parametrize(
+    ("command", "module", "file"), COMMANDS, ids=[" ".join(map(str, row[0])) for row in COMMANDS]
+)
 def test_what_a_command_starts_as_far_as_its_words_show_it(
     command: list[str | int], module: str | None, file: str | None
 ) -> None:
@@ -368,5 +370,7 @@ def test_a_script_that_a_command_starts_is_looked_into_as_a_module_is() -> None:
     ("args", "names"), [({"shuffle": False, "fast": True}, ["shuffle"]), ({}, []), (["--no-shuffle"], [])]
 )
 def test_a_flag_that_is_false_is_warned_of(args: Any, names: list[str]) -> None:
-    said = references.findings(a_job(source=None, module="training.programs.digits", args=args), None, {}).warnings
+    said = references.findings(
+        a_job(source=None, module="training.programs.digits", args=args), None, {}
+    ).warnings
     assert [each.split()[0] for each in said] == [f"program.args.{name}" for name in names]

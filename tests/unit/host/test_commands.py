@@ -42,7 +42,10 @@ def test_what_the_attempt_fills_in_is_not_known_before_it(places: Places) -> Non
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("trochrun", "no such command, neither of program.requirements nor of the image: check its name, or add"),
+        (
+            "trochrun",
+            "no such command, neither of program.requirements nor of the image: check its name, or add",
+        ),
         ("./train.sh", f"which is not in {SOURCE}"),
         ("./data.sh", r"may not be executed: `chmod \+x` it before it is packed.* as in \[sh, ./data.sh\]"),
         ("data.sh", r"to run the source's file of that name write \[sh, data.sh\]"),

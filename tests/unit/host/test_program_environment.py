@@ -246,7 +246,10 @@ def test_parameter_servers_and_an_evaluator_have_the_ranks_behind_the_workers() 
 
 @pytest.mark.parametrize("strategy", ["single", "mirrored"])
 def test_one_host_has_no_rank_since_its_gpus_are_the_programs_to_share_out(strategy: str) -> None:
-    assert not {"RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR"} & given(cluster(strategy, CHIEF), CHIEF).keys()
+    assert (
+        not {"RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR"}
+        & given(cluster(strategy, CHIEF), CHIEF).keys()
+    )
 
 
 def test_a_job_may_have_its_processes_meet_at_another_port() -> None:

@@ -50,6 +50,10 @@ NO_STORE = (
     "torch.distributed.elastic.rendezvous.api.RendezvousConnectionError: The connection to the C10d store has failed. "
     "See inner exception for details.\n"
 )
+IN_USE = (
+    "[rank0]: torch.distributed.DistNetworkError: The server socket has failed to listen on any local network address. "
+    "port: 29500, EADDRINUSE\n"
+)
 FORCED = "W1125 api.py:891] Unable to shutdown process 5 via 15, forcefully exiting via 9\n"
 JAX_GONE = (
     "jax.errors.JaxRuntimeError: UNKNOWN: Gloo AllGather failed: [external/gloo/gloo/transport/tcp/pair.cc:538] Read "
@@ -73,7 +77,11 @@ def ended(code: int, tail: str, asked: str | None = None, *, gang: int = 2) -> E
         ("its process was killed from outside", ended(1, failed("", "-9")), "killed"),
         ("a peer closed gloo's connection", ended(1, failed(GLOO, "1")), "peer"),
         ("the host of the store is gone", ended(1, NO_STORE), "peer"),
-        ("told to leave, its process left", ended(1, signalled("rank 1 leaves\n"), "interrupted"), "interrupted"),
+        (
+            "told to leave, its process left",
+            ended(1, signalled("rank 1 leaves\n"), "interrupted"),
+            "interrupted",
+        ),
         ("told to leave, it had to kill", ended(1, signalled("", FORCED), "interrupted"), "interrupted"),
         ("told to leave by somebody else", ended(1, signalled("")), "peer"),
         ("JAX misses a peer", ended(1, JAX_GONE), "peer"),
@@ -90,7 +98,7 @@ def test_an_end_that_is_no_fault_of_the_programs(sentence: str, end: End, why: s
         ("its process' exception", ended(1, failed(OWN, "1")), "exit code 1: ValueError: the labels are strings"),
         ("its process' exit code", ended(1, failed("", "3")), "exit code 3 and showed no exception"),
         ("alone, there is no peer", ended(1, failed(GLOO, "1"), gang=1), "exit code 1: RuntimeError: "),
-        ("a port in use", ended(1, failed("[rank0]: torch.distributed.DistNetworkError: The server socket has failed to listen on any local network address. port: 29500, EADDRINUSE\n", "1")), "DistNetworkError"),
+        ("a port in use", ended(1, failed(IN_USE, "1")), "DistNetworkError"),
     ],
 )  # fmt: skip
 def test_the_programs_own_failure_is_told_from_below_torchruns(sentence: str, end: End, reason: str) -> None:

@@ -27,7 +27,7 @@ PEER_ERRORS = re.compile(
     r"|torch\.distributed\.elastic\.rendezvous\.api\.Rendezvous(Connection|Closed|Timeout|Graceful)\w*\b"
     r"|([\w.]*\.)?(Jax|Xla)RuntimeError: ((UNAVAILABLE|ABORTED|CANCELLED|DEADLINE_EXCEEDED)\b|.*\bGloo\b.*peer)"
 )
-"""How a program that does not use our runtime dies when a peer of its cluster is gone: TensorFlow's, PyTorch's and JAX's."""
+"""How a program that does not use our runtime dies when a peer of its cluster is gone: TensorFlow, PyTorch, JAX."""
 JAX_ABORTS = "the JAX distributed service detected fatal errors"
 """JAX's client ends its process so (SIGABRT) when another one is gone."""
 LAST_EXCEPTION = re.compile(

@@ -115,8 +115,8 @@ def find_module(module: str, places: Places, *, source: str | None) -> None:
 
 
 def find_command(name: str, places: Places, *, source: str | None) -> None:
-    """Look for what program.command begins with, as the program's folder and PATH have it; of one that is filled in when
-    the attempt starts nothing is known yet. Raises ProgramFault."""
+    """Look for what program.command begins with, as the program's folder and PATH have it; of one that is filled in
+    when the attempt starts nothing is known yet. Raises ProgramFault."""
     if "${" in name:
         return
     if "/" not in name:
@@ -140,8 +140,8 @@ def _no_command(name: str, places: Places) -> str:
         runner = "python" if name.endswith(".py") else "sh"
         return f"{said}; to run the source's file of that name write [{runner}, {name}]"
     return (
-        f"{said}, neither of program.requirements nor of the image: check its name, or add the package that brings it to "
-        "the file that program.requirements names"
+        f"{said}, neither of program.requirements nor of the image: check its name, or add the package that brings it "
+        "to the file that program.requirements names"
     )
 
 

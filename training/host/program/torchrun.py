@@ -37,10 +37,7 @@ def seen_through(code: int, tail: str) -> tuple[int, str]:
 
 
 def _last(pattern: re.Pattern[str], tail: str) -> re.Match[str] | None:
-    found = None
-    for found in pattern.finditer(tail):
-        pass
-    return found
+    return next(reversed(list(pattern.finditer(tail))), None)
 
 
 def _before_its_traceback(tail: str, at: int) -> str:

@@ -15,8 +15,8 @@ LAUNCHERS = ("torchrun", "accelerate", "deepspeed")
 
 @dataclass(frozen=True)
 class Started:
-    """`module`: what is run as by `python -m`; `file`: the path of a file in the program's folder, without `./`. Neither
-    where nobody can tell."""
+    """`module`: what is run as by `python -m`; `file`: the path of a file in the program's folder, without `./`.
+    Neither where nobody can tell."""
 
     module: str | None = None
     file: str | None = None

@@ -162,7 +162,8 @@ def _check_start(program: Program, written: Written) -> None:
         written.fault("program.command", problem)
     elif not module and not command:
         problem = (
-            "is missing; a module (train for `python -m train`) or program.command ([torchrun, train.py]) is required"
+            "is missing; a module (train for `python -m train`) or program.command ([torchrun, train.py]) is "
+            "required"
         )
         written.fault("program.module", problem)
     if written.gives("program", "source"):

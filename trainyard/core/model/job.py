@@ -189,7 +189,7 @@ class Program:
         CommandLine(most=MOST_ARGS, least=1),
         "What every host runs instead, in the folder where `program.source` is unpacked, as in `[torchrun, train.py]`: "
         "a command of `program.requirements` or of the image, or a file of the source (`./run.sh`). No shell: for one, "
-        "`[sh, -c, \"...\"]` ([programs.md](programs.md#any-command)).",
+        '`[sh, -c, "..."]` ([programs.md](programs.md#any-command)).',
         usual="`python -m MODULE`",
     )
     args: Mapping[str, Scalar] | list[Scalar] = key(
@@ -199,8 +199,8 @@ class Program:
             named="a name of up to 64 letters, digits, hyphens and underscores that begins with a letter",
             most=MOST_ARGS,
         ),
-        "What follows module or command: of a mapping `--name value` each (`true`: `--name` alone; `false`: nothing, the "
-        "flag is left out; a text that begins with `-`: `--name=value`), of a list each value as it is.",
+        "What follows module or command: of a mapping `--name value` each (`true`: `--name` alone; `false`: nothing, "
+        "the flag is left out; a text that begins with `-`: `--name=value`), of a list each value as it is.",
     )
     environment: Mapping[str, str] = key(
         {},
@@ -363,15 +363,15 @@ class Hardware:
     zones: tuple[str, ...] = key(
         (),
         ZONES,
-        "The only Availability Zones to launch in, by name, as in `[us-east-1a]`; one that the yard has no subnet in is "
-        "refused.",
+        "The only Availability Zones to launch in, by name, as in `[us-east-1a]`; one that the yard has no subnet in "
+        "is refused.",
         usual="all of the yard's",
     )
     disk_gib: int | None = key(
         None,
         Count(least=1, most=MOST_GIB, because="the size of the root disk in GiB"),
-        "The root disk of each host in GiB, no smaller than the image's. It costs by its size, in the plan, at the caps "
-        "and in the bill.",
+        "The root disk of each host in GiB, no smaller than the image's. It costs by its size, in the plan, at the "
+        "caps and in the bill.",
         usual="as large as the image's",
     )
 
