@@ -3,6 +3,7 @@
 
 import json
 from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -150,6 +151,7 @@ def test_what_a_host_fills_in_is_kept_as_written() -> None:
             },
         }
     )
+    assert isinstance(job.program.args, Mapping)
     assert job.program.args["plain"] == "$${HOME} $5 {x}"
     assert job.program.environment["LOGS"] == "${tensorboard}/${role}-${index}"
     assert job.program.expect == (Result.MODEL, Result.METRICS)
