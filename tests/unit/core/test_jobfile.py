@@ -2,8 +2,8 @@
 # ruff: noqa: E501 - one row, one sentence, one line
 
 import json
-from pathlib import Path
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
