@@ -20,7 +20,8 @@ install = $(UV) pip install --quiet --require-hashes --compile-bytecode --python
 # for an account's zones. pip keeps that order, uv installs side by side.
 SCHEMA := .venv/lib/python3*/site-packages/aws_cdk/cloud_assembly_schema/__init__.py
 
-.PHONY: help setup demo preflight deploy destroy test simulate permissions interoperability docs check format lock bench clean
+.PHONY: help setup demo preflight deploy destroy test simulate permissions frameworks interoperability docs check format
+.PHONY: lock bench clean
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 20
 
@@ -47,6 +48,9 @@ simulate: .venv/.ready ## every fault at every place, in a simulated AWS; SEEDS=
 
 permissions: setup ## every permission of every role taken away, one by one, each in a run of its own (an hour)
 	@scripts/permissions $(ARGS)
+
+frameworks: setup .tools/wheels-frameworks/.ready ## the PyTorch and JAX examples on two hosts each, interrupted too; fetches their wheels (390 MB)
+	@$(VENV) -m pytest tests/frameworks $(ARGS)
 
 interoperability: setup ## moto's own tests and Ansible's EC2 modules against the local cloud; writes docs/interoperability.md
 	@$(VENV) -m tests.interoperability $(ARGS)
@@ -104,6 +108,13 @@ LOCAL := locks/requirements-bootstrap.txt locks/requirements-host-local.txt lock
 	@mkdir -p .tools/wheels
 	@for list in $(LOCAL); do \
 	    $(VENV) -m pip download -qq --only-binary :all: --no-deps --require-hashes --dest .tools/wheels -r $$list || exit 1; done
+	@touch $@
+
+# The same for hosts that run other frameworks, and what these ask for.
+.tools/wheels-frameworks/.ready: tests/frameworks/requirements.txt .tools/wheels/.ready
+	@echo "setup: wheels of PyTorch and JAX for the local cloud's hosts (.tools/wheels-frameworks; 390 MB)"
+	@mkdir -p .tools/wheels-frameworks && ln -f .tools/wheels/*.whl .tools/wheels-frameworks/
+	@$(VENV) -m pip download -qq --only-binary :all: --dest .tools/wheels-frameworks -r tests/frameworks/requirements.txt
 	@touch $@
 
 .venv-host/.ready: .tools/wheels/.ready locks/requirements-host-dev.txt

@@ -1,6 +1,7 @@
 """Whole runs: a job file goes in, and what a user finds afterwards is what was promised."""
 
 import json
+from typing import Any
 
 import pytest
 
@@ -56,6 +57,45 @@ def test_hosts_without_a_gpu_train_as_others_do(runs: Runs) -> None:
     run = runs.run(runs.job("processors", hardware={"instance_types": ["m7i.large"]}))
     assert run.succeeded, run.why()
     assert [each["InstanceType"] for each in runs.yard.instances(run.id)] == ["m7i.large"] * 2
+
+
+def test_a_command_with_its_words_runs_in_the_zone_and_on_the_disk_that_the_job_names(runs: Runs) -> None:
+    """On hosts without a GPU."""
+    line = 'exec python -m steps --steps "$1" --step-delay 0.02'
+    program = {"module": None, "command": ["sh", "-c", line, "steps"], "args": [60]}
+    hardware = {"instance_types": ["m7i.large"], "zones": ["us-east-1b"], "disk_gib": 150}
+    run = runs.run(runs.job("command", program=program, hardware=hardware))
+    assert run.succeeded, run.why()
+    assert run.json("metrics.json")["step"] == 60
+    assert "$0.033 for 2 disks of 150 GiB" in next(
+        each.reason for each in run.timeline if each.event == "planned"
+    )
+    assert [host["disk_gib"] for host in run.summary["hosts"]] == [150, 150]
+    assert {each["Placement"]["AvailabilityZone"] for each in runs.yard.instances(run.id)} == {"us-east-1b"}
+
+
+@pytest.mark.parametrize(
+    ("hardware", "said"),
+    [
+        ({"zones": ["eu-west-1a"]}, '"eu-west-1a" is no zone of this yard, which is in us-east-1'),
+        ({"disk_gib": 20}, "hardware.disk_gib: found 20; the root disk of the image"),
+    ],
+)
+def test_what_the_yard_cannot_give_is_refused_and_nothing_is_launched(
+    runs: Runs, hardware: dict[str, Any], said: str
+) -> None:
+    run = runs.run(runs.job("nowhere", hardware=hardware))
+    assert (run.summary["outcome"], run.summary["error"]) == ("refused", "JobRefused")
+    assert said in run.summary["reason"]
+    assert runs.yard.instances(run.id) == []
+
+
+def test_a_command_that_no_host_has_ends_the_run_at_once(runs: Runs) -> None:
+    program = {"module": None, "command": ["torchrnu", "steps.py"], "args": None}
+    run = runs.run(runs.job("no-command", program=program))
+    assert run.summary["outcome"] == "failed"
+    assert "program.command begins with torchrnu, and this host has no such command" in run.summary["reason"]
+    assert len(run.summary["attempts"]) == 1
 
 
 def test_a_job_given_to_the_execution_itself_runs(runs: Runs) -> None:

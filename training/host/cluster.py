@@ -1,4 +1,4 @@
-"""cluster.json, read: who is who in this attempt, and what TensorFlow must be told. Pure."""
+"""cluster.json, read: who is who in this attempt, and what TensorFlow, PyTorch and JAX must be told. Pure."""
 
 import json
 from collections.abc import Mapping
@@ -6,6 +6,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, assert_never
+
+MASTER_PORT = 29500
+"""Where the processes of PyTorch and its like meet, on the host of rank 0; PyTorch's own usual one."""
+COORDINATOR_PORT = 8476
+"""Where JAX's coordinator is, on the same host."""
 
 
 class Strategy(StrEnum):
@@ -116,6 +121,46 @@ class Cluster:
     def servers(self) -> tuple[Assignment, ...]:
         return self._of(Role.PS)
 
+    @property
+    def ranked(self) -> tuple[Assignment, ...]:
+        """All hosts in the order of their ranks: the chief, workers, parameter servers, the evaluator."""
+        return (*self.trainers, *self.servers, *self._of(Role.EVALUATOR))
+
+    def rank(self, assignment: Assignment) -> int:
+        return self.ranked.index(assignment)
+
+    def rank_variables(self, assignment: Assignment) -> dict[str, str]:
+        """What PyTorch, JAX and their like read of a cluster with one process a host, by variable: as torchrun defines
+        them. None where TensorFlow is told nothing either (a single host, whose GPUs a program shares out itself)."""
+        if not self._is_told:
+            return {}
+        rank, hosts, first = str(self.rank(assignment)), str(len(self.ranked)), self.ranked[0].address
+        return {
+            "RANK": rank,
+            "WORLD_SIZE": hosts,
+            "LOCAL_RANK": "0",
+            "LOCAL_WORLD_SIZE": "1",
+            "NODE_RANK": rank,
+            "GROUP_RANK": rank,
+            "NNODES": hosts,
+            "MASTER_ADDR": first,
+            "MASTER_PORT": str(MASTER_PORT),
+            "JAX_COORDINATOR_ADDRESS": f"{first}:{COORDINATOR_PORT}",
+            "JAX_NUM_PROCESSES": hosts,
+            "JAX_PROCESS_ID": rank,
+        }
+
+    @property
+    def _is_told(self) -> bool:
+        """Whether a program is told of a cluster."""
+        match self.strategy:
+            case Strategy.SINGLE | Strategy.MIRRORED:
+                return False
+            case Strategy.MULTI_WORKER | Strategy.PARAMETER_SERVER:
+                return True
+            case _:
+                assert_never(self.strategy)
+
     def task(self, assignment: Assignment) -> tuple[str, int]:
         """The assignment's job name and task index in a ClusterSpec that knows only `worker` and `ps`."""
         if assignment in self.trainers:
@@ -129,13 +174,8 @@ class Cluster:
         with parameter_server the roles are TensorFlow's own, unless the job wants the chief to be worker 0 there too,
         and an evaluator is told of the cluster but is no part of it.
         """
-        match self.strategy:
-            case Strategy.SINGLE | Strategy.MIRRORED:
-                return None
-            case Strategy.MULTI_WORKER | Strategy.PARAMETER_SERVER:
-                pass
-            case _:
-                assert_never(self.strategy)
+        if not self._is_told:
+            return None
         if self.chief_trains:
             members = {"worker": self.trainers, "ps": self.servers}
             job_name, index = self.task(assignment)

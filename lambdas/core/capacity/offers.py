@@ -11,14 +11,14 @@ from datetime import datetime
 from enum import StrEnum
 from typing import assert_never
 
-from lambdas.core.capacity import compatibility, initialization
+from lambdas.core.capacity import compatibility, cost, initialization
 from lambdas.core.capacity.plan import Excluded, Offer, Plan, Priced
 from lambdas.core.capacity.prices import Prices, Storage
 from trainyard.core.model.errors import Refused
 from trainyard.core.model.gang import Gang, size
 from trainyard.core.model.image import AMI, Image
 from trainyard.core.model.instance_types import InstanceType, Market, instance_type, quota
-from trainyard.core.model.job import Job
+from trainyard.core.model.job import Hardware, Job
 from trainyard.core.values.lazy import dataclass
 
 Reason = tuple[str, str]
@@ -79,16 +79,19 @@ class NoPlan(Refused):
 def make_plan(job: Job, facts: PlanFacts, *, now: datetime) -> Plan | NoPlan:
     """The pools that can hold the whole gang, cheapest first within each market, in the market order the job
     asks for; ties are broken by the job's order of types, then by zone."""
+    elsewhere = _elsewhere(job.hardware, facts)
+    if elsewhere:
+        return NoPlan("JobRefused", elsewhere, ())
     offers, excluded = _sort_out(job, facts)
-    image = _usable(facts.image)
+    image = _usable(facts.image, job.hardware)
     if isinstance(image, Refused):
         reason = " ".join([image.reason, *_no_pool(job, offers, excluded)])
         return NoPlan(image.error, reason, excluded)
     if not offers:
         error = "QuotaExceeded" if all(each.code == "no_quota" for each in excluded) else "NoOffer"
         return NoPlan(error, "\n".join(_no_pool(job, offers, excluded)), excluded)
-    disk_gib = sum(snapshot.gib for snapshot in image.snapshots)
-    offers = tuple(_with_rate(job, facts, offer, disk_gib) for offer in offers)
+    image_gib = sum(snapshot.gib for snapshot in image.snapshots)
+    offers = tuple(_with_rate(job, facts, offer, image_gib) for offer in offers)
     return Plan(
         offers=offers,
         excluded=excluded,
@@ -96,9 +99,10 @@ def make_plan(job: Job, facts: PlanFacts, *, now: datetime) -> Plan | NoPlan:
         gang=job.gang,
         hourly_cap=job.hardware.max_dollars_per_hour,
         made=now,
-        reason=_why(job, facts, offers, excluded, disk_gib),
+        reason=_why(job, facts, offers, excluded, image_gib),
         cpu_gang=job.cpu_gang,
-        disk_gib=disk_gib,
+        image_gib=image_gib,
+        disk_gib=_disk_gib(job.hardware, image),
         gib_month=facts.prices.gib_month(Storage.DISK),
         prices=_whose(job, facts),
     )
@@ -309,8 +313,25 @@ def _too_expensive(job: Job, facts: PlanFacts, dollars: float) -> Reason | None:
     )
 
 
-def _usable(facts: ImageFacts) -> Image | Refused:
-    """The image, if hosts can start from it."""
+def _elsewhere(hardware: Hardware, facts: PlanFacts) -> str | None:
+    """Why one of the zones that the job names is none for it, if so: another region's, say, or no zone at all."""
+    for index, zone in enumerate(hardware.zones):
+        if zone not in facts.subnets:
+            return (
+                f'hardware.zones[{index}]: "{zone}" is no zone of this yard, which is in {facts.region} and has '
+                f"subnets in {', '.join(sorted(facts.subnets))}; name some of these, or leave it out for all of them"
+            )
+    return None
+
+
+def _disk_gib(hardware: Hardware, image: Image) -> int:
+    """Of all disks of a host together: the root disk is an image's first."""
+    given = [snapshot.gib for snapshot in image.snapshots]
+    return sum([hardware.disk_gib or given[0], *given[1:]]) if given else hardware.disk_gib or 0
+
+
+def _usable(facts: ImageFacts, hardware: Hardware) -> Image | Refused:
+    """The image, if hosts can start from it, on such disks."""
     error = "JobRefused" if facts.source is ImageSource.JOB else "Misconfigured"
     if facts.image is None:
         return Refused(error, _unknown(facts))
@@ -320,6 +341,14 @@ def _usable(facts: ImageFacts) -> Image | Refused:
         why = f" ({facts.image.reason})" if facts.image.reason else ""
         also = "Wait until it is, or take" if facts.image.state == "pending" else "Take"
         return Refused(error, f"The image {facts.image.id} is {facts.image.state}{why}. {also} another.")
+    least = facts.image.snapshots[0].gib if facts.image.snapshots else 0
+    if hardware.disk_gib is not None and hardware.disk_gib < least:
+        problem = (
+            f"hardware.disk_gib: found {hardware.disk_gib}; the root disk of the image {facts.image.id} has {least} "
+            f"GiB, and EC2 makes none that is smaller: say {least} or more, leave it out, or bake an image with a "
+            "smaller root_gib"
+        )
+        return Refused("JobRefused", problem)
     return facts.image
 
 
@@ -372,23 +401,32 @@ def _no_pool(job: Job, offers: tuple[Offer, ...], excluded: tuple[Excluded, ...]
     return lines
 
 
+def _disks(job: Job, facts: PlanFacts) -> str:
+    """What the disks cost where the job says how large they are."""
+    gib = job.hardware.disk_gib
+    if gib is None:
+        return ""
+    hourly = job.gang * cost.disk(gib, facts.prices.gib_month(Storage.DISK))
+    return f" and ${hourly:.3f} for {job.gang} disk{'' if job.gang == 1 else 's'} of {gib} GiB"
+
+
 def _whose(job: Job, facts: PlanFacts) -> str:
     return facts.prices.whose(types_of(job), [Storage.DISK])
 
 
 def _why(
-    job: Job, facts: PlanFacts, offers: tuple[Offer, ...], excluded: tuple[Excluded, ...], disk_gib: int
+    job: Job, facts: PlanFacts, offers: tuple[Offer, ...], excluded: tuple[Excluded, ...], image_gib: int
 ) -> str:
     order = " before ".join(market.replace("_", "-") for market in job.hardware.market.markets)
     first = offers[0]
     beside = f" beside {job.cpu_gang} x {first.beside[0].type}" if first.beside else ""
     once = job.gang * initialization.dollars(
-        disk_gib, first.initialization_rate, facts.prices.gib_month(Storage.DISK)
+        image_gib, first.initialization_rate, facts.prices.gib_month(Storage.DISK)
     )
     fetched = f", and ${once:.3f} once for disks at {first.initialization_rate} MiB/s" if once else ""
     hourly = _dollars(job, first.price, first.beside)
     return (
         f"{len(offers)} of {len(offers) + len(excluded)} pools can hold the gang of {job.gang}: {order}, cheapest "
-        f"first. First: {first.pool}{beside}, ${hourly:.3f} an hour for the gang{fetched}. "
+        f"first. First: {first.pool}{beside}, ${hourly:.3f} an hour for the gang{_disks(job, facts)}{fetched}. "
         f"On demand and for disks these are {_whose(job, facts)}."
     )

@@ -86,8 +86,8 @@ class Plan:
     """What to try, in this order. Goes to the ledger and to plan.json as `wire.to_json` writes it.
 
     `gang` is the number of hosts of an attempt, `cpu_gang` how many of them are CPU hosts; `disk_gib` is the size of
-    the image's disks, `gib_month` the dollars for each GiB of a host's disk and month. `prices` says whose prices those
-    are, and the ones on demand."""
+    a host's disks, `image_gib` that of the image's, which are fetched to it; `gib_month` the dollars for each GiB of a
+    host's disk and month. `prices` says whose prices those are, and the ones on demand."""
 
     kind: ClassVar[str] = "plan"
     offers: tuple[Offer, ...]
@@ -99,6 +99,7 @@ class Plan:
     reason: str
     cpu_gang: int = 0
     disk_gib: int = 0
+    image_gib: int = 0
     gib_month: float = GIB_MONTH[Storage.DISK]
     prices: str = ""
 

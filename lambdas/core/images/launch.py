@@ -13,16 +13,15 @@ from lambdas.core.run.summary import RunFacts
 from trainyard.core.model.image import AMI, Image, newest
 from trainyard.core.model.instance_types import catalogue
 from trainyard.core.model.job import NAME, RUN_ID, Hardware, Job, MarketChoice, one_host_job
-from trainyard.core.model.job_fields import ANY_TYPES
+from trainyard.core.model.job_fields import ANY_TYPES, ZONES
 from trainyard.core.values import wire
-from trainyard.core.values.fields import Choice, Number, Record, Several, Text, key
+from trainyard.core.values.fields import Choice, Number, Record, Text, key
 from trainyard.core.values.lazy import dataclass
 from trainyard.core.values.validation import Fault, InputFaults, shown
 
 NamedBy = Literal["image", "run", "latest"]
 SOURCES: tuple[NamedBy, ...] = get_args(NamedBy)
 WHAT, SO = "The launch that was asked for", "; nothing was launched"
-MOST_ZONES = 10
 MOST_HOSTS = 3
 HOST_SECONDS = 10
 
@@ -54,12 +53,7 @@ class LaunchRequest:
     market: MarketChoice = key(MarketChoice.SPOT_THEN_ON_DEMAND, Choice(MarketChoice), "As in a job.")
     zones: tuple[str, ...] = key(
         (),
-        Several(
-            each=Text("(?s).*", "a text"),
-            named=f"1 to {MOST_ZONES} Availability Zones",
-            least=1,
-            most=MOST_ZONES,
-        ),
+        ZONES,
         "The only ones to launch in.",
         usual="all of the yard's",
     )

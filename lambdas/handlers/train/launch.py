@@ -78,8 +78,13 @@ class Asking:
         return self.plan.offers[self.step.offer]
 
     @property
+    def root_gib(self) -> int | None:
+        """The size of a root disk as the recipe of a bake says it, or the job; None: the image's own."""
+        return (self.records.run.recipe or {}).get("root_gib") or self.job.hardware.disk_gib
+
+    @property
     def disk_gib(self) -> int:
-        """A disk is as large as the recipe of a bake says, else as the image's own."""
+        """The size of a host's disks."""
         return int((self.records.run.recipe or {}).get("root_gib") or self.plan.disk_gib)
 
     @property
@@ -88,7 +93,7 @@ class Asking:
 
     def volume_charge(self, rate: int) -> float:
         """Dollars once for each host's disk, of an image that has so many GiB."""
-        return initialization.dollars(self.plan.disk_gib, rate, self.plan.gib_month)
+        return initialization.dollars(self.plan.image_gib, rate, self.plan.gib_month)
 
     def token(self, which: Gang, rate: int) -> str:
         """What makes each request happen once."""
@@ -257,7 +262,7 @@ def _request(asking: Asking, part: Part, rate: int) -> Launched | FleetRefusal:
         image=asking.plan.image,
         token=asking.token(part.gang, rate),
         tags=_tags(asking, part, clock()) | ({"trainyard:volume-charge": f"{charge:.6f}"} if rate else {}),
-        root_gib=(asking.records.run.recipe or {}).get("root_gib"),
+        root_gib=asking.root_gib,
         key=asking.yard.kms_key,
     )
     return replace(answer, volume_charge=charge) if isinstance(answer, Launched) else answer

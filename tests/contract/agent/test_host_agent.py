@@ -254,8 +254,13 @@ def test_the_programs_own_error_is_told_with_its_last_lines(yard: Yard) -> None:
             "program",
             "yours cannot be found",
         ),
+        (
+            {"program": {"command": ["torchrnu", "mine.py"], "source": "s3://{bucket}/programs/p.tar.gz"}},
+            "program",
+            "this host has no such command",
+        ),
     ],
-    ids=["data", "source", "no tar", "module"],
+    ids=["data", "source", "no tar", "module", "command"],
 )
 def test_what_cannot_get_better_is_said_once_and_is_final(
     yard: Yard, changes: dict[str, Any], kind: str, words: str

@@ -8,10 +8,14 @@ from typing import Any
 
 import pytest
 
+from tests.unit.core import facts
 from trainyard.client.errors import FileUnreadable, JobRefused
 from trainyard.client.jobs import source
 from trainyard.client.jobs.source import Package
 from trainyard.client.yard import changes
+from trainyard.core.jobfile import check
+from trainyard.core.model.job import Job
+from trainyard.core.values import wire
 
 JOB = """
 name: mine
@@ -133,3 +137,27 @@ def test_a_job_is_submitted_with_changes(
 def test_a_change_that_leads_nowhere_is_a_fault(job: Path, key: str) -> None:
     with pytest.raises(JobRefused, match="no such place"):
         source.read(job, changes={key: 1})
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {},
+        {
+            "program": {
+                "source": "s3://BUCKET/programs/x.tar.gz",
+                "command": ["torchrun", "--nnodes=2", 3, "train.py"],
+                "args": ["gpu", 1500, 0.5],
+            },
+            "hardware": {"zones": ["us-east-1a"], "disk_gib": 200},
+        },
+    ],
+    ids=["a module", "a command"],
+)
+def test_an_admitted_job_is_a_file_again_that_says_the_same(said: dict[str, Any]) -> None:
+    admitted = facts.job(**said)
+    assert wire.from_json(Job, wire.to_json(admitted)) == admitted
+    assert (
+        check.check(source.as_file(wire.to_json(admitted)), source="job.yaml", bucket=facts.BUCKET)
+        == admitted
+    )

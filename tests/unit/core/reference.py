@@ -94,11 +94,16 @@ TOGETHER = [
         },
         "then": {"properties": {"data": {"additionalProperties": {"not": SHARED_OUT}}}},
     },
+    {"oneOf": [given("program", "module", SOMETHING), given("program", "command", SOMETHING)]},
     {
         "if": {"not": given("program", "source", SOMETHING)},
         "then": {
-            **given("program", "module", {"enum": [SHIPPED + program for program in PROGRAMS]}),
-            "not": given("program", "requirements", SOMETHING),
+            "not": {
+                "anyOf": [
+                    given("program", "module", {"not": {"enum": [*map(SHIPPED.__add__, PROGRAMS), None]}}),
+                    given("program", "requirements", SOMETHING),
+                ]
+            }
         },
     },
     {

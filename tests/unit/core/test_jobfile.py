@@ -2,6 +2,7 @@
 # ruff: noqa: E501 - one row, one sentence, one line
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -150,6 +151,7 @@ def test_what_a_host_fills_in_is_kept_as_written() -> None:
             },
         }
     )
+    assert isinstance(job.program.args, Mapping)
     assert job.program.args["plain"] == "$${HOME} $5 {x}"
     assert job.program.environment["LOGS"] == "${tensorboard}/${role}-${index}"
     assert job.program.expect == (Result.MODEL, Result.METRICS)
@@ -303,7 +305,7 @@ BAD = [
     ("name", changed(name="digits\n"), "is not a name"),
     ("name", changed(name=5), "found the number 5"),
     ("name", changed(name=True), "found the boolean true"),
-    ("program", changed(program="train.py"), 'found "train.py"; a mapping with the keys source, module, args, environment, secrets, requirements, progress, expect'),
+    ("program", changed(program="train.py"), 'found "train.py"; a mapping with the keys source, module, command, args, environment, secrets, requirements, progress, expect'),
     ("program.module", {"name": "x"}, "is missing"),
     ("program.module", changed(program={"module": "a;rm -rf /"}), "is not a dotted Python module name"),
     ("program.module", changed(program={"module": "$(id)"}), "is not a dotted Python module name"),
@@ -324,7 +326,24 @@ BAD = [
     ("program.requirements", changed(program=SOURCE | {"requirements": "../x.txt"}), "is not a relative path"),
     ("program.requirements", changed(program=SOURCE | {"requirements": "/etc/passwd"}), "is not a relative path"),
     ("program.requirements", changed(program=SOURCE | {"requirements": "a; rm"}), "is not a relative path"),
-    ("program.args", changed(program={"args": ["--epochs", "5"]}), "found a list; a mapping of names to values"),
+    ("program.args", changed(program={"args": "--epochs 5"}), "a mapping of names to values, or a list of words, is allowed"),
+    ("program.args[1]", changed(program={"args": ["gpu", True]}), "found the boolean true; a text (up to 1024 characters, no control characters) or number is allowed: write it in quotes"),
+    ("program.args[0]", changed(program={"args": [["gpu"]]}), "found a list"),
+    ("program.args[0]", changed(program={"args": ["${indx}"]}), 'did you mean "index"?'),
+    ("program.args", changed(program={"args": ["x"] * 101}), "found a list of 101"),
+    ("program.command", changed(program=SOURCE | {"command": ["torchrun", "train.py"]}), "stands beside program.module; one of them is allowed"),
+    ("program.command", {"name": "x", "program": {"command": []}}, "found a list of 0; a list of 1 to 100 words"),
+    ("program.command", {"name": "x", "program": {"command": "torchrun train.py"}}, "a list of 1 to 100 words"),
+    ("program.command[0]", {"name": "x", "program": {"command": [{"torchrun": 2}]}}, "found a mapping"),
+    ("program.command[1]", {"name": "x", "program": {"command": ["sh", "${rang}"]}}, 'did you mean "rank"?'),
+    ("program.command", {"name": "x", "program": {"command": ["torchrun", "--nnodes=2", "train.py"]}}, '"train.py" would be a file of program.source'),
+    ("program.command", {"name": "x", "program": {"command": ["./run.sh"]}}, '"run.sh" would be a file of program.source'),
+    ("hardware.zones", changed(hardware={"zones": []}), "found a list of 0; a list of 1 to 10 different Availability Zones"),
+    ("hardware.zones", changed(hardware={"zones": "us-east-1a"}), "a list of 1 to 10 different Availability Zones"),
+    ("hardware.zones[1]", changed(hardware={"zones": ["us-east-1a", "us-east-1a"]}), "stands in the list twice"),
+    ("hardware.zones[0]", changed(hardware={"zones": ["US East"]}), "is not the name of an Availability Zone, as in us-east-1a"),
+    ("hardware.disk_gib", changed(hardware={"disk_gib": 0}), "a whole number from 1 to 16384 is allowed"),
+    ("hardware.disk_gib", changed(hardware={"disk_gib": "200"}), "a whole number from 1 to 16384"),
     ("program.args.layers", changed(program={"args": {"layers": [1, 2]}}), "found a list; one text, number or boolean"),
     ("program.args.deep", changed(program={"args": {"deep": {"a": 1}}}), "found a mapping"),
     ("program.args.none", changed(program={"args": {"none": None}}), "found nothing"),

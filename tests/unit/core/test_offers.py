@@ -27,7 +27,7 @@ from tests.unit.core.facts import (
     prices,
     served_job,
 )
-from trainyard.core.model.image import Image
+from trainyard.core.model.image import Image, Snapshot
 from trainyard.core.model.instance_types import Market
 from trainyard.core.model.job import Hardware, Job, one_host_job
 from trainyard.core.values import wire
@@ -409,3 +409,62 @@ def test_what_is_on_spot_costs_what_ec2_says_and_saves_by_its_region() -> None:
         job(hardware={"instance_types": ["g5.xlarge"], "market": "spot"}), prices=EUROPE
     ).offers
     assert (first.price, first.on_demand_price) == (0.3, 1.258)
+
+
+def test_the_zones_that_a_job_names_are_the_only_ones_asked() -> None:
+    plan = planned(job(hardware={"instance_types": ["g6.xlarge"], "zones": ["us-east-1c", "us-east-1a"]}))
+    zones = {each.zone for each in plan.offers} | {each.zone for each in plan.excluded}
+    assert zones == {"us-east-1a", "us-east-1c"}
+
+
+@pytest.mark.parametrize("zone", ["eu-west-1a", "us-east-1z", "use1-az1"])
+def test_a_zone_that_the_yard_has_not_is_refused_with_those_that_it_has(zone: str) -> None:
+    no = refused(job(hardware={"zones": ["us-east-1a", zone]}))
+    assert no.error == "JobRefused"
+    assert f'hardware.zones[1]: "{zone}" is no zone of this yard, which is in us-east-1' in no.reason
+    assert "has subnets in us-east-1a, us-east-1b, us-east-1c;" in no.reason
+
+
+WITH_DISKS = image_facts(
+    ImageSource.PARAMETER,
+    AMI,
+    replace(an_image(), snapshots=(Snapshot("snap-1", 100), Snapshot("snap-2", 20))),
+)
+
+
+def test_a_larger_disk_is_in_the_plan_with_what_it_costs_and_the_image_is_fetched_as_before() -> None:
+    plan = planned(job(hardware={"disk_gib": 500}), image=WITH_DISKS)
+    assert (plan.disk_gib, plan.image_gib) == (520, 120)
+    assert "an hour for the gang and $0.110 for 2 disks of 500 GiB" in plan.reason
+
+
+def test_without_a_word_a_disk_is_as_large_as_the_images() -> None:
+    plan = planned(job(), image=WITH_DISKS)
+    assert (plan.disk_gib, plan.image_gib) == (120, 120)
+    assert "disks of" not in plan.reason
+
+
+def test_a_disk_smaller_than_the_images_is_refused() -> None:
+    no = refused(job(hardware={"disk_gib": 99}), image=WITH_DISKS)
+    assert no.error == "JobRefused"
+    assert f"hardware.disk_gib: found 99; the root disk of the image {AMI} has 100 GiB" in no.reason
+    assert planned(job(hardware={"disk_gib": 100}), image=WITH_DISKS).disk_gib == 120
+
+
+EVERY_STRATEGY: list[dict[str, Any]] = [
+    {"strategy": "single"},
+    {"strategy": "mirrored"},
+    {"strategy": "multi_worker", "workers": 2},
+    {"strategy": "parameter_server", "workers": 2, "parameter_servers": 1, "evaluator": True},
+]
+
+
+@pytest.mark.parametrize("cluster", EVERY_STRATEGY, ids=lambda each: str(each["strategy"]))
+def test_hosts_without_a_gpu_are_one_gang_of_the_types_named_with_every_strategy(
+    cluster: dict[str, Any],
+) -> None:
+    made = job(cluster=cluster, hardware={"instance_types": list(CPU_TYPES)})
+    assert (made.cpu_gang, made.hardware.cpu_instance_types) == (0, ())
+    plan = planned(made)
+    assert {each.type for each in plan.offers} == set(CPU_TYPES)
+    assert not any(each.beside for each in plan.offers)

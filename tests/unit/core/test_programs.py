@@ -10,8 +10,9 @@ import pytest
 
 from tests.unit.core.facts import job as admitted
 from trainyard.core.jobfile import check, program_archive, references, tensorflow_names
+from trainyard.core.jobfile.program_command import Started, started
 from trainyard.core.jobfile.references import Findings
-from trainyard.core.model.job import Job
+from trainyard.core.model.job import Job, Program
 
 SOURCE = "s3://yard/programs/x.tar.gz"
 TWO = {"workers": 2}
@@ -307,3 +308,69 @@ def test_a_secret_must_be_there_and_encrypted(kind: str | None, said: str | None
     found = references.secret_faults(wanted, "yard", {"/yard/secrets/wandb": kind} if kind else {})
     assert [fault.path for fault in found] == (["program.secrets.WANDB_API_KEY"] if said else [])
     assert all(said is not None and said in fault.problem for fault in found)
+
+
+COMMANDS: list[tuple[list[str | int], str | None, str | None]] = [
+    (["torchrun", "train.py"], None, "train.py"),
+    (["torchrun", "--nnodes", 2, "--rdzv-endpoint=${master_addr}:${master_port}", "./src/train.py", "--conf", "x.py"], None, "src/train.py"),
+    (["torchrun", "-m", "mine.train"], "mine.train", None),
+    (["accelerate", "launch", "train.py"], None, "train.py"),
+    (["python", "-u", "train.py", "other.py"], None, "train.py"),
+    (["python3.11", "-m", "mine.train"], "mine.train", None),
+    (["python", "-c", "import train"], None, None),
+    (["python", "-X", "dev", "train.py"], None, None),
+    (["python", "${model}/train.py"], None, None),
+    (["python", "/opt/train.py"], None, None),
+    (["python", "../train.py"], None, None),
+    (["sh", "run.sh"], None, "run.sh"),
+    (["bash", "-c", "train.py"], None, None),
+    (["./run.sh", "train.py"], None, "run.sh"),
+    (["/usr/bin/env", "train.py"], None, None),
+    (["nvidia-smi"], None, None),
+    (["mpirun", "train.py"], None, None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("command", "module", "file"), COMMANDS, ids=[" ".join(map(str, row[0])) for row in COMMANDS]
+)
+def test_what_a_command_starts_as_far_as_its_words_show_it(
+    command: list[str | int], module: str | None, file: str | None
+) -> None:
+    assert started(Program(command=tuple(command))) == Started(module, file)
+
+
+@pytest.mark.parametrize(
+    ("command", "files", "said"),
+    [
+        (["torchrun", "trian.py"], {"train.py": ""}, 'trian.py is not in s3://yard/programs/x.tar.gz, in whose top folder the command runs; did you mean "train.py"?'),
+        (["torchrun", "train.py"], {"src/train.py": ""}, "did you mean src/train.py?"),
+        (["./run.sh"], {"train.py": ""}, "run.sh is not in s3://yard/programs/x.tar.gz"),
+        (["torchrun", "-m", "mine.train"], {"train.py": ""}, "mine.train cannot be found in"),
+        (["python", "train.py"], {"train.py": "def f(:\n"}, "train.py line 1 cannot be compiled"),
+    ],
+)  # fmt: skip
+def test_a_command_that_names_what_is_not_in_the_archive_is_refused(
+    command: list[str], files: dict[str, str], said: str
+) -> None:
+    [fault] = faults(files, module=None, command=command)
+    assert said in fault
+
+
+def test_a_command_of_which_nobody_knows_is_the_hosts_to_find() -> None:
+    assert faults({"train.py": ""}, module=None, command=["mpirun", "-n", "2", "x.py"]) == []
+
+
+def test_a_script_that_a_command_starts_is_looked_into_as_a_module_is() -> None:
+    files = {"train.py": f"{IMPORT}tf.Session()\n"}
+    assert "tf.Session (line 2)" in found(files, module=None, command=["torchrun", "train.py"]).warnings[0]
+
+
+@pytest.mark.parametrize(
+    ("args", "names"), [({"shuffle": False, "fast": True}, ["shuffle"]), ({}, []), (["--no-shuffle"], [])]
+)
+def test_a_flag_that_is_false_is_warned_of(args: Any, names: list[str]) -> None:
+    said = references.findings(
+        a_job(source=None, module="training.programs.digits", args=args), None, {}
+    ).warnings
+    assert [each.split()[0] for each in said] == [f"program.args.{name}" for name in names]

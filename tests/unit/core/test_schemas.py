@@ -79,6 +79,7 @@ UNSEEN = {
     '"${data.train}" is nothing': "no schema looks for the names of one mapping in another's values",
     "${data.trian}": "no schema looks for the names of one mapping in another's values",
     "${ps_hosts} needs": "a schema that tells it from a plain $${ps_hosts} would have to count dollar signs",
+    "would be a file of program.source": "no schema knows which words of a command are files",
     "programs/nowhere.tar.gz": "only the bucket shows it",
     "programs/not-a.tar.gz": "only the bucket shows it",
     "data/nothing/": "only the bucket shows it",

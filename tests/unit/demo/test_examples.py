@@ -6,9 +6,11 @@ import pytest
 
 from demo.datasets import DIGITS, MNIST, SENTIMENT, read_by
 from demo.local import ROOT
+from trainyard.client.jobs import source
 from trainyard.core.jobfile import check
 from trainyard.core.model.job import Job
 
+FRAMEWORKS = sorted((ROOT / "examples" / "frameworks").glob("*.yaml"))
 JOBS = sorted([*(ROOT / "examples").glob("*.yaml"), *(ROOT / "jobs").glob("*.yaml")])
 
 
@@ -22,6 +24,15 @@ def test_a_shipped_job_is_admitted_and_documented(path: Path) -> None:
     if path.parent.name == "examples":
         pages = [page.read_text() for page in (ROOT / "docs" / "recipes").glob("*.md")]
         assert any(f"make demo JOB=examples/{path.name}" in page for page in pages)
+
+
+@pytest.mark.parametrize("path", FRAMEWORKS, ids=lambda path: path.stem)
+def test_a_job_of_another_framework_is_admitted_with_its_folder_and_documented(path: Path) -> None:
+    local = source.read(path)
+    assert [package.root.name for package in local.packages] == [path.stem]
+    assert local.warnings == ()
+    page = (ROOT / "docs" / "recipes" / f"{path.stem}.md").read_text()
+    assert f"trainyard submit examples/frameworks/{path.name}" in page
 
 
 def test_a_job_names_the_shipped_data_it_reads() -> None:

@@ -190,3 +190,78 @@ def test_an_unknown_word_is_named() -> None:
         ProgramFault, match=r"\$\{data\.trian\} stands for nothing; known are data\.train, role"
     ):
         fill("${data.trian}", {"role": "ps", "data.train": "/d"})
+
+
+@pytest.mark.parametrize(
+    ("sentence", "args", "line"),
+    [
+        ("true is the flag alone, false none", {"augment": True, "quiet": False}, ["--augment"]),
+        ("a text like an option is joined", {"extra": "--xla"}, ["--extra=--xla"]),
+        ("one dash, too", {"extra": "-v"}, ["--extra=-v"]),
+        ("a number below 0 is no option", {"bias": -5}, ["--bias", "-5"]),
+        ("a list is as it stands", ["gpu", 1500, 0.5, "--no-cache"], ["gpu", "1500", "0.5", "--no-cache"]),
+        ("with its words filled in", ["${role}"], ["ps"]),
+        ("an empty list", [], []),
+    ],
+)
+def test_what_args_say_on_a_command_line(
+    sentence: str, args: dict[str, Any] | list[Any], line: list[str]
+) -> None:
+    assert arguments(args, {"role": "ps"}) == line, sentence
+
+
+def test_a_command_runs_as_it_is_with_its_words_filled_in_and_args_behind_it() -> None:
+    program = {
+        "module": None,
+        "command": ["torchrun", "--node-rank=${rank}", "--rdzv-endpoint=${master_addr}:${master_port}", 2],
+        "args": {"hosts": "${hosts}"},
+    }
+    of = cluster("multi_worker", CHIEF, Assignment("i-2", Role.WORKER, 1, "10.0.1.6"), program=program)
+    assert command_line(of, of.assignments[1], Places(Path("/x"))) == [
+        "torchrun", "--node-rank=1", "--rdzv-endpoint=10.0.1.5:29500", "2", "--hosts", "10.0.1.5,10.0.1.6",
+    ]  # fmt: skip
+
+
+RANKS = {
+    "WORLD_SIZE": "3", "NNODES": "3", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1", "MASTER_ADDR": "10.0.1.5",
+    "MASTER_PORT": "29500", "JAX_COORDINATOR_ADDRESS": "10.0.1.5:8476", "JAX_NUM_PROCESSES": "3",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("instance", "rank"), [("i-1", "0"), ("i-2", "1"), ("i-3", "2")])
+def test_every_host_of_a_cluster_has_its_rank_and_knows_where_all_meet(instance: str, rank: str) -> None:
+    workers = [Assignment(f"i-{index + 1}", Role.WORKER, index, f"10.0.1.{5 + index}") for index in (1, 2)]
+    of = cluster("multi_worker", *reversed(workers), CHIEF)
+    assignment = of.assignment(instance)
+    assert assignment
+    own = dict.fromkeys(("RANK", "NODE_RANK", "GROUP_RANK", "JAX_PROCESS_ID"), rank)
+    assert given(of, assignment).items() >= (RANKS | own).items()
+
+
+def test_parameter_servers_and_an_evaluator_have_the_ranks_behind_the_workers() -> None:
+    of = cluster("parameter_server", EVALUATOR, SERVER, *WORKERS, CHIEF)
+    ranks = {each.role: given(of, each)["RANK"] for each in (CHIEF, WORKERS[1], SERVER, EVALUATOR)}
+    assert ranks == {"chief": "0", "worker": "2", "ps": "3", "evaluator": "4"}
+
+
+@pytest.mark.parametrize("strategy", ["single", "mirrored"])
+def test_one_host_has_no_rank_since_its_gpus_are_the_programs_to_share_out(strategy: str) -> None:
+    assert (
+        not {"RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR"}
+        & given(cluster(strategy, CHIEF), CHIEF).keys()
+    )
+
+
+def test_a_job_may_have_its_processes_meet_at_another_port() -> None:
+    of = cluster("multi_worker", CHIEF, program={"environment": {"MASTER_PORT": "29555"}})
+    assert given(of, CHIEF)["MASTER_PORT"] == "29555"
+
+
+def test_commands_are_found_with_the_run_then_the_image_then_the_system(tmp_path: Path) -> None:
+    places = Places(tmp_path)
+    for python in (places.python, places.venv / "bin/python"):
+        python.parent.mkdir(parents=True)
+        python.touch()
+    of = cluster("single", CHIEF)
+    path = environment(of, CHIEF, places, region="r", image="i", base=BASE, secrets={})["PATH"]
+    assert path == f"{places.venv}/bin:{places.python.parent}:/bin"

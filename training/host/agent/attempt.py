@@ -25,7 +25,7 @@ from training.host.errors import HostTrouble
 from training.host.metadata import Identity
 from training.host.periodic import Repeat
 from training.host.places import Places
-from training.host.program import ending, environment, secrets, silence
+from training.host.program import ending, environment, secrets, silence, torchrun
 from training.host.program.ending import End, Failed, Finished, Stopped
 from training.host.program.process import Program, killed_for_memory
 from training.host.program.silence import Silence
@@ -243,9 +243,10 @@ class Attempt:
             self._disk.release()
         self._log.note(f"the program ended with exit code {code}")
         self._listen()
+        code, tail = torchrun.seen_through(code, self._log.tail)
         end = End(
             code=code,
-            tail=self._log.tail,
+            tail=tail,
             asked=leaving.why if leaving else None,
             killed=killed,
             gang=len(self._cluster.assignments),

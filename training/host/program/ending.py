@@ -22,17 +22,23 @@ TAIL_BYTES = 4096
 PEER_ERRORS = re.compile(
     r"^(tensorflow\.python\.framework\.errors_impl\.)?(UnavailableError|AbortedError|CancelledError)\b"
     r"|stopped sending heartbeats"
+    r"|.*\bgloo\b.*(closed by peer|reset by peer|Broken pipe|timed out|Timed out)"
+    r"|(torch\.distributed\.)?Dist(Backend|Network|Store)Error: .*(remote process|peer|connection|Connection|imed out)"
+    r"|torch\.distributed\.elastic\.rendezvous\.api\.Rendezvous(Connection|Closed|Timeout|Graceful)\w*\b"
+    r"|([\w.]*\.)?(Jax|Xla)RuntimeError: ((UNAVAILABLE|ABORTED|CANCELLED|DEADLINE_EXCEEDED)\b|.*\bGloo\b.*peer)"
 )
-"""How a program that does not use our runtime dies when a peer of its cluster is gone."""
+"""How a program that does not use our runtime dies when a peer of its cluster is gone: TensorFlow, PyTorch, JAX."""
+JAX_ABORTS = "the JAX distributed service detected fatal errors"
+"""JAX's client ends its process so (SIGABRT) when another one is gone."""
 LAST_EXCEPTION = re.compile(
-    r"^([A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit|Iteration)\b.*)$", re.MULTILINE
+    r"^(?:\[rank\d+\]: ?)?([A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit|Iteration)\b.*)$", re.MULTILINE
 )
 AGENTS_OWN = "[trainyard] "
 """How the agent's own lines in the program's log begin."""
 ASKING = "asking the program to leave"
 """The agent's line in the log after which all that the program says is its answer."""
 INTERRUPTS = re.compile(
-    r"[\w.]*(Interrupt|Interrupted\w*|Exit|Terminat\w+)\b|.*\b(SIGTERM|signal 15)\b", re.IGNORECASE
+    r"[\w.]*(Interrupt|Interrupted\w*|Exit|Terminat\w+)\b|.*\b(SIGTERM|signal:? 15)\b", re.IGNORECASE
 )
 """The exceptions by which programs leave when they are told to."""
 REASON_CHARACTERS = 400
@@ -67,7 +73,7 @@ class Failed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class End:
-    """The facts of one end.
+    """The facts of one end: the program's own, also where torchrun stands between (torchrun.py).
 
     `asked`: interrupted, asked, limit or hangs, if this host told the program to leave; `killed`: it had to be killed
     for it; `tail`: the program's last lines; `gang`: how many hosts the attempt has; `serves`: this one only serves the
@@ -127,6 +133,8 @@ def decide(end: End) -> Finished | Stopped | Failed:
     if end.from_outside:
         return Stopped("killed")
     if end.gang > 1 and PEER_ERRORS.search(last_exception(end.tail)):
+        return Stopped(end.asked or "peer")
+    if end.gang > 1 and end.code == 128 + signal.SIGABRT and JAX_ABORTS in end.tail:
         return Stopped(end.asked or "peer")
     if end.gang > 1 and end.code == PREEMPTED and PREEMPTION_NEWS.search(end.tail):
         return Stopped("peer")

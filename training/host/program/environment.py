@@ -2,14 +2,14 @@
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from training.host import account, credentials
-from training.host.cluster import Assignment, Cluster
+from training.host.cluster import MASTER_PORT, Assignment, Cluster
 from training.host.errors import ProgramFault
 from training.host.places import Places
 from training.host.program.fetch import search_path
-from training.host.program.packages import python_for
+from training.host.program.packages import commands_path, python_for
 
 FORM_SECONDS = 100
 """How long a cluster may take to form: hosts are ready before the start, only imports lie between. With what follows
@@ -59,6 +59,7 @@ def environment(
         "TRAINYARD_MODEL": str(places.model),
         "TRAINYARD_METRICS": str(places.metrics),
         "TRAINYARD_PROGRESS": str(places.progress(cluster.attempt)),
+        "PATH": commands_path(places, base.get("PATH", os.defpath)),
         "PYTHONPATH": os.pathsep.join(search_path(places, source=cluster.job["program"].get("source"))),
         "AWS_REGION": region,
         "AWS_DEFAULT_REGION": region,
@@ -76,25 +77,33 @@ def environment(
         name: fill(value, known) for name, value in cluster.job["program"].get("environment", {}).items()
     }
     given = {name: base[name] for name in base if name != "TF_CONFIG"}
+    ranks = cluster.rank_variables(assignment)
     person = {"HOME": str(places.home), "USER": account.NAME, "LOGNAME": account.NAME}
-    return DEFAULTS | given | person | asked | secrets | promised
+    return DEFAULTS | given | person | ranks | asked | secrets | promised
 
 
 def command_line(cluster: Cluster, assignment: Assignment, places: Places) -> list[str]:
-    program = cluster.job["program"]
-    line = arguments(program.get("args", {}), placeholders(cluster, assignment, places))
+    program, known = cluster.job["program"], placeholders(cluster, assignment, places)
+    line = arguments(program.get("args", {}), known)
+    if program.get("command"):
+        return [*(fill(str(word), known) for word in program["command"]), *line]
     return [str(python_for(places)), "-m", program["module"], *line]
 
 
-def arguments(args: Mapping[str, object], known: Mapping[str, str]) -> list[str]:
-    """`program.args` as a command line: --key value; true is --key alone, false is left out."""
-    line: list[str] = []
-    for key, value in args.items():
-        if value is True:
-            line.append(f"--{key}")
-        elif value is not False:
-            line += [f"--{key}", fill(str(value), known)]
-    return line
+def arguments(args: Mapping[str, object] | Sequence[object], known: Mapping[str, str]) -> list[str]:
+    """`program.args` as words of a command line: of a list each as it is, of a mapping `option`."""
+    if isinstance(args, Mapping):
+        return [word for name, value in args.items() for word in option(name, value, known)]
+    return [fill(str(value), known) for value in args]
+
+
+def option(name: str, value: object, known: Mapping[str, str]) -> list[str]:
+    """--name value; true is --name alone, false is left out. A text that looks like an option itself is joined to its
+    own, --name=value, so that no parser takes it for the next one."""
+    if isinstance(value, bool):
+        return [f"--{name}"] if value else []
+    text = fill(str(value), known)
+    return [f"--{name}={text}"] if isinstance(value, str) and text.startswith("-") else [f"--{name}", text]
 
 
 def placeholders(cluster: Cluster, assignment: Assignment, places: Places) -> dict[str, str]:
@@ -115,6 +124,10 @@ def placeholders(cluster: Cluster, assignment: Assignment, places: Places) -> di
         "worker_hosts": ",".join(cluster.addresses(cluster.trainers)),
         "ps_hosts": ",".join(cluster.addresses(cluster.servers)),
         "chief_host": cluster.addresses((cluster.chief,))[0],
+        "rank": str(cluster.rank(assignment)),
+        "hosts": ",".join(each.address for each in cluster.ranked),
+        "master_addr": cluster.ranked[0].address,
+        "master_port": str(MASTER_PORT),
     }
     return known | {f"data.{name}": str(places.data / name) for name in cluster.job.get("data", {})}
 
@@ -127,7 +140,7 @@ def fill(text: str, known: Mapping[str, str]) -> str:
             return "${"
         if found[2] not in known:
             raise ProgramFault(
-                f"{text!r} in program.args or program.environment: ${{{found[2]}}} stands for nothing; "
+                f"{text!r} in program.command, args or environment: ${{{found[2]}}} stands for nothing; "
                 f"known are {', '.join(sorted(known))}"
             )
         return known[found[2]]

@@ -4,6 +4,8 @@ import importlib
 import importlib.machinery
 import json
 import logging
+import os
+import shutil
 import threading
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -16,7 +18,7 @@ from training.host.disk import fresh
 from training.host.errors import HostTrouble, ProgramFault
 from training.host.places import Places
 from training.host.program import archive
-from training.host.program.packages import command, install, python_for, site_packages
+from training.host.program.packages import command, commands_path, install, python_for, site_packages
 
 LIBRARY = "trainyard"
 """The one name of ours that programs can import."""
@@ -50,7 +52,7 @@ def fetch_all(bucket: Bucket, job: Mapping[str, Any], places: Places) -> None:
 
 
 def fetch_program(bucket: Bucket, program: Mapping[str, Any], places: Places) -> None:
-    """Unpack the source, install its requirements, and make sure that the module can be found."""
+    """Unpack the source, install its requirements, and make sure that module or command can be found."""
     fresh(places.program)
     fresh(places.venv)
     places.venv.rmdir()
@@ -64,7 +66,10 @@ def fetch_program(bucket: Bucket, program: Mapping[str, Any], places: Places) ->
     if program.get("requirements"):
         install(program["requirements"], places)
         refuse_our_name(site_packages(places.venv), program["requirements"])
-    find_module(program["module"], places, source=source)
+    if program.get("command"):
+        find_command(str(program["command"][0]), places, source=source)
+    else:
+        find_module(program["module"], places, source=source)
 
 
 def search_path(places: Places, *, source: str | None) -> list[str]:
@@ -107,6 +112,37 @@ def find_module(module: str, places: Places, *, source: str | None) -> None:
         is None
     ):
         raise ProgramFault(_not_found(module, source))
+
+
+def find_command(name: str, places: Places, *, source: str | None) -> None:
+    """Look for what program.command begins with, as the program's folder and PATH have it; of one that is filled in
+    when the attempt starts nothing is known yet. Raises ProgramFault."""
+    if "${" in name:
+        return
+    if "/" not in name:
+        if shutil.which(name, path=commands_path(places, os.environ.get("PATH", os.defpath))) is None:
+            raise ProgramFault(_no_command(name, places))
+        return
+    file = places.program / name
+    if not file.is_file():
+        where = source or "the program's folder, which is empty without program.source"
+        raise ProgramFault(f"program.command begins with {name}, which is not in {where}")
+    if not os.access(file, os.X_OK):
+        raise ProgramFault(
+            f"program.command begins with {name}, which may not be executed: `chmod +x` it before it is packed, or "
+            f"name what runs it, as in [sh, {name}] or [python, {name}]"
+        )
+
+
+def _no_command(name: str, places: Places) -> str:
+    said = f"program.command begins with {name}, and this host has no such command"
+    if (places.program / name).is_file():
+        runner = "python" if name.endswith(".py") else "sh"
+        return f"{said}; to run the source's file of that name write [{runner}, {name}]"
+    return (
+        f"{said}, neither of program.requirements nor of the image: check its name, or add the package that brings it "
+        "to the file that program.requirements names"
+    )
 
 
 def _ask_interpreter(module: str, places: Places) -> bool:

@@ -3,6 +3,7 @@
 pip, not the image's uv: uv does not see what a virtual environment has from elsewhere, and would fetch TensorFlow anew.
 """
 
+import os
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,6 +15,8 @@ from training.host.places import Places
 
 INSTALL_SECONDS = 1800
 LOOK_SECONDS = 120
+MOST_SCRIPT = 64 * 1024
+"""Bytes of a command that pip writes; it has some 200."""
 LINES_SAID = 4
 TELLING = ("error", "\N{MULTIPLICATION SIGN}", "╰─>", "modulenotfounderror", "importerror")
 NO_WAY = "connection broken by"
@@ -37,6 +40,28 @@ def install(requirements: str, places: Places) -> None:
     command(
         [*pip, *quiet, "--requirement", str(listed)], f"installing {requirements}", seconds=INSTALL_SECONDS
     )
+    bring_commands(places)
+
+
+def bring_commands(places: Places) -> None:
+    """The image's own commands once more, by the run's interpreter: those of the image would not see what the run has
+    beside it. What pip has installed stays."""
+    image, own = places.python.parent, places.venv / "bin"
+    for script in image.iterdir():
+        target = own / script.name
+        if script.is_symlink() or not script.is_file() or target.exists():
+            continue
+        with script.open("rb") as file:
+            first, rest = file.readline(), file.read(MOST_SCRIPT)
+        if first.startswith(f"#!{image}/python".encode()) and len(rest) < MOST_SCRIPT:
+            target.write_bytes(f"#!{own / 'python'}\n".encode() + rest)
+            target.chmod(0o755)
+
+
+def commands_path(places: Places, system: str) -> str:
+    """Where a program's commands are found: the run's own, the image's, then the `system`'s."""
+    folders = [folder for folder in (places.venv / "bin", places.python.parent) if folder.is_dir()]
+    return os.pathsep.join([*map(str, folders), system])
 
 
 def site_packages(environment: Path) -> Path:

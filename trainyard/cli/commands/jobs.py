@@ -160,7 +160,7 @@ def seen(local: LocalJob) -> list[str]:
     hosts = f"{job.gang} host{'s' if job.gang > 1 else ''}"
     lines = [
         f"{local.file}: no fault found",
-        f"  {job.name}: {job.program.module}, {cluster.strategy} on {hosts}",
+        f"  {job.name}: {job.program.called}, {cluster.strategy} on {hosts}",
         f"  {', '.join(hardware.instance_types)}; {hardware.market.replace('_', ' ')}",
         f"  at most ${job.limits.dollars:g} and {job.limits.hours:g} h",
     ]

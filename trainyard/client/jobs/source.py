@@ -18,7 +18,7 @@ from typing import IO, Any
 
 from trainyard.client.errors import FileUnreadable, JobRefused
 from trainyard.core.jobfile import check, document
-from trainyard.core.jobfile.references import HEAD_BYTES, program_findings
+from trainyard.core.jobfile.references import HEAD_BYTES, left_out_flags, program_findings
 from trainyard.core.model.job import Job, Strategy
 from trainyard.core.model.job_fields import PLACEHOLDER, is_here
 from trainyard.core.values.validation import Fault, InputFaults
@@ -34,6 +34,8 @@ OF_PARAMETER_SERVERS = (
     ("hardware", "cpu_roles"),
 )
 """Keys that an admitted job has in any case, and a file with this strategy alone."""
+NEVER_EMPTY = (("program", "command"), ("hardware", "zones"))
+"""Lists that an admitted job has in any case, and a file with something in them alone."""
 ENDS = {"programs": ".tar.gz", "data": "/"}
 """What keys end with, by where they begin."""
 NAMED = re.compile(r"s3://([^/]+)/")
@@ -107,20 +109,23 @@ def checked(path: Path, given: object, bucket: str | None) -> LocalJob:
     job = check.check(placed, source=path.name, bucket=named)
     if isinstance(job, InputFaults):
         raise refused(path, (*faults, *job.faults))
-    warnings: tuple[str, ...] = ()
+    warnings = left_out_flags(job)
     for package in packages:
         if not package.is_folder and package.size <= HEAD_BYTES:
             seen = program_findings(job, str(package.root), _content(package))
-            faults, warnings = [*faults, *seen.faults], seen.warnings
+            faults, warnings = [*faults, *seen.faults], (*warnings, *seen.warnings)
     if faults or not isinstance(placed, Mapping):
         raise refused(path, tuple(faults))
     return LocalJob(path, placed, job, tuple(packages), warnings)
 
 
 def as_file(admitted: Mapping[str, Any]) -> dict[str, Any]:
-    """job.json as a person may write it: without what nobody may say, or only with parameter servers."""
+    """job.json as a person may write it: without empty lists that a file may not have, and keys that only parameter
+    servers have."""
     written = _said(admitted)
-    written["hardware"].pop("zones", None)
+    for section, key in NEVER_EMPTY:
+        if not written[section].get(key):
+            written[section].pop(key, None)
     if written["cluster"]["strategy"] != Strategy.PARAMETER_SERVER:
         for section, key in OF_PARAMETER_SERVERS:
             written[section].pop(key, None)

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping
 
 from trainyard import archives
 from trainyard.core.jobfile.program_code import at_start, imported, reach
+from trainyard.core.jobfile.program_command import started
 from trainyard.core.jobfile.rules import is_shipped
-from trainyard.core.model.job import Job
+from trainyard.core.model.job import Job, Program
 from trainyard.core.values.lazy import dataclass
 from trainyard.core.values.validation import Fault, did_you_mean
 
@@ -49,8 +50,15 @@ class Archive:
             return self.is_there(f"{module}.__main__")
         return self.is_there(module)
 
-    def entry(self, module: str) -> list[tuple[str, str]]:
-        """(path, dotted name) of every file that `python -m module` runs, in order."""
+    def entry(self, program: Program) -> list[tuple[str, str]]:
+        """(path, dotted name) of every Python file that starting the program runs, in order."""
+        begun = started(program)
+        if begun.file in self.sources:
+            return [(begun.file, "__main__")]
+        return self._entry(begun.module) if begun.module else []
+
+    def _entry(self, module: str) -> list[tuple[str, str]]:
+        """The same of `python -m module`."""
         parts = module.split(".")
         if f"{'/'.join(parts)}/__main__.py" in self.paths:
             parts.append("__main__")
@@ -102,7 +110,7 @@ def read(content: bytes, *, also: str | None = None) -> Archive | NotUnpacked | 
 
 def faults(job: Job, archive: Archive) -> tuple[Fault, ...]:
     """Why the program cannot start."""
-    found = [*_requirements_faults(job, archive), *_module_faults(job, archive)]
+    found = [*_requirements_faults(job, archive), *_entry_faults(job, archive)]
     return tuple(found or _start_faults(job, archive))
 
 
@@ -116,18 +124,34 @@ def _requirements_faults(job: Job, archive: Archive) -> Iterator[Fault]:
         yield Fault("program.requirements", f"{wanted} is not in {job.program.source}{hint}")
 
 
-def _module_faults(job: Job, archive: Archive) -> Iterator[Fault]:
-    """The module is found as a host finds it: in the archive, then in installed packages."""
-    module = job.program.module
+def _entry_faults(job: Job, archive: Archive) -> Iterator[Fault]:
+    """The module or file that is started is not where a host looks for it."""
+    begun, key = started(job.program), "program.command" if job.program.command else "program.module"
+    if begun.module:
+        if _is_missing(begun.module, job, archive):
+            yield Fault(key, _not_found(begun.module, job, archive))
+    elif begun.file and begun.file not in archive.paths and not archive.links:
+        yield Fault(key, _no_file(begun.file, job, archive))
+
+
+def _no_file(file: str, job: Job, archive: Archive) -> str:
+    name = file.rpartition("/")[2]
+    near = [path for path in sorted(archive.paths) if path.rpartition("/")[2] == name]
+    named = ", ".join(sorted(archive.paths))
+    hint = f"; did you mean {near[0]}?" if near else did_you_mean(file, sorted(archive.paths))
+    hint = hint or (f"; it holds {named}" if len(named) < 200 else "")
+    return f"{file} is not in {job.program.source}, in whose top folder the command runs{hint}"
+
+
+def _is_missing(module: str, job: Job, archive: Archive) -> bool:
+    """A module is found as a host finds it: in the archive, then in installed packages."""
     first = module.partition(".")[0]
     in_archive = archive.is_there(first)
     may_be_installed = bool(job.program.requirements) or first in IMAGE_PACKAGES | sys.stdlib_module_names
-    if not archive.links and not archive.runs(module) and (in_archive or not may_be_installed):
-        yield Fault("program.module", _not_found(job, archive))
+    return not archive.links and not archive.runs(module) and (in_archive or not may_be_installed)
 
 
-def _not_found(job: Job, archive: Archive) -> str:
-    module = job.program.module
+def _not_found(module: str, job: Job, archive: Archive) -> str:
     where = f"cannot be found in {job.program.source} (unpacked, its top folder is on the path)"
     if archive.is_folder(module.replace(".", "/")):
         return f"{module} is a package without a __main__.py in {job.program.source}; name a module inside it"
@@ -146,7 +170,7 @@ def _not_found(job: Job, archive: Archive) -> str:
 
 def _start_faults(job: Job, archive: Archive) -> Iterator[Fault]:
     """What the program stumbles over before it has decided anything."""
-    modules, broken = reach(archive.sources, archive.entry(job.program.module), at_start)
+    modules, broken = reach(archive.sources, archive.entry(job.program), at_start)
     for file in broken:
         yield Fault("program.source", str(file))
     if archive.links or job.program.requirements:

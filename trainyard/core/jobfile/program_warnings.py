@@ -30,7 +30,7 @@ Node = tuple[Module, ast.AST]
 
 def warnings(job: Job, archive: Archive) -> tuple[str, ...]:
     """A sentence for each."""
-    modules, broken = reach(archive.sources, archive.entry(job.program.module), in_no_branch)
+    modules, broken = reach(archive.sources, archive.entry(job.program), in_no_branch)
     found = [str(file) for file in broken]
     if archive.is_there("trainyard"):
         found.append(

@@ -47,7 +47,20 @@ def findings(job: Job, source: SourceFacts | None, data: Mapping[str, PrefixFact
         _data_fault(name, entry.source, data[name]) or _share_fault(job, name, data[name])
         for name, entry in job.data.items()
     ]
-    return Findings((*program.faults, *(fault for fault in faults if fault)), program.warnings)
+    warnings = (*left_out_flags(job), *program.warnings)
+    return Findings((*program.faults, *(fault for fault in faults if fault)), warnings)
+
+
+def left_out_flags(job: Job) -> tuple[str, ...]:
+    """A warning for each flag that is false: a program whose default is true never hears of it."""
+    args = job.program.args
+    false = [name for name, value in args.items() if value is False] if isinstance(args, Mapping) else []
+    return tuple(
+        f"program.args.{name} is false, so --{name} is left out and the program does what it does without it; where "
+        f'that is not what you mean, say it as the program does: {name}: "false" (in quotes), or args as a list with '
+        f"--no-{name}"
+        for name in false
+    )
 
 
 def in_words(warnings: tuple[str, ...]) -> str:

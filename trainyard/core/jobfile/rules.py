@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from trainyard.core.jobfile.program_command import started
 from trainyard.core.model.instance_types import instance_type
 from trainyard.core.model.job import (
     CPU_TYPES_BY_DEFAULT,
@@ -17,7 +18,9 @@ from trainyard.core.model.job import (
     Hosts,
     Job,
     MarketChoice,
+    Program,
     Role,
+    Scalar,
     Sharding,
     Strategy,
 )
@@ -141,19 +144,47 @@ def _check_types(hardware: Hardware, written: Written) -> bool:
 
 def _check_program(job: Job, written: Written) -> None:
     program = job.program
-    if not written.gives("program", "source"):
-        if program.requirements is not None:
-            written.fault("program.requirements", "needs program.source: it names a file inside it")
-        if program.module and not is_shipped(program.module):
-            written.fault("program.module", _not_shipped(program.module))
+    _check_start(program, written)
     for name in sorted(program.environment.keys() & program.secrets.keys()):
         written.fault(f"program.secrets.{name}", "stands in program.environment too; one of them is allowed")
     data = written.document.get("data")
     entries = [str(entry) for entry in data] if isinstance(data, Mapping) else []
-    for where, values in (("args", program.args), ("environment", program.environment)):
-        for name, value in values.items():
-            for problem in _word_problems(str(value), entries, job.cluster.strategy):
-                written.fault(f"program.{where}.{name}", problem)
+    for path, value in _filled(program):
+        for problem in _word_problems(str(value), entries, job.cluster.strategy):
+            written.fault(path, problem)
+
+
+def _check_start(program: Program, written: Written) -> None:
+    """Exactly one of module and command, of what there is."""
+    module, command = (written.gives("program", key) for key in ("module", "command"))
+    if module and command:
+        problem = "stands beside program.module; one of them is allowed: the command is all that runs"
+        written.fault("program.command", problem)
+    elif not module and not command:
+        problem = (
+            "is missing; a module (train for `python -m train`) or program.command ([torchrun, train.py]) is "
+            "required"
+        )
+        written.fault("program.module", problem)
+    if written.gives("program", "source"):
+        return
+    if program.requirements is not None:
+        written.fault("program.requirements", "needs program.source: it names a file inside it")
+    if program.module and not is_shipped(program.module):
+        written.fault("program.module", _not_shipped(program.module))
+    if file := started(program).file:
+        problem = f"{shown(file)} would be a file of program.source; give one, or a command that hosts have"
+        written.fault("program.command", problem)
+
+
+def _filled(program: Program) -> Iterator[tuple[str, Scalar]]:
+    """Path and value of all in which hosts replace words."""
+    yield from ((f"program.command[{index}]", word) for index, word in enumerate(program.command))
+    if isinstance(program.args, Mapping):
+        yield from ((f"program.args.{name}", value) for name, value in program.args.items())
+    else:
+        yield from ((f"program.args[{index}]", word) for index, word in enumerate(program.args))
+    yield from ((f"program.environment.{name}", value) for name, value in program.environment.items())
 
 
 def _not_shipped(module: str) -> str:

@@ -12,7 +12,9 @@ from trainyard.core.model.instance_types import Market
 from trainyard.core.model.job_fields import (
     ANY_TYPES,
     CPU_TYPES,
-    Argument,
+    ZONES,
+    Arguments,
+    CommandLine,
     ProgressPattern,
     Uri,
     Variable,
@@ -45,6 +47,8 @@ LABELLED = "letters, digits, spaces and _ . : / = + @ -"
 """What AWS lets every tag be made of."""
 MOST_SECRETS = 10
 """What one GetParameters takes, and a session policy has room for."""
+MOST_GIB = 16_384
+"""Of a gp3 volume."""
 MOST_STEPS = 1_000_000_000
 MOST_DOLLARS = 100_000.0
 NAME = r"[a-z][a-z0-9-]{0,39}"
@@ -170,25 +174,33 @@ class Program:
         "A tar archive, up to 1 GiB, unpacked and put on the Python path. Or a folder beside the job file, such as "
         "`./src`, which `trainyard submit` packs.",
     )
-    module: str = field(
-        metadata=required(
-            Text(
-                r"(?!.{201})" + MODULE,
-                "a dotted Python module name of letters, digits and underscores, as in training.programs.digits",
-            ),
-            "Run as `python -m MODULE`: a module of `program.source`, or without that one of the reference programs, "
-            f"{', '.join(f'`{SHIPPED}{program}`' for program in PROGRAMS)}.",
-        )
+    module: str | None = key(
+        None,
+        Text(
+            r"(?!.{201})" + MODULE,
+            "a dotted Python module name of letters, digits and underscores, as in training.programs.digits",
+        ),
+        "Run as `python -m MODULE`: a module of `program.source`, or without that one of the reference programs, "
+        f"{', '.join(f'`{SHIPPED}{program}`' for program in PROGRAMS)}. This or `program.command`.",
+        usual="required, unless there is a `command`",
     )
-    args: Mapping[str, Scalar] = key(
+    command: tuple[Scalar, ...] = key(
+        (),
+        CommandLine(most=MOST_ARGS, least=1),
+        "What every host runs instead, in the folder where `program.source` is unpacked, as in `[torchrun, train.py]`: "
+        "a command of `program.requirements` or of the image, or a file of the source (`./run.sh`). No shell: for one, "
+        '`[sh, -c, "..."]` ([programs.md](programs.md#any-command)).',
+        usual="`python -m MODULE`",
+    )
+    args: Mapping[str, Scalar] | list[Scalar] = key(
         {},
-        Entries(
+        Arguments(
             name=r"[A-Za-z][A-Za-z0-9_-]{0,63}",
             named="a name of up to 64 letters, digits, hyphens and underscores that begins with a letter",
             most=MOST_ARGS,
-            each=Argument(),
         ),
-        "Given to the program as `--name value`.",
+        "What follows module or command: of a mapping `--name value` each (`true`: `--name` alone; `false`: nothing, "
+        "the flag is left out; a text that begins with `-`: `--name=value`), of a list each value as it is.",
     )
     environment: Mapping[str, str] = key(
         {},
@@ -230,6 +242,11 @@ class Program:
         usual="none: TensorBoard's scalars, where the program writes any",
     )
     expect: tuple[Result, ...] = key((), choices(Result), "Results without which an end with 0 is a failure.")
+
+    @property
+    def called(self) -> str:
+        """What runs, in a word or a line."""
+        return self.module or " ".join(str(word) for word in self.command)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -300,8 +317,7 @@ class Cluster:
 
 @dataclass(frozen=True, kw_only=True)
 class Hardware:
-    """What the hosts are. `image` None: the yard's current image. `zones`: the only Availability Zones to launch in
-    (none: all of the yard's; a job file names none)."""
+    """What the hosts are. `image` None: the yard's current image; `disk_gib` None: disks as large as the image's."""
 
     instance_types: tuple[str, ...] = key(
         ("g6.xlarge", "g5.xlarge", "g4dn.xlarge"),
@@ -344,7 +360,20 @@ class Hardware:
         "`after.image`). Images of the yard only.",
         usual="the yard's current image",
     )
-    zones: tuple[str, ...] = ()
+    zones: tuple[str, ...] = key(
+        (),
+        ZONES,
+        "The only Availability Zones to launch in, by name, as in `[us-east-1a]`; one that the yard has no subnet in "
+        "is refused.",
+        usual="all of the yard's",
+    )
+    disk_gib: int | None = key(
+        None,
+        Count(least=1, most=MOST_GIB, because="the size of the root disk in GiB"),
+        "The root disk of each host in GiB, no smaller than the image's. It costs by its size, in the plan, at the "
+        "caps and in the bill.",
+        usual="as large as the image's",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -487,4 +516,4 @@ def one_host_job(
     `wait_minutes`: how long one search for capacity goes on; `restarts`: how many more hosts may follow the first. Its
     dollars are the most that a job file may allow: hours and `max_dollars_per_hour` limit it."""
     limits = Limits(hours=hours, dollars=MOST_DOLLARS, restarts=restarts, wait_minutes=wait_minutes)
-    return Job(name=name, program=Program(module=""), hardware=hardware, limits=limits)
+    return Job(name=name, program=Program(), hardware=hardware, limits=limits)

@@ -2,7 +2,7 @@
 given, with words that the hosts fill in."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from trainyard.core.model import progress
@@ -29,6 +29,7 @@ SECRETIVE = ("KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIALS")
 WORDS = (
     "role", "index", "run", "attempt", "checkpoints", "tensorboard", "model", "metrics", "workers",
     "job_name", "task_index", "worker_hosts", "ps_hosts", "chief_host",
+    "rank", "hosts", "master_addr", "master_port",
 )  # fmt: skip
 """What a host puts in place of `${word}` in arguments and environment values, beside `${data.NAME}`."""
 
@@ -72,6 +73,15 @@ CPU_TYPES = instance_types(
     ),
     least=0,
     named=" without a GPU",
+)
+
+
+MOST_ZONES = 10
+ZONES = Several(
+    each=Text(r"[a-z0-9-]{1,60}", "the name of an Availability Zone, as in us-east-1a"),
+    named=f"1 to {MOST_ZONES} different Availability Zones",
+    least=1,
+    most=MOST_ZONES,
 )
 
 
@@ -194,6 +204,63 @@ class Argument(Kind[str | int | float | bool]):
         if value and not SMALLEST_ARG <= abs(value) <= LARGEST_ARG:
             return f"found {shown(value)}, which the ledger cannot hold as a number; write it in quotes"
         return None
+
+
+@dataclass(frozen=True)
+class Word(Argument):
+    """One word of a command line: as `Argument`, but no boolean, which every program spells its own way."""
+
+    words = f"a text (up to {MOST_ARG_CHARACTERS} characters, no control characters) or number"
+
+    def schema(self) -> dict[str, Any]:
+        return {"anyOf": super().schema()["anyOf"][:2]}
+
+    def problem(self, value: object) -> str | None:
+        if isinstance(value, bool):
+            return f"found {shown(value)}; {self.words} is allowed: write it in quotes, as the program wants it spelled"
+        return super().problem(value)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CommandLine(Several[str | int | float]):
+    """The words of a command line, in order."""
+
+    each: Kind[str | int | float | bool] = Word()
+    distinct: bool = False
+    named: str = ""
+
+    @property
+    def words(self) -> str:
+        return f"a list of {self.least} to {self.most} words: {self.each.words}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arguments(Entries[str | int | float | bool]):
+    """What a program is given: options by name, or a list of words."""
+
+    each: Kind[str | int | float | bool] = Argument()
+
+    @property
+    def words(self) -> str:
+        return f"{super().words}; or {self._line.words}"
+
+    @property
+    def _line(self) -> CommandLine:
+        return CommandLine(least=0, most=self.most)
+
+    def schema(self) -> dict[str, Any]:
+        line = {name: value for name, value in self._line.schema().items() if name != "type"}
+        return super().schema() | line | {"type": ["object", "array"]}
+
+    def problem(self, value: object) -> str | None:
+        if isinstance(value, Mapping):
+            return None
+        return f"found {shown(value)}; a mapping of names to values, or a list of words, is allowed"
+
+    def found(self, section: Section, key: str, default: Any) -> Any:
+        if isinstance(section.values.get(key), list):
+            return list(self._line.found(section, key, ()))
+        return super().found(section, key, default)
 
 
 @dataclass(frozen=True)

@@ -393,7 +393,9 @@ def _described(each: Key) -> dict[str, Any]:
     schema = each.kind.schema()
     if each.required:
         return {"description": each.meaning, **schema}
-    nothing = {"enum": [*schema["enum"], None]} if "enum" in schema else {"type": [schema["type"], "null"]}
+    types = schema.get("type", ())
+    types = [types] if isinstance(types, str) else types
+    nothing = {"enum": [*schema["enum"], None]} if "enum" in schema else {"type": [*types, "null"]}
     default = {} if each.usual or isinstance(each.kind, Record) else {"default": plain(each.default)}
     return {"description": each.meaning, **schema, **nothing, **default}
 

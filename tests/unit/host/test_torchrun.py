@@ -1,0 +1,117 @@
+"""torchrun's end, as torch 2.13 printed it."""
+
+import pytest
+
+from training.host.program.ending import End, Failed, Stopped, decide
+from training.host.program.torchrun import seen_through
+
+ASKED = "[trainyard] asking the program to leave: interrupted\n"
+TRACE = (
+    "Traceback (most recent call last):\n"
+    '  File "/srv/venv/bin/torchrun", line 8, in <module>\n'
+    "    sys.exit(main())\n"
+)
+
+
+def failed(said: str, code: str) -> str:
+    return (
+        f"step 210 loss 0.2258\n{said}"
+        "E1125 02:14:24.398000 3687 torch/distributed/elastic/multiprocessing/api.py:1002] failed (exitcode: 1) "
+        f"local_rank: 0 (pid: 4034) of binary: python\n{TRACE}"
+        "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: \n"
+        "============================================================\n"
+        "train.py FAILED\n"
+        "Failures:\n"
+        "  <NO_OTHER_FAILURES>\n"
+        "Root Cause (first observed failure):\n"
+        "[0]:\n"
+        "  time      : 2026-11-25_02:14:24\n"
+        "  rank      : 0 (local_rank: 0)\n"
+        f"  exitcode  : {code} (pid: 4034) \n"
+        "  error_file: <N/A>\n"
+        "============================================================\n"
+    )
+
+
+def signalled(said: str, warning: str = "") -> str:
+    return (
+        f"{ASKED}W1125 02:09:14 torch/distributed/elastic/agent/server/api.py:753] Received 15 death signal, "
+        f"shutting down workers\n{said}{warning}{TRACE}"
+        "torch.distributed.elastic.multiprocessing.api.SignalException: Process 22527 got signal: 15\n"
+    )
+
+
+OWN = "[rank0]: Traceback (most recent call last):\n[rank0]: ValueError: the labels are strings\n"
+GLOO = (
+    "[rank0]: RuntimeError: [/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:553] Connection closed by peer "
+    "[10.0.1.6]:20632. This is typically caused by a remote worker crashing.\n"
+)
+NO_STORE = (
+    "torch.distributed.elastic.rendezvous.api.RendezvousConnectionError: The connection to the C10d store has failed. "
+    "See inner exception for details.\n"
+)
+IN_USE = (
+    "[rank0]: torch.distributed.DistNetworkError: The server socket has failed to listen on any local network address. "
+    "port: 29500, EADDRINUSE\n"
+)
+FORCED = "W1125 api.py:891] Unable to shutdown process 5 via 15, forcefully exiting via 9\n"
+JAX_GONE = (
+    "jax.errors.JaxRuntimeError: UNKNOWN: Gloo AllGather failed: [external/gloo/gloo/transport/tcp/pair.cc:538] Read "
+    "error [10.0.1.6]:21416: Connection reset by peer\n"
+)
+JAX_ABORT = (
+    "F1125 02:16:27.822166    6198 client.h:80] Terminating process because the JAX distributed service detected fatal "
+    "errors. This most likely indicates that another task died\n"
+)
+
+
+def ended(code: int, tail: str, asked: str | None = None, *, gang: int = 2) -> End:
+    own, said = seen_through(code, tail)
+    return End(code=own, tail=said, asked=asked, gang=gang)
+
+
+@pytest.mark.parametrize(
+    ("sentence", "end", "why"),
+    [
+        ("its process wants to be started again", ended(1, failed("", "75")), "peer"),
+        ("its process was killed from outside", ended(1, failed("", "-9")), "killed"),
+        ("a peer closed gloo's connection", ended(1, failed(GLOO, "1")), "peer"),
+        ("the host of the store is gone", ended(1, NO_STORE), "peer"),
+        (
+            "told to leave, its process left",
+            ended(1, signalled("rank 1 leaves\n"), "interrupted"),
+            "interrupted",
+        ),
+        ("told to leave, it had to kill", ended(1, signalled("", FORCED), "interrupted"), "interrupted"),
+        ("told to leave by somebody else", ended(1, signalled("")), "peer"),
+        ("JAX misses a peer", ended(1, JAX_GONE), "peer"),
+        ("JAX ends its process for a peer", ended(134, JAX_ABORT), "peer"),
+    ],
+)
+def test_an_end_that_is_no_fault_of_the_programs(sentence: str, end: End, why: str) -> None:
+    assert decide(end) == Stopped(why), sentence
+
+
+@pytest.mark.parametrize(
+    ("sentence", "end", "reason"),
+    [
+        ("its process' exception", ended(1, failed(OWN, "1")), "exit code 1: ValueError: the labels are strings"),
+        ("its process' exit code", ended(1, failed("", "3")), "exit code 3 and showed no exception"),
+        ("alone, there is no peer", ended(1, failed(GLOO, "1"), gang=1), "exit code 1: RuntimeError: "),
+        ("a port in use", ended(1, failed(IN_USE, "1")), "DistNetworkError"),
+    ],
+)  # fmt: skip
+def test_the_programs_own_failure_is_told_from_below_torchruns(sentence: str, end: End, reason: str) -> None:
+    said = decide(end)
+    assert isinstance(said, Failed), sentence
+    assert reason in said.reason
+
+
+@pytest.mark.parametrize(("warning", "is_whole"), [("", True), (FORCED, False)])
+def test_what_it_saved_last_is_whole_unless_torchrun_killed_it(warning: str, is_whole: bool) -> None:
+    assert ended(1, signalled("saved\n", warning), "interrupted").is_whole is is_whole
+
+
+def test_what_torchrun_did_not_end_is_as_it_was() -> None:
+    assert seen_through(1, OWN) == (1, OWN)
+    assert seen_through(0, failed(OWN, "1")) == (0, failed(OWN, "1"))

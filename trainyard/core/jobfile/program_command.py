@@ -1,0 +1,72 @@
+"""What a command line starts, as far as its words show it: a module, a file of the program's archive, or who knows."""
+
+import re
+from collections.abc import Sequence
+from pathlib import PurePosixPath
+
+from trainyard.core.model.job import MODULE, Program
+from trainyard.core.values.lazy import dataclass
+
+PYTHON = re.compile(r"python(3(\.\d+)?)?")
+SHELLS = ("sh", "bash", "dash")
+LAUNCHERS = ("torchrun", "accelerate", "deepspeed")
+"""Commands that start a Python script, which stands among their own options."""
+
+
+@dataclass(frozen=True)
+class Started:
+    """`module`: what is run as by `python -m`; `file`: the path of a file in the program's folder, without `./`.
+    Neither where nobody can tell."""
+
+    module: str | None = None
+    file: str | None = None
+
+
+def started(program: Program) -> Started:
+    """What the job's program starts."""
+    if program.module is not None:
+        return Started(module=program.module)
+    words = [str(word) for word in program.command]
+    if not words:
+        return Started()
+    first, rest = words[0], words[1:]
+    if "/" in first:
+        return Started(file=_file(first))
+    if PYTHON.fullmatch(first) or first in SHELLS:
+        return _interpreted(rest, has_modules=first not in SHELLS)
+    return _launched(rest) if first in LAUNCHERS else Started()
+
+
+def _interpreted(rest: Sequence[str], *, has_modules: bool) -> Started:
+    """Up to the first word that is no option: `python -u train.py`."""
+    for index, word in enumerate(rest):
+        if has_modules and word == "-m":
+            return _module(rest[index + 1 : index + 2])
+        if not word.startswith("-"):
+            return Started(file=_file(word))
+        if not has_modules or not re.fullmatch(r"-[bBdEiIOPqsSuvx]+", word):
+            return Started()  # an option that may take the next word, or the program itself (-c)
+    return Started()
+
+
+def _launched(rest: Sequence[str]) -> Started:
+    """The first word that is a Python file: options before it may have values of any kind."""
+    for index, word in enumerate(rest):
+        if word in ("-m", "--module"):
+            return _module(rest[index + 1 : index + 2])
+        if word.endswith(".py") and not word.startswith("-"):
+            return Started(file=_file(word))
+    return Started()
+
+
+def _module(named: Sequence[str]) -> Started:
+    """Of a name that the hosts fill in nobody knows."""
+    known = [name for name in named if re.fullmatch(MODULE, name)]
+    return Started(module=known[0]) if known else Started()
+
+
+def _file(word: str) -> str | None:
+    """The path, if it is one of the program's folder: not absolute, nothing to fill in, and no way out."""
+    path = PurePosixPath(word)
+    is_inside = word and not path.is_absolute() and "${" not in word and ".." not in path.parts
+    return str(path) if is_inside else None
