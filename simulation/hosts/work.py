@@ -12,8 +12,9 @@ class Work:
     """Arguments of the same names, with hyphens: `--steps 40 --step-seconds 1 --error-at 7`.
 
     A program that is `silent` neither reports nor prints; one that is `deaf` does not hear SIGTERM; one that `hoards`
-    saves nothing. At `error_at` it ends with `exit_code` everywhere, or on `error_on` (`worker-1`) alone; at `hang_at`
-    it stands still everywhere. `lacks` names a result that it does not leave."""
+    saves nothing; of one that `delegates` the chief waits for what the others compute. At `error_at` it ends with
+    `exit_code` everywhere, or on `error_on` (`worker-1`) alone; at `hang_at` it stands still everywhere. `lacks` names a
+    result that it does not leave."""
 
     steps: int = 40
     step_seconds: float = 1.0
@@ -25,6 +26,7 @@ class Work:
     silent: bool = False
     deaf: bool = False
     hoards: bool = False
+    delegates: bool = False
     lacks: str = ""
     save_steps: int = 0
     save_seconds: float = 120.0

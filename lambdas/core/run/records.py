@@ -539,19 +539,23 @@ def interruption(records: Records, attempt: int, step: int | None) -> Trouble:
     """What to tell Recover when a gang has left: the hosts that go, or that none does, and the step reached.
 
     Hosts that have trained together in this attempt can do so again; those that have not may be what is wrong. Where a
-    program hangs they are suspected only when the one before hung, too: all of them have answered."""
+    program hangs they are suspected only when the one before hung, too: all of them have answered. A program that hangs
+    twice in a row in a run that has come to no step and no checkpoint would hang again, and is given up."""
     members = records.members(attempt)
     going = tuple(
         host.instance for host in members if host.why == StopReason.INTERRUPTED or host.warned or host.lost
     )
-    error, well = "Interrupted", not going and _trained(records, attempt)
+    error, well, final = "Interrupted", not going and _trained(records, attempt), False
     killed = _left(records, attempt, StopReason.KILLED)
     if _left(records, attempt, StopReason.HANGS):
         error, well = (
             "ProgramHangs",
             not going and (_trained(records, attempt) or not _hung(records, attempt - 1)),
         )
+        final = _hung(records, attempt - 1) and not _has_come_anywhere(records)
         reason = _hangs(records, attempt, going)
+        if final:
+            reason = f"{reason}. It hung twice in a row, before its first step and its first checkpoint"
     elif going:
         saved = records.attempts[attempt].checkpointed
         what = "it has reported no checkpoint" if saved is None else f"its last checkpoint is of step {saved}"
@@ -560,7 +564,7 @@ def interruption(records: Records, attempt: int, step: int | None) -> Trouble:
         reason = f"the program was killed on {killed}, and the others left to be started again; all hosts are there"
     else:
         reason = "the programs left to be started again; all hosts are there"
-    return Trouble(error=error, reason=reason, lost=going, step=step, all_well=well)
+    return Trouble(error=error, reason=reason, lost=going, step=step, all_well=well, final=final)
 
 
 def _left(records: Records, attempt: int, why: StopReason) -> str:
@@ -575,14 +579,19 @@ def _hangs(records: Records, attempt: int, going: Collection[str]) -> str:
     log = f"runs/{records.run.run}/attempts/{attempt}/logs/chief-0/"
     hosts = f"{', '.join(going)} went meanwhile" if going else "all hosts are there"
     return (
-        f"for {minutes:g} minutes the program has neither reported progress nor printed, so it was ended: it hangs; "
-        f"{hosts}; its log {log} shows how far it came"
+        f"for {minutes:g} minutes the program has shown no work (no progress, no new line or file, no real share of a "
+        f"processor or GPU on any host), so it was ended: it hangs; {hosts}; its log {log} shows how far it came"
     )
 
 
 def _hung(records: Records, attempt: int) -> bool:
     row = records.attempts.get(attempt)
     return row is not None and row.error == "ProgramHangs"
+
+
+def _has_come_anywhere(records: Records) -> bool:
+    """Whether any attempt has told of a step or a checkpoint, or began from one."""
+    return any(row.reached or row.from_step for row in records.attempts.values())
 
 
 def _trained(records: Records, attempt: int) -> bool:

@@ -4,7 +4,7 @@ end means. The judgements are the real agent's own."""
 from __future__ import annotations
 
 import json
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -18,6 +18,7 @@ from simulation.hosts.gang import Phase, Program
 from simulation.hosts.machine import Machine
 from simulation.world.world import BEGINNING
 from training.host.agent.attempt import Outcome
+from training.host.agent.life import SAY_SECONDS, Peers
 from training.host.agent.notice import Leaving, leave_for_trouble, leave_since_it_hangs, order_to_leave
 from training.host.bucket import Bucket
 from training.host.checkpoints import in_bucket
@@ -27,7 +28,7 @@ from training.host.errors import HostTrouble
 from training.host.orders import Order
 from training.host.program import ending, silence
 from training.host.program.ending import End, Failed, Finished, Stopped
-from training.host.program.silence import Silence
+from training.host.program.silence import Effort, Silence
 from training.host.reporting import signals
 from training.host.reporting.chunks import chunk_key
 from training.host.reporting.metrics import Metrics, for_signal
@@ -38,12 +39,14 @@ from training.host.reporting.progress import (
     facts_in,
     resumed_in,
 )
-from training.host.reporting.signals import Signal, stamp
+from training.host.reporting.signals import Sender, Signal, stamp
 
 LOOK_SECONDS = 0.2
 UPLOAD_LOOK_SECONDS = 1.0
 LOG_SECONDS, METRICS_SECONDS, EVALUATOR_SECONDS = 3.0, 5.0, 5.0
 DISK_BYTES = 100 * 1024**3
+WAITING_SHARE = 0.002
+"""Of a processor, by gRPC's polling and heartbeats: seen of gangs that hung."""
 VARIABLES_IN_MODEL = {"saved_model.pb": b"a model", "variables/variables.index": b"an index"}
 
 
@@ -90,6 +93,8 @@ class Within(Protocol):
 
     machine: Machine
     bucket: Bucket
+    mailbox: Bucket
+    sender: Sender
     orders: dict[str, Order]
     watchdog: Watchdog
     going_down: bool
@@ -113,6 +118,10 @@ class Attempt:
         self._name = f"{assignment.role.value}-{assignment.index}"
         self._reports = Reports(Path("progress"), started=self._seconds())
         self._silence = Silence()
+        self._effort, self._used, self._looked = Effort(), 0.0, self._seconds()
+        self._peers = Peers(
+            cluster, assignment, bucket=agent.bucket, mailbox=agent.mailbox, sender=agent.sender
+        )
         self._curve = Curve(self._bucket, f"runs/{cluster.run}/metrics.json")
         self._upload = Uploaded(last, last)
         self._log: list[str] = []
@@ -194,6 +203,8 @@ class Attempt:
         if self.assignment.is_chief:
             self._reporter = self._carry(self._report(program), "reports")
             self._uploader = self._carry(self._upload_when_saved(), "checkpoints")
+        elif self._machine.site.is_exact or program.gang.work.silent:  # else nobody asks
+            self._carry(self._say_that_it_works(program), "says that it works")
         if self.assignment.role is Role.EVALUATOR:
             self._carry(self._follow_checkpoints(), "evaluator's checkpoints")
         if self._machine.site.is_exact:
@@ -270,12 +281,23 @@ class Attempt:
     def _next_report(self, program: Program) -> float | None:
         return None if program.gang.work.silent else program.gang.until_next_step()
 
-    def _signs_of_life(self, program: Program) -> tuple[int, int, int]:
-        """A program that is silent uses its processor, unless it stands still."""
-        runs = program.gang.phase is Phase.TRAINING
-        printed = 0 if program.gang.work.silent else program.gang.step
-        busy = 0 if self._reports.reports or not runs else int(self._seconds())
-        return printed, self._reports.length, busy
+    def _signs_of_life(self, program: Program) -> Hashable:
+        """A program that is silent uses its processor, unless it stands still or waits for its peers."""
+        gang, now = program.gang, self._seconds()
+        works = gang.phase in (Phase.TRAINING, Phase.ENDING) and not gang.work.delegates
+        self._used += (now - self._looked) * (1.0 if works else WAITING_SHARE)
+        self._looked = now
+        self._effort.look(now, self._used)
+        shown = (0 if gang.work.silent else gang.step, self._reports.length)
+        if self._reports.reports:
+            return (*shown, self._effort.looks) if self._reports.is_at_its_end else shown
+        return (*shown, self._effort.looks, self._peers.signs(now) if self._peers.are_there else None)
+
+    def _say_that_it_works(self, program: Program) -> Steps:
+        while True:
+            if program.gang.phase in (Phase.TRAINING, Phase.ENDING):
+                self._peers.say_works(self._seconds(), self._machine.now())
+            yield SAY_SECONDS
 
     def _upload_when_saved(self) -> Steps:
         while True:
@@ -339,6 +361,7 @@ class Attempt:
         program = self.program
         assert program is not None, "who has ended was started"
         self._say_in_log(f"the program ended with exit code {code}")
+        self._peers.say_ended(code, self._machine.now())
         self._listen(program)
         tail = "".join(f"{line}\n" for line in [*self._log, *program.tail])
         end = End(

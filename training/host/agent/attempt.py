@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -11,6 +11,7 @@ from typing import Any
 
 from training.host import orders
 from training.host.account import NOBODY_ELSE, Account
+from training.host.agent.life import Life, Peers, has_gpus
 from training.host.agent.notice import Leaving, leave_for_trouble, leave_since_it_hangs, order_to_leave
 from training.host.agent.uploads import Uploads, uploads_of
 from training.host.agent.watchdog import Watchdog
@@ -50,8 +51,8 @@ class Outcome:
 
 
 class Attempt:
-    """`say` puts a signal; `ssm` makes a client with the run's credentials; `last` is the last whole checkpoint in the
-    bucket, `note_checkpoint` remembers the next."""
+    """`say` puts a signal; `peers` is what the hosts of the gang tell each other; `ssm` makes a client with the run's
+    credentials; `last` is the last whole checkpoint in the bucket, `note_checkpoint` remembers the next."""
 
     def __init__(
         self,
@@ -61,6 +62,7 @@ class Attempt:
         account: Account,
         places: Places,
         bucket: Bucket,
+        peers: Peers,
         identity: Identity,
         watchdog: Watchdog,
         disk: Disk,
@@ -74,6 +76,7 @@ class Attempt:
         self._account = account
         self._places = places
         self._bucket = bucket
+        self._peers = peers
         self._identity = identity
         self._watchdog = watchdog
         self._disk = disk
@@ -87,6 +90,7 @@ class Attempt:
         self._log = ProgramLog(cluster, assignment, places=places, bucket=bucket, hear=self._hear)
         self._progress = Progress(places.progress(cluster.attempt), started=time.monotonic())
         self._silence = Silence()
+        self._life = Life(places, account, self._progress, has_gpus(identity.tags))
         self._metrics = Metrics(bucket, f"runs/{cluster.run}/metrics.json")
         self._checkpoints = CheckpointUpload(
             bucket,
@@ -214,10 +218,12 @@ class Attempt:
         return self._order_to_leave() or (leave_for_trouble(trouble, datetime.now(UTC)) if trouble else None)
 
     def _hang(self, program: Program) -> Leaving | None:
-        """The chief's host alone judges: where another's program hangs, the chief's waits for it in vain."""
-        if not self._assignment.is_chief:
-            return None
-        if not self._silence.hangs(time.monotonic(), lambda: self._signs_of_life(program)):
+        """The chief's host alone judges: where another's program hangs, the chief's waits for it in vain. The others
+        say whether theirs works."""
+        hangs = self._silence.hangs(time.monotonic(), lambda: self._signs_of_life(program))
+        if not self._assignment.is_chief and self._silence.works:
+            self._peers.say_works(time.monotonic(), datetime.now(UTC))
+        if not (hangs and self._assignment.is_chief):
             return None
         self._log.note(silence.SAID)
         return leave_since_it_hangs(datetime.now(UTC))
@@ -242,6 +248,7 @@ class Attempt:
         if room.is_full:
             self._disk.release()
         self._log.note(f"the program ended with exit code {code}")
+        self._peers.say_ended(code, datetime.now(UTC))
         self._listen()
         end = End(
             code=code,
@@ -296,6 +303,7 @@ class Attempt:
                 self._metrics.add(facts, now)
 
     def _hear(self, line: str) -> None:
+        self._life.hear(line)
         facts = self._printed.facts(line) if self._printed else {}
         if facts:
             self._seen.put(facts)
@@ -317,12 +325,12 @@ class Attempt:
         if facts is not None:
             self._say(self._signal("progress", **facts))
 
-    def _signs_of_life(self, program: Program) -> tuple[int, int, int]:
-        """What a program that goes on changes: its log, its reports and, where it never reports, its processor time.
-
-        One that reports shows by its reports that it goes on; one that hangs may well keep a processor busy."""
-        busy = 0 if self._progress.reports else program.processor_time()
-        return self._log.size, self._progress.length, busy
+    def _signs_of_life(self, program: Program) -> Hashable:
+        """Those of this host's program and, where the chief reports nothing itself, of its peers': it may wait for what
+        they compute."""
+        own = self._life.signs(program)
+        asks = self._assignment.is_chief and self._peers.are_there and not self._progress.reports
+        return (own, self._peers.signs(time.monotonic())) if asks else own
 
     @contextmanager
     def _heartbeat(self) -> Iterator[None]:

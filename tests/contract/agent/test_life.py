@@ -1,0 +1,114 @@
+"""Whether a program still goes on: by its work and its peers', not by what it repeats while it waits."""
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from tests.contract.agent.host import INSTANCE, Yard
+from training.host.agent import life
+from training.host.program import silence
+
+POLLS = """
+import time
+while True:
+    print(time.strftime("%Y-%m-%d %H:%M:%S"), "CreateSession still waiting for response", flush=True)
+    time.sleep(0.1)
+"""
+COMPUTES = """
+import time
+until = time.monotonic() + 7
+while time.monotonic() < until:
+    sum(range(10000))
+"""
+WRITES = """
+import pathlib, time
+for number in range(14):
+    pathlib.Path("part-%d" % number).write_text("x")
+    time.sleep(0.5)
+"""
+WAITS_FOR_PEERS = "import time; time.sleep(7)"
+GANG = [
+    {"instance": INSTANCE, "role": "chief", "index": 0, "address": "10.0.1.5"},
+    {"instance": "i-worker", "role": "worker", "index": 0, "address": "10.0.1.6"},
+    {"instance": "i-ps", "role": "ps", "index": 0, "address": "10.0.1.7"},
+]
+
+
+@pytest.fixture(autouse=True)
+def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(silence, "LOOK_SECONDS", 0.5)
+    monkeypatch.setattr(silence, "SILENT_SECONDS", 3.0)
+
+
+def started(yard: Yard, program: str, **changes: object) -> None:
+    yard.prepare(program)
+    yard.start_agent()
+    yard.hear("ready")
+    yard.order("start", 1, **changes)
+
+
+def test_a_program_that_repeats_itself_while_it_waits_hangs(yard: Yard) -> None:
+    started(yard, POLLS)
+    assert yard.hear("stopped")["why"] == "hangs"
+    assert "the program has shown no work: no progress, no new line or file" in yard.log()
+
+
+@pytest.mark.parametrize("program", [COMPUTES, WRITES], ids=["computes", "writes"])
+def test_a_program_that_computes_or_writes_in_silence_does_not(yard: Yard, program: str) -> None:
+    started(yard, program)
+    yard.hear("finished")
+
+
+@contextmanager
+def again_and_again(act: Callable[[], None]) -> Iterator[None]:
+    ended = threading.Event()
+
+    def go_on() -> None:
+        while not ended.wait(0.5):
+            act()
+
+    thread = threading.Thread(target=go_on, daemon=True)
+    thread.start()
+    yield
+    ended.set()
+    thread.join()
+
+
+@pytest.mark.parametrize("works", [True, False], ids=["they work", "nobody works"])
+def test_a_chief_waits_for_what_the_others_compute_as_long_as_they_say_that_they_work(
+    yard: Yard, works: bool
+) -> None:
+    def say() -> None:
+        at = f"{time.time()}" if works else "once"
+        key = f"runs/{yard.run}/attempts/1/working/AROAHOST:i-worker.json"
+        yard.put(key, json.dumps({"at": at, "ended": None}))
+
+    with again_and_again(say):
+        started(yard, WAITS_FOR_PEERS, strategy="parameter_server", hosts=GANG)
+        if works:
+            yard.hear("finished")
+        else:
+            assert yard.hear("stopped")["why"] == "hangs"
+
+
+def test_a_worker_says_that_its_program_works_and_how_it_ended(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(life, "SAY_SECONDS", 1.0)
+    key = f"runs/{yard.run}/attempts/1/working/AROAHOST:{INSTANCE}.json"
+    others = [{**GANG[0], "instance": "i-chief"}, {**GANG[1], "instance": INSTANCE}, GANG[2]]
+    started(yard, COMPUTES, strategy="parameter_server", hosts=others)
+    said = set()
+    for _ in range(300):
+        found = yard.keys(key) and json.loads(yard.read(key))
+        if found:
+            said.add(found["at"])
+            if found["ended"] is not None:
+                break
+        time.sleep(0.1)
+    assert found["ended"] == 0
+    assert len(said) >= 4
