@@ -13,8 +13,8 @@ class Work:
 
     A program that is `silent` neither reports nor prints; one that is `deaf` does not hear SIGTERM; one that `hoards`
     saves nothing; of one that `delegates` the chief waits for what the others compute. At `error_at` it ends with
-    `exit_code` everywhere, or on `error_on` (`worker-1`) alone; at `hang_at` it stands still everywhere. `lacks` names a
-    result that it does not leave."""
+    `exit_code` everywhere, or on `error_on` (`worker-1`) alone; at `hang_at` it stands still everywhere. `lacks` names
+    a result that it does not leave."""
 
     steps: int = 40
     step_seconds: float = 1.0

@@ -5,10 +5,12 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
 from tests.contract.agent.host import INSTANCE, Yard
+from tests.contract.conftest import eventually
 from training.host.agent import life
 from training.host.program import silence
 
@@ -44,7 +46,7 @@ def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(silence, "SILENT_SECONDS", 3.0)
 
 
-def started(yard: Yard, program: str, **changes: object) -> None:
+def started(yard: Yard, program: str, **changes: Any) -> None:
     yard.prepare(program)
     yard.start_agent()
     yard.hear("ready")
@@ -102,13 +104,13 @@ def test_a_worker_says_that_its_program_works_and_how_it_ended(
     key = f"runs/{yard.run}/attempts/1/working/AROAHOST:{INSTANCE}.json"
     others = [{**GANG[0], "instance": "i-chief"}, {**GANG[1], "instance": INSTANCE}, GANG[2]]
     started(yard, COMPUTES, strategy="parameter_server", hosts=others)
-    said = set()
-    for _ in range(300):
-        found = yard.keys(key) and json.loads(yard.read(key))
-        if found:
-            said.add(found["at"])
-            if found["ended"] is not None:
-                break
-        time.sleep(0.1)
-    assert found["ended"] == 0
+    said: dict[str, int | None] = {}
+
+    def has_ended() -> bool:
+        if yard.keys(key):
+            found = json.loads(yard.read(key))
+            said[found["at"]] = found["ended"]
+        return 0 in said.values()
+
+    eventually(has_ended, 30)
     assert len(said) >= 4

@@ -58,6 +58,28 @@ def test_a_script_keeps_its_folder_over_an_interruption_it_knows_nothing_of(yard
     assert [older["step"] for older in yard.latest["before"]] == [3]
 
 
+LEAVES_A_HALF = """
+import os, pathlib, time
+
+folder = pathlib.Path(os.environ["TRAINYARD_CHECKPOINTS"], "ckpt-1_temp")
+folder.mkdir()
+(folder / "part-00000-of-00002.index").write_text("names")
+(folder / "part-00000-of-00002.data-00000-of-00001").write_text("weights")
+(folder.parent / "ckpt-2.data-00000-of-00001").write_text("weights")
+time.sleep(4)
+raise ValueError("ckpt-1_temp/part-00001-of-00002.index is not there")
+"""
+
+
+def test_half_a_checkpoint_is_taken_for_none(yard: Yard) -> None:
+    yard.prepare(LEAVES_A_HALF)
+    yard.start_agent()
+    yard.hear("ready")
+    yard.order("start", 1)
+    assert yard.hear("failed")["kind"] == "program"
+    assert not yard.keys(f"runs/{yard.run}/checkpoints/")
+
+
 SAYS_GOODBYE = """
 import os, pathlib, signal, sys, time
 

@@ -57,7 +57,9 @@ def test_a_real_share_of_a_processor_is_work_and_polling_is_none(used: list[floa
     assert effort.looks == works
 
 
-WAITS = "I tensorflow/core/master.cc:260] CreateSession still waiting for response from worker: /job:ps/replica:0"
+WAITS = (
+    "I tensorflow/core/master.cc:260] CreateSession still waiting for response from worker: /job:ps/replica:0"
+)
 SAYS = [
     # sentence, what it prints, how many of the lines are new
     ("steps", ["step 1", "step 2", "step 3"], 3),

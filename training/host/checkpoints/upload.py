@@ -134,8 +134,8 @@ class CheckpointUpload:
         if not self._noted:
             self.note(
                 f"the checkpoint {name} is not taken: its files are not on the chief's disk, so a restart would begin "
-                "anew. A sharded saver writes on the parameter servers' disks; make a saver on the worker's device "
-                "(docs/programs.md)"
+                "anew. TensorFlow 1's sharded saver writes on the parameter servers' disks; make a saver on the "
+                "worker's device (docs/programs.md)"
             )
             self._noted = True
 

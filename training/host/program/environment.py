@@ -59,7 +59,9 @@ def environment(
         "TRAINYARD_MODEL": str(places.model),
         "TRAINYARD_METRICS": str(places.metrics),
         "TRAINYARD_PROGRESS": str(places.progress(cluster.attempt)),
-        "PYTHONPATH": os.pathsep.join(search_path(places, source=cluster.job["program"].get("source"))),
+        "PYTHONPATH": os.pathsep.join(
+            [str(places.startup), *search_path(places, source=cluster.job["program"].get("source"))]
+        ),
         "AWS_REGION": region,
         "AWS_DEFAULT_REGION": region,
         **credentials.environment(places),
