@@ -216,8 +216,9 @@ class IntentUpdate(TypedDict, total=False):
 class AttemptRow:
     """One attempt. `error` and `cause` are what its token was, or will be, answered with. `resumed` is what its program
     found when it restored (`step`, `verified`, ...), None when it said nothing of that; `reported` the last step that
-    its chief has reported, `checkpointed` that of its last whole checkpoint. `capped` is when its gang was asked to
-    leave because the run's hours or dollars are used up, `asked_to_stop` because somebody has stopped the run."""
+    its chief has reported, `checkpointed` that of its last whole checkpoint where the program tells steps, `saved` when
+    that was whole. `capped` is when its gang was asked to leave because the run's hours or dollars are used up,
+    `asked_to_stop` because somebody has stopped the run."""
 
     attempt: int
     offer: Mapping[str, Any]
@@ -235,6 +236,7 @@ class AttemptRow:
     resumed: Mapping[str, Any] | None = None
     reported: int | None = None
     checkpointed: int | None = None
+    saved: datetime | None = None
     asked: datetime | None = None
     asked_to_stop: datetime | None = None
     capped: datetime | None = None
@@ -276,6 +278,7 @@ class AttemptUpdate(TypedDict, total=False):
     resumed: Mapping[str, Any] | None
     reported: int
     checkpointed: int
+    saved: datetime
     asked: datetime
     asked_to_stop: datetime
     capped: datetime
@@ -557,8 +560,7 @@ def interruption(records: Records, attempt: int, step: int | None) -> Trouble:
         if final:
             reason = f"{reason}. It hung twice in a row, before its first step and its first checkpoint"
     elif going:
-        saved = records.attempts[attempt].checkpointed
-        what = "it has reported no checkpoint" if saved is None else f"its last checkpoint is of step {saved}"
+        what = _saved_before_it_left(records, attempt)
         reason = f"the gang has left because hosts are going away: {', '.join(going)}; {what}"
     elif killed:
         reason = f"the program was killed on {killed}, and the others left to be started again; all hosts are there"
@@ -591,7 +593,30 @@ def _hung(records: Records, attempt: int) -> bool:
 
 def _has_come_anywhere(records: Records) -> bool:
     """Whether any attempt has told of a step or a checkpoint, or began from one."""
-    return any(row.reached or row.from_step for row in records.attempts.values())
+    return any(row.reached or row.from_step or row.saved for row in records.attempts.values())
+
+
+def _saved_before_it_left(records: Records, attempt: int) -> str:
+    left = [
+        host.stopped_at for host in records.members(attempt) if host.stopped >= attempt and host.stopped_at
+    ]
+    return last_save(records, max(left, default=None))
+
+
+def last_save(records: Records, until: datetime | None) -> str:
+    """How much of the work is in the bucket, in words: how old the run's last checkpoint was at that time (None: nobody
+    knows when), and its step where the program tells steps."""
+    saves = [row for row in records.attempts.values() if row.saved]
+    if not saves:
+        return "nothing has been saved"
+    last = max(saves, key=lambda row: row.saved or row.launched)
+    age = max(0.0, (until - last.saved).total_seconds()) if until and last.saved else None
+    old = "is in the bucket" if age is None else f"was {_span(age)} old"
+    return f"its last save{'' if last.checkpointed is None else f', of step {last.checkpointed:,},'} {old}"
+
+
+def _span(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
 
 
 def _trained(records: Records, attempt: int) -> bool:

@@ -141,10 +141,10 @@ def _how_far(signal: FromHost) -> AttemptUpdate:
 
 def _checkpointed(context: SignalContext, signal: FromHost, now: datetime) -> str:
     entry = _entry(context, signal, "checkpointed", now, step=signal.step, key=signal.key)
-    writes = [event_row(context.run, entry)]
+    saved: AttemptUpdate = {"saved": signal.at or now}
     if signal.step is not None:
-        writes.append(attempt_row(context.run, context.attempt, {"checkpointed": signal.step}))
-    return _alive(context, writes)
+        saved["checkpointed"] = signal.step
+    return _alive(context, [event_row(context.run, entry), attempt_row(context.run, context.attempt, saved)])
 
 
 def _alive(context: SignalContext, writes: list[Write]) -> str:

@@ -418,10 +418,15 @@ def test_an_interruption_names_the_hosts_that_go() -> None:
 
 
 @pytest.mark.parametrize(
-    ("saved", "words"), [({}, "it has reported no checkpoint"), ({"checkpointed": 30}, "is of step 30")]
+    ("saved", "words"),
+    [
+        ({}, "; nothing has been saved"),
+        ({"saved": AT, "checkpointed": 30}, "its last save, of step 30, was 34 s old"),
+        ({"saved": AT}, "its last save was 34 s old"),
+    ],
 )
 def test_an_interruption_claims_no_checkpoint_that_nobody_made(saved: dict[str, Any], words: str) -> None:
-    hosts = {"i-a": host(stopped=1, why="interrupted")}
+    hosts = {"i-a": host(stopped=1, why="interrupted", stopped_at=wire.stamp(after(34)))}
     row = {"sk": "attempt#0001", "offer": {}, "hosts": ["i-a"], "launched": AT, **saved}
     assert words in records.interruption(ledger(row, hosts=hosts), 1, 40).reason
 
@@ -595,16 +600,18 @@ USED_UP = [
 )
 def test_which_cap_is_reached_is_said_in_figures(hosts: int, hours: float, said: str | None) -> None:
     gang = {f"i-{n}": host() for n in range(hosts)}
-    found = deadlines.used_up(ledger(hosts=gang), 1, after(hours * 3600), step=1840)
+    row = {"sk": "attempt#0001", "offer": {}, "hosts": sorted(gang), "launched": AT, "saved": AT}
+    found = deadlines.used_up(ledger(row, hosts=gang), 1, after(hours * 3600), step=1840)
     assert found is None if said is None else said in (found or "")
-    assert found is None or "resume with checkpoints.resume: digits-1" in found
+    assert found is None or "min old; resume with checkpoints.resume: digits-1" in found
 
 
-def test_a_run_at_its_cap_that_has_made_no_step_has_nothing_to_resume() -> None:
-    found = deadlines.used_up(ledger(hosts={"i-a": host()}), 1, after(2 * 3600), step=None)
+@pytest.mark.parametrize("step", [None, 1840])
+def test_a_run_at_its_cap_that_has_saved_nothing_has_nothing_to_resume(step: int | None) -> None:
+    found = deadlines.used_up(ledger(hosts={"i-a": host()}), 1, after(2 * 3600), step=step)
     assert found is not None
-    assert "before its first step" in found
-    assert found.endswith("; start it again with a higher cap")
+    assert ("after step 1,840" in found) is (step is not None)
+    assert found.endswith("; nothing has been saved; start it again with a higher cap")
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,11 @@ from training.host import orders
 from training.host.account import NOBODY_ELSE, Account
 from training.host.agent.life import Life, Peers, has_gpus
 from training.host.agent.notice import Leaving, leave_for_trouble, leave_since_it_hangs, order_to_leave
+from training.host.agent.parting import Parting
 from training.host.agent.uploads import Uploads, uploads_of
 from training.host.agent.watchdog import Watchdog
 from training.host.bucket import Bucket
+from training.host.checkpoints import in_bucket
 from training.host.checkpoints.in_bucket import Manifest
 from training.host.checkpoints.restore import restore
 from training.host.checkpoints.upload import CheckpointUpload, LastCheckpoint
@@ -164,25 +166,46 @@ class Attempt:
         self._checkpoints.runs = program.runs
         uploads.start()
         killed_before = killed_for_memory()
-        leaving, killed = None, False
+        parting: Parting | None = None
         while (code := program.exit_code()) is None:
             self._listen()
             self._report()
-            if leaving is None:
-                leaving = self._reason_to_leave(uploads) or self._hang(program)
-                if leaving:
-                    self._log.note(f"{ending.ASKING}: {leaving.why}")
-                    program.ask_to_leave()
-            elif not killed and datetime.now(UTC) >= leaving.kill_at:
-                self._log.note("the program did not leave in time and is killed")
-                program.kill()
-                killed = True
+            if parting is None and (leaving := self._reason_to_leave(uploads) or self._hang(program)):
+                parting = self._parting(program, leaving)
+            if parting:
+                parting.turn(datetime.now(UTC))
             time.sleep(TICK_SECONDS)
         program.kill()  # whatever it left behind in its group, and anywhere else
         self._account.end_all()
         with self._heartbeat():
             starved = killed_before is None or killed_for_memory() != killed_before
-            return self._conclude(code, leaving, uploads, killed=killed, starved=starved)
+            return self._conclude(code, parting, uploads, starved=starved)
+
+    def _parting(self, program: Program, leaving: Leaving) -> Parting:
+        return Parting(
+            program,
+            leaving,
+            saves=self._run_has_saved(),
+            saved=lambda: self._checkpoints.last,
+            chief_has_left=self._chief_has_left,
+            note=self._log.note,
+        )
+
+    def _run_has_saved(self) -> bool:
+        """Of other hosts than the chief's the bucket knows. Whoever cannot ask it waits for nothing."""
+        if self._assignment.is_chief:
+            return self._checkpoints.last.step >= 0
+        try:
+            return in_bucket.catalogue_of(self._bucket, self._cluster.run) is not None
+        except HostTrouble as trouble:
+            self._log.note(f"whether the run has saved is unknown: {trouble.reason}")
+            return False
+
+    def _chief_has_left(self) -> bool:
+        if self._assignment.is_chief:
+            return False
+        state = self._peers.state_of(self._cluster.chief)
+        return state is not None and state.ended is not None
 
     def _fetch_secrets(self) -> dict[str, str]:
         return secrets.fetch(self._secrets, yard=self._identity.tags["trainyard:yard"], client=self._ssm)
@@ -241,9 +264,8 @@ class Attempt:
             now=datetime.now(UTC),
         )
 
-    def _conclude(
-        self, code: int, leaving: Leaving | None, uploads: Uploads, *, killed: bool, starved: bool
-    ) -> Outcome:
+    def _conclude(self, code: int, parting: Parting | None, uploads: Uploads, *, starved: bool) -> Outcome:
+        leaving = parting.leaving if parting else None
         room = self._disk.room()
         if room.is_full:
             self._disk.release()
@@ -254,7 +276,7 @@ class Attempt:
             code=code,
             tail=self._log.tail,
             asked=leaving.why if leaving else None,
-            killed=killed,
+            killed=bool(parting and parting.killed),
             gang=len(self._cluster.assignments),
             serves=self._cluster.serves(self._assignment),
             room=room,
@@ -349,7 +371,8 @@ class Attempt:
                 beat.end()
 
     def _checkpointed(self, last: LastCheckpoint, manifest: Manifest) -> None:
-        self._say(self._signal("checkpointed", step=manifest.step, key=manifest.key))
+        step = manifest.step if last.tells_step else self._progress.step
+        self._say(self._signal("checkpointed", step=step, key=manifest.key))
         self._note_checkpoint(last)
 
     def _missing(self) -> tuple[str, ...]:
@@ -368,9 +391,10 @@ class Attempt:
         return for_signal(document or self._progress.known)
 
     def _step(self) -> int | None:
-        """The last step this host knows of: what is saved, else what was reported."""
-        known = [step for step in (self._checkpoints.last.step, self._progress.step) if step is not None]
-        return max((step for step in known if step >= 0), default=None)
+        """The last step this host knows of: what is saved, where that tells, else what was reported."""
+        last = self._checkpoints.last
+        known = [last.step if last.tells_step else None, self._progress.step]
+        return max((step for step in known if step is not None), default=None)
 
     def _signal(self, word: str, **facts: object) -> Signal:
         return Signal(word, self._cluster.attempt, facts)

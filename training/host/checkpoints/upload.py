@@ -26,6 +26,11 @@ class LastCheckpoint:
     step: int = -1
     folder: str = ""
 
+    @property
+    def tells_step(self) -> bool:
+        """Whether `step` is how far the program was: what others call their checkpoints is mostly a count of these."""
+        return self.step >= 0 and not self.folder
+
 
 @dataclass(slots=True)
 class CheckpointUpload:
