@@ -252,6 +252,60 @@ def test_an_error_that_nobody_knows_gets_no_advice() -> None:
     assert why(End(code=1, tail=TRACEBACK)).endswith("ValueError: the labels are strings")
 
 
+OP_ERRORS = [
+    # sentence, what TensorFlow printed, the reason
+    (
+        "of a graph",
+        """tensorflow.python.framework.errors_impl.InvalidArgumentError: Graph execution error:
+
+Detected at node sequential_1/embedding_1/GatherV2 defined at (most recent call last):
+  File "/x/train.py", line 15, in <module>
+
+  File "/x/keras/src/backend/tensorflow/numpy.py", line 3095, in take
+
+indices[0,0] = 20 is not in [0, 10)
+\t [[{{node sequential_1/embedding_1/GatherV2}}]] [Op:__inference_multi_step_on_iterator_941]
+[trainyard] the program ended with exit code 1
+""",
+        "InvalidArgumentError: Graph execution error: indices[0,0] = 20 is not in [0, 10)",
+    ),
+    (
+        "of several hosts",
+        """tensorflow.python.framework.errors_impl.InvalidArgumentError: Graph execution error:
+
+2 root error(s) found.
+  (0) INVALID_ARGUMENT:  indices = 5 is not in [0, 2)
+\t [[{{node GatherV2}}]]
+  (1) CANCELLED:  Function was cancelled before it was started
+0 successful operations.
+""",
+        "InvalidArgumentError: Graph execution error: indices = 5 is not in [0, 2)",
+    ),
+    (
+        "in one line",
+        "tensorflow.python.framework.errors_impl.NotFoundError: ckpt-1_temp/part-0; No such file [Op:SaveV2]\n",
+        "NotFoundError: ckpt-1_temp/part-0; No such file [Op:SaveV2]",
+    ),
+    (
+        "of a layer",
+        "ValueError: Exception encountered when calling Dense.call().\n\nNo variables\n",
+        "Dense.call(): No variables",
+    ),
+    (
+        "with nothing below",
+        "InvalidArgumentError: Graph execution error:\n",
+        "InvalidArgumentError: Graph execution error:",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"), [row[1:] for row in OP_ERRORS], ids=[row[0] for row in OP_ERRORS]
+)
+def test_the_reason_of_an_operation_is_the_line_before_its_node(said: str, reason: str) -> None:
+    assert last_exception(f"step 1\nTraceback (most recent call last):\n{said}").endswith(reason)
+
+
 def test_the_last_exception_wins() -> None:
     assert last_exception(TRACEBACK + "mypackage.errors.BadConfigError: no\nafterwards") == (
         "mypackage.errors.BadConfigError: no"

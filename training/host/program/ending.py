@@ -27,6 +27,13 @@ PEER_ERRORS = re.compile(
 LAST_EXCEPTION = re.compile(
     r"^([A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit|Iteration)\b.*)$", re.MULTILINE
 )
+NAMES_NODE = re.compile(r"^[ \t]*\[\[\{\{node ", re.MULTILINE)
+"""TensorFlow names the operation that failed, after what it has to say of it."""
+PLACE = re.compile(r"File \"|Detected at node|node |Stack trace|\d+ (successful|root|derived) |<stack traces")
+"""Lines between an exception and its reason."""
+ROOT_ERROR = re.compile(r"^\(\d+\) [A-Z_]+: +")
+SAYS_NOTHING = re.compile(r"(Graph execution error|Exception encountered when calling .*)[:.]*\s*$|:\s*$")
+"""How an exception's line ends that tells no reason: it stands below."""
 AGENTS_OWN = "[trainyard] "
 """How the agent's own lines in the program's log begin."""
 ASKING = "asking the program to leave"
@@ -163,9 +170,23 @@ def ended(code: int, exception: str, line: str) -> str:
 
 
 def last_exception(tail: str) -> str:
-    """The last line that names an exception, shortened; empty when there is none."""
-    found = LAST_EXCEPTION.findall(tail)
-    return found[-1].strip()[:REASON_CHARACTERS] if found else ""
+    """The last line that names an exception, shortened, with the reason from below where it tells none itself; empty
+    when there is none."""
+    found = list(LAST_EXCEPTION.finditer(tail))
+    if not found:
+        return ""
+    line = found[-1][1].strip()
+    below = said_below(tail[found[-1].end() :]) if SAYS_NOTHING.search(line) else ""
+    return (f"{line.rstrip(':. ')}: {below}" if below else line)[:REASON_CHARACTERS]
+
+
+def said_below(text: str) -> str:
+    """What TensorFlow says of an operation that failed: the lines before that which names its node, else the first line
+    that is no place in a file."""
+    node = NAMES_NODE.search(text)
+    lines = [line.strip() for line in text[: node.start() if node else None].splitlines()]
+    told = [line for line in lines if line and not PLACE.match(line) and not line.startswith(AGENTS_OWN)]
+    return ROOT_ERROR.sub("", told[-1] if node else told[0]) if told else ""
 
 
 def since_last_exception(tail: str) -> str:
