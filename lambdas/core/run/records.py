@@ -376,9 +376,14 @@ class Records:
 
     def assigned(self, attempt: int) -> tuple[tuple[Role, HostRow], ...]:
         """The hosts of that attempt with their roles, the chief first."""
+        return tuple(
+            (assignment.role, self.hosts[assignment.instance]) for assignment in self.assignments(attempt)
+        )
+
+    def assignments(self, attempt: int) -> tuple[gang.Assignment, ...]:
+        """The same with their numbers."""
         assert self.run.job is not None, "only a job's hosts have roles"
-        taken = gang.assignments(self.run.job, self.members(attempt))
-        return tuple((assignment.role, self.hosts[assignment.instance]) for assignment in taken)
+        return tuple(gang.assignments(self.run.job, self.members(attempt)))
 
     def chief(self, attempt: int) -> HostRow | None:
         """The host that speaks for that attempt and saves; None before the attempt is launched."""

@@ -392,6 +392,8 @@ class Attempt:
             trouble = leaving.trouble
         if trouble and not isinstance(ended, Failed):
             ended = Failed(trouble.kind, trouble.reason, code, trouble.final)
+        if isinstance(ended, Failed) and ending.waits_for_the_chief(ended, is_chief=self.assignment.is_chief):
+            yield ending.CHIEF_FIRST_SECONDS
         self.outcome = self._outcome(ended, metrics, tail)
 
     def _finish_upload(self) -> Generator[float | Nap, None, HostTrouble | None]:

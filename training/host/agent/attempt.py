@@ -307,6 +307,8 @@ class Attempt:
                 facts = {"step": self._step(), "why": why, **self._progress.restored}
                 return Outcome(ended, self._signal("stopped", **facts))
             case Failed():
+                if ending.waits_for_the_chief(ended, is_chief=self._assignment.is_chief):
+                    time.sleep(ending.CHIEF_FIRST_SECONDS)
                 tail = ending.last_lines(end.tail.encode())
                 said = signals.failed(self._cluster.attempt, ended, tail, restored=self._progress.restored)
                 return Outcome(ended, said)

@@ -17,7 +17,6 @@ SHUTDOWN_GRACE = timedelta(seconds=60)
 LEASE_GRACE = timedelta(seconds=45)
 TERM_BEFORE_KILL = timedelta(seconds=5)
 """What is left of the grace for SIGTERM, where it was held."""
-HANGS = "hangs"
 IN_WORDS = {
     "interrupted": "interrupted, this host goes away",
     "asked": "asked, this attempt is over",
@@ -71,14 +70,14 @@ def is_held(
     since its last save is lost; one that `saves` now and then may do so once more in the time that there is. So the
     chief's goes on until a checkpoint of it is taken, the others' until the chief has left, and all until shortly
     before the end of the grace."""
-    if hears or not saves or leaving.why == HANGS or leaving.trouble:
+    if hears or not saves or leaving.why == "hangs" or leaving.trouble:
         return False
     return not (has_saved_since or chief_has_left) and now < leaving.kill_at - TERM_BEFORE_KILL
 
 
 def leave_since_it_hangs(now: datetime) -> Leaving:
     """The program shows no sign of life; one that can still hear it may save."""
-    return Leaving(HANGS, now + GRACE)
+    return Leaving("hangs", now + GRACE)
 
 
 def leave_for_trouble(trouble: HostTrouble, now: datetime) -> Leaving:

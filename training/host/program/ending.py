@@ -43,6 +43,9 @@ INTERRUPTS = re.compile(
 )
 """The exceptions by which programs leave when they are told to."""
 REASON_CHARACTERS = 400
+CHIEF_FIRST_SECONDS = 5.0
+"""How long another host than the chief's waits with a failure of its program that nobody knows advice about: the first
+word ends the attempt, and where all failed the chief's is to be heard."""
 LEAVE_IT_IN = {
     "model": "the folder that TRAINYARD_MODEL names",
     "metrics": "the file that TRAINYARD_METRICS names",
@@ -70,6 +73,8 @@ class Failed:
     reason: str
     exit_code: int | None
     final: bool = False
+    advised: bool = False
+    """What to do about the program's error is known, and part of the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,6 +127,11 @@ class End:
         return by_itself or self.code in (0, RESTART, PREEMPTED)
 
 
+def waits_for_the_chief(ended: Failed, *, is_chief: bool) -> bool:
+    """Whether others than this host may know more of what went wrong."""
+    return ended.kind == "program" and not (is_chief or ended.advised)
+
+
 def decide(end: End) -> Finished | Stopped | Failed:
     if end.code == 0 and not end.missing:
         return Finished()
@@ -137,7 +147,8 @@ def decide(end: End) -> Finished | Stopped | Failed:
         return Stopped(end.asked or "peer")
     if end.gang > 1 and end.code == PREEMPTED and PREEMPTION_NEWS.search(end.tail):
         return Stopped("peer")
-    return Failed("program", why(end), end.code)
+    advised = advice_on(since_last_exception(end.tail)) is not None
+    return Failed("program", why(end), end.code, advised=advised)
 
 
 def nothing_left(missing: tuple[str, ...]) -> str:

@@ -97,6 +97,7 @@ def failed(attempt: int, ended: Failed, tail: str, *, restored: Mapping[str, Any
             "tail": tail,
             "exit_code": ended.exit_code,
             "final": ended.final,
+            "advised": ended.advised,
             **(restored or {}),
         },
     )
