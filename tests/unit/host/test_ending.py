@@ -239,7 +239,16 @@ def test_a_full_disk_is_the_reason_even_when_the_program_could_not_say_so(code: 
             "smaller batch",
         ),
         ("OSError: [Errno 98] Address already in use", "another server has the port"),
-        ("Exception: URL fetch failure on https://x/mnist.npz: None -- timed out", "put it into the bucket"),
+        (
+            "Exception: URL fetch failure on https://x/words.txt: None -- timed out",
+            "the program loads https://x/words.txt from the internet, which this host does not reach: put it into",
+        ),
+        (
+            "Exception: URL fetch failure on https://storage.googleapis.com/tensorflow/tf-keras-datasets/mnist.npz: "
+            "None -- [Errno -3] Temporary failure in name resolution",
+            "mnist.npz is one of Keras's datasets: put it into the bucket as datasets/mnist.npz below a folder that",
+        ),
+        ("urllib.error.URLError: <urlopen error timed out>", "the program loads something from the internet"),
         ("SyntaxError: Missing parentheses in call to 'print'. Did you mean print(...)?", "Python 2"),
         ("FileNotFoundError: [Errno 2] No such file or directory: 'train.csv'", "${data.NAME}"),
     ],

@@ -22,6 +22,7 @@ from training.host.checkpoints.in_bucket import Manifest
 from training.host.checkpoints.restore import restore
 from training.host.checkpoints.upload import CheckpointUpload, LastCheckpoint
 from training.host.cluster import Assignment, Cluster
+from training.host.data import keras_home
 from training.host.data.fetch import fetch_shares
 from training.host.disk import Disk, fresh
 from training.host.errors import HostTrouble
@@ -227,6 +228,7 @@ class Attempt:
                 given_up=lambda: bool(self._order_to_leave()),
             )
             self._places.results.mkdir(exist_ok=True)
+            keras_home.link(self._places)
         if self._assignment.is_chief:
             self._metrics.begin(up_to=restored.checkpoint.step)
         what = f"restore the checkpoint of step {restored.checkpoint.step}" if asked else "a fresh start"
