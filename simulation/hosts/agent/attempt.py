@@ -17,8 +17,8 @@ from simulation.hosts.flow import Flow, Nap, Steps
 from simulation.hosts.gang import Phase, Program
 from simulation.hosts.machine import Machine
 from simulation.world.world import BEGINNING
-from training.host.agent.attempt import Outcome
-from training.host.agent.life import SAY_SECONDS, Peers
+from training.host.agent.attempt import WORKERS_LOOK_SECONDS, Outcome
+from training.host.agent.life import SAY_SECONDS, Peers, StillTraining
 from training.host.agent.notice import Leaving, leave_for_trouble, leave_since_it_hangs, order_to_leave
 from training.host.bucket import Bucket
 from training.host.checkpoints import in_bucket
@@ -373,8 +373,12 @@ class Attempt:
             serves=self.cluster.serves(self.assignment),
             room=self._room(),
         )
+        if code == 0 and not leaving:
+            yield from self._wait_for_workers()
         trouble = yield from self._finish_upload()
         ended = ending.decide(replace(end, missing=self._missing(program)))
+        if isinstance(ended, Failed | Stopped) and not leaving and self._chief_has_finished():
+            ended = Finished()
         metrics: dict[str, Any] = {}
         try:
             if isinstance(ended, Finished) and self.assignment.is_chief:
@@ -395,6 +399,19 @@ class Attempt:
         if isinstance(ended, Failed) and ending.waits_for_the_chief(ended, is_chief=self.assignment.is_chief):
             yield ending.CHIEF_FIRST_SECONDS
         self.outcome = self._outcome(ended, metrics, tail)
+
+    def _wait_for_workers(self) -> Steps:
+        others, still = self.cluster.trains_beside(self.assignment), StillTraining(self._seconds())
+        while others and still.among(self._peers.states_of(others), self._seconds()):
+            if self._reason_to_leave():
+                return
+            yield WORKERS_LOOK_SECONDS
+
+    def _chief_has_finished(self) -> bool:
+        if not (self.cluster.serves(self.assignment) and self.cluster.chief_trains):
+            return False
+        state = self._peers.state_of(self.cluster.chief)
+        return state is not None and state.finished
 
     def _finish_upload(self) -> Generator[float | Nap, None, HostTrouble | None]:
         """What keeps the last checkpoint from its place, if anything does."""

@@ -46,8 +46,8 @@ def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(silence, "SILENT_SECONDS", 3.0)
 
 
-def started(yard: Yard, program: str, **changes: Any) -> None:
-    yard.prepare(program)
+def started(yard: Yard, program: str, *, job: dict[str, Any] | None = None, **changes: Any) -> None:
+    yard.prepare(program, **(job or {}))
     yard.start_agent()
     yard.hear("ready")
     yard.order("start", 1, **changes)
@@ -114,3 +114,46 @@ def test_a_worker_says_that_its_program_works_and_how_it_ended(
 
     eventually(has_ended, 30)
     assert len(said) >= 4
+
+
+CHIEF_IS_WORKER = {
+    "cluster": {
+        "strategy": "parameter_server",
+        "workers": 2,
+        "parameter_servers": 1,
+        "evaluator": False,
+        "chief": "worker",
+    }
+}
+
+
+@pytest.mark.parametrize("how", ["ends", "falls silent"])
+def test_the_chief_waits_for_other_workers_that_still_train(
+    how: str, yard: Yard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(life, "IDLE_SECONDS", 4.0)
+    began = time.monotonic()
+
+    def say() -> None:
+        seconds = time.monotonic() - began
+        ended = 0 if how == "ends" and seconds > 20 else None
+        at = "once" if how == "falls silent" and seconds > 10 else f"{seconds}"
+        key = f"runs/{yard.run}/attempts/1/working/AROAHOST:i-worker.json"
+        yard.put(key, json.dumps({"at": at, "ended": ended}))
+
+    with again_and_again(say):
+        started(yard, "print('done')", job=CHIEF_IS_WORKER, strategy="parameter_server", hosts=GANG)
+        yard.hear("finished")
+    assert "the chief has finished; waiting for those that still train: i-worker" in yard.log()
+    assert how != "ends" or time.monotonic() - began > 20
+
+
+def test_a_worker_that_fails_when_the_chief_has_finished_is_no_news(yard: Yard) -> None:
+    others = [{**GANG[0], "instance": "i-chief"}, {**GANG[1], "instance": INSTANCE}, GANG[2]]
+    key = f"runs/{yard.run}/attempts/1/working/AROAHOST:i-chief.json"
+    yard.put(key, json.dumps({"at": "now", "ended": 0}))
+    program = "raise ValueError('the chief does not answer')"
+    started(yard, program, job=CHIEF_IS_WORKER, strategy="parameter_server", hosts=others)
+    yard.hear("ready", attempt=2)
+    assert not {"failed", "stopped"} & {event["detail-type"] for event in yard.heard}
+    assert "the chief has finished, so that this program did not is no news" in yard.log(name="worker-0")

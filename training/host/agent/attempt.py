@@ -11,7 +11,7 @@ from typing import Any
 
 from training.host import orders
 from training.host.account import NOBODY_ELSE, Account
-from training.host.agent.life import Life, Peers, has_gpus
+from training.host.agent.life import Life, Peers, StillTraining, has_gpus
 from training.host.agent.notice import Leaving, leave_for_trouble, leave_since_it_hangs, order_to_leave
 from training.host.agent.parting import Parting
 from training.host.agent.uploads import Uploads, uploads_of
@@ -43,6 +43,7 @@ from training.host.reporting.results import FolderUpload
 from training.host.reporting.signals import Signal
 
 TICK_SECONDS = 0.2
+WORKERS_LOOK_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,10 +285,15 @@ class Attempt:
             room=room,
             starved=starved,
         )
+        if code == 0 and not leaving:
+            self._wait_for_workers()
         self._checkpoints.ends_well = end.is_whole
         trouble = uploads.finish("checkpoints", "events")
         self._listen()  # also to what these have noted and seen
         ended = ending.decide(replace(end, missing=self._missing() if self._assignment.is_chief else ()))
+        if isinstance(ended, Failed | Stopped) and not leaving and self._chief_has_finished():
+            self._log.note("the chief has finished, so that this program did not is no news")
+            ended = Finished()
         metrics: dict[str, Any] = {}
         try:
             if isinstance(ended, Finished) and self._assignment.is_chief:
@@ -314,6 +320,29 @@ class Attempt:
                 tail = ending.last_lines(end.tail.encode())
                 said = signals.failed(self._cluster.attempt, ended, tail, restored=self._progress.restored)
                 return Outcome(ended, said)
+
+    def _wait_for_workers(self) -> None:
+        """The end of the chief's program ends the attempt: those that train on by themselves are waited for, as long as
+        they work and nobody wants the gang to leave."""
+        others = self._cluster.trains_beside(self._assignment)
+        still = StillTraining(time.monotonic())
+        said: tuple[str, ...] = ()
+        while others and (trains := still.among(self._peers.states_of(others), time.monotonic())):
+            if self._order_to_leave():
+                return
+            if trains != said:
+                self._log.note(
+                    f"the chief has finished; waiting for those that still train: {', '.join(trains)}"
+                )
+                said = trains
+            time.sleep(WORKERS_LOOK_SECONDS)
+
+    def _chief_has_finished(self) -> bool:
+        """On a host whose program the chief can do without."""
+        if not (self._cluster.serves(self._assignment) and self._cluster.chief_trains):
+            return False
+        state = self._peers.state_of(self._cluster.chief)
+        return state is not None and state.finished
 
     def _listen(self) -> None:
         """Take in what the program has printed and reported since the last time."""

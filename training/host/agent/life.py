@@ -5,7 +5,7 @@ import logging
 import os
 import shutil
 import time
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -24,6 +24,8 @@ from training.host.reporting.signals import Sender, stamp
 
 SAY_SECONDS = 150.0
 """How often a host says at most that its program works."""
+IDLE_SECONDS = 300.0
+"""How long one may say nothing that is waited for: it looks once a minute, and the way may be long."""
 TICKS = os.sysconf("SC_CLK_TCK")
 
 logger = logging.getLogger(__name__)
@@ -92,6 +94,28 @@ class PeerState:
         return self.ended == 0
 
 
+@dataclass(slots=True)
+class StillTraining:
+    """Which other workers train on when the chief, one of them, has finished. Nobody's clock is compared: one that says
+    nothing new for IDLE_SECONDS, nor that it has ended, trains no more."""
+
+    began: float
+    _said: dict[str, tuple[str, float]] = field(default_factory=dict)
+
+    def among(self, states: Mapping[str, PeerState | None], seconds: float) -> tuple[str, ...]:
+        """Of these workers, by what each has said last; `seconds` is a clock that only goes on."""
+        return tuple(worker for worker, state in states.items() if self._trains(worker, state, seconds))
+
+    def _trains(self, worker: str, state: PeerState | None, seconds: float) -> bool:
+        if state and state.ended is not None:
+            return False
+        at, since = self._said.get(worker, ("", self.began))
+        if state and state.at != at:
+            since = seconds
+            self._said[worker] = (state.at, since)
+        return seconds - since < IDLE_SECONDS
+
+
 class Peers:
     """What the hosts of a gang tell each other, by a small object of each in the bucket. A host writes its own into
     `mailbox`, the bucket as its own role may use it, and reads the others' in `bucket`."""
@@ -137,6 +161,9 @@ class Peers:
             logger.warning("what %s does is unknown: %s", other.instance, trouble.reason)
             return None
         return None if text is None else read(text)
+
+    def states_of(self, others: Iterable[Assignment]) -> dict[str, PeerState | None]:
+        return {other.instance: self.state_of(other) for other in others}
 
     def _leave(self, ended: int | None, now: datetime) -> None:
         """Others do without it where it cannot be said."""

@@ -29,8 +29,8 @@ INTERNET = (
     "in the job's section data"
 )
 KERAS_DATA = (
-    "{name} is one of Keras's datasets: put it into the bucket as datasets/{name} below a folder that the job's section "
-    "data names keras, which is ~/.keras on hosts, and load_data() finds it there"
+    "{name} is one of Keras's datasets: put it into the bucket as datasets/{name} below a folder that the job's "
+    "section data names keras, which is ~/.keras on hosts, and load_data() finds it there"
 )
 ADDRESS = re.compile(r"https?://[^\s'\"<>)\]]+")
 OLD_LAYERS = (
