@@ -128,6 +128,7 @@ class FromHost:
     exit_code: int | None = None
     final: bool | None = None
     advised: bool | None = None
+    left: str | None = None
     until: datetime | None = None
 
 

@@ -165,6 +165,7 @@ def _finished(context: SignalContext, signal: FromHost, now: datetime) -> str:
         return f"{instance} is not the chief of a live attempt"
     step = signal.step
     reason = "the program finished" if step is None else f"the program finished at step {step}"
+    reason = f"{reason}; {signal.left}" if signal.left else reason
     entry = _entry(context, signal, "finished", now, reason=reason, step=step)
     context.end(entry, now, trouble=None, step=step, resumed=signal.resumed)
     return "finished"

@@ -44,6 +44,7 @@ from training.host.reporting.signals import Signal
 
 TICK_SECONDS = 0.2
 WORKERS_LOOK_SECONDS = 2.0
+RESULTS = ("model", "metrics", "checkpoint")
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,10 +294,13 @@ class Attempt:
         ended = ending.decide(replace(end, missing=self._missing() if self._assignment.is_chief else ()))
         if isinstance(ended, Failed | Stopped) and not leaving and self._chief_has_finished():
             self._log.note("the chief has finished, so that this program did not is no news")
+            self._listen()
             ended = Finished()
         metrics: dict[str, Any] = {}
+        left: dict[str, str] = {}
         try:
             if isinstance(ended, Finished) and self._assignment.is_chief:
+                left = self._left_behind()
                 metrics = self._bring_results()
         except HostTrouble as problem:
             trouble = trouble or problem
@@ -307,7 +311,7 @@ class Attempt:
             ended = Failed(trouble.kind, trouble.reason, code, trouble.final)
         match ended:
             case Finished():
-                facts = {"step": self._step(), "metrics": metrics, **self._progress.restored}
+                facts = {"step": self._step(), "metrics": metrics, **left, **self._progress.restored}
                 return Outcome(
                     ended, self._signal("finished", **facts) if self._assignment.is_chief else None
                 )
@@ -412,6 +416,18 @@ class Attempt:
         expected = tuple(self._cluster.job["program"].get("expect", ()))
         with self._account.acting():
             return results.missing(expected, self._places, has_checkpoint=self._checkpoints.last.step >= 0)
+
+    def _left_behind(self) -> dict[str, str]:
+        """What of a program's work nobody carries, in words, where it has left nothing that is carried."""
+        started = self._places.process(self._cluster.attempt).stat().st_mtime
+        with self._account.acting():
+            saved = self._checkpoints.last.step >= 0
+            if len(results.missing(RESULTS, self._places, has_checkpoint=saved)) < len(RESULTS):
+                return {}
+            said = results.nothing_carried(results.left_behind(self._places.program, since=started))
+        self._log.note(said)
+        self._listen()
+        return {"left": said}
 
     def _bring_results(self) -> dict[str, Any]:
         """Model and metrics.json into the bucket; what metrics.json says in short."""
