@@ -20,6 +20,7 @@ from simulation.world.world import BEGINNING
 from training.host.agent.attempt import WORKERS_LOOK_SECONDS, Outcome
 from training.host.agent.life import SAY_SECONDS, Peers, StillTraining
 from training.host.agent.notice import Leaving, leave_for_trouble, leave_since_it_hangs, order_to_leave
+from training.host.agent.parting import Parting
 from training.host.bucket import Bucket
 from training.host.checkpoints import in_bucket
 from training.host.cluster import Assignment, Cluster, Role
@@ -42,6 +43,7 @@ from training.host.reporting.progress import (
 from training.host.reporting.signals import Sender, Signal, stamp
 
 LOOK_SECONDS = 0.2
+HOLD_LOOK_SECONDS = 1.0
 UPLOAD_LOOK_SECONDS = 1.0
 LOG_SECONDS, METRICS_SECONDS, EVALUATOR_SECONDS = 3.0, 5.0, 5.0
 DISK_BYTES = 100 * 1024**3
@@ -176,27 +178,46 @@ class Attempt:
 
     def watch(self) -> Steps:
         """Until the program's end; `outcome` is there then."""
-        program, leaving, is_killed = self.program, None, False
+        program, parting = self.program, None
         assert program is not None, "start comes before watch"
         self._begin_to_carry_away(program)
         while program.exit_code is None:
-            if leaving is None:
-                leaving = self._reason_to_leave() or self._hang(program)
-                if leaving:
-                    self._say_in_log(f"{ending.ASKING}: {leaving.why}")
-                    program.ask_to_leave()
-            elif not is_killed and self._machine.now() >= leaving.kill_at:
-                self._say_in_log("the program did not leave in time and is killed")
-                program.kill()
-                is_killed = True
+            if parting is None and (leaving := self._reason_to_leave() or self._hang(program)):
+                parting = self._parting(program, leaving)
+            if parting:
+                parting.turn(self._machine.now())
             if program.exit_code is None:
-                yield Nap(self._until_next_look(leaving))
+                yield Nap(self._until_next_look(parting))
         self._machine.is_busy(False)
         for flow in self._flows:
             flow.end()
         with self._heartbeat():
             yield LOOK_SECONDS
-            yield from self._conclude(program.exit_code, leaving, is_killed=is_killed)
+            yield from self._conclude(program.exit_code, parting)
+
+    def _parting(self, program: Program, leaving: Leaving) -> Parting:
+        return Parting(
+            program,
+            leaving,
+            saves=self._run_has_saved(),
+            saved=lambda: self._upload.step,
+            chief_has_left=self._chief_has_left,
+            note=self._say_in_log,
+        )
+
+    def _run_has_saved(self) -> bool:
+        if self.assignment.is_chief:
+            return self._upload.step >= 0
+        try:
+            return in_bucket.catalogue_of(self._bucket, self.cluster.run) is not None
+        except HostTrouble:
+            return False
+
+    def _chief_has_left(self) -> bool:
+        if self.assignment.is_chief:
+            return False
+        state = self._peers.state_of(self.cluster.chief)
+        return state is not None and state.ended is not None
 
     def _begin_to_carry_away(self, program: Program) -> None:
         self._machine.is_busy(self.assignment.role is not Role.PS)
@@ -216,10 +237,12 @@ class Attempt:
             self._flows.append(flow)
         return flow
 
-    def _until_next_look(self, leaving: Leaving | None) -> float:
+    def _until_next_look(self, parting: Parting | None) -> float:
         now = self._machine.now()
-        if leaving:
-            return max(LOOK_SECONDS, (leaving.kill_at - now).total_seconds())
+        if parting and not parting.asked:
+            return HOLD_LOOK_SECONDS
+        if parting:
+            return max(LOOK_SECONDS, (parting.leaving.kill_at - now).total_seconds())
         end = min(self.cluster.deadline, self._agent.watchdog.lease.until)
         seconds = max(LOOK_SECONDS, (end - now).total_seconds())
         return min(seconds, silence.LOOK_SECONDS) if self.assignment.is_chief else seconds
@@ -357,8 +380,8 @@ class Attempt:
 
     # ---- its end
 
-    def _conclude(self, code: int, leaving: Leaving | None, *, is_killed: bool) -> Steps:
-        program = self.program
+    def _conclude(self, code: int, parting: Parting | None) -> Steps:
+        program, leaving = self.program, parting.leaving if parting else None
         assert program is not None, "who has ended was started"
         self._say_in_log(f"the program ended with exit code {code}")
         self._peers.say_ended(code, self._machine.now())
@@ -368,7 +391,7 @@ class Attempt:
             code=code,
             tail=tail,
             asked=leaving.why if leaving else None,
-            killed=is_killed,
+            killed=bool(parting and parting.killed),
             gang=len(self.cluster.assignments),
             serves=self.cluster.serves(self.assignment),
             room=self._room(),

@@ -607,6 +607,19 @@ def test_a_silent_program_that_only_polls_hangs(given: dict[str, Any]) -> None:
     assert (stopped["why"], stopped["time"] - began < timedelta(minutes=18)) == ("hangs", True)
 
 
+def test_a_program_without_a_handler_saves_once_more_before_it_leaves() -> None:
+    yard, hosts = training(
+        program=args(steps=500, handler=False), checkpoints={"steps": 20, "seconds": 1e6, "keep": 3}
+    )
+    yard.until("checkpointed")
+    yard.run(5)
+    yard.order("stop", hosts, 1)
+    yard.until("stopped", 2)
+    steps = [event["step"] for event in yard.said("checkpointed")]
+    assert steps == [20, 40], "SIGTERM came when the second was taken"
+    assert {event["why"] for event in yard.said("stopped")} <= {"asked", "killed", "peer"}
+
+
 def test_a_program_that_leaves_no_model_has_failed_where_one_is_expected() -> None:
     program = args(lacks="model") | {"expect": ["model"]}
     yard, _ = training(1, cluster=SINGLE, program=program)

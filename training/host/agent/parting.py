@@ -3,13 +3,23 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import Protocol
 
 from training.host.agent.notice import Leaving, is_held
 from training.host.program import ending
-from training.host.program.process import Program
 
 LOOK = timedelta(seconds=5)
 """How often a host asks whether the chief has left."""
+
+
+class Program(Protocol):
+    """As much of a program as is needed to part with it."""
+
+    def hears(self) -> bool: ...
+
+    def ask_to_leave(self) -> None: ...
+
+    def kill(self) -> None: ...
 
 
 @dataclass(slots=True)
@@ -23,10 +33,10 @@ class Parting:
     saved: Callable[[], object]
     chief_has_left: Callable[[], bool]
     note: Callable[[str], None]
+    asked: bool = False
     killed: bool = False
     _hears: bool = field(init=False)
     _saved_before: object = field(init=False)
-    _asked: bool = False
     _holds: bool = False
     _looked: datetime | None = None
     _chief_has_left: bool = False
@@ -36,13 +46,13 @@ class Parting:
 
     def turn(self, now: datetime) -> None:
         """To be called again and again until the program has ended."""
-        if not self._asked:
+        if not self.asked:
             if self._is_held(now):
                 self._say_that_it_is_held()
             else:
                 self.note(f"{ending.ASKING}: {self.leaving.in_words}")
                 self.program.ask_to_leave()
-                self._asked = True
+                self.asked = True
         elif not self.killed and now >= self.leaving.kill_at:
             self.note("the program did not leave in time and is killed")
             self.program.kill()
